@@ -1,0 +1,49 @@
+"""attomaton: what gradient descent makes of a self-attention layer, computed from token sequences alone.
+
+The path of the data::
+
+    Document → Samples → EdgeTable → Components → HardSolution, SoftSolution → Automaton
+
+:func:`learn` walks it in one call.
+"""
+
+from attomaton.corpora import synthetic
+from attomaton.corpora.samples import Sample, Samples
+from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.errors import AttomatonError
+from attomaton.graphs.choices import ChoiceTable, extract_choices
+from attomaton.graphs.components import Components, find_components
+from attomaton.graphs.edges import EdgeTable, extract_edges
+from attomaton.hard.solve import HardSolution, solve_graph_svm
+from attomaton.limit.automaton import Automaton
+from attomaton.limit.coverage import Coverage
+from attomaton.limit.explanation import Explanation, Rule
+from attomaton.pipeline import learn
+from attomaton.soft.solve import SoftSolution, solve_luce
+from attomaton.solutions import Status
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AttomatonError",
+    "Automaton",
+    "ChoiceTable",
+    "Components",
+    "Coverage",
+    "EdgeTable",
+    "Explanation",
+    "HardSolution",
+    "Rule",
+    "Sample",
+    "Samples",
+    "SoftSolution",
+    "Status",
+    "Vocabulary",
+    "extract_choices",
+    "extract_edges",
+    "find_components",
+    "learn",
+    "solve_graph_svm",
+    "solve_luce",
+    "synthetic",
+]

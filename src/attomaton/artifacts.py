@@ -1,0 +1,145 @@
+"""A run on disk: Parquet tables, safetensors arrays, JSON records, and a manifest written last.
+
+Every file is written beside its place, flushed to disk, renamed and read back; the manifest lists the digest
+of each, so a run that was cut short or altered does not load. Nothing is ever unpickled.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import safetensors.numpy
+from numpy.typing import NDArray
+
+from attomaton.errors import CorruptRun
+from attomaton.tables import read_parquet, write_parquet
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+ARRAYS = "arrays.safetensors"
+PACKAGES = ("attomaton", "numpy", "scipy", "pyarrow", "numba")
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What a run folder holds."""
+
+    tables: Mapping[str, pa.Table]
+    arrays: Mapping[str, NDArray[Any]]
+    records: Mapping[str, Any]
+    manifest: Mapping[str, Any]
+
+
+def write_run(
+    folder: str | Path,
+    *,
+    tables: Mapping[str, pa.Table],
+    arrays: Mapping[str, NDArray[Any]],
+    records: Mapping[str, Any],
+    about: Mapping[str, Any],
+) -> Path:
+    """Write a run folder; an earlier run in the same place stops being loadable before it is overwritten.
+
+    ``tables`` become ``NAME.parquet``, ``records`` ``NAME.json``, ``arrays`` one safetensors file; ``about``
+    goes into the manifest beside versions and digests.
+    """
+    place = Path(folder)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise CorruptRun(f"{place} is a file; give the path of a folder to write the run to") from error
+    (place / MANIFEST).unlink(missing_ok=True)
+    digests: dict[str, dict[str, Any]] = {}
+    for name, table in tables.items():
+        digests[f"{name}.parquet"] = _write(place / f"{name}.parquet", _parquet_writer(table))
+    packed = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    digests[ARRAYS] = _write(place / ARRAYS, lambda path: path.write_bytes(safetensors.numpy.save(packed)))
+    for name, record in records.items():
+        digests[f"{name}.json"] = _write(place / f"{name}.json", _json_writer(record))
+    versions = {package: version(package) for package in PACKAGES}
+    _write(
+        place / MANIFEST, _json_writer({"format": FORMAT, **about, "versions": versions, "files": digests})
+    )
+    return place
+
+
+def read_run(folder: str | Path) -> Run:
+    """Read a run folder back, every file checked against the manifest's digest."""
+    place = Path(folder)
+    manifest = _read_manifest(place)
+    tables: dict[str, pa.Table] = {}
+    arrays: dict[str, NDArray[Any]] = {}
+    records: dict[str, Any] = {}
+    for name, entry in manifest["files"].items():
+        blob = _read_checked(place / name, entry["sha256"])
+        if name == ARRAYS:
+            arrays = safetensors.numpy.load(blob)
+        elif name.endswith(".parquet"):
+            tables[name.removesuffix(".parquet")] = read_parquet(blob)
+        else:
+            records[name.removesuffix(".json")] = json.loads(blob)
+    return Run(tables, arrays, records, manifest)
+
+
+def digest_file(path: str | Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _read_manifest(place: Path) -> dict[str, Any]:
+    try:
+        manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise CorruptRun(
+            f"{place} has no {MANIFEST}: it is not a run folder, or its run was cut short; write it again "
+            "with `attomaton learn … --out`"
+        ) from error
+    except (ValueError, NotADirectoryError) as error:
+        raise CorruptRun(f"{place / MANIFEST} cannot be read ({error}); write the run again") from error
+    if manifest.get("format") != FORMAT:
+        raise CorruptRun(
+            f"{place} is a run of format {manifest.get('format')}, not {FORMAT}; write the run again"
+        )
+    return manifest
+
+
+def _read_checked(path: Path, digest: str) -> bytes:
+    try:
+        blob = path.read_bytes()
+    except OSError as error:
+        raise CorruptRun(
+            f"{path} is listed in the manifest but cannot be read; write the run again"
+        ) from error
+    if hashlib.sha256(blob).hexdigest() != digest:
+        raise CorruptRun(f"{path} was altered after the run was written; write the run again")
+    return blob
+
+
+def _write(path: Path, write: Callable[[Path], object]) -> dict[str, Any]:
+    """Write beside ``path``, flush, rename, read back; the digest and size of what is there."""
+    draft = path.with_name(f".{path.name}.draft")
+    write(draft)
+    with draft.open("rb+") as file:
+        os.fsync(file.fileno())
+    digest = digest_file(draft)
+    draft.replace(path)
+    if digest_file(path) != digest:
+        raise CorruptRun(f"{path} reads back differently than it was written; check the disk")
+    return {"sha256": digest, "bytes": path.stat().st_size}
+
+
+def _parquet_writer(table: pa.Table) -> Callable[[Path], object]:
+    return lambda path: write_parquet(table, str(path))
+
+
+def _json_writer(record: Any) -> Callable[[Path], object]:
+    text = json.dumps(record, ensure_ascii=False, indent=1, allow_nan=False)
+    return lambda path: path.write_text(text + "\n", encoding="utf-8")

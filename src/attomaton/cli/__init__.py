@@ -1,0 +1,50 @@
+"""The command line: one file per command, each of which parses, calls and prints."""
+
+import sys
+
+import typer
+
+from attomaton.cli.example import example
+from attomaton.cli.explain import explain
+from attomaton.cli.learn import learn
+
+app = typer.Typer(
+    add_completion=True,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="What gradient descent makes of a self-attention layer, computed from token sequences alone.",
+)
+app.command()(learn)
+app.command()(explain)
+app.command()(example)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from attomaton import __version__
+
+        typer.echo(f"attomaton {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version."
+    ),
+) -> None:
+    """Options before the command."""
+
+
+def main() -> None:
+    """Run the command line; a user's error is one line on stderr and exit code 2, never a traceback."""
+    from attomaton.errors import AttomatonError
+
+    try:
+        app()
+    except AttomatonError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        typer.echo("stopped", err=True)
+        sys.exit(130)

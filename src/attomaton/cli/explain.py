@@ -1,0 +1,62 @@
+"""``attomaton explain``: what is retrieved from a context, and why."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_table
+
+if TYPE_CHECKING:
+    from attomaton.limit.explanation import Beaten, Explanation
+
+SHOWN = 3
+
+
+def explain(
+    run: Annotated[Path, typer.Argument(help="A folder written by `attomaton learn --out`.")],
+    context: Annotated[str, typer.Argument(help="The text before the token to predict.")],
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Say which tokens of CONTEXT attention retrieves, why, and with what probabilities."""
+    from attomaton.limit.automaton import Automaton
+
+    automaton = Automaton.load(run)
+    explanation = automaton.explain(context)
+    name = automaton.name
+    if as_json:
+        print_json(explanation.to_dict(name))
+    elif quiet:
+        print_line(name(max(explanation.probabilities, key=explanation.probabilities.__getitem__)))
+    else:
+        _print_explanation(explanation, name)
+
+
+def _print_explanation(explanation: "Explanation", name: Callable[[int], str]) -> None:
+    print_line(f"Query: {name(explanation.query)}")
+    print_line(f"Rule: {explanation.rule.name.lower().replace('_', ' ')} ({explanation.rule.value})")
+    by_chance = sorted(explanation.probabilities.items(), key=lambda item: -item[1])
+    print_table("Retrieved", ["token", "probability"], [(name(token), f"{p:.6f}") for token, p in by_chance])
+    if explanation.beaten:
+        rows = [_beaten_row(beaten, name) for beaten in explanation.beaten]
+        print_table("It beat", ["tokens", "path", "support", "edges behind it"], rows)
+    if explanation.incomparable:
+        groups = "; ".join(" ".join(map(name, tokens)) for tokens in explanation.incomparable)
+        print_line(f"No path decides against these, only their lower hard score: {groups}")
+    if explanation.unseen:
+        print_line(f"Never seen under this query, so ignored: {' '.join(map(name, explanation.unseen))}")
+
+
+def _beaten_row(beaten: "Beaten", name: Callable[[int], str]) -> tuple[object, ...]:
+    edges = [edge for step in beaten.steps for edge in step[:SHOWN]]
+    hidden = sum(len(step) for step in beaten.steps) - len(edges)
+    shown = ", ".join(f"{name(edge.winner)} → {name(edge.loser)} ×{edge.support}" for edge in edges)
+    path = "direct" if len(beaten.steps) == 1 else f"{len(beaten.steps)} steps"
+    return (
+        " ".join(map(name, beaten.tokens)),
+        path,
+        beaten.support,
+        shown + (f" and {hidden} more" if hidden else ""),
+    )

@@ -1,0 +1,70 @@
+"""``attomaton learn``: from a text to the automaton, with its coverage report."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_table, stages
+
+if TYPE_CHECKING:
+    from attomaton.limit.automaton import Automaton
+
+
+def learn(
+    corpus: Annotated[Path, typer.Argument(help="A UTF-8 text file, read as one document.")],
+    window: Annotated[int, typer.Option(min=1, help="Longest context, in tokens.")] = 32,
+    tokenizer: Annotated[str, typer.Option(help="word: white space, line end = <eos>.")] = "word",
+    engine: Annotated[str, typer.Option(help="auto or memory.")] = "auto",
+    min_support: Annotated[int, typer.Option(min=1, help="Leave out edges that fewer samples show.")] = 1,
+    out: Annotated[Path | None, typer.Option(help="Folder to write the run to.")] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Compute what attention must learn from CORPUS, and report how much of it the theory covers."""
+    from attomaton.pipeline import learn as learn_automaton
+
+    with stages(quiet or as_json) as announce:
+        automaton = learn_automaton(
+            corpus,
+            window=window,
+            tokenizer=tokenizer,
+            engine=engine,
+            min_support=min_support,
+            out=out,
+            progress=announce,
+        )
+    if as_json:
+        print_json({**automaton.coverage.to_dict(), "out": None if out is None else str(out)})
+    elif not quiet:
+        _print_coverage(automaton)
+        if out is not None:
+            print_line(f'Written to {out}. Try: attomaton explain {out} "some words of the text"')
+    if "uncertified" in (automaton.coverage.hard["status"], automaton.coverage.soft["status"]):
+        raise typer.Exit(1)
+
+
+def _print_coverage(automaton: "Automaton") -> None:
+    coverage, name = automaton.coverage, automaton.name
+    rows: list[tuple[object, ...]] = [
+        ("samples read", f"{coverage.n_samples:,}"),
+        ("realisable (label in the context)", f"{coverage.realisable:.1%}"),
+        ("queries", f"{coverage.n_queries:,}"),
+        ("edges", f"{coverage.n_edges:,}"),
+        ("components", f"{coverage.n_components:,}"),
+        ("queries with a component larger than one", f"{coverage.tied_queries:.1%}"),
+        ("queries whose components are totally ordered", f"{coverage.ordered_queries:.1%}"),
+        ("hard side", f"{coverage.hard['status']}, relative gap {coverage.hard['gap']:.1e}"),
+        ("soft side", f"{coverage.soft['status']}, gradient {coverage.soft['gradient_norm']:.1e}"),
+    ]
+    print_table("Coverage", ["", ""], rows)
+    if coverage.largest:
+        largest: list[tuple[object, ...]] = [
+            (
+                name(one.query),
+                one.size,
+                " ".join(map(name, one.tokens)) + (" …" if one.size > len(one.tokens) else ""),
+            )
+            for one in coverage.largest
+        ]
+        print_table("Largest components", ["query", "size", "tokens"], largest)

@@ -1,0 +1,49 @@
+"""How commands print: tables on stdout, progress on stderr if that is a terminal."""
+
+import json
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print no tables and no progress.")]
+
+
+def print_json(record: dict[str, Any]) -> None:
+    """One JSON object on one line of stdout."""
+    typer.echo(json.dumps(record, ensure_ascii=False, allow_nan=False))
+
+
+def print_table(title: str, headers: list[str], rows: list[tuple[object, ...]]) -> None:
+    """A table on stdout; cells are shown as they are, never read as markup."""
+    table = Table(title=Text(title), title_justify="left", show_header=any(headers))
+    for header in headers:
+        table.add_column(header, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(str(cell)) for cell in row))
+    Console().print(table)
+
+
+def print_line(text: str) -> None:
+    """One wrapped line of plain text on stdout."""
+    Console(highlight=False).print(Text(text))
+
+
+@contextmanager
+def stages(quiet: bool) -> Generator[Callable[[str], None]]:
+    """A function to announce stages with: a spinner on stderr if that is a terminal, else nothing."""
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield lambda _: None
+        return
+    with console.status("starting") as status:
+
+        def announce(stage: str) -> None:
+            status.update(Text(f"{stage} …"))
+
+        yield announce

@@ -1,0 +1,1 @@
+"""From text, token ids and arrays to samples."""

@@ -1,0 +1,265 @@
+"""Samples: ragged contexts with a label each, checked once and then trusted.
+
+A context is a slice of one shared array of token ids, so that overlapping windows over a text cost two
+offsets per sample and no copy of the text.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from attomaton.errors import EmptyContext, InvalidSamples, TokenOutOfRange
+from attomaton.tables import Int32, Int64
+
+TOKEN_BITS = 21
+"""Bits of a token id inside a packed key: (query, winner, loser) fits 63 bits."""
+
+MAX_TOKENS = 1 << TOKEN_BITS
+"""Largest vocabulary: 2,097,152 tokens."""
+
+
+class Sample(NamedTuple):
+    """One context and the token that followed it. The query is the last context token."""
+
+    context: tuple[int, ...]
+    label: int
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Contexts and labels, ragged: context ``i`` is ``values[starts[i]:stops[i]]``.
+
+    Build one with :meth:`from_lists`, :meth:`from_arrays` or :meth:`from_windows`; they check what they are
+    given. The constructor itself trusts its arguments.
+
+    Attributes
+    ----------
+    values : int32 array, shape (n_values,)
+        Token ids that the contexts point into.
+    starts, stops : int64 arrays, shape (n_samples,)
+        Where each context begins and ends in ``values``.
+    labels : int32 array, shape (n_samples,)
+        The token to predict.
+    n_tokens : int
+        Size of the vocabulary; every id is in ``0 … n_tokens − 1``.
+
+    Examples
+    --------
+    >>> samples = Samples.from_lists([[0, 2], [1, 0, 2]], [0, 1])
+    >>> len(samples), samples.n_tokens, samples[1]
+    (2, 3, Sample(context=(1, 0, 2), label=1))
+    """
+
+    values: Int32
+    starts: Int64
+    stops: Int64
+    labels: Int32
+    n_tokens: int
+
+    @classmethod
+    def from_lists(
+        cls, contexts: Sequence[Sequence[int]], labels: Sequence[int], *, n_tokens: int | None = None
+    ) -> Self:
+        """Samples from nested lists.
+
+        ``n_tokens`` defaults to one more than the largest id seen.
+        """
+        lengths = np.fromiter((len(context) for context in contexts), np.int64, len(contexts))
+        flat = [token for context in contexts for token in context]
+        return cls.from_arrays(
+            np.asarray(flat or np.empty(0, np.int32)), _ends(lengths), labels, n_tokens=n_tokens
+        )
+
+    @classmethod
+    def from_arrays(
+        cls, values: ArrayLike, offsets: ArrayLike, labels: ArrayLike, *, n_tokens: int | None = None
+    ) -> Self:
+        """Samples from Arrow-style ragged arrays.
+
+        Parameters
+        ----------
+        values : integers, shape (n_values,)
+            All contexts, one after the other.
+        offsets : integers, shape (n_samples + 1,)
+            Context ``i`` is ``values[offsets[i]:offsets[i + 1]]``.
+        labels : integers, shape (n_samples,)
+            The token to predict.
+        n_tokens : int, optional
+            Size of the vocabulary; one more than the largest id if not given.
+        """
+        ids, borders, wanted = (
+            _integers(values, "values"),
+            _integers(offsets, "offsets"),
+            _integers(labels, "labels"),
+        )
+        if len(borders) != len(wanted) + 1:
+            raise InvalidSamples(
+                f"{len(wanted)} labels need {len(wanted) + 1} offsets, got {len(borders)}; "
+                "offsets start at 0 and end at len(values)"
+            )
+        _check_offsets(borders, len(ids), "sample")
+        empty = np.flatnonzero(np.diff(borders) == 0)
+        if len(empty):
+            raise EmptyContext(
+                f"sample {empty[0]} has no context ({len(empty)} such samples); "
+                "drop it: the query is the last context token, so a context needs at least one"
+            )
+        size = _vocabulary_size(n_tokens, ids, wanted)
+        starts, stops = borders[:-1].astype(np.int64), borders[1:].astype(np.int64)
+        _check_range(ids, size, lambda at: _place(at, stops, starts))
+        _check_range(wanted, size, lambda at: f"the label of sample {at}")
+        return cls(ids.astype(np.int32), starts, stops, wanted.astype(np.int32), size)
+
+    @classmethod
+    def from_windows(
+        cls, ids: ArrayLike, *, window: int, documents: ArrayLike | None = None, n_tokens: int | None = None
+    ) -> Self:
+        """Every token of a stream as a label, with up to ``window`` tokens before it as its context.
+
+        In each document, context = ``ids[max(start, i − window):i]`` and label = ``ids[i]``; a context never
+        crosses a document border, and the first token of a document is no label.
+
+        Parameters
+        ----------
+        ids : integers, shape (n_values,)
+            The token stream.
+        window : int
+            Longest context.
+        documents : integers, shape (n_documents + 1,), optional
+            Offsets of the documents in ``ids``; one document if not given.
+        n_tokens : int, optional
+            Size of the vocabulary; one more than the largest id if not given.
+
+        Examples
+        --------
+        >>> list(Samples.from_windows([0, 1, 2, 1, 0], window=2, documents=[0, 3, 5]))
+        [Sample(context=(0,), label=1), Sample(context=(0, 1), label=2), Sample(context=(1,), label=0)]
+        """
+        stream = _integers(ids, "ids")
+        borders = _integers([0, len(stream)] if documents is None else documents, "documents")
+        if window < 1:
+            raise InvalidSamples(
+                f"window is {window}; a context needs at least one token, so give window >= 1"
+            )
+        _check_offsets(borders, len(stream), "document")
+        size = _vocabulary_size(n_tokens, stream, stream[:0])
+        _check_range(stream, size, lambda at: f"position {at} of the stream")
+        document_start = np.repeat(borders[:-1], np.diff(borders)).astype(np.int64)
+        position = np.arange(len(stream), dtype=np.int64)
+        stops = position[position > document_start]
+        starts = np.maximum(document_start[stops], stops - window)
+        values = stream.astype(np.int32)
+        return cls(values, starts, stops, values[stops], size)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: int) -> Sample:
+        context = self.values[self.starts[index] : self.stops[index]]
+        return Sample(tuple(context.tolist()), int(self.labels[index]))
+
+    def __iter__(self) -> Iterator[Sample]:
+        return (self[index] for index in range(len(self)))
+
+    def __add__(self, other: "Samples") -> "Samples":
+        """Both sample sets, one after the other."""
+        shift = len(self.values)
+        return Samples(
+            np.concatenate([self.values, other.values]),
+            np.concatenate([self.starts, other.starts + shift]),
+            np.concatenate([self.stops, other.stops + shift]),
+            np.concatenate([self.labels, other.labels]),
+            max(self.n_tokens, other.n_tokens),
+        )
+
+    @cached_property
+    def queries(self) -> Int32:
+        """The last context token of each sample, shape (n_samples,)."""
+        return self.values[self.stops - 1]
+
+    @cached_property
+    def lengths(self) -> Int64:
+        """The length of each context, shape (n_samples,)."""
+        return self.stops - self.starts
+
+    def take(self, index: slice | NDArray[np.integer[Any]] | NDArray[np.bool_]) -> "Samples":
+        """The samples at ``index`` (a slice, positions or a mask); the token array is shared."""
+        return Samples(self.values, self.starts[index], self.stops[index], self.labels[index], self.n_tokens)
+
+    def chunks(self, max_values: int) -> Iterator["Samples"]:
+        """Consecutive pieces whose contexts hold about ``max_values`` tokens in all."""
+        ends = np.cumsum(self.lengths)
+        total = int(ends[-1]) if len(ends) else 0
+        cuts = np.searchsorted(ends, np.arange(max_values, total, max_values), side="right")
+        borders = np.unique(np.concatenate([[0], cuts, [len(self)]]))
+        for start, stop in pairwise(borders.tolist()):
+            yield self.take(slice(start, stop))
+
+    def relabel(self, new_ids: ArrayLike) -> "Samples":
+        """The same samples with token ``i`` renamed to ``new_ids[i]`` (a permutation of the vocabulary)."""
+        mapping = _integers(new_ids, "new_ids")
+        if not np.array_equal(np.sort(mapping), np.arange(self.n_tokens)):
+            raise InvalidSamples(
+                f"new_ids must hold each of 0 … {self.n_tokens - 1} once; give a permutation"
+            )
+        ids = mapping.astype(np.int32)
+        return Samples(ids[self.values], self.starts, self.stops, ids[self.labels], self.n_tokens)
+
+
+def _integers(array: ArrayLike, name: str) -> NDArray[np.integer[Any]]:
+    numbers = np.asarray(array)
+    if numbers.size == 0 and numbers.ndim == 1:
+        return numbers.astype(np.int64)
+    if numbers.ndim != 1 or not np.issubdtype(numbers.dtype, np.integer):
+        raise InvalidSamples(
+            f"{name} must be one-dimensional and of integers, got {numbers.dtype} of shape {numbers.shape}"
+        )
+    return numbers
+
+
+def _ends(lengths: Int64) -> Int64:
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+
+
+def _check_offsets(offsets: NDArray[np.integer[Any]], n_values: int, what: str) -> None:
+    if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != n_values:
+        shown = f"{offsets[0]} … {offsets[-1]}" if len(offsets) else "nothing"
+        raise InvalidSamples(
+            f"{what} offsets must run from 0 to {n_values} (the number of token ids), got {shown}"
+        )
+    falling = np.flatnonzero(offsets[1:] < offsets[:-1])
+    if len(falling):
+        raise InvalidSamples(
+            f"{what} offsets must not decrease, but {what} {falling[0]} ends before it starts"
+        )
+
+
+def _vocabulary_size(n_tokens: int | None, *arrays: NDArray[np.integer[Any]]) -> int:
+    size = n_tokens
+    if size is None:
+        size = max((int(array.max()) + 1 for array in arrays if len(array)), default=0)
+    if not 0 <= size <= MAX_TOKENS:
+        raise InvalidSamples(
+            f"n_tokens is {size}; attomaton takes vocabularies of 0 to {MAX_TOKENS:,} tokens: "
+            "renumber the ids that occur to 0, 1, 2 …"
+        )
+    return size
+
+
+def _check_range(ids: NDArray[np.integer[Any]], n_tokens: int, place: Callable[[int], str]) -> None:
+    outside = np.flatnonzero((ids < 0) | (ids >= n_tokens))
+    if len(outside):
+        raise TokenOutOfRange(
+            f"token {ids[outside[0]]} at {place(int(outside[0]))} is not in 0 … {n_tokens - 1} "
+            f"({len(outside)} such ids); raise n_tokens or mend the ids"
+        )
+
+
+def _place(at: int, stops: Int64, starts: Int64) -> str:
+    sample = int(np.searchsorted(stops, at, side="right"))
+    return f"position {at - starts[sample]} of the context of sample {sample}"

@@ -1,0 +1,192 @@
+"""Corpora whose answer is known before anything is computed.
+
+An order of blocks says which tokens must end up in one component and which component precedes which;
+:func:`corpus` writes samples that show exactly that order. The papers' random draws are here too.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from itertools import accumulate
+
+import numpy as np
+
+from attomaton.corpora.samples import Sample, Samples
+from attomaton.errors import InvalidSamples
+from attomaton.tables import Bool, Int64
+
+
+@dataclass(frozen=True)
+class BlockOrder:
+    """Blocks of consecutive tokens and the arcs ``(above, below)`` between blocks, a DAG in index order.
+
+    The query is the first token of the last block. A query is in all its own contexts, so every other block
+    precedes the last one, whether the arcs say so or not.
+    """
+
+    sizes: tuple[int, ...]
+    arcs: tuple[tuple[int, int], ...]
+
+    def __post_init__(self) -> None:
+        if not self.sizes or min(self.sizes) < 1:
+            raise InvalidSamples(f"block sizes are {self.sizes}; give at least one, each at least 1")
+        wrong = [arc for arc in self.arcs if not 0 <= arc[0] < arc[1] < len(self.sizes)]
+        if wrong:
+            raise InvalidSamples(
+                f"arc {wrong[0]} does not lead from a block to a later one; order the blocks first"
+            )
+
+    @property
+    def n_tokens(self) -> int:
+        """Tokens in all blocks."""
+        return sum(self.sizes)
+
+    @property
+    def query(self) -> int:
+        """The token under which the order holds."""
+        return self.n_tokens - self.sizes[-1]
+
+    @property
+    def block_of(self) -> Int64:
+        """The block of each token, shape (n_tokens,): the components to be found."""
+        return np.repeat(np.arange(len(self.sizes)), self.sizes)
+
+    @property
+    def precedes(self) -> Bool:
+        """Whether block ``a`` precedes block ``b``, shape (n_blocks, n_blocks): the order to be found."""
+        reach = np.zeros((len(self.sizes), len(self.sizes)), bool)
+        reach[:-1, -1] = True
+        for above, below in sorted(self.arcs, reverse=True):
+            reach[above] |= reach[below]
+            reach[above, below] = True
+        return reach
+
+
+class Blocks(BlockOrder):
+    """Blocks in one line: each precedes the next. ``Blocks([3, 1, 4])`` has three components."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        super().__init__(tuple(sizes), tuple((block, block + 1) for block in range(len(sizes) - 1)))
+
+
+class Chain(Blocks):
+    """Single tokens in one line: token 0 precedes token 1 and so on."""
+
+    def __init__(self, n_tokens: int) -> None:
+        super().__init__([1] * n_tokens)
+
+
+class RandomBlocks(BlockOrder):
+    """Blocks of the given sizes; an arc from an earlier to a later one has the chance ``density``."""
+
+    def __init__(self, sizes: Sequence[int], *, density: float, rng: np.random.Generator) -> None:
+        n_blocks = len(sizes)
+        drawn = np.argwhere(np.triu(rng.random((n_blocks, n_blocks)) < density, 1))
+        super().__init__(tuple(sizes), tuple((int(above), int(below)) for above, below in drawn))
+
+
+def corpus(order: BlockOrder, *, n_samples: int, rng: np.random.Generator) -> Samples:
+    """Samples under one query whose components and order are exactly ``order``.
+
+    The first samples drawn show every tie and every arc once; the others are random and contradict none.
+
+    Examples
+    --------
+    >>> samples = corpus(Blocks([3, 1, 4]), n_samples=50, rng=np.random.default_rng(0))
+    >>> len(samples), samples.n_tokens, set(samples.queries.tolist())
+    (50, 8, {4})
+    """
+    needed = _needed_samples(order, rng)
+    if n_samples < len(needed):
+        raise InvalidSamples(
+            f"{n_samples} samples cannot show every tie and arc of this order; ask for at least {len(needed)}"
+        )
+    drawn = needed + [_random_sample(order, rng) for _ in range(n_samples - len(needed))]
+    mixed = _to_samples(drawn, order.n_tokens)
+    return mixed.take(rng.permutation(len(mixed)))
+
+
+def draw_random(
+    rng: np.random.Generator, *, n_tokens: int = 6, n_samples: int = 6, window: int = 4
+) -> Samples:
+    """One random draw of "Mechanics of Next Token Prediction": distinct tokens, the label one of them."""
+    contexts = [rng.permutation(n_tokens)[:window] for _ in range(n_samples)]
+    labels = [int(rng.choice(context)) for context in contexts]
+    return Samples.from_lists([context.tolist() for context in contexts], labels, n_tokens=n_tokens)
+
+
+def draw_cyclic(
+    rng: np.random.Generator, *, n_tokens: int = 6, n_samples: int = 6, window: int = 4
+) -> Samples:
+    """Draw until at least one query's token-priority graph has a cycle.
+
+    Examples
+    --------
+    >>> has_cycle(draw_cyclic(np.random.default_rng(0)))
+    True
+    """
+    return _draw_until(has_cycle, rng, n_tokens, n_samples, window)
+
+
+def draw_acyclic(
+    rng: np.random.Generator, *, n_tokens: int = 6, n_samples: int = 6, window: int = 4
+) -> Samples:
+    """Draw until no query's token-priority graph has a cycle."""
+    return _draw_until(lambda samples: not has_cycle(samples), rng, n_tokens, n_samples, window)
+
+
+def has_cycle(samples: Samples) -> bool:
+    """Whether some query's token-priority graph has a cycle. Plain Python, for small draws."""
+    graph: TopologicalSorter[tuple[int, int]] = TopologicalSorter()
+    for context, label in samples:
+        if label in context:
+            for token in set(context) - {label}:
+                graph.add((context[-1], token), (context[-1], label))
+    try:
+        graph.prepare()
+    except CycleError:
+        return True
+    return False
+
+
+def _draw_until(
+    wanted: Callable[[Samples], bool], rng: np.random.Generator, n_tokens: int, n_samples: int, window: int
+) -> Samples:
+    for _ in range(10_000):
+        samples = draw_random(rng, n_tokens=n_tokens, n_samples=n_samples, window=window)
+        if wanted(samples):
+            return samples
+    raise InvalidSamples(
+        f"10,000 draws of {n_samples} samples over {n_tokens} tokens gave none of the kind asked for; "
+        "change n_samples or n_tokens"
+    )
+
+
+def _needed_samples(order: BlockOrder, rng: np.random.Generator) -> list[Sample]:
+    """One sample for each step of a cycle through each block, and for each arc."""
+    query, starts = order.query, list(accumulate(order.sizes, initial=0))
+    pairs = [
+        (start + step, start + (step + 1) % size)
+        for start, size in zip(starts, order.sizes, strict=False)
+        for step in range(size)
+    ]
+    pairs += [
+        (
+            int(rng.integers(starts[above], starts[above + 1])),
+            int(rng.integers(starts[below], starts[below + 1])),
+        )
+        for above, below in order.arcs
+    ]
+    return [Sample((*rng.permutation([winner, loser]).tolist(), query), winner) for winner, loser in pairs]
+
+
+def _random_sample(order: BlockOrder, rng: np.random.Generator) -> Sample:
+    label = int(rng.integers(order.n_tokens))
+    block_of, block = order.block_of, int(order.block_of[label])
+    allowed = np.flatnonzero(order.precedes[block, block_of] | (block_of == block))
+    others = rng.choice(allowed, size=int(rng.integers(0, 6))).tolist()
+    return Sample((*rng.permutation([label, *others]).tolist(), order.query), label)
+
+
+def _to_samples(drawn: Sequence[Sample], n_tokens: int) -> Samples:
+    return Samples.from_lists([s.context for s in drawn], [s.label for s in drawn], n_tokens=n_tokens)

@@ -1,0 +1,45 @@
+"""The errors attomaton raises on purpose.
+
+Each says what is wrong, where, and what to do. Each is also the builtin error that fits it, so that code
+which knows nothing of attomaton can still catch it.
+"""
+
+
+class AttomatonError(Exception):
+    """Base of every error that attomaton raises on purpose."""
+
+
+class InvalidSamples(AttomatonError, ValueError):
+    """The arrays or lists given do not describe samples."""
+
+
+class EmptyContext(InvalidSamples):
+    """A sample has no context, hence no query."""
+
+
+class TokenOutOfRange(InvalidSamples):
+    """A token id is negative or not below ``n_tokens``."""
+
+
+class UnknownToken(AttomatonError, LookupError):
+    """A token is not in the vocabulary, or a query or token is not in the tables asked."""
+
+
+class UnreadableSource(AttomatonError, OSError):
+    """A corpus cannot be read as it was asked to be."""
+
+
+class InvalidEmbeddings(AttomatonError, ValueError):
+    """The embeddings have the wrong shape, a value that is not finite, or dependent rows."""
+
+
+class UncertifiedSolution(AttomatonError, ArithmeticError):
+    """A solver stopped before its answer could be certified."""
+
+
+class CorruptRun(AttomatonError, OSError):
+    """A run folder is incomplete, altered, or of a format this version does not read."""
+
+
+class UnsupportedOption(AttomatonError, ValueError):
+    """An option has a value that this version does not offer."""

@@ -1,0 +1,164 @@
+"""Choice sets: what each label was chosen from inside its own component, counted.
+
+This is the reduced data of the soft problem. Each realisable context is restricted to the tokens of the
+label's component; a sample left with one distinct token says nothing and is dropped; equal rows are counted.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from attomaton.corpora.samples import TOKEN_BITS, Samples
+from attomaton.graphs.bags import Bags, count_tokens
+from attomaton.graphs.components import Components
+from attomaton.graphs.edges import CHUNK_VALUES
+from attomaton.tables import Int32, Int64, column, make_table, ragged_column, sum_equal_rows
+
+CHOICE_SCHEMA = pa.schema(
+    [
+        ("query", pa.int32()),
+        ("winner", pa.int32()),
+        ("tokens", pa.large_list(pa.int32())),
+        ("multiplicities", pa.large_list(pa.int32())),
+        ("count", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True, eq=False)
+class ChoiceTable:
+    """Counted choices inside components.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+        Columns query, winner (int32), tokens, multiplicities (lists of int32: the choice set, tokens rising,
+        and how often each stood in the context) and count (int64, how many samples were equal to this row).
+        Sorted by query, winner and choice set.
+    """
+
+    table: pa.Table
+
+    def __len__(self) -> int:
+        return self.table.num_rows
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return column(self.table, name)
+
+    def __add__(self, other: "ChoiceTable") -> "ChoiceTable":
+        """The choices of two corpora, restricted to the same components."""
+        return _count_rows([self, other])
+
+
+def extract_choices(samples: Samples, components: Components) -> ChoiceTable:
+    """Count the choices made inside each label's component.
+
+    Examples
+    --------
+    >>> from attomaton.graphs.components import find_components
+    >>> from attomaton.graphs.edges import extract_edges
+    >>> samples = Samples.from_lists([[0, 0, 1, 2], [1, 0, 2], [0, 2]], [0, 1, 0])
+    >>> choices = extract_choices(samples, find_components(extract_edges(samples)))
+    >>> choices.table.to_pylist()[0]
+    {'query': 2, 'winner': 0, 'tokens': [0, 1], 'multiplicities': [2, 1], 'count': 1}
+    """
+    return _count_rows([_extract_chunk(chunk, components) for chunk in samples.chunks(CHUNK_VALUES)])
+
+
+def choices_by_definition(
+    samples: Samples, components: Components
+) -> Counter[tuple[int, int, tuple[tuple[int, int], ...]]]:
+    """The definition, word for word: (query, winner, ((token, multiplicity), …)) → count."""
+    rows = components.nodes.to_pylist()
+    component_of = {(row["query"], row["token"]): row["component"] for row in rows}
+    choices: Counter[tuple[int, int, tuple[tuple[int, int], ...]]] = Counter()
+    for context, label in samples:
+        query = context[-1]
+        if label in context and (query, label) in component_of:
+            own = component_of[query, label]
+            inside = Counter(token for token in context if component_of.get((query, token)) == own)
+            if len(inside) > 1:
+                choices[query, label, tuple(sorted(inside.items()))] += 1
+    return choices
+
+
+def _extract_chunk(samples: Samples, components: Components) -> ChoiceTable:
+    bags = count_tokens(samples)
+    own = _components_of(bags.samples.queries, bags.samples.labels, components)
+    larger = np.append(components.sizes > 1, False)[own]  # a missing node has number n_components
+    pairs = np.flatnonzero(larger[bags.sample])
+    token_component = _components_of(bags.samples.queries[bags.sample[pairs]], bags.token[pairs], components)
+    inside = pairs[token_component == own[bags.sample[pairs]]]
+    distinct = np.bincount(bags.sample[inside], minlength=len(bags.samples))
+    return _make_choices(bags, inside[distinct[bags.sample[inside]] > 1])
+
+
+def _components_of(queries: Int32, tokens: Int32, components: Components) -> Int64:
+    """The component of each (query, token); ``n_components`` where it is no node."""
+    keys = (queries.astype(np.int64) << TOKEN_BITS) | tokens
+    row = np.searchsorted(components.node_keys, keys)
+    found = np.append(components.node_keys, -1)[row] == keys
+    return np.where(found, np.append(components.component_of_node, len(components))[row], len(components))
+
+
+def _make_choices(bags: Bags, pairs: Int64) -> ChoiceTable:
+    """One row for each sample that has pairs, uncounted."""
+    sample, lengths = np.unique(bags.sample[pairs], return_counts=True)
+    return _choice_table(
+        bags.samples.queries[sample],
+        bags.samples.labels[sample],
+        _offsets(lengths),
+        bags.token[pairs],
+        bags.multiplicity[pairs].astype(np.int32),
+        np.ones(len(sample), np.int64),
+    )
+
+
+def _choice_table(
+    query: Int32, winner: Int32, offsets: Int64, tokens: Int32, multiplicities: Int32, count: Int64
+) -> ChoiceTable:
+    columns = {
+        "query": query,
+        "winner": winner,
+        "tokens": (offsets, tokens),
+        "multiplicities": (offsets, multiplicities),
+        "count": count,
+    }
+    return ChoiceTable(make_table(CHOICE_SCHEMA, columns))
+
+
+def _count_rows(parts: list[ChoiceTable]) -> ChoiceTable:
+    """Equal rows added up, sorted by query, winner and choice set."""
+    encoded = [_encode(part) for part in parts]
+    lengths = np.concatenate([np.diff(offsets) for offsets, _ in encoded] or [np.empty(0, np.int64)])
+    words = np.concatenate([words for _, words in encoded] or [np.empty(0, np.int32)])
+    count = np.concatenate([part["count"] for part in parts] or [np.empty(0, np.int64)])
+    return _decode(*sum_equal_rows(_offsets(lengths), words, count))
+
+
+def _encode(choices: ChoiceTable) -> tuple[Int64, Int32]:
+    """Each row as one list of integers: query, winner, token, multiplicity, token, multiplicity and so on."""
+    offsets, tokens = ragged_column(choices.table, "tokens")
+    _, multiplicities = ragged_column(choices.table, "multiplicities")
+    starts = 2 * (offsets + np.arange(len(offsets)))
+    words = np.empty(2 * (len(choices) + len(tokens)), np.int32)
+    words[starts[:-1]], words[starts[:-1] + 1] = choices["query"], choices["winner"]
+    inside = 2 * (np.arange(len(tokens)) + np.repeat(np.arange(1, len(choices) + 1), np.diff(offsets)))
+    words[inside], words[inside + 1] = tokens, multiplicities
+    return starts, words
+
+
+def _decode(starts: Int64, words: Int32, count: Int64) -> ChoiceTable:
+    header = np.zeros(len(words), bool)
+    header[starts[:-1]] = header[starts[:-1] + 1] = True
+    pairs = words[~header].reshape(-1, 2)
+    offsets = starts // 2 - np.arange(len(starts))
+    return _choice_table(words[starts[:-1]], words[starts[:-1] + 1], offsets, pairs[:, 0], pairs[:, 1], count)
+
+
+def _offsets(lengths: Int64) -> Int64:
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])

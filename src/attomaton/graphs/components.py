@@ -1,0 +1,216 @@
+"""Strongly connected components of every query's graph, and the order between them.
+
+Tokens of one component tie (i ≍ j); component A precedes component B (i ⇒ j) when a path leads from A to B.
+All queries are handled in one call: node (k, i) is token i in the graph of query k.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from attomaton.corpora.samples import TOKEN_BITS
+from attomaton.errors import UnknownToken
+from attomaton.graphs.edges import EdgeTable
+from attomaton.graphs.grouping import distinct_keys, group_borders, sum_by_key
+from attomaton.tables import Bool, Int32, Int64, Integers, column, make_table
+
+NODE_SCHEMA = pa.schema([("query", pa.int32()), ("token", pa.int32()), ("component", pa.int64())])
+ORDER_SCHEMA = pa.schema(
+    [("above", pa.int64()), ("below", pa.int64()), ("edges", pa.int64()), ("support", pa.int64())]
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """The components of all queries and the order between them.
+
+    Components are numbered by query, then by their smallest token.
+
+    Attributes
+    ----------
+    edges : EdgeTable
+        What they were found from.
+    nodes : pyarrow.Table
+        Columns query, token (int32), component (int64), sorted by query and token. The nodes of a query are
+        the tokens with an edge, and the query itself.
+    order : pyarrow.Table
+        The condensation: columns above, below (components), edges (how many data edges lead from one to the
+        other) and support (the sum of theirs), all int64, sorted by above and below.
+    """
+
+    edges: EdgeTable
+    nodes: pa.Table
+    order: pa.Table
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    @cached_property
+    def sizes(self) -> Int64:
+        """Tokens in each component, shape (n_components,)."""
+        return np.bincount(self.component_of_node)
+
+    @cached_property
+    def query_of(self) -> Int32:
+        """The query of each component, shape (n_components,)."""
+        queries = np.empty(len(self), np.int32)
+        queries[self.component_of_node] = self.query_of_node
+        return queries
+
+    @cached_property
+    def queries(self) -> Int32:
+        """The queries that have a graph, rising."""
+        return np.unique(self.query_of)
+
+    @property
+    def query_of_node(self) -> Int32:
+        """The query of each row of ``nodes``."""
+        return column(self.nodes, "query")
+
+    @property
+    def token_of_node(self) -> Int32:
+        """The token of each row of ``nodes``."""
+        return column(self.nodes, "token")
+
+    @property
+    def component_of_node(self) -> Int64:
+        """The component of each row of ``nodes``."""
+        return column(self.nodes, "component")
+
+    @cached_property
+    def members(self) -> tuple[Int64, Int64]:
+        """``(offsets, rows)``: component c has the rows ``rows[offsets[c]:offsets[c + 1]]`` of ``nodes``."""
+        rows = np.argsort(self.component_of_node, kind="stable")
+        return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.sizes)]), rows
+
+    @cached_property
+    def below(self) -> tuple[Int64, Int64]:
+        """``(offsets, components)``: what the order puts right below component c (compressed rows)."""
+        return group_borders(column(self.order, "above"), len(self)), column(self.order, "below")
+
+    @cached_property
+    def heights(self) -> Int64:
+        """Longest chain of components below each component, shape (n_components,)."""
+        from attomaton.graphs.topology import find_heights
+
+        return find_heights(*self.below)
+
+    @cached_property
+    def totally_ordered(self) -> Bool:
+        """Whether each query's components stand in one line, shape (n_queries,).
+
+        The condensation has a Hamiltonian path exactly if its longest path visits every component.
+        """
+        if not len(self):
+            return np.zeros(0, bool)
+        first = group_borders(self.query_of.astype(np.int64), self.edges.n_tokens)
+        n_components = np.diff(first)[self.queries]
+        return np.maximum.reduceat(self.heights, first[self.queries]) + 1 == n_components
+
+    @property
+    def is_acyclic(self) -> bool:
+        """Whether no query has a tie: every component is a single token."""
+        return len(self) == self.nodes.num_rows
+
+    def tokens(self, component: int) -> Int32:
+        """The tokens of a component, rising."""
+        offsets, rows = self.members
+        return self.token_of_node[rows[offsets[component] : offsets[component + 1]]]
+
+    def component(self, query: int, token: int) -> int:
+        """The component of ``token`` under ``query``."""
+        keys = self.node_keys
+        row = int(np.searchsorted(keys, (query << TOKEN_BITS) | token))
+        if row == len(keys) or keys[row] != (query << TOKEN_BITS) | token:
+            raise UnknownToken(
+                f"token {token} is not a node of the graph of query {query}: no sample shows it there"
+            )
+        return int(self.component_of_node[row])
+
+    @cached_property
+    def node_keys(self) -> Int64:
+        """One rising key per row of ``nodes``: query and token packed."""
+        return _node_keys(self.query_of_node, self.token_of_node)
+
+
+def find_components(edges: EdgeTable) -> Components:
+    """Find the components of every query's graph, and the order between them.
+
+    One call of scipy's iterative strong-component search over all (query, token) nodes; no recursion, no loop
+    per query.
+
+    Examples
+    --------
+    >>> from attomaton.corpora.samples import Samples
+    >>> from attomaton.graphs.edges import extract_edges
+    >>> comps = find_components(extract_edges(Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])))
+    >>> comps.nodes.column("component").to_pylist()  # 0 and 1 beat each other, and both beat the query 2
+    [0, 0, 1]
+    >>> comps.order.to_pylist()
+    [{'above': 0, 'below': 1, 'edges': 2, 'support': 2}]
+    """
+    keys, winner, loser = _number_nodes(edges)
+    found = _strong_components(winner, loser, len(keys))
+    component = _in_order_of_appearance(found)
+    nodes = make_table(
+        NODE_SCHEMA,
+        {
+            "query": (keys >> TOKEN_BITS).astype(np.int32),
+            "token": (keys & ((1 << TOKEN_BITS) - 1)).astype(np.int32),
+            "component": component,
+        },
+    )
+    return Components(edges, nodes, _condense(component[winner], component[loser], edges["support"]))
+
+
+def _number_nodes(edges: EdgeTable) -> tuple[Int64, Int64, Int64]:
+    """The node keys, rising, and for each edge the numbers of its winner's and loser's nodes."""
+    winner = _node_keys(edges["query"], edges["winner"])
+    loser = _node_keys(edges["query"], edges["loser"])
+    asked = column(edges.queries, "query")[column(edges.queries, "realisable") > 0]
+    keys = distinct_keys(np.concatenate([winner, loser, _node_keys(asked, asked)]))
+    return keys, np.searchsorted(keys, winner), np.searchsorted(keys, loser)
+
+
+def _node_keys(query: Integers, token: Integers) -> Int64:
+    return (query.astype(np.int64) << TOKEN_BITS) | token
+
+
+def _strong_components(winner: Int64, loser: Int64, n_nodes: int) -> Int32:
+    """Edges come sorted by winner, so they are compressed rows already."""
+    ones = np.ones(len(winner), np.int8)
+    graph = csr_array((ones, loser, group_borders(winner, n_nodes)), shape=(n_nodes, n_nodes))
+    return connected_components(graph, directed=True, connection="strong")[1]
+
+
+def _in_order_of_appearance(labels: Int32) -> Int64:
+    """Renumber labels 0, 1, 2 … in the order in which they first appear."""
+    if not len(labels):
+        return np.empty(0, np.int64)
+    first = np.full(int(labels.max()) + 1, len(labels), np.int64)
+    np.minimum.at(first, labels, np.arange(len(labels)))
+    rank = np.empty(len(first), np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[labels]
+
+
+def _condense(above: Int64, below: Int64, support: Int64) -> pa.Table:
+    """The distinct edges between different components."""
+    between = above != below
+    n_components = int(max(above.max(initial=-1), below.max(initial=-1))) + 1
+    keys, edges, supports = sum_by_key(
+        above[between] * n_components + below[between],
+        np.ones(int(between.sum()), np.int64),
+        support[between],
+    )
+    columns = {
+        "above": keys // max(n_components, 1),
+        "below": keys % max(n_components, 1),
+        "edges": edges,
+        "support": supports,
+    }
+    return make_table(ORDER_SCHEMA, columns)

@@ -1,0 +1,184 @@
+"""The token-priority graph G^(k) of every query k as one table of edges.
+
+From each realisable sample with query k and label y there is an edge y → x for every other token x of the
+context: the winner y was chosen where the loser x could have been.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS, Samples
+from attomaton.errors import TokenOutOfRange
+from attomaton.graphs.bags import count_tokens
+from attomaton.graphs.grouping import count_keys, sum_by_key
+from attomaton.tables import Int32, Int64, Integers, column, keep_rows, make_table
+
+EDGE_SCHEMA = pa.schema(
+    [("query", pa.int32()), ("winner", pa.int32()), ("loser", pa.int32()), ("support", pa.int64())]
+)
+QUERY_SCHEMA = pa.schema([("query", pa.int32()), ("realisable", pa.int64()), ("unrealisable", pa.int64())])
+
+CHUNK_VALUES = 1 << 24
+"""Context tokens handled at once; bounds the memory of a pass over a corpus."""
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeTable:
+    """Every edge winner → loser under every query, with its support.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+        Columns query, winner, loser (int32) and support (int64, the number of samples that show the edge),
+        sorted by query, winner, loser. ``edges["winner"]`` is a column as a numpy array.
+    queries : pyarrow.Table
+        Columns query (int32), realisable, unrealisable (int64): the samples read, by query.
+    n_tokens : int
+        Size of the vocabulary.
+    """
+
+    table: pa.Table
+    queries: pa.Table
+    n_tokens: int
+
+    def __len__(self) -> int:
+        return self.table.num_rows
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        return column(self.table, name)
+
+    def __add__(self, other: "EdgeTable") -> "EdgeTable":
+        """The edges of both corpora together: supports add up."""
+        return merge_edges([self, other])
+
+    @property
+    def n_samples(self) -> int:
+        """Realisable samples, the n of the training loss."""
+        return int(column(self.queries, "realisable").sum())
+
+    @property
+    def n_unrealisable(self) -> int:
+        """Samples left out because their label is not in their context."""
+        return int(column(self.queries, "unrealisable").sum())
+
+    def filter(self, *, min_support: int = 1, queries: Iterable[int] | None = None) -> "EdgeTable":
+        """Only the edges with at least ``min_support`` samples and, if given, of these queries."""
+        kept = np.asarray(self["support"] >= min_support)
+        counted = np.ones(self.queries.num_rows, bool)
+        if queries is not None:
+            wanted = np.array(sorted(_checked_queries(queries, self.n_tokens)), np.int32)
+            kept &= np.isin(self["query"], wanted)
+            counted = np.isin(column(self.queries, "query"), wanted)
+        return replace(self, table=keep_rows(self.table, kept), queries=keep_rows(self.queries, counted))
+
+
+def extract_edges(samples: Samples) -> EdgeTable:
+    """Count every edge of every query's token-priority graph.
+
+    Parameters
+    ----------
+    samples : Samples
+        Contexts may be ragged and repeat tokens. Samples whose label is not in the context are left out and
+        counted.
+
+    Returns
+    -------
+    EdgeTable
+        Equal to :func:`edges_by_definition`, computed in chunks with integer sorts.
+
+    Examples
+    --------
+    >>> edges = extract_edges(Samples.from_lists([[1, 0, 2], [0, 1, 2], [3, 2]], [0, 0, 1]))
+    >>> edges.table.to_pylist()[0]
+    {'query': 2, 'winner': 0, 'loser': 1, 'support': 2}
+    >>> edges.n_samples, edges.n_unrealisable
+    (2, 1)
+    """
+    parts = [_extract_chunk(chunk) for chunk in samples.chunks(CHUNK_VALUES)]
+    return merge_edges(parts) if parts else make_edges(samples.n_tokens, *_NOTHING)
+
+
+def edges_by_definition(samples: Samples) -> Counter[tuple[int, int, int]]:
+    """The definition, word for word: (query, winner, loser) → support."""
+    edges: Counter[tuple[int, int, int]] = Counter()
+    for context, label in samples:
+        if label in context:
+            for token in set(context) - {label}:
+                edges[context[-1], label, token] += 1
+    return edges
+
+
+def merge_edges(parts: list[EdgeTable]) -> EdgeTable:
+    """One table from the tables of several corpora over the same vocabulary."""
+    if len(parts) == 1:
+        return parts[0]
+    keys, support = sum_by_key(
+        np.concatenate([pack_edges(part["query"], part["winner"], part["loser"]) for part in parts]),
+        np.concatenate([part["support"] for part in parts]),
+    )
+    counted = pa.concat_tables([part.queries for part in parts])
+    queries, realisable, unrealisable = sum_by_key(
+        column(counted, "query").astype(np.int64),
+        column(counted, "realisable"),
+        column(counted, "unrealisable"),
+    )
+    n_tokens = max(part.n_tokens for part in parts)
+    return make_edges(n_tokens, keys, support, queries, realisable, unrealisable)
+
+
+def pack_edges(query: Integers, winner: Integers, loser: Integers) -> Int64:
+    """One sortable 63-bit key per edge: 21 bits each of query, winner and loser."""
+    return (query.astype(np.int64) << 2 * TOKEN_BITS) | (winner.astype(np.int64) << TOKEN_BITS) | loser
+
+
+def unpack_edges(keys: Int64) -> tuple[Int32, Int32, Int32]:
+    """Query, winner and loser of each key."""
+    mask = MAX_TOKENS - 1
+    parts = (keys >> 2 * TOKEN_BITS, (keys >> TOKEN_BITS) & mask, keys & mask)
+    return (parts[0].astype(np.int32), parts[1].astype(np.int32), parts[2].astype(np.int32))
+
+
+_NOTHING: tuple[Int64, ...] = (np.empty(0, np.int64),) * 5
+
+
+def _extract_chunk(samples: Samples) -> EdgeTable:
+    bags = count_tokens(samples)
+    winner = bags.samples.labels[bags.sample]
+    loses = bags.token != winner
+    keys = pack_edges(bags.samples.queries[bags.sample[loses]], winner[loses], bags.token[loses])
+    distinct, support = count_keys(keys)
+    read = np.bincount(samples.queries, minlength=samples.n_tokens)
+    realisable = np.bincount(bags.samples.queries, minlength=samples.n_tokens)
+    queries = np.flatnonzero(read)
+    return make_edges(
+        samples.n_tokens, distinct, support, queries, realisable[queries], (read - realisable)[queries]
+    )
+
+
+def make_edges(
+    n_tokens: int, keys: Int64, support: Int64, queries: Int64, realisable: Int64, unrealisable: Int64
+) -> EdgeTable:
+    """An edge table from packed distinct keys with their support, and the samples read by query."""
+    query, winner, loser = unpack_edges(keys)
+    return EdgeTable(
+        make_table(EDGE_SCHEMA, {"query": query, "winner": winner, "loser": loser, "support": support}),
+        make_table(
+            QUERY_SCHEMA,
+            {"query": queries.astype(np.int32), "realisable": realisable, "unrealisable": unrealisable},
+        ),
+        n_tokens,
+    )
+
+
+def _checked_queries(queries: Iterable[int], n_tokens: int) -> set[int]:
+    wanted = set(queries)
+    outside = sorted(query for query in wanted if not 0 <= query < n_tokens)
+    if outside:
+        raise TokenOutOfRange(f"query {outside[0]} is not in 0 … {n_tokens - 1}; give ids of this vocabulary")
+    return wanted

@@ -1,0 +1,104 @@
+"""Walks over many small acyclic graphs at once: longest paths and redundant edges.
+
+Graphs are in compressed rows: the nodes below ``node`` are ``below[start[node]:start[node + 1]]``. Compiled,
+because these walks are sequential; iterative, because a chain may be a million nodes long.
+"""
+
+import numba
+import numpy as np
+
+from attomaton.tables import Bool, Int64
+
+
+@numba.njit(cache=True)
+def find_heights(start: Int64, below: Int64) -> Int64:
+    """Longest path downwards from each node (0 at the bottom), shape (n_nodes,). The graph must be acyclic.
+
+    Equation: height(A) = 1 + max over A → B of height(B).
+    """
+    n_nodes = len(start) - 1
+    topological = sort_topologically(start, below)
+    height = np.zeros(n_nodes, np.int64)
+    for position in range(n_nodes - 1, -1, -1):
+        node = topological[position]
+        for edge in range(start[node], start[node + 1]):
+            height[node] = max(height[node], height[below[edge]] + 1)
+    return height
+
+
+@numba.njit(cache=True)
+def sort_topologically(start: Int64, below: Int64) -> Int64:
+    """The nodes so that each stands before all below it (Kahn), shape (n_nodes,)."""
+    n_nodes = len(start) - 1
+    waiting = np.zeros(n_nodes, np.int64)
+    for edge in range(len(below)):
+        waiting[below[edge]] += 1
+    queue = np.empty(n_nodes, np.int64)
+    end = 0
+    for node in range(n_nodes):
+        if waiting[node] == 0:
+            queue[end] = node
+            end += 1
+    position = 0
+    while position < end:
+        node = queue[position]
+        position += 1
+        for edge in range(start[node], start[node + 1]):
+            waiting[below[edge]] -= 1
+            if waiting[below[edge]] == 0:
+                queue[end] = below[edge]
+                end += 1
+    assert end == n_nodes  # noqa: S101  a condensation has no cycle
+    return queue
+
+
+@numba.njit(cache=True)
+def find_irredundant(start: Int64, below: Int64) -> Bool:
+    """Which edges a transitive reduction keeps, shape (n_edges,): those that no longer path replaces.
+
+    Nodes are taken from the bottom up, so the walks below a node follow edges already known to be kept; each
+    walk stays above the lowest child it is looking for.
+    """
+    n_nodes = len(start) - 1
+    height = find_heights(start, below)
+    kept = np.zeros(len(below), np.bool_)
+    seen = np.full(n_nodes, -1, np.int64)
+    stack = np.empty(n_nodes, np.int64)
+    for node in np.argsort(height, kind="mergesort"):
+        children = below[start[node] : start[node + 1]]
+        if len(children) == 0:
+            continue
+        lowest = height[children].min()
+        for child in np.argsort(-height[children], kind="mergesort"):
+            if seen[children[child]] == node:
+                continue
+            kept[start[node] + child] = True
+            _mark_below(int(children[child]), node, lowest, start, below, kept, height, seen, stack)
+    return kept
+
+
+@numba.njit(cache=True)
+def _mark_below(
+    top: int,
+    mark: int,
+    lowest: int,
+    start: Int64,
+    below: Int64,
+    kept: Bool,
+    height: Int64,
+    seen: Int64,
+    stack: Int64,
+) -> None:
+    """Set ``seen`` to ``mark`` on ``top`` and all nodes below it that are not below height ``lowest``."""
+    seen[top] = mark
+    stack[0] = top
+    size = 1
+    while size > 0:
+        size -= 1
+        node = stack[size]
+        for edge in range(start[node], start[node + 1]):
+            reached = below[edge]
+            if kept[edge] and seen[reached] != mark and height[reached] >= lowest:
+                seen[reached] = mark
+                stack[size] = reached
+                size += 1

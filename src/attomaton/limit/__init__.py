@@ -1,0 +1,1 @@
+"""What training converges to: the automaton and what is known about it."""

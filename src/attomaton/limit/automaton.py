@@ -1,0 +1,213 @@
+"""The automaton that gradient descent makes of a self-attention layer: hard retrieval, then soft composition.
+
+Under the query (the last context token) the highest component present is retrieved; the next token is then
+drawn from its tokens with Luce odds m_j e^{s_j}.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attomaton.corpora.samples import TOKEN_BITS
+from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.errors import EmptyContext, TokenOutOfRange, UnknownToken
+from attomaton.graphs.components import Components
+from attomaton.hard.solve import HardSolution
+from attomaton.limit import storage
+from attomaton.limit.coverage import Coverage, measure_coverage
+from attomaton.limit.evidence import trace_beaten
+from attomaton.limit.explanation import Explanation, Rule
+from attomaton.soft.solve import SoftSolution
+from attomaton.tables import Bool, Float64, Int32, Int64, column
+
+TIE = 1e-6
+"""Hard scores closer than this count as equal between components that no path orders."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Reading:
+    """A context as the automaton sees it: its distinct tokens and what happens to each."""
+
+    ids: Int32
+    tokens: Int32
+    seen: Bool
+    component: Int64  # of the seen tokens only
+    retrieved: Int64  # components, best first; empty if the query was never seen
+    probabilities: Float64
+    multiplicity: Int64
+
+
+class Automaton:
+    """Hard retrieval and soft composition for every query.
+
+    Parameters
+    ----------
+    components : Components
+        Who ties and who precedes whom.
+    hard : HardSolution
+        Its scores decide between components that no path orders.
+    soft : SoftSolution
+        Its scores give the odds inside a component.
+    vocabulary : Vocabulary, optional
+        Lets contexts be given as text.
+
+    Notes
+    -----
+    A context is a text (with a vocabulary), a sequence of tokens as strings, or a sequence of token ids.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 2]], [0, 1, 1])
+    >>> comps = at.find_components(at.extract_edges(samples))
+    >>> auto = at.Automaton(comps, at.solve_graph_svm(comps), at.solve_luce(samples, comps))
+    >>> auto.retrieve([1, 0, 2]).tolist(), auto.predict_proba([1, 0, 2]).round(6).tolist()
+    ([0, 1], [0.5, 0.5, 0.0])
+    """
+
+    def __init__(
+        self,
+        components: Components,
+        hard: HardSolution,
+        soft: SoftSolution,
+        vocabulary: Vocabulary | None = None,
+    ) -> None:
+        self.components = components
+        self.hard = hard
+        self.soft = soft
+        self.vocabulary = vocabulary
+
+    def __repr__(self) -> str:
+        return (
+            f"Automaton({len(self.components.queries):,} queries, {len(self.components):,} components, "
+            f"{self.n_tokens:,} tokens)"
+        )
+
+    @property
+    def n_tokens(self) -> int:
+        """Size of the vocabulary."""
+        return self.components.edges.n_tokens
+
+    @cached_property
+    def coverage(self) -> Coverage:
+        """How much of the corpus the theory speaks about."""
+        return measure_coverage(self.components, self.hard, self.soft)
+
+    def name(self, token: int) -> str:
+        """The token as text, or its id where there is no vocabulary."""
+        return str(token) if self.vocabulary is None else self.vocabulary.tokens[token]
+
+    def predict_proba(self, context: str | Sequence[str] | Sequence[int]) -> Float64:
+        """The chance of every token to be the next one, shape (n_tokens,)."""
+        reading = self._read(context)
+        chances = np.zeros(self.n_tokens)
+        chances[reading.tokens] = reading.probabilities
+        return chances
+
+    def attention(self, context: str | Sequence[str] | Sequence[int]) -> Float64:
+        """The attention weight of every position, shape (len(context),)."""
+        reading = self._read(context)
+        place = np.searchsorted(reading.tokens, reading.ids)
+        return (reading.probabilities / reading.multiplicity)[place]
+
+    def retrieve(self, context: str | Sequence[str] | Sequence[int]) -> Int32:
+        """The distinct tokens of the context that attention retrieves, rising."""
+        reading = self._read(context)
+        return reading.tokens[reading.probabilities > 0]
+
+    def sample(self, context: str | Sequence[str] | Sequence[int], rng: np.random.Generator) -> int:
+        """Draw the next token."""
+        reading = self._read(context)
+        return int(rng.choice(reading.tokens, p=reading.probabilities))
+
+    def explain(self, context: str | Sequence[str] | Sequence[int]) -> Explanation:
+        """What is retrieved, what it beat and on what evidence, and which rule answered."""
+        reading = self._read(context)
+        beaten, incomparable = (), ()
+        if len(reading.retrieved):
+            beaten, incomparable = trace_beaten(
+                self.components,
+                int(reading.ids[-1]),
+                reading.retrieved.tolist(),
+                {int(number): self._present(reading, int(number)) for number in np.unique(reading.component)},
+            )
+        taken = reading.probabilities > 0
+        return Explanation(
+            context=tuple(reading.ids.tolist()),
+            rule=_rule(reading, bool(incomparable) or len(reading.retrieved) > 1),
+            retrieved=tuple(self._present(reading, int(number)) for number in reading.retrieved),
+            probabilities=dict(
+                zip(reading.tokens[taken].tolist(), reading.probabilities[taken].tolist(), strict=True)
+            ),
+            beaten=beaten,
+            incomparable=incomparable,
+            unseen=tuple(reading.tokens[~reading.seen].tolist()),
+        )
+
+    def save(self, path: str | Path, *, about: Mapping[str, Any] | None = None) -> Path:
+        """Write a run folder: Parquet, safetensors, JSON, the manifest last; ``about`` joins the manifest."""
+        return storage.save(
+            path, self.components, self.hard, self.soft, self.vocabulary, self.coverage, about or {}
+        )
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Automaton":
+        """Read a run folder back; its predictions are the same to the last bit."""
+        return cls(*storage.load(path))
+
+    def _read(self, context: str | Sequence[str] | Sequence[int]) -> _Reading:
+        ids = self._as_ids(context)
+        tokens, multiplicity = np.unique(ids, return_counts=True)
+        rows, seen = self._rows(int(ids[-1]), tokens)
+        component = self.components.component_of_node[rows]
+        chances = np.zeros(len(tokens))
+        if not len(rows):
+            chances = multiplicity / len(ids)
+            return _Reading(ids, tokens, seen, component, component, chances, multiplicity)
+        hard, soft = self._scores[0][rows], self._scores[1][rows]
+        taken = hard >= hard.max() - TIE
+        odds = np.where(taken, multiplicity[seen] * np.exp(soft - soft[taken].max()), 0.0)
+        chances[seen] = odds / odds.sum()
+        return _Reading(ids, tokens, seen, component, np.unique(component[taken]), chances, multiplicity)
+
+    def _rows(self, query: int, tokens: Int32) -> tuple[Int64, Bool]:
+        """The node rows of the tokens that are nodes under ``query``, and which tokens those are."""
+        keys = (query << TOKEN_BITS) | tokens.astype(np.int64)
+        rows = np.searchsorted(self.components.node_keys, keys)
+        seen = np.append(self.components.node_keys, -1)[rows] == keys
+        return rows[seen], seen
+
+    def _present(self, reading: _Reading, component: int) -> tuple[int, ...]:
+        return tuple(reading.tokens[reading.seen][reading.component == component].tolist())
+
+    @cached_property
+    def _scores(self) -> tuple[Float64, Float64]:
+        return column(self.hard.scores, "score"), column(self.soft.scores, "score")
+
+    def _as_ids(self, context: str | Sequence[str] | Sequence[int]) -> Int32:
+        if isinstance(context, str) or any(isinstance(token, str) for token in context):
+            if self.vocabulary is None:
+                raise UnknownToken("this automaton has no vocabulary; give the context as token ids")
+            text = isinstance(context, str)
+            ids = self.vocabulary.encode(context) if text else self.vocabulary.lookup(list(map(str, context)))
+        else:
+            ids = np.asarray(context, np.int64)
+        if not len(ids):
+            raise EmptyContext("the context is empty; the query is its last token, so give at least one")
+        if ids.min() < 0 or ids.max() >= self.n_tokens:
+            raise TokenOutOfRange(
+                f"a context token is not in 0 … {self.n_tokens - 1}; give ids of this vocabulary"
+            )
+        return ids.astype(np.int32)
+
+
+def _rule(reading: _Reading, undecided: bool) -> Rule:
+    if not len(reading.retrieved):
+        return Rule.BACK_OFF
+    if undecided:
+        return Rule.INCOMPARABLE
+    return Rule.DETERMINED if reading.seen.all() else Rule.UNSEEN_IGNORED

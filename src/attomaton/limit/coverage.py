@@ -1,0 +1,96 @@
+"""How much of a corpus the theory speaks about, in a dozen numbers."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from attomaton.graphs.components import Components
+from attomaton.hard.solve import HardSolution
+from attomaton.soft.solve import SoftSolution
+
+N_LARGEST = 5
+
+
+@dataclass(frozen=True)
+class LargeComponent:
+    """One of the largest components: its query, its size, and its first few tokens."""
+
+    query: int
+    size: int
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """The coverage report.
+
+    Attributes
+    ----------
+    n_samples : int
+        Samples read.
+    realisable : float
+        Share of them whose label is in the context; only these can be learned by attention alone.
+    n_queries, n_edges, n_components : int
+        Queries with a graph, distinct edges over all queries, components over all queries.
+    tied_queries : float
+        Share of queries with a component larger than one token, where soft composition happens.
+    ordered_queries : float
+        Share of queries whose components stand in one line (the condensation has a Hamiltonian path), so
+        that every context of known tokens is determined.
+    largest : tuple of LargeComponent
+        The largest components with more than one token.
+    hard, soft : dict
+        The certificates, with a text under ``"status"``.
+    """
+
+    n_samples: int
+    realisable: float
+    n_queries: int
+    n_edges: int
+    n_components: int
+    tied_queries: float
+    ordered_queries: float
+    largest: tuple[LargeComponent, ...]
+    hard: dict[str, Any]
+    soft: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain JSON values."""
+        return asdict(self)
+
+
+def measure_coverage(components: Components, hard: HardSolution, soft: SoftSolution) -> Coverage:
+    """The coverage report of one automaton."""
+    edges, sizes = components.edges, components.sizes
+    read = edges.n_samples + edges.n_unrealisable
+    tied = np.unique(components.query_of[sizes > 1])
+    return Coverage(
+        n_samples=read,
+        realisable=_share(edges.n_samples, read),
+        n_queries=len(components.queries),
+        n_edges=len(edges),
+        n_components=len(components),
+        tied_queries=_share(len(tied), len(components.queries)),
+        ordered_queries=_share(int(components.totally_ordered.sum()), len(components.queries)),
+        largest=_largest(components),
+        hard={"status": hard.status.name.lower(), **asdict(hard.certificate), "gap": hard.certificate.gap},
+        soft={"status": soft.status.name.lower(), **asdict(soft.certificate)},
+    )
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0
+
+
+def _largest(components: Components) -> tuple[LargeComponent, ...]:
+    by_size = np.argsort(-components.sizes, kind="stable")[:N_LARGEST]
+    return tuple(
+        LargeComponent(
+            int(components.query_of[number]),
+            int(components.sizes[number]),
+            tuple(components.tokens(int(number))[:8].tolist()),
+        )
+        for number in by_size
+        if components.sizes[number] > 1
+    )

@@ -1,0 +1,102 @@
+"""The evidence behind one query's order: paths between components and the data edges of each step."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import breadth_first_order
+
+from attomaton.graphs.components import Components
+from attomaton.limit.explanation import Beaten, Edge
+from attomaton.tables import Bool, Integers
+
+Tokens = tuple[int, ...]
+
+
+class QueryOrder:
+    """The components of one query, which are consecutive numbers, and what leads from each to others."""
+
+    def __init__(self, components: Components, query: int) -> None:
+        self._first, stop = _range(components.query_of, query)
+        start, below = components.below
+        rows = start[self._first : stop + 1]
+        targets = below[rows[0] : rows[-1]] - self._first
+        size = stop - self._first
+        self._graph = csr_array((np.ones(len(targets), np.int8), targets, rows - rows[0]), shape=(size, size))
+        self._edges = _edges_of(components, query)
+
+    def search(self, top: int) -> tuple[Bool, Integers]:
+        """What ``top`` reaches, and the component before each on a shortest path; both local numbers."""
+        reached, before = breadth_first_order(self._graph, top - self._first)
+        mask = np.zeros(self._graph.shape[0], bool)
+        mask[reached] = True
+        return mask, before
+
+    def local(self, component: int) -> int:
+        """The component's number inside this query."""
+        return component - self._first
+
+    def evidence(self, before: Integers, top: int, bottom: int) -> tuple[tuple[Edge, ...], ...]:
+        """The data edges of each step of the path from ``top`` to ``bottom`` that ``before`` describes."""
+        path = [bottom - self._first]
+        while path[-1] != top - self._first:
+            path.append(int(before[path[-1]]))
+        path = [number + self._first for number in reversed(path)]
+        return tuple(self._between(above, below) for above, below in pairwise(path))
+
+    def _between(self, above: int, below: int) -> tuple[Edge, ...]:
+        winner_component, loser_component, winner, loser, support = self._edges
+        rows = np.flatnonzero((winner_component == above) & (loser_component == below))
+        rows = rows[np.argsort(-support[rows], kind="stable")]
+        return tuple(Edge(int(winner[row]), int(loser[row]), int(support[row])) for row in rows)
+
+
+def trace_beaten(
+    components: Components, query: int, retrieved: Sequence[int], present: Mapping[int, Tokens]
+) -> tuple[tuple[Beaten, ...], tuple[Tokens, ...]]:
+    """What every retrieved component precedes, with the evidence, and what they do not all precede.
+
+    Parameters
+    ----------
+    components : Components
+        All components.
+    query : int
+        The query of the context.
+    retrieved : sequence of int
+        The retrieved components; evidence is given from the first of them.
+    present : mapping of int to tuple of int
+        Every component of the context → its tokens there.
+    """
+    order = QueryOrder(components, query)
+    searches = [order.search(top) for top in retrieved]
+    beaten: list[Beaten] = []
+    incomparable: list[Tokens] = []
+    for number, tokens in present.items():
+        if number in retrieved:
+            continue
+        if all(reached[order.local(number)] for reached, _ in searches):
+            beaten.append(Beaten(tokens, order.evidence(searches[0][1], retrieved[0], number)))
+        else:
+            incomparable.append(tokens)
+    return tuple(beaten), tuple(incomparable)
+
+
+def _range(ordered: Integers, value: int) -> tuple[int, int]:
+    """Where ``value`` stands in a sorted array: first and one past the last."""
+    return int(np.searchsorted(ordered, value)), int(np.searchsorted(ordered, value, side="right"))
+
+
+def _edges_of(components: Components, query: int) -> tuple[Integers, ...]:
+    """Winner's and loser's component, winner, loser and support of every edge of one query."""
+    first, stop = _range(components.edges["query"], query)
+    winner, loser, support = (components.edges[name][first:stop] for name in ("winner", "loser", "support"))
+    begin, end = _range(components.query_of_node, query)
+    tokens, component = components.token_of_node[begin:end], components.component_of_node[begin:end]
+    return (
+        component[np.searchsorted(tokens, winner)],
+        component[np.searchsorted(tokens, loser)],
+        winner,
+        loser,
+        support,
+    )

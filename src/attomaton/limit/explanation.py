@@ -1,0 +1,108 @@
+"""Why the automaton answers as it does, for one context."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, NamedTuple
+
+
+class Rule(Enum):
+    """Which rule answered; the value says it in a sentence."""
+
+    DETERMINED = "one component precedes every other component of the context: the theorem decides"
+    INCOMPARABLE = "no component precedes all others: the hard scores decide, outside the theorem"
+    UNSEEN_IGNORED = "tokens never seen under this query get no mass; among the others the theorem decides"
+    BACK_OFF = "the query was never seen: each position weighs the same, which is our choice and no theorem's"
+
+
+class Edge(NamedTuple):
+    """A data edge: in ``support`` samples the winner was the label where the loser stood in the context."""
+
+    winner: int
+    loser: int
+    support: int
+
+
+@dataclass(frozen=True)
+class Beaten:
+    """A component of the context that the retrieved one precedes.
+
+    Attributes
+    ----------
+    tokens : tuple of int
+        Its tokens that stand in the context.
+    steps : tuple of tuples of Edge
+        The path from the retrieved component down to this one, as the data edges behind each step.
+    """
+
+    tokens: tuple[int, ...]
+    steps: tuple[tuple[Edge, ...], ...]
+
+    @property
+    def support(self) -> int:
+        """The path's weakest link: the least number of supporting (sample, loser) pairs among its steps."""
+        return min(sum(edge.support for edge in step) for step in self.steps)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What is retrieved from one context, and why.
+
+    Attributes
+    ----------
+    context : tuple of int
+        The context; its last token is the query.
+    rule : Rule
+        Which rule answered.
+    retrieved : tuple of tuples of int
+        The tokens of each retrieved component that stand in the context: one component, or several with the
+        same hard score.
+    probabilities : mapping of int to float
+        Token → chance of being the next one, for the retrieved tokens.
+    beaten : tuple of Beaten
+        The components that the retrieved one precedes, with the evidence.
+    incomparable : tuple of tuples of int
+        The tokens of components that are neither retrieved nor beaten: no path says who wins.
+    unseen : tuple of int
+        Tokens of the context that no sample shows under this query.
+    """
+
+    context: tuple[int, ...]
+    rule: Rule
+    retrieved: tuple[tuple[int, ...], ...]
+    probabilities: Mapping[int, float]
+    beaten: tuple[Beaten, ...]
+    incomparable: tuple[tuple[int, ...], ...]
+    unseen: tuple[int, ...]
+
+    @property
+    def query(self) -> int:
+        """The last context token."""
+        return self.context[-1]
+
+    def to_dict(self, name: Callable[[int], Any] = int) -> dict[str, Any]:
+        """Everything as plain JSON values, tokens shown by ``name``."""
+
+        def names(tokens: tuple[int, ...]) -> list[Any]:
+            return [name(token) for token in tokens]
+
+        return {
+            "context": names(self.context),
+            "query": name(self.query),
+            "rule": self.rule.name.lower(),
+            "meaning": self.rule.value,
+            "retrieved": [names(tokens) for tokens in self.retrieved],
+            "probabilities": [[name(token), chance] for token, chance in self.probabilities.items()],
+            "beaten": [
+                {
+                    "tokens": names(beaten.tokens),
+                    "steps": [
+                        [[name(edge.winner), name(edge.loser), edge.support] for edge in step]
+                        for step in beaten.steps
+                    ],
+                }
+                for beaten in self.beaten
+            ],
+            "incomparable": [names(tokens) for tokens in self.incomparable],
+            "unseen": names(self.unseen),
+        }

@@ -1,0 +1,110 @@
+"""An automaton as a run folder, and back."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attomaton.artifacts import Run, read_run, write_run
+from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.errors import CorruptRun
+from attomaton.graphs.choices import ChoiceTable
+from attomaton.graphs.components import Components
+from attomaton.graphs.edges import QUERY_SCHEMA, EdgeTable
+from attomaton.hard.certify import HardCertificate
+from attomaton.hard.solve import MULTIPLIER_SCHEMA, HardSolution
+from attomaton.limit.coverage import Coverage
+from attomaton.soft.certify import SoftCertificate
+from attomaton.soft.solve import SoftSolution
+from attomaton.solutions import Solution, sparse_weights
+from attomaton.tables import column, make_table
+
+
+def save(
+    path: str | Path,
+    components: Components,
+    hard: HardSolution,
+    soft: SoftSolution,
+    vocabulary: Vocabulary | None,
+    coverage: Coverage,
+    about: Mapping[str, Any],
+) -> Path:
+    """Write everything an automaton is made of."""
+    edges = components.edges
+    records: dict[str, Any] = {"coverage": coverage.to_dict()}
+    if vocabulary is not None:
+        records["vocabulary"] = {"tokenizer": vocabulary.tokenizer, "tokens": list(vocabulary.tokens)}
+    return write_run(
+        path,
+        tables={
+            "edges": edges.table,
+            "components": components.nodes,
+            "order": components.order,
+            "hard": hard.scores,
+            "soft": soft.scores,
+            "choices": soft.choices.table,
+        },
+        arrays={
+            **{f"queries/{name}": column(edges.queries, name) for name in QUERY_SCHEMA.names},
+            **{f"multipliers/{name}": column(hard.multipliers, name) for name in MULTIPLIER_SCHEMA.names},
+            **_dense_weights("hard/weights", hard),
+            **_dense_weights("soft/weights", soft),
+        },
+        records=records,
+        about={
+            **about,
+            "n_tokens": edges.n_tokens,
+            "certificates": {
+                "hard": asdict(hard.certificate),
+                "soft": {**asdict(soft.certificate), "loss": soft.loss},
+            },
+        },
+    )
+
+
+def load(path: str | Path) -> tuple[Components, HardSolution, SoftSolution, Vocabulary | None]:
+    """Read what :func:`save` wrote."""
+    run = read_run(path)
+    try:
+        return _assemble(run)
+    except (KeyError, TypeError) as error:
+        raise CorruptRun(f"{path} is a run without {error}; it holds no automaton: write it again") from error
+
+
+def _assemble(run: Run) -> tuple[Components, HardSolution, SoftSolution, Vocabulary | None]:
+    queries = make_table(QUERY_SCHEMA, {name: run.arrays[f"queries/{name}"] for name in QUERY_SCHEMA.names})
+    n_tokens = int(run.manifest["n_tokens"])
+    edges = EdgeTable(run.tables["edges"], queries, n_tokens)
+    components = Components(edges, run.tables["components"], run.tables["order"])
+    proofs = run.manifest["certificates"]
+    multipliers = {name: run.arrays[f"multipliers/{name}"] for name in MULTIPLIER_SCHEMA.names}
+    hard = HardSolution(
+        scores=run.tables["hard"],
+        weights=_weights(run, "hard", n_tokens),
+        certificate=HardCertificate(**proofs["hard"]),
+        multipliers=make_table(MULTIPLIER_SCHEMA, multipliers),
+    )
+    loss = float(proofs["soft"].pop("loss"))
+    soft = SoftSolution(
+        scores=run.tables["soft"],
+        weights=_weights(run, "soft", n_tokens),
+        certificate=SoftCertificate(**proofs["soft"]),
+        loss=loss,
+        choices=ChoiceTable(run.tables["choices"]),
+    )
+    words = run.records.get("vocabulary")
+    vocabulary = None if words is None else Vocabulary(tuple(words["tokens"]), words["tokenizer"])
+    return components, hard, soft, vocabulary
+
+
+def _dense_weights(name: str, solution: Solution) -> dict[str, NDArray[Any]]:
+    """Weights in embedding space; without embeddings they are the score table and need no copy."""
+    return {name: solution.weights} if isinstance(solution.weights, np.ndarray) else {}
+
+
+def _weights(run: Run, name: str, n_tokens: int) -> Any:
+    dense = run.arrays.get(f"{name}/weights")
+    return sparse_weights(run.tables[name], n_tokens) if dense is None else dense

@@ -1,0 +1,122 @@
+"""The whole path in one call: from a corpus to the automaton."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from attomaton.artifacts import digest_file
+from attomaton.corpora.readers import read_text
+from attomaton.corpora.samples import Samples
+from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.errors import UnsupportedOption
+from attomaton.graphs.choices import extract_choices
+from attomaton.graphs.components import find_components
+from attomaton.graphs.edges import extract_edges
+from attomaton.hard.solve import solve_graph_svm
+from attomaton.limit.automaton import Automaton
+from attomaton.soft.solve import solve_luce
+
+Source = str | PathLike[str] | Samples | Sequence[int]
+"""What :func:`learn` reads: a path, samples, or token ids."""
+
+
+def learn(
+    source: Source,
+    *,
+    window: int = 32,
+    tokenizer: str = "word",
+    engine: str = "auto",
+    embeddings: object = None,
+    min_support: int = 1,
+    queries: Sequence[int] | Sequence[str] | None = None,
+    out: str | PathLike[str] | None = None,
+    progress: Callable[[str], object] | None = None,
+) -> Automaton:
+    """Compute what gradient descent makes of a self-attention layer trained on ``source``.
+
+    Parameters
+    ----------
+    source : path, Samples, or sequence of token ids
+        A UTF-8 text file (one document), samples, or one document as token ids.
+    window : int
+        Longest context; not used for samples, which have their contexts already.
+    tokenizer : str
+        ``"word"``: white space, line end = ``<eos>``. For text only.
+    engine : str
+        ``"auto"`` or ``"memory"``: everything in memory.
+    embeddings : float array, shape (n_tokens, dim), optional
+        Linearly independent rows; None means orthonormal.
+    min_support : int
+        Leave out edges that fewer samples show.
+    queries : sequence of int or str, optional
+        Only these queries.
+    out : path, optional
+        Write the run folder there.
+    progress : callable, optional
+        Called with the name of each stage as it begins.
+
+    Returns
+    -------
+    Automaton
+        With ``.coverage`` and, for text, ``.vocabulary``.
+
+    Examples
+    --------
+    >>> auto = learn([0, 1, 0, 2, 0, 1, 0, 1], window=3)
+    >>> auto.predict_proba([1, 0]).tolist()
+    [0.0, 1.0, 0.0]
+    """
+    if engine not in ("auto", "memory"):
+        raise UnsupportedOption(f"there is no engine {engine!r}; choose auto or memory")
+    if min_support < 1:
+        raise UnsupportedOption(
+            f"min_support is {min_support}; an edge has at least one sample, so give 1 or more"
+        )
+    begin: Callable[[str], object] = progress or str
+    begin("reading")
+    corpus = _read(source, window, tokenizer)
+    begin("extracting edges")
+    edges = extract_edges(corpus.samples).filter(min_support=min_support, queries=corpus.query_ids(queries))
+    begin("finding components")
+    components = find_components(edges)
+    begin("extracting choices")
+    choices = extract_choices(corpus.samples, components)
+    begin("solving the hard side")
+    hard = solve_graph_svm(components, embeddings=embeddings)
+    begin("solving the soft side")
+    soft = solve_luce(choices, components, embeddings=embeddings)
+    automaton = Automaton(components, hard, soft, corpus.vocabulary)
+    if out is not None:
+        begin("writing the run")
+        automaton.save(Path(out), about={"input": corpus.about, "config": {"min_support": min_support}})
+    return automaton
+
+
+@dataclass(frozen=True)
+class _Corpus:
+    samples: Samples
+    vocabulary: Vocabulary | None
+    about: dict[str, Any]
+
+    def query_ids(self, queries: Sequence[int] | Sequence[str] | None) -> Sequence[int] | None:
+        named = [query for query in queries or () if isinstance(query, str)]
+        if not named:
+            return queries  # type: ignore[return-value]  # no string among them
+        if self.vocabulary is None:
+            raise UnsupportedOption(
+                "queries are given as text but the source has no vocabulary; give token ids"
+            )
+        return self.vocabulary.lookup(named).tolist()
+
+
+def _read(source: Source, window: int, tokenizer: str) -> _Corpus:
+    if isinstance(source, Samples):
+        return _Corpus(source, None, {"kind": "samples"})
+    if isinstance(source, str | PathLike):
+        path = Path(source)
+        documents = read_text(path, tokenizer=tokenizer)
+        about = {"kind": "text", "name": path.name, "sha256": digest_file(path), "window": window}
+        return _Corpus(documents.windows(window), documents.vocabulary, about)
+    return _Corpus(Samples.from_windows(source, window=window), None, {"kind": "ids", "window": window})

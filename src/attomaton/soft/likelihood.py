@@ -1,0 +1,104 @@
+"""The log-loss of a Luce choice model with known offsets, over counted choices.
+
+A choice of y from the set X with multiplicities m costs −ln( m_y e^{s_y} / Σ_{j∈X} m_j e^{s_j} ).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from attomaton.corpora.samples import TOKEN_BITS
+from attomaton.graphs.choices import ChoiceTable
+from attomaton.graphs.components import Components
+from attomaton.tables import Float64, Int64, ragged_column, sum_at
+
+
+@dataclass(frozen=True, eq=False)
+class LuceProblem:
+    """Choices over numbered alternatives; the loss is a function of one score per alternative.
+
+    Attributes
+    ----------
+    alternative : int64 array, shape (n_entries,)
+        The members of all choice sets, one set after the other.
+    offsets : int64 array, shape (n_choices + 1,)
+        Set ``i`` is ``alternative[offsets[i]:offsets[i + 1]]``.
+    log_multiplicity : float64 array, shape (n_entries,)
+        ln m_j, the known offset of each member.
+    winner : int64 array, shape (n_choices,)
+        The alternative chosen.
+    count : float64 array, shape (n_choices,)
+        How often this choice was made.
+    component : int64 array, shape (n_alternatives,)
+        Which alternatives are compared with which: no choice set holds two components.
+    """
+
+    alternative: Int64
+    offsets: Int64
+    log_multiplicity: Float64
+    winner: Int64
+    count: Float64
+    component: Int64
+
+    @property
+    def n_alternatives(self) -> int:
+        """Length of the score vector."""
+        return len(self.component)
+
+    def loss(self, scores: Float64) -> float:
+        """The summed loss −Σ count · ln p(winner)."""
+        logits = scores[self.alternative] + self.log_multiplicity
+        chosen = logits[self.alternative == np.repeat(self.winner, np.diff(self.offsets))]
+        return float(self.count @ (self._log_sums(logits) - chosen))
+
+    def probabilities(self, scores: Float64) -> Float64:
+        """The chance of each member of each set, shape (n_entries,)."""
+        logits = scores[self.alternative] + self.log_multiplicity
+        return np.exp(logits - np.repeat(self._log_sums(logits), np.diff(self.offsets)))
+
+    def gradient(self, scores: Float64) -> Float64:
+        """Derivative of the summed loss, shape (n_alternatives,): expected less observed wins."""
+        expected = np.repeat(self.count, np.diff(self.offsets)) * self.probabilities(scores)
+        observed = sum_at(self.winner, self.count, self.n_alternatives)
+        return sum_at(self.alternative, expected, self.n_alternatives) - observed
+
+    def curvature(self, probabilities: Float64, direction: Float64) -> Float64:
+        """Hessian times ``direction``: Σ count (diag p − p pᵀ) v, shape (n_alternatives,)."""
+        along = direction[self.alternative]
+        mean = np.add.reduceat(probabilities * along, self.offsets[:-1])
+        lengths = np.diff(self.offsets)
+        change = np.repeat(self.count, lengths) * probabilities * (along - np.repeat(mean, lengths))
+        return sum_at(self.alternative, change, self.n_alternatives)
+
+    def curvature_diagonal(self, probabilities: Float64) -> Float64:
+        """The diagonal of the Hessian, shape (n_alternatives,)."""
+        weight = np.repeat(self.count, np.diff(self.offsets)) * probabilities * (1.0 - probabilities)
+        return sum_at(self.alternative, weight, self.n_alternatives)
+
+    def _log_sums(self, logits: Float64) -> Float64:
+        lengths = np.diff(self.offsets)
+        highest = np.maximum.reduceat(logits, self.offsets[:-1])
+        return highest + np.log(
+            np.add.reduceat(np.exp(logits - np.repeat(highest, lengths)), self.offsets[:-1])
+        )
+
+
+def luce_problem(choices: ChoiceTable, components: Components) -> tuple[Int64, LuceProblem]:
+    """The choices over the tokens that tie with others.
+
+    Returns the rows of ``components.nodes`` that are the alternatives, and the problem.
+    """
+    rows = np.flatnonzero(components.sizes[components.component_of_node] > 1)
+    keys = components.node_keys[rows]
+    offsets, tokens = ragged_column(choices.table, "tokens")
+    _, multiplicities = ragged_column(choices.table, "multiplicities")
+    query = choices["query"].astype(np.int64) << TOKEN_BITS
+    problem = LuceProblem(
+        alternative=np.searchsorted(keys, np.repeat(query, np.diff(offsets)) | tokens),
+        offsets=offsets,
+        log_multiplicity=np.log(multiplicities),
+        winner=np.searchsorted(keys, query | choices["winner"]),
+        count=choices["count"].astype(np.float64),
+        component=np.unique(components.component_of_node[rows], return_inverse=True)[1],
+    )
+    return rows, problem

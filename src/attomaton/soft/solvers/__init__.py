@@ -1,0 +1,1 @@
+"""Solvers of the Luce problem: frozen values with a ``solve`` method."""

@@ -1,0 +1,62 @@
+"""The reference solver: Newton's method with scipy's conjugate gradients, all components at once."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator, cg
+
+from attomaton.soft.likelihood import LuceProblem
+from attomaton.tables import Float64, Int64
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Damped Newton from zero until no gradient entry exceeds ``atol``, at most ``max_steps`` steps.
+
+    The optimum is finite because choices are compared inside strongly connected components only (Ford 1957).
+    The loss is flat along a constant on each component; conjugate gradients never leave the complement.
+
+    Along a direction whose entries differ by at most d inside a component, the curvature of a log-sum-exp
+    changes at most by the factor e^d (generalised self-concordance), so the step ln(1 + d)/d lowers the loss
+    without any line search. It tends to 1, and each component has its own.
+    """
+
+    atol: float = 1e-10
+    max_steps: int = 200
+
+    def solve(self, problem: LuceProblem) -> Float64:
+        """Scores, shape (n_alternatives,), up to a constant on each component."""
+        scores = np.zeros(problem.n_alternatives)
+        best, best_norm = scores, np.inf
+        for _ in range(self.max_steps):
+            gradient = problem.gradient(scores)
+            norm = float(np.abs(gradient).max(initial=0.0))
+            if norm < best_norm:
+                best, best_norm = scores, norm
+            if norm <= self.atol:
+                break
+            direction = self._newton_direction(problem, scores, gradient)
+            scores = scores + damping(problem.component, direction)[problem.component] * direction
+        return best
+
+    def _newton_direction(self, problem: LuceProblem, scores: Float64, gradient: Float64) -> Float64:
+        probabilities = problem.probabilities(scores)
+        diagonal = np.maximum(problem.curvature_diagonal(probabilities), 1e-300)
+        shape = (problem.n_alternatives, problem.n_alternatives)
+        hessian = LinearOperator(
+            shape, matvec=lambda v: problem.curvature(probabilities, v), dtype=np.float64
+        )
+        scale = LinearOperator(shape, matvec=lambda v: v / diagonal, dtype=np.float64)
+        size = float(np.linalg.norm(gradient))
+        step, _ = cg(hessian, -gradient, rtol=min(0.1, np.sqrt(size)), M=scale, maxiter=1_000)
+        return step
+
+
+def damping(component: Int64, direction: Float64) -> Float64:
+    """ln(1 + d)/d for each component, d the range of ``direction`` on it, shape (n_components,)."""
+    n_components = int(component.max(initial=-1)) + 1
+    highest, lowest = np.full(n_components, -np.inf), np.full(n_components, np.inf)
+    np.maximum.at(highest, component, direction)
+    np.minimum.at(lowest, component, direction)
+    spread = np.maximum(highest - lowest, 1e-12)
+    return np.log1p(spread) / spread

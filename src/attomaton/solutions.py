@@ -1,0 +1,98 @@
+"""What every solver returns: scores by query and token, with the proof of how good they are."""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol, Self
+
+import numpy as np
+import pyarrow as pa
+from scipy.sparse import csc_array
+
+from attomaton.errors import InvalidEmbeddings, UncertifiedSolution
+from attomaton.tables import Float64, column, make_table
+
+SCORE_SCHEMA = pa.schema([("query", pa.int32()), ("token", pa.int32()), ("score", pa.float64())])
+
+
+class Status(Enum):
+    """How a solve ended; the value is the message."""
+
+    CERTIFIED = "the certificate proves the answer to within its tolerance"
+    UNCERTIFIED = "the solver stopped before its answer could be certified"
+
+
+class Certificate(Protocol):
+    """A proof of quality that attomaton derives from the answer itself, never from a solver's word."""
+
+    @property
+    def certified(self) -> bool:
+        """Whether the proof reaches its tolerance."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Scores under every query, with their certificate.
+
+    Attributes
+    ----------
+    scores : pyarrow.Table
+        Columns query, token (int32), score (float64), one row for each node of the components, sorted.
+    weights : float array, shape (dim, dim), or sparse array, shape (n_tokens, n_tokens)
+        The weight matrix W with scores E W Eᵀ. Without embeddings E is the identity and W the sparse score
+        matrix itself: rows are key tokens, columns queries.
+    certificate : Certificate
+        How good the answer provably is.
+    """
+
+    scores: pa.Table
+    weights: Float64 | csc_array
+    certificate: Certificate
+
+    @property
+    def status(self) -> Status:
+        """Whether the answer is certified."""
+        return Status.CERTIFIED if self.certificate.certified else Status.UNCERTIFIED
+
+    def expect(self) -> Self:
+        """Return the solution itself if it is certified; raise ``UncertifiedSolution`` if not."""
+        if self.status is Status.CERTIFIED:
+            return self
+        raise UncertifiedSolution(
+            f"{self.status.value}: {self.certificate}; loosen rtol/atol or allow more steps"
+        )
+
+
+def score_table(nodes: pa.Table, scores: Float64) -> pa.Table:
+    """The table of scores for rows of (query, token) and a score each."""
+    columns = {"query": column(nodes, "query"), "token": column(nodes, "token"), "score": scores}
+    return make_table(SCORE_SCHEMA, columns)
+
+
+def sparse_weights(scores: pa.Table, n_tokens: int) -> csc_array:
+    """The score table as a sparse matrix, rows key tokens, columns queries, shape (n_tokens, n_tokens)."""
+    place = (column(scores, "token"), column(scores, "query"))
+    return csc_array((column(scores, "score"), place), shape=(n_tokens, n_tokens))
+
+
+def check_embeddings(embeddings: object, n_tokens: int) -> Float64:
+    """The embeddings as floats, shape (n_tokens, dim), if they are finite and of full row rank.
+
+    Full row rank (so dim ≥ n_tokens) is what makes every order of tokens attainable (theory, claim 1).
+    """
+    table = np.asarray(embeddings, np.float64)
+    if table.ndim != 2 or len(table) != n_tokens:
+        raise InvalidEmbeddings(
+            f"embeddings have shape {table.shape}; give one row per token, shape ({n_tokens}, dim)"
+        )
+    if not np.isfinite(table).all():
+        token = int(np.flatnonzero(~np.isfinite(table).all(axis=1))[0])
+        raise InvalidEmbeddings(f"the embedding of token {token} is not finite; mend or drop that row")
+    rank = int(np.linalg.matrix_rank(table)) if table.size else 0
+    if rank < n_tokens:
+        raise InvalidEmbeddings(
+            f"the embeddings of {n_tokens} tokens have rank {rank} in {table.shape[1]} dimensions; this "
+            "version needs linearly independent rows (dim >= n_tokens): "
+            "give more dimensions, or embeddings=None"
+        )
+    return table

@@ -1,0 +1,113 @@
+"""Arrow tables as typed numpy columns, and back.
+
+Every table of the project is an Arrow table with non-null columns; this is the one place that crosses the
+border between the two. Arrow's functions are typed as Any here, because its stubs leave them partly unknown.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+Float64 = NDArray[np.float64]
+Bool = NDArray[np.bool_]
+Integers = NDArray[np.integer[Any]]
+
+_arrow: Any = pa
+
+
+def make_table(schema: pa.Schema, columns: Mapping[str, Any]) -> pa.Table:
+    """An Arrow table of ``schema`` from numpy columns of equal length (no copy where types agree).
+
+    A list column is given as ``(offsets, values)``.
+    """
+    fields: Any = schema
+    arrays = [_array(columns[field.name], field.type) for field in fields]
+    return _arrow.Table.from_arrays(arrays, schema=schema)
+
+
+def column(table: pa.Table, name: str) -> NDArray[Any]:
+    """One numeric column as a numpy array (no copy where the table is in one piece)."""
+    chunks: Any = table.column(name)
+    if chunks.num_chunks == 1:
+        return chunks.chunk(0).to_numpy(zero_copy_only=False)
+    return chunks.to_numpy()
+
+
+def ragged_column(table: pa.Table, name: str) -> tuple[Int64, NDArray[Any]]:
+    """A list column as ``(offsets, values)``: row ``i`` is ``values[offsets[i]:offsets[i + 1]]``."""
+    lists = _join(table.column(name))
+    offsets: Int64 = lists.offsets.to_numpy().astype(np.int64)
+    return offsets - offsets[0], lists.values.to_numpy(zero_copy_only=False)[offsets[0] : offsets[-1]]
+
+
+def keep_rows(table: pa.Table, mask: Bool) -> pa.Table:
+    """The rows of a table where ``mask`` is true."""
+    return table.filter(_arrow.array(mask))
+
+
+def number_strings(words: Sequence[str]) -> tuple[tuple[str, ...], Int32]:
+    """The distinct strings in order of first appearance, and the number of each word among them."""
+    coded = _arrow.array(words, type=pa.large_string()).dictionary_encode()
+    return tuple(coded.dictionary.to_pylist()), coded.indices.to_numpy(zero_copy_only=False).astype(np.int32)
+
+
+def sum_equal_rows(offsets: Int64, words: Int32, count: Int64) -> tuple[Int64, Int32, Int64]:
+    """Ragged rows of non-negative integers with a count each → the distinct rows, sorted, with summed counts.
+
+    Rows become big-endian byte strings, which Arrow groups and sorts exactly as the integers would.
+    """
+    blob = words.astype(">i4")
+    buffers = [None, _arrow.py_buffer(4 * offsets), _arrow.py_buffer(blob)]
+    keys = _arrow.Array.from_buffers(pa.large_binary(), len(count), buffers)
+    grouped = _arrow.table({"row": keys, "count": count}).group_by("row").aggregate([("count", "sum")])
+    ordered = grouped.sort_by("row")
+    rows = _join(ordered.column("row"))
+    borders: Int64 = np.frombuffer(rows.buffers()[1] or bytes(8), np.int64)[
+        rows.offset : rows.offset + len(rows) + 1
+    ]
+    data = np.frombuffer(rows.buffers()[2] or b"", ">i4")[borders[0] // 4 : borders[-1] // 4]
+    return (borders - borders[0]) // 4, data.astype(np.int32), column(ordered, "count_sum")
+
+
+def sum_at(index: Integers, values: Float64, size: int) -> Float64:
+    """The sum of ``values`` at each index 0 … size − 1, shape (size,)."""
+    return np.bincount(index, values, size).astype(np.float64, copy=False)
+
+
+def write_parquet(table: pa.Table, path: str) -> None:
+    """Write a table as Parquet."""
+    _parquet().write_table(table, path, compression="zstd")
+
+
+def read_parquet(blob: bytes) -> pa.Table:
+    """Read the bytes of a Parquet file.
+
+    Not through ``read_table``: its scanner's threads may outlive it and abort the interpreter at exit.
+    """
+    return _parquet().ParquetFile(_arrow.BufferReader(blob)).read()
+
+
+def _parquet() -> Any:
+    """Arrow's Parquet module, loaded when a file is touched: it is a tenth of the start-up time."""
+    import pyarrow.parquet
+
+    return pyarrow.parquet
+
+
+def _join(chunked: Any) -> Any:
+    """The pieces of a column as one array."""
+    return _arrow.concat_arrays(chunked.chunks or [_arrow.array([], chunked.type)])
+
+
+def _array(values: Any, kind: Any) -> Any:
+    if not isinstance(values, tuple):
+        return _arrow.array(values, kind)
+    offsets, flat = cast("tuple[Any, Any]", values)
+    return _arrow.LargeListArray.from_arrays(
+        _arrow.array(offsets, pa.int64()), _arrow.array(flat, kind.value_type)
+    )

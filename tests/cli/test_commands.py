@@ -1,0 +1,121 @@
+"""The command line: output, exit codes, no tracebacks."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+
+def attomaton(*arguments, cwd):
+    command = [sys.executable, "-c", "from attomaton.cli import main; main()", *map(str, arguments)]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("cli")
+    assert attomaton("example", "story.txt", cwd=place).returncode == 0
+    learned = attomaton("learn", "story.txt", "--window", 8, "--out", "run", "--json", cwd=place)
+    assert learned.returncode == 0, learned.stderr
+    (place / "learned.json").write_text(learned.stdout)
+    return place
+
+
+def test_learn_prints_the_coverage_report(folder):
+    printed = attomaton("learn", "story.txt", "--window", 8, cwd=folder)
+    assert printed.returncode == 0
+    for line in (
+        "samples read",
+        "realisable",
+        "queries",
+        "edges",
+        "components",
+        "totally",
+        "certified",
+        "Largest",
+    ):
+        assert line in printed.stdout
+    assert max(map(len, printed.stdout.splitlines())) <= 80
+    assert printed.stderr == ""
+
+
+def test_learn_json_is_the_coverage_record(folder):
+    record = json.loads((folder / "learned.json").read_text())
+    stored = json.loads((folder / "run" / "coverage.json").read_text())
+    assert record == {**stored, "out": "run"}
+    assert record["n_samples"] == 443
+
+
+def test_explain_prints_retrieval_evidence_and_rule(folder):
+    printed = attomaton("explain", "run", "the wind saw the lamp and the", cwd=folder)
+    assert printed.returncode == 0
+    for text in ("Query: the", "Rule: determined", "lamp", "wind", "It beat", "→", "×"):
+        assert text in printed.stdout
+
+
+def test_explain_json_and_quiet(folder):
+    printed = attomaton("explain", "run", "the wind saw the lamp and the", "--json", cwd=folder)
+    record = json.loads(printed.stdout)
+    assert record["rule"] == "determined"
+    assert dict(record["probabilities"]).keys() == {"lamp", "wind"}
+    assert (
+        attomaton("explain", "run", "the wind saw the lamp and the", "--quiet", cwd=folder).stdout == "lamp\n"
+    )
+    assert attomaton("learn", "story.txt", "--quiet", cwd=folder).stdout == ""
+
+
+def test_markup_in_tokens_is_shown_as_text(folder):
+    (folder / "markup.txt").write_text("[bold] [/x] [bold] [/x] [bold] [red]a [bold]\n" * 4)
+    assert attomaton("learn", "markup.txt", "--window", 3, "--out", "markup", cwd=folder).returncode == 0
+    printed = attomaton("explain", "markup", "[/x] [bold]", cwd=folder)
+    assert printed.returncode == 0
+    assert "Query: [bold]" in printed.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["learn", "missing.txt"],
+            "error: missing.txt cannot be read: No such file or directory; check the path",
+        ),
+        (["learn", "story.txt", "--tokenizer", "bpe"], "error: there is no tokenizer 'bpe'"),
+        (["learn", "story.txt", "--engine", "spark"], "error: there is no engine 'spark'"),
+        (["learn", "story.txt", "--window", "0"], "Invalid value"),
+        (["explain", "nowhere", "a"], "error: nowhere has no manifest.json"),
+        (["explain", "run", "zebra"], "error: 'zebra' is not among the 61 tokens"),
+        (["explain", "run", ""], "error: the context is empty"),
+        (["example", "no/such/place.txt"], "cannot be written: No such file or directory"),
+        (["unknown"], "No such command"),
+    ],
+)
+def test_user_errors_are_one_line_and_exit_code_2(folder, arguments, message):
+    result = attomaton(*arguments, cwd=folder)
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_an_uncertified_answer_is_exit_code_1(folder, monkeypatch):
+    code = (
+        "from attomaton.hard.solvers import reference as r; import attomaton.hard.solve as s;"
+        "s.Reference = lambda: r.Reference(max_steps=1);"
+        "from attomaton.cli import main; main()"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code, "learn", "story.txt"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 1
+    assert "uncertified" in result.stdout
+
+
+def test_version_and_help(folder):
+    import attomaton as at
+
+    assert attomaton("--version", cwd=folder).stdout == f"attomaton {at.__version__}\n"
+    assert "explain" in attomaton("--help", cwd=folder).stdout

@@ -1,0 +1,27 @@
+"""Settings and fixtures for all tests."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "laws",
+    max_examples=200,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("laws")
+
+ROOT = Path(__file__).parents[1]
+DATA = Path(os.environ.get("ATTOMATON_DATA", ROOT / "../shared/data"))
+
+
+@pytest.fixture(scope="session")
+def wikitext() -> Path:
+    folder = DATA / "wikitext-2"
+    if not folder.is_dir():
+        pytest.skip("no real corpora here: set ATTOMATON_DATA (listed in tests/SKIPS.md)")
+    return folder

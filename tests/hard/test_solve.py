@@ -1,0 +1,47 @@
+"""The Graph-SVM: errors and edge cases."""
+
+import numpy as np
+import pytest
+
+import attomaton as at
+from attomaton.errors import InvalidEmbeddings, UncertifiedSolution
+from attomaton.hard.solvers.reference import Reference
+from tests.drawn import embeddings_for, paper_draw
+
+
+def components():
+    return at.find_components(at.extract_edges(paper_draw(0)))
+
+
+def test_dependent_embeddings_are_refused():
+    with pytest.raises(InvalidEmbeddings, match=r"6 tokens have rank 4 in 4 dimensions.*embeddings=None"):
+        at.solve_graph_svm(components(), embeddings=embeddings_for(0, 6, 4))
+    with pytest.raises(InvalidEmbeddings, match=r"shape \(5, 8\); give one row per token, shape \(6, dim\)"):
+        at.solve_graph_svm(components(), embeddings=embeddings_for(0, 5, 8))
+    broken = embeddings_for(0, 6, 8)
+    broken[3, 0] = np.nan
+    with pytest.raises(InvalidEmbeddings, match="embedding of token 3 is not finite"):
+        at.solve_luce(paper_draw(0), components(), embeddings=broken)
+
+
+@pytest.mark.parametrize("embeddings", [None, embeddings_for(0, 6, 8)])
+def test_a_solver_that_stops_early_is_not_certified(embeddings):
+    hard = at.solve_graph_svm(components(), embeddings=embeddings, solver=Reference(max_steps=2))
+    assert hard.status is at.Status.UNCERTIFIED
+    with pytest.raises(UncertifiedSolution, match="relative gap"):
+        hard.expect()
+
+
+@pytest.mark.parametrize("embeddings", [None, np.eye(3)])
+def test_without_priorities_the_direction_is_zero(embeddings):
+    samples = at.Samples.from_lists([[0, 0], [1, 2, 1], [2, 2, 1]], [0, 1, 2])
+    hard = at.solve_graph_svm(at.find_components(at.extract_edges(samples)), embeddings=embeddings).expect()
+    assert not hard.scores.column("score").to_numpy().any()
+    assert hard.certificate.upper == hard.certificate.lower == 0
+
+
+def test_no_samples_at_all():
+    auto = at.learn(at.Samples.from_lists([], [], n_tokens=3))
+    assert auto.explain([0, 1]).rule is at.Rule.BACK_OFF
+    assert auto.predict_proba([0, 1]).tolist() == [0.5, 0.5, 0.0]
+    assert auto.coverage.realisable == 0

@@ -1,0 +1,126 @@
+"""Laws of the automaton."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import attomaton as at
+from tests.drawn import embeddings_for, learn_parts, paper_draw, sample_sets, seeds
+
+CONTEXTS = st.lists(st.integers(0, 5), min_size=1, max_size=6)
+
+
+def softmax_at(context, scores):
+    """Attention mass per token id of softmax scores under the context's query."""
+    logits = np.array([scores[token, context[-1]] for token in context])
+    mass = np.exp(logits - logits.max())
+    return np.bincount(context, mass / mass.sum(), minlength=len(scores))
+
+
+@given(seeds, CONTEXTS, st.booleans())
+def test_the_automaton_is_the_limit_of_a_softmax_on_determined_contexts(seed, context, embedded):
+    samples = paper_draw(seed, n_samples=12, repeats=True)
+    embeddings = embeddings_for(seed + 1, 6, 8) if embedded else None
+    components, hard, soft = learn_parts(samples, embeddings)
+    table = np.eye(6) if embeddings is None else embeddings
+    scores = (
+        table
+        @ np.asarray(
+            (60 * hard.weights + soft.weights) if embedded else (60 * hard.weights + soft.weights).toarray()
+        )
+        @ table.T
+    )
+    auto = at.Automaton(components, hard, soft)
+    tried = [context] + [list(sample.context) for sample in samples]
+    determined = [c for c in tried if auto.explain(c).rule is at.Rule.DETERMINED]
+    for one in determined:
+        np.testing.assert_allclose(auto.predict_proba(one), softmax_at(one, scores), atol=1e-9)
+
+
+@given(sample_sets(max_samples=30), CONTEXTS)
+def test_answers_are_consistent_with_each_other(samples, context):
+    auto = at.Automaton(*learn_parts(samples))
+    context = [token % samples.n_tokens for token in context]
+    chances, attention = auto.predict_proba(context), auto.attention(context)
+    assert chances.shape == (samples.n_tokens,)
+    np.testing.assert_allclose([chances.sum(), attention.sum()], 1.0, atol=1e-12)
+    np.testing.assert_allclose(np.bincount(context, attention, samples.n_tokens), chances, atol=1e-12)
+    assert auto.retrieve(context).tolist() == np.flatnonzero(chances).tolist()
+    assert auto.sample(context, np.random.default_rng(0)) in auto.retrieve(context)
+    explanation = auto.explain(context)
+    np.testing.assert_allclose(
+        [explanation.probabilities[t] for t in auto.retrieve(context)], chances[chances > 0]
+    )
+    groups = [*explanation.retrieved, *explanation.incomparable, *(b.tokens for b in explanation.beaten)]
+    known = [token for group in groups for token in group]
+    if explanation.rule is not at.Rule.BACK_OFF:
+        assert sorted([*known, *explanation.unseen]) == sorted(set(context))
+
+
+@given(sample_sets(max_samples=30), CONTEXTS)
+def test_the_rule_is_the_one_of_the_theory(samples, context):
+    """Theory §3.3, in plain Python over reachability."""
+    import networkx as nx
+
+    auto = at.Automaton(*learn_parts(samples))
+    components, context = auto.components, [token % samples.n_tokens for token in context]
+    order = nx.DiGraph()
+    order.add_nodes_from(range(len(components)))
+    order.add_edges_from((row["above"], row["below"]) for row in components.order.to_pylist())
+    number = {(row["query"], row["token"]): row["component"] for row in components.nodes.to_pylist()}
+    query = context[-1]
+    present = {number[query, token] for token in context if (query, token) in number}
+    unseen = {token for token in context if (query, token) not in number}
+    winners = [top for top in present if present - {top} <= nx.descendants(order, top)]
+    if not present:
+        expected = at.Rule.BACK_OFF
+    elif not winners:
+        expected = at.Rule.INCOMPARABLE
+    else:
+        expected = at.Rule.UNSEEN_IGNORED if unseen else at.Rule.DETERMINED
+    explanation = auto.explain(context)
+    assert explanation.rule is expected
+    if winners:
+        tokens = {token for token in context if number.get((query, token)) == winners[0]}
+        assert set(explanation.retrieved[0]) == tokens
+        assert len(explanation.beaten) == len(present) - 1
+
+
+@given(sample_sets(max_samples=30, min_samples=1), CONTEXTS)
+def test_explanations_cite_edges_that_are_in_the_data(samples, context):
+    auto = at.Automaton(*learn_parts(samples))
+    context = [token % samples.n_tokens for token in context]
+    explanation = auto.explain(context)
+    for beaten in explanation.beaten:
+        assert beaten.steps
+        for step in beaten.steps:
+            for winner, loser, support in step:
+                shown = [
+                    label == winner and loser in past and past[-1] == context[-1] and label in past
+                    for past, label in samples
+                ]
+                assert sum(shown) == support > 0
+
+
+@given(seed=seeds, context=CONTEXTS, embedded=st.booleans())
+def test_saved_and_loaded_predictions_are_the_same_bytes(tmp_path_factory, seed, context, embedded):
+    samples = paper_draw(seed, n_samples=12, repeats=True)
+    parts = learn_parts(samples, embeddings_for(seed + 1, 6, 8) if embedded else None)
+    words = at.Vocabulary(("a", "b", "</script>", "é", '"', "\u202e"))
+    auto = at.Automaton(*parts, vocabulary=words)
+    loaded = at.Automaton.load(auto.save(tmp_path_factory.mktemp("run")))
+    for one in [context] + [list(sample.context) for sample in samples]:
+        assert loaded.predict_proba(one).tobytes() == auto.predict_proba(one).tobytes()
+        assert loaded.explain(one) == auto.explain(one)
+    assert loaded.vocabulary == auto.vocabulary
+    assert loaded.coverage == auto.coverage
+    assert loaded.hard.certificate == auto.hard.certificate
+    ours, theirs = auto.hard.weights, loaded.hard.weights
+    assert (ours != theirs).nnz == 0 if not embedded else np.array_equal(ours, theirs)
+
+
+def test_an_empty_context_is_refused():
+    auto = at.learn([0, 1, 0, 1], window=2)
+    with pytest.raises(at.AttomatonError, match="context is empty"):
+        auto.predict_proba([])

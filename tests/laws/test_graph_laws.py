@@ -1,0 +1,172 @@
+"""Laws of edges, components, order, reduction and choices."""
+
+from itertools import pairwise
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import attomaton as at
+from attomaton.graphs import choices, edges
+from attomaton.graphs.choices import choices_by_definition
+from attomaton.graphs.edges import edges_by_definition
+from attomaton.graphs.reduction import find_ties, reduce_order
+from tests.drawn import as_counter, edge_table, networkx_graph, parts_of, sample_sets, seeds
+
+
+@given(sample_sets())
+def test_fast_edges_equal_the_definition(samples):
+    found = at.extract_edges(samples)
+    assert as_counter(found) == dict(edges_by_definition(samples))
+    realisable = sum(label in context for context, label in samples)
+    assert (found.n_samples, found.n_unrealisable) == (realisable, len(samples) - realisable)
+
+
+@given(sample_sets(), st.integers(1, 12))
+def test_chunks_change_nothing(samples, chunk):
+    with pytest.MonkeyPatch.context() as patch:
+        whole = at.extract_edges(samples)
+        components = at.find_components(whole)
+        all_choices = at.extract_choices(samples, components)
+        patch.setattr(edges, "CHUNK_VALUES", chunk)
+        patch.setattr(choices, "CHUNK_VALUES", chunk)
+        assert at.extract_edges(samples).table.equals(whole.table)
+        assert at.extract_choices(samples, components).table.equals(all_choices.table)
+
+
+@given(sample_sets(), st.integers(0, 25))
+def test_a_corpus_cut_in_two_adds_up_to_the_whole(samples, cut):
+    first, second = samples.take(slice(0, cut)), samples.take(slice(cut, None))
+    whole, summed = at.extract_edges(samples), at.extract_edges(first) + at.extract_edges(second)
+    assert summed.table.equals(whole.table)
+    assert summed.queries.equals(whole.queries)
+    components = at.find_components(whole)
+    added = at.extract_choices(first, components) + at.extract_choices(second, components)
+    assert added.table.equals(at.extract_choices(samples, components).table)
+
+
+@given(sample_sets(), sample_sets())
+def test_adding_edge_tables_is_extracting_from_both_corpora(one, other):
+    summed = at.extract_edges(one) + at.extract_edges(other)
+    both = at.extract_edges(one + other)
+    assert summed.table.equals(both.table)
+    assert summed.queries.equals(both.queries)
+    assert summed.n_tokens == both.n_tokens
+
+
+@given(sample_sets(), st.integers(2, 4))
+def test_duplicating_all_samples_changes_support_only(samples, times):
+    once, repeated = at.extract_edges(samples), samples
+    for _ in range(times - 1):
+        repeated = repeated + samples
+    more = at.extract_edges(repeated)
+    assert as_counter(more) == {key: times * support for key, support in as_counter(once).items()}
+    components, again = at.find_components(once), at.find_components(more)
+    assert again.nodes.equals(components.nodes)
+    assert again.order.select(["above", "below", "edges"]).equals(
+        components.order.select(["above", "below", "edges"])
+    )
+
+
+@given(seeds, st.integers(1, 25), st.integers(0, 60), st.integers(1, 3))
+def test_components_equal_networkx(seed, n_tokens, n_edges, n_queries):
+    rng = np.random.default_rng(seed)
+    query = rng.integers(0, min(n_queries, n_tokens), n_edges)
+    winner, loser = rng.integers(0, n_tokens, (2, n_edges))
+    keep = winner != loser
+    table = edge_table(query[keep], winner[keep], loser[keep], n_tokens)
+    components, graph = at.find_components(table), networkx_graph(table)
+    expected = {
+        (next(iter(part))[0], frozenset(token for _, token in part))
+        for part in nx.strongly_connected_components(graph)
+    }
+    assert parts_of(components) == expected
+    first = [(int(components.query_of[c]), int(components.tokens(c)[0])) for c in range(len(components))]
+    assert first == sorted(first)
+
+
+@given(sample_sets(max_samples=40))
+def test_the_condensation_is_acyclic_and_carries_every_edge(samples):
+    components = at.find_components(at.extract_edges(samples))
+    order = nx.DiGraph()
+    order.add_nodes_from(range(len(components)))
+    order.add_edges_from((row["above"], row["below"]) for row in components.order.to_pylist())
+    assert nx.is_directed_acyclic_graph(order)
+    for row in components.edges.table.to_pylist():
+        above = components.component(row["query"], row["winner"])
+        below = components.component(row["query"], row["loser"])
+        assert above == below or order.has_edge(above, below)
+    inside = components.edges["support"].sum() - components.order.column("support").to_numpy().sum()
+    assert inside >= 0
+
+
+@given(seeds, st.integers(2, 14), st.floats(0.05, 0.9))
+def test_reduction_keeps_reachability_and_nothing_more(seed, n_blocks, density):
+    rng = np.random.default_rng(seed)
+    order = at.synthetic.RandomBlocks([1] * n_blocks, density=density, rng=rng)
+    samples = at.synthetic.corpus(order, n_samples=150, rng=rng)
+    components = at.find_components(at.extract_edges(samples))
+    full = nx.DiGraph((row["above"], row["below"]) for row in components.order.to_pylist())
+    reduced = nx.DiGraph((row["above"], row["below"]) for row in reduce_order(components).to_pylist())
+    assert set(reduced.edges) == set(nx.transitive_reduction(full).edges)
+    assert set(nx.transitive_closure(reduced).edges) == set(nx.transitive_closure(full).edges)
+
+
+@given(sample_sets(max_samples=40))
+def test_ties_span_each_component_and_no_more(samples):
+    components = at.find_components(at.extract_edges(samples))
+    ties = nx.Graph()
+    ties.add_nodes_from(range(components.nodes.num_rows))
+    ties.add_edges_from(zip(*(side.tolist() for side in find_ties(components)), strict=True))
+    assert not ties or nx.is_forest(ties)
+    found = {
+        frozenset(components.component_of_node[list(part)].tolist()) for part in nx.connected_components(ties)
+    }
+    assert found == {frozenset([number]) for number in range(len(components))}
+
+
+@given(sample_sets(max_samples=40))
+def test_heights_are_longest_paths(samples):
+    components = at.find_components(at.extract_edges(samples))
+    order = nx.DiGraph()
+    order.add_nodes_from(range(len(components)))
+    order.add_edges_from((row["above"], row["below"]) for row in components.order.to_pylist())
+    for number in nx.topological_sort(order.reverse()):
+        below = [components.heights[child] for child in order.successors(number)]
+        assert components.heights[number] == (max(below) + 1 if below else 0)
+    for query, ordered in zip(components.queries, components.totally_ordered, strict=True):
+        part = order.subgraph(np.flatnonzero(components.query_of == query).tolist())
+        line = list(nx.topological_sort(part))
+        assert ordered == all(part.has_edge(a, b) for a, b in pairwise(line))
+
+
+@given(sample_sets(max_tokens=4, max_samples=60))
+def test_fast_choices_equal_the_definition(samples):
+    components = at.find_components(at.extract_edges(samples))
+    rows = at.extract_choices(samples, components).table.to_pylist()
+    found = {
+        (row["query"], row["winner"], tuple(zip(row["tokens"], row["multiplicities"], strict=True))): row[
+            "count"
+        ]
+        for row in rows
+    }
+    assert found == dict(choices_by_definition(samples, components))
+    assert list(found) == sorted(found)
+
+
+@given(seeds, st.lists(st.integers(1, 4), min_size=1, max_size=6), st.floats(0, 1))
+def test_synthetic_corpora_have_the_answer_they_promise(seed, sizes, density):
+    rng = np.random.default_rng(seed)
+    order = at.synthetic.RandomBlocks(sizes, density=density, rng=rng)
+    samples = at.synthetic.corpus(order, n_samples=100, rng=rng)
+    components = at.find_components(at.extract_edges(samples))
+    expected = {frozenset(np.flatnonzero(order.block_of == block).tolist()) for block in range(len(sizes))}
+    assert parts_of(components) == {(order.query, tokens) for tokens in expected}
+    full = nx.DiGraph((row["above"], row["below"]) for row in components.order.to_pylist())
+    number = {block: components.component(order.query, sum(sizes[:block])) for block in range(len(sizes))}
+    reach = nx.transitive_closure(full)
+    for above in range(len(sizes)):
+        for below in range(len(sizes)):
+            assert order.precedes[above, below] == reach.has_edge(number[above], number[below])

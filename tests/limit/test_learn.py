@@ -1,0 +1,79 @@
+"""learn(): the whole path, its options and its coverage report."""
+
+import numpy as np
+import pytest
+
+import attomaton as at
+from attomaton.errors import TokenOutOfRange, UnknownToken, UnsupportedOption
+
+
+def test_learn_equals_the_steps_one_by_one():
+    rng = np.random.default_rng(0)
+    ids = rng.integers(0, 6, 300)
+    samples = at.Samples.from_windows(ids, window=4)
+    components = at.find_components(at.extract_edges(samples))
+    steps = at.Automaton(components, at.solve_graph_svm(components), at.solve_luce(samples, components))
+    whole = at.learn(ids, window=4)
+    assert whole.hard.scores.equals(steps.hard.scores)
+    assert whole.soft.scores.equals(steps.soft.scores)
+
+
+def test_coverage_counts():
+    order = at.synthetic.Blocks([3, 1, 2])
+    samples = at.synthetic.corpus(order, n_samples=60, rng=np.random.default_rng(0))
+    unrealisable = at.Samples.from_lists([[1, 4]], [0], n_tokens=6)
+    coverage = at.learn(samples + unrealisable).coverage
+    assert (coverage.n_samples, coverage.n_queries, coverage.n_components) == (61, 1, 3)
+    assert coverage.realisable == 60 / 61
+    assert (coverage.tied_queries, coverage.ordered_queries) == (1.0, 1.0)
+    assert [(part.query, part.size) for part in coverage.largest] == [(4, 3), (4, 2)]
+    assert coverage.hard["status"] == coverage.soft["status"] == "certified"
+
+
+def test_queries_and_min_support_filter(tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("a b a c a b a b\n" * 5)
+    auto = at.learn(text, window=4, queries=["a", "b"])
+    assert set(auto.components.queries.tolist()) <= set(auto.vocabulary.lookup(["a", "b"]).tolist())
+    assert auto.explain("a b c").rule is at.Rule.BACK_OFF
+    everything, frequent = at.learn(text, window=4), at.learn(text, window=4, min_support=10)
+    assert 0 < len(frequent.components.edges) < len(everything.components.edges)
+    assert frequent.components.edges["support"].min() >= 10
+
+
+def test_options_that_do_not_exist_are_refused(tmp_path):
+    with pytest.raises(UnsupportedOption, match="no engine 'spark'; choose auto or memory"):
+        at.learn([0, 1, 0], engine="spark")
+    with pytest.raises(UnsupportedOption, match="min_support is 0"):
+        at.learn([0, 1, 0], min_support=0)
+    with pytest.raises(UnsupportedOption, match="no vocabulary; give token ids"):
+        at.learn([0, 1, 0], queries=["a"])
+    with pytest.raises(TokenOutOfRange, match="query 7 is not in 0 … 1"):
+        at.learn([0, 1, 0], queries=[7])
+    with pytest.raises(UnknownToken, match="no vocabulary; give the context as token ids"):
+        at.learn([0, 1, 0]).explain("a")
+    with pytest.raises(TokenOutOfRange, match="not in 0 … 1"):
+        at.learn([0, 1, 0]).explain([5])
+
+
+def test_progress_names_the_stages():
+    seen = []
+    at.learn([0, 1, 0, 1], progress=seen.append)
+    assert seen == [
+        "reading",
+        "extracting edges",
+        "finding components",
+        "extracting choices",
+        "solving the hard side",
+        "solving the soft side",
+    ]
+
+
+def test_contexts_as_text_tokens_or_ids_agree(tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("a b a c a b a b\n" * 5)
+    auto = at.learn(text, window=4)
+    chances = auto.predict_proba("b a")
+    assert (
+        chances.tobytes() == auto.predict_proba(["b", "a"]).tobytes() == auto.predict_proba([1, 0]).tobytes()
+    )

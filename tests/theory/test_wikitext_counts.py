@@ -1,0 +1,39 @@
+"""The counts of the theory on real text, and the fast path against the definition on slices of it."""
+
+import numpy as np
+
+import attomaton as at
+from attomaton.corpora.readers import read_text
+from attomaton.graphs.edges import edges_by_definition
+from tests.drawn import as_counter
+
+
+def test_valid_and_test_give_the_published_counts(wikitext):
+    """Theory §2.3, up to the first 31 positions: those contexts are shorter than the window."""
+    text = "".join((wikitext / f"{part}.txt").read_text(encoding="utf-8") for part in ("valid", "test"))
+    _, ids = at.Vocabulary.from_text(text)
+    assert len(ids) == 463_215
+    samples = at.Samples.from_windows(ids, window=32)
+    full = at.find_components(at.extract_edges(samples.take(samples.lengths == 32)))
+    assert len(full.queries) == 13_327
+    assert abs(len(full.edges) - 2_300_000) < 5_000
+    assert abs(full.nodes.num_rows - 1_550_000) < 5_000
+    assert abs(len(full) - 1_520_000) < 5_000
+    assert abs(full.order.num_rows - 1_610_000) < 5_000
+    assert (full.sizes > 1).sum() == 5_026
+    assert full.sizes.max() == 1_053
+    assert np.bincount(full.query_of).max() == 14_013
+    for window, share in ((8, 0.12), (32, 0.33), (128, 0.53)):
+        edges = at.extract_edges(at.Samples.from_windows(ids, window=window))
+        assert abs(edges.n_samples / (edges.n_samples + edges.n_unrealisable) - share) < 0.005
+
+
+def test_slices_of_train_equal_the_definition(wikitext):
+    documents = read_text(wikitext / "train.articles-shuffled.txt")
+    assert len(documents.ids) == 2_088_628
+    assert len(documents.vocabulary) == 33_278
+    rng = np.random.default_rng(0)
+    for start in rng.integers(0, len(documents.ids) - 1_000, 200):
+        ids = documents.ids[start : start + 1_000]
+        samples = at.Samples.from_windows(ids, window=32, n_tokens=len(documents.vocabulary))
+        assert as_counter(at.extract_edges(samples)) == dict(edges_by_definition(samples))
