@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 import safetensors.numpy
 from numpy.typing import NDArray
 
-from attomaton.errors import CorruptRun
+from attomaton.errors import AttomatonError, CorruptRun, UnwritablePlace
 from attomaton.tables import read_parquet, write_parquet
 
 FORMAT = 1
@@ -50,11 +50,46 @@ def write_run(
     ``tables`` become ``NAME.parquet``, ``records`` ``NAME.json``, ``arrays`` one safetensors file; ``about``
     goes into the manifest beside versions and digests.
     """
+    place = prepare_folder(folder)
+    try:
+        return _write_files(place, tables, arrays, records, about)
+    except OSError as error:
+        if isinstance(error, AttomatonError):
+            raise
+        raise UnwritablePlace(
+            f"{place} cannot be written: {error.strerror}; the run in it is unusable"
+        ) from error
+
+
+def prepare_folder(folder: str | Path) -> Path:
+    """Make the folder of a run, or say at once why it cannot be one: before the work, not after."""
     place = Path(folder)
     try:
         place.mkdir(parents=True, exist_ok=True)
+        strangers = sorted(path.name for path in place.iterdir() if not _is_run_file(path))
+        probe = place / ".probe.draft"
+        probe.touch()
+        probe.unlink()
     except FileExistsError as error:
-        raise CorruptRun(f"{place} is a file; give the path of a folder to write the run to") from error
+        raise UnwritablePlace(f"{place} is a file; give the path of a folder to write the run to") from error
+    except OSError as error:
+        raise UnwritablePlace(
+            f"{place} cannot be written: {error.strerror}; choose another folder"
+        ) from error
+    if strangers:
+        raise UnwritablePlace(
+            f"{place} holds other files ({strangers[0]!r}); give a new folder, or an old run's"
+        )
+    return place
+
+
+def _write_files(
+    place: Path,
+    tables: Mapping[str, pa.Table],
+    arrays: Mapping[str, NDArray[Any]],
+    records: Mapping[str, Any],
+    about: Mapping[str, Any],
+) -> Path:
     (place / MANIFEST).unlink(missing_ok=True)
     digests: dict[str, dict[str, Any]] = {}
     for name, table in tables.items():
@@ -65,7 +100,7 @@ def write_run(
         digests[f"{name}.json"] = _write(place / f"{name}.json", _json_writer(record))
     versions = {package: version(package) for package in PACKAGES}
     _write(
-        place / MANIFEST, _json_writer({"format": FORMAT, **about, "versions": versions, "files": digests})
+        place / MANIFEST, _json_writer({**about, "format": FORMAT, "versions": versions, "files": digests})
     )
     return place
 
@@ -77,8 +112,8 @@ def read_run(folder: str | Path) -> Run:
     tables: dict[str, pa.Table] = {}
     arrays: dict[str, NDArray[Any]] = {}
     records: dict[str, Any] = {}
-    for name, entry in manifest["files"].items():
-        blob = _read_checked(place / name, entry["sha256"])
+    for name, entry in _listed_files(place, manifest):
+        blob = _read_checked(place / name, entry)
         if name == ARRAYS:
             arrays = safetensors.numpy.load(blob)
         elif name.endswith(".parquet"):
@@ -86,6 +121,10 @@ def read_run(folder: str | Path) -> Run:
         else:
             records[name.removesuffix(".json")] = json.loads(blob)
     return Run(tables, arrays, records, manifest)
+
+
+def _is_run_file(path: Path) -> bool:
+    return path.name == ARRAYS or path.suffix in (".parquet", ".json", ".draft")
 
 
 def digest_file(path: str | Path) -> str:
@@ -99,16 +138,35 @@ def _read_manifest(place: Path) -> dict[str, Any]:
         manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise CorruptRun(
-            f"{place} has no {MANIFEST}: it is not a run folder, or its run was cut short; write it again "
-            "with `attomaton learn … --out`"
+            f"{place} has no {MANIFEST}: there is no run, or it was cut short; write one with "
+            f"`attomaton learn … --out {place}`"
         ) from error
-    except (ValueError, NotADirectoryError) as error:
+    except NotADirectoryError as error:
+        raise CorruptRun(f"{place} is a file; give the folder that `attomaton learn --out` wrote") from error
+    except (OSError, ValueError) as error:
         raise CorruptRun(f"{place / MANIFEST} cannot be read ({error}); write the run again") from error
+    if not isinstance(manifest, dict):
+        raise CorruptRun(f"{place / MANIFEST} holds no manifest; write the run again")
+    manifest = cast("dict[str, Any]", manifest)
     if manifest.get("format") != FORMAT:
         raise CorruptRun(
             f"{place} is a run of format {manifest.get('format')}, not {FORMAT}; write the run again"
         )
     return manifest
+
+
+def _listed_files(place: Path, manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Name and digest of each file the manifest lists; names must be plain, so nothing outside is read."""
+    try:
+        listed = [(str(name), str(entry["sha256"])) for name, entry in manifest["files"].items()]
+    except (AttributeError, KeyError, TypeError) as error:
+        raise CorruptRun(f"{place / MANIFEST} lists its files wrongly; write the run again") from error
+    outside = [name for name, _ in listed if Path(name).name != name]
+    if outside:
+        raise CorruptRun(
+            f"{place / MANIFEST} lists {outside[0]!r}, which is not in the folder; do not trust this run"
+        )
+    return listed
 
 
 def _read_checked(path: Path, digest: str) -> bytes:

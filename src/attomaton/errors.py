@@ -37,6 +37,14 @@ class UncertifiedSolution(AttomatonError, ArithmeticError):
     """A solver stopped before its answer could be certified."""
 
 
+class MismatchedParts(AttomatonError, ValueError):
+    """Tables that were not made from one another are used together."""
+
+
+class UnwritablePlace(AttomatonError, OSError):
+    """A file or folder cannot be written where it was asked for."""
+
+
 class CorruptRun(AttomatonError, OSError):
     """A run folder is incomplete, altered, or of a format this version does not read."""
 

@@ -6,7 +6,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from attomaton.artifacts import digest_file
+from attomaton.artifacts import digest_file, prepare_folder
 from attomaton.corpora.readers import read_text
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
@@ -53,7 +53,7 @@ def learn(
     queries : sequence of int or str, optional
         Only these queries.
     out : path, optional
-        Write the run folder there.
+        Write the run folder there; an earlier run in it is replaced.
     progress : callable, optional
         Called with the name of each stage as it begins.
 
@@ -70,15 +70,14 @@ def learn(
     """
     if engine not in ("auto", "memory"):
         raise UnsupportedOption(f"there is no engine {engine!r}; choose auto or memory")
-    if min_support < 1:
-        raise UnsupportedOption(
-            f"min_support is {min_support}; an edge has at least one sample, so give 1 or more"
-        )
+    if out is not None:
+        prepare_folder(Path(out))
     begin: Callable[[str], object] = progress or str
     begin("reading")
     corpus = _read(source, window, tokenizer)
     begin("extracting edges")
-    edges = extract_edges(corpus.samples).filter(min_support=min_support, queries=corpus.query_ids(queries))
+    asked = corpus.query_ids(queries)
+    edges = extract_edges(corpus.samples).filter(min_support=min_support, queries=asked)
     begin("finding components")
     components = find_components(edges)
     begin("extracting choices")
@@ -90,7 +89,9 @@ def learn(
     automaton = Automaton(components, hard, soft, corpus.vocabulary)
     if out is not None:
         begin("writing the run")
-        automaton.save(Path(out), about={"input": corpus.about, "config": {"min_support": min_support}})
+        automaton.save(
+            Path(out), about={"input": corpus.about, "config": {"min_support": min_support, "queries": asked}}
+        )
     return automaton
 
 
@@ -100,15 +101,21 @@ class _Corpus:
     vocabulary: Vocabulary | None
     about: dict[str, Any]
 
-    def query_ids(self, queries: Sequence[int] | Sequence[str] | None) -> Sequence[int] | None:
-        named = [query for query in queries or () if isinstance(query, str)]
-        if not named:
-            return queries  # type: ignore[return-value]  # no string among them
+    def query_ids(self, queries: Sequence[int] | Sequence[str] | None) -> list[int] | None:
+        if queries is None:
+            return None
+        if isinstance(queries, str):
+            raise UnsupportedOption(f"queries is the text {queries!r}; give a list of tokens or token ids")
+        return [self._query_id(query) for query in queries]
+
+    def _query_id(self, query: int | str) -> int:
+        if not isinstance(query, str):
+            return int(query)
         if self.vocabulary is None:
             raise UnsupportedOption(
                 "queries are given as text but the source has no vocabulary; give token ids"
             )
-        return self.vocabulary.lookup(named).tolist()
+        return int(self.vocabulary.lookup([query])[0])
 
 
 def _read(source: Source, window: int, tokenizer: str) -> _Corpus:

@@ -30,7 +30,7 @@ class Certificate(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Solution:
     """Scores under every query, with their certificate.
 
@@ -48,6 +48,10 @@ class Solution:
     scores: pa.Table
     weights: Float64 | csc_array
     certificate: Certificate
+
+    def __repr__(self) -> str:
+        size, status = f"{self.scores.num_rows:,} scores", self.status.name.lower()
+        return f"{type(self).__name__}({size}, {status}: {self.certificate})"
 
     @property
     def status(self) -> Status:
@@ -92,7 +96,7 @@ def check_embeddings(embeddings: object, n_tokens: int) -> Float64:
     if rank < n_tokens:
         raise InvalidEmbeddings(
             f"the embeddings of {n_tokens} tokens have rank {rank} in {table.shape[1]} dimensions; this "
-            "version needs linearly independent rows (dim >= n_tokens): "
-            "give more dimensions, or embeddings=None"
+            "version needs linearly independent rows, so dim >= n_tokens and no row repeated or a mix of "
+            "others: change the embeddings, or give embeddings=None"
         )
     return table

@@ -1,6 +1,7 @@
 """The command line: output, exit codes, no tracebacks."""
 
 import json
+import shlex
 import subprocess
 import sys
 
@@ -78,15 +79,20 @@ def test_markup_in_tokens_is_shown_as_text(folder):
     [
         (
             ["learn", "missing.txt"],
-            "error: missing.txt cannot be read: No such file or directory; check the path",
+            "error: missing.txt cannot be read: No such file or directory; give the path of a text file",
         ),
         (["learn", "story.txt", "--tokenizer", "bpe"], "error: there is no tokenizer 'bpe'"),
         (["learn", "story.txt", "--engine", "spark"], "error: there is no engine 'spark'"),
         (["learn", "story.txt", "--window", "0"], "Invalid value"),
         (["explain", "nowhere", "a"], "error: nowhere has no manifest.json"),
-        (["explain", "run", "zebra"], "error: 'zebra' is not among the 61 tokens"),
+        (["explain", "run", "zebra"], "error: not among the 61 tokens of the vocabulary: 'zebra'"),
         (["explain", "run", ""], "error: the context is empty"),
         (["example", "no/such/place.txt"], "cannot be written: No such file or directory"),
+        (
+            ["learn", "story.txt", "--out", "story.txt"],
+            "error: story.txt is a file; give the path of a folder",
+        ),
+        (["example", "learned.json"], "error: learned.json is there already"),
         (["unknown"], "No such command"),
     ],
 )
@@ -112,6 +118,29 @@ def test_an_uncertified_answer_is_exit_code_1(folder, monkeypatch):
     )
     assert result.returncode == 1
     assert "uncertified" in result.stdout
+
+
+def test_the_command_that_learn_suggests_works(folder):
+    printed = attomaton("learn", "story.txt", "--window", 8, "--out", "again", cwd=folder).stdout
+    suggested = shlex.split(printed[printed.index("attomaton explain") :])
+    assert attomaton(*suggested[1:], cwd=folder).returncode == 0
+
+
+def test_a_query_without_evidence_backs_off_without_contradiction(folder):
+    (folder / "few.txt").write_text("a b c a b d\n")
+    attomaton("learn", "few.txt", "--window", 3, "--out", "few", cwd=folder)
+    printed = attomaton("explain", "few", "a d", cwd=folder).stdout
+    assert "back off" in printed
+    assert "Ignored" not in printed
+
+
+def test_output_that_cannot_be_written_is_an_error_without_traceback(folder):
+    command = (
+        f"{sys.executable} -c 'from attomaton.cli import main; main()' explain run 'lamp the' > /dev/full"
+    )
+    result = subprocess.run(["bash", "-c", command], cwd=folder, capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
 
 
 def test_version_and_help(folder):

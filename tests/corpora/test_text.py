@@ -17,10 +17,18 @@ def test_a_text_file_is_one_document(tmp_path):
     file = tmp_path / "text.txt"
     file.write_bytes("a b\r\nb é".encode())
     documents = read_text(file)
+    assert read_text(_with_mark(file)).vocabulary == documents.vocabulary
     assert documents.vocabulary.tokens == ("a", "b", "<eos>", "é")
     assert documents.ids.tolist() == [0, 1, 2, 1, 3]
     assert documents.offsets.tolist() == [0, 5]
     assert len(documents.windows(2)) == 4
+
+
+def _with_mark(file):
+    """The same text behind a UTF-8 byte order mark."""
+    marked = file.with_name("marked.txt")
+    marked.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
+    return marked
 
 
 def test_what_cannot_be_read_is_named(tmp_path):
@@ -34,7 +42,7 @@ def test_what_cannot_be_read_is_named(tmp_path):
         read_text(tmp_path / "missing")
     empty = tmp_path / "empty.txt"
     empty.write_text("")
-    with pytest.raises(UnreadableSource, match=r"holds 0 tokens"):
+    with pytest.raises(UnreadableSource, match=r"too few tokens .0."):
         read_text(empty)
     with pytest.raises(UnsupportedOption, match="no tokenizer 'bpe'; choose one of word"):
         read_text(latin.with_name("empty.txt"), tokenizer="bpe")
@@ -42,6 +50,6 @@ def test_what_cannot_be_read_is_named(tmp_path):
 
 def test_unknown_tokens_are_named():
     vocabulary, _ = at.Vocabulary.from_text("a b")
-    with pytest.raises(UnknownToken, match="'x', 'y' are not among the 2 tokens"):
+    with pytest.raises(UnknownToken, match="not among the 2 tokens of the vocabulary: 'x', 'y'; leave"):
         vocabulary.encode("x a y")
     assert vocabulary.decode([1, 0]) == ["b", "a"]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import attomaton as at
-from attomaton.errors import TokenOutOfRange, UnknownToken, UnsupportedOption
+from attomaton.errors import MismatchedParts, TokenOutOfRange, UnknownToken, UnsupportedOption
 
 
 def test_learn_equals_the_steps_one_by_one():
@@ -52,8 +52,27 @@ def test_options_that_do_not_exist_are_refused(tmp_path):
         at.learn([0, 1, 0], queries=[7])
     with pytest.raises(UnknownToken, match="no vocabulary; give the context as token ids"):
         at.learn([0, 1, 0]).explain("a")
-    with pytest.raises(TokenOutOfRange, match="not in 0 … 1"):
-        at.learn([0, 1, 0]).explain([5])
+    with pytest.raises(TokenOutOfRange, match="token 5 at position 1 of the context is not in 0 … 1"):
+        at.learn([0, 1, 0]).explain([0, 5])
+    with pytest.raises(TokenOutOfRange, match="give integers"):
+        at.learn([0, 1, 0]).explain([0.5])
+    with pytest.raises(UnsupportedOption, match="queries is the text 'ab'; give a list"):
+        at.learn([0, 1, 0], queries="ab")
+
+
+def test_parts_that_do_not_belong_together_are_refused():
+    one, other = at.learn([0, 1, 0, 1, 2, 0], window=3), at.learn([0, 1, 0, 1, 0, 0], window=3)
+    with pytest.raises(MismatchedParts, match="HardSolution given is not one of these components"):
+        at.Automaton(one.components, one.soft, one.hard)
+    with pytest.raises(MismatchedParts, match="HardSolution given is not one of these components"):
+        at.Automaton(one.components, other.hard, other.soft)
+    embedded = at.solve_graph_svm(one.components, embeddings=np.eye(3))
+    with pytest.raises(MismatchedParts, match="with embeddings; give both or neither"):
+        at.Automaton(one.components, embedded, one.soft)
+    samples = at.synthetic.corpus(at.synthetic.Blocks([3, 1]), n_samples=30, rng=np.random.default_rng(0))
+    tied = at.learn(samples)
+    with pytest.raises(MismatchedParts, match="not extracted with these components"):
+        at.solve_luce(tied.soft.choices, one.components)
 
 
 def test_progress_names_the_stages():

@@ -9,7 +9,7 @@ import pytest
 
 import attomaton as at
 from attomaton import artifacts
-from attomaton.errors import CorruptRun
+from attomaton.errors import CorruptRun, UnwritablePlace
 
 FILES = {
     "manifest.json", "vocabulary.json", "coverage.json", "arrays.safetensors",
@@ -57,6 +57,17 @@ def test_a_damaged_manifest_is_refused(run):
     (run / "manifest.json").write_text('{"format": 99}')
     with pytest.raises(CorruptRun, match="format 99"):
         at.Automaton.load(run)
+    (run / "manifest.json").write_text("[]")
+    with pytest.raises(CorruptRun, match="holds no manifest"):
+        at.Automaton.load(run)
+    (run / "manifest.json").write_text('{"format": 1, "files": []}')
+    with pytest.raises(CorruptRun, match="lists its files wrongly"):
+        at.Automaton.load(run)
+    (run / "manifest.json").write_text('{"format": 1, "files": {"../text.txt": {"sha256": ""}}}')
+    with pytest.raises(CorruptRun, match="not in the folder; do not trust"):
+        at.Automaton.load(run)
+    with pytest.raises(CorruptRun, match="is a file; give the folder"):
+        at.Automaton.load(run / "manifest.json")
     (run / "manifest.json").unlink()
     with pytest.raises(CorruptRun, match=r"no manifest\.json.*attomaton learn"):
         at.Automaton.load(run)
@@ -100,8 +111,14 @@ def test_a_program_that_loads_and_ends_at_once_ends_well(run):
 
 
 def test_a_file_in_the_way_is_named(text):
-    with pytest.raises(CorruptRun, match=r"text\.txt is a file; give the path of a folder"):
-        at.learn(text, out=text)
+    stages = []
+    with pytest.raises(UnwritablePlace, match=r"text\.txt is a file; give the path of a folder"):
+        at.learn(text, out=text, progress=stages.append)
+    with pytest.raises(UnwritablePlace, match=r"cannot be written: .*choose another folder"):
+        at.learn(text, out="/proc/nowhere", progress=stages.append)
+    with pytest.raises(UnwritablePlace, match=r"holds other files \('text\.txt'\); give a new folder"):
+        at.learn(text, out=text.parent, progress=stages.append)
+    assert stages == []  # said before the work, not after
 
 
 def test_a_foreign_run_is_refused(tmp_path):

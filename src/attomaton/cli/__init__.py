@@ -1,5 +1,6 @@
 """The command line: one file per command, each of which parses, calls and prints."""
 
+import io
 import sys
 
 import typer
@@ -40,11 +41,14 @@ def main() -> None:
     """Run the command line; a user's error is one line on stderr and exit code 2, never a traceback."""
     from attomaton.errors import AttomatonError
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that lacks a character shows "?"
     try:
         app()
     except AttomatonError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(2)
-    except KeyboardInterrupt:
-        typer.echo("stopped", err=True)
-        sys.exit(130)
+    except OSError as error:
+        typer.echo(f"error: the output cannot be written: {error.strerror}", err=True)
+        sys.exit(2)

@@ -6,18 +6,27 @@ from typing import Annotated
 
 import typer
 
-from attomaton.cli.output import print_line
+from attomaton.cli.output import AsJson, Quiet, print_json, print_line
 
 
 def example(
     path: Annotated[Path, typer.Argument(help="Where to write the text.")],
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Write the sample text that comes with attomaton to PATH."""
-    from attomaton.errors import UnreadableSource
+    """Write the sample text that comes with attomaton to PATH. A file that is there already is kept."""
+    from attomaton.errors import UnwritablePlace
 
     text = files("attomaton.corpora").joinpath("example.txt").read_text(encoding="utf-8")
     try:
-        path.write_text(text, encoding="utf-8")
+        if path.exists() and path.read_bytes() != text.encode():
+            raise UnwritablePlace(f"{path} is there already and holds something else; choose another name")
+        path.write_bytes(text.encode())
     except OSError as error:
-        raise UnreadableSource(f"{path} cannot be written: {error.strerror}; choose another place") from error
-    print_line(f"Wrote {len(text.split()):,} words to {path}.")
+        if isinstance(error, UnwritablePlace):
+            raise
+        raise UnwritablePlace(f"{path} cannot be written: {error.strerror}; choose another place") from error
+    if as_json:
+        print_json({"path": str(path), "words": len(text.split())})
+    elif not quiet:
+        print_line(f"Wrote {len(text.split()):,} words to {path}.")

@@ -9,7 +9,7 @@ import typer
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_table
 
 if TYPE_CHECKING:
-    from attomaton.limit.explanation import Beaten, Explanation
+    from attomaton.limit.explanation import Beaten, Edge, Explanation
 
 SHOWN = 3
 
@@ -39,24 +39,26 @@ def _print_explanation(explanation: "Explanation", name: Callable[[int], str]) -
     print_line(f"Rule: {explanation.rule.name.lower().replace('_', ' ')} ({explanation.rule.value})")
     by_chance = sorted(explanation.probabilities.items(), key=lambda item: -item[1])
     print_table("Retrieved", ["token", "probability"], [(name(token), f"{p:.6f}") for token, p in by_chance])
+    if len(explanation.retrieved) > 1:
+        print_line(
+            f"They are {len(explanation.retrieved)} components of equal hard score; no path orders them."
+        )
     if explanation.beaten:
         rows = [_beaten_row(beaten, name) for beaten in explanation.beaten]
         print_table("It beat", ["tokens", "path", "support", "edges behind it"], rows)
     if explanation.incomparable:
         groups = "; ".join(" ".join(map(name, tokens)) for tokens in explanation.incomparable)
         print_line(f"No path decides against these, only their lower hard score: {groups}")
-    if explanation.unseen:
-        print_line(f"Never seen under this query, so ignored: {' '.join(map(name, explanation.unseen))}")
+    if explanation.unseen and explanation.probabilities.keys().isdisjoint(explanation.unseen):
+        print_line(f"Ignored, without evidence under this query: {' '.join(map(name, explanation.unseen))}")
 
 
 def _beaten_row(beaten: "Beaten", name: Callable[[int], str]) -> tuple[object, ...]:
-    edges = [edge for step in beaten.steps for edge in step[:SHOWN]]
-    hidden = sum(len(step) for step in beaten.steps) - len(edges)
-    shown = ", ".join(f"{name(edge.winner)} → {name(edge.loser)} ×{edge.support}" for edge in edges)
     path = "direct" if len(beaten.steps) == 1 else f"{len(beaten.steps)} steps"
-    return (
-        " ".join(map(name, beaten.tokens)),
-        path,
-        beaten.support,
-        shown + (f" and {hidden} more" if hidden else ""),
-    )
+    shown = "; then ".join(_step_text(step, name) for step in beaten.steps)
+    return " ".join(map(name, beaten.tokens)), path, beaten.support, shown
+
+
+def _step_text(step: "tuple[Edge, ...]", name: Callable[[int], str]) -> str:
+    shown = ", ".join(f"{name(edge.winner)} → {name(edge.loser)} ×{edge.support}" for edge in step[:SHOWN])
+    return shown + (f" and {len(step) - SHOWN} more" if len(step) > SHOWN else "")

@@ -1,5 +1,6 @@
 """``attomaton learn``: from a text to the automaton, with its coverage report."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,9 +40,23 @@ def learn(
     elif not quiet:
         _print_coverage(automaton)
         if out is not None:
-            print_line(f'Written to {out}. Try: attomaton explain {out} "some words of the text"')
+            print_line(f"Written to {out}.{_suggestion(automaton, out)}")
     if "uncertified" in (automaton.coverage.hard["status"], automaton.coverage.soft["status"]):
         raise typer.Exit(1)
+
+
+def _suggestion(automaton: "Automaton", out: Path) -> str:
+    """A command to try next, with tokens that compete under one query as its context."""
+    edges = automaton.components.edges
+    if not len(edges):
+        return ""
+    best = int(edges["support"].argmax())
+    tokens = [int(edges[name][best]) for name in ("loser", "winner", "query")]
+    if automaton.coverage.largest:
+        largest = automaton.coverage.largest[0]
+        tokens = [*largest.tokens[:2], largest.query]
+    context = " ".join(map(automaton.name, tokens))
+    return f" Try: attomaton explain {shlex.quote(str(out))} {shlex.quote(context)}"
 
 
 def _print_coverage(automaton: "Automaton") -> None:
@@ -58,6 +73,8 @@ def _print_coverage(automaton: "Automaton") -> None:
         ("soft side", f"{coverage.soft['status']}, gradient {coverage.soft['gradient_norm']:.1e}"),
     ]
     print_table("Coverage", ["", ""], rows)
+    if not coverage.n_edges:
+        print_line("No edges: no context holds its label beside another token. Try a longer --window.")
     if coverage.largest:
         largest: list[tuple[object, ...]] = [
             (

@@ -30,7 +30,7 @@ def read_text(path: str | Path, *, tokenizer: str = "word") -> Documents:
     """Read one UTF-8 text file as one document."""
     file = Path(path)
     try:
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise UnreadableSource(
             f"{file} is not UTF-8 text (byte {error.start}: {error.reason}); convert it to UTF-8 first"
@@ -38,10 +38,13 @@ def read_text(path: str | Path, *, tokenizer: str = "word") -> Documents:
     except IsADirectoryError as error:
         raise UnreadableSource(f"{file} is a folder; give one text file") from error
     except OSError as error:
-        raise UnreadableSource(f"{file} cannot be read: {error.strerror}; check the path") from error
+        shown = str(file) if len(str(file)) <= 80 else f"{str(file)[:80]}…"
+        raise UnreadableSource(
+            f"{shown} cannot be read: {error.strerror}; give the path of a text file"
+        ) from error
     vocabulary, ids = Vocabulary.from_text(text, tokenizer)
     if len(ids) < 2:
         raise UnreadableSource(
-            f"{file} holds {len(ids)} tokens; a sample needs a context and a label, so give more text"
+            f"{file} has too few tokens ({len(ids)}): a sample needs a context and a label, so give more text"
         )
     return Documents(ids, np.array([0, len(ids)], np.int64), vocabulary)

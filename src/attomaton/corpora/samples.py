@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple, Self
+from operator import index
+from typing import Any, NamedTuple, Self, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,7 +31,7 @@ class Sample(NamedTuple):
     label: int
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Samples:
     """Contexts and labels, ragged: context ``i`` is ``values[starts[i]:stops[i]]``.
 
@@ -69,8 +70,15 @@ class Samples:
 
         ``n_tokens`` defaults to one more than the largest id seen.
         """
-        lengths = np.fromiter((len(context) for context in contexts), np.int64, len(contexts))
-        flat = [token for context in contexts for token in context]
+        if len(contexts) != len(labels):
+            raise InvalidSamples(
+                f"{len(contexts)} contexts but {len(labels)} labels; give one label for each context"
+            )
+        try:
+            lengths = np.fromiter((len(context) for context in contexts), np.int64, len(contexts))
+            flat = [token for context in contexts for token in context]
+        except TypeError as error:
+            raise InvalidSamples(f"contexts must be a list of lists of token ids ({error})") from error
         return cls.from_arrays(
             np.asarray(flat or np.empty(0, np.int32)), _ends(lengths), labels, n_tokens=n_tokens
         )
@@ -142,19 +150,19 @@ class Samples:
         """
         stream = _integers(ids, "ids")
         borders = _integers([0, len(stream)] if documents is None else documents, "documents")
-        if window < 1:
-            raise InvalidSamples(
-                f"window is {window}; a context needs at least one token, so give window >= 1"
-            )
+        longest = min(_checked_window(window), len(stream))
         _check_offsets(borders, len(stream), "document")
         size = _vocabulary_size(n_tokens, stream, stream[:0])
         _check_range(stream, size, lambda at: f"position {at} of the stream")
         document_start = np.repeat(borders[:-1], np.diff(borders)).astype(np.int64)
         position = np.arange(len(stream), dtype=np.int64)
         stops = position[position > document_start]
-        starts = np.maximum(document_start[stops], stops - window)
+        starts = np.maximum(document_start[stops], stops - longest)
         values = stream.astype(np.int32)
         return cls(values, starts, stops, values[stops], size)
+
+    def __repr__(self) -> str:
+        return f"Samples({len(self):,} samples, {self.n_tokens:,} tokens)"
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -226,6 +234,14 @@ def _ends(lengths: Int64) -> Int64:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
 
 
+def _checked_window(window: object) -> int:
+    if not isinstance(window, SupportsIndex) or index(window) < 1:
+        raise InvalidSamples(
+            f"window is {window!r}; a context needs at least one token, so give an integer >= 1"
+        )
+    return index(window)
+
+
 def _check_offsets(offsets: NDArray[np.integer[Any]], n_values: int, what: str) -> None:
     if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != n_values:
         shown = f"{offsets[0]} … {offsets[-1]}" if len(offsets) else "nothing"
@@ -254,9 +270,10 @@ def _vocabulary_size(n_tokens: int | None, *arrays: NDArray[np.integer[Any]]) ->
 def _check_range(ids: NDArray[np.integer[Any]], n_tokens: int, place: Callable[[int], str]) -> None:
     outside = np.flatnonzero((ids < 0) | (ids >= n_tokens))
     if len(outside):
+        advice = "raise n_tokens" if ids[outside[0]] > 0 else "ids start at 0"
         raise TokenOutOfRange(
             f"token {ids[outside[0]]} at {place(int(outside[0]))} is not in 0 … {n_tokens - 1} "
-            f"({len(outside)} such ids); raise n_tokens or mend the ids"
+            f"({len(outside)} such ids); {advice}, or mend the ids"
         )
 
 

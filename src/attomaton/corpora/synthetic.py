@@ -80,6 +80,10 @@ class RandomBlocks(BlockOrder):
     """Blocks of the given sizes; an arc from an earlier to a later one has the chance ``density``."""
 
     def __init__(self, sizes: Sequence[int], *, density: float, rng: np.random.Generator) -> None:
+        if not 0 <= density <= 1:
+            raise InvalidSamples(
+                f"density is {density}; it is the chance of an arc, so give a number from 0 to 1"
+            )
         n_blocks = len(sizes)
         drawn = np.argwhere(np.triu(rng.random((n_blocks, n_blocks)) < density, 1))
         super().__init__(tuple(sizes), tuple((int(above), int(below)) for above, below in drawn))

@@ -68,8 +68,8 @@ class Vocabulary:
         unknown = sorted({token for token in tokens if token not in self.ids})
         if unknown:
             raise UnknownToken(
-                f"{', '.join(map(repr, unknown[:5]))} {'is' if len(unknown) == 1 else 'are'} not among the "
-                f"{len(self):,} tokens of this vocabulary; leave it out or learn from a corpus that has it"
+                f"not among the {len(self):,} tokens of the vocabulary: {', '.join(map(repr, unknown[:5]))}; "
+                "leave that out, mind case and punctuation, or learn from a corpus that has it"
             )
         return np.fromiter((self.ids[token] for token in tokens), np.int32, len(tokens))
 

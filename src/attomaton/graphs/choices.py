@@ -29,7 +29,7 @@ CHOICE_SCHEMA = pa.schema(
 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ChoiceTable:
     """Counted choices inside components.
 
@@ -42,6 +42,9 @@ class ChoiceTable:
     """
 
     table: pa.Table
+
+    def __repr__(self) -> str:
+        return f"ChoiceTable({len(self):,} distinct choices, {int(self['count'].sum()):,} in all)"
 
     def __len__(self) -> int:
         return self.table.num_rows

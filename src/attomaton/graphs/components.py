@@ -24,7 +24,7 @@ ORDER_SCHEMA = pa.schema(
 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Components:
     """The components of all queries and the order between them.
 
@@ -45,6 +45,9 @@ class Components:
     edges: EdgeTable
     nodes: pa.Table
     order: pa.Table
+
+    def __repr__(self) -> str:
+        return f"Components({len(self):,} components of {len(self.queries):,} queries)"
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -127,7 +130,7 @@ class Components:
         row = int(np.searchsorted(keys, (query << TOKEN_BITS) | token))
         if row == len(keys) or keys[row] != (query << TOKEN_BITS) | token:
             raise UnknownToken(
-                f"token {token} is not a node of the graph of query {query}: no sample shows it there"
+                f"token {token} is not in the graph of query {query}: no realisable sample shows it there"
             )
         return int(self.component_of_node[row])
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS, Samples
-from attomaton.errors import TokenOutOfRange
+from attomaton.errors import TokenOutOfRange, UnsupportedOption
 from attomaton.graphs.bags import count_tokens
 from attomaton.graphs.grouping import count_keys, sum_by_key
 from attomaton.tables import Int32, Int64, Integers, column, keep_rows, make_table
@@ -28,7 +28,7 @@ CHUNK_VALUES = 1 << 24
 """Context tokens handled at once; bounds the memory of a pass over a corpus."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class EdgeTable:
     """Every edge winner → loser under every query, with its support.
 
@@ -47,6 +47,11 @@ class EdgeTable:
     queries: pa.Table
     n_tokens: int
 
+    def __repr__(self) -> str:
+        return (
+            f"EdgeTable({len(self):,} edges, {self.queries.num_rows:,} queries, {self.n_samples:,} samples)"
+        )
+
     def __len__(self) -> int:
         return self.table.num_rows
 
@@ -54,7 +59,7 @@ class EdgeTable:
         return column(self.table, name)
 
     def __add__(self, other: "EdgeTable") -> "EdgeTable":
-        """The edges of both corpora together: supports add up."""
+        """The edges of both corpora together: supports add up. Both must use one vocabulary."""
         return merge_edges([self, other])
 
     @property
@@ -69,6 +74,10 @@ class EdgeTable:
 
     def filter(self, *, min_support: int = 1, queries: Iterable[int] | None = None) -> "EdgeTable":
         """Only the edges with at least ``min_support`` samples and, if given, of these queries."""
+        if min_support < 1:
+            raise UnsupportedOption(
+                f"min_support is {min_support}; an edge has at least one sample, so give 1 or more"
+            )
         kept = np.asarray(self["support"] >= min_support)
         counted = np.ones(self.queries.num_rows, bool)
         if queries is not None:

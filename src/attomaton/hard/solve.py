@@ -22,7 +22,7 @@ from attomaton.tables import Float64, column, make_table
 MULTIPLIER_SCHEMA = pa.schema([("above", pa.int64()), ("below", pa.int64()), ("multiplier", pa.float64())])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class HardSolution(Solution):
     """W_svm as scores and weights, with bounds on its squared norm.
 

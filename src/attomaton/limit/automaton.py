@@ -14,7 +14,7 @@ import numpy as np
 
 from attomaton.corpora.samples import TOKEN_BITS
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.errors import EmptyContext, TokenOutOfRange, UnknownToken
+from attomaton.errors import EmptyContext, MismatchedParts, TokenOutOfRange, UnknownToken
 from attomaton.graphs.components import Components
 from attomaton.hard.solve import HardSolution
 from attomaton.limit import storage
@@ -57,7 +57,8 @@ class Automaton:
 
     Notes
     -----
-    A context is a text (with a vocabulary), a sequence of tokens as strings, or a sequence of token ids.
+    A context is a text (with a vocabulary), a sequence of tokens as strings, or a sequence of token ids. It
+    may be longer than the window of the corpus: no part of it is cut off.
 
     Examples
     --------
@@ -76,6 +77,7 @@ class Automaton:
         soft: SoftSolution,
         vocabulary: Vocabulary | None = None,
     ) -> None:
+        _check_parts(components, hard, soft)
         self.components = components
         self.hard = hard
         self.soft = soft
@@ -99,6 +101,10 @@ class Automaton:
 
     def name(self, token: int) -> str:
         """The token as text, or its id where there is no vocabulary."""
+        if not 0 <= token < self.n_tokens:
+            raise TokenOutOfRange(
+                f"token {token} is not in 0 … {self.n_tokens - 1}; give an id of this vocabulary"
+            )
         return str(token) if self.vocabulary is None else self.vocabulary.tokens[token]
 
     def predict_proba(self, context: str | Sequence[str] | Sequence[int]) -> Float64:
@@ -195,14 +201,35 @@ class Automaton:
             text = isinstance(context, str)
             ids = self.vocabulary.encode(context) if text else self.vocabulary.lookup(list(map(str, context)))
         else:
-            ids = np.asarray(context, np.int64)
+            ids = np.asarray(context)
         if not len(ids):
             raise EmptyContext("the context is empty; the query is its last token, so give at least one")
-        if ids.min() < 0 or ids.max() >= self.n_tokens:
+        if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
             raise TokenOutOfRange(
-                f"a context token is not in 0 … {self.n_tokens - 1}; give ids of this vocabulary"
+                f"a context is one list of token ids, this is {ids.dtype} of shape {ids.shape}; give integers"
+            )
+        outside = np.flatnonzero((ids < 0) | (ids >= self.n_tokens))
+        if len(outside):
+            raise TokenOutOfRange(
+                f"token {ids[outside[0]]} at position {outside[0]} of the context is not in "
+                f"0 … {self.n_tokens - 1}; give ids of this vocabulary"
             )
         return ids.astype(np.int32)
+
+
+def _check_parts(components: Components, hard: object, soft: object) -> None:
+    """The solutions must be of these components: one score for each node, in the same kind of space."""
+    nodes = components.nodes.select(["query", "token"])
+    spaces: set[type] = set()
+    for part, kind in ((hard, HardSolution), (soft, SoftSolution)):
+        if not isinstance(part, kind) or not part.scores.select(["query", "token"]).equals(nodes):
+            raise MismatchedParts(
+                f"the {kind.__name__} given is not one of these components; "
+                "give Automaton(components, hard, soft), both solved from the same components"
+            )
+        spaces.add(type(part.weights))
+    if len(spaces) > 1:
+        raise MismatchedParts("only one of hard and soft was solved with embeddings; give both or neither")
 
 
 def _rule(reading: _Reading, undecided: bool) -> Rule:

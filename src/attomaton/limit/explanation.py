@@ -11,8 +11,10 @@ class Rule(Enum):
 
     DETERMINED = "one component precedes every other component of the context: the theorem decides"
     INCOMPARABLE = "no component precedes all others: the hard scores decide, outside the theorem"
-    UNSEEN_IGNORED = "tokens never seen under this query get no mass; among the others the theorem decides"
-    BACK_OFF = "the query was never seen: each position weighs the same, which is our choice and no theorem's"
+    UNSEEN_IGNORED = (
+        "tokens without evidence under this query get no mass; among the others the theorem decides"
+    )
+    BACK_OFF = "no sample teaches anything about this query: each position weighs the same, by our choice"
 
 
 class Edge(NamedTuple):
@@ -64,7 +66,7 @@ class Explanation:
     incomparable : tuple of tuples of int
         The tokens of components that are neither retrieved nor beaten: no path says who wins.
     unseen : tuple of int
-        Tokens of the context that no sample shows under this query.
+        Tokens of the context that no realisable sample with this query shows: they are not in its graph.
     """
 
     context: tuple[int, ...]

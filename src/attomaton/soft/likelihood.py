@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attomaton.corpora.samples import TOKEN_BITS
+from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS
+from attomaton.errors import MismatchedParts
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components
-from attomaton.tables import Float64, Int64, ragged_column, sum_at
+from attomaton.tables import Bool, Float64, Int64, ragged_column, sum_at
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +45,27 @@ class LuceProblem:
     def n_alternatives(self) -> int:
         """Length of the score vector."""
         return len(self.component)
+
+    def restrict(self, wanted: Bool) -> tuple[Int64, "LuceProblem"]:
+        """The same problem on the alternatives of some components only (``wanted`` is by component number).
+
+        Returns the alternatives kept, and the smaller problem over them.
+        """
+        kept = np.flatnonzero(wanted[self.component])
+        choices = wanted[self.component[self.winner]]
+        lengths = np.diff(self.offsets)
+        entries = np.repeat(choices, lengths)
+        number = np.zeros(self.n_alternatives, np.int64)
+        number[kept] = np.arange(len(kept))
+        smaller = LuceProblem(
+            alternative=number[self.alternative[entries]],
+            offsets=np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths[choices])]),
+            log_multiplicity=self.log_multiplicity[entries],
+            winner=number[self.winner[choices]],
+            count=self.count[choices],
+            component=np.unique(self.component[kept], return_inverse=True)[1],
+        )
+        return kept, smaller
 
     def loss(self, scores: Float64) -> float:
         """The summed loss −Σ count · ln p(winner)."""
@@ -101,4 +123,16 @@ def luce_problem(choices: ChoiceTable, components: Components) -> tuple[Int64, L
         count=choices["count"].astype(np.float64),
         component=np.unique(components.component_of_node[rows], return_inverse=True)[1],
     )
+    _check_inside(problem, keys, np.repeat(query, np.diff(offsets)) | tokens)
     return rows, problem
+
+
+def _check_inside(problem: LuceProblem, keys: Int64, asked: Int64) -> None:
+    """Every member of a choice set must be an alternative, of the winner's component."""
+    found = np.append(keys, MAX_TOKENS**2)[problem.alternative] == asked
+    own = np.append(problem.component, -1)[np.repeat(problem.winner, np.diff(problem.offsets))]
+    if not (found & (np.append(problem.component, -2)[problem.alternative] == own)).all():
+        raise MismatchedParts(
+            "these choices were not extracted with these components: a choice set leaves its component; "
+            "give the components that extract_choices was called with"
+        )

@@ -15,7 +15,7 @@ from attomaton.solutions import Solution, check_embeddings, score_table, sparse_
 from attomaton.tables import Float64, sum_at
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SoftSolution(Solution):
     """W_fin as scores and weights, with the gradient that is left.
 

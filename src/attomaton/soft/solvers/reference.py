@@ -6,7 +6,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, cg
 
 from attomaton.soft.likelihood import LuceProblem
-from attomaton.tables import Float64, Int64
+from attomaton.tables import Bool, Float64, Int64
 
 
 @dataclass(frozen=True)
@@ -25,19 +25,32 @@ class Reference:
     max_steps: int = 200
 
     def solve(self, problem: LuceProblem) -> Float64:
-        """Scores, shape (n_alternatives,), up to a constant on each component."""
-        scores = np.zeros(problem.n_alternatives)
-        best, best_norm = scores, np.inf
+        """Scores, shape (n_alternatives,), up to a constant on each component.
+
+        A component that has converged leaves the problem, so that one slow component never keeps the others
+        waiting, nor their rounding disturbs it.
+        """
+        answer = np.zeros(problem.n_alternatives)
+        kept, scores = np.arange(problem.n_alternatives), answer
         for _ in range(self.max_steps):
             gradient = problem.gradient(scores)
-            norm = float(np.abs(gradient).max(initial=0.0))
-            if norm < best_norm:
-                best, best_norm = scores, norm
-            if norm <= self.atol:
+            open_components = self._unconverged(problem, gradient)
+            if not open_components.all():
+                answer[kept] = scores
+                rows, problem = problem.restrict(open_components)
+                kept, scores, gradient = kept[rows], scores[rows], gradient[rows]
+            if not len(kept):
                 break
             direction = self._newton_direction(problem, scores, gradient)
             scores = scores + damping(problem.component, direction)[problem.component] * direction
-        return best
+        answer[kept] = scores
+        return answer
+
+    def _unconverged(self, problem: LuceProblem, gradient: Float64) -> Bool:
+        """Which components have a gradient entry above the tolerance, shape (n_components,)."""
+        above = np.zeros(int(problem.component.max(initial=-1)) + 1, bool)
+        above[problem.component[np.abs(gradient) > self.atol]] = True
+        return above
 
     def _newton_direction(self, problem: LuceProblem, scores: Float64, gradient: Float64) -> Float64:
         probabilities = problem.probabilities(scores)
