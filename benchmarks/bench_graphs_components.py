@@ -19,9 +19,9 @@ def graph(winner: np.ndarray, loser: np.ndarray) -> EdgeTable:
 if __name__ == "__main__":
     rng = np.random.default_rng(0)
     steps = np.arange(N_TOKENS - 1)
-    winner, loser = rng.integers(0, N_TOKENS, (2, 10_000_010))
-    different = winner != loser
-    chain, random = graph(steps, steps + 1), graph(winner[different], loser[different])
+    pairs = np.unique(rng.integers(0, N_TOKENS**2, 10_001_000))
+    pairs = pairs[pairs // N_TOKENS != pairs % N_TOKENS][:10_000_000]
+    chain, random = graph(steps, steps + 1), graph(pairs // N_TOKENS, pairs % N_TOKENS)
 
     def once() -> dict:
         of_chain, chain_s = timed(find_components, chain)

@@ -12,17 +12,39 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 @st.composite
-def sample_sets(draw, max_tokens=6, max_samples=25, max_context=6, min_samples=0):
-    """Ragged contexts with repetitions; about half of the labels surely realisable."""
+def sample_sets(draw, max_tokens=6, max_samples=40, min_samples=0, max_context=6):
+    """Ragged contexts with repetitions under a few queries; some labels are not in their context."""
+    rng = np.random.default_rng(draw(seeds))
     n_tokens = draw(st.integers(1, max_tokens))
-    token = st.integers(0, n_tokens - 1)
-    contexts = draw(
-        st.lists(
-            st.lists(token, min_size=1, max_size=max_context), min_size=min_samples, max_size=max_samples
-        )
-    )
-    labels = [draw(st.sampled_from(context) | token) for context in contexts]
+    n_samples = draw(st.integers(min_samples, max_samples))
+    n_queries = draw(st.integers(1, n_tokens))
+    unrealisable = draw(st.sampled_from([0.0, 0.2]))
+    contexts = [
+        [*rng.integers(0, n_tokens, rng.integers(0, max_context)).tolist(), int(rng.integers(n_queries))]
+        for _ in range(n_samples)
+    ]
+    labels = [
+        int(rng.integers(n_tokens)) if rng.random() < unrealisable else int(rng.choice(context))
+        for context in contexts
+    ]
     return at.Samples.from_lists(contexts, labels, n_tokens=n_tokens)
+
+
+def tied_sets(**limits):
+    """Sample sets with at least one component of several tokens."""
+    return sample_sets(min_samples=8, **limits).filter(lambda samples: not components_of(samples).is_acyclic)
+
+
+def ordered_sets(**limits):
+    """Sample sets with at least one priority between components."""
+    return sample_sets(min_samples=4, **limits).filter(
+        lambda samples: components_of(samples).order.num_rows > 0
+    )
+
+
+def components_of(samples):
+    """The components of a sample set."""
+    return at.find_components(at.extract_edges(samples))
 
 
 def paper_draw(seed, *, n_tokens=6, n_samples=8, window=4, repeats=False):

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
+import safetensors
 import safetensors.numpy
 from numpy.typing import NDArray
 
@@ -24,7 +25,24 @@ from attomaton.tables import read_parquet, write_parquet
 FORMAT = 1
 MANIFEST = "manifest.json"
 ARRAYS = "arrays.safetensors"
-PACKAGES = ("attomaton", "numpy", "scipy", "pyarrow", "numba")
+PACKAGES = ("attomaton", "numpy", "scipy", "pyarrow", "numba", "clarabel")
+RUN_NAMES = frozenset(
+    [
+        "manifest",
+        "vocabulary",
+        "coverage",
+        "edges",
+        "components",
+        "order",
+        "hard",
+        "soft",
+        "choices",
+        "arrays",
+        "training",
+        "verdicts",
+    ]
+)
+"""Everything that a run folder may hold, without endings."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,14 +80,17 @@ def write_run(
 
 
 def prepare_folder(folder: str | Path) -> Path:
-    """Make the folder of a run, or say at once why it cannot be one: before the work, not after."""
+    """Say at once why a run cannot be written to this folder: before the work, not after."""
     place = Path(folder)
     try:
+        new = not place.exists()
         place.mkdir(parents=True, exist_ok=True)
         strangers = sorted(path.name for path in place.iterdir() if not _is_run_file(path))
         probe = place / ".probe.draft"
         probe.touch()
         probe.unlink()
+        if new:
+            place.rmdir()
     except FileExistsError as error:
         raise UnwritablePlace(f"{place} is a file; give the path of a folder to write the run to") from error
     except OSError as error:
@@ -90,7 +111,10 @@ def _write_files(
     records: Mapping[str, Any],
     about: Mapping[str, Any],
 ) -> Path:
+    place.mkdir(parents=True, exist_ok=True)
     (place / MANIFEST).unlink(missing_ok=True)
+    for leftover in [path for path in place.iterdir() if path.is_file() and _is_run_file(path)]:
+        leftover.unlink()
     digests: dict[str, dict[str, Any]] = {}
     for name, table in tables.items():
         digests[f"{name}.parquet"] = _write(place / f"{name}.parquet", _parquet_writer(table))
@@ -114,17 +138,31 @@ def read_run(folder: str | Path) -> Run:
     records: dict[str, Any] = {}
     for name, entry in _listed_files(place, manifest):
         blob = _read_checked(place / name, entry)
-        if name == ARRAYS:
-            arrays = safetensors.numpy.load(blob)
-        elif name.endswith(".parquet"):
-            tables[name.removesuffix(".parquet")] = read_parquet(blob)
-        else:
-            records[name.removesuffix(".json")] = json.loads(blob)
+        try:
+            if name == ARRAYS:
+                arrays = safetensors.numpy.load(blob)
+            elif name.endswith(".parquet"):
+                tables[name.removesuffix(".parquet")] = read_parquet(blob)
+            else:
+                records[name.removesuffix(".json")] = json.loads(blob)
+        except (ValueError, safetensors.SafetensorError) as error:  # Arrow's errors are ValueErrors
+            raise CorruptRun(
+                f"{place / name} is not what its name says ({error}); write the run again"
+            ) from error
     return Run(tables, arrays, records, manifest)
 
 
 def _is_run_file(path: Path) -> bool:
-    return path.name == ARRAYS or path.suffix in (".parquet", ".json", ".draft")
+    return path.stem in RUN_NAMES or path.suffix == ".draft"
+
+
+def digest_arrays(*arrays: NDArray[Any]) -> str:
+    """The SHA-256 of arrays with their types and shapes, in hexadecimal."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
 
 
 def digest_file(path: str | Path) -> str:

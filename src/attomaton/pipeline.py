@@ -1,12 +1,16 @@
 """The whole path in one call: from a corpus to the automaton."""
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import index
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from attomaton.artifacts import digest_file, prepare_folder
+import numpy as np
+
+from attomaton.artifacts import digest_arrays, digest_file, prepare_folder
 from attomaton.corpora.readers import read_text
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
@@ -32,7 +36,7 @@ def learn(
     min_support: int = 1,
     queries: Sequence[int] | Sequence[str] | None = None,
     out: str | PathLike[str] | None = None,
-    progress: Callable[[str], object] | None = None,
+    progress: bool | Callable[[str], object] = False,
 ) -> Automaton:
     """Compute what gradient descent makes of a self-attention layer trained on ``source``.
 
@@ -54,8 +58,8 @@ def learn(
         Only these queries.
     out : path, optional
         Write the run folder there; an earlier run in it is replaced.
-    progress : callable, optional
-        Called with the name of each stage as it begins.
+    progress : bool or callable
+        True: name each stage on stderr as it begins. A callable is called with the name instead.
 
     Returns
     -------
@@ -72,7 +76,7 @@ def learn(
         raise UnsupportedOption(f"there is no engine {engine!r}; choose auto or memory")
     if out is not None:
         prepare_folder(Path(out))
-    begin: Callable[[str], object] = progress or str
+    begin = _announcer(progress)
     begin("reading")
     corpus = _read(source, window, tokenizer)
     begin("extracting edges")
@@ -90,9 +94,28 @@ def learn(
     if out is not None:
         begin("writing the run")
         automaton.save(
-            Path(out), about={"input": corpus.about, "config": {"min_support": min_support, "queries": asked}}
+            Path(out),
+            about={
+                "input": corpus.about,
+                "config": {
+                    "min_support": min_support,
+                    "queries": asked,
+                    "engine": engine,
+                    "embeddings": _digest(embeddings),
+                },
+            },
         )
     return automaton
+
+
+def _digest(embeddings: object) -> str | None:
+    return None if embeddings is None else digest_arrays(np.asarray(embeddings, np.float64))
+
+
+def _announcer(progress: bool | Callable[[str], object]) -> Callable[[str], object]:
+    if callable(progress):
+        return progress
+    return (lambda stage: sys.stderr.write(f"{stage}\n")) if progress else str
 
 
 @dataclass(frozen=True)
@@ -110,7 +133,7 @@ class _Corpus:
 
     def _query_id(self, query: int | str) -> int:
         if not isinstance(query, str):
-            return int(query)
+            return index(query)
         if self.vocabulary is None:
             raise UnsupportedOption(
                 "queries are given as text but the source has no vocabulary; give token ids"
@@ -120,10 +143,12 @@ class _Corpus:
 
 def _read(source: Source, window: int, tokenizer: str) -> _Corpus:
     if isinstance(source, Samples):
-        return _Corpus(source, None, {"kind": "samples"})
+        digest = digest_arrays(source.values, source.starts, source.stops, source.labels)
+        return _Corpus(source, None, {"kind": "samples", "sha256": digest})
     if isinstance(source, str | PathLike):
         path = Path(source)
         documents = read_text(path, tokenizer=tokenizer)
-        about = {"kind": "text", "name": path.name, "sha256": digest_file(path), "window": window}
-        return _Corpus(documents.windows(window), documents.vocabulary, about)
-    return _Corpus(Samples.from_windows(source, window=window), None, {"kind": "ids", "window": window})
+        about = {"kind": "text", "name": path.name, "sha256": digest_file(path), "tokenizer": tokenizer}
+        return _Corpus(documents.windows(window), documents.vocabulary, {**about, "window": window})
+    samples = Samples.from_windows(source, window=window)
+    return _Corpus(samples, None, {"kind": "ids", "sha256": digest_arrays(samples.values), "window": window})

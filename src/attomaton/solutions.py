@@ -84,7 +84,12 @@ def check_embeddings(embeddings: object, n_tokens: int) -> Float64:
 
     Full row rank (so dim ≥ n_tokens) is what makes every order of tokens attainable (theory, claim 1).
     """
-    table = np.asarray(embeddings, np.float64)
+    try:
+        table = np.asarray(embeddings, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidEmbeddings(
+            f"embeddings are no table of numbers ({error}); give one row per token"
+        ) from error
     if table.ndim != 2 or len(table) != n_tokens:
         raise InvalidEmbeddings(
             f"embeddings have shape {table.shape}; give one row per token, shape ({n_tokens}, dim)"
@@ -100,3 +105,14 @@ def check_embeddings(embeddings: object, n_tokens: int) -> Float64:
             "others: change the embeddings, or give embeddings=None"
         )
     return table
+
+
+def scale_rows(embeddings: Float64) -> tuple[Float64, float]:
+    """The embeddings with rows of length about 1, and the factor: solvers work best there.
+
+    W for E is W for E/c divided by c²; scores are the same.
+    """
+    largest = float(np.abs(embeddings).max(initial=0.0)) or 1.0
+    squares: Float64 = np.sum((embeddings / largest) ** 2, axis=1)
+    scale = largest * (float(np.sqrt(squares.mean())) if len(squares) else 1.0)
+    return embeddings / scale, scale

@@ -45,7 +45,7 @@ def test_learn_json_is_the_coverage_record(folder):
     record = json.loads((folder / "learned.json").read_text())
     stored = json.loads((folder / "run" / "coverage.json").read_text())
     assert record == {**stored, "out": "run"}
-    assert record["n_samples"] == 443
+    assert record["n_read"] == 443
 
 
 def test_explain_prints_retrieval_evidence_and_rule(folder):
@@ -105,8 +105,8 @@ def test_user_errors_are_one_line_and_exit_code_2(folder, arguments, message):
 
 def test_an_uncertified_answer_is_exit_code_1(folder, monkeypatch):
     code = (
-        "from attomaton.hard.solvers import reference as r; import attomaton.hard.solve as s;"
-        "s.Reference = lambda: r.Reference(max_steps=1);"
+        "from attomaton.hard.solvers import blocks, reference;"
+        "blocks.Blocks = lambda: reference.Reference(max_steps=1);"
         "from attomaton.cli import main; main()"
     )
     result = subprocess.run(

@@ -1,12 +1,13 @@
 """Laws of the automaton."""
 
+import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import attomaton as at
-from tests.drawn import embeddings_for, learn_parts, paper_draw, sample_sets, seeds
+from tests.drawn import embeddings_for, learn_parts, ordered_sets, paper_draw, sample_sets, seeds
 
 CONTEXTS = st.lists(st.integers(0, 5), min_size=1, max_size=6)
 
@@ -34,6 +35,7 @@ def test_the_automaton_is_the_limit_of_a_softmax_on_determined_contexts(seed, co
     auto = at.Automaton(components, hard, soft)
     tried = [context] + [list(sample.context) for sample in samples]
     determined = [c for c in tried if auto.explain(c).rule is at.Rule.DETERMINED]
+    assume(determined)
     for one in determined:
         np.testing.assert_allclose(auto.predict_proba(one), softmax_at(one, scores), atol=1e-9)
 
@@ -58,11 +60,12 @@ def test_answers_are_consistent_with_each_other(samples, context):
         assert sorted([*known, *explanation.unseen]) == sorted(set(context))
 
 
-@given(sample_sets(max_samples=30), CONTEXTS)
+@given(
+    sample_sets(max_tokens=9, max_samples=30, min_samples=8),
+    st.lists(st.integers(0, 8), min_size=1, max_size=6),
+)
 def test_the_rule_is_the_one_of_the_theory(samples, context):
     """Theory §3.3, in plain Python over reachability."""
-    import networkx as nx
-
     auto = at.Automaton(*learn_parts(samples))
     components, context = auto.components, [token % samples.n_tokens for token in context]
     order = nx.DiGraph()
@@ -87,13 +90,32 @@ def test_the_rule_is_the_one_of_the_theory(samples, context):
         assert len(explanation.beaten) == len(present) - 1
 
 
-@given(sample_sets(max_samples=30, min_samples=1), CONTEXTS)
+@given(ordered_sets(max_samples=30), CONTEXTS)
 def test_explanations_cite_edges_that_are_in_the_data(samples, context):
     auto = at.Automaton(*learn_parts(samples))
     context = [token % samples.n_tokens for token in context]
     explanation = auto.explain(context)
+
+    def component_of(token):
+        return auto.components.component(context[-1], token)
+
+    record = explanation.to_dict()
+    assert record["unseen"] == list(explanation.unseen)
+    assert record["rule"] == explanation.rule.name.lower()
+    assert len(record["beaten"]) == len(explanation.beaten)
     for beaten in explanation.beaten:
         assert beaten.steps
+        assert beaten.support == min(sum(edge.support for edge in step) for step in beaten.steps)
+        supports = [[edge.support for edge in step] for step in beaten.steps]
+        assert all(step == sorted(step, reverse=True) for step in supports)
+        path = [component_of(beaten.steps[0][0].winner)]
+        for step in beaten.steps:
+            assert {component_of(edge.winner) for edge in step} == {path[-1]}
+            below = {component_of(edge.loser) for edge in step}
+            assert len(below) == 1
+            path += below
+        assert path[0] == component_of(explanation.retrieved[0][0])
+        assert path[-1] == component_of(beaten.tokens[0])
         for step in beaten.steps:
             for winner, loser, support in step:
                 shown = [
@@ -124,3 +146,11 @@ def test_an_empty_context_is_refused():
     auto = at.learn([0, 1, 0, 1], window=2)
     with pytest.raises(at.AttomatonError, match="context is empty"):
         auto.predict_proba([])
+
+
+def test_sampling_follows_the_probabilities():
+    samples = at.Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
+    auto = at.Automaton(*learn_parts(samples))
+    rng = np.random.default_rng(0)
+    drawn = np.bincount([auto.sample([1, 0, 2], rng) for _ in range(4_000)], minlength=3) / 4_000
+    np.testing.assert_allclose(drawn, [0.75, 0.25, 0.0], atol=0.03)

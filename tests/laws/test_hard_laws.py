@@ -1,5 +1,8 @@
 """Laws of the Graph-SVM."""
 
+from dataclasses import replace
+from fractions import Fraction
+
 import clarabel
 import networkx as nx
 import numpy as np
@@ -10,9 +13,21 @@ from scipy.sparse import csc_array, eye_array
 import attomaton as at
 from attomaton.graphs.components import find_components
 from attomaton.graphs.reduction import find_ties
-from attomaton.hard.certify import certify_multipliers, certify_positions
+from attomaton.hard.certify import HardCertificate, certify_multipliers, certify_positions
 from attomaton.hard.constraints import embedded_problem, order_problem
-from tests.drawn import edge_table, embeddings_for, networkx_graph, paper_draw, sample_sets, scores_of, seeds
+from attomaton.hard.problem import OrderProblem
+from attomaton.hard.solvers.blocks import Blocks
+from attomaton.hard.solvers.reference import Reference
+from tests.drawn import (
+    components_of,
+    edge_table,
+    embeddings_for,
+    networkx_graph,
+    ordered_sets,
+    paper_draw,
+    scores_of,
+    seeds,
+)
 
 
 def all_pairs(edges):
@@ -45,7 +60,7 @@ def solve_in_weight_space(edges, embeddings):
     return np.array(solver.solve().x).reshape(embeddings.shape[1], -1)
 
 
-@given(sample_sets(max_samples=40))
+@given(ordered_sets().filter(lambda samples: not components_of(samples).is_acyclic))
 def test_hard_scores_satisfy_every_pair(samples):
     edges = at.extract_edges(samples)
     hard = at.solve_graph_svm(find_components(edges)).expect()
@@ -75,18 +90,97 @@ def test_a_star_has_its_closed_form(n_losers):
     np.testing.assert_allclose(scores[1:], -1 / (n_losers + 1), atol=1e-8)
 
 
-@given(sample_sets(max_samples=40), seeds)
+@given(ordered_sets(), seeds)
 def test_any_flow_and_any_feasible_point_bound_the_optimum(samples, seed):
     """The certificate is sound: no flow's lower bound exceeds any feasible point's upper bound."""
     rng = np.random.default_rng(seed)
     components = find_components(at.extract_edges(samples))
-    problem = order_problem(components, components.order)
+    problem = order_problem(components)
     feasible = components.heights * (1 + rng.random())
     certificate = certify_positions(problem, feasible, rng.normal(size=len(problem.above)), rtol=1e-6)
     best = at.solve_graph_svm(components).certificate
     assert certificate.lower <= best.upper * (1 + 1e-9) + 1e-12
     assert certificate.upper >= best.lower * (1 - 1e-9) - 1e-12
     assert certificate.violation == 0
+
+
+@given(ordered_sets(max_tokens=8))
+def test_multipliers_press_on_tight_edges_only_and_prove_the_norm(samples):
+    """Complementary slackness, stationarity and strong duality, from the tables that are returned."""
+    components = components_of(samples)
+    hard = at.solve_graph_svm(components).expect()
+    rows, score = hard.multipliers.to_pylist(), scores_of(hard)
+    position = {
+        c: score[int(components.query_of[c]), int(components.tokens(c)[0])] for c in range(len(components))
+    }
+    pressed = dict.fromkeys(position, 0.0)
+    for row in rows:
+        assert row["multiplier"] >= 0
+        pressed[row["above"]] += row["multiplier"]
+        pressed[row["below"]] -= row["multiplier"]
+        if row["multiplier"] > 1e-9:
+            assert abs(position[row["above"]] - position[row["below"]] - 1) < 1e-9
+    for c, size in enumerate(components.sizes):
+        assert abs(pressed[c] - size * position[c]) < 1e-9
+    norm = float((components.sizes * np.array([position[c] for c in range(len(components))]) ** 2).sum())
+    assert abs(sum(row["multiplier"] for row in rows) - norm) < 1e-9 * max(1.0, norm)
+
+
+@given(ordered_sets(max_tokens=8, max_samples=60))
+def test_the_block_solver_agrees_with_the_reference(samples):
+    components = components_of(samples)
+    blocks = at.solve_graph_svm(components).expect()
+    reference = at.solve_graph_svm(components, solver=Reference(), rtol=1e-6).expect()
+    np.testing.assert_allclose(blocks.scores.column("score"), reference.scores.column("score"), atol=1e-5)
+
+
+@given(ordered_sets())
+def test_a_query_alone_gets_the_same_scores(samples):
+    edges = at.extract_edges(samples)
+    together = scores_of(at.solve_graph_svm(find_components(edges)).expect())
+    for query in np.unique(edges["query"]).tolist():
+        alone = at.solve_graph_svm(find_components(edges.filter(queries=[query]))).expect()
+        assert all(abs(together[key] - score) < 1e-12 for key, score in scores_of(alone).items())
+
+
+@given(seeds, st.integers(2, 12), st.floats(0.1, 0.9), st.booleans())
+def test_positions_equal_exact_rational_arithmetic(seed, n_nodes, density, heavy):
+    """The tight edges that the solver names, worked out in fractions, meet every optimality condition."""
+    rng = np.random.default_rng(seed)
+    above, below = np.nonzero(np.triu(rng.random((n_nodes, n_nodes)) < density, 1))
+    sizes = rng.integers(1, 10**9 if heavy else 5, n_nodes)
+    problem = OrderProblem(sizes, above, below, np.zeros(n_nodes, np.int64))
+    positions, flow = Blocks().solve_order(problem)
+    exact = exact_positions(
+        sizes.tolist(), list(zip(above.tolist(), below.tolist(), strict=True)), flow.tolist()
+    )
+    assert exact is not None
+    np.testing.assert_allclose(positions, [float(value) for value in exact], rtol=1e-12, atol=1e-12)
+
+
+def exact_positions(sizes, edges, flow):
+    """Positions in fractions from the tight edges; None unless they are exactly optimal."""
+    tight = nx.Graph()
+    tight.add_nodes_from(range(len(sizes)))
+    tight.add_edges_from((a, b, {"above": a}) for (a, b), f in zip(edges, flow, strict=True) if f > 0)
+    positions, pressed = [Fraction(0)] * len(sizes), {}
+    assert nx.is_forest(tight)
+    for part in nx.connected_components(tight):
+        root = min(part)
+        offset = {root: 0}
+        for parent, child in nx.bfs_edges(tight, root):
+            offset[child] = offset[parent] + (-1 if tight.edges[parent, child]["above"] == parent else 1)
+        shift = Fraction(-sum(sizes[v] * offset[v] for v in part), sum(sizes[v] for v in part))
+        for node in part:
+            positions[node] = offset[node] + shift
+        load = {v: sizes[v] * positions[v] for v in part}
+        for parent, child in reversed(list(nx.bfs_edges(tight, root))):
+            pressed[parent, child] = (
+                load[child] if tight.edges[parent, child]["above"] == child else -load[child]
+            )
+            load[parent] += load[child]
+    feasible = all(positions[a] - positions[b] >= 1 for a, b in edges)
+    return positions if feasible and all(value >= 0 for value in pressed.values()) else None
 
 
 @given(seeds)
@@ -99,6 +193,42 @@ def test_token_space_and_weight_space_agree(seed):
     expected = embeddings @ hard.weights @ embeddings.T
     for (query, token), score in scores_of(hard).items():
         assert abs(score - expected[token, query]) < 1e-9
+
+
+@given(seeds, st.integers(-150, 150))
+def test_the_length_of_embeddings_scales_the_weights_only(seed, exponent):
+    embeddings, factor = embeddings_for(seed + 1, 6, 8), 10.0**exponent
+    samples = paper_draw(seed)
+    components = find_components(at.extract_edges(samples))
+    for solve in (
+        lambda table: at.solve_graph_svm(components, embeddings=table).expect(),
+        lambda table: at.solve_luce(samples, components, embeddings=table).expect(),
+    ):
+        one, other = solve(embeddings), solve(factor * embeddings)
+        np.testing.assert_allclose(other.scores.column("score"), one.scores.column("score"), atol=1e-5)
+        np.testing.assert_allclose(other.weights * factor * factor, one.weights, atol=1e-5)
+
+
+def test_no_certificate_for_what_is_not_a_number_or_not_feasible():
+    good = HardCertificate(lower=1.0, upper=1.0, gap=0.0, violation=0.0, rtol=1e-6)
+    assert good.certified
+    nan = float("nan")
+    for bad in ({"gap": nan}, {"upper": nan}, {"violation": nan}, {"gap": 1e-3}, {"violation": 1e-3}):
+        assert not replace(good, **bad).certified
+    problem = OrderProblem(np.ones(2, np.int64), np.array([0]), np.array([1]), np.zeros(2, np.int64))
+    for positions in ([nan, 0.0], [0.4, -0.4]):
+        assert not certify_positions(problem, np.array(positions), np.array([0.5]), rtol=1e-6).certified
+
+
+def test_a_small_query_does_not_hide_behind_a_large_one():
+    """A star whose scores are 15 times too large, beside a chain whose norm dwarfs it."""
+    chain, star = np.arange(1999), np.full(3, 2000)
+    above, below = np.concatenate([chain, star]), np.concatenate([chain + 1, [2001, 2002, 2003]])
+    problem = OrderProblem(np.ones(2004, np.int64), above, below, (np.arange(2004) >= 2000).astype(np.int64))
+    positions, flow = Blocks().solve_order(problem)
+    assert certify_positions(problem, positions, flow, rtol=1e-12).certified
+    positions[2000:] *= 15
+    assert not certify_positions(problem, positions, flow, rtol=1e-6).certified
 
 
 @given(seeds)

@@ -23,7 +23,7 @@ def test_coverage_counts():
     samples = at.synthetic.corpus(order, n_samples=60, rng=np.random.default_rng(0))
     unrealisable = at.Samples.from_lists([[1, 4]], [0], n_tokens=6)
     coverage = at.learn(samples + unrealisable).coverage
-    assert (coverage.n_samples, coverage.n_queries, coverage.n_components) == (61, 1, 3)
+    assert (coverage.n_read, coverage.n_queries, coverage.n_components) == (61, 1, 3)
     assert coverage.realisable == 60 / 61
     assert (coverage.tied_queries, coverage.ordered_queries) == (1.0, 1.0)
     assert [(part.query, part.size) for part in coverage.largest] == [(4, 3), (4, 2)]
@@ -71,7 +71,7 @@ def test_parts_that_do_not_belong_together_are_refused():
         at.Automaton(one.components, embedded, one.soft)
     samples = at.synthetic.corpus(at.synthetic.Blocks([3, 1]), n_samples=30, rng=np.random.default_rng(0))
     tied = at.learn(samples)
-    with pytest.raises(MismatchedParts, match="not extracted with these components"):
+    with pytest.raises(MismatchedParts, match="not of one corpus"):
         at.solve_luce(tied.soft.choices, one.components)
 
 

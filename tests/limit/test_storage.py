@@ -123,5 +123,5 @@ def test_a_file_in_the_way_is_named(text):
 
 def test_a_foreign_run_is_refused(tmp_path):
     artifacts.write_run(Path(tmp_path), tables={}, arrays={}, records={}, about={})
-    with pytest.raises(CorruptRun, match="holds no automaton"):
+    with pytest.raises(CorruptRun, match="holds no whole automaton"):
         at.Automaton.load(tmp_path)

@@ -1,10 +1,11 @@
 """The Luce model: multiplicities, and answers that are not certified."""
 
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 
 import attomaton as at
-from attomaton.errors import UncertifiedSolution
+from attomaton.errors import MismatchedParts, UncertifiedSolution
 from attomaton.soft.solvers.reference import Reference
 from tests.drawn import paper_draw, scores_of
 
@@ -23,6 +24,25 @@ def test_choices_serve_as_well_as_samples():
     choices = at.extract_choices(samples, components)
     one, other = at.solve_luce(samples, components), at.solve_luce(choices, components)
     assert one.scores.equals(other.scores)
+
+
+def test_choices_that_do_not_connect_a_component_are_refused():
+    """Components in which 0 and 1 tie, and samples in which 0 always wins: the optimum would be infinite."""
+    both = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])
+    components = at.find_components(at.extract_edges(both))
+    with pytest.raises(MismatchedParts, match="no choices connect it; give the samples"):
+        at.solve_luce(at.Samples.from_lists([[0, 1, 2]] * 5, [0] * 5), components)
+
+
+def test_rounding_of_very_many_choices_is_allowed_for():
+    """A billion choices: the gradient cannot be smaller than the rounding of its sum."""
+    rng = np.random.default_rng(0)
+    contexts = [[*rng.permutation(20)[:6].tolist(), 20] for _ in range(400)]
+    samples = at.Samples.from_lists(contexts, [int(rng.choice(context[:-1])) for context in contexts])
+    components = at.find_components(at.extract_edges(samples))
+    table = at.extract_choices(samples, components).table
+    heavy = table.set_column(4, "count", pc.multiply(table.column("count"), 3_000_000))
+    assert at.solve_luce(at.ChoiceTable(heavy), components).expect().certificate.gradient_norm < 1e-3
 
 
 def test_a_solver_that_stops_early_is_not_certified():

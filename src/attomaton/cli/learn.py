@@ -62,7 +62,7 @@ def _suggestion(automaton: "Automaton", out: Path) -> str:
 def _print_coverage(automaton: "Automaton") -> None:
     coverage, name = automaton.coverage, automaton.name
     rows: list[tuple[object, ...]] = [
-        ("samples read", f"{coverage.n_samples:,}"),
+        ("samples read", f"{coverage.n_read:,}"),
         ("realisable (label in the context)", f"{coverage.realisable:.1%}"),
         ("queries", f"{coverage.n_queries:,}"),
         ("edges", f"{coverage.n_edges:,}"),

@@ -70,15 +70,17 @@ class Samples:
 
         ``n_tokens`` defaults to one more than the largest id seen.
         """
-        if len(contexts) != len(labels):
-            raise InvalidSamples(
-                f"{len(contexts)} contexts but {len(labels)} labels; give one label for each context"
-            )
         try:
+            if len(contexts) != len(labels):
+                raise InvalidSamples(
+                    f"{len(contexts)} contexts but {len(labels)} labels; give one label for each context"
+                )
             lengths = np.fromiter((len(context) for context in contexts), np.int64, len(contexts))
             flat = [token for context in contexts for token in context]
         except TypeError as error:
-            raise InvalidSamples(f"contexts must be a list of lists of token ids ({error})") from error
+            raise InvalidSamples(
+                f"give contexts as a list of lists of token ids, and a list of labels ({error})"
+            ) from error
         return cls.from_arrays(
             np.asarray(flat or np.empty(0, np.int32)), _ends(lengths), labels, n_tokens=n_tokens
         )
@@ -225,9 +227,12 @@ def _integers(array: ArrayLike, name: str) -> NDArray[np.integer[Any]]:
         return numbers.astype(np.int64)
     if numbers.ndim != 1 or not np.issubdtype(numbers.dtype, np.integer):
         raise InvalidSamples(
-            f"{name} must be one-dimensional and of integers, got {numbers.dtype} of shape {numbers.shape}"
+            f"{name} must be one-dimensional and of integers, got {numbers.dtype} of shape {numbers.shape}; "
+            "convert them first"
         )
-    return numbers
+    if numbers.dtype == np.uint64 and numbers.max() > np.iinfo(np.int64).max:
+        raise InvalidSamples(f"{name} holds {numbers.max()}, which no 64-bit signed integer can; mend it")
+    return numbers.astype(np.int64, copy=False) if numbers.dtype == np.uint64 else numbers
 
 
 def _ends(lengths: Int64) -> Int64:

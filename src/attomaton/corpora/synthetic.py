@@ -105,7 +105,11 @@ def corpus(order: BlockOrder, *, n_samples: int, rng: np.random.Generator) -> Sa
         raise InvalidSamples(
             f"{n_samples} samples cannot show every tie and arc of this order; ask for at least {len(needed)}"
         )
-    drawn = needed + [_random_sample(order, rng) for _ in range(n_samples - len(needed))]
+    block_of, precedes = order.block_of, order.precedes
+    beside = [
+        np.flatnonzero(precedes[block, block_of] | (block_of == block)) for block in range(len(order.sizes))
+    ]
+    drawn = needed + [_random_sample(order, beside, rng) for _ in range(n_samples - len(needed))]
     mixed = _to_samples(drawn, order.n_tokens)
     return mixed.take(rng.permutation(len(mixed)))
 
@@ -184,11 +188,10 @@ def _needed_samples(order: BlockOrder, rng: np.random.Generator) -> list[Sample]
     return [Sample((*rng.permutation([winner, loser]).tolist(), query), winner) for winner, loser in pairs]
 
 
-def _random_sample(order: BlockOrder, rng: np.random.Generator) -> Sample:
+def _random_sample(order: BlockOrder, beside: list[Int64], rng: np.random.Generator) -> Sample:
+    """A label with tokens that may stand beside it: those of its own block and of blocks below."""
     label = int(rng.integers(order.n_tokens))
-    block_of, block = order.block_of, int(order.block_of[label])
-    allowed = np.flatnonzero(order.precedes[block, block_of] | (block_of == block))
-    others = rng.choice(allowed, size=int(rng.integers(0, 6))).tolist()
+    others = rng.choice(beside[int(order.block_of[label])], size=int(rng.integers(0, 6))).tolist()
     return Sample((*rng.permutation([label, *others]).tolist(), order.query), label)
 
 

@@ -10,14 +10,14 @@ from functools import cached_property
 
 import numpy as np
 
-from attomaton.errors import UnknownToken, UnsupportedOption
+from attomaton.errors import TokenOutOfRange, UnknownToken, UnsupportedOption
 from attomaton.tables import Int32, number_strings
 
 EOS = "<eos>"
 
 
 def split_words(text: str) -> list[str]:
-    r"""Words between white space; each line end is the token ``<eos>``.
+    r"""Words between white space; each line end is the token ``<eos>``, and so is a word written ``<eos>``.
 
     Examples
     --------
@@ -75,7 +75,13 @@ class Vocabulary:
 
     def decode(self, ids: Iterable[int]) -> list[str]:
         """The tokens of ids."""
-        return [self.tokens[index] for index in ids]
+        wanted = list(ids)
+        outside = [index for index in wanted if not 0 <= index < len(self)]
+        if outside:
+            raise TokenOutOfRange(
+                f"id {outside[0]} is not in 0 … {len(self) - 1}; give ids of this vocabulary"
+            )
+        return [self.tokens[index] for index in wanted]
 
 
 def _splitter(tokenizer: str) -> Callable[[str], list[str]]:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from attomaton.corpora.samples import TOKEN_BITS, Samples
+from attomaton.corpora.samples import Samples
 from attomaton.graphs.bags import Bags, count_tokens
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import CHUNK_VALUES
@@ -69,7 +69,12 @@ def extract_choices(samples: Samples, components: Components) -> ChoiceTable:
     >>> choices.table.to_pylist()[0]
     {'query': 2, 'winner': 0, 'tokens': [0, 1], 'multiplicities': [2, 1], 'count': 1}
     """
-    return _count_rows([_extract_chunk(chunk, components) for chunk in samples.chunks(CHUNK_VALUES)])
+    parts: list[ChoiceTable] = []
+    for chunk in samples.chunks(CHUNK_VALUES):
+        parts.append(_count_rows([_extract_chunk(chunk, components)]))
+        while len(parts) > 1 and len(parts[-2]) <= 2 * len(parts[-1]):
+            parts[-2:] = [_count_rows(parts[-2:])]
+    return _count_rows(parts)
 
 
 def choices_by_definition(
@@ -102,10 +107,10 @@ def _extract_chunk(samples: Samples, components: Components) -> ChoiceTable:
 
 def _components_of(queries: Int32, tokens: Int32, components: Components) -> Int64:
     """The component of each (query, token); ``n_components`` where it is no node."""
-    keys = (queries.astype(np.int64) << TOKEN_BITS) | tokens
-    row = np.searchsorted(components.node_keys, keys)
-    found = np.append(components.node_keys, -1)[row] == keys
-    return np.where(found, np.append(components.component_of_node, len(components))[row], len(components))
+    rows, found = components.rows(queries, tokens)
+    if not len(components):
+        return np.zeros(len(rows), np.int64)
+    return np.where(found, components.component_of_node[rows], len(components))
 
 
 def _make_choices(bags: Bags, pairs: Int64) -> ChoiceTable:

@@ -15,7 +15,7 @@ from scipy.sparse.csgraph import connected_components
 from attomaton.corpora.samples import TOKEN_BITS
 from attomaton.errors import UnknownToken
 from attomaton.graphs.edges import EdgeTable
-from attomaton.graphs.grouping import distinct_keys, group_borders, sum_by_key
+from attomaton.graphs.grouping import distinct_keys, group_borders, run_starts, sum_by_key
 from attomaton.tables import Bool, Int32, Int64, Integers, column, make_table
 
 NODE_SCHEMA = pa.schema([("query", pa.int32()), ("token", pa.int32()), ("component", pa.int64())])
@@ -67,7 +67,7 @@ class Components:
     @cached_property
     def queries(self) -> Int32:
         """The queries that have a graph, rising."""
-        return np.unique(self.query_of)
+        return self.query_of[run_starts(self.query_of)] if len(self) else self.query_of
 
     @property
     def query_of_node(self) -> Int32:
@@ -110,7 +110,7 @@ class Components:
         """
         if not len(self):
             return np.zeros(0, bool)
-        first = group_borders(self.query_of.astype(np.int64), self.edges.n_tokens)
+        first = group_borders(self.query_of, self.edges.n_tokens)
         n_components = np.diff(first)[self.queries]
         return np.maximum.reduceat(self.heights, first[self.queries]) + 1 == n_components
 
@@ -126,13 +126,24 @@ class Components:
 
     def component(self, query: int, token: int) -> int:
         """The component of ``token`` under ``query``."""
-        keys = self.node_keys
-        row = int(np.searchsorted(keys, (query << TOKEN_BITS) | token))
-        if row == len(keys) or keys[row] != (query << TOKEN_BITS) | token:
+        rows, found = self.rows(np.array([query]), np.array([token]))
+        if not found[0]:
             raise UnknownToken(
                 f"token {token} is not in the graph of query {query}: no realisable sample shows it there"
             )
-        return int(self.component_of_node[row])
+        return int(self.component_of_node[rows[0]])
+
+    def rows(self, queries: Integers, tokens: Integers) -> tuple[Int64, Bool]:
+        """The row of ``nodes`` of each (query, token), and which of them are nodes at all.
+
+        Where a pair is no node, its row means nothing.
+        """
+        keys = _node_keys(queries, tokens)
+        rows = np.minimum(np.searchsorted(self.node_keys, keys), max(len(self.node_keys) - 1, 0))
+        if not len(self.node_keys):
+            return rows, np.zeros(len(rows), bool)
+        in_range = (tokens >= 0) & (tokens < self.edges.n_tokens)
+        return rows, (self.node_keys[rows] == keys) & in_range
 
     @cached_property
     def node_keys(self) -> Int64:
@@ -181,6 +192,12 @@ def _number_nodes(edges: EdgeTable) -> tuple[Int64, Int64, Int64]:
 
 def _node_keys(query: Integers, token: Integers) -> Int64:
     return (query.astype(np.int64) << TOKEN_BITS) | token
+
+
+def count_strong_components(winner: Int64, loser: Int64, n_nodes: int) -> int:
+    """How many strong components the edges winner → loser leave among nodes 0 … n_nodes − 1."""
+    graph = csr_array((np.ones(len(winner), np.int8), (winner, loser)), shape=(n_nodes, n_nodes))
+    return int(connected_components(graph, directed=True, connection="strong")[0])
 
 
 def _strong_components(winner: Int64, loser: Int64, n_nodes: int) -> Int32:

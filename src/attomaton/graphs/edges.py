@@ -109,7 +109,11 @@ def extract_edges(samples: Samples) -> EdgeTable:
     >>> edges.n_samples, edges.n_unrealisable
     (2, 1)
     """
-    parts = [_extract_chunk(chunk) for chunk in samples.chunks(CHUNK_VALUES)]
+    parts: list[EdgeTable] = []
+    for chunk in samples.chunks(CHUNK_VALUES):
+        parts.append(_extract_chunk(chunk))
+        while len(parts) > 1 and len(parts[-2]) <= 2 * len(parts[-1]):
+            parts[-2:] = [merge_edges(parts[-2:])]
     return merge_edges(parts) if parts else make_edges(samples.n_tokens, *_NOTHING)
 
 

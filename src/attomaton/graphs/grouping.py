@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from attomaton.tables import Int64
+from attomaton.tables import Int64, Integers
 
 
 def distinct_keys(keys: Int64) -> Int64:
@@ -32,11 +32,12 @@ def sum_by_key(keys: Int64, *counts: Int64) -> tuple[Int64, ...]:
     return (ordered[first], *(np.add.reduceat(count[position], first) for count in counts))
 
 
-def run_starts(ordered: Int64) -> Int64:
+def run_starts(ordered: Integers) -> Int64:
     """Where a new value begins in a sorted, non-empty array."""
     return np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
 
 
-def group_borders(ordered: Int64, n_groups: int) -> Int64:
-    """Offsets of groups ``0 … n_groups − 1`` in a sorted array of group numbers, shape (n_groups + 1,)."""
-    return np.searchsorted(ordered, np.arange(n_groups + 1)).astype(np.int64)
+def group_borders(numbers: Integers, n_groups: int) -> Int64:
+    """Offsets of the groups ``0 … n_groups − 1`` once their members are sorted, shape (n_groups + 1,)."""
+    counts = np.bincount(numbers, minlength=n_groups)
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])

@@ -4,13 +4,13 @@ Graphs are in compressed rows: the nodes below ``node`` are ``below[start[node]:
 because these walks are sequential; iterative, because a chain may be a million nodes long.
 """
 
-import numba
 import numpy as np
 
+from attomaton.graphs.compiled import compiled
 from attomaton.tables import Bool, Int64
 
 
-@numba.njit(cache=True)
+@compiled
 def find_heights(start: Int64, below: Int64) -> Int64:
     """Longest path downwards from each node (0 at the bottom), shape (n_nodes,). The graph must be acyclic.
 
@@ -26,7 +26,7 @@ def find_heights(start: Int64, below: Int64) -> Int64:
     return height
 
 
-@numba.njit(cache=True)
+@compiled
 def sort_topologically(start: Int64, below: Int64) -> Int64:
     """The nodes so that each stands before all below it (Kahn), shape (n_nodes,)."""
     n_nodes = len(start) - 1
@@ -52,7 +52,7 @@ def sort_topologically(start: Int64, below: Int64) -> Int64:
     return queue
 
 
-@numba.njit(cache=True)
+@compiled
 def find_irredundant(start: Int64, below: Int64) -> Bool:
     """Which edges a transitive reduction keeps, shape (n_edges,): those that no longer path replaces.
 
@@ -77,7 +77,7 @@ def find_irredundant(start: Int64, below: Int64) -> Bool:
     return kept
 
 
-@numba.njit(cache=True)
+@compiled
 def _mark_below(
     top: int,
     mark: int,

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from attomaton.hard.problem import EmbeddedProblem, OrderProblem
-from attomaton.tables import Float64
+from attomaton.tables import Float64, sum_at
+
+FEASIBLE = 1e-9
+"""How much a constraint may be missed by rounding."""
 
 
 @dataclass(frozen=True)
@@ -19,7 +22,11 @@ class HardCertificate:
     Attributes
     ----------
     lower, upper : float
-        ``lower ≤ ‖W_svm‖² ≤ upper``; ``upper`` is the squared norm of the returned, feasible answer.
+        ``lower ≤ ‖W_svm‖² ≤ upper``; ``upper`` is the squared norm of the returned answer, or infinite if
+        that is not feasible.
+    gap : float
+        Largest relative gap (upper − lower) / upper of any group that is solved on its own: any query for
+        orthonormal embeddings, so that no small query hides behind a large one.
     violation : float
         Largest amount by which the returned answer misses a constraint (rounding, if anything).
     rtol : float
@@ -28,18 +35,15 @@ class HardCertificate:
 
     lower: float
     upper: float
+    gap: float
     violation: float
     rtol: float
 
     @property
-    def gap(self) -> float:
-        """(upper − lower) / upper, or 0 where both are 0."""
-        return (self.upper - self.lower) / self.upper if self.upper > 0 else 0.0
-
-    @property
     def certified(self) -> bool:
-        """Whether gap and violation are within tolerance."""
-        return bool(self.gap <= self.rtol and self.violation <= 1e-9)
+        """Whether all numbers are finite, and gap and violation within tolerance."""
+        finite = np.isfinite([self.lower, self.upper, self.gap, self.violation]).all()
+        return bool(finite and self.gap <= self.rtol and self.violation <= FEASIBLE)
 
     def __str__(self) -> str:
         bounds = f"{self.lower:.12g} ≤ ‖W_svm‖² ≤ {self.upper:.12g}"
@@ -49,15 +53,15 @@ class HardCertificate:
 
 
 def repair_positions(problem: OrderProblem, positions: Float64) -> Float64:
-    """A feasible point near ``positions``: scaled until the smallest gap is 1.
+    """A feasible point near ``positions``: each group scaled until its smallest gap is 1.
 
-    Raises the positions' norm by the same factor, so a good answer stays good. Points with a gap that is not
-    positive are beyond repair and come back as they are; the certificate will then say so.
+    Raises the positions' norm by the same factor, so a good answer stays good. A group with a gap that is not
+    positive is beyond repair and comes back as it is; the certificate will then say so.
     """
-    if not len(problem.above):
-        return np.zeros_like(positions)
-    smallest = float(problem.gaps(positions).min())
-    return positions / smallest if smallest > 0 else positions
+    smallest = np.full(_n_groups(problem), np.inf)
+    np.minimum.at(smallest, problem.group[problem.above], problem.gaps(positions))
+    usable = np.where(smallest > 0, smallest, 1.0)
+    return positions / usable[problem.group]
 
 
 def certify_positions(
@@ -65,14 +69,32 @@ def certify_positions(
 ) -> HardCertificate:
     """Bounds from positions p and any flow f ≥ 0 on the edges (orthonormal embeddings).
 
-    Upper: Σ|C|p². Lower: (Σf)² / Σ (div f)²/|C|, the dual value at the best multiple of f.
+    Upper: Σ|C|p². Lower: (Σf)² / Σ (div f)²/|C|, the dual value at the best multiple of f. Both by group.
     """
-    gaps = problem.gaps(positions)
-    upper = float(np.sum(problem.sizes * positions**2))
+    group, size = problem.group, _n_groups(problem)
     clipped = np.maximum(flow, 0.0)
-    spread = float(np.sum(problem.divergence(clipped) ** 2 / problem.sizes))
-    lower = float(clipped.sum()) ** 2 / spread if spread > 0 else 0.0
-    return HardCertificate(lower, upper, max(0.0, 1.0 - float(gaps.min(initial=1.0))), rtol)
+    upper = sum_at(group, problem.sizes * positions**2, size)
+    pushed = sum_at(group[problem.above], clipped, size)
+    spread = sum_at(group, problem.divergence(clipped) ** 2 / problem.sizes, size)
+    lower = np.divide(pushed**2, spread, out=np.zeros(size), where=spread > 0)
+    gaps = np.divide(upper - lower, upper, out=np.zeros(size), where=upper != 0)
+    violation = _shortfall(problem.gaps(positions))
+    return HardCertificate(
+        lower=float(lower.sum()),
+        upper=float(upper.sum()) if violation <= FEASIBLE else np.inf,
+        gap=float(np.max(gaps, initial=0.0)),
+        violation=violation,
+        rtol=rtol,
+    )
+
+
+def _n_groups(problem: OrderProblem) -> int:
+    return int(problem.group.max(initial=-1)) + 1
+
+
+def _shortfall(margins: Float64) -> float:
+    """How much the smallest margin misses 1; not a number if one of them is not."""
+    return float(np.max(1.0 - margins, initial=0.0))
 
 
 def repair_multipliers(problem: EmbeddedProblem, multipliers: Float64) -> Float64:
@@ -99,10 +121,12 @@ def certify_multipliers(
     Upper: αᵀQα of the primal. Lower: (Σ_strict α)² / αᵀQα of the dual, strict parts clipped at 0.
     """
     margins = problem.margins(primal)
-    short = max(0.0, 1.0 - float(margins[problem.strict].min(initial=1.0)))
-    untied = float(np.abs(margins[~problem.strict]).max(initial=0.0))
+    untied = float(np.max(np.abs(margins[~problem.strict]), initial=0.0))
+    violation = float(np.maximum(_shortfall(margins[problem.strict]), untied))
     clipped = np.where(problem.strict, np.maximum(dual, 0.0), dual)
     energy = float(clipped @ problem.margins(clipped))
     total = float(clipped[problem.strict].sum())
     lower = total**2 / energy if energy > 0 else 0.0
-    return HardCertificate(lower, float(primal @ margins), max(short, untied), rtol)
+    upper = float(primal @ margins) if violation <= FEASIBLE else np.inf
+    gap = (upper - lower) / upper if upper != 0 else 0.0
+    return HardCertificate(lower, upper, float(gap), violation, rtol)

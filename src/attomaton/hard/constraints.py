@@ -9,9 +9,16 @@ from attomaton.hard.problem import EmbeddedProblem, OrderProblem
 from attomaton.tables import Float64, column
 
 
-def order_problem(components: Components, reduced: pa.Table) -> OrderProblem:
-    """The problem for orthonormal embeddings: one position per component, the edges of ``reduced``."""
-    return OrderProblem(components.sizes, column(reduced, "above"), column(reduced, "below"))
+def order_problem(components: Components) -> OrderProblem:
+    """The problem for orthonormal embeddings: one position per component.
+
+    All edges of the order are kept: the block solver is as quick with them as reducing them would be.
+    """
+    number = np.zeros(components.edges.n_tokens, np.int64)
+    number[components.queries] = np.arange(len(components.queries))
+    group = number[components.query_of]
+    order = components.order
+    return OrderProblem(components.sizes, column(order, "above"), column(order, "below"), group)
 
 
 def embedded_problem(components: Components, reduced: pa.Table, gram: Float64) -> EmbeddedProblem:

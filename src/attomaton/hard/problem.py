@@ -23,11 +23,14 @@ class OrderProblem:
         |C|, the tokens that share a position.
     above, below : int64 arrays, shape (n_edges,)
         The edges A → B, as component numbers.
+    group : int64 array, shape (n_components,)
+        Which components are judged together, numbered from 0: the queries. No edge joins two groups.
     """
 
     sizes: Int64
     above: Int64
     below: Int64
+    group: Int64
 
     def gaps(self, positions: Float64) -> Float64:
         """p_A − p_B of every edge, shape (n_edges,)."""

@@ -1,13 +1,16 @@
 """The Graph-SVM of all queries: the direction that the attention weights take in training."""
 
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
 
+from attomaton.errors import UnsupportedOption
 from attomaton.graphs.components import Components
 from attomaton.graphs.reduction import reduce_order
 from attomaton.hard.certify import (
+    FEASIBLE,
     HardCertificate,
     certify_multipliers,
     certify_positions,
@@ -15,11 +18,30 @@ from attomaton.hard.certify import (
     repair_positions,
 )
 from attomaton.hard.constraints import embedded_problem, order_problem
+from attomaton.hard.problem import EmbeddedProblem, OrderProblem
 from attomaton.hard.solvers.reference import Reference
-from attomaton.solutions import Solution, check_embeddings, score_table, sparse_weights
+from attomaton.solutions import Solution, check_embeddings, scale_rows, score_table, sparse_weights
 from attomaton.tables import Float64, column, make_table
 
 MULTIPLIER_SCHEMA = pa.schema([("above", pa.int64()), ("below", pa.int64()), ("multiplier", pa.float64())])
+
+
+@runtime_checkable
+class OrderSolver(Protocol):
+    """What solves the orthonormal problem."""
+
+    def solve_order(self, problem: OrderProblem) -> tuple[Float64, Float64]:
+        """Positions, shape (n_components,), and edge multipliers, shape (n_edges,)."""
+        ...
+
+
+@runtime_checkable
+class EmbeddedSolver(Protocol):
+    """What solves the problem for given embeddings."""
+
+    def solve_embedded(self, problem: EmbeddedProblem) -> Float64:
+        """Multipliers, shape (n_constraints,)."""
+        ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -31,8 +53,9 @@ class HardSolution(Solution):
     certificate : HardCertificate
         ``lower ≤ ‖W_svm‖² ≤ upper``.
     multipliers : pyarrow.Table
-        Columns above, below (components of the reduced order) and multiplier (float64): how hard each
-        priority presses. A positive one marks a tight edge.
+        Columns above, below (components) and multiplier (float64): how hard each priority presses. Without
+        embeddings these are the edges of the order, and a positive multiplier marks a tight one; with
+        embeddings they are the edges of the reduced order.
     """
 
     certificate: HardCertificate
@@ -40,7 +63,11 @@ class HardSolution(Solution):
 
 
 def solve_graph_svm(
-    components: Components, *, embeddings: object = None, rtol: float = 1e-6, solver: Reference | None = None
+    components: Components,
+    *,
+    embeddings: object = None,
+    rtol: float | None = None,
+    solver: OrderSolver | EmbeddedSolver | None = None,
 ) -> HardSolution:
     """Solve the Graph-SVM of every query: min ‖W‖ s.t. ties score equal and priorities score ≥ 1 apart.
 
@@ -50,10 +77,12 @@ def solve_graph_svm(
         Who ties and who precedes whom.
     embeddings : float array, shape (n_tokens, dim), optional
         E with linearly independent rows. None: orthonormal, so that queries do not interact.
-    rtol : float
-        Relative gap between the certificate's bounds at which the answer counts as certified.
-    solver : Reference, optional
-        The solver to use.
+    rtol : float, optional
+        Relative gap between the certificate's bounds at which the answer counts as certified: 1e-12 without
+        embeddings, where the block solver is exact to rounding, and 1e-6 with.
+    solver : optional
+        The solver to use: :class:`~attomaton.hard.solvers.blocks.Blocks` without embeddings,
+        :class:`~attomaton.hard.solvers.reference.Reference` with.
 
     Returns
     -------
@@ -70,40 +99,50 @@ def solve_graph_svm(
     >>> hard.scores.column("score").to_numpy().round(6) + 0.0
     array([ 1.,  0., -1.])
     """
-    chosen = solver or Reference()
     if embeddings is None:
-        return _solve_orthonormal(components, rtol, chosen)
-    return _solve_embedded(components, check_embeddings(embeddings, components.edges.n_tokens), rtol, chosen)
+        return _solve_orthonormal(components, 1e-12 if rtol is None else rtol, solver)
+    table = check_embeddings(embeddings, components.edges.n_tokens)
+    return _solve_embedded(components, table, 1e-6 if rtol is None else rtol, solver)
 
 
-def _solve_orthonormal(components: Components, rtol: float, solver: Reference) -> HardSolution:
-    reduced = reduce_order(components)
-    problem = order_problem(components, reduced)
-    positions, flow = solver.solve_order(problem)
-    positions = repair_positions(problem, positions)
+def _solve_orthonormal(components: Components, rtol: float, solver: object) -> HardSolution:
+    from attomaton.hard.solvers.blocks import Blocks  # compiles, so only when needed
+
+    chosen = Blocks() if solver is None else solver
+    if not isinstance(chosen, OrderSolver):
+        raise UnsupportedOption(f"{chosen!r} does not solve the orthonormal problem; use Blocks or Reference")
+    problem = order_problem(components)
+    positions, flow = chosen.solve_order(problem)
+    if problem.gaps(positions).min(initial=1.0) < 1.0 - FEASIBLE:
+        positions = repair_positions(problem, positions)
     scores = score_table(components.nodes, positions[components.component_of_node])
     return HardSolution(
         scores=scores,
         weights=sparse_weights(scores, components.edges.n_tokens),
         certificate=certify_positions(problem, positions, flow, rtol=rtol),
-        multipliers=_multiplier_table(reduced, flow),
+        multipliers=_multiplier_table(components.order, flow),
     )
 
 
-def _solve_embedded(components: Components, table: Float64, rtol: float, solver: Reference) -> HardSolution:
+def _solve_embedded(components: Components, table: Float64, rtol: float, solver: object) -> HardSolution:
+    chosen = Reference() if solver is None else solver
+    if not isinstance(chosen, EmbeddedSolver):
+        raise UnsupportedOption(f"{chosen!r} does not solve the problem with embeddings; use Reference")
     reduced = reduce_order(components)
-    problem = embedded_problem(components, reduced, table @ table.T)
-    dual = solver.solve_embedded(problem)
+    unit, scale = scale_rows(table)
+    problem = embedded_problem(components, reduced, unit @ unit.T)
+    dual = chosen.solve_embedded(problem)
     primal = repair_multipliers(problem, dual)
     scores = problem.scores(primal)
+    certificate = certify_multipliers(problem, primal, dual, rtol=rtol)
     return HardSolution(
         scores=score_table(components.nodes, scores[components.token_of_node, components.query_of_node]),
-        weights=table.T @ problem.combine(primal) @ table,
-        certificate=certify_multipliers(problem, primal, dual, rtol=rtol),
+        weights=unit.T @ problem.combine(primal) @ unit / scale**2,
+        certificate=certificate,
         multipliers=_multiplier_table(reduced, dual[problem.strict]),
     )
 
 
-def _multiplier_table(reduced: pa.Table, multipliers: Float64) -> pa.Table:
-    columns = {name: column(reduced, name) for name in ("above", "below")}
+def _multiplier_table(order: pa.Table, multipliers: Float64) -> pa.Table:
+    columns = {name: column(order, name) for name in ("above", "below")}
     return make_table(MULTIPLIER_SCHEMA, {**columns, "multiplier": np.maximum(multipliers, 0.0)})

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.corpora.samples import TOKEN_BITS
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.errors import EmptyContext, MismatchedParts, TokenOutOfRange, UnknownToken
 from attomaton.graphs.components import Components
@@ -24,8 +23,8 @@ from attomaton.limit.explanation import Explanation, Rule
 from attomaton.soft.solve import SoftSolution
 from attomaton.tables import Bool, Float64, Int32, Int64, column
 
-TIE = 1e-6
-"""Hard scores closer than this count as equal between components that no path orders."""
+TIE = 1e-9
+"""Hard scores closer than this count as equal: they are exact to rounding, and rational, so ties are real."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +35,7 @@ class _Reading:
     tokens: Int32
     seen: Bool
     component: Int64  # of the seen tokens only
-    retrieved: Int64  # components, best first; empty if the query was never seen
+    retrieved: Int64  # components, rising; empty if nothing is known about the query
     probabilities: Float64
     multiplicity: Int64
 
@@ -168,7 +167,8 @@ class Automaton:
     def _read(self, context: str | Sequence[str] | Sequence[int]) -> _Reading:
         ids = self._as_ids(context)
         tokens, multiplicity = np.unique(ids, return_counts=True)
-        rows, seen = self._rows(int(ids[-1]), tokens)
+        places, seen = self.components.rows(np.full(len(tokens), ids[-1]), tokens)
+        rows = places[seen]
         component = self.components.component_of_node[rows]
         chances = np.zeros(len(tokens))
         if not len(rows):
@@ -179,13 +179,6 @@ class Automaton:
         odds = np.where(taken, multiplicity[seen] * np.exp(soft - soft[taken].max()), 0.0)
         chances[seen] = odds / odds.sum()
         return _Reading(ids, tokens, seen, component, np.unique(component[taken]), chances, multiplicity)
-
-    def _rows(self, query: int, tokens: Int32) -> tuple[Int64, Bool]:
-        """The node rows of the tokens that are nodes under ``query``, and which tokens those are."""
-        keys = (query << TOKEN_BITS) | tokens.astype(np.int64)
-        rows = np.searchsorted(self.components.node_keys, keys)
-        seen = np.append(self.components.node_keys, -1)[rows] == keys
-        return rows[seen], seen
 
     def _present(self, reading: _Reading, component: int) -> tuple[int, ...]:
         return tuple(reading.tokens[reading.seen][reading.component == component].tolist())

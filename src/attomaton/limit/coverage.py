@@ -27,8 +27,8 @@ class Coverage:
 
     Attributes
     ----------
-    n_samples : int
-        Samples read.
+    n_read : int
+        Samples read, of the queries asked for.
     realisable : float
         Share of them whose label is in the context; only these can be learned by attention alone.
     n_queries, n_edges, n_components : int
@@ -44,7 +44,7 @@ class Coverage:
         The certificates, with a text under ``"status"``.
     """
 
-    n_samples: int
+    n_read: int
     realisable: float
     n_queries: int
     n_edges: int
@@ -66,7 +66,7 @@ def measure_coverage(components: Components, hard: HardSolution, soft: SoftSolut
     read = edges.n_samples + edges.n_unrealisable
     tied = np.unique(components.query_of[sizes > 1])
     return Coverage(
-        n_samples=read,
+        n_read=read,
         realisable=_share(edges.n_samples, read),
         n_queries=len(components.queries),
         n_edges=len(edges),
@@ -74,7 +74,7 @@ def measure_coverage(components: Components, hard: HardSolution, soft: SoftSolut
         tied_queries=_share(len(tied), len(components.queries)),
         ordered_queries=_share(int(components.totally_ordered.sum()), len(components.queries)),
         largest=_largest(components),
-        hard={"status": hard.status.name.lower(), **asdict(hard.certificate), "gap": hard.certificate.gap},
+        hard={"status": hard.status.name.lower(), **asdict(hard.certificate)},
         soft={"status": soft.status.name.lower(), **asdict(soft.certificate)},
     )
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -24,7 +25,7 @@ class QueryOrder:
         targets = below[rows[0] : rows[-1]] - self._first
         size = stop - self._first
         self._graph = csr_array((np.ones(len(targets), np.int8), targets, rows - rows[0]), shape=(size, size))
-        self._edges = _edges_of(components, query)
+        self._sort_edges(components, query)
 
     def search(self, top: int) -> tuple[Bool, Integers]:
         """What ``top`` reaches, and the component before each on a shortest path; both local numbers."""
@@ -46,10 +47,31 @@ class QueryOrder:
         return tuple(self._between(above, below) for above, below in pairwise(path))
 
     def _between(self, above: int, below: int) -> tuple[Edge, ...]:
-        winner_component, loser_component, winner, loser, support = self._edges
-        rows = np.flatnonzero((winner_component == above) & (loser_component == below))
-        rows = rows[np.argsort(-support[rows], kind="stable")]
-        return tuple(Edge(int(winner[row]), int(loser[row]), int(support[row])) for row in rows)
+        """The data edges from one component to another, best supported first."""
+        first, stop = _range(self._pairs, self._pair(above, below))
+        winner, loser, support = self._edges
+        return tuple(
+            Edge(int(winner[row]), int(loser[row]), int(support[row]))
+            for row in sorted(range(first, stop), key=lambda row: -int(support[row]))
+        )
+
+    def _pair(self, above: Any, below: Any) -> Any:
+        """One number for a pair of components of this query."""
+        return (above - self._first) * self._graph.shape[0] + (below - self._first)
+
+    def _sort_edges(self, components: Components, query: int) -> None:
+        """The edges of the query, grouped by the components they join."""
+        first, stop = _range(components.edges["query"], query)
+        winner, loser, support = (
+            components.edges[name][first:stop] for name in ("winner", "loser", "support")
+        )
+        queries = np.full(stop - first, query)
+        above = components.component_of_node[components.rows(queries, winner)[0]]
+        below = components.component_of_node[components.rows(queries, loser)[0]]
+        pairs = self._pair(above, below)
+        order = np.argsort(pairs, kind="stable")
+        self._pairs: Integers = pairs[order]
+        self._edges = (winner[order], loser[order], support[order])
 
 
 def trace_beaten(
@@ -85,18 +107,3 @@ def trace_beaten(
 def _range(ordered: Integers, value: int) -> tuple[int, int]:
     """Where ``value`` stands in a sorted array: first and one past the last."""
     return int(np.searchsorted(ordered, value)), int(np.searchsorted(ordered, value, side="right"))
-
-
-def _edges_of(components: Components, query: int) -> tuple[Integers, ...]:
-    """Winner's and loser's component, winner, loser and support of every edge of one query."""
-    first, stop = _range(components.edges["query"], query)
-    winner, loser, support = (components.edges[name][first:stop] for name in ("winner", "loser", "support"))
-    begin, end = _range(components.query_of_node, query)
-    tokens, component = components.token_of_node[begin:end], components.component_of_node[begin:end]
-    return (
-        component[np.searchsorted(tokens, winner)],
-        component[np.searchsorted(tokens, loser)],
-        winner,
-        loser,
-        support,
-    )

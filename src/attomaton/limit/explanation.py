@@ -10,7 +10,7 @@ class Rule(Enum):
     """Which rule answered; the value says it in a sentence."""
 
     DETERMINED = "one component precedes every other component of the context: the theorem decides"
-    INCOMPARABLE = "no component precedes all others: the hard scores decide, outside the theorem"
+    INCOMPARABLE = "no component precedes all others: hard scores decide, soft ones if they tie; no theorem"
     UNSEEN_IGNORED = (
         "tokens without evidence under this query get no mass; among the others the theorem decides"
     )

@@ -11,16 +11,26 @@ from numpy.typing import NDArray
 from attomaton.artifacts import Run, read_run, write_run
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.errors import CorruptRun
-from attomaton.graphs.choices import ChoiceTable
-from attomaton.graphs.components import Components
-from attomaton.graphs.edges import QUERY_SCHEMA, EdgeTable
+from attomaton.graphs.choices import CHOICE_SCHEMA, ChoiceTable
+from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components
+from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
 from attomaton.hard.certify import HardCertificate
 from attomaton.hard.solve import MULTIPLIER_SCHEMA, HardSolution
 from attomaton.limit.coverage import Coverage
 from attomaton.soft.certify import SoftCertificate
 from attomaton.soft.solve import SoftSolution
-from attomaton.solutions import Solution, sparse_weights
+from attomaton.solutions import SCORE_SCHEMA, Solution, sparse_weights
 from attomaton.tables import column, make_table
+
+SCHEMAS = {
+    "edges": EDGE_SCHEMA,
+    "components": NODE_SCHEMA,
+    "order": ORDER_SCHEMA,
+    "hard": SCORE_SCHEMA,
+    "soft": SCORE_SCHEMA,
+    "choices": CHOICE_SCHEMA,
+}
+"""Table of a run folder → its columns."""
 
 
 def save(
@@ -70,11 +80,14 @@ def load(path: str | Path) -> tuple[Components, HardSolution, SoftSolution, Voca
     run = read_run(path)
     try:
         return _assemble(run)
-    except (KeyError, TypeError) as error:
-        raise CorruptRun(f"{path} is a run without {error}; it holds no automaton: write it again") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorruptRun(f"{path} holds no whole automaton ({error}); write the run again") from error
 
 
 def _assemble(run: Run) -> tuple[Components, HardSolution, SoftSolution, Vocabulary | None]:
+    for name, schema in SCHEMAS.items():
+        if run.tables[name].schema != schema:
+            raise ValueError(f"{name}.parquet has other columns than it should")
     queries = make_table(QUERY_SCHEMA, {name: run.arrays[f"queries/{name}"] for name in QUERY_SCHEMA.names})
     n_tokens = int(run.manifest["n_tokens"])
     edges = EdgeTable(run.tables["edges"], queries, n_tokens)
@@ -97,6 +110,9 @@ def _assemble(run: Run) -> tuple[Components, HardSolution, SoftSolution, Vocabul
     )
     words = run.records.get("vocabulary")
     vocabulary = None if words is None else Vocabulary(tuple(words["tokens"]), words["tokenizer"])
+    largest = max((int(edges[name].max(initial=-1)) for name in ("query", "winner", "loser")), default=-1)
+    if largest >= n_tokens or (vocabulary is not None and len(vocabulary) != n_tokens):
+        raise ValueError(f"its tokens do not fit a vocabulary of {n_tokens}")
     return components, hard, soft, vocabulary
 
 

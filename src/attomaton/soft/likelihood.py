@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS
+from attomaton.corpora.samples import TOKEN_BITS
 from attomaton.errors import MismatchedParts
 from attomaton.graphs.choices import ChoiceTable
-from attomaton.graphs.components import Components
+from attomaton.graphs.components import Components, count_strong_components
 from attomaton.tables import Bool, Float64, Int64, ragged_column, sum_at
 
 
@@ -84,6 +84,12 @@ class LuceProblem:
         observed = sum_at(self.winner, self.count, self.n_alternatives)
         return sum_at(self.alternative, expected, self.n_alternatives) - observed
 
+    def rounding(self) -> Float64:
+        """What rounding alone may leave of the gradient, shape (n_alternatives,): a few units per choice."""
+        n_components = int(self.component.max(initial=-1)) + 1
+        made = sum_at(self.component[self.winner], self.count, n_components)
+        return 8 * np.finfo(np.float64).eps * made[self.component]
+
     def curvature(self, probabilities: Float64, direction: Float64) -> Float64:
         """Hessian times ``direction``: Σ count (diag p − p pᵀ) v, shape (n_alternatives,)."""
         along = direction[self.alternative]
@@ -123,16 +129,27 @@ def luce_problem(choices: ChoiceTable, components: Components) -> tuple[Int64, L
         count=choices["count"].astype(np.float64),
         component=np.unique(components.component_of_node[rows], return_inverse=True)[1],
     )
-    _check_inside(problem, keys, np.repeat(query, np.diff(offsets)) | tokens)
+    _check_connected(choices, components)
     return rows, problem
 
 
-def _check_inside(problem: LuceProblem, keys: Int64, asked: Int64) -> None:
-    """Every member of a choice set must be an alternative, of the winner's component."""
-    found = np.append(keys, MAX_TOKENS**2)[problem.alternative] == asked
-    own = np.append(problem.component, -1)[np.repeat(problem.winner, np.diff(problem.offsets))]
-    if not (found & (np.append(problem.component, -2)[problem.alternative] == own)).all():
+def _check_connected(choices: ChoiceTable, components: Components) -> None:
+    """Every component must be strongly connected by the choices themselves, and no choice set may leave it.
+
+    Only then is there a finite optimum; choices and components of one corpus always pass.
+    """
+    offsets, tokens = ragged_column(choices.table, "tokens")
+    lengths = np.diff(offsets)
+    query = np.repeat(choices["query"], lengths)
+    loser, known = components.rows(query, tokens)
+    winner, also_known = components.rows(query, np.repeat(choices["winner"], lengths))
+    fits = bool(known.all() and also_known.all())
+    if fits:
+        component = components.component_of_node
+        inside = (component[winner] == component[loser]).all()
+        fits = bool(inside) and count_strong_components(winner, loser, len(component)) == len(components)
+    if not fits:
         raise MismatchedParts(
-            "these choices were not extracted with these components: a choice set leaves its component; "
-            "give the components that extract_choices was called with"
+            "these choices and these components are not of one corpus: a choice set leaves its component, or "
+            "no choices connect it; give the samples that the components were found from"
         )

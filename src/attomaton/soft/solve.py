@@ -11,7 +11,7 @@ from attomaton.graphs.reduction import find_ties
 from attomaton.soft.certify import SoftCertificate, certify_scores
 from attomaton.soft.likelihood import luce_problem
 from attomaton.soft.solvers.reference import Reference
-from attomaton.solutions import Solution, check_embeddings, score_table, sparse_weights
+from attomaton.solutions import Solution, check_embeddings, scale_rows, score_table, sparse_weights
 from attomaton.tables import Float64, sum_at
 
 
@@ -104,9 +104,10 @@ def _embed(components: Components, scores: Float64, table: Float64) -> tuple[Flo
     """
     left, right = find_ties(components)
     query, token = components.query_of_node, components.token_of_node
-    differences = table[token[left]] - table[token[right]]
-    asked = table[query[left]]
+    unit, scale = scale_rows(table)
+    differences = unit[token[left]] - unit[token[right]]
+    asked = unit[query[left]]
     kernel = (differences @ differences.T) * (asked @ asked.T)
     coefficients = np.linalg.solve(kernel, scores[left] - scores[right])
     weights = (differences * coefficients[:, None]).T @ asked
-    return weights, ((table @ weights @ table.T)[token, query])
+    return weights / scale**2, (unit @ weights @ unit.T)[token, query]

@@ -49,7 +49,7 @@ class Reference:
     def _unconverged(self, problem: LuceProblem, gradient: Float64) -> Bool:
         """Which components have a gradient entry above the tolerance, shape (n_components,)."""
         above = np.zeros(int(problem.component.max(initial=-1)) + 1, bool)
-        above[problem.component[np.abs(gradient) > self.atol]] = True
+        above[problem.component[np.abs(gradient) > self.atol + problem.rounding()]] = True
         return above
 
     def _newton_direction(self, problem: LuceProblem, scores: Float64, gradient: Float64) -> Float64:
