@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attomaton.hard.problem import EmbeddedProblem, OrderProblem
-from attomaton.tables import Float64, sum_at
+from attomaton.tables import Float64, sum_runs
 
 FEASIBLE = 1e-9
 """How much a constraint may be missed by rounding."""
@@ -58,7 +58,7 @@ def repair_positions(problem: OrderProblem, positions: Float64) -> Float64:
     Raises the positions' norm by the same factor, so a good answer stays good. A group with a gap that is not
     positive is beyond repair and comes back as it is; the certificate will then say so.
     """
-    smallest = np.full(_n_groups(problem), np.inf)
+    smallest = np.full(problem.n_groups, np.inf)
     np.minimum.at(smallest, problem.group[problem.above], problem.gaps(positions))
     usable = np.where(smallest > 0, smallest, 1.0)
     return positions / usable[problem.group]
@@ -71,13 +71,13 @@ def certify_positions(
 
     Upper: Σ|C|p². Lower: (Σf)² / Σ (div f)²/|C|, the dual value at the best multiple of f. Both by group.
     """
-    group, size = problem.group, _n_groups(problem)
     clipped = np.maximum(flow, 0.0)
-    upper = sum_at(group, problem.sizes * positions**2, size)
-    pushed = sum_at(group[problem.above], clipped, size)
-    spread = sum_at(group, problem.divergence(clipped) ** 2 / problem.sizes, size)
-    lower = np.divide(pushed**2, spread, out=np.zeros(size), where=spread > 0)
-    gaps = np.divide(upper - lower, upper, out=np.zeros(size), where=upper != 0)
+    by_node, by_edge = problem.borders
+    upper = sum_runs(by_node, problem.sizes * positions**2)
+    pushed = sum_runs(by_edge, clipped)
+    spread = sum_runs(by_node, problem.divergence(clipped) ** 2 / problem.sizes)
+    lower = np.divide(pushed**2, spread, out=np.zeros_like(spread), where=spread > 0)
+    gaps = np.divide(upper - lower, upper, out=np.zeros_like(upper), where=upper != 0)
     violation = _shortfall(problem.gaps(positions))
     return HardCertificate(
         lower=float(lower.sum()),
@@ -86,10 +86,6 @@ def certify_positions(
         violation=violation,
         rtol=rtol,
     )
-
-
-def _n_groups(problem: OrderProblem) -> int:
-    return int(problem.group.max(initial=-1)) + 1
 
 
 def _shortfall(margins: Float64) -> float:

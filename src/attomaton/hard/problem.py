@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array
 
+from attomaton.graphs.grouping import group_borders
 from attomaton.tables import Bool, Float64, Int64, Integers, sum_at
 
 
@@ -24,13 +25,24 @@ class OrderProblem:
     above, below : int64 arrays, shape (n_edges,)
         The edges A → B, as component numbers.
     group : int64 array, shape (n_components,)
-        Which components are judged together, numbered from 0: the queries. No edge joins two groups.
+        Which components are solved and judged together, numbered from 0: the queries. Components and edges
+        come sorted by group, and no edge joins two groups.
     """
 
     sizes: Int64
     above: Int64
     below: Int64
     group: Int64
+
+    @property
+    def n_groups(self) -> int:
+        """How many groups there are."""
+        return int(self.group[-1]) + 1 if len(self.group) else 0
+
+    @property
+    def borders(self) -> tuple[Int64, Int64]:
+        """Where each group's components and edges begin and end, shape (n_groups + 1,) each."""
+        return group_borders(self.group, self.n_groups), group_borders(self.group[self.above], self.n_groups)
 
     def gaps(self, positions: Float64) -> Float64:
         """p_A − p_B of every edge, shape (n_edges,)."""

@@ -13,11 +13,8 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from attomaton.graphs.compiled import compiled
 from attomaton.graphs.grouping import group_borders
@@ -46,7 +43,7 @@ N_THREADS = os.cpu_count() or 1
 
 @dataclass(frozen=True)
 class Blocks:
-    """Solve all weak components in parallel; edges violated by less than ``atol`` count as satisfied.
+    """Solve all groups of the problem side by side; edges violated by less than ``atol`` count as satisfied.
 
     ``greed`` is how close to the worst violation an edge must come to be taken in during a sweep.
     """
@@ -58,9 +55,8 @@ class Blocks:
         """Positions, shape (n_components,), and edge multipliers, shape (n_edges,)."""
         if not len(problem.above):
             return np.zeros(len(problem.sizes)), np.zeros(0)
-        parts = _split(problem)
-        graph, size = parts.graph, len(problem.sizes)
-        half_edges = 2 * len(problem.above)
+        size, half_edges = len(problem.sizes), 2 * len(problem.above)
+        graph = Graph(problem.sizes.astype(np.float64), problem.above, problem.below)
         forest = Forest(
             first=np.full(size, NONE, np.int64),
             following=np.empty(half_edges, np.int64),
@@ -72,46 +68,14 @@ class Blocks:
         walk = Walk(np.empty(2 * size, np.int64), numbers[0], numbers[1], sums[0], sums[1])
         _plant(graph, forest, _by_slack(graph))
         multipliers = np.zeros(len(problem.above))
-        limits, borders = (self.greed, self.atol), (parts.node_start, parts.edge_start)
+        limits, borders = (self.greed, self.atol), problem.borders
         with ThreadPoolExecutor(N_THREADS) as threads:  # compiled code holds no lock; parts share nothing
             for done in [
                 threads.submit(_solve_parts, graph, forest, walk, borders, some, limits, multipliers)
-                for some in _shares(parts.node_start)
+                for some in _shares(borders[0])
             ]:
                 done.result()
-        answer = np.empty(len(multipliers))
-        answer[parts.edge] = multipliers
-        return forest.position[parts.number], answer
-
-
-class Parts(NamedTuple):
-    """The problem with nodes and edges grouped by weak component."""
-
-    graph: Graph
-    node_start: Int64  # (n_parts + 1,)
-    edge_start: Int64  # (n_parts + 1,)
-    number: Int64  # (n_nodes,): new number of each node of the problem
-    edge: Int64  # (n_edges,): the problem's edge at each place
-
-
-def _split(problem: OrderProblem) -> Parts:
-    size = len(problem.sizes)
-    ones = np.ones(len(problem.above), np.int8)
-    joined = csr_array((ones, (problem.above, problem.below)), shape=(size, size))
-    n_parts, part = connected_components(joined, directed=False)
-    nodes, edges = np.argsort(part, kind="stable"), np.argsort(part[problem.above], kind="stable")
-    number = np.empty(size, np.int64)
-    number[nodes] = np.arange(size)
-    graph = Graph(
-        problem.sizes[nodes].astype(np.float64), number[problem.above[edges]], number[problem.below[edges]]
-    )
-    return Parts(
-        graph,
-        group_borders(part, n_parts),
-        group_borders(part[problem.above], n_parts),
-        number,
-        edges,
-    )
+        return forest.position, multipliers
 
 
 def _shares(node_start: Int64) -> list[tuple[int, int]]:
