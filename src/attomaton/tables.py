@@ -79,18 +79,6 @@ def sum_at(index: Integers, values: Float64, size: int) -> Float64:
     return np.bincount(index, values, size).astype(np.float64, copy=False)
 
 
-def sum_runs(borders: Int64, values: Float64) -> Float64:
-    """The sum of ``values[borders[i]:borders[i + 1]]`` for each i.
-
-    Pairwise, so that the error grows with the logarithm of a run's length only.
-    """
-    filled = borders[1:] > borders[:-1]
-    sums = np.zeros(len(borders) - 1)
-    if filled.any():
-        sums[filled] = np.add.reduceat(values, borders[:-1][filled])
-    return sums
-
-
 def write_parquet(table: pa.Table, path: str) -> None:
     """Write a table as Parquet."""
     _parquet().write_table(table, path, compression="zstd")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attomaton.hard.problem import EmbeddedProblem, OrderProblem
-from attomaton.tables import Float64, sum_runs
+from attomaton.tables import Float64
 
 FEASIBLE = 1e-9
 """How much a constraint may be missed by rounding."""
@@ -71,11 +71,13 @@ def certify_positions(
 
     Upper: Σ|C|p². Lower: (Σf)² / Σ (div f)²/|C|, the dual value at the best multiple of f. Both by group.
     """
+    from attomaton.graphs.summation import sum_precisely  # compiles, so only when needed
+
     clipped = np.maximum(flow, 0.0)
-    by_node, by_edge = problem.borders
-    upper = sum_runs(by_node, problem.sizes * positions**2)
-    pushed = sum_runs(by_edge, clipped)
-    spread = sum_runs(by_node, problem.divergence(clipped) ** 2 / problem.sizes)
+    group, size = problem.group, problem.n_groups
+    upper = sum_precisely(group, problem.sizes * positions**2, size)
+    pushed = sum_precisely(group[problem.above], clipped, size)
+    spread = sum_precisely(group, problem.divergence(clipped) ** 2 / problem.sizes, size)
     lower = np.divide(pushed**2, spread, out=np.zeros_like(spread), where=spread > 0)
     gaps = np.divide(upper - lower, upper, out=np.zeros_like(upper), where=upper != 0)
     violation = _shortfall(problem.gaps(positions))

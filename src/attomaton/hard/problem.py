@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from attomaton.graphs.grouping import group_borders
-from attomaton.tables import Bool, Float64, Int64, Integers, sum_at
+from attomaton.tables import Bool, Float64, Int64, Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +50,10 @@ class OrderProblem:
 
     def divergence(self, flow: Float64) -> Float64:
         """Flow out of each component less flow into it, shape (n_components,)."""
+        from attomaton.graphs.summation import sum_precisely  # compiles, so only when needed
+
         size = len(self.sizes)
-        return sum_at(self.above, flow, size) - sum_at(self.below, flow, size)
+        return sum_precisely(self.above, flow, size) - sum_precisely(self.below, flow, size)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,9 +10,9 @@ from attomaton.graphs.components import Components
 from attomaton.graphs.reduction import find_ties
 from attomaton.soft.certify import SoftCertificate, certify_scores
 from attomaton.soft.likelihood import luce_problem
-from attomaton.soft.solvers.reference import Reference
+from attomaton.soft.solvers.reference import Reference, centre
 from attomaton.solutions import Solution, check_embeddings, scale_rows, score_table, sparse_weights
-from attomaton.tables import Float64, sum_at
+from attomaton.tables import Float64
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,7 +73,7 @@ def solve_luce(
     rows, problem = luce_problem(choices, components)
     scores = np.zeros(components.nodes.num_rows)
     scores[rows] = (solver or Reference()).solve(problem)
-    scores = _centre(components, scores)
+    scores = centre(components.component_of_node, scores)
     if embeddings is None:
         table = score_table(components.nodes, scores)
         weights = sparse_weights(table, components.edges.n_tokens)
@@ -87,13 +87,6 @@ def solve_luce(
         loss=problem.loss(scores[rows]),
         choices=choices,
     )
-
-
-def _centre(components: Components, scores: Float64) -> Float64:
-    """Scores with mean zero in each component."""
-    component = components.component_of_node
-    mean = sum_at(component, scores, len(components)) / components.sizes
-    return scores - mean[component]
 
 
 def _embed(components: Components, scores: Float64, table: Float64) -> tuple[Float64, Float64]:

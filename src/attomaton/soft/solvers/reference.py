@@ -1,12 +1,12 @@
-"""The reference solver: Newton's method with scipy's conjugate gradients, all components at once."""
+"""The reference solver: Newton's method with conjugate gradients, all components at once."""
 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse.linalg import LinearOperator, cg
 
 from attomaton.soft.likelihood import LuceProblem
-from attomaton.tables import Bool, Float64, Int64
+from attomaton.soft.solvers.gradients import solve_systems
+from attomaton.tables import Bool, Float64, Int64, sum_at
 
 
 @dataclass(frozen=True)
@@ -55,14 +55,22 @@ class Reference:
     def _newton_direction(self, problem: LuceProblem, scores: Float64, gradient: Float64) -> Float64:
         probabilities = problem.probabilities(scores)
         diagonal = np.maximum(problem.curvature_diagonal(probabilities), 1e-300)
-        shape = (problem.n_alternatives, problem.n_alternatives)
-        hessian = LinearOperator(
-            shape, matvec=lambda v: problem.curvature(probabilities, v), dtype=np.float64
+        size = float(np.abs(gradient).max())
+        return solve_systems(
+            lambda direction: problem.curvature(probabilities, direction),
+            -centre(problem.component, gradient),  # rounding puts a little of it along the flat direction
+            diagonal,
+            problem.component,
+            rtol=min(0.1, np.sqrt(size)),
+            max_steps=1_000,
         )
-        scale = LinearOperator(shape, matvec=lambda v: v / diagonal, dtype=np.float64)
-        size = float(np.linalg.norm(gradient))
-        step, _ = cg(hessian, -gradient, rtol=min(0.1, np.sqrt(size)), M=scale, maxiter=1_000)
-        return step
+
+
+def centre(component: Int64, values: Float64) -> Float64:
+    """Values with mean zero in each component."""
+    size = int(component.max(initial=-1)) + 1
+    mean = sum_at(component, values, size) / np.maximum(np.bincount(component, minlength=size), 1)
+    return values - mean[component]
 
 
 def damping(component: Int64, direction: Float64) -> Float64:
