@@ -70,7 +70,7 @@ def test_hard_scores_satisfy_every_pair(samples):
     assert all(scores[a] - scores[b] >= 1 - 1e-9 for a, b in strict)
 
 
-@given(st.integers(1, 200))
+@given(st.integers(1, 400))
 def test_a_chain_has_its_closed_form(n_tokens):
     steps = np.arange(n_tokens - 1)
     components = find_components(edge_table(np.full(n_tokens - 1, n_tokens - 1), steps, steps + 1, n_tokens))
@@ -81,7 +81,7 @@ def test_a_chain_has_its_closed_form(n_tokens):
         np.testing.assert_allclose(scores, (n_tokens - 1) / 2 - np.arange(n_tokens), atol=1e-6)
 
 
-@given(st.integers(1, 200))
+@given(st.integers(1, 400))
 def test_a_star_has_its_closed_form(n_losers):
     losers = np.arange(1, n_losers + 1)
     table = edge_table(np.full(n_losers, n_losers), np.zeros(n_losers, int), losers, n_losers + 1)
