@@ -71,9 +71,9 @@ def write_run(
     place = prepare_folder(folder)
     try:
         return _write_files(place, tables, arrays, records, about)
+    except AttomatonError:
+        raise
     except OSError as error:
-        if isinstance(error, AttomatonError):
-            raise
         raise UnwritablePlace(
             f"{place} cannot be written: {error.strerror}; the run in it is unusable"
         ) from error

@@ -74,6 +74,11 @@ def sum_equal_rows(offsets: Int64, words: Int32, count: Int64) -> tuple[Int64, I
     return (borders - borders[0]) // 4, data.astype(np.int32), column(ordered, "count_sum")
 
 
+def offsets_of(lengths: Integers) -> Int64:
+    """Where consecutive runs of these lengths begin and end, shape (n_runs + 1,)."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+
+
 def sum_at(index: Integers, values: Float64, size: int) -> Float64:
     """The sum of ``values`` at each index 0 … size − 1, shape (size,)."""
     return np.bincount(index, values, size).astype(np.float64, copy=False)

@@ -22,9 +22,9 @@ def example(
         if path.exists() and path.read_bytes() != text.encode():
             raise UnwritablePlace(f"{path} is there already and holds something else; choose another name")
         path.write_bytes(text.encode())
+    except UnwritablePlace:
+        raise
     except OSError as error:
-        if isinstance(error, UnwritablePlace):
-            raise
         raise UnwritablePlace(f"{path} cannot be written: {error.strerror}; choose another place") from error
     if as_json:
         print_json({"path": str(path), "words": len(text.split())})

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from attomaton.errors import EmptyContext, InvalidSamples, TokenOutOfRange
-from attomaton.tables import Int32, Int64
+from attomaton.tables import Int32, Int64, offsets_of
 
 TOKEN_BITS = 21
 """Bits of a token id inside a packed key: (query, winner, loser) fits 63 bits."""
@@ -82,7 +82,7 @@ class Samples:
                 f"give contexts as a list of lists of token ids, and a list of labels ({error})"
             ) from error
         return cls.from_arrays(
-            np.asarray(flat or np.empty(0, np.int32)), _ends(lengths), labels, n_tokens=n_tokens
+            np.asarray(flat or np.empty(0, np.int32)), offsets_of(lengths), labels, n_tokens=n_tokens
         )
 
     @classmethod
@@ -233,10 +233,6 @@ def _integers(array: ArrayLike, name: str) -> NDArray[np.integer[Any]]:
     if numbers.dtype == np.uint64 and numbers.max() > np.iinfo(np.int64).max:
         raise InvalidSamples(f"{name} holds {numbers.max()}, which no 64-bit signed integer can; mend it")
     return numbers.astype(np.int64, copy=False) if numbers.dtype == np.uint64 else numbers
-
-
-def _ends(lengths: Int64) -> Int64:
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
 
 
 def _checked_window(window: object) -> int:

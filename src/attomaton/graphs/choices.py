@@ -16,7 +16,8 @@ from attomaton.corpora.samples import Samples
 from attomaton.graphs.bags import Bags, count_tokens
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import CHUNK_VALUES
-from attomaton.tables import Int32, Int64, column, make_table, ragged_column, sum_equal_rows
+from attomaton.graphs.grouping import gather
+from attomaton.tables import Int32, Int64, column, make_table, offsets_of, ragged_column, sum_equal_rows
 
 CHOICE_SCHEMA = pa.schema(
     [
@@ -69,12 +70,8 @@ def extract_choices(samples: Samples, components: Components) -> ChoiceTable:
     >>> choices.table.to_pylist()[0]
     {'query': 2, 'winner': 0, 'tokens': [0, 1], 'multiplicities': [2, 1], 'count': 1}
     """
-    parts: list[ChoiceTable] = []
-    for chunk in samples.chunks(CHUNK_VALUES):
-        parts.append(_count_rows([_extract_chunk(chunk, components)]))
-        while len(parts) > 1 and len(parts[-2]) <= 2 * len(parts[-1]):
-            parts[-2:] = [_count_rows(parts[-2:])]
-    return _count_rows(parts)
+    counted = (_count_rows([_extract_chunk(chunk, components)]) for chunk in samples.chunks(CHUNK_VALUES))
+    return _count_rows(gather(counted, _count_rows))
 
 
 def choices_by_definition(
@@ -119,7 +116,7 @@ def _make_choices(bags: Bags, pairs: Int64) -> ChoiceTable:
     return _choice_table(
         bags.samples.queries[sample],
         bags.samples.labels[sample],
-        _offsets(lengths),
+        offsets_of(lengths),
         bags.token[pairs],
         bags.multiplicity[pairs].astype(np.int32),
         np.ones(len(sample), np.int64),
@@ -145,7 +142,7 @@ def _count_rows(parts: list[ChoiceTable]) -> ChoiceTable:
     lengths = np.concatenate([np.diff(offsets) for offsets, _ in encoded] or [np.empty(0, np.int64)])
     words = np.concatenate([words for _, words in encoded] or [np.empty(0, np.int32)])
     count = np.concatenate([part["count"] for part in parts] or [np.empty(0, np.int64)])
-    return _decode(*sum_equal_rows(_offsets(lengths), words, count))
+    return _decode(*sum_equal_rows(offsets_of(lengths), words, count))
 
 
 def _encode(choices: ChoiceTable) -> tuple[Int64, Int32]:
@@ -166,7 +163,3 @@ def _decode(starts: Int64, words: Int32, count: Int64) -> ChoiceTable:
     pairs = words[~header].reshape(-1, 2)
     offsets = starts // 2 - np.arange(len(starts))
     return _choice_table(words[starts[:-1]], words[starts[:-1] + 1], offsets, pairs[:, 0], pairs[:, 1], count)
-
-
-def _offsets(lengths: Int64) -> Int64:
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])

@@ -16,7 +16,7 @@ from attomaton.corpora.samples import TOKEN_BITS
 from attomaton.errors import UnknownToken
 from attomaton.graphs.edges import EdgeTable
 from attomaton.graphs.grouping import distinct_keys, group_borders, run_starts, sum_by_key
-from attomaton.tables import Bool, Int32, Int64, Integers, column, make_table
+from attomaton.tables import Bool, Int32, Int64, Integers, column, make_table, offsets_of
 
 NODE_SCHEMA = pa.schema([("query", pa.int32()), ("token", pa.int32()), ("component", pa.int64())])
 ORDER_SCHEMA = pa.schema(
@@ -88,7 +88,7 @@ class Components:
     def members(self) -> tuple[Int64, Int64]:
         """``(offsets, rows)``: component c has the rows ``rows[offsets[c]:offsets[c + 1]]`` of ``nodes``."""
         rows = np.argsort(self.component_of_node, kind="stable")
-        return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.sizes)]), rows
+        return offsets_of(self.sizes), rows
 
     @cached_property
     def below(self) -> tuple[Int64, Int64]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS, Samples
 from attomaton.errors import TokenOutOfRange, UnsupportedOption
 from attomaton.graphs.bags import count_tokens
-from attomaton.graphs.grouping import count_keys, sum_by_key
+from attomaton.graphs.grouping import count_keys, gather, sum_by_key
 from attomaton.tables import Int32, Int64, Integers, column, keep_rows, make_table
 
 EDGE_SCHEMA = pa.schema(
@@ -109,11 +109,7 @@ def extract_edges(samples: Samples) -> EdgeTable:
     >>> edges.n_samples, edges.n_unrealisable
     (2, 1)
     """
-    parts: list[EdgeTable] = []
-    for chunk in samples.chunks(CHUNK_VALUES):
-        parts.append(_extract_chunk(chunk))
-        while len(parts) > 1 and len(parts[-2]) <= 2 * len(parts[-1]):
-            parts[-2:] = [merge_edges(parts[-2:])]
+    parts = gather((_extract_chunk(chunk) for chunk in samples.chunks(CHUNK_VALUES)), merge_edges)
     return merge_edges(parts) if parts else make_edges(samples.n_tokens, *_NOTHING)
 
 

@@ -1,8 +1,13 @@
 """Sorting and counting of integer keys, the one primitive behind every table of this package."""
 
+from collections.abc import Callable, Iterable, Sized
+from typing import TypeVar
+
 import numpy as np
 
-from attomaton.tables import Int64, Integers
+from attomaton.tables import Int64, Integers, offsets_of
+
+Table = TypeVar("Table", bound=Sized)
 
 
 def distinct_keys(keys: Int64) -> Int64:
@@ -39,5 +44,17 @@ def run_starts(ordered: Integers) -> Int64:
 
 def group_borders(numbers: Integers, n_groups: int) -> Int64:
     """Offsets of the groups ``0 … n_groups − 1`` once their members are sorted, shape (n_groups + 1,)."""
-    counts = np.bincount(numbers, minlength=n_groups)
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    return offsets_of(np.bincount(numbers, minlength=n_groups))
+
+
+def gather(tables: Iterable[Table], merge: Callable[[list[Table]], Table]) -> list[Table]:
+    """The tables of a corpus's chunks, merged as they come: little more is held than the answer.
+
+    Neighbours of like size are merged, as in a merge sort; a few tables are left for a last merge.
+    """
+    held: list[Table] = []
+    for table in tables:
+        held.append(table)
+        while len(held) > 1 and len(held[-2]) <= 2 * len(held[-1]):
+            held[-2:] = [merge(held[-2:])]
+    return held

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attomaton.corpora.samples import TOKEN_BITS
 from attomaton.errors import MismatchedParts
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components, count_strong_components
-from attomaton.tables import Bool, Float64, Int64, ragged_column, sum_at
+from attomaton.tables import Bool, Float64, Int64, offsets_of, ragged_column, sum_at
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +45,11 @@ class LuceProblem:
         """Length of the score vector."""
         return len(self.component)
 
+    @property
+    def n_components(self) -> int:
+        """How many components the alternatives belong to."""
+        return int(self.component.max(initial=-1)) + 1
+
     def restrict(self, wanted: Bool) -> tuple[Int64, "LuceProblem"]:
         """The same problem on the alternatives of some components only (``wanted`` is by component number).
 
@@ -59,7 +63,7 @@ class LuceProblem:
         number[kept] = np.arange(len(kept))
         smaller = LuceProblem(
             alternative=number[self.alternative[entries]],
-            offsets=np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths[choices])]),
+            offsets=offsets_of(lengths[choices]),
             log_multiplicity=self.log_multiplicity[entries],
             winner=number[self.winner[choices]],
             count=self.count[choices],
@@ -86,8 +90,7 @@ class LuceProblem:
 
     def rounding(self) -> Float64:
         """What rounding alone may leave of the gradient, shape (n_alternatives,): a few units per choice."""
-        n_components = int(self.component.max(initial=-1)) + 1
-        made = sum_at(self.component[self.winner], self.count, n_components)
+        made = sum_at(self.component[self.winner], self.count, self.n_components)
         return 8 * np.finfo(np.float64).eps * made[self.component]
 
     def curvature(self, probabilities: Float64, direction: Float64) -> Float64:
@@ -116,40 +119,35 @@ def luce_problem(choices: ChoiceTable, components: Components) -> tuple[Int64, L
 
     Returns the rows of ``components.nodes`` that are the alternatives, and the problem.
     """
-    rows = np.flatnonzero(components.sizes[components.component_of_node] > 1)
-    keys = components.node_keys[rows]
     offsets, tokens = ragged_column(choices.table, "tokens")
     _, multiplicities = ragged_column(choices.table, "multiplicities")
-    query = choices["query"].astype(np.int64) << TOKEN_BITS
-    problem = LuceProblem(
-        alternative=np.searchsorted(keys, np.repeat(query, np.diff(offsets)) | tokens),
-        offsets=offsets,
-        log_multiplicity=np.log(multiplicities),
-        winner=np.searchsorted(keys, query | choices["winner"]),
-        count=choices["count"].astype(np.float64),
-        component=np.unique(components.component_of_node[rows], return_inverse=True)[1],
-    )
-    _check_connected(choices, components)
-    return rows, problem
-
-
-def _check_connected(choices: ChoiceTable, components: Components) -> None:
-    """Every component must be strongly connected by the choices themselves, and no choice set may leave it.
-
-    Only then is there a finite optimum; choices and components of one corpus always pass.
-    """
-    offsets, tokens = ragged_column(choices.table, "tokens")
-    lengths = np.diff(offsets)
-    query = np.repeat(choices["query"], lengths)
-    loser, known = components.rows(query, tokens)
-    winner, also_known = components.rows(query, np.repeat(choices["winner"], lengths))
-    fits = bool(known.all() and also_known.all())
-    if fits:
-        component = components.component_of_node
-        inside = (component[winner] == component[loser]).all()
-        fits = bool(inside) and count_strong_components(winner, loser, len(component)) == len(components)
-    if not fits:
+    member, is_node = components.rows(np.repeat(choices["query"], np.diff(offsets)), tokens)
+    winner, is_also = components.rows(choices["query"], choices["winner"])
+    beaten_by = np.repeat(winner, np.diff(offsets))
+    if not (is_node.all() and is_also.all() and _connects(beaten_by, member, components)):
         raise MismatchedParts(
             "these choices and these components are not of one corpus: a choice set leaves its component, or "
             "no choices connect it; give the samples that the components were found from"
         )
+    rows = np.flatnonzero(components.sizes[components.component_of_node] > 1)
+    number = np.zeros(components.nodes.num_rows, np.int64)
+    number[rows] = np.arange(len(rows))
+    problem = LuceProblem(
+        alternative=number[member],
+        offsets=offsets,
+        log_multiplicity=np.log(multiplicities),
+        winner=number[winner],
+        count=choices["count"].astype(np.float64),
+        component=np.unique(components.component_of_node[rows], return_inverse=True)[1],
+    )
+    return rows, problem
+
+
+def _connects(winner: Int64, loser: Int64, components: Components) -> bool:
+    """Whether these comparisons (rows of nodes) stay inside the components and strongly connect each.
+
+    Only then is there a finite optimum; choices and components of one corpus always pass.
+    """
+    component = components.component_of_node
+    inside = bool((component[winner] == component[loser]).all())
+    return inside and count_strong_components(winner, loser, len(component)) == len(components)

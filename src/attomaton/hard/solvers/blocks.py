@@ -32,6 +32,7 @@ from attomaton.hard.solvers.forest import (
     multiplier_into,
     place,
     settle,
+    survey,
     unlink,
     walk_block,
     weigh,
@@ -61,7 +62,6 @@ class Blocks:
             first=np.full(size, NONE, np.int64),
             following=np.empty(half_edges, np.int64),
             previous=np.empty(half_edges, np.int64),
-            active=np.zeros(len(problem.above), bool),
             position=np.zeros(size),
         )
         numbers, sums = np.empty((2, size), np.int64), np.empty((2, size))
@@ -223,9 +223,7 @@ def _brace(
     graph: Graph, forest: Forest, walk: Walk, root: int, begin: int, upwards: bool
 ) -> tuple[int, float, float, float, int]:
     """A block before a push at its root: its list's end, weight, root position, and what eases first."""
-    end = walk_block(graph, forest, walk, root, begin)
-    weight, height = balance(graph, walk, begin, end)
-    weigh(graph, walk, begin, end, height)
+    end, weight, height = survey(graph, forest, walk, root, begin)
     push, eased = first_to_ease(walk, begin, end, weight, upwards)
     return end, weight, height, push, eased
 

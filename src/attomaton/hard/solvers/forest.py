@@ -36,7 +36,6 @@ class Forest(NamedTuple):
     first: Array  # int64 (n_nodes,)
     following: Array  # int64 (2 n_edges,)
     previous: Array  # int64 (2 n_edges,)
-    active: Array  # bool (n_edges,)
     position: Array  # float64 (n_nodes,)
 
 
@@ -62,7 +61,6 @@ def link(graph: Graph, forest: Forest, edge: int) -> None:
         if former != NONE:
             forest.previous[former] = half
         forest.first[node] = half
-    forest.active[edge] = True
 
 
 @compiled
@@ -78,7 +76,6 @@ def unlink(graph: Graph, forest: Forest, edge: int) -> None:
             forest.following[before] = after
         if after != NONE:
             forest.previous[after] = before
-    forest.active[edge] = False
 
 
 @compiled
@@ -145,11 +142,18 @@ def multiplier_into(walk: Walk, node: int) -> float:
 
 
 @compiled
+def survey(graph: Graph, forest: Forest, walk: Walk, root: int, begin: int) -> tuple[int, float, float]:
+    """List and weigh the block of ``root`` as it balances: its list's end, weight and root position."""
+    end = walk_block(graph, forest, walk, root, begin)
+    weight, root_position = balance(graph, walk, begin, end)
+    weigh(graph, walk, begin, end, root_position)
+    return end, weight, root_position
+
+
+@compiled
 def settle(graph: Graph, forest: Forest, walk: Walk, root: int, begin: int) -> int:
     """Put the block of ``root`` where it balances and weigh it; returns where its list ends."""
-    end = walk_block(graph, forest, walk, root, begin)
-    _, root_position = balance(graph, walk, begin, end)
-    weigh(graph, walk, begin, end, root_position)
+    end, _, root_position = survey(graph, forest, walk, root, begin)
     place(forest, walk, begin, end, root_position)
     return end
 

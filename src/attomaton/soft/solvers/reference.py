@@ -48,7 +48,7 @@ class Reference:
 
     def _unconverged(self, problem: LuceProblem, gradient: Float64) -> Bool:
         """Which components have a gradient entry above the tolerance, shape (n_components,)."""
-        above = np.zeros(int(problem.component.max(initial=-1)) + 1, bool)
+        above = np.zeros(problem.n_components, bool)
         above[problem.component[np.abs(gradient) > self.atol + problem.rounding()]] = True
         return above
 
