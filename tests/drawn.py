@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 import attomaton as at
 from attomaton.graphs.edges import EdgeTable, make_edges, pack_edges
 from attomaton.graphs.grouping import count_keys
+from attomaton.hard.problem import OrderProblem
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -105,3 +106,34 @@ def learn_parts(samples, embeddings=None):
     components = at.find_components(at.extract_edges(samples))
     hard = at.solve_graph_svm(components, embeddings=embeddings).expect()
     return components, hard, at.solve_luce(samples, components, embeddings=embeddings).expect()
+
+
+def one_group(sizes, above, below) -> OrderProblem:
+    """One query's order, edges sorted as the problem asks."""
+    above, below = np.asarray(above, np.int64), np.asarray(below, np.int64)
+    rows = np.lexsort((below, above))
+    return OrderProblem(np.asarray(sizes, np.int64), above[rows], below[rows], np.zeros(len(sizes), np.int64))
+
+
+def random_order(rng, n_nodes, n_edges, heaviest=1, *, by_magnitude=False) -> OrderProblem:
+    """Uniform pairs, possibly repeated, directed along a hidden random order.
+
+    Weights are uniform in 1 … heaviest, or their logarithms are.
+    """
+    rank = rng.permutation(n_nodes)
+    one, other = rng.integers(0, n_nodes, (2, n_edges if n_nodes > 1 else 0))
+    other = np.where(one == other, (other + 1) % n_nodes, other)
+    swap = rank[one] > rank[other]
+    sizes = rng.integers(1, heaviest, n_nodes, endpoint=True)
+    if by_magnitude:
+        sizes = (heaviest ** rng.random(n_nodes)).astype(np.int64)
+    return one_group(sizes, np.where(swap, other, one), np.where(swap, one, other))
+
+
+def mixed_orders(rng, n_orders, fewest=1, most=60):
+    """Orders of ``fewest`` to ``most`` nodes, sparse to dense, some edges repeated, weights up to 10^9."""
+    for _ in range(n_orders):
+        n_nodes = int(rng.integers(fewest, most, endpoint=True))
+        n_edges = int(n_nodes * rng.choice([0.5, 1, 1.5, 2, 4, n_nodes / 4, n_nodes]))
+        heaviest, by_magnitude = int(rng.choice([1, 5, 1000, 10**9])), bool(rng.integers(2))
+        yield random_order(rng, n_nodes, n_edges, heaviest, by_magnitude=by_magnitude)

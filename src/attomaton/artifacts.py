@@ -25,7 +25,7 @@ from attomaton.tables import read_parquet, write_parquet
 FORMAT = 1
 MANIFEST = "manifest.json"
 ARRAYS = "arrays.safetensors"
-PACKAGES = ("attomaton", "numpy", "scipy", "pyarrow", "numba", "clarabel")
+PACKAGES = ("attomaton", "numpy", "scipy", "pyarrow", "numba")
 RUN_NAMES = frozenset(
     [
         "manifest",

@@ -9,7 +9,7 @@ import pyarrow as pa
 from scipy.sparse import csc_array
 
 from attomaton.errors import InvalidEmbeddings, UncertifiedSolution
-from attomaton.tables import Float64, column, make_table
+from attomaton.tables import Float64, column, make_table, offsets_of
 
 SCORE_SCHEMA = pa.schema([("query", pa.int32()), ("token", pa.int32()), ("score", pa.float64())])
 
@@ -74,9 +74,12 @@ def score_table(nodes: pa.Table, scores: Float64) -> pa.Table:
 
 
 def sparse_weights(scores: pa.Table, n_tokens: int) -> csc_array:
-    """The score table as a sparse matrix, rows key tokens, columns queries, shape (n_tokens, n_tokens)."""
-    place = (column(scores, "token"), column(scores, "query"))
-    return csc_array((column(scores, "score"), place), shape=(n_tokens, n_tokens))
+    """The score table as a sparse matrix, rows key tokens, columns queries, shape (n_tokens, n_tokens).
+
+    The table is sorted by query, then token, so its columns are the matrix's own.
+    """
+    start = offsets_of(np.bincount(column(scores, "query"), minlength=n_tokens))
+    return csc_array((column(scores, "score"), column(scores, "token"), start), shape=(n_tokens, n_tokens))
 
 
 def check_embeddings(embeddings: object, n_tokens: int) -> Float64:

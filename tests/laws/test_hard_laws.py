@@ -1,7 +1,6 @@
 """Laws of the Graph-SVM."""
 
 from dataclasses import replace
-from fractions import Fraction
 
 import clarabel
 import networkx as nx
@@ -13,8 +12,9 @@ from scipy.sparse import csc_array, eye_array
 import attomaton as at
 from attomaton.graphs.components import find_components
 from attomaton.graphs.reduction import find_ties
-from attomaton.hard.certify import HardCertificate, certify_multipliers, certify_positions
+from attomaton.hard.certify import HardCertificate, certify_forces, certify_positions
 from attomaton.hard.constraints import embedded_problem, order_problem
+from attomaton.hard.exact import check_exactly
 from attomaton.hard.problem import OrderProblem
 from attomaton.hard.solvers.blocks import Blocks
 from attomaton.hard.solvers.reference import Reference
@@ -151,36 +151,23 @@ def test_positions_equal_exact_rational_arithmetic(seed, n_nodes, density, heavy
     sizes = rng.integers(1, 10**9 if heavy else 5, n_nodes)
     problem = OrderProblem(sizes, above, below, np.zeros(n_nodes, np.int64))
     positions, flow = Blocks().solve_order(problem)
-    exact = exact_positions(
-        sizes.tolist(), list(zip(above.tolist(), below.tolist(), strict=True)), flow.tolist()
-    )
-    assert exact is not None
-    np.testing.assert_allclose(positions, [float(value) for value in exact], rtol=1e-12, atol=1e-12)
+    check = check_exactly(problem, flow)
+    assert check.optimal, check.reason
+    assert certify_positions(problem, positions, flow, rtol=1e-12, exact=True).exact
+    np.testing.assert_allclose(positions, [float(value) for value in check.positions], rtol=1e-12, atol=1e-12)
 
 
-def exact_positions(sizes, edges, flow):
-    """Positions in fractions from the tight edges; None unless they are exactly optimal."""
-    tight = nx.Graph()
-    tight.add_nodes_from(range(len(sizes)))
-    tight.add_edges_from((a, b, {"above": a}) for (a, b), f in zip(edges, flow, strict=True) if f > 0)
-    positions, pressed = [Fraction(0)] * len(sizes), {}
-    assert nx.is_forest(tight)
-    for part in nx.connected_components(tight):
-        root = min(part)
-        offset = {root: 0}
-        for parent, child in nx.bfs_edges(tight, root):
-            offset[child] = offset[parent] + (-1 if tight.edges[parent, child]["above"] == parent else 1)
-        shift = Fraction(-sum(sizes[v] * offset[v] for v in part), sum(sizes[v] for v in part))
-        for node in part:
-            positions[node] = offset[node] + shift
-        load = {v: sizes[v] * positions[v] for v in part}
-        for parent, child in reversed(list(nx.bfs_edges(tight, root))):
-            pressed[parent, child] = (
-                load[child] if tight.edges[parent, child]["above"] == child else -load[child]
-            )
-            load[parent] += load[child]
-    feasible = all(positions[a] - positions[b] >= 1 for a, b in edges)
-    return positions if feasible and all(value >= 0 for value in pressed.values()) else None
+@given(seeds, st.sampled_from([(6, 8, 8, 4), (12, 16, 40, 5), (12, 12, 30, 5)]))
+def test_the_joint_solver_agrees_with_the_reference(seed, sizes):
+    """Random unit embeddings: certified to 1e-9, and the scores that an interior-point method finds."""
+    n_tokens, dim, n_samples, window = sizes
+    samples = paper_draw(seed, n_tokens=n_tokens, n_samples=n_samples, window=window)
+    components, embeddings = components_of(samples), embeddings_for(seed + 1, n_tokens, dim)
+    joint = at.solve_graph_svm(components, embeddings=embeddings, rtol=1e-9).expect()
+    reference = at.solve_graph_svm(components, embeddings=embeddings, solver=Reference(), rtol=1e-6)
+    assert joint.certificate.upper <= reference.certificate.upper * (1 + 1e-9)
+    if reference.certificate.certified:
+        np.testing.assert_allclose(joint.scores.column("score"), reference.scores.column("score"), atol=1e-3)
 
 
 @given(seeds)
@@ -258,7 +245,7 @@ def test_dual_bounds_of_random_multipliers_never_exceed_the_optimum(seed):
     rng = np.random.default_rng(seed)
     embeddings = embeddings_for(seed + 1, 6, 8)
     components = find_components(at.extract_edges(paper_draw(seed)))
-    problem = embedded_problem(components, components.order, embeddings @ embeddings.T)
+    problem = embedded_problem(components, embeddings)
     best = at.solve_graph_svm(components, embeddings=embeddings).expect().certificate
-    guess = rng.normal(size=len(problem.query))
-    assert certify_multipliers(problem, guess, guess, rtol=1e-6).lower <= best.upper * (1 + 1e-9) + 1e-12
+    forces, flow = rng.normal(size=len(problem.token)), rng.normal(size=len(problem.order.above))
+    assert certify_forces(problem, forces, flow, rtol=1e-6).lower <= best.upper * (1 + 1e-9) + 1e-12

@@ -1,4 +1,10 @@
-"""Sums by group that do not lose digits, for certificates over millions of terms."""
+"""Sums that do not lose digits, for certificates over millions of terms.
+
+Neumaier's compensated sum: what rounding loses is carried along, so the error does not grow with the number
+of terms.
+"""
+
+from typing import Any
 
 import numpy as np
 
@@ -7,18 +13,21 @@ from attomaton.tables import Float64, Integers
 
 
 @compiled
-def sum_precisely(index: Integers, values: Float64, size: int) -> Float64:
-    """The sum of ``values`` at each index 0 … size − 1, shape (size,), with the rounding carried along.
+def add_precisely(total: Any, lost: Any, place: int, value: float) -> None:
+    """Add ``value`` to the sum ``total[place]`` and what rounding loses to ``lost[place]``."""
+    before = total[place]
+    raised = before + value
+    if abs(before) >= abs(value):
+        lost[place] += (before - raised) + value
+    else:
+        lost[place] += (value - raised) + before
+    total[place] = raised
 
-    Neumaier's compensated sum: the error does not grow with the number of terms.
-    """
+
+@compiled
+def sum_precisely(index: Integers, values: Float64, size: int) -> Float64:
+    """The sum of ``values`` at each index 0 … size − 1, shape (size,)."""
     total, lost = np.zeros(size), np.zeros(size)
     for at in range(len(values)):
-        place, value = index[at], values[at]
-        raised = total[place] + value
-        if abs(total[place]) >= abs(value):
-            lost[place] += (total[place] - raised) + value
-        else:
-            lost[place] += (value - raised) + total[place]
-        total[place] = raised
+        add_precisely(total, lost, index[at], values[at])
     return total + lost

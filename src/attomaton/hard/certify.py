@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attomaton.hard.exact import check_exactly
 from attomaton.hard.problem import EmbeddedProblem, OrderProblem
 from attomaton.tables import Float64
 
@@ -31,6 +32,8 @@ class HardCertificate:
         Largest amount by which the returned answer misses a constraint (rounding, if anything).
     rtol : float
         The relative gap asked for.
+    exact : bool or None
+        Whether optimality was proved in whole numbers, without any rounding; None if that was not asked for.
     """
 
     lower: float
@@ -38,6 +41,7 @@ class HardCertificate:
     gap: float
     violation: float
     rtol: float
+    exact: bool | None = None
 
     @property
     def certified(self) -> bool:
@@ -47,9 +51,11 @@ class HardCertificate:
 
     def __str__(self) -> str:
         bounds = f"{self.lower:.12g} ≤ ‖W_svm‖² ≤ {self.upper:.12g}"
-        return (
-            f"{bounds}, relative gap {self.gap:.1e} (asked {self.rtol:.0e}), violation {self.violation:.1e}"
-        )
+        proof = {None: "", True: ", exact in whole numbers", False: ", not exact in whole numbers"}[
+            self.exact
+        ]
+        asked = f"relative gap {self.gap:.1e} (asked {self.rtol:.0e})"
+        return f"{bounds}, {asked}, violation {self.violation:.1e}{proof}"
 
 
 def repair_positions(problem: OrderProblem, positions: Float64) -> Float64:
@@ -65,66 +71,72 @@ def repair_positions(problem: OrderProblem, positions: Float64) -> Float64:
 
 
 def certify_positions(
-    problem: OrderProblem, positions: Float64, flow: Float64, *, rtol: float
+    problem: OrderProblem, positions: Float64, flow: Float64, *, rtol: float, exact: bool = False
 ) -> HardCertificate:
-    """Bounds from positions p and any flow f ≥ 0 on the edges (orthonormal embeddings).
+    """Bounds from positions p and any flow f ≥ 0 on the edges (orthonormal embeddings), group by group.
 
-    Upper: Σ|C|p². Lower: (Σf)² / Σ (div f)²/|C|, the dual value at the best multiple of f. Both by group.
+    With ``exact`` the edges with flow are also checked to be the tight ones of the optimum in whole numbers,
+    for at most 10,000 components (:func:`attomaton.hard.exact.check_exactly` says what fails).
     """
-    from attomaton.graphs.summation import sum_precisely  # compiles, so only when needed
+    from attomaton.hard.bounds import bound_groups  # compiles, so only when needed
 
-    clipped = np.maximum(flow, 0.0)
-    group, size = problem.group, problem.n_groups
-    upper = sum_precisely(group, problem.sizes * positions**2, size)
-    pushed = sum_precisely(group[problem.above], clipped, size)
-    spread = sum_precisely(group, problem.divergence(clipped) ** 2 / problem.sizes, size)
-    lower = np.divide(pushed**2, spread, out=np.zeros_like(spread), where=spread > 0)
+    lower, upper, violation = bound_groups(problem, positions, flow)
     gaps = np.divide(upper - lower, upper, out=np.zeros_like(upper), where=upper != 0)
-    violation = _shortfall(problem.gaps(positions))
     return HardCertificate(
         lower=float(lower.sum()),
         upper=float(upper.sum()) if violation <= FEASIBLE else np.inf,
         gap=float(np.max(gaps, initial=0.0)),
         violation=violation,
         rtol=rtol,
+        exact=check_exactly(problem, flow).optimal if exact else None,
     )
 
 
-def _shortfall(margins: Float64) -> float:
-    """How much the smallest margin misses 1; not a number if one of them is not."""
-    return float(np.max(1.0 - margins, initial=0.0))
+def repair_forces(problem: EmbeddedProblem, forces: Float64) -> Float64:
+    """The forces scaled until the smallest margin is 1; as they are if a margin is not positive."""
+    smallest = float(margins(problem, problem.scores(forces)).min(initial=np.inf))
+    return forces / smallest if 0 < smallest < np.inf else forces
 
 
-def repair_multipliers(problem: EmbeddedProblem, multipliers: Float64) -> Float64:
-    """Multipliers whose W = Eᵀ A E keeps every tie exactly and every strict margin at least 1.
-
-    The tie residual is removed inside the span of the ties, then all is scaled; signs are not kept, so these
-    describe the primal point only.
-    """
-    ties = ~problem.strict
-    repaired = multipliers.copy()
-    if ties.any():
-        repaired[ties] -= np.linalg.solve(problem.kernel(ties), problem.margins(repaired)[ties])
-    smallest = float(problem.margins(repaired)[problem.strict].min(initial=np.inf))
-    if np.isinf(smallest):
-        return np.zeros_like(multipliers)
-    return repaired / smallest if smallest > 0 else repaired
+def margins(problem: EmbeddedProblem, scores: Float64) -> Float64:
+    """By how much each priority holds, between the closest tokens of its components, shape (n_edges,)."""
+    size, component, order = len(problem.order.sizes), problem.component, problem.order
+    lowest, highest = np.full(size, np.inf), np.full(size, -np.inf)
+    np.minimum.at(lowest, component, scores)
+    np.maximum.at(highest, component, scores)
+    return lowest[order.above] - highest[order.below]
 
 
-def certify_multipliers(
-    problem: EmbeddedProblem, primal: Float64, dual: Float64, *, rtol: float
+def certify_forces(
+    problem: EmbeddedProblem, forces: Float64, flow: Float64, *, rtol: float
 ) -> HardCertificate:
-    """Bounds from the multipliers of a feasible point and any dual multipliers (given embeddings).
+    """Bounds from the forces a of a point and any flow f ≥ 0 on the edges (given embeddings).
 
-    Upper: αᵀQα of the primal. Lower: (Σ_strict α)² / αᵀQα of the dual, strict parts clipped at 0.
+    Upper: aᵀQa of the point scaled to a smallest margin of 1. Lower: (Σf)² / bᵀQb, where b is a with each
+    component's sum set to div f: then b is what f and some free multipliers of the ties put on the nodes.
     """
-    margins = problem.margins(primal)
-    untied = float(np.max(np.abs(margins[~problem.strict]), initial=0.0))
-    violation = float(np.maximum(_shortfall(margins[problem.strict]), untied))
-    clipped = np.where(problem.strict, np.maximum(dual, 0.0), dual)
-    energy = float(clipped @ problem.margins(clipped))
-    total = float(clipped[problem.strict].sum())
-    lower = total**2 / energy if energy > 0 else 0.0
-    upper = float(primal @ margins) if violation <= FEASIBLE else np.inf
+    scores = problem.scores(forces)
+    smallest = float(margins(problem, scores).min(initial=np.inf))
+    scale = 1.0 / smallest if 0 < smallest < np.inf else 1.0
+    violation = float(np.maximum(_spread(problem, scores) * scale, 1.0 - min(smallest * scale, 1.0)))
+    upper = scale**2 * float(forces @ scores) if violation <= FEASIBLE else np.inf
+    lower = _dual_bound(problem, forces, np.maximum(flow, 0.0))
     gap = (upper - lower) / upper if upper != 0 else 0.0
     return HardCertificate(lower, upper, float(gap), violation, rtol)
+
+
+def _spread(problem: EmbeddedProblem, scores: Float64) -> float:
+    """The largest difference of scores inside a component."""
+    sizes = problem.order.sizes
+    mean = np.bincount(problem.component, scores, len(sizes)) / sizes
+    return 2 * float(np.max(np.abs(scores - mean[problem.component]), initial=0.0))
+
+
+def _dual_bound(problem: EmbeddedProblem, forces: Float64, flow: Float64) -> float:
+    """(Σf)² / bᵀQb for a flow f ≥ 0 and forces b that f and free ties put on the nodes."""
+    order, size = problem.order, len(problem.order.sizes)
+    divergence = np.bincount(order.above, flow, size) - np.bincount(order.below, flow, size)
+    missing = (divergence - np.bincount(problem.component, forces, size)) / order.sizes
+    pressed = forces + missing[problem.component]
+    energy = float(pressed @ problem.scores(pressed))
+    return float(flow.sum()) ** 2 / energy if energy > 0 else 0.0

@@ -1,10 +1,8 @@
 """From components to the constraints of the Graph-SVM."""
 
 import numpy as np
-import pyarrow as pa
 
 from attomaton.graphs.components import Components
-from attomaton.graphs.reduction import find_ties
 from attomaton.hard.problem import EmbeddedProblem, OrderProblem
 from attomaton.tables import Float64, column
 
@@ -21,16 +19,11 @@ def order_problem(components: Components) -> OrderProblem:
     return OrderProblem(components.sizes, column(order, "above"), column(order, "below"), group)
 
 
-def embedded_problem(components: Components, reduced: pa.Table, gram: Float64) -> EmbeddedProblem:
-    """The problem for given embeddings.
-
-    First the strict edges of ``reduced``, between the first tokens of components, then a chain of ties.
-    """
-    offsets, rows = components.members
-    first = rows[offsets[:-1]]
-    left, right = find_ties(components)
-    winner = np.concatenate([first[column(reduced, "above")], left])
-    loser = np.concatenate([first[column(reduced, "below")], right])
-    query, token = components.query_of_node, components.token_of_node
-    strict = np.arange(len(winner)) < reduced.num_rows
-    return EmbeddedProblem(gram, query[winner], token[winner], token[loser], strict)
+def embedded_problem(components: Components, embeddings: Float64) -> EmbeddedProblem:
+    """The problem for given embeddings, shape (n_tokens, dim): only tokens and queries in use take part."""
+    tokens, token = np.unique(components.token_of_node, return_inverse=True)
+    queries, query = np.unique(components.query_of_node, return_inverse=True)
+    keys, asked = embeddings[tokens], embeddings[queries]
+    return EmbeddedProblem(
+        keys @ keys.T, asked @ asked.T, token, query, components.component_of_node, order_problem(components)
+    )

@@ -6,10 +6,9 @@ W_svm = argmin ‖W‖ subject to (e_i − e_j)ᵀ W e_k = 0 for ties i ≍ j an
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from attomaton.graphs.grouping import group_borders
-from attomaton.tables import Bool, Float64, Int64, Integers
+from attomaton.tables import Float64, Int64
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,8 +24,8 @@ class OrderProblem:
     above, below : int64 arrays, shape (n_edges,)
         The edges A → B, as component numbers.
     group : int64 array, shape (n_components,)
-        Which components are solved and judged together, numbered from 0: the queries. Components and edges
-        come sorted by group, and no edge joins two groups.
+        Which components are solved and judged together, numbered from 0: the queries. Components come sorted
+        by group, edges by ``above``, and no edge joins two groups.
     """
 
     sizes: Int64
@@ -48,56 +47,50 @@ class OrderProblem:
         """p_A − p_B of every edge, shape (n_edges,)."""
         return positions[self.above] - positions[self.below]
 
-    def divergence(self, flow: Float64) -> Float64:
-        """Flow out of each component less flow into it, shape (n_components,)."""
-        from attomaton.graphs.summation import sum_precisely  # compiles, so only when needed
-
-        size = len(self.sizes)
-        return sum_precisely(self.above, flow, size) - sum_precisely(self.below, flow, size)
-
 
 @dataclass(frozen=True, eq=False)
 class EmbeddedProblem:
-    """Given embeddings: queries couple through the Gram matrix G = E Eᵀ.
+    """Given embeddings: queries couple through the Gram matrix.
 
-    The answer is W = Eᵀ A E with A = Σ_c α_c (1_i − 1_j) 1_kᵀ, hence scores S = G A G; α ≥ 0 on strict
-    constraints and free on ties.
+    The answer is W = Eᵀ A F with E the embeddings of the tokens in use, F those of the queries, and A a
+    matrix of forces that is zero but at the nodes (query, token). With a the forces at the nodes, the scores
+    there are s = Q a, Q_(i,k),(j,l) = (e_i·e_j)(f_k·f_l), and the problem is
+
+        min aᵀ Q a  subject to  s equal inside each component, and ≥ 1 apart along each edge of the order.
 
     Attributes
     ----------
-    gram : float64 array, shape (n_tokens, n_tokens)
-        G.
-    query, winner, loser : integer arrays, shape (n_constraints,)
-        The constraint (e_winner − e_loser)ᵀ W e_query.
-    strict : bool array, shape (n_constraints,)
-        ≥ 1 where true, = 0 where false.
+    token_gram : float64 array, shape (n_tokens_used, n_tokens_used)
+        E Eᵀ.
+    query_gram : float64 array, shape (n_queries, n_queries)
+        F Fᵀ.
+    token, query : int64 arrays, shape (n_nodes,)
+        The row of each node in ``token_gram`` and in ``query_gram``.
+    component : int64 array, shape (n_nodes,)
+        The component of each node.
+    order : OrderProblem
+        The components and the edges between them.
     """
 
-    gram: Float64
-    query: Integers
-    winner: Integers
-    loser: Integers
-    strict: Bool
+    token_gram: Float64
+    query_gram: Float64
+    token: Int64
+    query: Int64
+    component: Int64
+    order: OrderProblem
 
-    def combine(self, multipliers: Float64) -> Float64:
-        """A, shape (n_tokens, n_tokens): what the multipliers put on each (token, query)."""
-        token = np.concatenate([self.winner, self.loser])
-        query = np.concatenate([self.query, self.query])
-        signed = np.concatenate([multipliers, -multipliers])
-        return csr_array((signed, (token, query)), shape=self.gram.shape).toarray()
+    def combine(self, forces: Float64) -> Float64:
+        """A, shape (n_tokens_used, n_queries)."""
+        combined = np.zeros((len(self.token_gram), len(self.query_gram)))
+        combined[self.token, self.query] = forces
+        return combined
 
-    def scores(self, multipliers: Float64) -> Float64:
-        """S = G A G, shape (n_tokens, n_tokens), rows key tokens, columns queries."""
-        return self.gram @ self.combine(multipliers) @ self.gram
+    def scores(self, forces: Float64) -> Float64:
+        """Q a, shape (n_nodes,), by two products of Gram size; Q itself is never formed."""
+        return (self.token_gram @ self.combine(forces) @ self.query_gram)[self.token, self.query]
 
-    def margins(self, multipliers: Float64) -> Float64:
-        """S_ik − S_jk of every constraint, shape (n_constraints,)."""
-        scores = self.scores(multipliers)
-        return scores[self.winner, self.query] - scores[self.loser, self.query]
-
-    def kernel(self, rows: Bool | None = None) -> Float64:
-        """Q_cc' = (a_cᵀ G a_c') G_kk' between the constraints (or those of ``rows``), dense."""
-        mask = np.ones(len(self.query), bool) if rows is None else rows
-        query, winner, loser = self.query[mask], self.winner[mask], self.loser[mask]
-        half = self.gram[winner] - self.gram[loser]
-        return (half[:, winner] - half[:, loser]) * self.gram[np.ix_(query, query)]
+    def kernel(self) -> Float64:
+        """Q itself, dense, shape (n_nodes, n_nodes): the definition, for small problems."""
+        return (
+            self.token_gram[np.ix_(self.token, self.token)] * self.query_gram[np.ix_(self.query, self.query)]
+        )

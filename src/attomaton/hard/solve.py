@@ -8,18 +8,16 @@ import pyarrow as pa
 
 from attomaton.errors import UnsupportedOption
 from attomaton.graphs.components import Components
-from attomaton.graphs.reduction import reduce_order
 from attomaton.hard.certify import (
     FEASIBLE,
     HardCertificate,
-    certify_multipliers,
+    certify_forces,
     certify_positions,
-    repair_multipliers,
+    repair_forces,
     repair_positions,
 )
 from attomaton.hard.constraints import embedded_problem, order_problem
 from attomaton.hard.problem import EmbeddedProblem, OrderProblem
-from attomaton.hard.solvers.reference import Reference
 from attomaton.solutions import Solution, check_embeddings, scale_rows, score_table, sparse_weights
 from attomaton.tables import Float64, column, make_table
 
@@ -39,8 +37,8 @@ class OrderSolver(Protocol):
 class EmbeddedSolver(Protocol):
     """What solves the problem for given embeddings."""
 
-    def solve_embedded(self, problem: EmbeddedProblem) -> Float64:
-        """Multipliers, shape (n_constraints,)."""
+    def solve_embedded(self, problem: EmbeddedProblem) -> tuple[Float64, Float64]:
+        """Forces, shape (n_nodes,), and edge multipliers, shape (n_edges,)."""
         ...
 
 
@@ -53,9 +51,8 @@ class HardSolution(Solution):
     certificate : HardCertificate
         ``lower ≤ ‖W_svm‖² ≤ upper``.
     multipliers : pyarrow.Table
-        Columns above, below (components) and multiplier (float64): how hard each priority presses. Without
-        embeddings these are the edges of the order, and a positive multiplier marks a tight one; with
-        embeddings they are the edges of the reduced order.
+        Columns above, below (components) and multiplier (float64), a row for each edge of the order: how hard
+        each priority presses. A positive multiplier marks a tight one.
     """
 
     certificate: HardCertificate
@@ -82,7 +79,7 @@ def solve_graph_svm(
         embeddings, where the block solver is exact to rounding, and 1e-6 with.
     solver : optional
         The solver to use: :class:`~attomaton.hard.solvers.blocks.Blocks` without embeddings,
-        :class:`~attomaton.hard.solvers.reference.Reference` with.
+        :class:`~attomaton.hard.solvers.joint.Joint` with.
 
     Returns
     -------
@@ -125,21 +122,23 @@ def _solve_orthonormal(components: Components, rtol: float, solver: object) -> H
 
 
 def _solve_embedded(components: Components, table: Float64, rtol: float, solver: object) -> HardSolution:
-    chosen = Reference() if solver is None else solver
+    from attomaton.hard.solvers.joint import Joint  # compiles, so only when needed
+
+    chosen = Joint() if solver is None else solver
     if not isinstance(chosen, EmbeddedSolver):
-        raise UnsupportedOption(f"{chosen!r} does not solve the problem with embeddings; use Reference")
-    reduced = reduce_order(components)
+        raise UnsupportedOption(
+            f"{chosen!r} does not solve the problem with embeddings; use Joint or Reference"
+        )
     unit, scale = scale_rows(table)
-    problem = embedded_problem(components, reduced, unit @ unit.T)
-    dual = chosen.solve_embedded(problem)
-    primal = repair_multipliers(problem, dual)
-    scores = problem.scores(primal)
-    certificate = certify_multipliers(problem, primal, dual, rtol=rtol)
+    problem = embedded_problem(components, unit)
+    forces, flow = chosen.solve_embedded(problem)
+    forces = repair_forces(problem, forces)
+    placed = unit[np.unique(components.token_of_node)].T @ problem.combine(forces)
     return HardSolution(
-        scores=score_table(components.nodes, scores[components.token_of_node, components.query_of_node]),
-        weights=unit.T @ problem.combine(primal) @ unit / scale**2,
-        certificate=certificate,
-        multipliers=_multiplier_table(reduced, dual[problem.strict]),
+        scores=score_table(components.nodes, problem.scores(forces)),
+        weights=placed @ unit[np.unique(components.query_of_node)] / scale**2,
+        certificate=certify_forces(problem, forces, flow, rtol=rtol),
+        multipliers=_multiplier_table(components.order, flow),
     )
 
 

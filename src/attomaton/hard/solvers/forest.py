@@ -1,6 +1,7 @@
-"""Rigid blocks of components, as a forest of tight edges.
+"""Rigid blocks of nodes, as a forest of tight edges.
 
-An active edge is tight (its gap is exactly 1), so the nodes that active edges join move as one block. Active
+A node stands for one component, or for several that were joined beforehand and move as one. An active edge is
+tight (its gap is exactly the one asked for), so the nodes that active edges join move as one block. Active
 edges never close a circle. They are kept as linked half-edges: half-edge 2e leads from the node above to the
 node below of edge e, half-edge 2e + 1 leads back. All functions here are compiled and change their arguments.
 """
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attomaton.graphs.compiled import compiled
+from attomaton.tables import Bool
 
 NONE = -1
 """No half-edge, no edge; compiled code has no better word for it."""
@@ -23,30 +25,51 @@ Array = Any
 
 
 class Graph(NamedTuple):
-    """The problem: node weights, shape (n_nodes,), and edges above → below, shape (n_edges,)."""
+    """The problem: min Σ weight p²/2 + moment p subject to p_above − p_below ≥ gap on every edge.
 
-    weight: Array  # float64
-    above: Array  # int64
-    below: Array  # int64
+    A single component has moment 0, and the gap between two of them is 1.
+    """
+
+    weight: Array  # float64 (n_nodes,)
+    moment: Array  # float64 (n_nodes,)
+    above: Array  # int32 (n_edges,)
+    below: Array  # int32 (n_edges,)
+    gap: Array  # int32 (n_edges,)
 
 
 class Forest(NamedTuple):
     """The active edges as lists of half-edges by node, and the position of each node."""
 
-    first: Array  # int64 (n_nodes,)
-    following: Array  # int64 (2 n_edges,)
-    previous: Array  # int64 (2 n_edges,)
+    first: Array  # int32 (n_nodes,)
+    following: Array  # int32 (2 n_edges,)
+    previous: Array  # int32 (2 n_edges,)
     position: Array  # float64 (n_nodes,)
 
 
 class Walk(NamedTuple):
     """What walks write: nodes in order, and for each node how it was entered and what hangs beyond it."""
 
-    order: Array  # int64 (2 n_nodes,): room for two blocks of each part
-    entry: Array  # int64 (n_nodes,): the half-edge that led here
-    offset: Array  # int64 (n_nodes,): position less that of the walk's root
-    load: Array  # float64 (n_nodes,): sum of weight times position here and beyond
+    order: Array  # int32 (2 n_nodes,): room for two blocks
+    entry: Array  # int32 (n_nodes,): the half-edge that led here
+    offset: Array  # int32 (n_nodes,): position less that of the walk's root
+    load: Array  # float64 (n_nodes,): sum of weight times offset, plus moment, here and beyond
     mass: Array  # float64 (n_nodes,): sum of weight here and beyond
+
+
+@compiled
+def empty_forest(graph: Graph) -> Forest:
+    """No edge active, every node at 0."""
+    n_nodes, n_edges = len(graph.weight), len(graph.above)
+    halves = np.empty((2, 2 * n_edges), np.int32)
+    return Forest(np.full(n_nodes, NONE, np.int32), halves[0], halves[1], np.zeros(n_nodes))
+
+
+@compiled
+def empty_walk(graph: Graph) -> Walk:
+    """Room for walks."""
+    n_nodes = len(graph.weight)
+    numbers, sums = np.empty((2, n_nodes), np.int32), np.empty((2, n_nodes))
+    return Walk(np.empty(2 * n_nodes, np.int32), numbers[0], numbers[1], sums[0], sums[1])
 
 
 @compiled
@@ -79,8 +102,36 @@ def unlink(graph: Graph, forest: Forest, edge: int) -> None:
 
 
 @compiled
-def walk_block(graph: Graph, forest: Forest, walk: Walk, root: int, begin: int) -> int:
-    """List the block of ``root``, from it outwards, in ``order[begin:]``; returns where the list ends."""
+def active_edges(graph: Graph, forest: Forest) -> Bool:
+    """Which edges are active, shape (n_edges,)."""
+    active = np.zeros(len(graph.above), np.bool_)
+    for node in range(len(graph.weight)):
+        half = forest.first[node]
+        while half != NONE:
+            active[half >> 1] = True
+            half = forest.following[half]
+    return active
+
+
+@compiled
+def survey(graph: Graph, forest: Forest, walk: Walk, root: int, begin: int) -> tuple[int, float, float]:
+    """List the block of ``root`` in ``order[begin:]`` and weigh it: its list's end, weight and root position.
+
+    The root position is where the block balances: loads, weight times position plus moment, sum to zero.
+    """
+    end = _walk_block(graph, forest, walk, root, begin)
+    for at in range(end - 1, begin, -1):
+        node = walk.order[at]
+        half = walk.entry[node]
+        parent = graph.below[half >> 1] if half & 1 else graph.above[half >> 1]
+        walk.load[parent] += walk.load[node]
+        walk.mass[parent] += walk.mass[node]
+    return end, walk.mass[root], -walk.load[root] / walk.mass[root]
+
+
+@compiled
+def _walk_block(graph: Graph, forest: Forest, walk: Walk, root: int, begin: int) -> int:
+    """List the block of ``root``, from it outwards, with the load and mass of each node alone."""
     walk.order[begin] = root
     walk.entry[root] = NONE
     walk.offset[root] = 0
@@ -88,28 +139,20 @@ def walk_block(graph: Graph, forest: Forest, walk: Walk, root: int, begin: int) 
     while at < end:
         node = walk.order[at]
         at += 1
+        walk.load[node] = graph.weight[node] * walk.offset[node] + graph.moment[node]
+        walk.mass[node] = graph.weight[node]
         back = NONE if walk.entry[node] == NONE else walk.entry[node] ^ 1
         half = forest.first[node]
         while half != NONE:
             if half != back:
-                other = graph.above[half >> 1] if half & 1 else graph.below[half >> 1]
-                walk.offset[other] = walk.offset[node] + (1 if half & 1 else -1)
+                edge = half >> 1
+                other = graph.above[edge] if half & 1 else graph.below[edge]
+                walk.offset[other] = walk.offset[node] + (graph.gap[edge] if half & 1 else -graph.gap[edge])
                 walk.entry[other] = half
                 walk.order[end] = other
                 end += 1
             half = forest.following[half]
     return end
-
-
-@compiled
-def balance(graph: Graph, walk: Walk, begin: int, end: int) -> tuple[float, float]:
-    """The weight of the listed block, and its root's position where weighted positions sum to zero."""
-    total, moment = 0.0, 0.0
-    for at in range(begin, end):
-        node = walk.order[at]
-        total += graph.weight[node]
-        moment += graph.weight[node] * walk.offset[node]
-    return total, -moment / total
 
 
 @compiled
@@ -121,56 +164,36 @@ def place(forest: Forest, walk: Walk, begin: int, end: int, root_position: float
 
 
 @compiled
-def weigh(graph: Graph, walk: Walk, begin: int, end: int, root_position: float) -> None:
-    """Sum loads and masses of the listed block from its ends to its root."""
-    for at in range(begin, end):
-        node = walk.order[at]
-        walk.load[node] = graph.weight[node] * (root_position + walk.offset[node])
-        walk.mass[node] = graph.weight[node]
-    for at in range(end - 1, begin, -1):
-        node = walk.order[at]
-        half = walk.entry[node]
-        parent = graph.below[half >> 1] if half & 1 else graph.above[half >> 1]
-        walk.load[parent] += walk.load[node]
-        walk.mass[parent] += walk.mass[node]
-
-
-@compiled
-def multiplier_into(walk: Walk, node: int) -> float:
+def multiplier_into(walk: Walk, node: int, root_position: float) -> float:
     """The multiplier of the edge by which ``node`` was entered: what hangs beyond it must balance."""
-    return walk.load[node] if walk.entry[node] & 1 else -walk.load[node]
+    load = walk.load[node] + walk.mass[node] * root_position
+    return load if walk.entry[node] & 1 else -load
 
 
 @compiled
-def survey(graph: Graph, forest: Forest, walk: Walk, root: int, begin: int) -> tuple[int, float, float]:
-    """List and weigh the block of ``root`` as it balances: its list's end, weight and root position."""
-    end = walk_block(graph, forest, walk, root, begin)
-    weight, root_position = balance(graph, walk, begin, end)
-    weigh(graph, walk, begin, end, root_position)
-    return end, weight, root_position
-
-
-@compiled
-def settle(graph: Graph, forest: Forest, walk: Walk, root: int, begin: int) -> int:
-    """Put the block of ``root`` where it balances and weigh it; returns where its list ends."""
+def settle(graph: Graph, forest: Forest, walk: Walk, root: int, begin: int) -> tuple[int, float]:
+    """Put the block of ``root`` where it balances; returns where its list ends and its root position."""
     end, _, root_position = survey(graph, forest, walk, root, begin)
     place(forest, walk, begin, end, root_position)
-    return end
+    return end, root_position
 
 
 @compiled
-def first_to_ease(walk: Walk, begin: int, end: int, total: float, upwards: bool) -> tuple[float, int]:
+def first_to_ease(
+    walk: Walk, begin: int, end: int, block: tuple[float, float], upwards: bool
+) -> tuple[float, int]:
     """The push on the root at which some multiplier reaches zero as the block moves, and that edge.
 
-    A push f moves a block of weight W by f/W and adds mass · f/W to the load beyond each edge, which eases
-    the edges entered downwards if the block moves up, the others if it moves down.
+    ``block`` is the weight W and root position. A push f moves the block by f/W and adds mass · f/W to the
+    load beyond each edge, which eases the edges entered downwards if the block moves up, the others if it
+    moves down.
     """
-    push, edge = np.inf, NONE
+    least, edge = np.inf, NONE
     for at in range(begin + 1, end):
         node = walk.order[at]
         half = walk.entry[node]
         if (half & 1 == 0) == upwards:
-            here = multiplier_into(walk, node) * total / walk.mass[node]
-            if here < push:
-                push, edge = here, half >> 1
-    return push, edge
+            here = multiplier_into(walk, node, block[1]) / walk.mass[node]
+            if here < least:
+                least, edge = here, half >> 1
+    return least * block[0], edge

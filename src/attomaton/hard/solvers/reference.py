@@ -5,7 +5,7 @@ from typing import Any
 
 import clarabel as _clarabel
 import numpy as np
-from scipy.sparse import csc_array, diags_array
+from scipy.sparse import csc_array, csr_array, diags_array
 
 from attomaton.hard.problem import EmbeddedProblem, OrderProblem
 from attomaton.tables import Float64
@@ -33,18 +33,22 @@ class Reference:
         quadratic = diags_array(problem.sizes.astype(np.float64), format="csc")
         return self._minimise(quadratic, np.zeros(n_components), constraints, np.full(n_edges, -1.0))
 
-    def solve_embedded(self, problem: EmbeddedProblem) -> Float64:
-        """Multipliers of the dual, min ½ αᵀQα − Σ_strict α over α_strict ≥ 0, shape (n_constraints,)."""
-        strict = np.flatnonzero(problem.strict)
-        n_constraints = len(problem.query)
-        if not len(strict):
-            return np.zeros(n_constraints)
-        place = (np.arange(len(strict)), strict)
-        constraints = csc_array((np.full(len(strict), -1.0), place), shape=(len(strict), n_constraints))
-        quadratic = csc_array(np.triu(problem.kernel()))
-        return self._minimise(
-            quadratic, -problem.strict.astype(np.float64), constraints, np.zeros(len(strict))
-        )[0]
+    def solve_embedded(self, problem: EmbeddedProblem) -> tuple[Float64, Float64]:
+        """Forces, shape (n_nodes,), and edge multipliers, shape (n_edges,).
+
+        The dual over edges and ties, min ½ αᵀ(RQRᵀ)α − Σ_edges α over α_edges ≥ 0, with a dense kernel; row c
+        of R is +1 and −1 at the two nodes of constraint c, and the forces are Rᵀα.
+        """
+        rows, n_edges = _constraint_rows(problem), len(problem.order.above)
+        if not n_edges:
+            return np.zeros(len(problem.token)), np.zeros(0)
+        edge = np.arange(n_edges)
+        bounds = csc_array((np.full(n_edges, -1.0), (edge, edge)), shape=(n_edges, rows.shape[0]))
+        quadratic = csc_array(np.triu(rows @ (rows @ problem.kernel()).T))
+        linear = np.zeros(rows.shape[0])
+        linear[:n_edges] = -1.0
+        multipliers, _ = self._minimise(quadratic, linear, bounds, np.zeros(n_edges))
+        return rows.T @ multipliers, multipliers[:n_edges]
 
     def _minimise(
         self, quadratic: Any, linear: Float64, constraints: Any, bounds: Float64
@@ -57,3 +61,17 @@ class Reference:
         cones = [clarabel.NonnegativeConeT(len(bounds))]
         answer: Any = clarabel.DefaultSolver(quadratic, linear, constraints, bounds, cones, settings).solve()
         return np.asarray(answer.x, np.float64), np.asarray(answer.z, np.float64)
+
+
+def _constraint_rows(problem: EmbeddedProblem) -> Any:
+    """R, shape (n_constraints, n_nodes): the edges between first nodes of components, then chains of ties."""
+    rows = np.argsort(problem.component, kind="stable")
+    component = problem.component[rows]
+    first = rows[np.searchsorted(component, np.arange(len(problem.order.sizes)))]
+    tied = np.flatnonzero(component[1:] == component[:-1])
+    plus = np.concatenate([first[problem.order.above], rows[tied]])
+    minus = np.concatenate([first[problem.order.below], rows[tied + 1]])
+    constraint = np.arange(len(plus))
+    signs = np.repeat([1.0, -1.0], len(plus))
+    place = (np.tile(constraint, 2), np.concatenate([plus, minus]))
+    return csr_array((signs, place), shape=(len(plus), len(rows)))

@@ -1,0 +1,168 @@
+"""The joint solver: the Graph-SVM of all queries at once, for given embeddings.
+
+Unknown is a force a on every (query, token) node; the scores are s = Q a, Q the Gram matrices of tokens and
+queries, Kronecker-multiplied and never formed. With C the scores that respect every tie and priority, a is
+optimal exactly if s is the point of C nearest to s − τ a, for any τ > 0. That nearest point is an order
+problem, which the block solver solves exactly, and which says which edges are tight. Given the tight edges,
+forces sum to zero on each rigid block and the scores inside it are known up to a shift: a linear system, left
+to conjugate gradients. Repeating the two is Newton's method; where that circles, proximal steps with a line
+search, of growing stiffness 1/τ, bring it near enough (an augmented Lagrangian).
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from attomaton.hard.certify import certify_forces
+from attomaton.hard.problem import EmbeddedProblem
+from attomaton.hard.solvers.projection import Nearest, Projector
+from attomaton.tables import Float64
+
+MAX_NEWTON, MAX_PROXIMAL = 12, 30
+
+DENSE_NODES, PATIENCE = 3000, 300
+"""Up to this many nodes a system that conjugate gradients do not solve in this many products is inverted."""
+
+
+class State(NamedTuple):
+    """Forces and their scores, shape (n_nodes,) each."""
+
+    forces: Float64
+    scores: Float64
+
+
+@dataclass(frozen=True)
+class Joint:
+    """Solve until the certificate's relative gap is ``rtol``.
+
+    At most ``max_stages`` proximal steps are taken, and at most ``max_products`` products for one system.
+    """
+
+    rtol: float = 1e-10
+    max_stages: int = 12
+    max_products: int = 1000
+
+    def solve_embedded(self, problem: EmbeddedProblem) -> tuple[Float64, Float64]:
+        """Forces, shape (n_nodes,), and edge multipliers, shape (n_edges,)."""
+        projector = Projector(problem)
+        state = State(np.zeros(len(problem.token)), np.zeros(len(problem.token)))
+        best, smallest = (state.forces, np.zeros(len(problem.order.above))), np.inf
+        for stage in range(self.max_stages):
+            near = 10.0**-stage
+            answer, gap = self._newton(problem, projector, state, near)
+            if gap < smallest:
+                best, smallest = answer, gap
+            if smallest <= self.rtol:
+                break
+            state = self._approach(problem, projector, state, near)
+        return best
+
+    def _newton(
+        self, problem: EmbeddedProblem, projector: Projector, state: State, near: float
+    ) -> tuple[tuple[Float64, Float64], float]:
+        """Undamped steps: guess the tight edges, solve for the forces; the best answer and its gap."""
+        best, smallest = (state.forces, np.zeros(len(problem.order.above))), np.inf
+        for _ in range(MAX_NEWTON):
+            nearest = projector.nearest(state.scores - near * state.forces)
+            flow = nearest.flow / near
+            gap = certify_forces(problem, state.forces, flow, rtol=self.rtol).gap
+            if gap < smallest:
+                best, smallest = (state.forces, flow), gap
+            if smallest <= self.rtol:
+                break
+            state = self._solve_tight(problem, nearest, state, 0.0, state.forces)
+        return best, smallest
+
+    def _approach(self, problem: EmbeddedProblem, projector: Projector, state: State, near: float) -> State:
+        """One proximal step: min ½aᵀQa + dist²(s − τ centre, C)/2τ by Newton with a line search."""
+        centre = state.forces
+        nearest = projector.nearest(state.scores - near * centre)
+        for _ in range(MAX_PROXIMAL):
+            pulled = near * (state.forces - centre) + state.scores - nearest.scores
+            if np.abs(pulled).max() <= 1e-6 * near * np.abs(state.forces).max(initial=0.0):
+                break
+            goal = self._solve_tight(problem, nearest, state, near, centre)
+            state, nearest = _search(projector, state, goal, nearest, near, centre)
+        return state
+
+    def _solve_tight(
+        self, problem: EmbeddedProblem, nearest: Nearest, state: State, near: float, centre: Float64
+    ) -> State:
+        """Forces that balance on every block and give its offsets: (τ + BQB) a = B(offsets + τ centre).
+
+        B takes off each block's mean. By conjugate gradients from the present forces, or dense.
+        """
+        wanted = nearest.centred(nearest.offset + near * centre)
+        small = len(wanted) <= DENSE_NODES
+        most = min(self.max_products, PATIENCE) if small else self.max_products
+        reached, solved = _conjugate_gradients(problem, nearest, near, wanted, state.forces, most)
+        if solved or not small:
+            return reached
+        forces = nearest.centred(_invert(problem, nearest, near, wanted))
+        return State(forces, problem.scores(forces))
+
+
+def _conjugate_gradients(
+    problem: EmbeddedProblem,
+    nearest: Nearest,
+    near: float,
+    wanted: Float64,
+    start: Float64,
+    max_products: int,
+) -> tuple[State, bool]:
+    """Solve (τ + BQB) a = wanted from ``start``; whether the residual became as small as rounding allows."""
+    forces = nearest.centred(start)
+    scores = problem.scores(forces)
+    left = wanted - nearest.centred(scores) - near * forces
+    enough = 1e-13 * max(1.0, float(np.abs(wanted).max(initial=0.0)))
+    step, power = left, float(left @ left)
+    for _ in range(max_products):
+        if np.abs(left).max(initial=0.0) <= enough:
+            return State(forces, scores), True
+        moved = problem.scores(step)
+        curvature = float(step @ moved) + near * float(step @ step)
+        if curvature <= 0.0:
+            break
+        length = power / curvature
+        forces, scores = forces + length * step, scores + length * moved
+        left = left - length * (nearest.centred(moved) + near * step)
+        former, power = power, float(left @ left)
+        step = nearest.centred(left + (power / former) * step)
+    return State(forces, scores), False
+
+
+def _invert(problem: EmbeddedProblem, nearest: Nearest, near: float, wanted: Float64) -> Float64:
+    """Solve (τ + BQB) a = wanted by a dense inverse; blocks' means, where B is zero, are set to 0."""
+    kernel = problem.kernel()
+    centred = nearest.centred_rows(nearest.centred_rows(kernel).T)
+    same = nearest.block[:, None] == nearest.block[None, :]
+    matrix: Float64 = centred + same / np.bincount(nearest.block)[nearest.block]
+    matrix[np.diag_indices_from(matrix)] += near
+    inverse = np.asarray(np.linalg.inv(matrix), np.float64)
+    forces: Float64 = inverse @ wanted
+    return forces + inverse @ (wanted - matrix @ forces)
+
+
+def _search(
+    projector: Projector, state: State, goal: State, nearest: Nearest, near: float, centre: Float64
+) -> tuple[State, Nearest]:
+    """Halve the step from ``state`` to ``goal`` until the proximal objective falls enough (Armijo)."""
+
+    def value(at: State, closest: Nearest) -> float:
+        missed = at.scores - near * centre - closest.scores
+        return 0.5 * float(at.forces @ at.scores) + 0.5 * float(missed @ missed) / near
+
+    before = value(state, nearest)
+    missed = state.scores - near * centre - nearest.scores
+    slope = float((goal.scores - state.scores) @ (state.forces + missed / near))
+    length = 1.0
+    while True:
+        forces = state.forces + length * (goal.forces - state.forces)
+        scores = state.scores + length * (goal.scores - state.scores)
+        reached = State(forces, scores)
+        closest = projector.nearest(scores - near * centre)
+        enough = before + 1e-4 * length * slope + 1e-13 * abs(before)
+        if value(reached, closest) <= enough or length < 1e-4:
+            return reached, closest
+        length /= 2

@@ -1,0 +1,95 @@
+"""The scores nearest to given ones that respect every tie and every priority."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from attomaton.graphs.compiled import compiled
+from attomaton.hard.problem import EmbeddedProblem
+from attomaton.hard.solvers.forest import (
+    NONE,
+    Forest,
+    Graph,
+    Walk,
+    active_edges,
+    empty_forest,
+    empty_walk,
+    survey,
+)
+from attomaton.hard.solvers.pivots import collect, pivot
+from attomaton.hard.solvers.planting import longest_paths, plant, rank_edges
+from attomaton.tables import Bool, Float64, Int32
+
+
+class Nearest(NamedTuple):
+    """A projection: its scores, and the rigid blocks that its tight edges and ties make of the nodes."""
+
+    scores: Float64  # (n_nodes,)
+    flow: Float64  # (n_edges,): the multipliers of the order's edges
+    block: Int32  # (n_nodes,)
+    offset: Float64  # (n_nodes,): score less that of the block's first node
+
+    def centred(self, values: Float64) -> Float64:
+        """The values less their mean on each block, shape (n_nodes,)."""
+        mean = np.bincount(self.block, values) / np.bincount(self.block)
+        return values - mean[self.block]
+
+    def centred_rows(self, values: Float64) -> Float64:
+        """The same for every column of a matrix, shape (n_nodes, n_columns)."""
+        sums = np.zeros((int(self.block.max()) + 1, values.shape[1]))
+        np.add.at(sums, self.block, values)
+        return values - (sums / np.bincount(self.block)[:, None])[self.block]
+
+
+class Projector:
+    """Projects scores onto the order of a problem; each call starts from the tight edges of the last."""
+
+    def __init__(self, problem: EmbeddedProblem) -> None:
+        order = problem.order
+        self._component = problem.component
+        self._graph = Graph(
+            weight=order.sizes.astype(np.float64),
+            moment=np.zeros(len(order.sizes)),
+            above=order.above.astype(np.int32),
+            below=order.below.astype(np.int32),
+            gap=np.ones(len(order.above), np.int32),
+        )
+        height, depth = longest_paths(self._graph)
+        self._first, self._levels = rank_edges(self._graph, height, depth), int(height.max(initial=0))
+
+    def nearest(self, scores: Float64) -> Nearest:
+        """The nearest point, exact to rounding: min Σ (x − scores)² under all ties and priorities."""
+        component = self._component
+        moment = -np.bincount(component, scores, len(self._graph.weight))
+        graph = self._graph._replace(moment=moment)
+        tolerance = 4e-15 * (1.0 + 2 * float(np.abs(scores).max(initial=0.0)) + self._levels)
+        positions, flow, active, (block, offset) = _project(graph, self._first, (0.5, tolerance))
+        self._first = np.flatnonzero(active).astype(np.int32)
+        return Nearest(positions[component], flow, block[component], offset[component].astype(np.float64))
+
+
+@compiled
+def _project(
+    graph: Graph, first: Int32, limits: tuple[float, float]
+) -> tuple[Float64, Float64, Bool, tuple[Int32, Int32]]:
+    """Positions, multipliers, active edges, blocks and offsets, starting from the edges ``first``."""
+    forest, walk = empty_forest(graph), empty_walk(graph)
+    plant(graph, forest, first)
+    pivot(graph, forest, walk, limits)
+    flow = collect(graph, forest, walk)
+    return forest.position, flow, active_edges(graph, forest), _number_blocks(graph, forest, walk)
+
+
+@compiled
+def _number_blocks(graph: Graph, forest: Forest, walk: Walk) -> tuple[Int32, Int32]:
+    """The block of each node, and its position less that of the block's first node."""
+    block, offset = np.full(len(graph.weight), NONE, np.int32), np.zeros(len(graph.weight), np.int32)
+    n_blocks = 0
+    for root in range(len(block)):
+        if block[root] == NONE:
+            end, _, _ = survey(graph, forest, walk, root, 0)
+            for at in range(end):
+                block[walk.order[at]] = n_blocks
+                offset[walk.order[at]] = walk.offset[walk.order[at]]
+            n_blocks += 1
+    return block, offset
