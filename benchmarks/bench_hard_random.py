@@ -23,6 +23,7 @@ from attomaton.graphs.topology import find_irredundant
 from attomaton.hard.certify import HardCertificate, certify_positions, repair_positions
 from attomaton.hard.problem import OrderProblem
 from attomaton.hard.solvers.blocks import Blocks
+from attomaton.hard.trials import random_order
 from timing import peak_gigabytes, report
 
 N_NODES, N_PAIRS = 2_000, 35_000
@@ -30,13 +31,6 @@ TIME_LIMIT_S = 60.0
 
 Answer = tuple[np.ndarray, np.ndarray]
 """Positions and edge multipliers."""
-
-
-def random_order() -> OrderProblem:
-    """Uniform pairs a < b, each once, sorted."""
-    pairs = np.sort(np.random.default_rng(0).integers(0, N_NODES, (N_PAIRS, 2)), axis=1)
-    above, below = np.unique(pairs[pairs[:, 0] < pairs[:, 1]], axis=0).T.copy()
-    return OrderProblem(np.ones(N_NODES, np.int64), above, below, np.zeros(N_NODES, np.int64))
 
 
 def reduced(problem: OrderProblem) -> OrderProblem:
@@ -145,7 +139,7 @@ def measure(problem: OrderProblem, call: Callable[[], Answer]) -> dict[str, Any]
 
 
 if __name__ == "__main__":
-    raw = random_order()
+    raw = random_order(N_NODES, N_PAIRS, np.random.default_rng(0))
     forms = {"raw": raw, "reduced": reduced(raw)}
     _, first_s = median_seconds(lambda: with_blocks(raw), 1)
     (answer, certificate), ours_s = median_seconds(lambda: with_blocks(raw), 9)

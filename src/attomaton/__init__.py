@@ -14,7 +14,8 @@ from attomaton.errors import AttomatonError
 from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import EdgeTable, extract_edges
-from attomaton.hard.solve import HardSolution, solve_graph_svm
+from attomaton.graphs.separation import Separation, separate
+from attomaton.hard.solve import HardSolution, Kind, solve_graph_svm
 from attomaton.limit.automaton import Automaton
 from attomaton.limit.coverage import Coverage
 from attomaton.limit.explanation import Explanation, Rule
@@ -33,9 +34,11 @@ __all__ = [
     "EdgeTable",
     "Explanation",
     "HardSolution",
+    "Kind",
     "Rule",
     "Sample",
     "Samples",
+    "Separation",
     "SoftSolution",
     "Status",
     "Vocabulary",
@@ -43,6 +46,7 @@ __all__ = [
     "extract_edges",
     "find_components",
     "learn",
+    "separate",
     "solve_graph_svm",
     "solve_luce",
     "synthetic",

@@ -30,7 +30,7 @@ class UnreadableSource(AttomatonError, OSError):
 
 
 class InvalidEmbeddings(AttomatonError, ValueError):
-    """The embeddings have the wrong shape, a value that is not finite, or dependent rows."""
+    """The embeddings have the wrong shape, or a value that is not finite."""
 
 
 class UncertifiedSolution(AttomatonError, ArithmeticError):

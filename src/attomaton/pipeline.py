@@ -51,7 +51,7 @@ def learn(
     engine : str
         ``"auto"`` or ``"memory"``: everything in memory.
     embeddings : float array, shape (n_tokens, dim), optional
-        Linearly independent rows; None means orthonormal.
+        None means orthonormal. Components that dependent rows cannot tell apart are merged.
     min_support : int
         Leave out edges that fewer samples show.
     queries : sequence of int or str, optional
@@ -84,10 +84,11 @@ def learn(
     edges = extract_edges(corpus.samples).filter(min_support=min_support, queries=asked)
     begin("finding components")
     components = find_components(edges)
-    begin("extracting choices")
-    choices = extract_choices(corpus.samples, components)
     begin("solving the hard side")
     hard = solve_graph_svm(components, embeddings=embeddings)
+    components = hard.components  # merged where dependent embeddings cannot tell them apart
+    begin("extracting choices")
+    choices = extract_choices(corpus.samples, components)
     begin("solving the soft side")
     soft = solve_luce(choices, components, embeddings=embeddings)
     automaton = Automaton(components, hard, soft, corpus.vocabulary)

@@ -83,10 +83,7 @@ def sparse_weights(scores: pa.Table, n_tokens: int) -> csc_array:
 
 
 def check_embeddings(embeddings: object, n_tokens: int) -> Float64:
-    """The embeddings as floats, shape (n_tokens, dim), if they are finite and of full row rank.
-
-    Full row rank (so dim ≥ n_tokens) is what makes every order of tokens attainable (theory, claim 1).
-    """
+    """The embeddings as floats, shape (n_tokens, dim), if they are finite."""
     try:
         table = np.asarray(embeddings, np.float64)
     except (TypeError, ValueError) as error:
@@ -100,13 +97,6 @@ def check_embeddings(embeddings: object, n_tokens: int) -> Float64:
     if not np.isfinite(table).all():
         token = int(np.flatnonzero(~np.isfinite(table).all(axis=1))[0])
         raise InvalidEmbeddings(f"the embedding of token {token} is not finite; mend or drop that row")
-    rank = int(np.linalg.matrix_rank(table)) if table.size else 0
-    if rank < n_tokens:
-        raise InvalidEmbeddings(
-            f"the embeddings of {n_tokens} tokens have rank {rank} in {table.shape[1]} dimensions; this "
-            "version needs linearly independent rows, so dim >= n_tokens and no row repeated or a mix of "
-            "others: change the embeddings, or give embeddings=None"
-        )
     return table
 
 

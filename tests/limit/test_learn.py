@@ -82,8 +82,8 @@ def test_progress_names_the_stages():
         "reading",
         "extracting edges",
         "finding components",
-        "extracting choices",
         "solving the hard side",
+        "extracting choices",
         "solving the soft side",
     ]
 

@@ -178,7 +178,26 @@ def find_components(edges: EdgeTable) -> Components:
             "component": component,
         },
     )
-    return Components(edges, nodes, _condense(component[winner], component[loser], edges["support"]))
+    ones = np.ones(len(winner), np.int64)
+    return Components(edges, nodes, _condense(component[winner], component[loser], ones, edges["support"]))
+
+
+def merge_components(components: Components, groups: Integers) -> Components:
+    """Count all components with the same number in ``groups``, shape (n_components,), as one.
+
+    Components of different queries must not share a number, and what is left of the order must be acyclic.
+    """
+    component = _in_order_of_appearance(groups[components.component_of_node])
+    number = np.empty(len(components), np.int64)
+    number[components.component_of_node] = component
+    columns = {name: column(components.nodes, name) for name in ("query", "token")}
+    order = components.order
+    counts = column(order, "edges"), column(order, "support")
+    return Components(
+        components.edges,
+        make_table(NODE_SCHEMA, {**columns, "component": component}),
+        _condense(number[column(order, "above")], number[column(order, "below")], *counts),
+    )
 
 
 def _number_nodes(edges: EdgeTable) -> tuple[Int64, Int64, Int64]:
@@ -207,7 +226,7 @@ def _strong_components(winner: Int64, loser: Int64, n_nodes: int) -> Int32:
     return connected_components(graph, directed=True, connection="strong")[1]
 
 
-def _in_order_of_appearance(labels: Int32) -> Int64:
+def _in_order_of_appearance(labels: Integers) -> Int64:
     """Renumber labels 0, 1, 2 … in the order in which they first appear."""
     if not len(labels):
         return np.empty(0, np.int64)
@@ -218,14 +237,12 @@ def _in_order_of_appearance(labels: Int32) -> Int64:
     return rank[labels]
 
 
-def _condense(above: Int64, below: Int64, support: Int64) -> pa.Table:
-    """The distinct edges between different components."""
+def _condense(above: Int64, below: Int64, counts: Int64, support: Int64) -> pa.Table:
+    """The distinct edges between different components, with their counts and supports summed."""
     between = above != below
     n_components = int(max(above.max(initial=-1), below.max(initial=-1))) + 1
     keys, edges, supports = sum_by_key(
-        above[between] * n_components + below[between],
-        np.ones(int(between.sum()), np.int64),
-        support[between],
+        above[between] * n_components + below[between], counts[between], support[between]
     )
     columns = {
         "above": keys // max(n_components, 1),

@@ -34,6 +34,10 @@ class HardCertificate:
         The relative gap asked for.
     exact : bool or None
         Whether optimality was proved in whole numbers, without any rounding; None if that was not asked for.
+    inseparable : int
+        How many priorities the embeddings cannot meet, so that they count as ties.
+    farkas : float
+        What is left of the sum that proves this, relative to its terms (rounding, if anything).
     """
 
     lower: float
@@ -42,12 +46,16 @@ class HardCertificate:
     violation: float
     rtol: float
     exact: bool | None = None
+    inseparable: int = 0
+    farkas: float = 0.0
 
     @property
     def certified(self) -> bool:
-        """Whether all numbers are finite, and gap and violation within tolerance."""
-        finite = np.isfinite([self.lower, self.upper, self.gap, self.violation]).all()
-        return bool(finite and self.gap <= self.rtol and self.violation <= FEASIBLE)
+        """Whether all numbers are finite, and gap, violation and Farkas sum within tolerance."""
+        finite = np.isfinite([self.lower, self.upper, self.gap, self.violation, self.farkas]).all()
+        return bool(
+            finite and self.gap <= self.rtol and self.violation <= FEASIBLE and self.farkas <= FEASIBLE
+        )
 
     def __str__(self) -> str:
         bounds = f"{self.lower:.12g} ≤ ‖W_svm‖² ≤ {self.upper:.12g}"
@@ -55,7 +63,8 @@ class HardCertificate:
             self.exact
         ]
         asked = f"relative gap {self.gap:.1e} (asked {self.rtol:.0e})"
-        return f"{bounds}, {asked}, violation {self.violation:.1e}{proof}"
+        split = f", {self.inseparable} priorities counted as ties" if self.inseparable else ""
+        return f"{bounds}, {asked}, violation {self.violation:.1e}{proof}{split}"
 
 
 def repair_positions(problem: OrderProblem, positions: Float64) -> Float64:

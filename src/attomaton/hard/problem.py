@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attomaton.graphs.grouping import group_borders
 from attomaton.tables import Float64, Int64
 
 
@@ -41,7 +40,8 @@ class OrderProblem:
     @property
     def borders(self) -> tuple[Int64, Int64]:
         """Where each group's components and edges begin and end, shape (n_groups + 1,) each."""
-        return group_borders(self.group, self.n_groups), group_borders(self.group[self.above], self.n_groups)
+        nodes = np.searchsorted(self.group, np.arange(self.n_groups + 1))
+        return nodes, np.searchsorted(self.above, nodes)
 
     def gaps(self, positions: Float64) -> Float64:
         """p_A − p_B of every edge, shape (n_edges,)."""

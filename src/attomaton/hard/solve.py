@@ -1,6 +1,8 @@
 """The Graph-SVM of all queries: the direction that the attention weights take in training."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -8,6 +10,7 @@ import pyarrow as pa
 
 from attomaton.errors import UnsupportedOption
 from attomaton.graphs.components import Components
+from attomaton.graphs.separation import separate
 from attomaton.hard.certify import (
     FEASIBLE,
     HardCertificate,
@@ -20,6 +23,9 @@ from attomaton.hard.constraints import embedded_problem, order_problem
 from attomaton.hard.problem import EmbeddedProblem, OrderProblem
 from attomaton.solutions import Solution, check_embeddings, scale_rows, score_table, sparse_weights
 from attomaton.tables import Float64, column, make_table
+
+SMALL = 600
+"""Up to this many nodes a dense solver stands by."""
 
 MULTIPLIER_SCHEMA = pa.schema([("above", pa.int64()), ("below", pa.int64()), ("multiplier", pa.float64())])
 
@@ -42,12 +48,21 @@ class EmbeddedSolver(Protocol):
         ...
 
 
+class Kind(Enum):
+    """What the answer answers; the value is the message."""
+
+    EVERY_PRIORITY = "every priority is met with a margin of 1"
+    GENERALISED = "the embeddings cannot tell some priorities apart; those count as ties, all others are met"
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class HardSolution(Solution):
     """W_svm as scores and weights, with bounds on its squared norm.
 
     Attributes
     ----------
+    components : Components
+        What was solved: the components given, with those merged that the embeddings cannot tell apart.
     certificate : HardCertificate
         ``lower ≤ ‖W_svm‖² ≤ upper``.
     multipliers : pyarrow.Table
@@ -56,7 +71,13 @@ class HardSolution(Solution):
     """
 
     certificate: HardCertificate
+    components: Components
     multipliers: pa.Table
+
+    @property
+    def kind(self) -> Kind:
+        """Whether every priority is met, or only those that the embeddings can tell apart."""
+        return Kind.GENERALISED if self.certificate.inseparable else Kind.EVERY_PRIORITY
 
 
 def solve_graph_svm(
@@ -73,7 +94,9 @@ def solve_graph_svm(
     components : Components
         Who ties and who precedes whom.
     embeddings : float array, shape (n_tokens, dim), optional
-        E with linearly independent rows. None: orthonormal, so that queries do not interact.
+        E. None: orthonormal, so that queries do not interact. If its rows are linearly dependent, priorities
+        that contradict each other under E count as ties (see :func:`~attomaton.graphs.separation.separate`);
+        ``.kind`` and the certificate say so.
     rtol : float, optional
         Relative gap between the certificate's bounds at which the answer counts as certified: 1e-12 without
         embeddings, where the block solver is exact to rounding, and 1e-6 with.
@@ -98,8 +121,7 @@ def solve_graph_svm(
     """
     if embeddings is None:
         return _solve_orthonormal(components, 1e-12 if rtol is None else rtol, solver)
-    table = check_embeddings(embeddings, components.edges.n_tokens)
-    return _solve_embedded(components, table, 1e-6 if rtol is None else rtol, solver)
+    return _solve_embedded(components, embeddings, 1e-6 if rtol is None else rtol, solver)
 
 
 def _solve_orthonormal(components: Components, rtol: float, solver: object) -> HardSolution:
@@ -114,6 +136,7 @@ def _solve_orthonormal(components: Components, rtol: float, solver: object) -> H
         positions = repair_positions(problem, positions)
     scores = score_table(components.nodes, positions[components.component_of_node])
     return HardSolution(
+        components=components,
         scores=scores,
         weights=sparse_weights(scores, components.edges.n_tokens),
         certificate=certify_positions(problem, positions, flow, rtol=rtol),
@@ -121,25 +144,50 @@ def _solve_orthonormal(components: Components, rtol: float, solver: object) -> H
     )
 
 
-def _solve_embedded(components: Components, table: Float64, rtol: float, solver: object) -> HardSolution:
-    from attomaton.hard.solvers.joint import Joint  # compiles, so only when needed
-
-    chosen = Joint() if solver is None else solver
-    if not isinstance(chosen, EmbeddedSolver):
-        raise UnsupportedOption(
-            f"{chosen!r} does not solve the problem with embeddings; use Joint or Reference"
-        )
-    unit, scale = scale_rows(table)
+def _solve_embedded(given: Components, embeddings: object, rtol: float, solver: object) -> HardSolution:
+    if not isinstance(solver, EmbeddedSolver | None):
+        raise UnsupportedOption(f"{solver!r} does not solve the problem with embeddings; use Joint")
+    unit, scale = scale_rows(check_embeddings(embeddings, given.edges.n_tokens))
+    separation = separate(given, unit)
+    components = separation.components
     problem = embedded_problem(components, unit)
-    forces, flow = chosen.solve_embedded(problem)
-    forces = repair_forces(problem, forces)
+    choice = _choose_solvers(problem, separation.independent) if solver is None else [solver]
+    forces, flow = _first_certified(problem, choice, rtol)
     placed = unit[np.unique(components.token_of_node)].T @ problem.combine(forces)
+    proof = {"inseparable": int(separation.inseparable.sum()), "farkas": separation.residual}
     return HardSolution(
+        components=components,
         scores=score_table(components.nodes, problem.scores(forces)),
         weights=placed @ unit[np.unique(components.query_of_node)] / scale**2,
-        certificate=certify_forces(problem, forces, flow, rtol=rtol),
+        certificate=replace(certify_forces(problem, forces, flow, rtol=rtol), **proof),
         multipliers=_multiplier_table(components.order, flow),
     )
+
+
+def _choose_solvers(problem: EmbeddedProblem, independent: bool) -> list[EmbeddedSolver]:
+    """What to try, in turn: the dense solver does better on small problems with dependent embeddings."""
+    from attomaton.hard.solvers.distance import LeastDistance
+    from attomaton.hard.solvers.joint import Joint  # compiles, so only when needed
+
+    if len(problem.token) > SMALL:
+        return [Joint()]
+    return [Joint(), LeastDistance()] if independent else [LeastDistance(), Joint()]
+
+
+def _first_certified(
+    problem: EmbeddedProblem, solvers: Sequence[EmbeddedSolver], rtol: float
+) -> tuple[Float64, Float64]:
+    """The forces and multipliers of the first solver whose answer is certified, else those of the best."""
+    best, smallest = (np.zeros(len(problem.token)), np.zeros(len(problem.order.above))), np.inf
+    for solver in solvers:
+        forces, flow = solver.solve_embedded(problem)
+        forces = repair_forces(problem, forces)
+        certificate = certify_forces(problem, forces, flow, rtol=rtol)
+        if certificate.certified:
+            return forces, flow
+        if not certificate.gap >= smallest:
+            best, smallest = (forces, flow), certificate.gap
+    return best
 
 
 def _multiplier_table(order: pa.Table, multipliers: Float64) -> pa.Table:

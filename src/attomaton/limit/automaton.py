@@ -221,6 +221,12 @@ def _check_parts(components: Components, hard: object, soft: object) -> None:
                 "give Automaton(components, hard, soft), both solved from the same components"
             )
         spaces.add(type(part.weights))
+    if isinstance(hard, HardSolution) and not np.array_equal(
+        hard.components.component_of_node, components.component_of_node
+    ):
+        raise MismatchedParts(
+            "the embeddings merge some of these components; give Automaton(hard.components, hard, soft)"
+        )
     if len(spaces) > 1:
         raise MismatchedParts("only one of hard and soft was solved with embeddings; give both or neither")
 

@@ -95,6 +95,7 @@ def _assemble(run: Run) -> tuple[Components, HardSolution, SoftSolution, Vocabul
     proofs = run.manifest["certificates"]
     multipliers = {name: run.arrays[f"multipliers/{name}"] for name in MULTIPLIER_SCHEMA.names}
     hard = HardSolution(
+        components=components,
         scores=run.tables["hard"],
         weights=_weights(run, "hard", n_tokens),
         certificate=HardCertificate(**proofs["hard"]),

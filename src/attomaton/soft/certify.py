@@ -41,3 +41,12 @@ def certify_scores(problem: LuceProblem, scores: Float64, *, atol: float) -> Sof
     gradient = np.abs(problem.gradient(scores))
     excess = gradient - problem.rounding()
     return SoftCertificate(float(np.max(gradient, initial=0.0)), float(np.max(excess, initial=0.0)), atol)
+
+
+def certify_coordinates(
+    problem: LuceProblem, features: Float64, coordinates: Float64, *, atol: float
+) -> SoftCertificate:
+    """The certificate of the scores features @ coordinates among all of that form."""
+    gradient = np.abs(features.T @ problem.gradient(features @ coordinates))
+    norm = float(np.max(gradient, initial=0.0))
+    return SoftCertificate(norm, norm, atol)

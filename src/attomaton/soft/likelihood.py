@@ -114,8 +114,13 @@ class LuceProblem:
         )
 
 
-def luce_problem(choices: ChoiceTable, components: Components) -> tuple[Int64, LuceProblem]:
+def luce_problem(
+    choices: ChoiceTable, components: Components, *, connected: bool = True
+) -> tuple[Int64, LuceProblem]:
     """The choices over the tokens that tie with others.
+
+    The choices must strongly connect every component, unless ``connected`` is False, as it is for components
+    that dependent embeddings have merged.
 
     Returns the rows of ``components.nodes`` that are the alternatives, and the problem.
     """
@@ -124,7 +129,8 @@ def luce_problem(choices: ChoiceTable, components: Components) -> tuple[Int64, L
     member, is_node = components.rows(np.repeat(choices["query"], np.diff(offsets)), tokens)
     winner, is_also = components.rows(choices["query"], choices["winner"])
     beaten_by = np.repeat(winner, np.diff(offsets))
-    if not (is_node.all() and is_also.all() and _connects(beaten_by, member, components)):
+    known = bool(is_node.all() and is_also.all())
+    if not (known and (not connected or _connects(beaten_by, member, components))):
         raise MismatchedParts(
             "these choices and these components are not of one corpus: a choice set leaves its component, or "
             "no choices connect it; give the samples that the components were found from"

@@ -5,12 +5,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from attomaton.corpora.samples import Samples
+from attomaton.errors import MismatchedParts
 from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.graphs.components import Components
 from attomaton.graphs.reduction import find_ties
-from attomaton.soft.certify import SoftCertificate, certify_scores
+from attomaton.graphs.separation import NEGLIGIBLE, Separation, node_features, separate
+from attomaton.soft.certify import SoftCertificate, certify_coordinates, certify_scores
 from attomaton.soft.likelihood import luce_problem
 from attomaton.soft.solvers.reference import Reference, centre
+from attomaton.soft.solvers.subspace import Subspace
 from attomaton.solutions import Solution, check_embeddings, scale_rows, score_table, sparse_weights
 from attomaton.tables import Float64
 
@@ -52,8 +55,10 @@ def solve_luce(
         Choices are compared inside a component only, so the optimum is always finite and needs no
         regulariser. Scores have mean zero in each component; tokens alone in theirs score 0.
     embeddings : float array, shape (n_tokens, dim), optional
-        E with linearly independent rows. None: orthonormal. The odds inside components are the same for
-        every such E; W_fin and the scores it gives to other tokens are not.
+        E. None: orthonormal. The odds inside components are the same for every E with linearly independent
+        rows; W_fin and the scores it gives to other tokens are not. With dependent rows, components that E
+        cannot tell apart count as one (:func:`~attomaton.graphs.separation.separate`) and W_fin is the best
+        W in the span of the ties.
     atol : float
         Largest entry of the gradient of the summed loss at which the answer counts as certified.
     solver : Reference, optional
@@ -69,21 +74,59 @@ def solve_luce(
     >>> round(float(odds[0] / odds[1]), 6)
     3.0
     """
+    table = None if embeddings is None else check_embeddings(embeddings, components.edges.n_tokens)
+    if table is not None:
+        separation = separate(components, table)
+        if not separation.independent:
+            return _solve_dependent(_choices_of(samples, separation), separation.components, table, atol)
     choices = samples if isinstance(samples, ChoiceTable) else extract_choices(samples, components)
     rows, problem = luce_problem(choices, components)
     scores = np.zeros(components.nodes.num_rows)
     scores[rows] = (solver or Reference()).solve(problem)
     scores = centre(components.component_of_node, scores)
-    if embeddings is None:
-        table = score_table(components.nodes, scores)
-        weights = sparse_weights(table, components.edges.n_tokens)
+    if table is None:
+        weights = sparse_weights(score_table(components.nodes, scores), components.edges.n_tokens)
     else:
-        weights, scores = _embed(components, scores, check_embeddings(embeddings, components.edges.n_tokens))
-        table = score_table(components.nodes, scores)
+        weights, scores = _embed(components, scores, table)
     return SoftSolution(
-        scores=table,
+        scores=score_table(components.nodes, scores),
         weights=weights,
         certificate=certify_scores(problem, scores[rows], atol=atol),
+        loss=problem.loss(scores[rows]),
+        choices=choices,
+    )
+
+
+def _choices_of(samples: Samples | ChoiceTable, separation: Separation) -> ChoiceTable:
+    """The choices inside the components that the embeddings leave."""
+    if not isinstance(samples, ChoiceTable):
+        return extract_choices(samples, separation.components)
+    if separation.inseparable.any():
+        raise MismatchedParts(
+            "these embeddings merge components, and the choices given were extracted without that; give the "
+            "samples, or extract the choices with separate(components, embeddings).components"
+        )
+    return samples
+
+
+def _solve_dependent(
+    choices: ChoiceTable, components: Components, table: Float64, atol: float
+) -> SoftSolution:
+    """The best W in the cyclic subspace when scores are not free inside components."""
+    unit, scale = scale_rows(table)
+    features, (left, right) = node_features(components, unit)
+    one, other = find_ties(components)
+    _, singular, axes = np.linalg.svd(features[one] - features[other], full_matrices=False)
+    axes = axes[singular > NEGLIGIBLE * singular.max(initial=0.0)]
+    rows, problem = luce_problem(choices, components, connected=False)
+    tied = features[rows] @ axes.T
+    coordinates = Subspace().solve(problem, tied)
+    scores = features @ axes.T @ coordinates
+    weights = left.T @ (coordinates @ axes).reshape(len(left), len(right)) @ right
+    return SoftSolution(
+        scores=score_table(components.nodes, scores),
+        weights=weights / scale**2,
+        certificate=certify_coordinates(problem, tied, coordinates, atol=atol),
         loss=problem.loss(scores[rows]),
         choices=choices,
     )

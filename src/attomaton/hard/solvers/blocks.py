@@ -16,12 +16,15 @@ from attomaton.hard.problem import OrderProblem
 from attomaton.hard.solvers.contraction import MARGIN, solve_deep
 from attomaton.hard.solvers.forest import Graph, empty_forest, empty_walk
 from attomaton.hard.solvers.pivots import collect, pivot
-from attomaton.hard.solvers.planting import longest_paths, plant, rank_edges
+from attomaton.hard.solvers.planting import longest_paths, plant, prefer_edges, rank_edges
 from attomaton.tables import Float64, Int64
 
 N_THREADS = os.cpu_count() or 1
 
-DEEP_NODES, DEEP_LEVELS = 4096, 4 * MARGIN
+TALL_LEVELS = 8
+"""From this many levels on, guessing which edges press pays."""
+
+DEEP_NODES, DEEP_LEVELS = 4096, 2 * MARGIN
 """From this many nodes and levels on, joining the rigid ends of an order pays."""
 
 
@@ -96,7 +99,10 @@ def _solve_parts(
             deep.append(part)
             continue
         forest, walk = empty_forest(graph), empty_walk(graph)
-        plant(graph, forest, rank_edges(graph, height, depth))
+        if height.max() >= TALL_LEVELS:
+            plant(graph, forest, prefer_edges(graph, height, depth))
+        else:
+            plant(graph, forest, rank_edges(graph, height, depth))
         pivot(graph, forest, walk, (limits[0], limits[1] * (1 + height.max())))
         multipliers[there] = collect(graph, forest, walk)
         positions[here] = forest.position

@@ -15,10 +15,10 @@ from attomaton.graphs.compiled import compiled
 from attomaton.graphs.grouping import run_starts
 from attomaton.hard.solvers.forest import NONE, Graph, active_edges, empty_forest, empty_walk, link
 from attomaton.hard.solvers.pivots import collect, pivot
-from attomaton.hard.solvers.planting import find_leaders, longest_paths, plant, rank_edges
+from attomaton.hard.solvers.planting import bind, find_reach, longest_paths, plant, prefer_edges
 from attomaton.tables import Bool, Float64, Int32
 
-MARGIN = 8
+MARGIN = 32
 """How many levels on either side of the balance are left to pivots at first."""
 
 
@@ -43,10 +43,10 @@ def solve_deep(graph: Graph, limits: tuple[float, float]) -> tuple[Float64, Floa
     """
     height, depth = longest_paths(graph)
     limits = (limits[0], limits[1] * (1 + int(height.max())))
-    ranked = rank_edges(graph, height, depth)
-    low, high = _reach(graph, height, depth)
-    bond = _find_bonds(graph, height + depth, low, high)
-    candidates = np.ones(len(ranked), bool)
+    ranked = prefer_edges(graph, height, depth)
+    low, high = find_reach(graph, height, depth)
+    bond = bind(graph, height + depth, low, high, 1.0 + MARGIN)
+    candidates = np.ones(len(graph.above), bool)
     while True:
         small = _contract(graph, _join(graph, bond), ranked)
         active = small.edge[_solve_small(small.graph, candidates[small.edge], limits)]
@@ -57,42 +57,6 @@ def solve_deep(graph: Graph, limits: tuple[float, float]) -> tuple[Float64, Floa
         bond[pulls] = NONE
         candidates[:] = False
         candidates[active] = True
-
-
-def _reach(graph: Graph, height: Int32, depth: Int32) -> tuple[Float64, Float64]:
-    """Lowest and highest position of each node if the longest path through its weak component were rigid.
-
-    That path is put where the positions closest to 0 within these bounds balance; the place is found by
-    halving an interval, for all weak components at once.
-    """
-    part = np.unique(find_leaders(graph), return_inverse=True)[1]
-    longest = np.zeros(int(part.max()) + 1, np.int32)
-    np.maximum.at(longest, part, height + depth)
-    least, most = np.zeros(len(longest)), longest.astype(np.float64)
-    room = longest[part] - depth
-    base = most / 2
-    for _ in range(60):
-        placed = np.clip(0.0, height - base[part], room - base[part])
-        heavy = np.bincount(part, graph.weight * placed) > 0
-        least, most = np.where(heavy, base, least), np.where(heavy, most, base)
-        base = (least + most) / 2
-    return height - base[part], room - base[part]
-
-
-@compiled
-def _find_bonds(graph: Graph, through: Int32, low: Float64, high: Float64) -> Int32:
-    """The edge that binds each node of an end to the next node inwards, or NONE, shape (n_nodes,).
-
-    Among several the one towards the longest path: ``through`` is the longest path through each node.
-    """
-    bond, best = np.full(len(low), NONE, np.int32), np.full(len(low), NONE, np.int32)
-    for edge in range(len(graph.above)):
-        a, b = graph.above[edge], graph.below[edge]
-        if low[b] > MARGIN and low[a] - low[b] < 1.5 and through[b] > best[a]:
-            bond[a], best[a] = edge, through[b]
-        if high[a] < -MARGIN and high[a] - high[b] < 1.5 and through[a] > best[b]:
-            bond[b], best[b] = edge, through[a]
-    return bond
 
 
 @compiled

@@ -21,8 +21,8 @@ from attomaton.tables import Float64
 
 MAX_NEWTON, MAX_PROXIMAL = 12, 30
 
-DENSE_NODES, PATIENCE = 3000, 300
-"""Up to this many nodes a system that conjugate gradients do not solve in this many products is inverted."""
+DENSE_NODES, PATIENCE = 2000, 300
+"""Up to so many nodes a system that conjugate gradients do not solve in so many products is decomposed."""
 
 
 class State(NamedTuple):
@@ -99,7 +99,7 @@ class Joint:
         reached, solved = _conjugate_gradients(problem, nearest, near, wanted, state.forces, most)
         if solved or not small:
             return reached
-        forces = nearest.centred(_invert(problem, nearest, near, wanted))
+        forces = nearest.centred(_solve_dense(problem, nearest, near, wanted))
         return State(forces, problem.scores(forces))
 
 
@@ -117,9 +117,12 @@ def _conjugate_gradients(
     left = wanted - nearest.centred(scores) - near * forces
     enough = 1e-13 * max(1.0, float(np.abs(wanted).max(initial=0.0)))
     step, power = left, float(left @ left)
+    hopeless = 1e12 * power
     for _ in range(max_products):
         if np.abs(left).max(initial=0.0) <= enough:
             return State(forces, scores), True
+        if power > hopeless:  # no forces give these offsets: the embeddings are dependent, the guess wrong
+            break
         moved = problem.scores(step)
         curvature = float(step @ moved) + near * float(step @ step)
         if curvature <= 0.0:
@@ -132,16 +135,21 @@ def _conjugate_gradients(
     return State(forces, scores), False
 
 
-def _invert(problem: EmbeddedProblem, nearest: Nearest, near: float, wanted: Float64) -> Float64:
-    """Solve (τ + BQB) a = wanted by a dense inverse; blocks' means, where B is zero, are set to 0."""
+def _solve_dense(problem: EmbeddedProblem, nearest: Nearest, near: float, wanted: Float64) -> Float64:
+    """Solve (τ + BQB) a = wanted through dense eigenvectors; blocks' means, where B is zero, become 0."""
     kernel = problem.kernel()
     centred = nearest.centred_rows(nearest.centred_rows(kernel).T)
     same = nearest.block[:, None] == nearest.block[None, :]
     matrix: Float64 = centred + same / np.bincount(nearest.block)[nearest.block]
     matrix[np.diag_indices_from(matrix)] += near
-    inverse = np.asarray(np.linalg.inv(matrix), np.float64)
-    forces: Float64 = inverse @ wanted
-    return forces + inverse @ (wanted - matrix @ forces)
+    values, vectors = np.linalg.eigh(matrix)
+    usable = values > 1e-13 * values[-1]  # dependent embeddings leave some forces without effect
+
+    def solve(right: Float64) -> Float64:
+        return vectors[:, usable] @ ((vectors[:, usable].T @ right) / values[usable])
+
+    forces = solve(wanted)
+    return forces + solve(wanted - matrix @ forces)
 
 
 def _search(

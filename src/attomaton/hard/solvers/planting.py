@@ -1,10 +1,15 @@
-"""A first forest for the block solver: the edges on longest paths, which are the likeliest to be tight."""
+"""A first forest for the block solver: the edges that are the likeliest to be tight.
+
+If the longest path of an order is rigid, every other node is held between a longest path from the bottom and
+one from the top. Nodes that must stay above the balance press down on such a path, nodes that must stay below
+it pull on one from above; those edges come first, then all others by their slack on longest paths.
+"""
 
 import numpy as np
 
 from attomaton.graphs.compiled import compiled
-from attomaton.hard.solvers.forest import Array, Forest, Graph, link
-from attomaton.tables import Int32, Int64
+from attomaton.hard.solvers.forest import NONE, Array, Forest, Graph, link
+from attomaton.tables import Float64, Int32, Int64
 
 
 @compiled
@@ -67,6 +72,70 @@ def rank_edges(graph: Graph, height: Int32, depth: Int32) -> Int32:
         ranked[place[slack[edge]]] = edge
         place[slack[edge]] += 1
     return ranked
+
+
+@compiled
+def prefer_edges(graph: Graph, height: Int32, depth: Int32) -> Int32:
+    """Edges to plant, the likeliest to be tight first; some stand twice."""
+    low, high = find_reach(graph, height, depth)
+    bond = bind(graph, height + depth, low, high, 0.0)
+    ranked = rank_edges(graph, height, depth)
+    through = height + depth
+    critical = 0
+    while critical < len(ranked) and _on_longest(graph, through, low, high, ranked[critical]):
+        critical += 1
+    return np.concatenate((ranked[:critical], bond[bond != NONE], ranked[critical:]))
+
+
+@compiled
+def _on_longest(graph: Graph, through: Array, low: Array, high: Array, edge: int) -> bool:
+    """Whether an edge is on a longest path of its weak component: both its ends have no play."""
+    a, b = graph.above[edge], graph.below[edge]
+    return through[a] == through[b] and high[a] - low[a] < 0.5 and high[b] - low[b] < 0.5
+
+
+@compiled
+def find_reach(graph: Graph, height: Int32, depth: Int32) -> tuple[Float64, Float64]:
+    """Lowest and highest position of each node if the longest path of its weak component were rigid.
+
+    That path is put where the positions closest to 0 within these bounds balance; the place is found by
+    halving an interval, for all weak components at once.
+    """
+    leader, size = find_leaders(graph), len(height)
+    least, most, load = np.zeros(size), np.zeros(size), np.zeros(size)
+    for node in range(size):
+        most[leader[node]] = max(most[leader[node]], height[node] + depth[node])
+    room = most[leader] - depth
+    for _ in range(60):
+        load[:] = 0.0
+        for node in range(size):
+            base = (least[leader[node]] + most[leader[node]]) / 2
+            load[leader[node]] += graph.weight[node] * min(max(0.0, height[node] - base), room[node] - base)
+        for node in range(size):
+            if leader[node] == node:
+                base = (least[node] + most[node]) / 2
+                if load[node] > 0.0:
+                    least[node] = base
+                else:
+                    most[node] = base
+    base_of = ((least + most) / 2)[leader]
+    return height - base_of, room - base_of
+
+
+@compiled
+def bind(graph: Graph, through: Int32, low: Float64, high: Float64, margin: float) -> Int32:
+    """The edge that binds each node beyond the margin to the next node inwards, or NONE, shape (n_nodes,).
+
+    Among several the one towards the longest path: ``through`` is the longest path through each node.
+    """
+    bond, best = np.full(len(low), NONE, np.int32), np.full(len(low), NONE, np.int32)
+    for edge in range(len(graph.above)):
+        a, b = graph.above[edge], graph.below[edge]
+        if low[a] > margin and low[a] - low[b] < 1.5 and through[b] > best[a]:
+            bond[a], best[a] = edge, through[b]
+        if high[b] < -margin and high[a] - high[b] < 1.5 and through[a] > best[b]:
+            bond[b], best[b] = edge, through[a]
+    return bond
 
 
 @compiled

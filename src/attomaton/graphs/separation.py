@@ -1,0 +1,226 @@
+"""Which priorities given embeddings can tell apart.
+
+With linearly dependent embeddings (always if dim < n_tokens) some priorities contradict each other: their
+directions (e_i − e_j)e_kᵀ, with positive weights, sum to zero. Then no W ranks them all, and gradient descent
+treats them as ties: they are "effectively cyclic". One linear program finds them all,
+
+    max Σ u_c  subject to  ⟨D, (e_i − e_j)e_kᵀ⟩ ≥ u_c, 0 ≤ u_c ≤ 1, and ties kept equal;
+
+u_c is 1 where a priority can be met, together with all others that can, and 0 where it cannot. Its dual
+solution is the proof (Farkas): positive weights on every priority that cannot be met, whose sum vanishes.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from attomaton.errors import UncertifiedSolution
+from attomaton.graphs.components import Components, merge_components
+from attomaton.graphs.reduction import find_ties
+from attomaton.solutions import check_embeddings, scale_rows
+from attomaton.tables import Bool, Float64, Int64, Integers, column, sum_at
+
+MOST_NODES = 4000
+"""Above this many nodes the linear program is too large, and priorities are taken to be separable."""
+
+NEGLIGIBLE = 1e-10
+"""Singular values and directions smaller than this, relative to the largest, count as zero."""
+
+
+@dataclass(frozen=True, eq=False)
+class Separation:
+    """The split of the priorities, with its proof.
+
+    Attributes
+    ----------
+    components : Components
+        With every priority that cannot be met counted as a tie; the same object if all can.
+    inseparable : bool array, shape (n_order,)
+        Which edges of the order (of the components given) cannot be met.
+    multipliers : float64 array, shape (n_order,)
+        Farkas weights, ≥ 0, positive on every inseparable edge that no longer path replaces.
+    forces : float64 array, shape (n_nodes,)
+        What these weights, with free weights on ties, put on each (query, token): Σ of them times
+        e_token e_queryᵀ is zero although the weights are not.
+    residual : float
+        ‖Σ forces e_token e_queryᵀ‖ relative to Σ ‖forces e_token e_queryᵀ‖: 0 but for rounding.
+    independent : bool
+        Whether the embeddings of the tokens and queries in use are linearly independent: then every priority
+        can be met, and scores inside components are free.
+    """
+
+    components: Components
+    inseparable: Bool
+    multipliers: Float64
+    forces: Float64
+    residual: float
+    independent: bool
+
+    @property
+    def feasible(self) -> bool:
+        """Whether every priority can be met."""
+        return not self.inseparable.any()
+
+
+def separate(components: Components, embeddings: object) -> Separation:
+    """Split the priorities into those that some W meets all at once and those that none can.
+
+    Parameters
+    ----------
+    components : Components
+        Who ties and who precedes whom.
+    embeddings : float array, shape (n_tokens, dim)
+        E, of any rank.
+
+    Examples
+    --------
+    >>> from attomaton.corpora.samples import Samples
+    >>> from attomaton.graphs.components import find_components
+    >>> from attomaton.graphs.edges import extract_edges
+    >>> samples = Samples.from_lists([[0, 1, 0], [0, 1, 1]], [0, 0])  # 0 beats 1 under both queries
+    >>> comps = find_components(extract_edges(samples))
+    >>> separate(comps, [[1.0], [-1.0]]).feasible  # e_0 = −e_1: what one query asks, the other forbids
+    False
+    >>> separate(comps, [[1.0, 0.0], [0.0, 1.0]]).feasible
+    True
+    """
+    table = scale_rows(check_embeddings(embeddings, components.edges.n_tokens))[0]
+    n_order, n_nodes = components.order.num_rows, components.nodes.num_rows
+    independent = _independent(components, table)
+    nothing = np.zeros(n_order, bool), np.zeros(n_order), np.zeros(n_nodes), 0.0
+    if not n_order or n_nodes > MOST_NODES or independent:
+        return Separation(components, *nothing, independent)
+    basis = _attainable_scores(components, table)
+    multipliers = _contradictions(components, basis)
+    if not multipliers.any():
+        return Separation(components, *nothing, independent)
+    forces = _forces(components, basis, multipliers)
+    merged, inseparable = _merge(components, multipliers > 0)
+    residual = farkas_residual(components, table, forces)
+    return Separation(merged, inseparable, multipliers, forces, residual, independent)
+
+
+def farkas_residual(components: Components, embeddings: Float64, forces: Float64) -> float:
+    """‖Σ forces e_token e_queryᵀ‖ relative to the sum of the norms."""
+    keys, asked = embeddings[components.token_of_node], embeddings[components.query_of_node]
+    norms = np.linalg.norm(keys, axis=1) * np.linalg.norm(asked, axis=1)
+    total = float(np.abs(forces) @ norms)
+    return float(np.linalg.norm((keys * forces[:, None]).T @ asked)) / total if total > 0 else 0.0
+
+
+def _independent(components: Components, table: Float64) -> bool:
+    """Whether the tokens in use, and the queries, have linearly independent embeddings."""
+    used = np.unique(components.token_of_node), np.unique(components.query_of_node)
+    return all(len(some) <= table.shape[1] and _rank(table[some]) == len(some) for some in used)
+
+
+def _rank(table: Float64) -> int:
+    return int(np.linalg.matrix_rank(table)) if table.size else 0
+
+
+def _attainable_scores(components: Components, table: Float64) -> Float64:
+    """An orthonormal basis of the scores that any W gives the nodes, shape (n_nodes, r)."""
+    left, singular, _ = np.linalg.svd(node_features(components, table)[0], full_matrices=False)
+    return left[:, singular > NEGLIGIBLE * singular.max(initial=0.0)]
+
+
+def node_features(components: Components, table: Float64) -> tuple[Float64, tuple[Float64, Float64]]:
+    """The scores of every node as a linear function of W, in as few coordinates as the embeddings need.
+
+    Returns features, shape (n_nodes, r·q), and orthonormal rows L (r, dim) and R (q, dim): for a matrix X of
+    shape (r, q), W = Lᵀ X R gives the nodes the scores features @ X.ravel(), and ‖W‖ = ‖X‖.
+    """
+    keys, left = _coordinates(table, components.token_of_node)
+    asked, right = _coordinates(table, components.query_of_node)
+    return (keys[:, :, None] * asked[:, None, :]).reshape(len(keys), -1), (left, right)
+
+
+def _coordinates(table: Float64, tokens: Integers) -> tuple[Float64, Float64]:
+    """The rows of ``table`` for ``tokens`` in as few coordinates as they need, and the orthonormal axes."""
+    used, place = np.unique(tokens, return_inverse=True)
+    left, singular, axes = np.linalg.svd(table[used], full_matrices=False)
+    kept = singular > NEGLIGIBLE * singular.max(initial=0.0)
+    return (left[:, kept] * singular[kept])[place], axes[kept]
+
+
+def _contradictions(components: Components, basis: Float64) -> Float64:
+    """Farkas weights of the edges that no scores in the basis meet, zero elsewhere, shape (n_order,).
+
+    Only edges that no longer path replaces take part: the others follow.
+    """
+    from attomaton.graphs.topology import find_irredundant  # compiles, so only when needed
+
+    one, other = find_ties(components)
+    free = basis @ _null_space(basis[one] - basis[other]) if len(one) else basis
+    rows = np.flatnonzero(find_irredundant(*components.below))
+    above, below = (end[rows] for end in _ends(components))
+    directions = free[above] - free[below]
+    norms = np.linalg.norm(directions, axis=1)
+    lengths = np.where(norms > NEGLIGIBLE, norms, np.inf)  # ties leave such an edge no freedom at all
+    weights = _stuck_weights(directions / lengths[:, None])
+    multipliers = np.zeros(components.order.num_rows)
+    multipliers[rows] = weights / np.where(np.isinf(lengths), 1.0, lengths)
+    return multipliers
+
+
+def _stuck_weights(directions: Float64) -> Float64:
+    """Solve the linear program; weights of the rows with u = 0, zero elsewhere, shape (n_rows,).
+
+    Its dual is at least 1 on those rows; a small correction makes their weighted sum vanish to rounding.
+    """
+    from scipy.optimize import linprog  # takes long to import, so only when needed
+
+    n_rows, n_free = directions.shape
+    program: Any = linprog(
+        np.concatenate([np.zeros(n_free), -np.ones(n_rows)]),
+        A_ub=np.hstack([-directions, np.eye(n_rows)]),
+        b_ub=np.zeros(n_rows),
+        bounds=[(None, None)] * n_free + [(0.0, 1.0)] * n_rows,
+        method="highs",
+    )
+    if program.status != 0:
+        raise UncertifiedSolution(f"the linear program of the separation did not end: {program.message}")
+    stuck = np.flatnonzero(program.x[n_free:] < 0.5)
+    weights = np.zeros(n_rows)
+    rough = np.maximum(-program.ineqlin.marginals[stuck], 1.0)
+    matrix = directions[stuck].T
+    weights[stuck] = rough - np.linalg.lstsq(matrix, matrix @ rough, rcond=NEGLIGIBLE)[0]
+    return weights
+
+
+def _ends(components: Components) -> tuple[Int64, Int64]:
+    """The first node of the component above, and of the one below, of every edge of the order."""
+    offsets, nodes = components.members
+    first = nodes[offsets[:-1]]
+    return first[column(components.order, "above")], first[column(components.order, "below")]
+
+
+def _null_space(matrix: Float64) -> Float64:
+    """An orthonormal basis of what the matrix maps to zero, shape (n_columns, dimension)."""
+    _, singular, right = np.linalg.svd(matrix)
+    rank = int((singular > NEGLIGIBLE * singular.max(initial=0.0)).sum())
+    return right[rank:].T
+
+
+def _forces(components: Components, basis: Float64, multipliers: Float64) -> Float64:
+    """What the multipliers put on each node, balanced by free weights on ties, shape (n_nodes,)."""
+    above, below = _ends(components)
+    size = components.nodes.num_rows
+    forces = sum_at(above, multipliers, size) - sum_at(below, multipliers, size)
+    one, other = find_ties(components)
+    ties = np.asarray(
+        np.linalg.lstsq((basis[one] - basis[other]).T, -basis.T @ forces, rcond=NEGLIGIBLE)[0], np.float64
+    )
+    return forces + sum_at(one, ties, size) - sum_at(other, ties, size)
+
+
+def _merge(components: Components, joined: Bool) -> tuple[Components, Bool]:
+    """The components with these edges as ties, and which edges of the order are inside one now."""
+    above, below = column(components.order, "above"), column(components.order, "below")
+    size = len(components)
+    links = csr_array((np.ones(int(joined.sum())), (above[joined], below[joined])), shape=(size, size))
+    group = connected_components(links, directed=False)[1]
+    return merge_components(components, group), group[above] == group[below]
