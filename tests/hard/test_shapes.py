@@ -1,5 +1,7 @@
 """Orders of extreme shape: each is certified to a relative gap of 1e-12, most have a closed form as well."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,6 +9,10 @@ import attomaton as at
 from attomaton.hard.certify import certify_positions
 from attomaton.hard.problem import OrderProblem
 from attomaton.hard.solvers.blocks import Blocks
+from attomaton.hard.solvers.forest import Graph, empty_forest, empty_walk
+from attomaton.hard.solvers.pivots import pivot
+from attomaton.hard.solvers.planting import longest_paths, plant, rank_edges
+from attomaton.hard.trials import deep_order
 from tests.drawn import edge_table, one_group, random_order
 
 
@@ -216,3 +222,46 @@ def test_two_chains_joined_by_one_edge(edge):
     assert value <= closed[2] * (1 + 1e-12)
     if edge in ((2_999, 3_000), (3_499, 0)):
         assert value == pytest.approx(closed[2], rel=1e-12)
+
+
+@pytest.mark.parametrize(("span", "heaviest"), [(1_000, 1), (100, 1), (1_000, 10**9), (10, 1_000)])
+def test_deep_orders_are_exact(span, heaviest):
+    """More than 64 levels and 4,096 nodes, so the rigid ends are joined first: still exact to the integer."""
+    rng = np.random.default_rng(span)
+    problem = deep_order(10_000, 60_000, rng, span)
+    problem = replace(problem, sizes=rng.integers(1, heaviest, 10_000, endpoint=True))
+    positions, flow = Blocks().solve_order(problem)
+    certificate = certify_positions(problem, positions, flow, rtol=1e-12, exact=True)
+    assert certificate.certified, certificate
+    assert certificate.exact
+
+
+def test_several_deep_orders_side_by_side():
+    """Two groups, the second of two weak components of different depth, one of them upside down."""
+    one, two = (deep_order(6_000, 40_000, np.random.default_rng(seed)) for seed in (0, 1))
+    above = np.concatenate([one.above, 6_000 + one.above, 12_000 + two.below])
+    below = np.concatenate([one.below, 6_000 + one.below, 12_000 + two.above])
+    rows = np.lexsort((below, above))
+    group = np.repeat([0, 1], [6_000, 12_000])
+    together = solve(OrderProblem(ones(18_000), above[rows], below[rows], group))
+    np.testing.assert_allclose(together[:6_000], solve(one), atol=1e-9)
+    np.testing.assert_allclose(together[6_000:12_000], solve(one), atol=1e-9)
+    np.testing.assert_allclose(together[12_000:], solve(upside_down(two)), atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_contraction_agrees_with_plain_pivots(seed):
+    """The slow definition of the deep path: pivots over the whole order."""
+    problem = deep_order(5_000, 40_000, np.random.default_rng(seed))
+    contracted = solve(problem)
+    graph = Graph(
+        weight=problem.sizes.astype(np.float64),
+        moment=np.zeros(5_000),
+        above=problem.above.astype(np.int32),
+        below=problem.below.astype(np.int32),
+        gap=np.ones(len(problem.above), np.int32),
+    )
+    forest, walk = empty_forest(graph), empty_walk(graph)
+    plant(graph, forest, rank_edges(graph, *longest_paths(graph)))
+    pivot(graph, forest, walk, (0.5, 1e-12))
+    np.testing.assert_allclose(contracted, forest.position, atol=1e-9)

@@ -26,7 +26,7 @@ class HardCertificate:
         ``lower ≤ ‖W_svm‖² ≤ upper``; ``upper`` is the squared norm of the returned answer, or infinite if
         that is not feasible.
     gap : float
-        Largest relative gap (upper − lower) / upper of any group that is solved on its own: any query for
+        Largest relative gap ∣upper − lower∣ / upper of any group that is solved on its own: any query for
         orthonormal embeddings, so that no small query hides behind a large one.
     violation : float
         Largest amount by which the returned answer misses a constraint (rounding, if anything).
@@ -51,10 +51,13 @@ class HardCertificate:
 
     @property
     def certified(self) -> bool:
-        """Whether all numbers are finite, and gap, violation and Farkas sum within tolerance."""
+        """Whether all numbers are finite, and gap, violation and Farkas sum within tolerance.
+
+        Bounds that cross by more than the tolerance prove nothing either: then rounding made one of them.
+        """
         finite = np.isfinite([self.lower, self.upper, self.gap, self.violation, self.farkas]).all()
         return bool(
-            finite and self.gap <= self.rtol and self.violation <= FEASIBLE and self.farkas <= FEASIBLE
+            finite and abs(self.gap) <= self.rtol and self.violation <= FEASIBLE and self.farkas <= FEASIBLE
         )
 
     def __str__(self) -> str:
@@ -94,7 +97,7 @@ def certify_positions(
     return HardCertificate(
         lower=float(lower.sum()),
         upper=float(upper.sum()) if violation <= FEASIBLE else np.inf,
-        gap=float(np.max(gaps, initial=0.0)),
+        gap=float(np.max(np.abs(gaps), initial=0.0)),
         violation=violation,
         rtol=rtol,
         exact=check_exactly(problem, flow).optimal if exact else None,

@@ -185,8 +185,8 @@ def _first_certified(
         certificate = certify_forces(problem, forces, flow, rtol=rtol)
         if certificate.certified:
             return forces, flow
-        if not certificate.gap >= smallest:
-            best, smallest = (forces, flow), certificate.gap
+        if not abs(certificate.gap) >= smallest:
+            best, smallest = (forces, flow), abs(certificate.gap)
     return best
 
 

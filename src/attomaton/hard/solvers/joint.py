@@ -66,7 +66,7 @@ class Joint:
         for _ in range(MAX_NEWTON):
             nearest = projector.nearest(state.scores - near * state.forces)
             flow = nearest.flow / near
-            gap = certify_forces(problem, state.forces, flow, rtol=self.rtol).gap
+            gap = abs(certify_forces(problem, state.forces, flow, rtol=self.rtol).gap)
             if gap < smallest:
                 best, smallest = (state.forces, flow), gap
             if smallest <= self.rtol:
@@ -96,7 +96,10 @@ class Joint:
         wanted = nearest.centred(nearest.offset + near * centre)
         small = len(wanted) <= DENSE_NODES
         most = min(self.max_products, PATIENCE) if small else self.max_products
-        reached, solved = _conjugate_gradients(problem, nearest, near, wanted, state.forces, most)
+        missed = float(np.abs(nearest.scores - state.scores).max(initial=0.0))
+        enough = max(1e-13 * max(1.0, float(np.abs(wanted).max(initial=0.0))), 1e-5 * missed)
+        limits = (enough, most)
+        reached, solved = _conjugate_gradients(problem, nearest, near, wanted, state.forces, limits)
         if solved or not small:
             return reached
         forces = nearest.centred(_solve_dense(problem, nearest, near, wanted))
@@ -109,13 +112,16 @@ def _conjugate_gradients(
     near: float,
     wanted: Float64,
     start: Float64,
-    max_products: int,
+    limits: tuple[float, int],
 ) -> tuple[State, bool]:
-    """Solve (τ + BQB) a = wanted from ``start``; whether the residual became as small as rounding allows."""
+    """Solve (τ + BQB) a = wanted from ``start``; whether the residual became small enough.
+
+    ``limits`` are the largest entry of the residual that is, and the most products to spend.
+    """
+    enough, max_products = limits
     forces = nearest.centred(start)
     scores = problem.scores(forces)
     left = wanted - nearest.centred(scores) - near * forces
-    enough = 1e-13 * max(1.0, float(np.abs(wanted).max(initial=0.0)))
     step, power = left, float(left @ left)
     hopeless = 1e12 * power
     for _ in range(max_products):
