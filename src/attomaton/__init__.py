@@ -15,6 +15,7 @@ from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import EdgeTable, extract_edges
 from attomaton.graphs.separation import Separation, separate
+from attomaton.hard.factored.solve import FactoredSolution, solve_factored
 from attomaton.hard.solve import HardSolution, Kind, solve_graph_svm
 from attomaton.limit.automaton import Automaton
 from attomaton.limit.coverage import Coverage
@@ -33,6 +34,7 @@ __all__ = [
     "Coverage",
     "EdgeTable",
     "Explanation",
+    "FactoredSolution",
     "HardSolution",
     "Kind",
     "Rule",
@@ -47,6 +49,7 @@ __all__ = [
     "find_components",
     "learn",
     "separate",
+    "solve_factored",
     "solve_graph_svm",
     "solve_luce",
     "synthetic",

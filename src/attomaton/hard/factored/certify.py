@@ -1,0 +1,117 @@
+"""Proofs for the Graph-SVM of factored weights: bounds on its nuclear norm, from the vectors alone.
+
+Weak duality: for any W that meets the constraints and any multipliers, f ≥ 0 on priorities and free on ties,
+with D = Σ_c α_c u_c v_cᵀ,
+
+    Σ f ≤ Σ_c α_c ⟨W, u_c v_cᵀ⟩ = ⟨W, D⟩ ≤ ‖D‖_op ‖W‖_*.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from attomaton.hard.certify import FEASIBLE, margins
+from attomaton.hard.factored.problem import FactoredProblem
+from attomaton.tables import Float64
+
+
+@dataclass(frozen=True)
+class FactoredCertificate:
+    """Bounds on the least nuclear norm ‖W‖_*, the sum of W's singular values.
+
+    Attributes
+    ----------
+    lower, upper : float
+        ``lower ≤ min ‖W‖_* ≤ upper``; ``upper`` is the norm of the returned answer, or infinite if that is
+        not feasible.
+    gap : float
+        (upper − lower) / upper.
+    violation : float
+        Largest amount by which the returned answer misses a constraint (rounding, if anything).
+    rtol : float
+        The relative gap asked for.
+    """
+
+    lower: float
+    upper: float
+    gap: float
+    violation: float
+    rtol: float
+
+    @property
+    def certified(self) -> bool:
+        """Whether all numbers are finite, and gap and violation within tolerance."""
+        finite = np.isfinite([self.lower, self.upper, self.gap, self.violation]).all()
+        return bool(finite and abs(self.gap) <= self.rtol and self.violation <= FEASIBLE)
+
+    def scaled(self, factor: float) -> "FactoredCertificate":
+        """The same bounds for ``factor`` · W, as other units of the embeddings give."""
+        return replace(self, lower=factor * self.lower, upper=factor * self.upper)
+
+    def __str__(self) -> str:
+        bounds = f"{self.lower:.12g} ≤ min ‖W‖_* ≤ {self.upper:.12g}"
+        return (
+            f"{bounds}, relative gap {self.gap:.1e} (asked {self.rtol:.0e}), violation {self.violation:.1e}"
+        )
+
+
+def repair_weights(problem: FactoredProblem, weights: Float64) -> Float64:
+    """Weights that break no tie, scaled until the smallest margin is 1; unscaled if that is not positive."""
+    settled = problem.settle_ties(weights)
+    smallest = float(margins(problem.nodes, problem.scores(settled)).min(initial=np.inf))
+    return settled / smallest if 0 < smallest < np.inf else settled
+
+
+def certify_weights(
+    problem: FactoredProblem, weights: Float64, multipliers: Float64, *, rtol: float
+) -> FactoredCertificate:
+    """Bounds from weights W, as they are, and any multipliers, shape (n_constraints,)."""
+    violation = _violation(problem, weights)
+    upper = nuclear_norm(weights) if violation <= FEASIBLE else np.inf
+    lower = lower_bound(problem, multipliers)
+    return FactoredCertificate(lower, upper, relative_gap(lower, upper), violation, rtol)
+
+
+def relative_gap(lower: float, upper: float) -> float:
+    """(upper − lower) / upper; infinite if the bounds are."""
+    if not np.isfinite([lower, upper]).all():
+        return np.inf
+    return (upper - lower) / upper if upper != 0 else 0.0
+
+
+def lower_bound(problem: FactoredProblem, multipliers: Float64) -> float:
+    """Σf / ‖D‖_op for any multipliers, those of priorities clipped to f ≥ 0; infinite if D = 0 < Σf."""
+    if not np.isfinite(multipliers).all():
+        return 0.0
+    clipped = multipliers.copy()
+    clipped[: problem.n_priorities] = np.maximum(multipliers[: problem.n_priorities], 0.0)
+    total = float(clipped[: problem.n_priorities].sum())
+    pressed = problem.press(clipped)
+    largest = float(np.linalg.norm(pressed, 2)) if pressed.size else 0.0
+    if largest > 0:
+        return total / largest
+    return np.inf if total > 0 else 0.0
+
+
+def upper_bound(problem: FactoredProblem, weights: Float64) -> float:
+    """‖W‖_* of the repaired weights; infinite if they cannot be repaired."""
+    repaired = repair_weights(problem, weights)
+    return nuclear_norm(repaired) if _violation(problem, repaired) <= FEASIBLE else np.inf
+
+
+def nuclear_norm(weights: Float64) -> float:
+    """‖W‖_*, the sum of the singular values."""
+    return float(np.linalg.norm(weights, "nuc")) if weights.size else 0.0
+
+
+def _violation(problem: FactoredProblem, weights: Float64) -> float:
+    """The largest amount by which a tie or a priority is missed."""
+    if not np.isfinite(weights).all():
+        return np.inf
+    scores, component = problem.scores(weights), problem.nodes.component
+    lowest = np.full(len(problem.nodes.order.sizes), np.inf)
+    highest = -lowest
+    np.minimum.at(lowest, component, scores)
+    np.maximum.at(highest, component, scores)
+    missed = 1.0 - margins(problem.nodes, scores)
+    return float(max(np.max(highest - lowest, initial=0.0), np.max(missed, initial=0.0)))
