@@ -82,3 +82,11 @@ def test_tokens_with_the_same_embedding_cannot_be_told_apart():
 def test_a_direction_for_a_wrong_solver_is_refused():
     with pytest.raises(at.AttomatonError, match="does not solve the problem with embeddings"):
         at.solve_graph_svm(components_of(paper_draw(0)), embeddings=embeddings_for(0, 6, 8), solver=3)
+
+
+def test_what_is_not_a_number_is_not_certified():
+    problem = problem_for(0, (6, 8, 8, 4))
+    forces, flow = Joint().solve_embedded(problem)
+    assert not certify_forces(problem, np.full_like(forces, np.nan), flow, rtol=1e-6).certified
+    assert not certify_forces(problem, forces, np.full_like(flow, np.inf), rtol=1e-6).certified
+    assert certify_forces(problem, -forces, flow, rtol=1e-6).gap == np.inf

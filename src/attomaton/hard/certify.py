@@ -4,7 +4,7 @@ Any feasible point gives an upper bound; any multipliers, after clipping and sca
 duality). A solver's own verdict is never consulted.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -59,6 +59,10 @@ class HardCertificate:
         return bool(
             finite and abs(self.gap) <= self.rtol and self.violation <= FEASIBLE and self.farkas <= FEASIBLE
         )
+
+    def scaled(self, factor: float) -> "HardCertificate":
+        """The same bounds with ‖W‖² in other units: ``factor`` times as large."""
+        return replace(self, lower=factor * self.lower, upper=factor * self.upper)
 
     def __str__(self) -> str:
         bounds = f"{self.lower:.12g} ≤ ‖W_svm‖² ≤ {self.upper:.12g}"
@@ -127,14 +131,16 @@ def certify_forces(
     Upper: aᵀQa of the point scaled to a smallest margin of 1. Lower: (Σf)² / bᵀQb, where b is a with each
     component's sum set to div f: then b is what f and some free multipliers of the ties put on the nodes.
     """
+    if not (np.isfinite(forces).all() and np.isfinite(flow).all()):
+        return HardCertificate(0.0, np.inf, np.inf, np.inf, rtol)
     scores = problem.scores(forces)
     smallest = float(margins(problem, scores).min(initial=np.inf))
     scale = 1.0 / smallest if 0 < smallest < np.inf else 1.0
     violation = float(np.maximum(_spread(problem, scores) * scale, 1.0 - min(smallest * scale, 1.0)))
     upper = scale**2 * float(forces @ scores) if violation <= FEASIBLE else np.inf
     lower = _dual_bound(problem, forces, np.maximum(flow, 0.0))
-    gap = (upper - lower) / upper if upper != 0 else 0.0
-    return HardCertificate(lower, upper, float(gap), violation, rtol)
+    gap = (upper - lower) / upper if 0 < upper < np.inf else upper
+    return HardCertificate(lower, upper, gap, violation, rtol)
 
 
 def _spread(problem: EmbeddedProblem, scores: Float64) -> float:

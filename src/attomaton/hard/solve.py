@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import pyarrow as pa
 
-from attomaton.errors import UnsupportedOption
+from attomaton.errors import InvalidEmbeddings, UnsupportedOption
 from attomaton.graphs.components import Components
 from attomaton.graphs.separation import separate
 from attomaton.hard.certify import (
@@ -148,19 +148,25 @@ def _solve_embedded(given: Components, embeddings: object, rtol: float, solver: 
     if not isinstance(solver, EmbeddedSolver | None):
         raise UnsupportedOption(f"{solver!r} does not solve the problem with embeddings; use Joint")
     unit, scale = scale_rows(check_embeddings(embeddings, given.edges.n_tokens))
+    if not 1e-70 < scale < 1e70:
+        raise InvalidEmbeddings(
+            f"the embeddings have lengths of about {scale:.0e}, so that ‖W‖² is beyond floating point; give "
+            "them in other units: scores do not depend on those"
+        )
     separation = separate(given, unit)
     components = separation.components
     problem = embedded_problem(components, unit)
     choice = _choose_solvers(problem, separation.independent) if solver is None else [solver]
     forces, flow = _first_certified(problem, choice, rtol)
     placed = unit[np.unique(components.token_of_node)].T @ problem.combine(forces)
+    certificate = certify_forces(problem, forces, flow, rtol=rtol).scaled(scale**-4)
     proof = {"inseparable": int(separation.inseparable.sum()), "farkas": separation.residual}
     return HardSolution(
         components=components,
         scores=score_table(components.nodes, problem.scores(forces)),
         weights=placed @ unit[np.unique(components.query_of_node)] / scale**2,
-        certificate=replace(certify_forces(problem, forces, flow, rtol=rtol), **proof),
-        multipliers=_multiplier_table(components.order, flow),
+        certificate=replace(certificate, **proof),
+        multipliers=_multiplier_table(components.order, flow / scale**4),
     )
 
 
@@ -178,16 +184,16 @@ def _first_certified(
     problem: EmbeddedProblem, solvers: Sequence[EmbeddedSolver], rtol: float
 ) -> tuple[Float64, Float64]:
     """The forces and multipliers of the first solver whose answer is certified, else those of the best."""
-    best, smallest = (np.zeros(len(problem.token)), np.zeros(len(problem.order.above))), np.inf
+    answers: list[tuple[Float64, Float64]] = []
+    gaps: list[float] = []
     for solver in solvers:
         forces, flow = solver.solve_embedded(problem)
-        forces = repair_forces(problem, forces)
-        certificate = certify_forces(problem, forces, flow, rtol=rtol)
+        answers.append((repair_forces(problem, forces), flow))
+        certificate = certify_forces(problem, *answers[-1], rtol=rtol)
+        gaps.append(-1.0 if certificate.certified else abs(certificate.gap))
         if certificate.certified:
-            return forces, flow
-        if not abs(certificate.gap) >= smallest:
-            best, smallest = (forces, flow), abs(certificate.gap)
-    return best
+            break
+    return answers[int(np.argmin(gaps))]
 
 
 def _multiplier_table(order: pa.Table, multipliers: Float64) -> pa.Table:
