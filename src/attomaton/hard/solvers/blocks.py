@@ -16,7 +16,7 @@ from attomaton.hard.problem import OrderProblem
 from attomaton.hard.solvers.contraction import MARGIN, solve_deep
 from attomaton.hard.solvers.forest import Graph, empty_forest, empty_walk
 from attomaton.hard.solvers.pivots import collect, pivot
-from attomaton.hard.solvers.planting import longest_paths, plant, prefer_edges, rank_edges
+from attomaton.hard.solvers.planting import find_reach, longest_paths, plant, prefer_edges, rank_edges
 from attomaton.tables import Float64, Int64
 
 N_THREADS = os.cpu_count() or 1
@@ -100,7 +100,8 @@ def _solve_parts(
             continue
         forest, walk = empty_forest(graph), empty_walk(graph)
         if height.max() >= TALL_LEVELS:
-            plant(graph, forest, prefer_edges(graph, height, depth))
+            reach = find_reach(graph, height, depth)
+            plant(graph, forest, prefer_edges(graph, height, depth, reach))
         else:
             plant(graph, forest, rank_edges(graph, height, depth))
         pivot(graph, forest, walk, (limits[0], limits[1] * (1 + height.max())))

@@ -22,6 +22,10 @@ MARGIN = 32
 """How many levels on either side of the balance are left to pivots at first."""
 
 
+SPREAD = 16
+"""How many more bonds outwards are cut with one that pulls: their turn would come in the next rounds."""
+
+
 class Clusters(NamedTuple):
     """Rigid groups of nodes."""
 
@@ -43,9 +47,9 @@ def solve_deep(graph: Graph, limits: tuple[float, float]) -> tuple[Float64, Floa
     """
     height, depth = longest_paths(graph)
     limits = (limits[0], limits[1] * (1 + int(height.max())))
-    ranked = prefer_edges(graph, height, depth)
-    low, high = find_reach(graph, height, depth)
-    bond = bind(graph, height + depth, low, high, 1.0 + MARGIN)
+    reach = find_reach(graph, height, depth)
+    ranked = prefer_edges(graph, height, depth, reach)
+    bond = bind(graph, height + depth, *reach, 1.0 + MARGIN)
     candidates = np.ones(len(graph.above), bool)
     while True:
         small = _contract(graph, _join(graph, bond), ranked)
@@ -54,9 +58,11 @@ def solve_deep(graph: Graph, limits: tuple[float, float]) -> tuple[Float64, Floa
         pulls = (bond != NONE) & (multipliers[bond] < 0)
         if not pulls.any():
             return positions, multipliers
-        bond[pulls] = NONE
+        _spread(graph, bond, pulls)
         candidates[:] = False
         candidates[active] = True
+        candidates[bond[pulls]] = True  # most of them are still tight
+        bond[pulls] = NONE
 
 
 @compiled
@@ -82,6 +88,15 @@ def _join(graph: Graph, bond: Int32) -> Clusters:
             number[node] = n_clusters
             n_clusters += 1
     return Clusters(number[root], offset)
+
+
+@compiled
+def _spread(graph: Graph, bond: Int32, pulls: Bool) -> None:
+    """Mark also the nodes that are bound, in a few steps, to a node that is marked."""
+    for _ in range(SPREAD):
+        for node in range(len(bond)):
+            if bond[node] != NONE and pulls[_inwards(graph, bond, node)]:
+                pulls[node] = True
 
 
 @compiled

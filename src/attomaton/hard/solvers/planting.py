@@ -75,12 +75,12 @@ def rank_edges(graph: Graph, height: Int32, depth: Int32) -> Int32:
 
 
 @compiled
-def prefer_edges(graph: Graph, height: Int32, depth: Int32) -> Int32:
-    """Edges to plant, the likeliest to be tight first; some stand twice."""
-    low, high = find_reach(graph, height, depth)
-    bond = bind(graph, height + depth, low, high, 0.0)
-    ranked = rank_edges(graph, height, depth)
+def prefer_edges(graph: Graph, height: Int32, depth: Int32, reach: tuple[Float64, Float64]) -> Int32:
+    """Edges to plant, the likeliest to be tight first; some stand twice. ``reach`` is that of the nodes."""
+    low, high = reach
     through = height + depth
+    bond = bind(graph, through, low, high, 0.0)
+    ranked = rank_edges(graph, height, depth)
     critical = 0
     while critical < len(ranked) and _on_longest(graph, through, low, high, ranked[critical]):
         critical += 1
@@ -106,7 +106,7 @@ def find_reach(graph: Graph, height: Int32, depth: Int32) -> tuple[Float64, Floa
     for node in range(size):
         most[leader[node]] = max(most[leader[node]], height[node] + depth[node])
     room = most[leader] - depth
-    for _ in range(60):
+    for _ in range(40):
         load[:] = 0.0
         for node in range(size):
             base = (least[leader[node]] + most[leader[node]]) / 2
