@@ -14,8 +14,8 @@ from attomaton.errors import AttomatonError
 from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import EdgeTable, extract_edges
-from attomaton.graphs.separation import Separation, separate
-from attomaton.hard.factored.solve import FactoredSolution, solve_factored
+from attomaton.graphs.separation import separate
+from attomaton.hard.factored.solve import solve_factored
 from attomaton.hard.solve import HardSolution, Kind, solve_graph_svm
 from attomaton.limit.automaton import Automaton
 from attomaton.limit.coverage import Coverage
@@ -34,13 +34,11 @@ __all__ = [
     "Coverage",
     "EdgeTable",
     "Explanation",
-    "FactoredSolution",
     "HardSolution",
     "Kind",
     "Rule",
     "Sample",
     "Samples",
-    "Separation",
     "SoftSolution",
     "Status",
     "Vocabulary",

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from attomaton.errors import UnsupportedOption
+from attomaton.errors import MismatchedParts, UnsupportedOption
 from attomaton.hard.exact import check_exactly
 from attomaton.hard.problem import OrderProblem
 from attomaton.hard.solvers.blocks import Blocks
@@ -136,3 +136,8 @@ def test_near_ties_of_heavy_components_are_still_exact():
 def test_too_many_components_for_whole_numbers():
     with pytest.raises(UnsupportedOption, match=r"30,000 components are too many.*at most 20,000"):
         check_exactly(one_group(np.ones(30_000), [0], [1]), np.ones(1))
+
+
+def test_unsorted_edges_are_refused():
+    with pytest.raises(MismatchedParts, match="sorted by the component above"):
+        OrderProblem(np.ones(3, np.int64), np.array([1, 0]), np.array([2, 1]), np.zeros(3, np.int64))

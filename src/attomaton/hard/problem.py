@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attomaton.errors import MismatchedParts
 from attomaton.tables import Float64, Int64
 
 
@@ -31,6 +32,14 @@ class OrderProblem:
     above: Int64
     below: Int64
     group: Int64
+
+    def __post_init__(self) -> None:
+        """Refuse what solvers would silently misread."""
+        if (np.diff(self.above) < 0).any() or (np.diff(self.group) < 0).any():
+            raise MismatchedParts(
+                "an order problem needs its edges sorted by the component above and its components sorted by "
+                "group; sort them first"
+            )
 
     @property
     def n_groups(self) -> int:

@@ -21,7 +21,6 @@ from attomaton.tables import Bool, Float64, Int32
 MARGIN = 32
 """How many levels on either side of the balance are left to pivots at first."""
 
-
 SPREAD = 16
 """How many more bonds outwards are cut with one that pulls: their turn would come in the next rounds."""
 
