@@ -6,8 +6,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attomaton.graphs.summation import sum_precisely
+from attomaton.graphs.summation import add_precisely
 from tests.drawn import seeds
+
+
+def sum_precisely(index, values, size):
+    total, lost = np.zeros(size), np.zeros(size)
+    for place, value in zip(index.tolist(), values.tolist(), strict=True):
+        add_precisely(total, lost, place, value)
+    return total + lost
 
 
 @given(seeds, st.integers(1, 5), st.integers(0, 400))

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.graphs.components import Components
-from attomaton.tables import Int64, keep_rows
+from attomaton.tables import Bool, Int64, column, keep_rows
 
 
 def reduce_order(components: Components) -> pa.Table:
@@ -25,9 +25,24 @@ def reduce_order(components: Components) -> pa.Table:
     >>> comps.order.num_rows, reduce_order(comps).num_rows  # 0 → 1 → 2 makes 0 → 2 needless
     (3, 2)
     """
-    from attomaton.graphs.topology import find_irredundant
+    return keep_rows(components.order, find_needed(components))
 
-    return keep_rows(components.order, find_irredundant(*components.below))
+
+def find_needed(components: Components) -> Bool:
+    """Which rows of ``components.order`` no longer path replaces, shape (n_order,)."""
+    from attomaton.graphs.topology import find_irredundant  # compiles, so only when needed
+
+    return find_irredundant(*components.below)
+
+
+def find_ends(components: Components) -> tuple[Int64, Int64]:
+    """The two nodes that stand for each edge of the order: the first ones of the components it joins.
+
+    Returns two arrays of shape (n_order,), rows of ``components.nodes``.
+    """
+    offsets, rows = components.members
+    first = rows[offsets[:-1]]
+    return first[column(components.order, "above")], first[column(components.order, "below")]
 
 
 def find_ties(components: Components) -> tuple[Int64, Int64]:

@@ -19,9 +19,9 @@ from scipy.sparse.csgraph import connected_components
 
 from attomaton.errors import UncertifiedSolution
 from attomaton.graphs.components import Components, merge_components
-from attomaton.graphs.reduction import find_ties
+from attomaton.graphs.reduction import find_ends, find_needed, find_ties
 from attomaton.solutions import check_embeddings, scale_rows
-from attomaton.tables import Bool, Float64, Int64, Integers, column, sum_at
+from attomaton.tables import Bool, Float64, Integers, column, sum_at
 
 MOST_NODES = 4000
 """Above this many nodes the linear program is too large, and priorities are taken to be separable."""
@@ -112,13 +112,11 @@ def farkas_residual(components: Components, embeddings: Float64, forces: Float64
 
 
 def _independent(components: Components, table: Float64) -> bool:
-    """Whether the tokens in use, and the queries, have linearly independent embeddings."""
-    used = np.unique(components.token_of_node), np.unique(components.query_of_node)
-    return all(len(some) <= table.shape[1] and _rank(table[some]) == len(some) for some in used)
-
-
-def _rank(table: Float64) -> int:
-    return int(np.linalg.matrix_rank(table)) if table.size else 0
+    """Whether the tokens in use have linearly independent embeddings; every query is one of them."""
+    used = np.unique(components.token_of_node)
+    if not len(used):
+        return True
+    return len(used) <= table.shape[1] and int(np.linalg.matrix_rank(table[used])) == len(used)
 
 
 def _attainable_scores(components: Components, table: Float64) -> Float64:
@@ -151,12 +149,10 @@ def _contradictions(components: Components, basis: Float64) -> Float64:
 
     Only edges that no longer path replaces take part: the others follow.
     """
-    from attomaton.graphs.topology import find_irredundant  # compiles, so only when needed
-
     one, other = find_ties(components)
     free = basis @ _null_space(basis[one] - basis[other]) if len(one) else basis
-    rows = np.flatnonzero(find_irredundant(*components.below))
-    above, below = (end[rows] for end in _ends(components))
+    rows = np.flatnonzero(find_needed(components))
+    above, below = (end[rows] for end in find_ends(components))
     directions = free[above] - free[below]
     norms = np.linalg.norm(directions, axis=1)
     lengths = np.where(norms > NEGLIGIBLE, norms, np.inf)  # ties leave such an edge no freedom at all
@@ -191,13 +187,6 @@ def _stuck_weights(directions: Float64) -> Float64:
     return weights
 
 
-def _ends(components: Components) -> tuple[Int64, Int64]:
-    """The first node of the component above, and of the one below, of every edge of the order."""
-    offsets, nodes = components.members
-    first = nodes[offsets[:-1]]
-    return first[column(components.order, "above")], first[column(components.order, "below")]
-
-
 def _null_space(matrix: Float64) -> Float64:
     """An orthonormal basis of what the matrix maps to zero, shape (n_columns, dimension)."""
     _, singular, right = np.linalg.svd(matrix)
@@ -207,7 +196,7 @@ def _null_space(matrix: Float64) -> Float64:
 
 def _forces(components: Components, basis: Float64, multipliers: Float64) -> Float64:
     """What the multipliers put on each node, balanced by free weights on ties, shape (n_nodes,)."""
-    above, below = _ends(components)
+    above, below = find_ends(components)
     size = components.nodes.num_rows
     forces = sum_at(above, multipliers, size) - sum_at(below, multipliers, size)
     one, other = find_ties(components)

@@ -6,10 +6,7 @@ of terms.
 
 from typing import Any
 
-import numpy as np
-
 from attomaton.graphs.compiled import compiled
-from attomaton.tables import Float64, Integers
 
 
 @compiled
@@ -22,12 +19,3 @@ def add_precisely(total: Any, lost: Any, place: int, value: float) -> None:
     else:
         lost[place] += (value - raised) + before
     total[place] = raised
-
-
-@compiled
-def sum_precisely(index: Integers, values: Float64, size: int) -> Float64:
-    """The sum of ``values`` at each index 0 … size − 1, shape (size,)."""
-    total, lost = np.zeros(size), np.zeros(size)
-    for at in range(len(values)):
-        add_precisely(total, lost, index[at], values[at])
-    return total + lost

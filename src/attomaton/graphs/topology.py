@@ -7,7 +7,7 @@ because these walks are sequential; iterative, because a chain may be a million 
 import numpy as np
 
 from attomaton.graphs.compiled import compiled
-from attomaton.tables import Bool, Int64
+from attomaton.tables import Bool, Int64, Integers
 
 
 @compiled
@@ -27,7 +27,7 @@ def find_heights(start: Int64, below: Int64) -> Int64:
 
 
 @compiled
-def sort_topologically(start: Int64, below: Int64) -> Int64:
+def sort_topologically(start: Integers, below: Integers) -> Int64:
     """The nodes so that each stands before all below it (Kahn), shape (n_nodes,)."""
     n_nodes = len(start) - 1
     waiting = np.zeros(n_nodes, np.int64)

@@ -10,7 +10,7 @@ import numpy as np
 
 from attomaton.hard.exact import check_exactly
 from attomaton.hard.problem import EmbeddedProblem, OrderProblem
-from attomaton.tables import Float64
+from attomaton.tables import Float64, sum_at
 
 FEASIBLE = 1e-9
 """How much a constraint may be missed by rounding."""
@@ -114,13 +114,18 @@ def repair_forces(problem: EmbeddedProblem, forces: Float64) -> Float64:
     return forces / smallest if 0 < smallest < np.inf else forces
 
 
+def find_extremes(problem: EmbeddedProblem, scores: Float64) -> tuple[Float64, Float64]:
+    """The lowest and the highest score of each component, shape (n_components,) each."""
+    lowest, highest = np.full(len(problem.order.sizes), np.inf), np.full(len(problem.order.sizes), -np.inf)
+    np.minimum.at(lowest, problem.component, scores)
+    np.maximum.at(highest, problem.component, scores)
+    return lowest, highest
+
+
 def margins(problem: EmbeddedProblem, scores: Float64) -> Float64:
     """By how much each priority holds, between the closest tokens of its components, shape (n_edges,)."""
-    size, component, order = len(problem.order.sizes), problem.component, problem.order
-    lowest, highest = np.full(size, np.inf), np.full(size, -np.inf)
-    np.minimum.at(lowest, component, scores)
-    np.maximum.at(highest, component, scores)
-    return lowest[order.above] - highest[order.below]
+    lowest, highest = find_extremes(problem, scores)
+    return lowest[problem.order.above] - highest[problem.order.below]
 
 
 def certify_forces(
@@ -152,9 +157,9 @@ def _spread(problem: EmbeddedProblem, scores: Float64) -> float:
 
 def _dual_bound(problem: EmbeddedProblem, forces: Float64, flow: Float64) -> float:
     """(Σf)² / bᵀQb for a flow f ≥ 0 and forces b that f and free ties put on the nodes."""
-    order, size = problem.order, len(problem.order.sizes)
-    divergence = np.bincount(order.above, flow, size) - np.bincount(order.below, flow, size)
-    missing = (divergence - np.bincount(problem.component, forces, size)) / order.sizes
+    order = problem.order
+    sums = sum_at(problem.component, forces, len(order.sizes))
+    missing = (order.divergence(flow) - sums) / order.sizes
     pressed = forces + missing[problem.component]
     energy = float(pressed @ problem.scores(pressed))
     return float(flow.sum()) ** 2 / energy if energy > 0 else 0.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attomaton.errors import MismatchedParts
-from attomaton.tables import Float64, Int64
+from attomaton.tables import Float64, Int64, sum_at
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +55,11 @@ class OrderProblem:
     def gaps(self, positions: Float64) -> Float64:
         """p_A − p_B of every edge, shape (n_edges,)."""
         return positions[self.above] - positions[self.below]
+
+    def divergence(self, flow: Float64) -> Float64:
+        """Flow out of each component less flow into it, shape (n_components,)."""
+        size = len(self.sizes)
+        return sum_at(self.above, flow, size) - sum_at(self.below, flow, size)
 
 
 @dataclass(frozen=True, eq=False)

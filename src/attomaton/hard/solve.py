@@ -132,15 +132,17 @@ def _solve_orthonormal(components: Components, rtol: float, solver: object) -> H
         raise UnsupportedOption(f"{chosen!r} does not solve the orthonormal problem; use Blocks or Reference")
     problem = order_problem(components)
     positions, flow = chosen.solve_order(problem)
-    if problem.gaps(positions).min(initial=1.0) < 1.0 - FEASIBLE:
+    certificate = certify_positions(problem, positions, flow, rtol=rtol)
+    if certificate.violation > FEASIBLE:
         positions = repair_positions(problem, positions)
+        certificate = certify_positions(problem, positions, flow, rtol=rtol)
     scores = score_table(components.nodes, positions[components.component_of_node])
     return HardSolution(
         components=components,
         scores=scores,
         weights=sparse_weights(scores, components.edges.n_tokens),
-        certificate=certify_positions(problem, positions, flow, rtol=rtol),
-        multipliers=_multiplier_table(components.order, flow),
+        certificate=certificate,
+        multipliers=multiplier_table(components.order, flow),
     )
 
 
@@ -157,16 +159,15 @@ def _solve_embedded(given: Components, embeddings: object, rtol: float, solver: 
     components = separation.components
     problem = embedded_problem(components, unit)
     choice = _choose_solvers(problem, separation.independent) if solver is None else [solver]
-    forces, flow = _first_certified(problem, choice, rtol)
+    forces, flow, certificate = _first_certified(problem, choice, rtol)
     placed = unit[np.unique(components.token_of_node)].T @ problem.combine(forces)
-    certificate = certify_forces(problem, forces, flow, rtol=rtol).scaled(scale**-4)
     proof = {"inseparable": int(separation.inseparable.sum()), "farkas": separation.residual}
     return HardSolution(
         components=components,
         scores=score_table(components.nodes, problem.scores(forces)),
         weights=placed @ unit[np.unique(components.query_of_node)] / scale**2,
-        certificate=replace(certificate, **proof),
-        multipliers=_multiplier_table(components.order, flow / scale**4),
+        certificate=replace(certificate.scaled(scale**-4), **proof),
+        multipliers=multiplier_table(components.order, flow / scale**4),
     )
 
 
@@ -182,20 +183,19 @@ def _choose_solvers(problem: EmbeddedProblem, independent: bool) -> list[Embedde
 
 def _first_certified(
     problem: EmbeddedProblem, solvers: Sequence[EmbeddedSolver], rtol: float
-) -> tuple[Float64, Float64]:
-    """The forces and multipliers of the first solver whose answer is certified, else those of the best."""
-    answers: list[tuple[Float64, Float64]] = []
-    gaps: list[float] = []
+) -> tuple[Float64, Float64, HardCertificate]:
+    """Forces, multipliers and certificate of the first solver whose answer is certified, else of the best."""
+    answers: list[tuple[Float64, Float64, HardCertificate]] = []
     for solver in solvers:
         forces, flow = solver.solve_embedded(problem)
-        answers.append((repair_forces(problem, forces), flow))
-        certificate = certify_forces(problem, *answers[-1], rtol=rtol)
-        gaps.append(-1.0 if certificate.certified else abs(certificate.gap))
-        if certificate.certified:
-            break
-    return answers[int(np.argmin(gaps))]
+        forces = repair_forces(problem, forces)
+        answers.append((forces, flow, certify_forces(problem, forces, flow, rtol=rtol)))
+        if answers[-1][2].certified:
+            return answers[-1]
+    return min(answers, key=lambda answer: abs(answer[2].gap))
 
 
-def _multiplier_table(order: pa.Table, multipliers: Float64) -> pa.Table:
+def multiplier_table(order: pa.Table, multipliers: Float64) -> pa.Table:
+    """The multipliers of the edges of the order, rounding below 0 taken off."""
     columns = {name: column(order, name) for name in ("above", "below")}
     return make_table(MULTIPLIER_SCHEMA, {**columns, "multiplier": np.maximum(multipliers, 0.0)})

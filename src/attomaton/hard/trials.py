@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.corpora.samples import Samples
+from attomaton.corpora.synthetic import draw_random
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import extract_edges
 from attomaton.hard.certify import HardCertificate, certify_forces, certify_positions, repair_forces
@@ -77,13 +77,10 @@ def random_corpus(
     n_tokens: int, dim: int, n_samples: int, window: int, rng: np.random.Generator
 ) -> tuple[Components, Float64]:
     """Components of random samples without repetition, and random unit embeddings, shape (n_tokens, dim)."""
-    contexts = rng.permuted(np.tile(np.arange(n_tokens), (n_samples, 1)), axis=1)[:, :window]
-    labels = contexts[np.arange(n_samples), rng.integers(0, window, n_samples)]
-    samples = Samples.from_lists(contexts.tolist(), labels.tolist(), n_tokens=n_tokens)
+    samples = draw_random(rng, n_tokens=n_tokens, n_samples=n_samples, window=window)
     embeddings = rng.normal(size=(n_tokens, dim))
-    return find_components(extract_edges(samples)), embeddings / np.linalg.norm(
-        embeddings, axis=1, keepdims=True
-    )
+    norms = np.linalg.norm(embeddings, axis=1, keepdims=True)
+    return find_components(extract_edges(samples)), embeddings / norms
 
 
 def run_trials(*, rivals: bool = True) -> Iterator[Trial]:

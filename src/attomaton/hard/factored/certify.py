@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from attomaton.hard.certify import FEASIBLE, margins
+from attomaton.hard.certify import FEASIBLE, find_extremes, margins
 from attomaton.hard.factored.problem import FactoredProblem
 from attomaton.tables import Float64
 
@@ -108,10 +108,7 @@ def _violation(problem: FactoredProblem, weights: Float64) -> float:
     """The largest amount by which a tie or a priority is missed."""
     if not np.isfinite(weights).all():
         return np.inf
-    scores, component = problem.scores(weights), problem.nodes.component
-    lowest = np.full(len(problem.nodes.order.sizes), np.inf)
-    highest = -lowest
-    np.minimum.at(lowest, component, scores)
-    np.maximum.at(highest, component, scores)
+    scores = problem.scores(weights)
+    lowest, highest = find_extremes(problem.nodes, scores)
     missed = 1.0 - margins(problem.nodes, scores)
     return float(max(np.max(highest - lowest, initial=0.0), np.max(missed, initial=0.0)))

@@ -13,7 +13,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.linalg import lapack as _lapack
 
 from attomaton.graphs.components import Components
-from attomaton.graphs.reduction import find_ties
+from attomaton.graphs.reduction import find_ends, find_needed, find_ties
 from attomaton.hard.constraints import embedded_problem
 from attomaton.hard.problem import EmbeddedProblem
 from attomaton.tables import Bool, Float64, Int64
@@ -113,16 +113,14 @@ class FactoredProblem:
 
 def factored_problem(components: Components, embeddings: Float64) -> tuple[FactoredProblem, Float64, Float64]:
     """The problem, and the orthonormal bases for rows and columns of W, shape (dim, n_rows or n_columns)."""
-    from attomaton.graphs.topology import find_irredundant  # compiles, so only when needed
-
     nodes = embedded_problem(components, embeddings)
     rows, tokens = np.linalg.qr(embeddings[np.unique(components.token_of_node)].T)
     columns, queries = np.linalg.qr(embeddings[np.unique(components.query_of_node)].T)
-    kept = find_irredundant(*components.below)
-    offsets, members = components.members
-    first, ties = members[offsets[:-1]], np.array(find_ties(components))
-    above = np.concatenate([first[nodes.order.above[kept]], ties[0]])
-    below = np.concatenate([first[nodes.order.below[kept]], ties[1]])
+    kept = find_needed(components)
+    above, below = (
+        np.concatenate([end[kept], tie])
+        for end, tie in zip(find_ends(components), find_ties(components), strict=True)
+    )
     problem = FactoredProblem(tokens.T, queries.T, nodes, kept, above, below)
     used = np.ones(len(above), bool)
     n_priorities = problem.n_priorities

@@ -10,9 +10,9 @@ from attomaton.errors import UnsupportedOption
 from attomaton.graphs.components import Components
 from attomaton.hard.factored.certify import FactoredCertificate, certify_weights, repair_weights
 from attomaton.hard.factored.problem import FactoredProblem, factored_problem
-from attomaton.hard.solve import MULTIPLIER_SCHEMA
+from attomaton.hard.solve import multiplier_table
 from attomaton.solutions import Solution, check_embeddings, scale_rows, score_table
-from attomaton.tables import Float64, column, make_table
+from attomaton.tables import Float64
 
 NEGLIGIBLE = 1e-5
 """Singular values smaller than this, relative to the largest, do not count for the rank."""
@@ -110,7 +110,7 @@ def solve_factored(
         scores=score_table(components.nodes, problem.scores(weights)),
         weights=rows @ weights @ columns.T / scale**2,
         certificate=certificate,
-        multipliers=_multiplier_table(problem, components.order, multipliers, certificate.lower),
+        multipliers=_scaled_multipliers(problem, components.order, multipliers, certificate.lower),
     )
 
 
@@ -123,7 +123,7 @@ def _choose(solver: object, rtol: float) -> FactoredSolver:
     return chosen
 
 
-def _multiplier_table(
+def _scaled_multipliers(
     problem: FactoredProblem, order: pa.Table, multipliers: Float64, total: float
 ) -> pa.Table:
     """The priorities' multipliers, scaled to sum to ``total``; 0 for edges that a longer path replaces."""
@@ -131,5 +131,4 @@ def _multiplier_table(
     pressed[problem.kept] = np.maximum(multipliers[: problem.n_priorities], 0.0)
     if 0 < total < np.inf:
         pressed *= total / pressed.sum()
-    columns = {name: column(order, name) for name in ("above", "below")}
-    return make_table(MULTIPLIER_SCHEMA, {**columns, "multiplier": pressed})
+    return multiplier_table(order, pressed)

@@ -14,7 +14,7 @@ import numpy as np
 from attomaton.graphs.compiled import compiled
 from attomaton.hard.problem import OrderProblem
 from attomaton.hard.solvers.contraction import MARGIN, solve_deep
-from attomaton.hard.solvers.forest import Graph, empty_forest, empty_walk
+from attomaton.hard.solvers.forest import empty_forest, empty_walk, unit_graph
 from attomaton.hard.solvers.pivots import collect, pivot
 from attomaton.hard.solvers.planting import find_reach, longest_paths, plant, prefer_edges, rank_edges
 from attomaton.tables import Float64, Int64
@@ -52,7 +52,7 @@ class Blocks:
             arrays = weight, problem.above, problem.below, positions, multipliers
             for part in _solve_parts(arrays, borders, some, limits):
                 nodes, edges = (slice(start[part], start[part + 1]) for start in borders)
-                deep = _part(weight[nodes], problem.above[edges], problem.below[edges], nodes.start)
+                deep = unit_graph(weight[nodes], problem.above[edges], problem.below[edges], nodes.start)
                 positions[nodes], multipliers[edges] = solve_deep(deep, limits)
 
         with ThreadPoolExecutor(N_THREADS) as threads:  # compiled code holds no lock; parts share nothing
@@ -65,15 +65,6 @@ def _shares(node_start: Int64) -> list[tuple[int, int]]:
     cuts = np.arange(8 * N_THREADS + 1) * int(node_start[-1]) // (8 * N_THREADS)
     borders = sorted(set(np.searchsorted(node_start, cuts).tolist()))
     return list(pairwise(borders))
-
-
-@compiled
-def _part(weight: Float64, above: Int64, below: Int64, first: int) -> Graph:
-    """One part as a graph of its own, with nodes numbered from 0."""
-    up, down = np.empty(len(above), np.int32), np.empty(len(above), np.int32)
-    for edge in range(len(above)):
-        up[edge], down[edge] = above[edge] - first, below[edge] - first
-    return Graph(weight, np.zeros(len(weight)), up, down, np.ones(len(above), np.int32))
 
 
 @compiled
@@ -93,7 +84,7 @@ def _solve_parts(
     deep = [0 for _ in range(0)]
     for part in range(some[0], some[1]):
         here, there = slice(nodes[part], nodes[part + 1]), slice(edges[part], edges[part + 1])
-        graph = _part(weight[here], above[there], below[there], nodes[part])
+        graph = unit_graph(weight[here], above[there], below[there], nodes[part])
         height, depth = longest_paths(graph)
         if len(height) >= DEEP_NODES and height.max() >= DEEP_LEVELS:
             deep.append(part)

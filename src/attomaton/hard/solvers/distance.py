@@ -54,8 +54,7 @@ class LeastDistance:
 def _forces(problem: EmbeddedProblem, features: Float64, coordinates: Float64, flow: Float64) -> Float64:
     """Node forces with W's coordinates: what the flow puts on components, and free multipliers of ties."""
     order, size = problem.order, len(problem.order.sizes)
-    divergence = np.bincount(order.above, flow, size) - np.bincount(order.below, flow, size)
-    pressed = (divergence / order.sizes)[problem.component]
+    pressed = (order.divergence(flow) / order.sizes)[problem.component]
     spread = features - _means(problem, features)[problem.component]
     ties = np.linalg.lstsq(spread.T, coordinates - features.T @ pressed, rcond=NEGLIGIBLE)[0]
     return pressed + ties - (np.bincount(problem.component, ties, size) / order.sizes)[problem.component]

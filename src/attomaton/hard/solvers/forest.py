@@ -57,6 +57,15 @@ class Walk(NamedTuple):
 
 
 @compiled
+def unit_graph(weight: Array, above: Array, below: Array, first: int) -> Graph:
+    """Single components with gaps of 1; nodes are numbered from ``first`` in the edges given, from 0 here."""
+    up, down = np.empty(len(above), np.int32), np.empty(len(above), np.int32)
+    for edge in range(len(above)):
+        up[edge], down[edge] = above[edge] - first, below[edge] - first
+    return Graph(weight, np.zeros(len(weight)), up, down, np.ones(len(above), np.int32))
+
+
+@compiled
 def empty_forest(graph: Graph) -> Forest:
     """No edge active, every node at 0."""
     n_nodes, n_edges = len(graph.weight), len(graph.above)

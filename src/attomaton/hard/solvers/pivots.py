@@ -72,17 +72,10 @@ def _violation(graph: Graph, forest: Forest, edge: int) -> float:
 @compiled
 def _drop_negative(graph: Graph, forest: Forest, walk: Walk) -> int:
     """Settle every block and let go of the edges that pull; returns how many there were."""
-    drops = 0
-    walk.entry[:] = UNSEEN
-    for root in range(len(graph.weight)):
-        if walk.entry[root] == UNSEEN:
-            end, root_position = settle(graph, forest, walk, root, 0)
-            for at in range(1, end):
-                node = walk.order[at]
-                if multiplier_into(walk, node, root_position) < 0.0:
-                    unlink(graph, forest, walk.entry[node] >> 1)
-                    drops += 1
-    return drops
+    pulling = np.flatnonzero(collect(graph, forest, walk) < 0.0)
+    for edge in pulling:
+        unlink(graph, forest, int(edge))
+    return len(pulling)
 
 
 @compiled

@@ -8,6 +8,7 @@ it pull on one from above; those edges come first, then all others by their slac
 import numpy as np
 
 from attomaton.graphs.compiled import compiled
+from attomaton.graphs.topology import sort_topologically
 from attomaton.hard.solvers.forest import NONE, Array, Forest, Graph, link
 from attomaton.tables import Float64, Int32, Int64
 
@@ -19,32 +20,17 @@ def longest_paths(graph: Graph) -> tuple[Int32, Int32]:
     Edges must come sorted by their upper end.
     """
     size = len(graph.weight)
-    start, waiting = np.zeros(size + 1, np.int32), np.zeros(size, np.int32)
+    start = np.zeros(size + 1, np.int32)
     for edge in range(len(graph.above)):
         start[graph.above[edge] + 1] += 1
-        waiting[graph.below[edge]] += 1
     for node in range(size):
         start[node + 1] += start[node]
+    topological = sort_topologically(start, graph.below)
     height, depth = np.zeros(size, np.int32), np.zeros(size, np.int32)
-    queue, end = np.empty(size, np.int32), 0
-    for node in range(size):
-        if waiting[node] == 0:
-            queue[end] = node
-            end += 1
-    at = 0
-    while at < end:
-        node = queue[at]
-        at += 1
+    for node in topological:
         for edge in range(start[node], start[node + 1]):
-            other = graph.below[edge]
-            depth[other] = max(depth[other], depth[node] + 1)
-            waiting[other] -= 1
-            if waiting[other] == 0:
-                queue[end] = other
-                end += 1
-    assert end == size  # noqa: S101  an order has no cycle
-    for at in range(size - 1, -1, -1):
-        node = queue[at]
+            depth[graph.below[edge]] = max(depth[graph.below[edge]], depth[node] + 1)
+    for node in topological[::-1]:
         for edge in range(start[node], start[node + 1]):
             height[node] = max(height[node], height[graph.below[edge]] + 1)
     return height, depth

@@ -15,6 +15,7 @@ from attomaton.hard.solvers.forest import (
     empty_forest,
     empty_walk,
     survey,
+    unit_graph,
 )
 from attomaton.hard.solvers.pivots import collect, pivot
 from attomaton.hard.solvers.planting import longest_paths, plant, rank_edges
@@ -47,13 +48,7 @@ class Projector:
     def __init__(self, problem: EmbeddedProblem) -> None:
         order = problem.order
         self._component = problem.component
-        self._graph = Graph(
-            weight=order.sizes.astype(np.float64),
-            moment=np.zeros(len(order.sizes)),
-            above=order.above.astype(np.int32),
-            below=order.below.astype(np.int32),
-            gap=np.ones(len(order.above), np.int32),
-        )
+        self._graph = unit_graph(order.sizes.astype(np.float64), order.above, order.below, 0)
         height, depth = longest_paths(self._graph)
         self._first, self._levels = rank_edges(self._graph, height, depth), int(height.max(initial=0))
 
