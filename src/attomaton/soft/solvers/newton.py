@@ -1,0 +1,210 @@
+"""Newton's method for anchored Luce problems, compiled: each group of alternatives alone, to its own end.
+
+The function is  Σ count · (−ln p(winner)) + ½ r Σ_j (s_j − a_j)²  over the alternatives of one group. With
+r = 0 it is the Luce problem itself; with r > 0 it is a ridge (a = 0), shrinkage towards other scores, or one
+implicit step of gradient flow.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from attomaton.graphs.compiled import compiled
+
+Array = Any
+"""A numpy array, in code that is compiled."""
+
+MAX_TURNS = 2_000
+"""Most conjugate-gradient turns for one Newton step."""
+
+
+class Choices(NamedTuple):
+    """Choices sorted by group; numbers are those of :class:`~attomaton.soft.likelihood.LuceProblem`."""
+
+    alternative: Array  # int64 (n_entries,): alternatives of a group are consecutive numbers
+    offsets: Array  # int64 (n_choices + 1,)
+    log_multiplicity: Array  # float64 (n_entries,)
+    winner: Array  # int64 (n_choices,)
+    count: Array  # float64 (n_choices,)
+
+
+class Part(NamedTuple):
+    """Where one group stands: its alternatives and its choices."""
+
+    first: int
+    last: int
+    first_choice: int
+    last_choice: int
+
+
+class Space(NamedTuple):
+    """Room to work in, at least as large as the group."""
+
+    chance: Array  # float64 (n_entries of the group,)
+    gradient: Array  # float64 (n_alternatives of the group,), and so are the others
+    diagonal: Array
+    residual: Array
+    scaled: Array
+    direction: Array
+    bent: Array
+    step: Array
+
+
+@compiled
+def make_space(n_alternatives: int, n_entries: int) -> Space:
+    """Room for groups up to this size."""
+    return Space(
+        np.empty(n_entries),
+        np.empty(n_alternatives),
+        np.empty(n_alternatives),
+        np.empty(n_alternatives),
+        np.empty(n_alternatives),
+        np.empty(n_alternatives),
+        np.empty(n_alternatives),
+        np.empty(n_alternatives),
+    )
+
+
+@compiled
+def weigh(choices: Choices, part: Part, scores: Array, space: Space) -> None:
+    """Chances of all members of all sets, and the gradient of the summed loss.
+
+    What a winner lacks of certainty is the sum of the losers' chances, never 1 − p: no digit is lost when
+    that is small.
+    """
+    first, base = part.first, choices.offsets[part.first_choice]
+    chance, gradient = space.chance, space.gradient
+    gradient[: part.last - first] = 0.0
+    for choice in range(part.first_choice, part.last_choice):
+        begin, end = choices.offsets[choice], choices.offsets[choice + 1]
+        highest = -np.inf
+        for entry in range(begin, end):
+            logit = scores[choices.alternative[entry] - first] + choices.log_multiplicity[entry]
+            chance[entry - base] = logit
+            highest = max(highest, logit)
+        total = 0.0
+        for entry in range(begin - base, end - base):
+            chance[entry] = np.exp(chance[entry] - highest)
+            total += chance[entry]
+        winner, count, lost = choices.winner[choice], choices.count[choice], 0.0
+        for entry in range(begin, end):
+            share = chance[entry - base] / total
+            chance[entry - base] = share
+            if choices.alternative[entry] != winner:
+                gradient[choices.alternative[entry] - first] += count * share
+                lost += share
+        gradient[winner - first] -= count * lost
+
+
+@compiled
+def bend(choices: Choices, part: Part, space: Space) -> None:
+    """Curvature of the summed loss along ``space.direction``, into ``space.bent``.
+
+    Differences are taken to the winner, so that nothing cancels when its chance is close to 1.
+    """
+    first, base = part.first, choices.offsets[part.first_choice]
+    chance, direction, bent = space.chance, space.direction, space.bent
+    bent[: part.last - first] = 0.0
+    for choice in range(part.first_choice, part.last_choice):
+        begin, end = choices.offsets[choice], choices.offsets[choice + 1]
+        winner, count = choices.winner[choice] - first, choices.count[choice]
+        here, mean = direction[winner], 0.0
+        for entry in range(begin, end):
+            mean += chance[entry - base] * (direction[choices.alternative[entry] - first] - here)
+        for entry in range(begin, end):
+            node = choices.alternative[entry] - first
+            bent[node] += count * chance[entry - base] * (direction[node] - here - mean)
+
+
+@compiled
+def find_diagonal(choices: Choices, part: Part, space: Space) -> None:
+    """The diagonal of the curvature, into ``space.diagonal``."""
+    first, base = part.first, choices.offsets[part.first_choice]
+    space.diagonal[: part.last - first] = 0.0
+    for choice in range(part.first_choice, part.last_choice):
+        begin, end = choices.offsets[choice], choices.offsets[choice + 1]
+        lost = 0.0
+        for entry in range(begin, end):
+            if choices.alternative[entry] != choices.winner[choice]:
+                lost += space.chance[entry - base]
+        for entry in range(begin, end):
+            share = space.chance[entry - base]
+            rest = lost if choices.alternative[entry] == choices.winner[choice] else 1.0 - share
+            space.diagonal[choices.alternative[entry] - first] += choices.count[choice] * share * rest
+
+
+@compiled
+def find_step(choices: Choices, part: Part, stiffness: float, space: Space, rtol: float) -> None:
+    """The Newton step by conjugate gradients, the residual lowered by ``rtol``, into ``space.step``."""
+    size = part.last - part.first
+    residual, scaled, direction, bent = space.residual, space.scaled, space.direction, space.bent
+    find_diagonal(choices, part, space)
+    energy = 0.0
+    for node in range(size):
+        space.diagonal[node] = max(space.diagonal[node] + stiffness, 1e-300)
+        space.step[node] = 0.0
+        residual[node] = -space.gradient[node]
+        direction[node] = scaled[node] = residual[node] / space.diagonal[node]
+        energy += residual[node] * scaled[node]
+    goal = rtol * rtol * energy
+    for _ in range(MAX_TURNS):
+        if energy <= goal or energy <= 0.0:
+            break
+        bend(choices, part, space)
+        along = 0.0
+        for node in range(size):
+            bent[node] += stiffness * direction[node]
+            along += bent[node] * direction[node]
+        if along <= 0.0:
+            break
+        length, fresh = energy / along, 0.0
+        for node in range(size):
+            space.step[node] += length * direction[node]
+            residual[node] -= length * bent[node]
+            scaled[node] = residual[node] / space.diagonal[node]
+            fresh += residual[node] * scaled[node]
+        turn, energy = fresh / energy, fresh
+        for node in range(size):
+            direction[node] = scaled[node] + turn * direction[node]
+
+
+@compiled
+def solve_part(
+    choices: Choices,
+    part: Part,
+    anchor: Array,
+    stiffness: float,
+    scores: Array,
+    space: Space,
+    limits: tuple[float, int],
+) -> float:
+    """Move ``scores`` of one group to the minimum; returns the largest gradient entry.
+
+    ``limits`` are the largest gradient entry asked for and the most Newton steps. Along a step whose entries
+    differ by at most d the curvature changes at most by the factor e^d, so the share ln(1 + d)/d of it lowers
+    the function without any line search; it tends to 1.
+    """
+    size, before = part.last - part.first, np.inf
+    atol, max_steps = limits
+    for step in range(max_steps + 1):
+        weigh(choices, part, scores, space)
+        total, largest = 0.0, 0.0
+        for node in range(size):
+            space.gradient[node] += stiffness * (scores[node] - anchor[node])
+            total += space.gradient[node]
+        for node in range(size):
+            if stiffness == 0.0:  # a constant changes nothing, so rounding must not push along it
+                space.gradient[node] -= total / size
+            largest = max(largest, abs(space.gradient[node]))
+        if largest <= atol or step == max_steps:
+            return largest
+        find_step(choices, part, stiffness, space, min(0.1, max(largest / before, 1e-4)))
+        before = largest
+        lowest, highest = np.inf, -np.inf
+        for node in range(size):
+            lowest, highest = min(lowest, space.step[node]), max(highest, space.step[node])
+        spread = max(highest - lowest, 1e-12)
+        share = np.log1p(spread) / spread
+        for node in range(size):
+            scores[node] += share * space.step[node]
+    return np.inf
