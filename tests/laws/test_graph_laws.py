@@ -42,11 +42,12 @@ def test_chunks_change_nothing(samples, chunk):
     with pytest.MonkeyPatch.context() as patch:
         whole = at.extract_edges(samples)
         components = at.find_components(whole)
-        all_choices = at.extract_choices(samples, components)
+        all_choices, contexts = at.extract_choices(samples, components), at.extract_choices(samples)
         patch.setattr(edges, "CHUNK_VALUES", chunk)
         patch.setattr(choices, "CHUNK_VALUES", chunk)
         assert at.extract_edges(samples).table.equals(whole.table)
         assert at.extract_choices(samples, components).table.equals(all_choices.table)
+        assert at.extract_choices(samples).table.equals(contexts.table)
 
 
 @given(sample_sets(), st.integers(0, 25))
@@ -58,6 +59,8 @@ def test_a_corpus_cut_in_two_adds_up_to_the_whole(samples, cut):
     components = at.find_components(whole)
     added = at.extract_choices(first, components) + at.extract_choices(second, components)
     assert added.table.equals(at.extract_choices(samples, components).table)
+    whole_contexts = at.extract_choices(first) + at.extract_choices(second)
+    assert whole_contexts.table.equals(at.extract_choices(samples).table)
 
 
 @given(sample_sets(), sample_sets())
@@ -171,9 +174,9 @@ def test_heights_are_longest_paths(samples):
         assert ordered == all(part.has_edge(a, b) for a, b in pairwise(line))
 
 
-@given(tied_sets(max_tokens=4, max_samples=60))
-def test_fast_choices_equal_the_definition(samples):
-    components = at.find_components(at.extract_edges(samples))
+@given(tied_sets(max_tokens=4, max_samples=60), st.booleans())
+def test_fast_choices_equal_the_definition(samples, whole):
+    components = None if whole else at.find_components(at.extract_edges(samples))
     rows = at.extract_choices(samples, components).table.to_pylist()
     found = {
         (row["query"], row["winner"], tuple(zip(row["tokens"], row["multiplicities"], strict=True))): row[

@@ -1,7 +1,8 @@
-"""Choice sets: what each label was chosen from inside its own component, counted.
+"""Choice sets: what each label was chosen from, inside its own component or in the whole context, counted.
 
-This is the reduced data of the soft problem. Each realisable context is restricted to the tokens of the
-label's component; a sample left with one distinct token says nothing and is dropped; equal rows are counted.
+Inside components this is the reduced data of the soft problem: each realisable context is restricted to the
+tokens of the label's component. Whole contexts are the training loss itself. Either way a sample left with
+one distinct token says nothing and is dropped; equal rows are counted.
 """
 
 from collections import Counter
@@ -32,7 +33,7 @@ CHOICE_SCHEMA = pa.schema(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ChoiceTable:
-    """Counted choices inside components.
+    """Counted choices.
 
     Attributes
     ----------
@@ -54,12 +55,19 @@ class ChoiceTable:
         return column(self.table, name)
 
     def __add__(self, other: "ChoiceTable") -> "ChoiceTable":
-        """The choices of two corpora, restricted to the same components."""
+        """The choices of two corpora, both restricted to the same components or both whole."""
         return _count_rows([self, other])
 
 
-def extract_choices(samples: Samples, components: Components) -> ChoiceTable:
-    """Count the choices made inside each label's component.
+def extract_choices(samples: Samples, components: Components | None = None) -> ChoiceTable:
+    """Count the choices made inside each label's component, or in whole contexts.
+
+    Parameters
+    ----------
+    samples : Samples
+        The corpus; samples whose label is not in the context are left out.
+    components : Components, optional
+        Choice sets are restricted to the label's component. None: each realisable context whole.
 
     Examples
     --------
@@ -69,37 +77,44 @@ def extract_choices(samples: Samples, components: Components) -> ChoiceTable:
     >>> choices = extract_choices(samples, find_components(extract_edges(samples)))
     >>> choices.table.to_pylist()[0]
     {'query': 2, 'winner': 0, 'tokens': [0, 1], 'multiplicities': [2, 1], 'count': 1}
+    >>> extract_choices(samples).table.to_pylist()[1]
+    {'query': 2, 'winner': 0, 'tokens': [0, 1, 2], 'multiplicities': [2, 1, 1], 'count': 1}
     """
     counted = (_count_rows([_extract_chunk(chunk, components)]) for chunk in samples.chunks(CHUNK_VALUES))
     return _count_rows(gather(counted, _count_rows))
 
 
 def choices_by_definition(
-    samples: Samples, components: Components
+    samples: Samples, components: Components | None = None
 ) -> Counter[tuple[int, int, tuple[tuple[int, int], ...]]]:
     """The definition, word for word: (query, winner, ((token, multiplicity), …)) → count."""
-    rows = components.nodes.to_pylist()
+    rows = [] if components is None else components.nodes.to_pylist()
     component_of = {(row["query"], row["token"]): row["component"] for row in rows}
     choices: Counter[tuple[int, int, tuple[tuple[int, int], ...]]] = Counter()
     for context, label in samples:
         query = context[-1]
-        if label in context and (query, label) in component_of:
-            own = component_of[query, label]
+        if label in context and (components is None or (query, label) in component_of):
+            own = component_of.get((query, label))
             inside = Counter(token for token in context if component_of.get((query, token)) == own)
             if len(inside) > 1:
                 choices[query, label, tuple(sorted(inside.items()))] += 1
     return choices
 
 
-def _extract_chunk(samples: Samples, components: Components) -> ChoiceTable:
+def _extract_chunk(samples: Samples, components: Components | None) -> ChoiceTable:
     bags = count_tokens(samples)
+    inside = np.arange(len(bags.sample)) if components is None else _inside(bags, components)
+    distinct = np.bincount(bags.sample[inside], minlength=len(bags.samples))
+    return _make_choices(bags, inside[distinct[bags.sample[inside]] > 1])
+
+
+def _inside(bags: Bags, components: Components) -> Int64:
+    """The pairs whose token is in the component of the sample's label."""
     own = _components_of(bags.samples.queries, bags.samples.labels, components)
     larger = np.append(components.sizes > 1, False)[own]  # a missing node has number n_components
     pairs = np.flatnonzero(larger[bags.sample])
     token_component = _components_of(bags.samples.queries[bags.sample[pairs]], bags.token[pairs], components)
-    inside = pairs[token_component == own[bags.sample[pairs]]]
-    distinct = np.bincount(bags.sample[inside], minlength=len(bags.samples))
-    return _make_choices(bags, inside[distinct[bags.sample[inside]] > 1])
+    return pairs[token_component == own[bags.sample[pairs]]]
 
 
 def _components_of(queries: Int32, tokens: Int32, components: Components) -> Int64:
