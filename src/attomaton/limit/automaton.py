@@ -4,24 +4,30 @@ Under the query (the last context token) the highest component present is retrie
 drawn from its tokens with Luce odds m_j e^{s_j}.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.errors import EmptyContext, MismatchedParts, TokenOutOfRange, UnknownToken
+from attomaton.errors import MismatchedParts, TokenOutOfRange
+from attomaton.graphs.bags import count_tokens
 from attomaton.graphs.components import Components
 from attomaton.hard.solve import HardSolution
 from attomaton.limit import storage
 from attomaton.limit.coverage import Coverage, measure_coverage
 from attomaton.limit.evidence import trace_beaten
 from attomaton.limit.explanation import Explanation, Rule
+from attomaton.limit.reading import Context, read_context
 from attomaton.soft.solve import SoftSolution
 from attomaton.tables import Bool, Float64, Int32, Int64, column
+
+if TYPE_CHECKING:
+    from attomaton.limit.scoring import Score
 
 TIE = 1e-9
 """Hard scores closer than this count as equal: they are exact to rounding, and rational, so ties are real."""
@@ -106,30 +112,30 @@ class Automaton:
             )
         return str(token) if self.vocabulary is None else self.vocabulary.tokens[token]
 
-    def predict_proba(self, context: str | Sequence[str] | Sequence[int]) -> Float64:
+    def predict_proba(self, context: Context) -> Float64:
         """The chance of every token to be the next one, shape (n_tokens,)."""
         reading = self._read(context)
         chances = np.zeros(self.n_tokens)
         chances[reading.tokens] = reading.probabilities
         return chances
 
-    def attention(self, context: str | Sequence[str] | Sequence[int]) -> Float64:
+    def attention(self, context: Context) -> Float64:
         """The attention weight of every position, shape (len(context),)."""
         reading = self._read(context)
         place = np.searchsorted(reading.tokens, reading.ids)
         return (reading.probabilities / reading.multiplicity)[place]
 
-    def retrieve(self, context: str | Sequence[str] | Sequence[int]) -> Int32:
+    def retrieve(self, context: Context) -> Int32:
         """The distinct tokens of the context that attention retrieves, rising."""
         reading = self._read(context)
         return reading.tokens[reading.probabilities > 0]
 
-    def sample(self, context: str | Sequence[str] | Sequence[int], rng: np.random.Generator) -> int:
+    def sample(self, context: Context, rng: np.random.Generator) -> int:
         """Draw the next token."""
         reading = self._read(context)
         return int(rng.choice(reading.tokens, p=reading.probabilities))
 
-    def explain(self, context: str | Sequence[str] | Sequence[int]) -> Explanation:
+    def explain(self, context: Context) -> Explanation:
         """What is retrieved, what it beat and on what evidence, and which rule answered."""
         reading = self._read(context)
         beaten, incomparable = (), ()
@@ -153,6 +159,18 @@ class Automaton:
             unseen=tuple(reading.tokens[~reading.seen].tolist()),
         )
 
+    def score(self, samples: Samples, *, epsilon: float = 0.0) -> "Score":
+        """Log-loss and top-1 on the realisable samples among these.
+
+        The limit gives some labels of new text no chance at all, so that the log-loss is infinite; with
+        ``epsilon`` it is that of (1 − ε) · automaton + ε · uniform over the context, which is ours, not the
+        theory's (:func:`~attomaton.limit.scoring.fit_epsilon` chooses it).
+        """
+        from attomaton.limit.batch import predict_bags
+        from attomaton.limit.scoring import mix_uniform, score_prediction
+
+        return score_prediction(mix_uniform(predict_bags(self, count_tokens(samples)), epsilon))
+
     def save(self, path: str | Path, *, about: Mapping[str, Any] | None = None) -> Path:
         """Write a run folder: Parquet, safetensors, JSON, the manifest last; ``about`` joins the manifest."""
         return storage.save(
@@ -164,8 +182,8 @@ class Automaton:
         """Read a run folder back; its predictions are the same to the last bit."""
         return cls(*storage.load(path))
 
-    def _read(self, context: str | Sequence[str] | Sequence[int]) -> _Reading:
-        ids = self._as_ids(context)
+    def _read(self, context: Context) -> _Reading:
+        ids = read_context(context, self.n_tokens, self.vocabulary)
         tokens, multiplicity = np.unique(ids, return_counts=True)
         places, seen = self.components.rows(np.full(len(tokens), ids[-1]), tokens)
         rows = places[seen]
@@ -186,28 +204,6 @@ class Automaton:
     @cached_property
     def _scores(self) -> tuple[Float64, Float64]:
         return column(self.hard.scores, "score"), column(self.soft.scores, "score")
-
-    def _as_ids(self, context: str | Sequence[str] | Sequence[int]) -> Int32:
-        if isinstance(context, str) or any(isinstance(token, str) for token in context):
-            if self.vocabulary is None:
-                raise UnknownToken("this automaton has no vocabulary; give the context as token ids")
-            text = isinstance(context, str)
-            ids = self.vocabulary.encode(context) if text else self.vocabulary.lookup(list(map(str, context)))
-        else:
-            ids = np.asarray(context)
-        if not len(ids):
-            raise EmptyContext("the context is empty; the query is its last token, so give at least one")
-        if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
-            raise TokenOutOfRange(
-                f"a context is one list of token ids, this is {ids.dtype} of shape {ids.shape}; give integers"
-            )
-        outside = np.flatnonzero((ids < 0) | (ids >= self.n_tokens))
-        if len(outside):
-            raise TokenOutOfRange(
-                f"token {ids[outside[0]]} at position {outside[0]} of the context is not in "
-                f"0 … {self.n_tokens - 1}; give ids of this vocabulary"
-            )
-        return ids.astype(np.int32)
 
 
 def _check_parts(components: Components, hard: object, soft: object) -> None:

@@ -15,6 +15,11 @@ class Rule(Enum):
         "tokens without evidence under this query get no mass; among the others the theorem decides"
     )
     BACK_OFF = "no sample teaches anything about this query: each position weighs the same, by our choice"
+    SCORED = "every token of the context has a finite score under this query: the softmax of these scores"
+    UNSEEN_BACKGROUND = (
+        "tokens without evidence under this query keep their background score, by our choice; no theorem"
+    )
+    BACKGROUND = "no sample teaches anything about this query: background scores answer, by our choice"
 
 
 class Edge(NamedTuple):

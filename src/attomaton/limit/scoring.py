@@ -1,0 +1,130 @@
+"""How well predictions meet held-out labels: log-loss and top-1, over realisable samples.
+
+A label that is not in its context has no chance under any attention, so such samples are left out.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from attomaton.errors import InvalidSamples, UnsupportedOption
+from attomaton.graphs.bags import Bags
+from attomaton.graphs.grouping import run_starts
+from attomaton.limit.batch import BatchPrediction, largest_of
+from attomaton.tables import Float64, sum_at
+
+EQUAL = 1e-12
+"""Chances whose ratio is closer to 1 than this count as equal."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """Predictions against labels.
+
+    Attributes
+    ----------
+    n_samples : int
+        Realisable samples: those scored.
+    log_loss : float
+        Mean of −ln p(label), in nats; infinite if any label has no chance.
+    top1 : float
+        Share of samples whose label is the likeliest token; a tie of n tokens counts 1/n.
+    zero_share : float
+        Share of labels with p = 0.
+    unseen : float
+        Share of contexts with a token that has no evidence under its query.
+    backed_off : float
+        Share of contexts without any token that has evidence under its query: a back-off answered.
+    """
+
+    n_samples: int
+    log_loss: float
+    top1: float
+    zero_share: float
+    unseen: float
+    backed_off: float
+
+
+def score_prediction(prediction: BatchPrediction) -> Score:
+    """Log-loss and top-1 of predictions for realisable samples.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.limit.batch import predict_samples
+    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 2]], [0, 1, 1])
+    >>> score = score_prediction(predict_samples(at.learn(samples), samples))
+    >>> round(score.log_loss, 6), round(score.top1, 6)  # ln 2, ln 2, 0; two ties and a hit
+    (0.462098, 0.666667)
+    """
+    _check_samples(prediction)
+    size, sample = prediction.n_samples, prediction.bags.sample
+    chances = prediction.of_labels()
+    highest = largest_of(sample, prediction.probabilities, size)
+    ties = sum_at(
+        sample, (prediction.probabilities >= highest[sample] * (1 - EQUAL)).astype(np.float64), size
+    )
+    hits = np.where(chances >= highest * (1 - EQUAL), 1 / ties, 0.0)
+    unseen = np.zeros(size, bool)
+    unseen[sample[~prediction.seen]] = True
+    with np.errstate(divide="ignore"):
+        losses = -np.log(chances)
+    return Score(
+        n_samples=size,
+        log_loss=float(losses.mean()),
+        top1=float(hits.mean()),
+        zero_share=float((chances == 0).mean()),
+        unseen=float(unseen.mean()),
+        backed_off=float(prediction.backed_off.mean()),
+    )
+
+
+def mix_uniform(prediction: BatchPrediction, epsilon: float) -> BatchPrediction:
+    """(1 − ε) · prediction + ε · uniform over the context's positions. This is ours, not the theory's."""
+    if not 0.0 <= epsilon <= 1.0:
+        raise UnsupportedOption(f"epsilon is {epsilon}; it is a share, so give a number from 0 to 1")
+    uniform = uniform_chances(prediction.bags)
+    return replace(prediction, probabilities=(1.0 - epsilon) * prediction.probabilities + epsilon * uniform)
+
+
+def fit_epsilon(prediction: BatchPrediction, *, n_halvings: int = 60) -> float:
+    """The ε in 0 … 1 at which :func:`mix_uniform` has the least log-loss on these labels.
+
+    The loss −Σ ln((1 − ε) p + ε u) is convex in ε; where its slope Σ (p − u)/((1 − ε) p + ε u) changes sign
+    is found by halving.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.limit.batch import predict_samples
+    >>> samples = at.Samples.from_lists([[1, 0]] * 4, [1, 1, 1, 0])
+    >>> sure = predict_samples(at.learn(samples.take([0])), samples)  # 1 beats 0: chances 1 and 0
+    >>> round(fit_epsilon(sure), 6)  # so that 1 has 3/4
+    0.5
+    """
+    _check_samples(prediction)
+    bags, chances = prediction.bags, prediction.of_labels()
+    mine = bags.token == bags.samples.labels[bags.sample]
+    uniform = uniform_chances(bags)[mine]
+    low, high = 0.0, 1.0
+    for _ in range(n_halvings):
+        middle = (low + high) / 2
+        slope = float(np.sum((chances - uniform) / ((1 - middle) * chances + middle * uniform)))
+        low, high = (low, middle) if slope > 0 else (middle, high)
+    return (low + high) / 2
+
+
+def uniform_chances(bags: Bags) -> Float64:
+    """Every position of a context weighing the same, shape (n_pairs,): m_j / T."""
+    return bags.multiplicity / bags.samples.lengths[bags.sample]
+
+
+def _check_samples(prediction: BatchPrediction) -> None:
+    bags = prediction.bags
+    labels = bags.sample[bags.token == bags.samples.labels[bags.sample]]
+    realisable = len(run_starts(labels)) if len(labels) else 0
+    if not realisable or realisable < prediction.n_samples:
+        raise InvalidSamples(
+            f"{prediction.n_samples - realisable} of {prediction.n_samples} samples do not have their label "
+            "in the context; score realisable samples, at least one (count_tokens leaves the others out)"
+        )
