@@ -1,0 +1,190 @@
+"""The weights of gradient descent at step t without training: W(t) = ln t·W_svm + W_fin + R."""
+
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from scipy.sparse import csc_array
+
+from attomaton.corpora.samples import Samples
+from attomaton.errors import MismatchedParts, UnsupportedOption
+from attomaton.graphs.choices import ChoiceTable
+from attomaton.limit.automaton import Automaton
+from attomaton.limit.curves import WeightPath, inner
+from attomaton.limit.loss import TrainingLoss, training_loss
+from attomaton.limit.residual.problem import Residual, find_priorities
+from attomaton.solutions import check_embeddings, score_table
+from attomaton.tables import Bool, Float64, column, keep_rows
+
+TIGHT = 1e-9
+"""Slack at which a priority counts as tight without embeddings: positions are exact to rounding."""
+
+TIGHT_EMBEDDED = 1e-6
+"""The same with embeddings, where the hard solution is certified to about 1e-10."""
+
+
+class Expansion(WeightPath):
+    """W(t) = ln t·W_svm + W_fin + R, from :func:`expand`.
+
+    Attributes
+    ----------
+    direction, finite, residual : float arrays, shape (dim, dim), or sparse, shape (n_tokens, n_tokens)
+        W_svm, W_fin and R.
+    third : Residual
+        R with what it was found from: tight edges, their flow, the gradient that is left.
+    """
+
+    def __init__(self, automaton: Automaton, loss: TrainingLoss, third: Residual, pace: float) -> None:
+        self.loss = loss
+        self.direction: Float64 | csc_array = automaton.hard.weights
+        self.finite: Float64 | csc_array = automaton.soft.weights
+        self.residual: Float64 | csc_array = third.weights
+        self.third = third
+        self._scores = (
+            column(automaton.hard.scores, "score"),
+            column(automaton.soft.scores, "score") + third.scores,
+        )
+        self._pace = pace
+
+    def __repr__(self) -> str:
+        known = self.caveat or f"error falls like t^-{self.rate:.3g}"
+        return f"Expansion({self.loss.pairs.num_rows:,} scores: {known})"
+
+    @property
+    def path_dependent(self) -> Bool:
+        """Components whose R depends on the way training took, shape (n_components,)."""
+        return self.third.path_dependent
+
+    @property
+    def degenerate(self) -> pa.Table:
+        """Rows of the order that are tight without any multiplier: their ends drift apart like ln ln t."""
+        return keep_rows(self.loss.components.order, self.third.degenerate)
+
+    @property
+    def caveat(self) -> str:
+        """What data alone do not determine, in a sentence; empty if nothing."""
+        parts: list[str] = []
+        if self.path_dependent.any():
+            parts.append(f"R depends on the path in {int(self.path_dependent.sum()):,} components")
+        if self.third.degenerate.any():
+            parts.append(f"{int(self.third.degenerate.sum()):,} tight edges carry nothing: ln ln t drift")
+        return "; ".join(parts)
+
+    @cached_property
+    def settling(self) -> float:
+        """λ: the slowest rate at which the tight edges settle."""
+        return self.third.settling()
+
+    @property
+    def rate(self) -> float:
+        """The error falls like t^−rate: min(λ, smallest slack of an edge that is not tight, 1)."""
+        priorities = self.third.priorities
+        return min(self.settling, float(priorities.slack[~priorities.tight].min(initial=1.0)), 1.0)
+
+    def weights_at(self, step: float) -> Float64 | csc_array:
+        """W(t), shape (dim, dim); without embeddings the sparse scores, rows key tokens, columns queries."""
+        return self.weights_along(_log(step))
+
+    def weights_along(self, level: float) -> Float64 | csc_array:
+        """level·W_svm + W_fin + R: normalised descent and regularisation paths follow this curve too."""
+        return level * self.direction + self.finite + self.residual
+
+    def scores_at(self, step: float) -> pa.Table:
+        """The table (query, token, score) of all pairs that training sees."""
+        hard, rest = self._scores
+        return score_table(self.loss.pairs, (_log(step) * hard + rest)[self.loss.nodes])
+
+    def error_at(self, step: float) -> float:
+        """Expected ‖error‖ of W(t), infinite where something is not told by data alone.
+
+        ‖W_fin + R‖·t^−rate, as at t = 1 training has hardly begun and the expansion is at W_fin + R; and
+        (n/η)·‖W_svm‖²·(1 + ln t)/t, where a single sample still leaves mass to losers.
+        """
+        if self.caveat:
+            return float("inf")
+        start, step = self.finite + self.residual, max(step, 1.0)
+        left = self._pace * float(self.third.flow.sum())
+        return float(inner(start, start) ** 0.5 * step**-self.rate + left * (1.0 + np.log(step)) / step)
+
+
+def expand(
+    automaton: Automaton,
+    samples: Samples | ChoiceTable,
+    *,
+    step_size: float = 1.0,
+    embeddings: object = None,
+) -> Expansion:
+    """Predict the weights of plain gradient descent from W(0) = 0 at any step: ln t·W_svm + W_fin + R.
+
+    Parameters
+    ----------
+    automaton : Automaton
+        Learned from the samples: its hard and soft solutions are the first two terms.
+    samples : Samples or ChoiceTable
+        The corpus, or its whole-context choices, ``extract_choices(samples)``.
+    step_size : float
+        η, for the loss that is the mean over realisable samples.
+    embeddings : float array, shape (n_tokens, dim), optional
+        The embeddings that the automaton was learned with.
+
+    Returns
+    -------
+    Expansion
+        With ``weights_at(step)``, ``scores_at(step)``, ``error_at(step)``, ``loss_at(step)`` and ``curves``;
+        its ``caveat`` says what data alone do not determine.
+
+    Notes
+    -----
+    R is perpendicular to the cyclic subspace and minimises
+    Σ_{tight A → B} κ_AB e^{R_B − R_A} + ⟨W_svm, R⟩ with
+    κ_AB = (η/n) Σ_{samples labelled in A} (Σ_{x∈B∩X} m_x e^{w_x}) / (Σ_{a∈A∩X} m_a e^{w_a}),
+    w the scores of W_fin.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1]], [0])  # 0 precedes 1 under the query 1
+    >>> expansion = expand(at.learn(samples), samples)
+    >>> scores = expansion.scores_at(1e6).column("score").to_numpy()
+    >>> float((scores[0] - scores[1]).round(3))  # ln(2 η t)
+    14.509
+    """
+    if not 0 < step_size < np.inf:
+        raise UnsupportedOption(f"step_size is {step_size}; give a positive number")
+    if (embeddings is None) != isinstance(automaton.hard.weights, csc_array):
+        raise MismatchedParts(
+            "give expand the embeddings that the automaton was learned with, or none if none"
+        )
+    loss = training_loss(samples, automaton.components)
+    if embeddings is None:
+        return _expand_scores(automaton, loss, step_size)
+    table = check_embeddings(embeddings, automaton.n_tokens)
+    return _expand_weights(automaton, loss, step_size, table)
+
+
+def _expand_scores(automaton: Automaton, loss: TrainingLoss, step_size: float) -> Expansion:
+    from attomaton.limit.residual.orthonormal import solve_blocks
+
+    hard, soft = column(automaton.hard.scores, "score"), column(automaton.soft.scores, "score")
+    priorities = find_priorities(loss, hard, soft, step_size=step_size, atol=TIGHT)
+    multipliers = column(automaton.hard.multipliers, "multiplier")
+    third = solve_blocks(loss.components, priorities, hard, multipliers)
+    return Expansion(automaton, loss, third, loss.n_samples / step_size)
+
+
+def _expand_weights(automaton: Automaton, loss: TrainingLoss, step_size: float, table: Float64) -> Expansion:
+    from attomaton.limit.flow.basis import find_basis
+    from attomaton.limit.residual.embedded import solve_span
+
+    basis = find_basis(loss.components, table)
+    pace = step_size * basis.scale**4  # in coordinates of embeddings of length about 1
+    hard, soft = column(automaton.hard.scores, "score"), column(automaton.soft.scores, "score")
+    priorities = find_priorities(loss, hard, soft, step_size=pace, atol=TIGHT_EMBEDDED)
+    third = solve_span(loss.components, priorities, basis, basis.place(np.asarray(automaton.hard.weights)))
+    return Expansion(automaton, loss, third, loss.n_samples / pace / basis.scale**2)
+
+
+def _log(step: float) -> float:
+    if not 1 <= step < np.inf:
+        raise UnsupportedOption(f"step is {step}; the expansion speaks of large steps: give 1 or more")
+    return float(np.log(step))

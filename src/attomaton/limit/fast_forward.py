@@ -1,0 +1,283 @@
+"""The trajectory of gradient descent itself, in O(ln t): warm up with plain steps, then follow the flow."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from os import cpu_count
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from scipy.sparse import csc_array
+
+from attomaton.corpora.samples import Samples
+from attomaton.errors import UnsupportedOption
+from attomaton.graphs.choices import ChoiceTable
+from attomaton.graphs.components import Components, find_components
+from attomaton.graphs.edges import extract_edges
+from attomaton.graphs.separation import separate
+from attomaton.limit.curves import WeightPath
+from attomaton.limit.loss import TrainingLoss, training_loss
+from attomaton.solutions import check_embeddings, score_table, sparse_weights
+from attomaton.tables import Bool, Float64, Int64
+
+if TYPE_CHECKING:
+    from attomaton.limit.flow.basis import Basis
+    from attomaton.limit.flow.integrate import Flow
+    from attomaton.limit.flow.track import Track
+
+MOST_AXES = 3_000
+"""More coordinates than this are too many for dense steps (given embeddings)."""
+
+N_BATCHES = 24
+"""Without embeddings queries are followed in this many batches of like size, each with steps of its own."""
+
+LARGE = 100_000
+"""Fewer entries in choice sets than this are not worth batches."""
+
+
+class Trajectory(WeightPath):
+    """W(t) of plain gradient descent at any step, from :func:`fast_forward`.
+
+    Steps beyond the last one computed are computed when asked for.
+    """
+
+    def __init__(
+        self,
+        loss: TrainingLoss,
+        frame: "_Scores | _Weights",
+        tracks: Sequence[tuple[Int64, "Track"]],
+    ) -> None:
+        self.loss = loss
+        self._frame = frame
+        self._tracks = tracks
+
+    def __repr__(self) -> str:
+        reached = min(track.reached for _, track in self._tracks) if self._tracks else 0.0
+        return f"Trajectory({self.loss.pairs.num_rows:,} scores, up to step {reached:.3g})"
+
+    def weights_at(self, step: float) -> Float64 | csc_array:
+        """W(t), shape (dim, dim); without embeddings the sparse scores, rows key tokens, columns queries."""
+        return self._frame.weights(self._place_at(step))
+
+    def scores_at(self, step: float) -> pa.Table:
+        """The table (query, token, score) of all pairs that training sees."""
+        return self._frame.scores(self._place_at(step))
+
+    def error_at(self, step: float) -> float:
+        """Estimated ‖error‖ of W(t), Frobenius norm.
+
+        Step by step errors of the integration, added up, and the measured difference between plain descent
+        and flow during the warm-up.
+        """
+        errors = [track.at(step).error for _, track in self._tracks]
+        return float(np.linalg.norm(np.concatenate(errors or [np.zeros(0)]))) * self._frame.unit
+
+    def _place_at(self, step: float) -> Float64:
+        if not 0 <= step < np.inf:
+            raise UnsupportedOption(f"step is {step}; give a number of steps from 0 on")
+        place = np.zeros(sum(len(rows) for rows, _ in self._tracks))
+        for rows, track in self._tracks:
+            place[rows] = track.at(step).place
+        return place
+
+
+def fast_forward(
+    samples: Samples | ChoiceTable,
+    *,
+    embeddings: object = None,
+    step_size: float = 1.0,
+    to: float = 1e12,
+    start: Float64 | None = None,
+    components: Components | None = None,
+    rtol: float = 1e-7,
+    progress: Callable[[str], object] = str,
+) -> Trajectory:
+    """Compute where plain gradient descent stands at any step, without taking the steps.
+
+    After a warm-up of plain steps, dW/dτ = −η e^τ ∇L(W) with τ = ln t is integrated implicitly, with exact
+    gradients and curvatures that lose no digits: 1 − p is never formed by subtraction, and gradients inside
+    components are kept apart from those between them.
+
+    Parameters
+    ----------
+    samples : Samples or ChoiceTable
+        The corpus, or its whole-context choices, ``extract_choices(samples)``; these need ``components``.
+    embeddings : float array, shape (n_tokens, dim), optional
+        E. None: orthonormal; then every query is followed alone, at any corpus size.
+    step_size : float
+        η, for the loss that is the mean over realisable samples.
+    to : float
+        Compute up to this step at once; later ones when asked for.
+    start : float array, shape (dim, dim), optional
+        W(0). None: zero. Without embeddings shape (n_tokens, n_tokens).
+    components : Components, optional
+        Those of the corpus, if they have been found already.
+    rtol : float
+        Largest estimated error of one step in ln t, relative to the norm of the weights (of a query).
+    progress : callable
+        Called with a line of text now and then.
+
+    Returns
+    -------
+    Trajectory
+        With ``weights_at(step)``, ``scores_at(step)``, ``error_at(step)``, ``loss_at(step)`` and ``curves``.
+
+    Examples
+    --------
+    >>> samples = Samples.from_lists([[0, 1]], [0])  # 0 precedes 1 under the query 1
+    >>> trajectory = fast_forward(samples, to=1e6)
+    >>> scores = trajectory.scores_at(1e6).column("score").to_numpy()
+    >>> float((scores[0] - scores[1]).round(3))  # e^gap = 2 η t + O(ln t)
+    14.509
+    """
+    if not (0 < step_size < np.inf and 0 < to < np.inf and 0 < rtol < 1):
+        raise UnsupportedOption(
+            f"step_size={step_size}, to={to}, rtol={rtol}; give positive numbers, rtol below 1"
+        )
+    found = _components_of(samples) if components is None else components
+    if embeddings is None:
+        loss = training_loss(samples, found)
+        frame, pieces = _follow_scores(loss, start)
+    else:
+        table = check_embeddings(embeddings, found.edges.n_tokens)
+        loss = training_loss(samples, separate(found, table).components)
+        frame, pieces = _follow_weights(loss, table, start)
+        step_size *= frame.basis.scale**4  # coordinates are those of embeddings of length about 1
+    return Trajectory(loss, frame, _run(pieces, (step_size, rtol), to, progress))
+
+
+@dataclass(frozen=True, eq=False)
+class _Scores:
+    """Coordinates are the scores themselves (orthonormal embeddings)."""
+
+    loss: TrainingLoss
+    n_tokens: int
+    outside: csc_array | None  # what of W(0) no sample speaks about
+    unit: float = 1.0
+
+    def scores(self, place: Float64) -> pa.Table:
+        return score_table(self.loss.pairs, place)
+
+    def weights(self, place: Float64) -> csc_array:
+        weights = sparse_weights(self.scores(place), self.n_tokens)
+        return weights if self.outside is None else csc_array(weights + self.outside)
+
+
+@dataclass(frozen=True, eq=False)
+class _Weights:
+    """Coordinates are those of W in a basis (given embeddings)."""
+
+    loss: TrainingLoss
+    basis: "Basis"
+    table: Float64
+    outside: Float64  # what of W(0) training cannot move, shape (dim, dim)
+
+    @property
+    def unit(self) -> float:
+        return self.basis.scale**-2
+
+    def scores(self, place: Float64) -> pa.Table:
+        keys, asked = self.table[self.loss.token], self.table[self.loss.query]
+        return score_table(self.loss.pairs, np.sum(keys @ self.weights(place) * asked, axis=1))
+
+    def weights(self, place: Float64) -> Float64:
+        return self.outside + self.basis.weights(place)
+
+
+@dataclass(frozen=True, eq=False)
+class _Piece:
+    """A flow on some of the coordinates, and where it starts."""
+
+    rows: Int64
+    flow: "Flow"
+    start: Float64
+    reach: float  # how far a step of size 1 moves a score, at most
+
+
+def _components_of(samples: Samples | ChoiceTable) -> Components:
+    if isinstance(samples, ChoiceTable):
+        raise UnsupportedOption("a ChoiceTable does not tell how many samples there are: give components")
+    return find_components(extract_edges(samples))
+
+
+def _follow_scores(loss: TrainingLoss, start: Float64 | None) -> tuple[_Scores, list[_Piece]]:
+    """Every query alone, in batches of like size."""
+    from attomaton.limit.flow.separable import separable_flow  # compiles, so only when needed
+
+    component = loss.component
+    n_tokens, place, outside = loss.components.edges.n_tokens, np.zeros(len(component)), None
+    if start is not None:
+        whole = csc_array(start)
+        place = np.asarray(whole[loss.token, loss.query], np.float64)
+        outside = csc_array(whole - sparse_weights(score_table(loss.pairs, place), n_tokens))
+    pieces: list[_Piece] = []
+    for wanted, share in _batches(loss):
+        rows, problem = loss.problem.restrict(wanted)
+        flow = separable_flow(problem, component[rows], loss.n_samples)
+        pieces.append(_Piece(rows, flow, place[rows], share))
+    return _Scores(loss, n_tokens, outside), pieces
+
+
+def _batches(loss: TrainingLoss) -> list[tuple[Bool, float]]:
+    """Queries of like size together, the largest first, and how far a step of size 1 moves a score there.
+
+    That is at most a query's share of the samples; small problems get the whole warm-up all the same.
+    """
+    problem = loss.problem
+    query = problem.component[problem.winner]
+    entries = np.bincount(query, np.diff(problem.offsets), problem.n_components)
+    counts = np.bincount(query, problem.count, problem.n_components) / loss.n_samples
+    largest_first = np.argsort(-entries, kind="stable")
+    large = len(problem.alternative) >= LARGE
+    n_batches = N_BATCHES if large else 1
+    done = np.cumsum(entries[largest_first])
+    batch = np.empty(len(entries), np.int64)
+    batch[largest_first] = n_batches * (done - 0.5 * entries[largest_first]) // max(done[-1:].sum(), 1)
+    masks = [batch == number for number in np.unique(batch)]
+    return [(mask, float(counts[mask].max()) if large else 1.0) for mask in masks]
+
+
+def _follow_weights(
+    loss: TrainingLoss, table: Float64, start: Float64 | None
+) -> tuple[_Weights, list[_Piece]]:
+    """All queries together, in the coordinates that training can move."""
+    from attomaton.limit.flow.basis import find_basis
+    from attomaton.limit.flow.embedded import embedded_flow  # compiles, so only when needed
+
+    basis = find_basis(loss.components, table)
+    if len(basis.axes) > MOST_AXES:
+        raise UnsupportedOption(
+            f"with these embeddings training moves {len(basis.axes):,} coordinates, more than {MOST_AXES:,}; "
+            "take fewer tokens or queries, or no embeddings"
+        )
+    place, outside = np.zeros(len(basis.axes)), np.zeros((table.shape[1],) * 2)
+    if start is not None:
+        place = basis.place(start)
+        outside = start - basis.weights(place)
+    piece = _Piece(np.arange(len(place)), embedded_flow(loss, basis), place, 1.0)
+    return _Weights(loss, basis, table, outside), [piece]
+
+
+def _run(
+    pieces: Sequence[_Piece],
+    pace: tuple[float, float],
+    to: float,
+    progress: Callable[[str], object],
+) -> list[tuple[Int64, "Track"]]:
+    """Follow every piece to step ``to``, on all threads: compiled code holds no lock."""
+    from attomaton.limit.flow.track import Track
+
+    step_size, rtol = pace
+
+    def follow(piece: _Piece) -> tuple[Int64, Track]:
+        track = Track(piece.flow, piece.start, step_size=step_size, rtol=rtol, reach=step_size * piece.reach)
+        track.advance(to)
+        return piece.rows, track
+
+    tracks: list[tuple[Int64, Track]] = []
+    with ThreadPoolExecutor(min(len(pieces), cpu_count() or 1) or 1) as threads:
+        for done in threads.map(follow, pieces):
+            tracks.append(done)
+            progress(f"followed {len(tracks)} of {len(pieces)} batches of queries to step {to:.3g}")
+    return tracks

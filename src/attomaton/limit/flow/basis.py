@@ -1,0 +1,74 @@
+"""Coordinates for weights that training can move, when embeddings are given.
+
+Training moves W only along edge directions (e_y − e_x)e_kᵀ. Their span has an orthonormal basis whose first
+axes span the cyclic subspace, the directions of ties.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from attomaton.graphs.components import Components
+from attomaton.graphs.reduction import find_ends, find_ties
+from attomaton.graphs.separation import NEGLIGIBLE, node_features
+from attomaton.solutions import scale_rows
+from attomaton.tables import Float64
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """Orthonormal axes of what training can move.
+
+    Attributes
+    ----------
+    nodes : float64 array, shape (n_nodes, n_axes)
+        The score of every node of the components along each axis.
+    n_cyclic : int
+        The first axes, which span the cyclic subspace.
+    axes : float64 array, shape (n_axes, r·q)
+        The axes in the coordinates of ``left`` and ``right``.
+    left, right : float64 arrays, shape (r, dim) and (q, dim)
+        Orthonormal rows: the span of the tokens in use, and of the queries.
+    scale : float
+        Embeddings were divided by it; weights for the given ones are divided by its square.
+    """
+
+    nodes: Float64
+    n_cyclic: int
+    axes: Float64
+    left: Float64
+    right: Float64
+    scale: float
+
+    def weights(self, place: Float64) -> Float64:
+        """W for coordinates, shape (dim, dim), in the units of the given embeddings."""
+        inner = (place @ self.axes).reshape(len(self.left), len(self.right))
+        return self.left.T @ inner @ self.right / self.scale**2
+
+    def place(self, weights: Float64) -> Float64:
+        """The coordinates of W's part in the span, shape (n_axes,)."""
+        return self.axes @ (self.left @ (weights * self.scale**2) @ self.right.T).ravel()
+
+
+def find_basis(components: Components, embeddings: Float64) -> Basis:
+    """The basis for these embeddings, shape (n_tokens, dim).
+
+    Components that the embeddings cannot tell apart must have been merged
+    (:func:`~attomaton.graphs.separation.separate`).
+    """
+    unit, scale = scale_rows(embeddings)
+    features, (left, right) = node_features(components, unit)
+    one, other = find_ties(components)
+    cyclic = _span(features[one] - features[other])
+    above, below = find_ends(components)
+    priorities = features[above] - features[below]
+    axes = np.vstack([cyclic, _span(priorities - (priorities @ cyclic.T) @ cyclic)])
+    return Basis(features @ axes.T, len(cyclic), axes, left, right, scale)
+
+
+def _span(directions: Float64) -> Float64:
+    """Orthonormal rows that span the rows given, shape (rank, n_columns)."""
+    if not directions.size:
+        return np.zeros((0, directions.shape[1]))
+    _, singular, axes = np.linalg.svd(directions, full_matrices=False)
+    return axes[singular > NEGLIGIBLE * max(1.0, float(singular.max()))]  # embeddings have length about 1

@@ -1,0 +1,148 @@
+"""Gradient flow for given embeddings: all queries coupled, few coordinates, dense and compiled.
+
+Coordinates are those of :class:`~attomaton.limit.flow.basis.Basis`. Only differences to the label enter, and
+the difference of two tokens of one component has zeros, not roundings, outside the cyclic subspace: gradients
+that must vanish there do, to every digit.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from attomaton.graphs.compiled import compiled
+from attomaton.limit.flow.basis import Basis
+from attomaton.limit.loss import TrainingLoss
+from attomaton.tables import Float64, offsets_of
+
+Array = Any
+solve: Any = np.linalg.solve
+MAX_STEPS = 50
+"""Most Newton steps for one minimum."""
+
+
+class Losers(NamedTuple):
+    """What stood beside each label: the losing tokens of each choice, choice after choice."""
+
+    directions: Array  # float64 (n_losers, n_coordinates): score of the loser less the label's, as a form
+    log_odds: Array  # float64 (n_losers,): ln m_x − ln m_y
+    offsets: Array  # int64 (n_choices + 1,)
+    weight: Array  # float64 (n_choices,): count / n
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddedFlow:
+    """The training loss as a function of the coordinates of W; one block."""
+
+    losers: Losers
+
+    def descend(self, place: Float64, step_size: float, n_steps: int) -> Float64:
+        """Where plain gradient descent gets in ``n_steps`` steps."""
+        return _descend(self.losers, place, step_size, n_steps)
+
+    def minimise(self, anchor: Float64, stiffness: float, start: Float64, atol: float) -> Float64:
+        """The minimum of L(x) + ½ stiffness ‖x − anchor‖²; NaN if Newton's method does not end."""
+        return _minimise(self.losers, anchor, stiffness, start, atol)
+
+    def damp(self, place: Float64, stiffness: float, move: Float64) -> Float64:
+        """(1 + H / stiffness)⁻¹ move."""
+        return _damp(self.losers, place, stiffness, move)
+
+    def lengths(self, move: Float64) -> Float64:
+        """The length of a change, shape (1,)."""
+        return np.array([np.linalg.norm(move)], np.float64)
+
+
+def embedded_flow(loss: TrainingLoss, basis: Basis) -> EmbeddedFlow:
+    """The flow of the training loss in the coordinates of the basis."""
+    problem, component = loss.problem, loss.component
+    lengths = np.diff(problem.offsets)
+    winner = np.repeat(problem.winner, lengths)
+    loses = problem.alternative != winner
+    odds = problem.log_multiplicity - np.repeat(problem.log_multiplicity[~loses], lengths)
+    loser, winner = problem.alternative[loses], winner[loses]
+    directions = basis.nodes[loss.nodes[loser]] - basis.nodes[loss.nodes[winner]]
+    directions[component[loser] == component[winner], basis.n_cyclic :] = 0.0
+    weight = problem.count / loss.n_samples
+    return EmbeddedFlow(Losers(directions, odds[loses], offsets_of(lengths - 1), weight))
+
+
+@compiled
+def weigh(losers: Losers, place: Array) -> Array:
+    """The chance of every loser, shape (n_losers,); a label's is what they leave, and not needed."""
+    chance = losers.directions @ place + losers.log_odds
+    for choice in range(len(losers.weight)):
+        highest, total = 0.0, 0.0
+        for loser in range(losers.offsets[choice], losers.offsets[choice + 1]):
+            highest = max(highest, chance[loser])
+        for loser in range(losers.offsets[choice], losers.offsets[choice + 1]):
+            chance[loser] = np.exp(chance[loser] - highest)
+            total += chance[loser]
+        total += np.exp(-highest)
+        for loser in range(losers.offsets[choice], losers.offsets[choice + 1]):
+            chance[loser] /= total
+    return chance
+
+
+@compiled
+def find_gradient(losers: Losers, chance: Array) -> Array:
+    """Σ weight · chance · direction, shape (n_coordinates,)."""
+    pressed = np.empty(len(chance))
+    for choice in range(len(losers.weight)):
+        for loser in range(losers.offsets[choice], losers.offsets[choice + 1]):
+            pressed[loser] = losers.weight[choice] * chance[loser]
+    return pressed @ losers.directions
+
+
+@compiled
+def find_curvature(losers: Losers, chance: Array) -> Array:
+    """Σ weight (Σ p D Dᵀ − (Σ p D)(Σ p D)ᵀ), shape (n_coordinates, n_coordinates)."""
+    rooted, means = (
+        np.empty_like(losers.directions),
+        np.zeros((len(losers.weight), losers.directions.shape[1])),
+    )
+    for choice in range(len(losers.weight)):
+        root = np.sqrt(losers.weight[choice])
+        for loser in range(losers.offsets[choice], losers.offsets[choice + 1]):
+            share = np.sqrt(chance[loser])
+            for at in range(losers.directions.shape[1]):
+                along = root * share * losers.directions[loser, at]
+                rooted[loser, at] = along
+                means[choice, at] += share * along
+    return rooted.T @ rooted - means.T @ means
+
+
+@compiled
+def _descend(losers: Losers, place: Array, step_size: float, n_steps: int) -> Array:
+    """Plain gradient descent."""
+    place = place.copy()
+    for _ in range(n_steps):
+        place -= step_size * find_gradient(losers, weigh(losers, place))
+    return place
+
+
+@compiled
+def _minimise(losers: Losers, anchor: Array, stiffness: float, start: Array, atol: float) -> Array:
+    """Newton's method for L(x) + ½ stiffness ‖x − anchor‖²; a step of range d changes curvature by e^d."""
+    place = start.copy()
+    for _ in range(MAX_STEPS):
+        chance = weigh(losers, place)
+        slope = find_gradient(losers, chance) + stiffness * (place - anchor)
+        curvature = find_curvature(losers, chance)
+        for at in range(len(place)):
+            curvature[at, at] += stiffness
+        step = solve(curvature, -slope)
+        reach = 2.0 * np.abs(losers.directions @ step).max()
+        place += step * (np.log1p(reach) / reach if reach > 1e-6 else 1.0)
+        if np.abs(step).max() <= atol:
+            return place
+    return np.full(len(place), np.nan)
+
+
+@compiled
+def _damp(losers: Losers, place: Array, stiffness: float, move: Array) -> Array:
+    """(1 + H/stiffness)⁻¹ move."""
+    curvature = find_curvature(losers, weigh(losers, place)) / stiffness
+    for at in range(len(place)):
+        curvature[at, at] += 1.0
+    return solve(curvature, move)

@@ -1,0 +1,150 @@
+"""Gradient flow in log time, integrated implicitly.
+
+With τ = ln t, gradient descent with step η follows dx/dτ = −η (e^τ + ½) ∇L(x); the ½ is what the steps of
+descent lose against a continuous flow once ∇L falls like 1/t. In τ the solution bends on a scale of about 1,
+so reaching step t costs O(ln t); but the equation is stiff (inside cycles the right-hand side grows like t),
+so every stage is implicit. A stage solves x = a + γh·f(τ, x), that is
+
+    x = argmin L(x) + ½ r ‖x − a‖²,   r = 1 / (γ h η (e^τ + ½)),
+
+a convex problem, which a :class:`Flow` answers.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from attomaton.errors import UncertifiedSolution
+from attomaton.tables import Float64
+
+
+class Flow(Protocol):
+    """A training loss in coordinates in which gradient descent is plain: dx/dt = −η ∇L(x).
+
+    Coordinates fall into blocks that do not know of one another.
+    """
+
+    def descend(self, place: Float64, step_size: float, n_steps: int) -> Float64:
+        """Where plain gradient descent gets in ``n_steps`` steps."""
+        ...
+
+    def minimise(self, anchor: Float64, stiffness: float, start: Float64, atol: float) -> Float64:
+        """The minimum of L(x) + ½ stiffness ‖x − anchor‖², to within about ``atol``; NaN if not found."""
+        ...
+
+    def damp(self, place: Float64, stiffness: float, move: Float64) -> Float64:
+        """(1 + H / stiffness)⁻¹ move, H the curvature of L at ``place``."""
+        ...
+
+    def lengths(self, move: Float64) -> Float64:
+        """The Euclidean length of a change in each block, shape (n_blocks,)."""
+        ...
+
+
+@dataclass(frozen=True)
+class State:
+    """Where the flow is at one step.
+
+    Attributes
+    ----------
+    step : float
+        t.
+    place : float64 array, shape (n_coordinates,)
+        The coordinates.
+    error : float64 array, shape (n_blocks,)
+        Estimated error: the sum of the errors of all steps so far. The loss is convex, so two solutions
+        never move apart, and no error grows afterwards.
+    width : float
+        The step in ln t to try next.
+    """
+
+    step: float
+    place: Float64
+    error: Float64
+    width: float
+
+
+GAMMA = 0.25
+STAGES = (
+    (),
+    (1 / 2,),
+    (17 / 50, -1 / 25),
+    (371 / 1360, -137 / 2720, 15 / 544),
+    (25 / 24, -49 / 48, 125 / 16, -85 / 12),
+)
+TIMES = (1 / 4, 3 / 4, 11 / 20, 1 / 2, 1.0)
+WEIGHTS = (25 / 24, -49 / 48, 125 / 16, -85 / 12, 1 / 4)
+COMPARED = (59 / 48, -17 / 96, 225 / 32, -85 / 12, 0.0)
+"""A singly diagonally implicit method of order 4 with one of order 3 inside, L-stable and stiffly accurate
+(Hairer and Wanner, Solving Ordinary Differential Equations II, section IV.6)."""
+
+FIRST_WIDTH = 0.1
+SMALLEST_WIDTH = 1e-6
+
+
+def warm_up(flow: Flow, start: Float64, n_steps: int, *, step_size: float, rtol: float) -> State:
+    """Plain gradient descent for ``n_steps``, and how far the flow would have been off in the second half.
+
+    That difference is measured; it stands for what the flow misses later, when descent is closer to a flow.
+    """
+    half = max(n_steps // 2, 1)
+    middle = flow.descend(start, step_size, half)
+    place = flow.descend(middle, step_size, n_steps - half)
+    state = State(float(half), middle, np.zeros_like(flow.lengths(middle)), FIRST_WIDTH)
+    state = last(flow, state, float(n_steps), step_size=step_size, rtol=rtol)
+    return State(float(n_steps), place, flow.lengths(state.place - place), state.width)
+
+
+def last(flow: Flow, state: State, to: float, *, step_size: float, rtol: float) -> State:
+    """The state at step ``to``."""
+    for later in integrate(flow, state, to, step_size=step_size, rtol=rtol):
+        state = later
+    return state
+
+
+def integrate(flow: Flow, state: State, to: float, *, step_size: float, rtol: float) -> Iterator[State]:
+    """The states after each accepted step, the last one at step ``to``.
+
+    In no block is the estimated error of a step above ``rtol`` · max(1, length of its coordinates).
+    """
+    while state.step < to:
+        left = float(np.log(to / state.step))
+        width = left if state.width > 0.999 * left else state.width
+        place, missed = _advance(flow, state, width, step_size, rtol)
+        error = float(np.max(missed / np.maximum(1.0, flow.lengths(place)), initial=0.0)) / rtol
+        if not error <= 1.0:
+            shorter = width * (max(0.2, 0.9 * error**-0.25) if np.isfinite(error) else 0.2)
+            if shorter < SMALLEST_WIDTH:
+                raise UncertifiedSolution(
+                    f"gradient flow could not be followed beyond step {state.step:.3g} with rtol={rtol:.0e}; "
+                    "end earlier or take a larger rtol"
+                )
+            state = State(state.step, state.place, state.error, shorter)
+            continue
+        wider = max(width * min(3.0, 0.9 * max(error, 1e-8) ** -0.25), state.width if width == left else 0.0)
+        step = to if width == left else state.step * float(np.exp(width))
+        state = State(step, place, state.error + missed, wider)
+        yield state
+
+
+def _advance(
+    flow: Flow, state: State, width: float, step_size: float, rtol: float
+) -> tuple[Float64, Float64]:
+    """One step of ``width`` in ln t, and its estimated error by block (NaN if a stage was not solved)."""
+    slopes: list[Float64] = []
+    place, stiffness = state.place, 1.0
+    for row, time in zip(STAGES, TIMES, strict=True):
+        anchor = state.place + width * _combine(row, slopes)
+        pace = step_size * (state.step * float(np.exp(time * width)) + 0.5)
+        stiffness = 1.0 / (GAMMA * width * pace)
+        guess = anchor + GAMMA * width * slopes[-1] if slopes else anchor
+        place = flow.minimise(anchor, stiffness, guess, 1e-3 * rtol)
+        slopes.append((place - anchor) / (GAMMA * width))
+    difference = [weight - other for weight, other in zip(WEIGHTS, COMPARED, strict=True)]
+    return place, flow.lengths(flow.damp(place, stiffness, width * _combine(difference, slopes)))
+
+
+def _combine(weights: tuple[float, ...] | list[float], slopes: list[Float64]) -> Float64:
+    return np.asarray(sum(weight * slope for weight, slope in zip(weights, slopes, strict=True)), np.float64)
