@@ -1,6 +1,7 @@
-"""Contexts as bags: the distinct tokens of each realisable sample with their multiplicities.
+"""Contexts as bags: the distinct tokens of each sample with their multiplicities.
 
-Both corpus passes (edges and choices) start from here.
+Both corpus passes (edges and choices) start from here, with the realisable samples only, and so does every
+prediction, with all of them.
 """
 
 from dataclasses import dataclass
@@ -14,12 +15,12 @@ from attomaton.tables import Bool, Int32, Int64
 
 @dataclass(frozen=True, eq=False)
 class Bags:
-    """Distinct (sample, token) pairs of the realisable samples, sorted by sample and token.
+    """Distinct (sample, token) pairs of some samples, sorted by sample and token.
 
     Attributes
     ----------
     samples : Samples
-        The realisable samples only.
+        The samples they are of.
     sample : int64 array, shape (n_pairs,)
         Index into ``samples``.
     token : int32 array, shape (n_pairs,)
@@ -33,9 +34,13 @@ class Bags:
     token: Int32
     multiplicity: Int64
 
+    def keep(self, mask: Bool) -> "Bags":
+        """Only the pairs where ``mask`` is true; a sample may be left without any."""
+        return Bags(self.samples, self.sample[mask], self.token[mask], self.multiplicity[mask])
+
 
 def count_tokens(samples: Samples) -> Bags:
-    """Count each realisable context's tokens.
+    """Count each realisable context's tokens; the other samples are left out.
 
     Examples
     --------
@@ -43,10 +48,21 @@ def count_tokens(samples: Samples) -> Bags:
     >>> len(bags.samples), bags.token.tolist(), bags.multiplicity.tolist()
     (1, [0, 1], [1, 2])
     """
-    kept = samples.take(find_realisable(samples))
-    sample, token = _flatten(kept)
+    return count_all_tokens(samples.take(find_realisable(samples)))
+
+
+def count_all_tokens(samples: Samples) -> Bags:
+    """Count every context's tokens, whatever the labels.
+
+    Examples
+    --------
+    >>> bags = count_all_tokens(Samples.from_lists([[1, 0, 1], [2, 0]], [0, 1]))
+    >>> bags.sample.tolist(), bags.token.tolist(), bags.multiplicity.tolist()
+    ([0, 0, 1, 1], [0, 1, 0, 2], [1, 2, 1, 1])
+    """
+    sample, token = _flatten(samples)
     keys, multiplicity = count_keys((sample << TOKEN_BITS) | token)
-    return Bags(kept, keys >> TOKEN_BITS, (keys & (MAX_TOKENS - 1)).astype(np.int32), multiplicity)
+    return Bags(samples, keys >> TOKEN_BITS, (keys & (MAX_TOKENS - 1)).astype(np.int32), multiplicity)
 
 
 def find_realisable(samples: Samples) -> Bool:
