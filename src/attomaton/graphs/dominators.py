@@ -90,15 +90,16 @@ def find_dominators(enter: Int64, source: Int64, order: Int64, rank: Int64, pare
         if above == node:
             continue
         for edge in range(enter[order[node]], enter[order[node] + 1]):
-            tail = rank[source[edge]]
+            tail = int(rank[source[edge]])
             semi[node] = min(semi[node], semi[_find_least(tail, linked, semi, label, stack)])
         following[node], bucket[semi[node]] = bucket[semi[node]], node
         linked[node] = above
-        waiting, bucket[above] = bucket[above], n_nodes
+        waiting = int(bucket[above])
+        bucket[above] = n_nodes
         while waiting < n_nodes:
             least = _find_least(waiting, linked, semi, label, stack)
             dominator[waiting] = least if semi[least] < semi[waiting] else above
-            waiting = following[waiting]
+            waiting = int(following[waiting])
     for node in range(n_nodes):
         if dominator[node] != semi[node]:
             dominator[node] = dominator[dominator[node]]
