@@ -1,15 +1,14 @@
 """diff(): the relations of two corpora, against plain reachability."""
 
 import networkx as nx
-import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import attomaton as at
 from attomaton.errors import MismatchedParts
 from attomaton.limit.compare import Change, diff
-from tests.drawn import learn_parts, networkx_graph, sample_sets, seeds
+from tests.drawn import learn_parts, networkx_graph, sample_sets
 
 WORDS = ("ant", "bee", "cat", "dog", "elk", "fox")
 
@@ -81,8 +80,9 @@ def test_differences_equal_the_definition(one, other):
         assert count == sum(row[0] == change.name.lower() for row in expected.values())
 
 
-@given(SETS, SETS, st.permutations(range(6)), seeds)
-def test_tokens_are_matched_by_their_text(one, other, shuffled, seed):
+@settings(max_examples=60)
+@given(SETS, SETS, st.permutations(range(6)))
+def test_tokens_are_matched_by_their_text(one, other, shuffled):
     """Renumbering the words of one corpus changes nothing that is said in words."""
     automata = [at.Automaton(*learn_parts(samples), at.Vocabulary(WORDS)) for samples in widen(one, other)]
     moved = widen(one, other)[1].relabel(shuffled)
@@ -97,6 +97,7 @@ def widen(*sets):
     return [at.Samples(s.values, s.starts, s.stops, s.labels, 6) for s in sets]
 
 
+@settings(max_examples=60)
 @given(SETS)
 def test_a_corpus_does_not_differ_from_itself_and_swapping_swaps(samples):
     auto = at.Automaton(*learn_parts(samples))
@@ -142,4 +143,3 @@ def test_paths_are_followed_where_there_is_no_edge():
     rows = rows_of(diff(a, b))
     assert (9, 0, 2) not in rows  # a path in a, an edge in b: the same priority
     assert rows[9, 0, 1][:3] == ("lost", "precedes", "unseen")
-    assert np.isin(["lost"], [row[0] for row in rows.values()]).all()

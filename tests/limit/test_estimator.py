@@ -1,11 +1,13 @@
 """AttentionLimit: scikit-learn's own checks, and that it is the automaton."""
 
+import doctest
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
@@ -67,6 +69,7 @@ def test_the_estimator_is_the_automaton_given_that_the_label_is_a_class(samples,
     assert model.n_unrealisable_ == auto.components.edges.n_unrealisable
 
 
+@settings(max_examples=60)
 @given(SETS, st.integers(6, 20), seeds)
 @pytest.mark.filterwarnings("ignore:the labels of all:UserWarning")
 def test_padding_may_be_a_value_or_a_mask_and_stand_anywhere(samples, padding, seed):
@@ -151,6 +154,12 @@ def test_it_can_be_searched_over_and_scored():
     assert model.score(rows, samples.labels) == np.mean(model.predict(rows) == samples.labels)
     with pytest.raises(at.AttomatonError, match="min_support is 0"):
         AttentionLimit(min_support=0).fit(rows, samples.labels)
+
+
+def test_the_page_says_what_happens():
+    page = Path(__file__).parents[2] / "docs" / "scikit-learn.md"
+    failed, tried = doctest.testfile(str(page), module_relative=False)
+    assert (failed, tried) == (0, 13)
 
 
 def test_without_scikit_learn_the_rest_works_and_the_error_says_what_to_install():

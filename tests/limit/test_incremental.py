@@ -1,7 +1,7 @@
 """A corpus learned in pieces, and edges asked for more than one sample."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import attomaton as at
@@ -21,7 +21,7 @@ def learn_in_pieces(pieces):
     return at.Automaton(components, at.solve_graph_svm(components), at.solve_luce(choices, components))
 
 
-@given(sample_sets(), st.lists(st.integers(0, 40), min_size=1, max_size=3))
+@given(sample_sets(max_samples=30), st.lists(st.integers(0, 30), min_size=1, max_size=3))
 def test_learning_the_pieces_of_a_corpus_is_learning_the_whole(samples, cuts):
     borders = [0, *sorted(cuts), None]
     pieces = [samples.take(slice(*borders[place : place + 2])) for place in range(len(borders) - 1)]
@@ -36,7 +36,8 @@ def test_learning_the_pieces_of_a_corpus_is_learning_the_whole(samples, cuts):
     assert merged.coverage == whole.coverage
 
 
-@given(sample_sets(), sample_sets())
+@settings(max_examples=60)
+@given(sample_sets(max_samples=20), sample_sets(max_samples=20))
 def test_a_new_corpus_may_bring_new_tokens_ties_and_priorities(old, new):
     merged, whole = learn_in_pieces([old, new]), at.Automaton(*learn_parts(old + new))
     assert merged.n_tokens == whole.n_tokens == max(old.n_tokens, new.n_tokens)
@@ -44,7 +45,8 @@ def test_a_new_corpus_may_bring_new_tokens_ties_and_priorities(old, new):
         assert merged.predict_proba(context).tobytes() == whole.predict_proba(context).tobytes()
 
 
-@given(tied_sets(max_samples=60, max_tokens=5), st.integers(2, 5))
+@settings(max_examples=100)
+@given(tied_sets(max_samples=50, max_tokens=5), st.integers(2, 5))
 def test_min_support_leaves_choices_that_fit_the_components_left(samples, min_support):
     """An edge inside a component is shown by choices of that component, so these still connect it."""
     auto = at.learn(samples, min_support=min_support)
