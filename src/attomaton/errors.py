@@ -51,3 +51,7 @@ class CorruptRun(AttomatonError, OSError):
 
 class UnsupportedOption(AttomatonError, ValueError):
     """An option has a value that this version does not offer."""
+
+
+class MissingExtra(AttomatonError, ImportError):
+    """Something was asked for that needs a package which a plain install of attomaton leaves out."""

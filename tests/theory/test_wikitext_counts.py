@@ -1,10 +1,13 @@
 """The counts of the theory on real text, and the fast path against the definition on slices of it."""
 
 import numpy as np
+import pytest
 
 import attomaton as at
 from attomaton.corpora.readers import read_text
 from attomaton.graphs.edges import edges_by_definition
+from attomaton.graphs.robustness import measure_robustness
+from attomaton.limit.compare import Change, diff
 from tests.drawn import as_counter
 
 
@@ -26,6 +29,26 @@ def test_valid_and_test_give_the_published_counts(wikitext):
     for window, share in ((8, 0.12), (32, 0.33), (128, 0.53)):
         edges = at.extract_edges(at.Samples.from_windows(ids, window=window))
         assert abs(edges.n_samples / (edges.n_samples + edges.n_unrealisable) - share) < 0.005
+
+
+def test_most_components_hang_on_single_samples(wikitext):
+    """The figures of docs/robustness.md."""
+    parts = [(wikitext / f"{part}.txt").read_text(encoding="utf-8") for part in ("valid", "test")]
+    _, ids = at.Vocabulary.from_text("".join(parts))
+    components = at.find_components(at.extract_edges(at.Samples.from_windows(ids, window=32)))
+    table = measure_robustness(components).table
+    assert table.num_rows == 5_026
+    assert np.count_nonzero(table["support"].to_numpy() == 1) == 4_876
+    assert round(float(np.mean(table["bridges"].to_numpy() > 0)), 2) == 0.82
+
+
+@pytest.mark.slow
+def test_valid_and_test_differ_by_a_few_odd_samples(wikitext):
+    """The figures of docs/robustness.md."""
+    valid, test = (at.learn(wikitext / f"{part}.txt") for part in ("valid", "test"))
+    assert diff(valid, test).describe(Change.SPLIT, 1) == [
+        (".", "<unk> and . tie, 477 to 2", "<unk> before . ×664")
+    ]
 
 
 def test_slices_of_train_equal_the_definition(wikitext):

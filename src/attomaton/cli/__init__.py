@@ -6,6 +6,7 @@ import sys
 import typer
 
 from attomaton.cli.bench import bench
+from attomaton.cli.diff import diff
 from attomaton.cli.example import example
 from attomaton.cli.explain import explain
 from attomaton.cli.learn import learn
@@ -18,6 +19,7 @@ app = typer.Typer(
 )
 app.command()(learn)
 app.command()(explain)
+app.command()(diff)
 app.command()(example)
 app.command()(bench)
 

@@ -133,6 +133,17 @@ class Components:
             )
         return int(self.component_of_node[rows[0]])
 
+    def hangs_on(self, component: int) -> pa.Table:
+        """The edges whose loss alone would split the component, weakest first.
+
+        Columns component (int64), query, winner, loser (int32) and support (int64). A component without such
+        edges may still be frail: :func:`~attomaton.graphs.robustness.measure_robustness` says how many
+        samples every edge may be asked for before it falls apart.
+        """
+        from attomaton.graphs.robustness import measure_robustness
+
+        return measure_robustness(self, [component]).bridges
+
     def rows(self, queries: Integers, tokens: Integers) -> tuple[Int64, Bool]:
         """The row of ``nodes`` of each (query, token), and which of them are nodes at all.
 
@@ -168,7 +179,7 @@ def find_components(edges: EdgeTable) -> Components:
     [{'above': 0, 'below': 1, 'edges': 2, 'support': 2}]
     """
     keys, winner, loser = _number_nodes(edges)
-    found = _strong_components(winner, loser, len(keys))
+    found = label_strong_components(winner, loser, len(keys))
     component = _in_order_of_appearance(found)
     nodes = make_table(
         NODE_SCHEMA,
@@ -219,8 +230,8 @@ def count_strong_components(winner: Int64, loser: Int64, n_nodes: int) -> int:
     return int(connected_components(graph, directed=True, connection="strong")[0])
 
 
-def _strong_components(winner: Int64, loser: Int64, n_nodes: int) -> Int32:
-    """Edges come sorted by winner, so they are compressed rows already."""
+def label_strong_components(winner: Int64, loser: Int64, n_nodes: int) -> Int32:
+    """A number for the strong component of each node, shape (n_nodes,); edges come sorted by winner."""
     ones = np.ones(len(winner), np.int8)
     graph = csr_array((ones, loser, group_borders(winner, n_nodes)), shape=(n_nodes, n_nodes))
     return connected_components(graph, directed=True, connection="strong")[1]

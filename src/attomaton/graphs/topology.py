@@ -78,6 +78,29 @@ def find_irredundant(start: Int64, below: Int64) -> Bool:
 
 
 @compiled
+def find_paths(start: Int64, below: Int64, height: Int64, top: Int64, bottom: Int64) -> Bool:
+    """Whether a path leads from each ``top`` down to its ``bottom``, shape (n_pairs,); equal tops adjacent.
+
+    One walk for each distinct top, which stays above the lowest bottom it is looking for.
+    """
+    found = np.zeros(len(top), np.bool_)
+    kept = np.ones(len(below), np.bool_)
+    seen = np.full(len(start) - 1, -1, np.int64)
+    stack = np.empty(len(start) - 1, np.int64)
+    first = 0
+    while first < len(top):
+        last, lowest = first, height[bottom[first]]
+        while last < len(top) and top[last] == top[first]:
+            lowest = min(lowest, height[bottom[last]])
+            last += 1
+        _mark_below(int(top[first]), first, int(lowest), start, below, kept, height, seen, stack)
+        for pair in range(first, last):
+            found[pair] = seen[bottom[pair]] == first
+        first = last
+    return found
+
+
+@compiled
 def _mark_below(
     top: int,
     mark: int,

@@ -1,0 +1,56 @@
+"""``attomaton diff``: which priorities differ between two runs."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_table
+
+if TYPE_CHECKING:
+    from attomaton.limit.compare import Difference
+
+
+def diff(
+    run_a: Annotated[Path, typer.Argument(help="A folder written by `attomaton learn --out`.")],
+    run_b: Annotated[Path, typer.Argument(help="Another one.")],
+    limit: Annotated[int, typer.Option(min=0, help="Show so many examples of each change.")] = 5,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Say which tokens the corpora of RUN_A and RUN_B order differently, and on what evidence."""
+    from attomaton.limit.automaton import Automaton
+    from attomaton.limit.compare import diff as compare
+
+    difference = compare(Automaton.load(run_a), Automaton.load(run_b))
+    if as_json:
+        print_json(_record(difference, limit))
+    elif quiet:
+        print_line(str(len(difference)))
+    else:
+        _print_difference(difference, limit)
+
+
+def _record(difference: "Difference", limit: int) -> dict[str, Any]:
+    name = difference.tokens.__getitem__
+    rows: list[dict[str, Any]] = []
+    for change in difference.counts:
+        rows += difference.strongest(change, limit).to_pylist()
+    for row in rows:
+        row.update({part: name(row[part]) for part in ("query", "one", "other")})
+    return {
+        "pairs": difference.n_pairs,
+        "different": len(difference),
+        "changes": {change.name.lower(): count for change, count in difference.counts.items()},
+        "strongest": rows,
+    }
+
+
+def _print_difference(difference: "Difference", limit: int) -> None:
+    print_line(f"{len(difference):,} of {difference.n_pairs:,} pairs of tokens are related differently.")
+    rows = [(change.name.lower(), f"{n:,}", change.value) for change, n in difference.counts.items()]
+    print_table("Changes", ["change", "pairs", "meaning"], list(rows))
+    for change in difference.counts:
+        described = difference.describe(change, limit)
+        if described:
+            print_table(f"Strongest {change.name.lower()}", ["query", "in a", "in b"], list(described))
