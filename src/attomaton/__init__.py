@@ -2,10 +2,12 @@
 
 The path of the data::
 
-    Document → Samples → EdgeTable → Components → HardSolution, SoftSolution → Automaton
+    Document → Samples → EdgeTable → Components → HardSolution, SoftSolution → Automaton, Expansion
 
 :func:`learn` walks it in one call.
 """
+
+from typing import Any
 
 from attomaton.corpora import synthetic
 from attomaton.corpora.samples import Sample, Samples
@@ -18,8 +20,11 @@ from attomaton.graphs.separation import separate
 from attomaton.hard.factored.solve import solve_factored
 from attomaton.hard.solve import HardSolution, Kind, solve_graph_svm
 from attomaton.limit.automaton import Automaton
+from attomaton.limit.compare import diff
 from attomaton.limit.coverage import Coverage
+from attomaton.limit.expansion import expand
 from attomaton.limit.explanation import Explanation, Rule
+from attomaton.limit.fast_forward import fast_forward
 from attomaton.pipeline import learn
 from attomaton.soft.solve import SoftSolution, solve_luce
 from attomaton.solutions import Status
@@ -42,8 +47,11 @@ __all__ = [
     "SoftSolution",
     "Status",
     "Vocabulary",
+    "diff",
+    "expand",
     "extract_choices",
     "extract_edges",
+    "fast_forward",
     "find_components",
     "learn",
     "separate",
@@ -52,3 +60,12 @@ __all__ = [
     "solve_luce",
     "synthetic",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """``AttentionLimit`` needs scikit-learn (the extra ``sklearn``), so it is loaded when asked for."""
+    if name == "AttentionLimit":
+        from attomaton.limit.estimator import AttentionLimit
+
+        return AttentionLimit
+    raise AttributeError(f"module 'attomaton' has no attribute {name!r}")
