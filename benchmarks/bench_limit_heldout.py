@@ -108,10 +108,18 @@ def limit(split: Split) -> list[dict]:
     epsilon = fit_epsilon(predict_bags(at.learn(split.learned), count_tokens(split.held_back)))
     auto, tested = at.learn(split.train), (split.valid, split.first)
     mixed = (auto.score(part, epsilon=epsilon) for part in tested)
+    unseen = unseen_zeros(predict_bags(auto, count_tokens(split.valid)))
     return [
-        row("limit", *(auto.score(part) for part in tested)),
+        row("limit", *(auto.score(part) for part in tested), zero_and_unseen=unseen),
         row("limit with uniform", *mixed, epsilon=epsilon),
     ]
+
+
+def unseen_zeros(prediction: BatchPrediction) -> float:
+    """Share of labels with p = 0 because no sample shows them under their query."""
+    bags = prediction.bags
+    mine = bags.token == bags.samples.labels[bags.sample]
+    return float(np.mean(~prediction.seen[mine] & (prediction.probabilities[mine] == 0)))
 
 
 def shrunken(split: Split, strength: float) -> list[dict]:
@@ -175,7 +183,7 @@ def draw(figures: dict, path: str) -> None:
         axes.axhline(loss, color="0.4", linestyle=style, linewidth=1, label=rule)
     axes.set(xscale="log", xlabel="strength r of the pull towards pooled scores")
     axes.set(ylabel="log-loss on WikiText-2 valid, nats")
-    axes.legend(frameon=False, ncols=2, fontsize="small")
+    axes.legend(frameon=False, ncols=2, fontsize="small", loc="upper center", bbox_to_anchor=(0.5, 0.94))
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=110)
 
