@@ -7,31 +7,33 @@ back; then all of train is learned. Bars: the shrunken scores' log-loss below 2.
 """
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 import attomaton as at
-from attomaton.graphs.bags import count_tokens
+from attomaton.graphs.bags import count_tokens, find_realisable
 from attomaton.limit.batch import BatchPrediction, predict_bags
+from attomaton.limit.finite import FiniteAttention
 from attomaton.limit.scoring import Score, fit_epsilon, mix_uniform, score_prediction, uniform_chances
 from attomaton.limit.shrinkage import prepare_shrinkage
 from timing import DATA, peak_gigabytes, report, timed
 
 WINDOW = 32
-STRENGTHS = (0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.6, 1.0, 3.0, 10.0, 100.0)
-FRACTIONS = (1 / 16, 1 / 4, 1.0)
-FIRST = 20_000  # what an earlier trial was scored on
+STRENGTHS = (0.01, 0.03, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0, 3.0, 10.0, 100.0)
+FRACTIONS = (1 / 64, 1 / 16, 1 / 4, 1.0)
+FIRST = 20_000  # realisable samples that an earlier trial was scored on
 
 
 @dataclass(frozen=True)
 class Split:
-    """Train, the part of it that is learned while choosing, the rest of it, and valid."""
+    """Train, the part of it that is learned while choosing, the rest of it, and valid with its beginning."""
 
     train: at.Samples
     learned: at.Samples
     held_back: at.Samples
     valid: at.Samples
+    first: at.Samples
 
 
 def read_split() -> Split:
@@ -46,7 +48,8 @@ def read_split() -> Split:
         for part in (ids[:n_train], ids[n_train:])
     )
     cut = len(train) - len(train) // 10
-    return Split(train, train.take(slice(0, cut)), train.take(slice(cut, None)), valid)
+    first = valid.take(np.flatnonzero(find_realisable(valid))[:FIRST])
+    return Split(train, train.take(slice(0, cut)), train.take(slice(cut, None)), valid, first)
 
 
 def uniform(samples: at.Samples) -> BatchPrediction:
@@ -70,27 +73,32 @@ def most_recent(samples: at.Samples, *, skip_query: bool) -> BatchPrediction:
 
 
 def row(rule: str, score: Score, first: Score, **chosen: float) -> dict:
+    def shown(number: float) -> float | None:
+        return round(number, 4) if np.isfinite(number) else None
+
     return {
         "rule": rule,
-        "log_loss": round(score.log_loss, 4),
-        "top1": round(score.top1, 4),
-        "zero_share": round(score.zero_share, 4),
-        "unseen": round(score.unseen, 4),
-        "backed_off": round(score.backed_off, 4),
-        f"first_{FIRST}": [round(first.log_loss, 4), round(first.top1, 4)],
-        **{name: round(number, 4) for name, number in chosen.items()},
+        "log_loss": shown(score.log_loss),
+        "top1": shown(score.top1),
+        "zero_share": shown(score.zero_share),
+        "unseen": shown(score.unseen),
+        "backed_off": shown(score.backed_off),
+        f"first_{FIRST}": [shown(first.log_loss), shown(first.top1)],
+        **{name: shown(number) for name, number in chosen.items()},
     }
 
 
 def baselines(split: Split) -> list[dict]:
-    first = split.valid.take(slice(0, FIRST))
-    rows = [row("uniform", score_prediction(uniform(split.valid)), score_prediction(uniform(first)))]
+    """Rules that learn nothing. Being sure of one token is mixed with uniform for its log-loss alone."""
+    tested = split.valid, split.first
+    rows = [row("uniform", *(score_prediction(uniform(part)) for part in tested))]
     for name, skip in (("most recent", False), ("most recent but the query", True)):
         epsilon = fit_epsilon(most_recent(split.held_back, skip_query=skip))
-        scores = (
-            score_prediction(mix_uniform(most_recent(part, skip_query=skip), epsilon))
-            for part in (split.valid, first)
-        )
+        sure = [most_recent(part, skip_query=skip) for part in tested]
+        scores = [
+            replace(score_prediction(one), log_loss=score_prediction(mix_uniform(one, epsilon)).log_loss)
+            for one in sure
+        ]
         rows.append(row(name, *scores, epsilon=epsilon))
     return rows
 
@@ -98,26 +106,30 @@ def baselines(split: Split) -> list[dict]:
 def limit(split: Split) -> list[dict]:
     """The automaton as it is, and mixed with uniform."""
     epsilon = fit_epsilon(predict_bags(at.learn(split.learned), count_tokens(split.held_back)))
-    auto, first = at.learn(split.train), split.valid.take(slice(0, FIRST))
+    auto, tested = at.learn(split.train), (split.valid, split.first)
+    mixed = (auto.score(part, epsilon=epsilon) for part in tested)
+    unseen = unseen_zeros(predict_bags(auto, count_tokens(split.valid)))
     return [
-        row("limit", auto.score(split.valid), auto.score(first)),
-        row(
-            "limit with uniform",
-            auto.score(split.valid, epsilon=epsilon),
-            auto.score(first, epsilon=epsilon),
-            epsilon=epsilon,
-        ),
+        row("limit", *(auto.score(part) for part in tested), zero_and_unseen=unseen),
+        row("limit with uniform", *mixed, epsilon=epsilon),
     ]
+
+
+def unseen_zeros(prediction: BatchPrediction) -> float:
+    """Share of labels with p = 0 because no sample shows them under their query."""
+    bags = prediction.bags
+    mine = bags.token == bags.samples.labels[bags.sample]
+    return float(np.mean(~prediction.seen[mine] & (prediction.probabilities[mine] == 0)))
 
 
 def shrunken(split: Split, strength: float) -> list[dict]:
     """All of train, with no scores for single queries and with shrunken ones."""
-    first, shrinkage = split.valid.take(slice(0, FIRST)), prepare_shrinkage(split.train)
-    attention = shrinkage.solve(strength)
-    pooled = type(attention)(attention.scores.slice(0, 0), attention.background)
+    tested = split.valid, split.first
+    attention = prepare_shrinkage(split.train).solve(strength)
+    pooled = FiniteAttention(attention.scores.slice(0, 0), attention.background)
     return [
-        row("pooled", pooled.score(split.valid), pooled.score(first)),
-        row("shrunken", attention.score(split.valid), attention.score(first), strength=strength),
+        row("pooled", *(pooled.score(part) for part in tested)),
+        row("shrunken", *(attention.score(part) for part in tested), strength=strength),
     ]
 
 
@@ -132,27 +144,36 @@ def curves(split: Split) -> list[dict]:
             attention = shrinkage.solve(strength)
             held.append(round(attention.score(split.held_back).log_loss, 4))
             valid.append(round(attention.score(split.valid).log_loss, 4))
-        best = STRENGTHS[int(np.argmin(held))]
-        found.append({"fraction": fraction, "best_strength": best, "held_back": held, "valid": valid})
+        best = {"best_strength": STRENGTHS[int(np.argmin(held))], "optimum": round(lowest_point(held), 3)}
+        found.append({"fraction": fraction, **best, "held_back": held, "valid": valid})
     return found
 
 
-# Training stopped at a finite t belongs here: a function ``stopped(split)`` that returns rows, as ``shrunken``
-# does, with t chosen on ``split.held_back``; its rows join ``rows`` in ``measure``.
+def lowest_point(losses: list[float]) -> float:
+    """The strength at the vertex of the parabola in ln r through the least loss and its neighbours."""
+    middle = min(max(int(np.argmin(losses)), 1), len(losses) - 2)
+    near = slice(middle - 1, middle + 2)
+    square, slope, _ = np.polyfit(np.log(STRENGTHS[near]), losses[near], 2)
+    return float(np.exp(-slope / (2 * square)))
+
+
+# Training stopped at a finite t belongs here: a function ``stopped(split)`` that returns rows as ``shrunken``
+# does, t chosen on ``split.held_back``; its rows join ``rows`` in ``measure``.
 
 
 def measure() -> dict:
     split = read_split()
     found = curves(split)
     rows = [*baselines(split), *limit(split), *shrunken(split, found[-1]["best_strength"])]
-    return {"samples": int(score_prediction(uniform(split.valid)).n_samples), "rows": rows, "curves": found}
+    samples = {"read": len(split.valid), "realisable": int(find_realisable(split.valid).sum())}
+    return {"samples": samples, "rows": rows, "curves": found}
 
 
 def draw(figures: dict, path: str) -> None:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
-    for curve, shade in zip(figures["curves"], ("#9ecae1", "#4292c6", "#08306b"), strict=True):
+    for curve, shade in zip(figures["curves"], ("#c6dbef", "#85bcdc", "#3787c0", "#08306b"), strict=True):
         name = "all" if curve["fraction"] == 1 else f"1/{round(1 / curve['fraction'])}"
         axes.plot(STRENGTHS, curve["valid"], color=shade, marker=".", label=f"{name} of train")
         best = STRENGTHS.index(curve["best_strength"])
@@ -162,17 +183,16 @@ def draw(figures: dict, path: str) -> None:
         axes.axhline(loss, color="0.4", linestyle=style, linewidth=1, label=rule)
     axes.set(xscale="log", xlabel="strength r of the pull towards pooled scores")
     axes.set(ylabel="log-loss on WikiText-2 valid, nats")
-    axes.legend(frameon=False, ncols=2, fontsize="small")
+    axes.legend(frameon=False, ncols=2, fontsize="small", loc="upper center", bbox_to_anchor=(0.5, 0.94))
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=110)
 
 
 def table(figures: dict) -> str:
     lines = ["| rule | log-loss | top-1 | labels with p = 0 |", "|---|---|---|---|"]
-    lines += [
-        f"| {one['rule']} | {one['log_loss']:.2f} | {100 * one['top1']:.1f} % | {100 * one['zero_share']:.1f} % |"
-        for one in figures["rows"]
-    ]
+    for one in figures["rows"]:
+        top1, zero = (f"{100 * one[name]:.1f} %" for name in ("top1", "zero_share"))
+        lines.append(f"| {one['rule']} | {one['log_loss'] or 'infinite'} | {top1} | {zero} |")
     return "\n".join(lines)
 
 

@@ -14,7 +14,7 @@ from attomaton.errors import InvalidSamples, MismatchedParts, UnsupportedOption
 from attomaton.graphs.bags import count_tokens
 from attomaton.limit.batch import predict_bags
 from attomaton.limit.finite import FiniteAttention
-from attomaton.limit.scoring import fit_epsilon, mix_uniform, score_prediction
+from attomaton.limit.scoring import EQUAL, fit_epsilon, mix_uniform, score_prediction
 from attomaton.limit.shrinkage import (
     STRENGTHS,
     choose_strength,
@@ -59,7 +59,9 @@ def score_by_loop(predict, samples, epsilon=0.0):
         chances = (1 - epsilon) * np.asarray(predict(context))
         for token in context:
             chances[token] += epsilon / len(context)
-        best = [token for token in set(context) if math.isclose(chances[token], max(chances), rel_tol=1e-11)]
+        gaps = {token: 1 - chances[token] / max(chances) for token in set(context)}
+        assume(not any(EQUAL / 10 < gap < 10 * EQUAL for gap in gaps.values()))  # equal or not, clearly
+        best = [token for token, gap in gaps.items() if gap < EQUAL]
         losses.append(-math.log(chances[label]) if chances[label] else math.inf)
         hits.append(1 / len(best) if label in best else 0.0)
         zeros.append(chances[label] == 0)

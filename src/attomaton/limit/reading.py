@@ -16,7 +16,7 @@ def read_context(context: Context, n_tokens: int, vocabulary: Vocabulary | None)
     """The token ids of a context, shape (length,), checked."""
     if isinstance(context, str) or any(isinstance(token, str) for token in context):
         if vocabulary is None:
-            raise UnknownToken("there is no vocabulary here; give the context as token ids")
+            raise UnknownToken("there is no vocabulary; give the context as token ids")
         text = isinstance(context, str)
         ids = vocabulary.encode(context) if text else vocabulary.lookup(list(map(str, context)))
     else:

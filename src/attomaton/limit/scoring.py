@@ -11,10 +11,10 @@ from attomaton.errors import InvalidSamples, UnsupportedOption
 from attomaton.graphs.bags import Bags
 from attomaton.graphs.grouping import run_starts
 from attomaton.limit.batch import BatchPrediction, largest_of
-from attomaton.tables import Float64, sum_at
+from attomaton.tables import Float64
 
-EQUAL = 1e-12
-"""Chances whose ratio is closer to 1 than this count as equal."""
+EQUAL = 1e-9
+"""Chances whose ratio is closer to 1 than this count as equal: solvers leave that much of a real tie."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,9 @@ def score_prediction(prediction: BatchPrediction) -> Score:
     _check_samples(prediction)
     size, sample = prediction.n_samples, prediction.bags.sample
     chances = prediction.of_labels()
-    highest = largest_of(sample, prediction.probabilities, size)
-    ties = sum_at(
-        sample, (prediction.probabilities >= highest[sample] * (1 - EQUAL)).astype(np.float64), size
-    )
-    hits = np.where(chances >= highest * (1 - EQUAL), 1 / ties, 0.0)
+    least = (1 - EQUAL) * largest_of(sample, prediction.probabilities, size)
+    ties = np.bincount(sample[prediction.probabilities >= least[sample]], minlength=size)
+    hits = np.where(chances >= least, 1 / ties, 0.0)
     unseen = np.zeros(size, bool)
     unseen[sample[~prediction.seen]] = True
     with np.errstate(divide="ignore"):
