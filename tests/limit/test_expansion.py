@@ -7,6 +7,8 @@ from hypothesis import given, settings
 
 import attomaton as at
 from attomaton.errors import MismatchedParts, UnsupportedOption
+from attomaton.limit.residual.orthonormal import find_degenerate
+from attomaton.limit.residual.problem import Priorities
 from tests.drawn import components_of, embeddings_for, paper_draw, sample_sets, seeds
 
 
@@ -60,7 +62,9 @@ def test_the_third_term_is_perpendicular_to_the_cyclic_subspace_and_sums_to_zero
     graph = nx.Graph()
     graph.add_nodes_from(range(len(automaton.components)))
     order = automaton.components.order
-    graph.add_edges_from(zip(order.column("above").to_pylist(), order.column("below").to_pylist(), strict=True))
+    graph.add_edges_from(
+        zip(order.column("above").to_pylist(), order.column("below").to_pylist(), strict=True)
+    )
     for part in nx.connected_components(graph):
         assert abs(residual[np.isin(component, list(part))].sum()) <= 1e-8
 
@@ -82,19 +86,13 @@ def test_loss_and_norm_follow_the_expansion(seed):
     assert (predicted.column("loss").to_numpy() >= limit - 1e-12).all()
 
 
-def test_a_diamond_with_one_idle_edge_is_degenerate():
-    """0 → 1 → 3 and 0 → 2 → 3 with a tight edge that carries nothing: found by the flow's strong components."""
-    from attomaton.limit.residual.orthonormal import find_degenerate
-    from attomaton.limit.residual.problem import Priorities
-
-    above, below = np.array([0, 0, 1]), np.array([1, 2, 2])
-    tight = np.ones(3, bool)
-    priorities = Priorities(above, below, np.zeros(3), tight, np.ones(3))
-    # 0 → 1 carries 1; 0 → 2 carries 1; 1 → 2 carries nothing, but can: along 0 → 1 → 2 against 0 → 2
-    assert not find_degenerate(priorities, np.array([1.0, 1.0, 0.0]), 3).any()
-    # nothing on 0 → 2: it cannot be raised, for no circle can take back what it adds
-    chain = Priorities(np.array([0, 1]), np.array([1, 2]), np.zeros(2), np.ones(2, bool), np.ones(2))
-    assert find_degenerate(chain, np.array([1.0, 0.0]), 3).tolist() == [False, True]
+def test_a_tight_edge_is_degenerate_if_no_circle_can_raise_it():
+    ones = np.ones(3, bool)
+    triangle = Priorities(np.array([0, 0, 1]), np.array([1, 2, 2]), np.zeros(3), ones, np.ones(3))
+    # 1 → 2 carries nothing, but can: more along 0 → 1 → 2, less along 0 → 2
+    assert not find_degenerate(triangle, np.array([1.0, 1.0, 0.0]), 3).any()
+    # 0 → 2 cannot be raised: nothing along 0 → 1 → 2 could be taken back
+    assert find_degenerate(triangle, np.array([0.0, 0.0, 1.0]), 3).tolist() == [True, True, False]
 
 
 def test_wrong_use_is_told():

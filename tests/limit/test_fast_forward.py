@@ -125,8 +125,8 @@ def test_wrong_use_is_told():
         at.fast_forward(samples, step_size=0)
     with pytest.raises(UnsupportedOption, match="step is -1"):
         at.fast_forward(samples, to=10).weights_at(-1)
+    fewer = at.find_components(at.extract_edges(samples).filter(min_support=100))
     with pytest.raises(MismatchedParts, match="no edges left out"):
-        fewer = at.find_components(at.extract_edges(samples).filter(min_support=100))
         at.fast_forward(samples, components=fewer)
     with pytest.raises(MismatchedParts, match="shape"):
         at.fast_forward(samples, to=10).curves([5], np.eye(3))

@@ -209,7 +209,8 @@ def _follow_scores(loss: TrainingLoss, start: Float64 | None) -> tuple[_Scores, 
     n_tokens, place, outside = loss.components.edges.n_tokens, np.zeros(len(component)), None
     if start is not None:
         whole = csc_array(start)
-        place = np.asarray(whole[loss.token, loss.query], np.float64)
+        if len(place):
+            place = np.asarray(whole[loss.token, loss.query], np.float64)
         outside = csc_array(whole - sparse_weights(score_table(loss.pairs, place), n_tokens))
     pieces: list[_Piece] = []
     for wanted, share in _batches(loss):
@@ -255,8 +256,10 @@ def _follow_weights(
     if start is not None:
         place = basis.place(start)
         outside = start - basis.weights(place)
-    piece = _Piece(np.arange(len(place)), embedded_flow(loss, basis), place, 1.0)
-    return _Weights(loss, basis, table, outside), [piece]
+    frame = _Weights(loss, basis, table, outside)
+    if not len(place):  # no label has been chosen from anything
+        return frame, []
+    return frame, [_Piece(np.arange(len(place)), embedded_flow(loss, basis), place, 1.0)]
 
 
 def _run(

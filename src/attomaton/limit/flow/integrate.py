@@ -140,7 +140,10 @@ def _advance(
         pace = step_size * (state.step * float(np.exp(time * width)) + 0.5)
         stiffness = 1.0 / (GAMMA * width * pace)
         guess = anchor + GAMMA * width * slopes[-1] if slopes else anchor
-        place = flow.minimise(anchor, stiffness, guess, 1e-3 * rtol)
+        rounding = 1e-13 * max(1.0, float(np.abs(guess).max(initial=0.0)))
+        place = flow.minimise(anchor, stiffness, guess, max(1e-3 * rtol, rounding))
+        if not np.isfinite(place).all():
+            return place, flow.lengths(place)
         slopes.append((place - anchor) / (GAMMA * width))
     difference = [weight - other for weight, other in zip(WEIGHTS, COMPARED, strict=True)]
     return place, flow.lengths(flow.damp(place, stiffness, width * _combine(difference, slopes)))

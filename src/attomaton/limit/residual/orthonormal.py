@@ -122,7 +122,10 @@ def _minimise(edges: tuple[Int64, Int64, Float64], pressure: Float64, block: Int
     for _ in range(MAX_STEPS):
         flow = np.exp(log_kappa + answer[below] - answer[above])
         gradient = pressure + sum_at(below, flow, size) - sum_at(above, flow, size)
-        if np.abs(gradient).max(initial=0.0) <= enough:
+        gradient -= _mean(block, np.ones(size), gradient)  # rounding must not push along a constant
+        largest = np.zeros(size)
+        np.maximum.at(largest, block, np.abs(gradient))
+        if largest.max(initial=0.0) <= enough:
             break
         diagonal = sum_at(below, flow, size) + sum_at(above, flow, size)
         diagonal[diagonal == 0.0] = 1.0  # a component without tight edges, which nothing presses
@@ -131,7 +134,8 @@ def _minimise(edges: tuple[Int64, Int64, Float64], pressure: Float64, block: Int
             across = flow * (direction[above] - direction[below])
             return sum_at(above, across, size) - sum_at(below, across, size)
 
-        step = solve_systems(bend, -gradient, diagonal, block, rtol=1e-6, max_steps=2_000)
+        right = np.where(largest[block] > enough, -gradient, 0.0)
+        step = solve_systems(bend, right, diagonal, block, rtol=1e-6, max_steps=2_000)
         reach = np.zeros(size)
         np.maximum.at(reach, block[above], np.abs(step[above] - step[below]))
         reach = np.maximum(reach, 1e-9)
