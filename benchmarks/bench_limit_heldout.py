@@ -13,8 +13,9 @@ import numpy as np
 
 import attomaton as at
 from attomaton.graphs.bags import count_tokens, find_realisable
-from attomaton.limit.batch import BatchPrediction, predict_bags
+from attomaton.limit.batch import predict_bags
 from attomaton.limit.finite import FiniteAttention
+from attomaton.limit.prediction import BatchPrediction
 from attomaton.limit.scoring import Score, fit_epsilon, mix_uniform, score_prediction, uniform_chances
 from attomaton.limit.shrinkage import prepare_shrinkage
 from timing import DATA, peak_gigabytes, report, timed

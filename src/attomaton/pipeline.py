@@ -91,7 +91,7 @@ def learn(
     choices = extract_choices(corpus.samples, components)
     begin("solving the soft side")
     soft = solve_luce(choices, components, embeddings=embeddings)
-    automaton = Automaton(components, hard, soft, corpus.vocabulary)
+    automaton = Automaton(components, hard, soft, corpus.vocabulary, corpus.of_queries(asked))
     if out is not None:
         begin("writing the run")
         automaton.save(
@@ -131,6 +131,12 @@ class _Corpus:
         if isinstance(queries, str):
             raise UnsupportedOption(f"queries is the text {queries!r}; give a list of tokens or token ids")
         return [self._query_id(query) for query in queries]
+
+    def of_queries(self, queries: list[int] | None) -> Samples:
+        """The samples with one of these queries; all of them if None."""
+        if queries is None:
+            return self.samples
+        return self.samples.take(np.isin(self.samples.queries, queries))
 
     def _query_id(self, query: int | str) -> int:
         if not isinstance(query, str):

@@ -14,6 +14,7 @@ from attomaton.errors import InvalidSamples, MismatchedParts, UnsupportedOption
 from attomaton.graphs.bags import count_tokens
 from attomaton.limit.batch import predict_bags
 from attomaton.limit.finite import FiniteAttention
+from attomaton.limit.flow.definition import descend_by_definition
 from attomaton.limit.scoring import EQUAL, fit_epsilon, mix_uniform, score_prediction
 from attomaton.limit.shrinkage import (
     STRENGTHS,
@@ -239,3 +240,24 @@ def test_what_cannot_be_is_refused():
         FiniteAttention(table, np.zeros(2))
     with pytest.raises(MismatchedParts, match="not finite"):
         FiniteAttention(table.slice(0, 1), np.array([0.0, np.inf]))
+
+
+def test_training_can_be_stopped_at_any_step():
+    samples = paper_draw(4, repeats=True)
+    automaton = at.learn(samples)
+    walked = descend_by_definition(samples, np.eye(6), step_size=1.0, n_steps=700)
+    for context, _ in samples:
+        odds = np.bincount(context, minlength=6) * np.exp(walked[:, context[-1]])
+        assert np.allclose(automaton.predict_proba(context, step=700), odds / odds.sum(), atol=1e-9)
+    late = automaton.at(1e12)
+    for context, _ in samples:
+        if automaton.explain(context).rule is at.Rule.DETERMINED:
+            assert np.allclose(late.predict_proba(context), automaton.predict_proba(context), atol=1e-4)
+
+
+def test_a_loaded_automaton_asks_for_the_samples(tmp_path):
+    samples = paper_draw(4)
+    loaded = at.Automaton.load(at.learn(samples, out=tmp_path / "run").save(tmp_path / "other"))
+    with pytest.raises(MismatchedParts, match="samples=…"):
+        loaded.at(100)
+    assert loaded.at(100, samples=samples).predict_proba(samples[0].context).sum() == pytest.approx(1.0)

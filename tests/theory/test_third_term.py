@@ -82,7 +82,7 @@ def test_the_same_instances_fast_forwarded():
 def test_with_embeddings_the_error_falls_at_the_predicted_rate():
     """Between 10^8 and 10^10, within 20 %, where tight directions span everything and λ ≥ 0.1.
 
-    Most are within 6 %. In another seeding one of 19 was 49 % off: it had hardly any of its slowest part in it.
+    Most are within 6 %. In another seeding one of 19 was 49 % off: hardly any of its slowest part was in it.
     """
     found, within, seed = 0, 0, 0
     while found < 20:

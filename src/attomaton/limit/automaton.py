@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,12 +22,12 @@ from attomaton.limit import storage
 from attomaton.limit.coverage import Coverage, measure_coverage
 from attomaton.limit.evidence import trace_beaten
 from attomaton.limit.explanation import Explanation, Rule
+from attomaton.limit.finite import FiniteAttention
 from attomaton.limit.reading import Context, read_context
+from attomaton.limit.scoring import Score, mix_uniform, score_prediction
+from attomaton.limit.stopped import StoppedTraining
 from attomaton.soft.solve import SoftSolution
 from attomaton.tables import Bool, Float64, Int32, Int64, column
-
-if TYPE_CHECKING:
-    from attomaton.limit.scoring import Score
 
 TIE = 1e-9
 """Hard scores closer than this count as equal: they are exact to rounding, and rational, so ties are real."""
@@ -59,6 +59,8 @@ class Automaton:
         Its scores give the odds inside a component.
     vocabulary : Vocabulary, optional
         Lets contexts be given as text.
+    samples : Samples, optional
+        What it was learned from, for :meth:`at`; not saved with the automaton.
 
     Notes
     -----
@@ -81,12 +83,15 @@ class Automaton:
         hard: HardSolution,
         soft: SoftSolution,
         vocabulary: Vocabulary | None = None,
+        samples: Samples | None = None,
     ) -> None:
         _check_parts(components, hard, soft)
         self.components = components
         self.hard = hard
         self.soft = soft
         self.vocabulary = vocabulary
+        self.samples = samples
+        self._stopped = StoppedTraining()
 
     def __repr__(self) -> str:
         return (
@@ -112,12 +117,40 @@ class Automaton:
             )
         return str(token) if self.vocabulary is None else self.vocabulary.tokens[token]
 
-    def predict_proba(self, context: Context) -> Float64:
-        """The chance of every token to be the next one, shape (n_tokens,)."""
+    def predict_proba(self, context: Context, *, step: float | None = None) -> Float64:
+        """The chance of every token to be the next one, shape (n_tokens,).
+
+        With ``step``, that of training stopped there: ``at(step).predict_proba(context)``.
+        """
+        if step is not None:
+            return self.at(step).predict_proba(context)
         reading = self._read(context)
         chances = np.zeros(self.n_tokens)
         chances[reading.tokens] = reading.probabilities
         return chances
+
+    def at(self, step: float, *, samples: Samples | None = None, step_size: float = 1.0) -> FiniteAttention:
+        """Attention after ``step`` steps of plain gradient descent from zero, instead of in the limit.
+
+        Every token of a context keeps some chance, so this is what generalises; tokens and queries that no
+        sample shows score 0, as at the start. The trajectory (:func:`~attomaton.fast_forward`, orthonormal
+        embeddings) is computed at the first call and kept for the next ones.
+
+        Parameters
+        ----------
+        step : float
+            t.
+        samples : Samples, optional
+            What the automaton was learned from; needed if it was loaded from a folder.
+        step_size : float
+            η, for the loss that is the mean over realisable samples.
+        """
+        given = self.samples if samples is None else samples
+        if given is None:
+            raise MismatchedParts(
+                "this automaton does not hold the samples it was learned from; give them: at(step, samples=…)"
+            )
+        return self._stopped.at(step, given, step_size=step_size, vocabulary=self.vocabulary)
 
     def attention(self, context: Context) -> Float64:
         """The attention weight of every position, shape (len(context),)."""
@@ -159,15 +192,14 @@ class Automaton:
             unseen=tuple(reading.tokens[~reading.seen].tolist()),
         )
 
-    def score(self, samples: Samples, *, epsilon: float = 0.0) -> "Score":
+    def score(self, samples: Samples, *, epsilon: float = 0.0) -> Score:
         """Log-loss and top-1 on the realisable samples among these.
 
         The limit gives some labels of new text no chance at all, so that the log-loss is infinite; with
         ``epsilon`` it is that of (1 − ε) · automaton + ε · uniform over the context, which is ours, not the
         theory's (:func:`~attomaton.limit.scoring.fit_epsilon` chooses it).
         """
-        from attomaton.limit.batch import predict_bags
-        from attomaton.limit.scoring import mix_uniform, score_prediction
+        from attomaton.limit.batch import predict_bags  # which asks automata, so only here
 
         return score_prediction(mix_uniform(predict_bags(self, count_tokens(samples)), epsilon))
 

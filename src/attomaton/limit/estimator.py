@@ -17,7 +17,8 @@ from attomaton.graphs.components import find_components
 from attomaton.graphs.edges import extract_edges
 from attomaton.hard.solve import solve_graph_svm
 from attomaton.limit.automaton import Automaton
-from attomaton.limit.batch import BatchPrediction, predict_bags
+from attomaton.limit.batch import predict_bags
+from attomaton.limit.prediction import BatchPrediction
 from attomaton.soft.solve import solve_luce
 from attomaton.solutions import Status
 from attomaton.tables import Bool, Float64, Int64, offsets_of

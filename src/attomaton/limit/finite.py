@@ -14,8 +14,8 @@ from attomaton.corpora.samples import TOKEN_BITS, Samples
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.errors import MismatchedParts
 from attomaton.graphs.bags import Bags, count_all_tokens, count_tokens
-from attomaton.limit.batch import BatchPrediction, largest_of
 from attomaton.limit.explanation import Explanation, Rule
+from attomaton.limit.prediction import BatchPrediction, largest_of
 from attomaton.limit.reading import Context, read_context
 from attomaton.limit.scoring import Score, mix_uniform, score_prediction
 from attomaton.tables import Bool, Float64, Int32, Int64, Integers, column, sum_at

@@ -10,7 +10,7 @@ import numpy as np
 from attomaton.errors import InvalidSamples, UnsupportedOption
 from attomaton.graphs.bags import Bags
 from attomaton.graphs.grouping import run_starts
-from attomaton.limit.batch import BatchPrediction, largest_of
+from attomaton.limit.prediction import BatchPrediction, largest_of
 from attomaton.tables import Float64
 
 EQUAL = 1e-9
