@@ -1,21 +1,32 @@
 """The Luce choice model inside every component: the finite part of the attention weights."""
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from attomaton.corpora.samples import Samples
-from attomaton.errors import MismatchedParts
+from attomaton.errors import MismatchedParts, UnsupportedOption
 from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.graphs.components import Components
 from attomaton.graphs.reduction import find_ties
 from attomaton.graphs.separation import NEGLIGIBLE, Separation, node_features, separate
 from attomaton.soft.certify import SoftCertificate, certify_coordinates, certify_scores
-from attomaton.soft.likelihood import luce_problem
-from attomaton.soft.solvers.reference import Reference, centre
+from attomaton.soft.likelihood import LuceProblem, luce_problem
+from attomaton.soft.solvers.reference import centre
 from attomaton.soft.solvers.subspace import Subspace
 from attomaton.solutions import Solution, check_embeddings, scale_rows, score_table, sparse_weights
 from attomaton.tables import Float64
+
+
+class LuceSolver(Protocol):
+    """What solves the Luce problem with free scores."""
+
+    def solve(
+        self, problem: LuceProblem, *, anchor: Float64 | None = None, stiffness: float = 0.0
+    ) -> Float64:
+        """The scores that minimise Σ count · (−ln p) + ½ stiffness · Σ (s − anchor)²."""
+        ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,7 +54,8 @@ def solve_luce(
     *,
     embeddings: object = None,
     atol: float = 1e-8,
-    solver: Reference | None = None,
+    ridge: float = 0.0,
+    solver: LuceSolver | None = None,
 ) -> SoftSolution:
     """Fit the Luce model p(y | X) = m_y e^{s_y} / Σ_{j∈X} m_j e^{s_j} inside every component.
 
@@ -61,8 +73,10 @@ def solve_luce(
         W in the span of the ties.
     atol : float
         Largest entry of the gradient of the summed loss at which the answer counts as certified.
-    solver : Reference, optional
-        The solver to use.
+    ridge : float
+        Adds ½ ridge Σ s² to the summed loss. 0, the default: no regulariser.
+    solver : LuceSolver, optional
+        The solver to use: :class:`~attomaton.soft.solvers.groups.Newton`.
 
     Examples
     --------
@@ -74,15 +88,19 @@ def solve_luce(
     >>> round(float(odds[0] / odds[1]), 6)
     3.0
     """
+    if not 0.0 <= ridge < np.inf:
+        raise UnsupportedOption(f"ridge is {ridge}; give 0 for none, or a positive number")
     table = None if embeddings is None else check_embeddings(embeddings, components.edges.n_tokens)
     if table is not None:
         separation = separate(components, table)
         if not separation.independent:
+            if ridge:
+                raise UnsupportedOption("a ridge needs embeddings with independent rows; leave it at 0")
             return _solve_dependent(_choices_of(samples, separation), separation.components, table, atol)
     choices = samples if isinstance(samples, ChoiceTable) else extract_choices(samples, components)
     rows, problem = luce_problem(choices, components)
     scores = np.zeros(components.nodes.num_rows)
-    scores[rows] = (solver or Reference()).solve(problem)
+    scores[rows] = (solver or _newton()).solve(problem, stiffness=ridge)
     scores = centre(components.component_of_node, scores)
     if table is None:
         weights = sparse_weights(score_table(components.nodes, scores), components.edges.n_tokens)
@@ -95,6 +113,12 @@ def solve_luce(
         loss=problem.loss(scores[rows]),
         choices=choices,
     )
+
+
+def _newton() -> LuceSolver:
+    from attomaton.soft.solvers.groups import Newton  # compiles, so only when needed
+
+    return Newton()
 
 
 def _choices_of(samples: Samples | ChoiceTable, separation: Separation) -> ChoiceTable:

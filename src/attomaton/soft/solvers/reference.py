@@ -24,41 +24,49 @@ class Reference:
     atol: float = 1e-10
     max_steps: int = 200
 
-    def solve(self, problem: LuceProblem) -> Float64:
-        """Scores, shape (n_alternatives,), up to a constant on each component.
+    def solve(
+        self, problem: LuceProblem, *, anchor: Float64 | None = None, stiffness: float = 0.0
+    ) -> Float64:
+        """The scores that minimise Σ count · (−ln p) + ½ stiffness · Σ (s − anchor)²: (n_alternatives,).
 
-        A component that has converged leaves the problem, so that one slow component never keeps the others
-        waiting, nor their rounding disturbs it.
+        With stiffness 0 they are known up to a constant on each component. A component that has converged
+        leaves the problem, so that one slow component never keeps the others waiting, nor their rounding
+        disturbs it.
         """
-        answer = np.zeros(problem.n_alternatives)
-        kept, scores = np.arange(problem.n_alternatives), answer
+        answer = np.zeros(problem.n_alternatives) if anchor is None else anchor.copy()
+        kept, scores, target = np.arange(problem.n_alternatives), answer, answer.copy()
         for _ in range(self.max_steps):
-            gradient = problem.gradient(scores)
-            open_components = self._unconverged(problem, gradient)
+            gradient = problem.gradient(scores) + stiffness * (scores - target)
+            open_components = self._unconverged(problem, gradient, stiffness * np.abs(target))
             if not open_components.all():
                 answer[kept] = scores
                 rows, problem = problem.restrict(open_components)
-                kept, scores, gradient = kept[rows], scores[rows], gradient[rows]
+                kept, scores, gradient, target = kept[rows], scores[rows], gradient[rows], target[rows]
             if not len(kept):
                 break
-            direction = self._newton_direction(problem, scores, gradient)
+            direction = self._newton_direction(problem, scores, gradient, stiffness)
             scores = scores + damping(problem.component, direction)[problem.component] * direction
         answer[kept] = scores
         return answer
 
-    def _unconverged(self, problem: LuceProblem, gradient: Float64) -> Bool:
+    def _unconverged(self, problem: LuceProblem, gradient: Float64, pull: Float64) -> Bool:
         """Which components have a gradient entry above the tolerance, shape (n_components,)."""
         above = np.zeros(problem.n_components, bool)
-        above[problem.component[np.abs(gradient) > self.atol + problem.rounding()]] = True
+        rounding = problem.rounding() + 8 * np.finfo(np.float64).eps * pull
+        above[problem.component[np.abs(gradient) > self.atol + rounding]] = True
         return above
 
-    def _newton_direction(self, problem: LuceProblem, scores: Float64, gradient: Float64) -> Float64:
+    def _newton_direction(
+        self, problem: LuceProblem, scores: Float64, gradient: Float64, stiffness: float
+    ) -> Float64:
         probabilities = problem.probabilities(scores)
-        diagonal = np.maximum(problem.curvature_diagonal(probabilities), 1e-300)
+        diagonal = np.maximum(problem.curvature_diagonal(probabilities) + stiffness, 1e-300)
         size = float(np.abs(gradient).max())
+        if stiffness == 0.0:  # rounding puts a little of it along the flat direction
+            gradient = centre(problem.component, gradient)
         return solve_systems(
-            lambda direction: problem.curvature(probabilities, direction),
-            -centre(problem.component, gradient),  # rounding puts a little of it along the flat direction
+            lambda direction: problem.curvature(probabilities, direction) + stiffness * direction,
+            -gradient,
             diagonal,
             problem.component,
             rtol=min(0.1, np.sqrt(size)),

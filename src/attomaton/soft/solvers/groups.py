@@ -1,0 +1,173 @@
+"""All groups of an anchored Luce problem, each solved by compiled Newton steps, shared between threads."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from attomaton.graphs.compiled import compiled
+from attomaton.graphs.grouping import group_borders
+from attomaton.soft.likelihood import LuceProblem
+from attomaton.soft.solvers.newton import Array, Choices, Part, Space, make_space, solve_part
+from attomaton.tables import Float64, Int64, offsets_of
+
+N_THREADS = os.cpu_count() or 1
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """A Luce problem with the alternatives and choices of each group next to each other.
+
+    Attributes
+    ----------
+    choices : Choices
+        The choices, sorted by group; alternatives numbered by group.
+    place : int64 array, shape (n_alternatives,)
+        The problem's number of each alternative here.
+    borders : int64 array, shape (n_groups + 1,)
+        Group g has the alternatives ``borders[g] … borders[g + 1] − 1``.
+    choice_borders : int64 array, shape (n_groups + 1,)
+        Group g has the choices ``choice_borders[g] … choice_borders[g + 1] − 1``.
+    """
+
+    choices: Choices
+    place: Int64
+    borders: Int64
+    choice_borders: Int64
+
+    @property
+    def starts(self) -> tuple[Int64, Int64]:
+        """Both borders, as compiled code takes them."""
+        return self.borders, self.choice_borders
+
+    @property
+    def n_entries(self) -> Int64:
+        """Members of all choice sets of each group, shape (n_groups,)."""
+        return np.diff(self.choices.offsets[self.choice_borders])
+
+    def shares(self) -> list[Int64]:
+        """The groups, those with most entries first, cut into shares of about equal work for the threads."""
+        entries = self.n_entries
+        largest_first = np.argsort(-entries, kind="stable")
+        work = np.cumsum(entries[largest_first] + np.diff(self.borders)[largest_first])
+        cuts = np.arange(1, 16 * N_THREADS) * int(work[-1] if len(work) else 0) // (16 * N_THREADS)
+        ends = sorted({0, len(work), *(np.searchsorted(work, cuts) + 1).clip(max=len(work)).tolist()})
+        return [largest_first[begin:end] for begin, end in pairwise(ends)]
+
+
+def sort_by_group(problem: LuceProblem) -> Groups:
+    """The problem sorted by its components."""
+    place = np.argsort(problem.component, kind="stable")
+    number = np.empty_like(place)
+    number[place] = np.arange(len(place))
+    group = problem.component[problem.winner]
+    order = np.argsort(group, kind="stable")
+    lengths = np.diff(problem.offsets)[order]
+    offsets = offsets_of(lengths)
+    entry = np.arange(len(problem.alternative)) + np.repeat(problem.offsets[order] - offsets[:-1], lengths)
+    choices = Choices(
+        alternative=number[problem.alternative[entry]],
+        offsets=offsets,
+        log_multiplicity=problem.log_multiplicity[entry],
+        winner=number[problem.winner[order]],
+        count=problem.count[order],
+    )
+    n_groups = problem.n_components
+    return Groups(choices, place, group_borders(problem.component, n_groups), group_borders(group, n_groups))
+
+
+@dataclass(frozen=True)
+class Newton:
+    """Damped Newton in each group until no gradient entry exceeds ``atol``, at most ``max_steps`` steps.
+
+    To ``atol`` comes what rounding alone may leave: 8 units in the last place for each choice of the group
+    and for the pull of the anchor. Equal to :class:`~attomaton.soft.solvers.reference.Reference` without an
+    anchor.
+    """
+
+    atol: float = 1e-10
+    max_steps: int = 200
+
+    def solve(
+        self, problem: LuceProblem, *, anchor: Float64 | None = None, stiffness: float = 0.0
+    ) -> Float64:
+        """The scores s that minimise Σ count · (−ln p) + ½ stiffness · Σ (s − anchor)².
+
+        Parameters
+        ----------
+        problem : LuceProblem
+            The choices. No choice set holds alternatives of two components; a component may be any group.
+        anchor : float64 array, shape (n_alternatives,), optional
+            Where the scores are pulled to, and where the search starts. None: zero.
+        stiffness : float
+            How hard they are pulled. 0: not at all; then each group must be strongly connected, and its
+            scores are known up to a constant.
+
+        Returns
+        -------
+        float64 array, shape (n_alternatives,)
+        """
+        groups = sort_by_group(problem)
+        start = np.zeros(problem.n_alternatives) if anchor is None else anchor[groups.place]
+        scores = start.copy()
+
+        def solve_share(some: Int64) -> None:
+            limits = self.atol, self.max_steps
+            _solve_groups(
+                groups.choices,
+                (groups.borders, groups.choice_borders),
+                some,
+                (start, stiffness),
+                scores,
+                limits,
+            )
+
+        with ThreadPoolExecutor(N_THREADS) as threads:  # compiled code holds no lock; groups share nothing
+            list(threads.map(solve_share, groups.shares()))
+        answer = np.empty_like(scores)
+        answer[groups.place] = scores
+        return answer
+
+
+@compiled
+def find_part(starts: tuple[Array, Array], group: int) -> Part:
+    """Where a group stands; ``starts`` are the borders of alternatives and of choices."""
+    nodes, choices = starts
+    return Part(nodes[group], nodes[group + 1], choices[group], choices[group + 1])
+
+
+@compiled
+def make_room(choices: Choices, starts: tuple[Array, Array], some: Array) -> Space:
+    """Room for the largest of some groups."""
+    n_alternatives, n_entries = 0, 0
+    for group in some:
+        part = find_part(starts, group)
+        n_alternatives = max(n_alternatives, part.last - part.first)
+        n_entries = max(n_entries, choices.offsets[part.last_choice] - choices.offsets[part.first_choice])
+    return make_space(n_alternatives, n_entries)
+
+
+@compiled
+def _solve_groups(
+    choices: Choices,
+    starts: tuple[Array, Array],
+    some: Array,
+    pull: tuple[Array, float],
+    scores: Array,
+    limits: tuple[float, int],
+) -> None:
+    """Move ``scores`` of the groups ``some`` to their minimum; ``pull`` is the anchor and its stiffness."""
+    anchor, stiffness = pull
+    space = make_room(choices, starts, some)
+    for group in some:
+        part = find_part(starts, group)
+        here = slice(part.first, part.last)
+        made = choices.count[part.first_choice : part.last_choice].sum()
+        farthest = 0.0
+        for node in range(part.first, part.last):
+            farthest = max(farthest, abs(anchor[node]))
+        rounding = 8 * np.finfo(np.float64).eps * (made + stiffness * farthest)
+        asked = limits[0] + rounding, limits[1]
+        solve_part(choices, part, anchor[here], stiffness, scores[here], space, asked)

@@ -1,0 +1,90 @@
+"""The compiled Newton solver against its definitions: equal to the reference, and minimal where anchored."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+import attomaton as at
+from attomaton.soft.likelihood import LuceProblem, luce_problem
+from attomaton.soft.solvers.groups import Newton, sort_by_group
+from attomaton.soft.solvers.reference import Reference, centre
+from tests.drawn import components_of, seeds, tied_sets
+
+
+def problem_of(samples):
+    components = components_of(samples)
+    return luce_problem(at.extract_choices(samples, components), components)[1]
+
+
+def any_problem(seed, *, n_groups=3, n_choices=12):
+    """Groups of alternatives in mixed order, some without choices; not strongly connected."""
+    rng = np.random.default_rng(seed)
+    component = rng.permutation(np.repeat(np.arange(n_groups), rng.integers(1, 5, n_groups)))
+    members, winner = [], []
+    for _ in range(n_choices):
+        own = np.flatnonzero(component == rng.integers(n_groups))
+        members.append(rng.permutation(own)[: rng.integers(1, len(own) + 1)])
+        winner.append(rng.choice(members[-1]))
+    lengths = [len(some) for some in members]
+    return LuceProblem(
+        alternative=np.concatenate(members),
+        offsets=np.concatenate([[0], np.cumsum(lengths)]),
+        log_multiplicity=np.log(rng.integers(1, 4, sum(lengths))),
+        winner=np.array(winner),
+        count=rng.integers(1, 5, n_choices).astype(float),
+        component=component,
+    )
+
+
+@given(tied_sets(max_tokens=6, max_samples=60))
+def test_equal_to_the_reference(samples):
+    problem = problem_of(samples)
+    ours, plain = (centre(problem.component, solver.solve(problem)) for solver in (Newton(), Reference()))
+    np.testing.assert_allclose(ours, plain, atol=1e-7)
+
+
+@given(seeds, st.sampled_from([0.01, 1.0, 100.0]))
+def test_equal_to_the_reference_when_anchored(seed, stiffness):
+    problem = any_problem(seed)
+    anchor = np.random.default_rng(seed + 1).normal(size=problem.n_alternatives)
+    ours, plain = (
+        solver.solve(problem, anchor=anchor, stiffness=stiffness) for solver in (Newton(), Reference())
+    )
+    np.testing.assert_allclose(ours, plain, atol=1e-7)
+
+
+@given(seeds, st.sampled_from([1e-3, 1.0, 1e6]))
+def test_anchored_scores_are_a_minimum(seed, stiffness):
+    """No connection is needed then: groups that are not strongly connected are pulled to the anchor."""
+    problem = any_problem(seed)
+    anchor = np.random.default_rng(seed + 1).normal(size=problem.n_alternatives)
+    scores = Newton().solve(problem, anchor=anchor, stiffness=stiffness)
+    slope = problem.gradient(scores) + stiffness * (scores - anchor)
+    assert np.abs(slope).max() <= 1e-9 + 1e-14 * stiffness * np.abs(anchor).max()
+
+
+def test_anchored_scores_equal_a_general_minimiser():
+    problem = any_problem(5)
+    anchor = np.linspace(-1.0, 1.0, problem.n_alternatives)
+
+    def function(scores):
+        pull = scores - anchor
+        return problem.loss(scores) + 0.25 * pull @ pull, problem.gradient(scores) + 0.5 * pull
+
+    found = minimize(function, anchor, jac=True, method="BFGS", options={"gtol": 1e-9})
+    np.testing.assert_allclose(Newton().solve(problem, anchor=anchor, stiffness=0.5), found.x, atol=1e-7)
+
+
+@given(seeds)
+def test_every_group_is_in_one_share(seed):
+    problem = any_problem(seed)
+    shares = sort_by_group(problem).shares()
+    assert sorted(np.concatenate(shares).tolist()) == list(range(problem.n_components))
+    assert all(len(share) for share in shares)
+
+
+def test_nothing_to_solve():
+    nothing = np.zeros(0, np.int64)
+    problem = LuceProblem(nothing, np.zeros(1, np.int64), np.zeros(0), nothing, np.zeros(0), nothing)
+    assert len(Newton().solve(problem)) == 0
