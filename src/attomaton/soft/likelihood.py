@@ -101,6 +101,11 @@ class LuceProblem:
         change = np.repeat(self.count, lengths) * probabilities * (along - np.repeat(mean, lengths))
         return sum_at(self.alternative, change, self.n_alternatives)
 
+    def curvature_of(self, probabilities: Float64, directions: Float64) -> Float64:
+        """Hessian times each column of ``directions``, shape (n_alternatives, n_directions)."""
+        bent = [self.curvature(probabilities, direction) for direction in directions.T]
+        return np.column_stack(bent) if bent else np.zeros_like(directions)
+
     def curvature_diagonal(self, probabilities: Float64) -> Float64:
         """The diagonal of the Hessian, shape (n_alternatives,)."""
         weight = np.repeat(self.count, np.diff(self.offsets)) * probabilities * (1.0 - probabilities)

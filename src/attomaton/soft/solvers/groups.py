@@ -1,6 +1,7 @@
 """All groups of an anchored Luce problem, each solved by compiled Newton steps, shared between threads."""
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -55,6 +56,15 @@ class Groups:
         cuts = np.arange(1, 16 * N_THREADS) * int(work[-1] if len(work) else 0) // (16 * N_THREADS)
         ends = sorted({0, len(work), *(np.searchsorted(work, cuts) + 1).clip(max=len(work)).tolist()})
         return [largest_first[begin:end] for begin, end in pairwise(ends)]
+
+
+def share_out(groups: Groups, work: Callable[[Int64], None]) -> None:
+    """Do ``work`` on all groups, a share of them at a time, on all threads.
+
+    Compiled code holds no lock, and groups share nothing.
+    """
+    with ThreadPoolExecutor(N_THREADS) as threads:
+        list(threads.map(work, groups.shares()))
 
 
 def sort_by_group(problem: LuceProblem) -> Groups:
@@ -124,8 +134,7 @@ class Newton:
                 limits,
             )
 
-        with ThreadPoolExecutor(N_THREADS) as threads:  # compiled code holds no lock; groups share nothing
-            list(threads.map(solve_share, groups.shares()))
+        share_out(groups, solve_share)
         answer = np.empty_like(scores)
         answer[groups.place] = scores
         return answer
