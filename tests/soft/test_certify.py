@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import brentq
 
 import attomaton as at
 from attomaton.soft.certify import bound_distance, certify_coordinates, certify_scores
@@ -119,3 +120,36 @@ def test_solve_luce_reports_it():
     nothing = at.solve_luce(acyclic, at.find_components(at.extract_edges(acyclic))).expect().certificate
     assert nothing.curvature is None
     assert nothing.error_bound == 0.0
+
+
+def solve_cycle(count):
+    """The exact answer of a cycle: all lose equally often, which leaves one number to find.
+
+    It is the gap below the token with the fewest choices, because that may be far below zero.
+    """
+    count = np.asarray(count, float)
+    least = int(count.argmin())
+
+    def gaps(gap):
+        losses = count[least] / (1.0 + np.exp(gap))
+        others = np.log((np.maximum(count - losses, 1e-300)) / losses)
+        return np.where(np.arange(len(count)) == least, gap, others)
+
+    found = gaps(brentq(lambda gap: gaps(gap).sum(), -1e6, 50.0, xtol=1e-13))
+    return centre(np.zeros(len(count), np.int64), -np.concatenate([[0.0], np.cumsum(found[:-1])]))
+
+
+@pytest.mark.parametrize("n", [30, 3_000, pytest.param(20_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("heaviest", [1, 3, 10**9])
+def test_long_cycles_are_proven_or_not_certified(n, heaviest):
+    """The harder the cycle, the weaker the proof; the bound holds whatever it says."""
+    count = np.random.default_rng(n).integers(1, heaviest, n, endpoint=True)
+    problem = cycle_problem(count)
+    scores = centre(problem.component, Newton().solve(problem))
+    proof = certify_scores(problem, scores, atol=1e-8)
+    if proof.error_bound is None:
+        assert not proof.certified
+        assert heaviest == 10**9  # some odds are then below the smallest floating-point number
+    else:
+        assert np.abs(scores - solve_cycle(count)).max() <= proof.error_bound + 1e-10
+    assert proof.certified or n > 30

@@ -1,9 +1,9 @@
 """Proof for the Luce problem: how far the returned scores can be from the optimum.
 
 Let g be the gradient at the scores s, λ the smallest eigenvalue of the Hessian there (over the directions
-that scores may move in), and δ the way to the optimum. The third derivative of a log-sum-exp along δ is the third
-central moment of δ under p, at most d times its variance, where d is the range of δ. So the curvature along
-the way falls no faster than e^{−d t}, and as the slope at its end is 0,
+that scores may move in), and δ the way to the optimum. The third derivative of a log-sum-exp along δ is the
+third central moment of δ under p, at most d times its variance, where d is the range of δ. So the curvature
+along the way falls no faster than e^{−d t}, and as the slope at its end is 0,
 
     −g·δ ≥ δᵀHδ · (1 − e^{−d})/d,   hence   ‖δ‖ (1 − e^{−d})/d ≤ ‖g‖/λ.
 

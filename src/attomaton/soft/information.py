@@ -5,6 +5,8 @@ is found as (H + c/m 11ᵀ)⁻¹ − 11ᵀ/(c m): adding c along the flat direct
 nothing else.
 """
 
+from typing import Any
+
 import numpy as np
 
 from attomaton.errors import UnsupportedOption
@@ -13,6 +15,8 @@ from attomaton.soft.likelihood import LuceProblem
 from attomaton.soft.solvers.groups import find_part, make_room, share_out, sort_by_group
 from attomaton.soft.solvers.newton import Array, Choices, Part, Space, weigh
 from attomaton.tables import Float64, Int64
+
+linalg: Any = np.linalg
 
 LARGEST = 16_384
 """Most tokens of a component whose covariance, a dense matrix, is formed: two gigabytes."""
@@ -55,7 +59,7 @@ def _spread_groups(
         lift = np.trace(hessian) / size
         for node in range(size):
             hessian[node, node] += ridge
-        covariance: Array = np.linalg.inv(hessian + lift / size)
+        covariance = linalg.inv(hessian + lift / size)
         for node in range(size):
             variance[part.first + node] = covariance[node, node] - 1.0 / ((lift + ridge) * size)
 

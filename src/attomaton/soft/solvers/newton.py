@@ -17,6 +17,9 @@ Array = Any
 MAX_TURNS = 2_000
 """Most conjugate-gradient turns for one Newton step."""
 
+MAX_STALLS = 3
+"""Newton steps that may use up their turns; then the group is given up."""
+
 
 class Choices(NamedTuple):
     """Choices sorted by group; numbers are those of :class:`~attomaton.soft.likelihood.LuceProblem`."""
@@ -134,8 +137,11 @@ def find_diagonal(choices: Choices, part: Part, space: Space) -> None:
 
 
 @compiled
-def find_step(choices: Choices, part: Part, stiffness: float, space: Space, rtol: float) -> None:
-    """The Newton step by conjugate gradients, the residual lowered by ``rtol``, into ``space.step``."""
+def find_step(choices: Choices, part: Part, stiffness: float, space: Space, rtol: float) -> bool:
+    """The Newton step by conjugate gradients, the residual lowered by ``rtol``, into ``space.step``.
+
+    Returns whether it was lowered that far.
+    """
     size = part.last - part.first
     residual, scaled, direction, bent = space.residual, space.scaled, space.direction, space.bent
     find_diagonal(choices, part, space)
@@ -149,14 +155,14 @@ def find_step(choices: Choices, part: Part, stiffness: float, space: Space, rtol
     goal = rtol * rtol * energy
     for _ in range(MAX_TURNS):
         if energy <= goal or energy <= 0.0:
-            break
+            return True
         bend(choices, part, space)
         along = 0.0
         for node in range(size):
             bent[node] += stiffness * direction[node]
             along += bent[node] * direction[node]
         if along <= 0.0:
-            break
+            return True
         length, fresh = energy / along, 0.0
         for node in range(size):
             space.step[node] += length * direction[node]
@@ -166,6 +172,7 @@ def find_step(choices: Choices, part: Part, stiffness: float, space: Space, rtol
         turn, energy = fresh / energy, fresh
         for node in range(size):
             direction[node] = scaled[node] + turn * direction[node]
+    return False
 
 
 @compiled
@@ -182,9 +189,10 @@ def solve_part(
 
     ``limits`` are the largest gradient entry asked for and the most Newton steps. Along a step whose entries
     differ by at most d the curvature changes at most by the factor e^d, so the share ln(1 + d)/d of it lowers
-    the function without any line search; it tends to 1.
+    the function without any line search; it tends to 1. A group whose steps use up their turns is given up
+    early, with the gradient entry reached, and so is one that rounding keeps from coming closer.
     """
-    size, before = part.last - part.first, np.inf
+    size, before, stalls = part.last - part.first, np.inf, 0
     atol, max_steps = limits
     for step in range(max_steps + 1):
         weigh(choices, part, scores, space)
@@ -196,14 +204,17 @@ def solve_part(
             if stiffness == 0.0:  # a constant changes nothing, so rounding must not push along it
                 space.gradient[node] -= total / size
             largest = max(largest, abs(space.gradient[node]))
-        if largest <= atol or step == max_steps:
+        if largest <= atol or step == max_steps or stalls == MAX_STALLS:
             return largest
-        find_step(choices, part, stiffness, space, min(0.1, max(largest / before, 1e-4)))
-        before = largest
+        if not find_step(choices, part, stiffness, space, min(0.1, max(largest / before, 1e-4))):
+            stalls += 1
+        last, before = before, largest
         lowest, highest = np.inf, -np.inf
         for node in range(size):
             lowest, highest = min(lowest, space.step[node]), max(highest, space.step[node])
         spread = max(highest - lowest, 1e-12)
+        if spread < 1e-9 and largest > 0.5 * last:  # full steps that gain nothing: the rest is rounding
+            return largest
         share = np.log1p(spread) / spread
         for node in range(size):
             scores[node] += share * space.step[node]
