@@ -51,3 +51,7 @@ class CorruptRun(AttomatonError, OSError):
 
 class UnsupportedOption(AttomatonError, ValueError):
     """An option has a value that this version does not offer."""
+
+
+class UndeterminedChoice(AttomatonError, ValueError):
+    """The choices seen do not say which of these items would be chosen."""

@@ -30,7 +30,8 @@ def test_the_optimum_is_within_the_bound(samples, seed, size):
     problem = luce_problem_of(samples)
     best = centre(problem.component, Newton(atol=1e-13).solve(problem))
     away = centre(problem.component, best + size * np.random.default_rng(seed).normal(size=len(best)))
-    bounds = bound_distance(*measure_slopes(problem, away))
+    slopes = measure_slopes(problem, away)
+    bounds = bound_distance(slopes.gradient, slopes.curvature)
     distance = np.sqrt(np.bincount(problem.component, (away - best) ** 2))
     assert (distance <= bounds * (1 + 1e-9) + 1e-11).all()
 
@@ -52,11 +53,13 @@ def test_slopes_bound_the_definition(seed, size):
     scores = size * np.random.default_rng(seed).normal(size=problem.n_alternatives)
     slopes = measure_slopes(problem, scores)
     gradient = np.bincount(problem.component, problem.gradient(scores) ** 2) ** 0.5
+    entries = np.abs(problem.gradient(scores))
     for number in range(problem.n_components):
         kept, alone = pick_component(problem, number)
         if len(kept) > 1:
             eigenvalues = np.linalg.eigvalsh(dense_hessian(alone, scores[kept]))
             assert slopes.curvature[number] <= eigenvalues[1] + 1e-12
+            assert abs(slopes.largest[number] - entries[kept].max()) <= 1e-12
             assert slopes.gradient[number] >= gradient[number] * (1 - 1e-12) - 1e-13
 
 

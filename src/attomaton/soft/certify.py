@@ -72,15 +72,14 @@ def certify_scores(
     """The certificate of ``scores``, shape (n_alternatives,), for the summed loss + ½ ridge Σ s²."""
     from attomaton.soft.curvature import measure_slopes  # compiles, so only when needed
 
-    gradient = np.abs(problem.gradient(scores) + ridge * scores)
-    excess = gradient - problem.rounding()
     slopes = measure_slopes(problem, scores, ridge=ridge)
+    distance = bound_distance(slopes.gradient, slopes.curvature)
     return SoftCertificate(
-        gradient_norm=float(np.max(gradient, initial=0.0)),
-        excess=float(np.max(excess, initial=0.0)),
+        gradient_norm=float(np.max(slopes.largest, initial=0.0)),
+        excess=float(np.max(slopes.largest - problem.rounding(), initial=0.0)),
         atol=atol,
         curvature=_finite(float(np.min(slopes.curvature, initial=np.inf))),
-        error_bound=_finite(float(np.max(bound_distance(*slopes), initial=0.0))),
+        error_bound=_finite(float(np.max(distance, initial=0.0))),
     )
 
 
@@ -96,7 +95,7 @@ def certify_coordinates(
     norm = float(np.max(np.abs(gradient), initial=0.0))
     if not features.size:
         return SoftCertificate(norm, norm, atol, None, 0.0)
-    rounding = np.abs(features).T @ problem.rounding()
+    rounding = np.abs(features).T @ problem.rounding()[problem.component]
     hessian = features.T @ problem.curvature_of(problem.probabilities(scores), features)
     slack = 8 * len(features) * np.finfo(np.float64).eps * float(np.linalg.norm(hessian))
     curvature = max(float(np.linalg.eigvalsh(hessian)[0]) - slack, 0.0)

@@ -32,6 +32,7 @@ CLOSE = 0.25
 class Slopes(NamedTuple):
     """Bounds for each group, shape (n_groups,)."""
 
+    largest: Float64  # the largest absolute entry of the gradient, as computed
     gradient: Float64  # no less than the Euclidean norm of the gradient
     curvature: Float64  # no more than the smallest eigenvalue of the Hessian on scores with mean zero
 
@@ -42,7 +43,8 @@ def measure_slopes(problem: LuceProblem, scores: Float64, *, ridge: float = 0.0)
     Where nothing is proven, as in a group that no choices connect, the curvature is that of the ridge alone.
     """
     groups = sort_by_group(problem)
-    found = Slopes(np.zeros(problem.n_components), np.full(problem.n_components, np.inf))
+    n_groups = problem.n_components
+    found = Slopes(np.zeros(n_groups), np.zeros(n_groups), np.full(n_groups, np.inf))
     sorted_scores = scores[groups.place]
 
     def measure_share(some: Int64) -> None:
@@ -68,7 +70,8 @@ def _measure_groups(
         weigh(choices, part, here, space)
         loose = find_looseness(choices, part, here)
         moved = np.zeros(size)
-        found.gradient[group] = _gradient_norm(choices, part, here, space, (loose, ridge), moved)
+        steep = _measure_gradient(choices, part, here, space, (loose, ridge), moved)
+        found.largest[group], found.gradient[group] = steep
         found.curvature[group] = ridge + _least_curvature(choices, part, space, loose, moved)
 
 
@@ -85,10 +88,10 @@ def find_looseness(choices: Choices, part: Part, scores: Array) -> float:
 
 
 @compiled
-def _gradient_norm(
+def _measure_gradient(
     choices: Choices, part: Part, scores: Array, space: Space, loose: tuple[float, float], moved: Array
-) -> float:
-    """No less than the norm of the gradient; ``loose`` is the looseness of chances, and the ridge.
+) -> tuple[float, float]:
+    """The largest entry, and no less than the norm; ``loose`` is the looseness of chances, and the ridge.
 
     ``moved`` becomes Σ count · (chance of losing, or of having won where another did) for each alternative:
     the sum of the absolute terms of the gradient.
@@ -106,12 +109,13 @@ def _gradient_norm(
                 add_precisely(total, lost_digits, node, weight)
         moved[winner] += count * lost
         add_precisely(total, lost_digits, winner, -count * lost)
-    square = 0.0
+    square, largest = 0.0, 0.0
     for node in range(len(moved)):
         pull = loose[1] * scores[node]
         entry = abs(total[node] + lost_digits[node] + pull)
+        largest = max(largest, entry)
         square += (entry + loose[0] * (moved[node] + abs(pull))) ** 2
-    return np.sqrt(square) * (1.0 + EPS * len(moved))
+    return largest, np.sqrt(square) * (1.0 + EPS * len(moved))
 
 
 @compiled

@@ -89,9 +89,9 @@ class LuceProblem:
         return sum_at(self.alternative, expected, self.n_alternatives) - observed
 
     def rounding(self) -> Float64:
-        """What rounding alone may leave of the gradient, shape (n_alternatives,): a few units per choice."""
+        """What rounding alone may leave of a gradient entry, shape (n_components,): some units a choice."""
         made = sum_at(self.component[self.winner], self.count, self.n_components)
-        return 8 * np.finfo(np.float64).eps * made[self.component]
+        return 8 * np.finfo(np.float64).eps * made
 
     def curvature(self, probabilities: Float64, direction: Float64) -> Float64:
         """Hessian times ``direction``: Σ count (diag p − p pᵀ) v, shape (n_alternatives,)."""
