@@ -215,3 +215,14 @@ def test_no_choices_at_all():
     fit = fit_choices([], [])
     assert (fit.items, fit.components, fit.missing) == ((), (), ())
     assert "0 choices" in str(fit)
+
+
+@pytest.mark.parametrize(
+    "items",
+    [(3, 1, 2), ("c", "a", "b"), ((0, 1), (0, 2), (1, 2)), (1.5, 1, 2), (2**70, -(2**70), 5), (1, "1", None)],
+)
+def test_items_may_be_anything_hashable(items):
+    one, two, three = items
+    fit = fit_choices([one, two, one, three], [[one, two], [one, two], [one, three], [three]])
+    assert fit.components == ((one, two), (three,)) or fit.components == ((two, one), (three,))
+    assert set(fit.items) == set(items)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,9 +26,6 @@ from attomaton.soft.solve import SoftSolution, solve_luce
 from attomaton.tables import Bool, Float64, Int64, column, offsets_of
 
 Item = Hashable
-
-WHOLE = 1 << 62
-"""Integers between this and its negative fit numpy's, and so do their differences."""
 
 SHOWN = 12
 """Most components, items of one, or comparisons that a summary prints."""
@@ -288,12 +286,13 @@ def _number_flat(flat: list[Any]) -> tuple[tuple[Any, ...], Int64]:
 
     Integers are numbered in rising order, which is faster; others as they first appear.
     """
-    if set(map(type, flat)) == {int} and -WHOLE < min(flat) <= max(flat) < WHOLE:
-        values = np.fromiter(flat, np.int64, len(flat))
-        distinct = distinct_keys(values)
-        return tuple(distinct.tolist()), find_keys(distinct, values)
-    number = {item: place for place, item in enumerate(dict.fromkeys(flat))}
-    return tuple(number), np.fromiter(map(number.__getitem__, flat), np.int64, len(flat))
+    try:
+        values = np.fromiter(map(index, flat), np.int64, len(flat))
+    except (TypeError, OverflowError):  # not all are integers, or not of 64 bits
+        number = {item: place for place, item in enumerate(dict.fromkeys(flat))}
+        return tuple(number), np.fromiter(map(number.__getitem__, flat), np.int64, len(flat))
+    distinct = distinct_keys(values)
+    return tuple(distinct.tolist()), find_keys(distinct, values)
 
 
 def _check_counts(counts: Sequence[int] | None, n_choices: int) -> Int64:
