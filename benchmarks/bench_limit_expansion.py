@@ -112,19 +112,15 @@ def draw_figure(path: str) -> None:
     direction = auto.hard.weights
     curves = {"fast_forward": trajectory.curves(late, direction), "expand": expansion.curves(late, direction)}
     figure, axes = plt.subplots(1, 3, figsize=(11, 3.4), constrained_layout=True)
-    norms = [np.linalg.norm(weights) for weights in walked]
-    unit = direction / np.linalg.norm(direction)
-    shown = {
-        "norm": norms,
-        "correlation": [(weights * unit).sum() / norm for weights, norm in zip(walked, norms, strict=True)],
-    }
-    for axis, (name, values) in zip(axes, shown.items(), strict=False):
-        axis.plot(early, values, "o", color="black", label="plain descent", markersize=4)
+    norms = np.array([np.linalg.norm(weights) for weights in walked])
+    along = np.array([(weights * direction).sum() for weights in walked]) / np.linalg.norm(direction)
+    for axis, name, values in ((axes[0], "norm", norms), (axes[1], "correlation", along / norms)):
+        axis.plot(early, _shown(name, values), "o", color="black", label="plain descent", markersize=4)
         for (label, table), style in zip(curves.items(), ("-", "--"), strict=True):
-            axis.plot(late, table.column(name).to_numpy(), style, label=label)
-        axis.set(
-            xscale="log", xlabel="step", title=f"{name} of W(t)" if name == "norm" else f"{name} with W_svm"
-        )
+            axis.plot(late, _shown(name, table.column(name).to_numpy()), style, label=label)
+        axis.set(xscale="log", xlabel="step")
+    axes[0].set(title="norm of W(t)")
+    axes[1].set(title="1 - correlation with W_svm", yscale="log")
     axes[0].legend()
     gap = [np.linalg.norm(trajectory.weights_at(step) - expansion.weights_at(step)) for step in late]
     axes[2].plot(late, gap, label="expand against fast_forward")
@@ -132,6 +128,10 @@ def draw_figure(path: str) -> None:
     axes[2].set(xscale="log", yscale="log", xlabel="step", title=f"error, rate {expansion.rate:.2f}")
     axes[2].legend()
     figure.savefig(path, dpi=100)
+
+
+def _shown(name: str, values: np.ndarray) -> np.ndarray:
+    return 1.0 - values if name == "correlation" else values
 
 
 if __name__ == "__main__":

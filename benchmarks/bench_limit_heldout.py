@@ -158,10 +158,6 @@ def lowest_point(losses: list[float]) -> float:
     return float(np.exp(-slope / (2 * square)))
 
 
-# Training stopped at a finite t belongs here: a function ``stopped(split)`` that returns rows as ``shrunken``
-# does, t chosen on ``split.held_back``; its rows join ``rows`` in ``measure``.
-
-
 def measure() -> dict:
     split = read_split()
     found = curves(split)

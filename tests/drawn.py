@@ -8,6 +8,7 @@ import attomaton as at
 from attomaton.graphs.edges import EdgeTable, make_edges, pack_edges
 from attomaton.graphs.grouping import count_keys
 from attomaton.hard.problem import OrderProblem
+from attomaton.soft.likelihood import LuceProblem, luce_problem
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -137,3 +138,58 @@ def mixed_orders(rng, n_orders, fewest=1, most=60):
         n_edges = int(n_nodes * rng.choice([0.5, 1, 1.5, 2, 4, n_nodes / 4, n_nodes]))
         heaviest, by_magnitude = int(rng.choice([1, 5, 1000, 10**9])), bool(rng.integers(2))
         yield random_order(rng, n_nodes, n_edges, heaviest, by_magnitude=by_magnitude)
+
+
+def luce_problem_of(samples):
+    """The choices inside all components of a sample set."""
+    components = components_of(samples)
+    return luce_problem(at.extract_choices(samples, components), components)[1]
+
+
+def any_problem(seed, *, n_groups=3, n_choices=12):
+    """Groups of alternatives in mixed order, some without choices; not strongly connected."""
+    rng = np.random.default_rng(seed)
+    component = rng.permutation(np.repeat(np.arange(n_groups), rng.integers(1, 5, n_groups)))
+    members, winner = [], []
+    for _ in range(n_choices):
+        own = np.flatnonzero(component == rng.integers(n_groups))
+        members.append(rng.permutation(own)[: rng.integers(1, len(own) + 1)])
+        winner.append(rng.choice(members[-1]))
+    lengths = [len(some) for some in members]
+    return LuceProblem(
+        alternative=np.concatenate(members),
+        offsets=np.concatenate([[0], np.cumsum(lengths)]),
+        log_multiplicity=np.log(rng.integers(1, 4, sum(lengths))),
+        winner=np.array(winner),
+        count=rng.integers(1, 5, n_choices).astype(float),
+        component=component,
+    )
+
+
+def pick_component(problem, number):
+    """The alternatives of one component, and the problem on them alone."""
+    return problem.restrict(np.arange(problem.n_components) == number)
+
+
+def dense_hessian(problem, scores):
+    """Σ count (diag p − p pᵀ), written out, shape (n_alternatives, n_alternatives)."""
+    hessian, chance = np.zeros((problem.n_alternatives,) * 2), problem.probabilities(scores)
+    for choice, count in enumerate(problem.count):
+        entries = slice(problem.offsets[choice], problem.offsets[choice + 1])
+        members, p = problem.alternative[entries], chance[entries]
+        hessian[np.ix_(members, members)] += count * (np.diag(p) - np.outer(p, p))
+    return hessian
+
+
+def cycle_problem(count):
+    """One component: each alternative beats the next ``count`` times, the last the first."""
+    n = len(count)
+    pairs = np.stack([np.arange(n), np.roll(np.arange(n), -1)], axis=1)
+    return LuceProblem(
+        alternative=pairs.ravel(),
+        offsets=2 * np.arange(n + 1),
+        log_multiplicity=np.zeros(2 * n),
+        winner=np.arange(n),
+        count=np.asarray(count, float),
+        component=np.zeros(n, np.int64),
+    )

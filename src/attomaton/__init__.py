@@ -20,6 +20,7 @@ from attomaton.graphs.separation import separate
 from attomaton.hard.factored.solve import solve_factored
 from attomaton.hard.solve import HardSolution, Kind, solve_graph_svm
 from attomaton.limit.automaton import Automaton
+from attomaton.limit.choices import fit_choices
 from attomaton.limit.compare import diff
 from attomaton.limit.coverage import Coverage
 from attomaton.limit.expansion import expand
@@ -53,6 +54,7 @@ __all__ = [
     "extract_edges",
     "fast_forward",
     "find_components",
+    "fit_choices",
     "learn",
     "separate",
     "solve_factored",

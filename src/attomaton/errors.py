@@ -55,3 +55,7 @@ class UnsupportedOption(AttomatonError, ValueError):
 
 class MissingExtra(AttomatonError, ImportError):
     """Something was asked for that needs a package which a plain install of attomaton leaves out."""
+
+
+class UndeterminedChoice(AttomatonError, ValueError):
+    """The choices seen do not say which of these items would be chosen."""

@@ -5,41 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-import attomaton as at
-from attomaton.soft.likelihood import LuceProblem, luce_problem
+from attomaton.soft.likelihood import LuceProblem
 from attomaton.soft.solvers.groups import Newton, sort_by_group
 from attomaton.soft.solvers.reference import Reference, centre
-from tests.drawn import components_of, seeds, tied_sets
-
-
-def problem_of(samples):
-    components = components_of(samples)
-    return luce_problem(at.extract_choices(samples, components), components)[1]
-
-
-def any_problem(seed, *, n_groups=3, n_choices=12):
-    """Groups of alternatives in mixed order, some without choices; not strongly connected."""
-    rng = np.random.default_rng(seed)
-    component = rng.permutation(np.repeat(np.arange(n_groups), rng.integers(1, 5, n_groups)))
-    members, winner = [], []
-    for _ in range(n_choices):
-        own = np.flatnonzero(component == rng.integers(n_groups))
-        members.append(rng.permutation(own)[: rng.integers(1, len(own) + 1)])
-        winner.append(rng.choice(members[-1]))
-    lengths = [len(some) for some in members]
-    return LuceProblem(
-        alternative=np.concatenate(members),
-        offsets=np.concatenate([[0], np.cumsum(lengths)]),
-        log_multiplicity=np.log(rng.integers(1, 4, sum(lengths))),
-        winner=np.array(winner),
-        count=rng.integers(1, 5, n_choices).astype(float),
-        component=component,
-    )
+from tests.drawn import any_problem, luce_problem_of, seeds, tied_sets
 
 
 @given(tied_sets(max_tokens=6, max_samples=60))
 def test_equal_to_the_reference(samples):
-    problem = problem_of(samples)
+    problem = luce_problem_of(samples)
     ours, plain = (centre(problem.component, solver.solve(problem)) for solver in (Newton(), Reference()))
     np.testing.assert_allclose(ours, plain, atol=1e-7)
 

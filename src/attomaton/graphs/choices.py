@@ -56,7 +56,7 @@ class ChoiceTable:
 
     def __add__(self, other: "ChoiceTable") -> "ChoiceTable":
         """The choices of two corpora, both restricted to the same components or both whole."""
-        return _count_rows([self, other])
+        return count_choices([self, other])
 
 
 def extract_choices(samples: Samples, components: Components | None = None) -> ChoiceTable:
@@ -80,8 +80,8 @@ def extract_choices(samples: Samples, components: Components | None = None) -> C
     >>> extract_choices(samples).table.to_pylist()[1]
     {'query': 2, 'winner': 0, 'tokens': [0, 1, 2], 'multiplicities': [2, 1, 1], 'count': 1}
     """
-    counted = (_count_rows([_extract_chunk(chunk, components)]) for chunk in samples.chunks(CHUNK_VALUES))
-    return _count_rows(gather(counted, _count_rows))
+    counted = (count_choices([_extract_chunk(chunk, components)]) for chunk in samples.chunks(CHUNK_VALUES))
+    return count_choices(gather(counted, count_choices))
 
 
 def choices_by_definition(
@@ -105,7 +105,7 @@ def _extract_chunk(samples: Samples, components: Components | None) -> ChoiceTab
     bags = count_tokens(samples)
     inside = np.arange(len(bags.sample)) if components is None else _inside(bags, components)
     distinct = np.bincount(bags.sample[inside], minlength=len(bags.samples))
-    return _make_choices(bags, inside[distinct[bags.sample[inside]] > 1])
+    return _choices_of_pairs(bags, inside[distinct[bags.sample[inside]] > 1])
 
 
 def _inside(bags: Bags, components: Components) -> Int64:
@@ -125,10 +125,10 @@ def _components_of(queries: Int32, tokens: Int32, components: Components) -> Int
     return np.where(found, components.component_of_node[rows], len(components))
 
 
-def _make_choices(bags: Bags, pairs: Int64) -> ChoiceTable:
+def _choices_of_pairs(bags: Bags, pairs: Int64) -> ChoiceTable:
     """One row for each sample that has pairs, uncounted."""
     sample, lengths = np.unique(bags.sample[pairs], return_counts=True)
-    return _choice_table(
+    return make_choices(
         bags.samples.queries[sample],
         bags.samples.labels[sample],
         offsets_of(lengths),
@@ -138,9 +138,10 @@ def _make_choices(bags: Bags, pairs: Int64) -> ChoiceTable:
     )
 
 
-def _choice_table(
+def make_choices(
     query: Int32, winner: Int32, offsets: Int64, tokens: Int32, multiplicities: Int32, count: Int64
 ) -> ChoiceTable:
+    """A choice table from its columns; ``offsets`` are those of both lists."""
     columns = {
         "query": query,
         "winner": winner,
@@ -151,7 +152,7 @@ def _choice_table(
     return ChoiceTable(make_table(CHOICE_SCHEMA, columns))
 
 
-def _count_rows(parts: list[ChoiceTable]) -> ChoiceTable:
+def count_choices(parts: list[ChoiceTable]) -> ChoiceTable:
     """Equal rows added up, sorted by query, winner and choice set."""
     encoded = [_encode(part) for part in parts]
     lengths = np.concatenate([np.diff(offsets) for offsets, _ in encoded] or [np.empty(0, np.int64)])
@@ -177,4 +178,4 @@ def _decode(starts: Int64, words: Int32, count: Int64) -> ChoiceTable:
     header[starts[:-1]] = header[starts[:-1] + 1] = True
     pairs = words[~header].reshape(-1, 2)
     offsets = starts // 2 - np.arange(len(starts))
-    return _choice_table(words[starts[:-1]], words[starts[:-1] + 1], offsets, pairs[:, 0], pairs[:, 1], count)
+    return make_choices(words[starts[:-1]], words[starts[:-1] + 1], offsets, pairs[:, 0], pairs[:, 1], count)

@@ -15,7 +15,7 @@ from scipy.sparse.csgraph import connected_components
 from attomaton.corpora.samples import TOKEN_BITS
 from attomaton.errors import UnknownToken
 from attomaton.graphs.edges import EdgeTable
-from attomaton.graphs.grouping import distinct_keys, group_borders, run_starts, sum_by_key
+from attomaton.graphs.grouping import distinct_keys, find_keys, group_borders, run_starts, sum_by_key
 from attomaton.tables import Bool, Int32, Int64, Integers, column, make_table, offsets_of
 
 NODE_SCHEMA = pa.schema([("query", pa.int32()), ("token", pa.int32()), ("component", pa.int64())])
@@ -150,7 +150,7 @@ class Components:
         Where a pair is no node, its row means nothing.
         """
         keys = _node_keys(queries, tokens)
-        rows = np.minimum(np.searchsorted(self.node_keys, keys), max(len(self.node_keys) - 1, 0))
+        rows = np.minimum(find_keys(self.node_keys, keys), max(len(self.node_keys) - 1, 0))
         if not len(self.node_keys):
             return rows, np.zeros(len(rows), bool)
         in_range = (tokens >= 0) & (tokens < self.edges.n_tokens)
@@ -217,7 +217,7 @@ def _number_nodes(edges: EdgeTable) -> tuple[Int64, Int64, Int64]:
     loser = _node_keys(edges["query"], edges["loser"])
     asked = column(edges.queries, "query")[column(edges.queries, "realisable") > 0]
     keys = distinct_keys(np.concatenate([winner, loser, _node_keys(asked, asked)]))
-    return keys, np.searchsorted(keys, winner), np.searchsorted(keys, loser)
+    return keys, find_keys(keys, winner), find_keys(keys, loser)
 
 
 def _node_keys(query: Integers, token: Integers) -> Int64:
@@ -226,8 +226,10 @@ def _node_keys(query: Integers, token: Integers) -> Int64:
 
 def count_strong_components(winner: Int64, loser: Int64, n_nodes: int) -> int:
     """How many strong components the edges winner → loser leave among nodes 0 … n_nodes − 1."""
-    graph = csr_array((np.ones(len(winner), np.int8), (winner, loser)), shape=(n_nodes, n_nodes))
-    return int(connected_components(graph, directed=True, connection="strong")[0])
+    if not bool((winner[1:] >= winner[:-1]).all()):
+        order = np.argsort(winner, kind="stable")
+        winner, loser = winner[order], loser[order]
+    return int(label_strong_components(winner, loser, n_nodes).max(initial=-1)) + 1
 
 
 def label_strong_components(winner: Int64, loser: Int64, n_nodes: int) -> Int32:

@@ -88,7 +88,7 @@ def fast_forward(
     embeddings: object = None,
     step_size: float = 1.0,
     to: float = 1e12,
-    start: Float64 | None = None,
+    start: Float64 | csc_array | None = None,
     components: Components | None = None,
     rtol: float = 1e-7,
     progress: Callable[[str], object] = str,
@@ -110,7 +110,7 @@ def fast_forward(
     to : float
         Compute up to this step at once; later ones when asked for.
     start : float array, shape (dim, dim), optional
-        W(0). None: zero. Without embeddings shape (n_tokens, n_tokens).
+        W(0). None: zero. Without embeddings shape (n_tokens, n_tokens), perhaps sparse.
     components : Components, optional
         Those of the corpus, if they have been found already.
     rtol : float
@@ -142,7 +142,7 @@ def fast_forward(
     else:
         table = check_embeddings(embeddings, found.edges.n_tokens)
         loss = training_loss(samples, separate(found, table).components)
-        frame, pieces = _follow_weights(loss, table, start)
+        frame, pieces = _follow_weights(loss, table, None if start is None else np.asarray(start))
         step_size *= frame.basis.scale**4  # coordinates are those of embeddings of length about 1
     return Trajectory(loss, frame, _run(pieces, (step_size, rtol), to, progress))
 
@@ -201,7 +201,7 @@ def _components_of(samples: Samples | ChoiceTable) -> Components:
     return find_components(extract_edges(samples))
 
 
-def _follow_scores(loss: TrainingLoss, start: Float64 | None) -> tuple[_Scores, list[_Piece]]:
+def _follow_scores(loss: TrainingLoss, start: Float64 | csc_array | None) -> tuple[_Scores, list[_Piece]]:
     """Every query alone, in batches of like size."""
     from attomaton.limit.flow.separable import separable_flow  # compiles, so only when needed
 

@@ -69,8 +69,9 @@ def save(
             "n_tokens": edges.n_tokens,
             "certificates": {
                 "hard": asdict(hard.certificate),
-                "soft": {**asdict(soft.certificate), "loss": soft.loss},
+                "soft": asdict(soft.certificate),
             },
+            "soft": {"loss": soft.loss, "ridge": soft.ridge, "free": soft.free},
         },
     )
 
@@ -101,13 +102,13 @@ def _assemble(run: Run) -> tuple[Components, HardSolution, SoftSolution, Vocabul
         certificate=HardCertificate(**proofs["hard"]),
         multipliers=make_table(MULTIPLIER_SCHEMA, multipliers),
     )
-    loss = float(proofs["soft"].pop("loss"))
     soft = SoftSolution(
         scores=run.tables["soft"],
         weights=_weights(run, "soft", n_tokens),
         certificate=SoftCertificate(**proofs["soft"]),
-        loss=loss,
         choices=ChoiceTable(run.tables["choices"]),
+        components=components,
+        **run.manifest["soft"],
     )
     words = run.records.get("vocabulary")
     vocabulary = None if words is None else Vocabulary(tuple(words["tokens"]), words["tokenizer"])

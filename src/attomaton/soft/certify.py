@@ -1,4 +1,18 @@
-"""Proof for the Luce problem: how far the gradient is from zero at the returned scores."""
+"""Proof for the Luce problem: how far the returned scores can be from the optimum.
+
+Let g be the gradient at the scores s, λ the smallest eigenvalue of the Hessian there (over the directions
+that scores may move in), and δ the way to the optimum. The third derivative of a log-sum-exp along δ is the
+third central moment of δ under p, at most d times its variance, where d is the range of δ. So the curvature
+along the way falls no faster than e^{−d t}, and as the slope at its end is 0,
+
+    −g·δ ≥ δᵀHδ · (1 − e^{−d})/d,   hence   ‖δ‖ (1 − e^{−d})/d ≤ ‖g‖/λ.
+
+With d ≤ κ‖δ‖ (κ = √2 for free scores: the range of a vector is at most √2 times its length) this gives
+
+    ‖δ‖ ≤ −ln(1 − κ‖g‖/λ)/κ   where κ‖g‖/λ < 1.
+
+That is ‖g‖/λ to first order, but it holds far from the optimum too.
+"""
 
 from dataclasses import dataclass
 
@@ -7,46 +21,101 @@ import numpy as np
 from attomaton.soft.likelihood import LuceProblem
 from attomaton.tables import Float64
 
+SCORES_WITHIN = 1e-6
+"""Error of a score up to which the answer counts as certified."""
+
 
 @dataclass(frozen=True)
 class SoftCertificate:
-    """The gradient of the summed loss at the answer.
+    """Gradient, curvature and the error of the scores that follows from them; of all components the worst.
 
     Attributes
     ----------
     gradient_norm : float
-        Largest absolute entry of the gradient. The loss is convex, so 0 means optimal.
+        Largest absolute entry of the gradient of the summed loss. The loss is convex, so 0 means optimal.
     excess : float
         The same after taking off each entry what rounding alone may leave (8 units in the last place for each
         choice of its component), which matters from about ten million choices on.
     atol : float
         The excess asked for.
+    curvature : float or None
+        A proven lower bound on the curvature of the loss in every direction inside components (the smallest
+        eigenvalue of the Hessian over scores with mean zero in each). None: no component has two tokens.
+    error_bound : float or None
+        No score is farther than this from the optimum, proven from gradient and curvature of its component.
+        None: nothing could be proven.
     """
 
     gradient_norm: float
     excess: float
     atol: float
+    curvature: float | None
+    error_bound: float | None
 
     @property
     def certified(self) -> bool:
-        """Whether the gradient is within tolerance."""
-        return bool(self.excess <= self.atol)
+        """Whether the gradient is within tolerance and the scores are proven to 1e-6."""
+        proven = self.error_bound is not None and self.error_bound <= SCORES_WITHIN
+        return bool(self.excess <= self.atol) and proven
 
     def __str__(self) -> str:
-        return f"largest gradient entry {self.gradient_norm:.1e} (asked {self.atol:.0e} beyond rounding)"
+        error = "not bounded" if self.error_bound is None else f"at most {self.error_bound:.1e}"
+        return (
+            f"error of a score {error} (asked {SCORES_WITHIN:.0e}), "
+            f"largest gradient entry {self.gradient_norm:.1e} (asked {self.atol:.0e} beyond rounding)"
+        )
 
 
-def certify_scores(problem: LuceProblem, scores: Float64, *, atol: float) -> SoftCertificate:
-    """The certificate of ``scores``, shape (n_alternatives,)."""
-    gradient = np.abs(problem.gradient(scores))
-    excess = gradient - problem.rounding()
-    return SoftCertificate(float(np.max(gradient, initial=0.0)), float(np.max(excess, initial=0.0)), atol)
+def certify_scores(
+    problem: LuceProblem, scores: Float64, *, atol: float, ridge: float = 0.0
+) -> SoftCertificate:
+    """The certificate of ``scores``, shape (n_alternatives,), for the summed loss + ½ ridge Σ s²."""
+    from attomaton.soft.curvature import measure_slopes  # compiles, so only when needed
+
+    slopes = measure_slopes(problem, scores, ridge=ridge)
+    distance = bound_distance(slopes.gradient, slopes.curvature)
+    return SoftCertificate(
+        gradient_norm=float(np.max(slopes.largest, initial=0.0)),
+        excess=float(np.max(slopes.largest - problem.rounding(), initial=0.0)),
+        atol=atol,
+        curvature=_finite(float(np.min(slopes.curvature, initial=np.inf))),
+        error_bound=_finite(float(np.max(distance, initial=0.0))),
+    )
 
 
 def certify_coordinates(
     problem: LuceProblem, features: Float64, coordinates: Float64, *, atol: float
 ) -> SoftCertificate:
-    """The certificate of the scores features @ coordinates among all of that form."""
-    gradient = np.abs(features.T @ problem.gradient(features @ coordinates))
-    norm = float(np.max(gradient, initial=0.0))
-    return SoftCertificate(norm, norm, atol)
+    """The certificate of the scores features @ coordinates among all of that form.
+
+    The curvature is that over coordinates; the error bound is for the scores of tokens that tie.
+    """
+    scores = features @ coordinates
+    gradient = features.T @ problem.gradient(scores)
+    norm = float(np.max(np.abs(gradient), initial=0.0))
+    if not features.size:
+        return SoftCertificate(norm, norm, atol, None, 0.0)
+    rounding = np.abs(features).T @ problem.rounding()[problem.component]
+    hessian = features.T @ problem.curvature_of(problem.probabilities(scores), features)
+    slack = 8 * len(features) * np.finfo(np.float64).eps * float(np.linalg.norm(hessian))
+    curvature = max(float(np.linalg.eigvalsh(hessian)[0]) - slack, 0.0)
+    longest = float(np.linalg.norm(features, axis=1).max())
+    steepest = np.array([float(np.linalg.norm(np.abs(gradient) + rounding))])
+    distance = bound_distance(steepest, np.array([curvature]), reach=2 * longest)
+    return SoftCertificate(norm, norm, atol, curvature, _finite(longest * float(distance[0])))
+
+
+def bound_distance(gradient: Float64, curvature: Float64, *, reach: float = np.sqrt(2.0)) -> Float64:
+    """−ln(1 − κ‖g‖/λ)/κ with κ = ``reach``, or infinity where that proves nothing.
+
+    Examples
+    --------
+    >>> bound_distance(np.array([0.0, 1e-6, 1.0]), np.array([1.0, 0.01, 0.01])).round(6)
+    array([0.    , 0.0001,    inf])
+    """
+    part = np.divide(reach * gradient, curvature, out=np.ones_like(gradient), where=curvature > 0.0)
+    return -np.log1p(-np.minimum(part, 1.0), out=np.full_like(part, -np.inf), where=part < 1.0) / reach
+
+
+def _finite(bound: float) -> float | None:
+    return bound if np.isfinite(bound) else None

@@ -89,9 +89,9 @@ class LuceProblem:
         return sum_at(self.alternative, expected, self.n_alternatives) - observed
 
     def rounding(self) -> Float64:
-        """What rounding alone may leave of the gradient, shape (n_alternatives,): a few units per choice."""
+        """What rounding alone may leave of a gradient entry, shape (n_components,): some units a choice."""
         made = sum_at(self.component[self.winner], self.count, self.n_components)
-        return 8 * np.finfo(np.float64).eps * made[self.component]
+        return 8 * np.finfo(np.float64).eps * made
 
     def curvature(self, probabilities: Float64, direction: Float64) -> Float64:
         """Hessian times ``direction``: Σ count (diag p − p pᵀ) v, shape (n_alternatives,)."""
@@ -100,6 +100,11 @@ class LuceProblem:
         lengths = np.diff(self.offsets)
         change = np.repeat(self.count, lengths) * probabilities * (along - np.repeat(mean, lengths))
         return sum_at(self.alternative, change, self.n_alternatives)
+
+    def curvature_of(self, probabilities: Float64, directions: Float64) -> Float64:
+        """Hessian times each column of ``directions``, shape (n_alternatives, n_directions)."""
+        bent = [self.curvature(probabilities, direction) for direction in directions.T]
+        return np.column_stack(bent) if bent else np.zeros_like(directions)
 
     def curvature_diagonal(self, probabilities: Float64) -> Float64:
         """The diagonal of the Hessian, shape (n_alternatives,)."""

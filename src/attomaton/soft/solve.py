@@ -16,7 +16,7 @@ from attomaton.soft.likelihood import LuceProblem, luce_problem
 from attomaton.soft.solvers.reference import centre
 from attomaton.soft.solvers.subspace import Subspace
 from attomaton.solutions import Solution, check_embeddings, scale_rows, score_table, sparse_weights
-from attomaton.tables import Float64
+from attomaton.tables import Float64, column
 
 
 class LuceSolver(Protocol):
@@ -41,11 +41,48 @@ class SoftSolution(Solution):
         The summed loss −Σ ln p over all counted choices: n times the limit of the training loss.
     choices : ChoiceTable
         What it was fitted to.
+    components : Components
+        Inside which it was fitted: those given, with those merged that the embeddings cannot tell apart.
+    ridge : float
+        The regulariser asked for; 0 is none.
+    free : bool
+        Whether scores inside components are free, as they are unless dependent embeddings tie them together.
     """
 
     certificate: SoftCertificate
     loss: float
     choices: ChoiceTable
+    components: Components
+    ridge: float = 0.0
+    free: bool = True
+
+    def standard_errors(self) -> Float64:
+        """The standard error of each score about the mean of its component, shape (n_scores,).
+
+        From the observed information: the square roots of the diagonal of the pseudo-inverse of the Hessian
+        over scores with mean zero in each component (with a ridge, of the Hessian with it). Rows are those of
+        ``scores``. A token alone in its component has score 0 by definition, and standard error 0.
+
+        Examples
+        --------
+        >>> from attomaton.graphs.components import find_components
+        >>> from attomaton.graphs.edges import extract_edges
+        >>> samples = Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
+        >>> soft = solve_luce(samples, find_components(extract_edges(samples)))
+        >>> soft.standard_errors().round(4)  # half that of the log odds, sqrt(1/3 + 1/1)
+        array([0.5774, 0.5774, 0.    ])
+        """
+        from attomaton.soft.information import score_errors  # compiles, so only when needed
+
+        if not self.free:
+            raise UnsupportedOption(
+                "dependent embeddings tie these scores together; standard errors are for free scores only"
+            )
+        rows, problem = luce_problem(self.choices, self.components)
+        errors = np.zeros(self.scores.num_rows)
+        inside = centre(problem.component, column(self.scores, "score")[rows])
+        errors[rows] = score_errors(problem, inside, ridge=self.ridge)
+        return errors
 
 
 def solve_luce(
@@ -106,12 +143,15 @@ def solve_luce(
         weights = sparse_weights(score_table(components.nodes, scores), components.edges.n_tokens)
     else:
         weights, scores = _embed(components, scores, table)
+    inside = centre(problem.component, scores[rows])
     return SoftSolution(
         scores=score_table(components.nodes, scores),
         weights=weights,
-        certificate=certify_scores(problem, scores[rows], atol=atol),
-        loss=problem.loss(scores[rows]),
+        certificate=certify_scores(problem, inside, atol=atol, ridge=ridge),
+        loss=problem.loss(inside),
         choices=choices,
+        components=components,
+        ridge=ridge,
     )
 
 
@@ -153,6 +193,8 @@ def _solve_dependent(
         certificate=certify_coordinates(problem, tied, coordinates, atol=atol),
         loss=problem.loss(scores[rows]),
         choices=choices,
+        components=components,
+        free=False,
     )
 
 

@@ -1,6 +1,7 @@
 """All groups of an anchored Luce problem, each solved by compiled Newton steps, shared between threads."""
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -10,10 +11,14 @@ import numpy as np
 from attomaton.graphs.compiled import compiled
 from attomaton.graphs.grouping import group_borders
 from attomaton.soft.likelihood import LuceProblem
+from attomaton.soft.solvers.direct import solve_direct
 from attomaton.soft.solvers.newton import Array, Choices, Part, Space, make_space, solve_part
 from attomaton.tables import Float64, Int64, offsets_of
 
 N_THREADS = os.cpu_count() or 1
+
+FAR = 1e4
+"""A group that ends with a gradient this many times larger than asked has stalled."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +62,15 @@ class Groups:
         return [largest_first[begin:end] for begin, end in pairwise(ends)]
 
 
+def share_out(groups: Groups, work: Callable[[Int64], None]) -> None:
+    """Do ``work`` on all groups, a share of them at a time, on all threads.
+
+    Compiled code holds no lock, and groups share nothing.
+    """
+    with ThreadPoolExecutor(N_THREADS) as threads:
+        list(threads.map(work, groups.shares()))
+
+
 def sort_by_group(problem: LuceProblem) -> Groups:
     """The problem sorted by its components."""
     place = np.argsort(problem.component, kind="stable")
@@ -83,11 +97,12 @@ class Newton:
     """Damped Newton in each group until no gradient entry exceeds ``atol``, at most ``max_steps`` steps.
 
     To ``atol`` comes what rounding alone may leave: 8 units in the last place for each choice of the group
-    and for the pull of the anchor. Equal to :class:`~attomaton.soft.solvers.reference.Reference` without an
+    and for the pull of the anchor. Where conjugate gradients stall, elimination takes over. Equal
+    to :class:`~attomaton.soft.solvers.reference.Reference` without an
     anchor.
     """
 
-    atol: float = 1e-10
+    atol: float = 1e-12
     max_steps: int = 200
 
     def solve(
@@ -111,23 +126,20 @@ class Newton:
         """
         groups = sort_by_group(problem)
         start = np.zeros(problem.n_alternatives) if anchor is None else anchor[groups.place]
-        scores = start.copy()
+        scores, left = start.copy(), np.zeros(problem.n_components, bool)
+        pull, limits = (start, float(stiffness)), (self.atol, self.max_steps)
 
         def solve_share(some: Int64) -> None:
-            limits = self.atol, self.max_steps
-            _solve_groups(
-                groups.choices,
-                (groups.borders, groups.choice_borders),
-                some,
-                (start, stiffness),
-                scores,
-                limits,
-            )
+            _solve_groups(groups.choices, groups.starts, some, pull, (scores, left), limits)
 
-        with ThreadPoolExecutor(N_THREADS) as threads:  # compiled code holds no lock; groups share nothing
-            list(threads.map(solve_share, groups.shares()))
+        share_out(groups, solve_share)
         answer = np.empty_like(scores)
         answer[groups.place] = scores
+        for group in np.flatnonzero(left):
+            kept, alone = problem.restrict(np.arange(problem.n_components) == group)
+            target = np.zeros(len(kept)) if anchor is None else anchor[kept]
+            asked = self.atol + float(alone.rounding()[0]), self.max_steps
+            answer[kept] = solve_direct(alone, answer[kept], (target, stiffness), asked)
         return answer
 
 
@@ -155,10 +167,14 @@ def _solve_groups(
     starts: tuple[Array, Array],
     some: Array,
     pull: tuple[Array, float],
-    scores: Array,
+    found: tuple[Array, Array],
     limits: tuple[float, int],
 ) -> None:
-    """Move ``scores`` of the groups ``some`` to their minimum; ``pull`` is the anchor and its stiffness."""
+    """Move the scores of the groups ``some`` to their minimum; ``pull`` is the anchor and its stiffness.
+
+    ``found`` are the scores, and for each group whether it ended far from what was asked.
+    """
+    scores, left = found
     anchor, stiffness = pull
     space = make_room(choices, starts, some)
     for group in some:
@@ -169,5 +185,6 @@ def _solve_groups(
         for node in range(part.first, part.last):
             farthest = max(farthest, abs(anchor[node]))
         rounding = 8 * np.finfo(np.float64).eps * (made + stiffness * farthest)
-        asked = limits[0] + rounding, limits[1]
-        solve_part(choices, part, anchor[here], stiffness, scores[here], space, asked)
+        asked = limits[0] + rounding
+        reached = solve_part(choices, part, anchor[here], stiffness, scores[here], space, (asked, limits[1]))
+        left[group] = reached > FAR * asked

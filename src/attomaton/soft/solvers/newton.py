@@ -17,6 +17,15 @@ Array = Any
 MAX_TURNS = 2_000
 """Most conjugate-gradient turns for one Newton step."""
 
+WIDE = 500.0
+"""Scores that differ by less have powers of e that fit floating point with room to spare."""
+
+N_GUESSES = 2
+"""Steps of expected against observed wins that precede Newton's where nothing anchors the scores."""
+
+MAX_STALLS = 3
+"""Newton steps that may use up their turns; then the group is given up."""
+
 
 class Choices(NamedTuple):
     """Choices sorted by group; numbers are those of :class:`~attomaton.soft.likelihood.LuceProblem`."""
@@ -75,25 +84,48 @@ def weigh(choices: Choices, part: Part, scores: Array, space: Space) -> None:
     first, base = part.first, choices.offsets[part.first_choice]
     chance, gradient = space.chance, space.gradient
     gradient[: part.last - first] = 0.0
+    find_odds(choices, part, scores, space)
     for choice in range(part.first_choice, part.last_choice):
         begin, end = choices.offsets[choice], choices.offsets[choice + 1]
-        highest = -np.inf
-        for entry in range(begin, end):
-            logit = scores[choices.alternative[entry] - first] + choices.log_multiplicity[entry]
-            chance[entry - base] = logit
-            highest = max(highest, logit)
         total = 0.0
         for entry in range(begin - base, end - base):
-            chance[entry] = np.exp(chance[entry] - highest)
             total += chance[entry]
-        winner, count, lost = choices.winner[choice], choices.count[choice], 0.0
+        winner, count, lost, whole = choices.winner[choice], choices.count[choice], 0.0, 1.0 / total
         for entry in range(begin, end):
-            share = chance[entry - base] / total
+            share = chance[entry - base] * whole
             chance[entry - base] = share
             if choices.alternative[entry] != winner:
                 gradient[choices.alternative[entry] - first] += count * share
                 lost += share
         gradient[winner - first] -= count * lost
+
+
+@compiled
+def find_odds(choices: Choices, part: Part, scores: Array, space: Space) -> None:
+    """M e^s for each member of each set, up to a factor for each set, into ``space.chance``.
+
+    Where all e^s of the group are floating-point numbers, each is computed once.
+    """
+    first, base = part.first, choices.offsets[part.first_choice]
+    chance, power = space.chance, space.scaled
+    lowest, highest = np.inf, -np.inf
+    for score in scores:
+        lowest, highest = min(lowest, score), max(highest, score)
+    if highest - lowest < WIDE:
+        for node in range(part.last - first):
+            power[node] = np.exp(scores[node] - highest)
+        for entry in range(base, choices.offsets[part.last_choice]):
+            odds, offset = power[choices.alternative[entry] - first], choices.log_multiplicity[entry]
+            chance[entry - base] = odds if offset == 0.0 else odds * np.exp(offset)
+        return
+    for choice in range(part.first_choice, part.last_choice):
+        highest = -np.inf
+        for entry in range(choices.offsets[choice], choices.offsets[choice + 1]):
+            logit = scores[choices.alternative[entry] - first] + choices.log_multiplicity[entry]
+            chance[entry - base] = logit
+            highest = max(highest, logit)
+        for entry in range(choices.offsets[choice] - base, choices.offsets[choice + 1] - base):
+            chance[entry] = np.exp(chance[entry] - highest)
 
 
 @compiled
@@ -134,8 +166,11 @@ def find_diagonal(choices: Choices, part: Part, space: Space) -> None:
 
 
 @compiled
-def find_step(choices: Choices, part: Part, stiffness: float, space: Space, rtol: float) -> None:
-    """The Newton step by conjugate gradients, the residual lowered by ``rtol``, into ``space.step``."""
+def find_step(choices: Choices, part: Part, stiffness: float, space: Space, rtol: float) -> bool:
+    """The Newton step by conjugate gradients, the residual lowered by ``rtol``, into ``space.step``.
+
+    Returns whether it was lowered that far.
+    """
     size = part.last - part.first
     residual, scaled, direction, bent = space.residual, space.scaled, space.direction, space.bent
     find_diagonal(choices, part, space)
@@ -149,14 +184,14 @@ def find_step(choices: Choices, part: Part, stiffness: float, space: Space, rtol
     goal = rtol * rtol * energy
     for _ in range(MAX_TURNS):
         if energy <= goal or energy <= 0.0:
-            break
+            return True
         bend(choices, part, space)
         along = 0.0
         for node in range(size):
             bent[node] += stiffness * direction[node]
             along += bent[node] * direction[node]
         if along <= 0.0:
-            break
+            return True
         length, fresh = energy / along, 0.0
         for node in range(size):
             space.step[node] += length * direction[node]
@@ -166,6 +201,40 @@ def find_step(choices: Choices, part: Part, stiffness: float, space: Space, rtol
         turn, energy = fresh / energy, fresh
         for node in range(size):
             direction[node] = scaled[node] + turn * direction[node]
+    return False
+
+
+@compiled
+def guess_scores(choices: Choices, part: Part, scores: Array, space: Space) -> None:
+    """Raise each score by ln(observed wins / expected wins), a few times.
+
+    Each time lowers the loss (Hunter 2004) at the price of one gradient. Groups in which something never wins
+    are left as they are.
+    """
+    size = part.last - part.first
+    observed = np.zeros(size)
+    for choice in range(part.first_choice, part.last_choice):
+        observed[choices.winner[choice] - part.first] += choices.count[choice]
+    if size == 0 or observed.min() <= 0.0:
+        return
+    for _ in range(N_GUESSES):
+        weigh(choices, part, scores, space)
+        for node in range(size):
+            scores[node] -= np.log1p(space.gradient[node] / observed[node])
+
+
+@compiled
+def add_pull(gradient: Array, anchor: Array, stiffness: float, scores: Array) -> float:
+    """Add the pull of the anchor to the gradient of the loss; returns the largest entry."""
+    total, largest = 0.0, 0.0
+    for node in range(len(gradient)):
+        gradient[node] += stiffness * (scores[node] - anchor[node])
+        total += gradient[node]
+    for node in range(len(gradient)):
+        if stiffness == 0.0:  # a constant changes nothing, so rounding must not push along it
+            gradient[node] -= total / len(gradient)
+        largest = max(largest, abs(gradient[node]))
+    return largest
 
 
 @compiled
@@ -182,28 +251,27 @@ def solve_part(
 
     ``limits`` are the largest gradient entry asked for and the most Newton steps. Along a step whose entries
     differ by at most d the curvature changes at most by the factor e^d, so the share ln(1 + d)/d of it lowers
-    the function without any line search; it tends to 1.
+    the function without any line search; it tends to 1. A group whose steps use up their turns is given up
+    early, with the gradient entry reached, and so is one that rounding keeps from coming closer.
     """
-    size, before = part.last - part.first, np.inf
+    size, before, last, stalls = part.last - part.first, np.inf, np.inf, 0
     atol, max_steps = limits
+    if stiffness == 0.0:
+        guess_scores(choices, part, scores, space)
     for step in range(max_steps + 1):
         weigh(choices, part, scores, space)
-        total, largest = 0.0, 0.0
-        for node in range(size):
-            space.gradient[node] += stiffness * (scores[node] - anchor[node])
-            total += space.gradient[node]
-        for node in range(size):
-            if stiffness == 0.0:  # a constant changes nothing, so rounding must not push along it
-                space.gradient[node] -= total / size
-            largest = max(largest, abs(space.gradient[node]))
-        if largest <= atol or step == max_steps:
+        largest = add_pull(space.gradient[:size], anchor, stiffness, scores)
+        if largest <= atol or step == max_steps or stalls == MAX_STALLS:
             return largest
-        find_step(choices, part, stiffness, space, min(0.1, max(largest / before, 1e-4)))
-        before = largest
+        if not find_step(choices, part, stiffness, space, min(0.1, max(largest / before, 1e-4))):
+            stalls += 1
+        last, before = before, largest
         lowest, highest = np.inf, -np.inf
         for node in range(size):
             lowest, highest = min(lowest, space.step[node]), max(highest, space.step[node])
         spread = max(highest - lowest, 1e-12)
+        if spread < 1e-9 and largest > 0.5 * last:  # full steps that gain nothing: the rest is rounding
+            return largest
         share = np.log1p(spread) / spread
         for node in range(size):
             scores[node] += share * space.step[node]

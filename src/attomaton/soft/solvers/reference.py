@@ -52,7 +52,7 @@ class Reference:
     def _unconverged(self, problem: LuceProblem, gradient: Float64, pull: Float64) -> Bool:
         """Which components have a gradient entry above the tolerance, shape (n_components,)."""
         above = np.zeros(problem.n_components, bool)
-        rounding = problem.rounding() + 8 * np.finfo(np.float64).eps * pull
+        rounding = problem.rounding()[problem.component] + 8 * np.finfo(np.float64).eps * pull
         above[problem.component[np.abs(gradient) > self.atol + rounding]] = True
         return above
 

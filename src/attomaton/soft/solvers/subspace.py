@@ -39,8 +39,7 @@ class Subspace:
             if np.abs(gradient).max(initial=0.0) <= self.atol:
                 break
             probabilities = problem.probabilities(scores)
-            bent = np.column_stack([problem.curvature(probabilities, column) for column in features.T])
-            step = -np.linalg.solve(features.T @ bent, gradient)
+            step = -np.linalg.solve(features.T @ problem.curvature_of(probabilities, features), gradient)
             reach = 2.0 * float(np.abs(features @ step).max())
             coordinates = coordinates + np.log1p(reach) / reach * step
         return coordinates

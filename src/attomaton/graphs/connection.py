@@ -1,0 +1,89 @@
+"""The fewest edges that make an acyclic graph strongly connected (Eswaran and Tarjan 1976).
+
+Every source needs an edge into it, every sink one out of it, and a node that is both needs two. So at least
+max(sources, sinks) edges are needed, a node without edges counting as both; that many suffice.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from attomaton.graphs.grouping import group_borders
+from attomaton.tables import Int64
+
+Pair = tuple[int, int]
+
+
+def connect(n_nodes: int, above: Int64, below: Int64) -> list[Pair]:
+    """A smallest set of edges that makes the acyclic graph above → below strongly connected.
+
+    Parameters
+    ----------
+    n_nodes : int
+        Nodes are 0 … n_nodes − 1.
+    above, below : int64 arrays, shape (n_edges,)
+        The edges.
+
+    Returns
+    -------
+    list of (int, int)
+        The new edges from → to: none if there is one node, else max(sources, sinks) of them.
+
+    Examples
+    --------
+    >>> connect(3, np.array([0, 1]), np.array([1, 2]))  # 0 → 1 → 2 lacks a way back
+    [(2, 0)]
+    >>> connect(3, np.array([0]), np.array([1]))  # 0 → 1, and 2 alone
+    [(1, 2), (2, 0)]
+    """
+    if n_nodes < 2:
+        return []
+    lead_out, lead_in = np.bincount(above, minlength=n_nodes) > 0, np.bincount(below, minlength=n_nodes) > 0
+    sources, sinks = (
+        np.flatnonzero(lead_out & ~lead_in).tolist(),
+        np.flatnonzero(lead_in & ~lead_out).tolist(),
+    )
+    alone = np.flatnonzero(~lead_in & ~lead_out).tolist()
+    if len(sources) <= len(sinks):
+        return _close(_pair_up(n_nodes, above, below, sources), sources, sinks, alone)
+    reversed_edges = _close(_pair_up(n_nodes, below, above, sinks), sinks, sources, alone)
+    return [(after, before) for before, after in reversed_edges]
+
+
+def _pair_up(n_nodes: int, above: Int64, below: Int64, sources: Sequence[int]) -> list[Pair]:
+    """Pairs (source, a sink it reaches), no node walked twice.
+
+    Each source walks down over nodes not seen before until it meets a sink. A source that meets none can
+    reach the sink of a pair; a sink that is in no pair can be reached from the source of one.
+    """
+    order = np.argsort(above, kind="stable")
+    start, children = group_borders(above, n_nodes).tolist(), below[order].tolist()
+    seen, pairs = [False] * n_nodes, list[Pair]()
+    for source in sources:
+        stack = [source]
+        while stack:
+            node = stack.pop()
+            if seen[node]:
+                continue
+            seen[node] = True
+            if start[node] == start[node + 1]:
+                pairs.append((source, node))
+                break
+            stack.extend(reversed(children[start[node] : start[node + 1]]))
+    return pairs
+
+
+def _close(pairs: list[Pair], sources: list[int], sinks: list[int], alone: list[int]) -> list[Pair]:
+    """Close one cycle through all pairs, the nodes alone and the sinks too many; pair off the others.
+
+    There are no more sources than sinks.
+    """
+    paired_sources, paired_sinks = {source for source, _ in pairs}, {sink for _, sink in pairs}
+    other_sources = [source for source in sources if source not in paired_sources]
+    other_sinks = [sink for sink in sinks if sink not in paired_sinks]
+    matched = len(other_sources)
+    edges = list(zip(other_sinks[:matched], other_sources, strict=True))
+    stops = [*pairs, *((node, node) for node in [*other_sinks[matched:], *alone])]
+    for (_, leave), (enter, _) in zip(stops, [*stops[1:], stops[0]], strict=True):
+        edges.append((leave, enter))
+    return edges

@@ -1,0 +1,369 @@
+"""Choice models (Bradley–Terry, Plackett–Luce, conditional logit) on data that need not be connected.
+
+A choice is a context that ends in a query nobody chooses, so the theory of attention answers: items that beat
+one another in both directions tie and have finite scores; between components there is an order, not a number.
+"""
+
+from collections.abc import Collection, Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from operator import index
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS
+from attomaton.errors import InvalidSamples, UndeterminedChoice, UnknownToken
+from attomaton.graphs.choices import ChoiceTable, count_choices, make_choices
+from attomaton.graphs.components import Components, find_components
+from attomaton.graphs.connection import connect
+from attomaton.graphs.edges import EdgeTable, make_edges, pack_edges
+from attomaton.graphs.grouping import count_keys, distinct_keys, find_keys, sum_by_key
+from attomaton.graphs.reduction import reduce_order
+from attomaton.limit.evidence import QueryOrder
+from attomaton.soft.solve import SoftSolution, solve_luce
+from attomaton.tables import Bool, Float64, Int64, column, offsets_of
+
+Item = Hashable
+
+SHOWN = 12
+"""Most components, items of one, or comparisons that a summary prints."""
+
+
+class Comparison(NamedTuple):
+    """One comparison of two items, and how it ends."""
+
+    winner: Any
+    loser: Any
+
+    def __str__(self) -> str:
+        return f"a comparison of {self.winner!r} with {self.loser!r} in which {self.winner!r} wins"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ChoiceFit:
+    """What a set of choices says about its items.
+
+    Attributes
+    ----------
+    items : tuple
+        The items: integers rising, others in order of first appearance.
+    graph : Components
+        Who beats whom: token i is ``items[i]``, under one query that is no item and comes last.
+    soft : SoftSolution
+        The scores inside components, with their certificate.
+    """
+
+    items: tuple[Any, ...]
+    graph: Components
+    soft: SoftSolution
+
+    def __repr__(self) -> str:
+        return f"ChoiceFit({len(self.items):,} items in {len(self.components):,} components)"
+
+    def __str__(self) -> str:
+        return "\n".join([*_describe_components(self), *_describe_missing(self)])
+
+    @cached_property
+    def components(self) -> tuple[tuple[Any, ...], ...]:
+        """The items of each component, best first; no component stands before one that precedes it."""
+        offsets = self.graph.members[0]
+        best_first = np.lexsort((-self._score, self.graph.component_of_node))
+        return tuple(
+            tuple(self.items[row] for row in best_first[offsets[number] : offsets[number + 1]].tolist())
+            for number in self._numbers.tolist()
+        )
+
+    @cached_property
+    def order(self) -> tuple[tuple[int, int], ...]:
+        """Pairs (above, below) of positions in ``components``: the first precedes the second.
+
+        In the limit an item of the first is always chosen over one of the second. What follows from two other
+        pairs is left out.
+        """
+        place = self._places
+        reduced = reduce_order(self.graph)
+        above, below = place[column(reduced, "above")], place[column(reduced, "below")]
+        real = below < len(self.components)  # all precede the query, which is no item
+        return tuple(sorted(zip(above[real].tolist(), below[real].tolist(), strict=True)))
+
+    @property
+    def connected(self) -> bool:
+        """Whether all items are in one component, so that all odds are finite."""
+        return len(self.components) == 1
+
+    def expect(self) -> "ChoiceFit":
+        """Return the fit itself if its scores are certified; raise ``UncertifiedSolution`` if not."""
+        self.soft.expect()
+        return self
+
+    @cached_property
+    def scores(self) -> dict[Any, float]:
+        """The score of each item, with mean zero in its component: comparable inside a component only."""
+        return dict(zip(self.items, self._score[: len(self.items)].tolist(), strict=True))
+
+    @cached_property
+    def standard_errors(self) -> dict[Any, float]:
+        """The standard error of each score; 0 for an item alone in its component, whose score is 0."""
+        errors = self.soft.standard_errors()[: len(self.items)]
+        return dict(zip(self.items, errors.tolist(), strict=True))
+
+    @cached_property
+    def missing(self) -> tuple[Comparison, ...]:
+        """The fewest comparisons that would join all components into one.
+
+        Each names the best item of a component that should win against the weakest of another. Other items of
+        the same components would do as well; no smaller number of comparisons would.
+        """
+        pairs = np.array(self.order, np.int64).reshape(-1, 2)
+        added = connect(len(self.components), pairs[:, 0], pairs[:, 1])
+        return tuple(Comparison(self.components[a][0], self.components[b][-1]) for a, b in added)
+
+    def probability(self, winner: Any, choice_set: Collection[Any]) -> float:
+        """The chance that ``winner`` is chosen from ``choice_set`` (repeats count), where there is one.
+
+        Inside one component it is m_y e^{s_y} / Σ m_j e^{s_j}. Against a component that precedes the winner's
+        it is 0, and items of components that the winner's precedes count for nothing. Where neither precedes
+        the other the data do not say, and ``UndeterminedChoice`` is raised.
+        """
+        ids = self._lookup([winner, *choice_set])
+        own, present = ids[0], ids[1:]
+        if own not in present:
+            raise InvalidSamples(f"{winner!r} is not in the choice set; give a set that holds the winner")
+        component = self.graph.component_of_node
+        others = {component[item]: item for item in present if component[item] != component[own]}
+        if any(self._below(number)[component[own]] for number in others):
+            return 0.0
+        reached = self._below(component[own])
+        for number, item in others.items():
+            if not reached[number]:
+                raise UndeterminedChoice(
+                    f"no choices lead from {winner!r} to {self.items[item]!r} or back, so neither is "
+                    "preferred; add comparisons that connect them (see .missing)"
+                )
+        rivals = np.array([item for item in present if component[item] == component[own]])
+        odds = np.exp(self._score[rivals] - self._score[own])
+        return float((rivals == own).sum() / odds.sum())
+
+    @cached_property
+    def _score(self) -> Float64:
+        return column(self.soft.scores, "score")
+
+    @cached_property
+    def _numbers(self) -> Int64:
+        """The components' numbers in the graph, highest first, without the query's, which is the last."""
+        return np.argsort(-self.graph.heights[:-1], kind="stable")
+
+    @cached_property
+    def _places(self) -> Int64:
+        """Where each component of the graph stands in ``components``."""
+        places = np.full(len(self.graph), len(self.graph))
+        places[self._numbers] = np.arange(len(self._numbers))
+        return places
+
+    @cached_property
+    def _number_of(self) -> dict[Any, int]:
+        return {item: number for number, item in enumerate(self.items)}
+
+    @cached_property
+    def _paths(self) -> QueryOrder:
+        return QueryOrder(self.graph, len(self.items))
+
+    def _below(self, component: int) -> Bool:
+        """Which components this one reaches, itself included, shape (n_components,)."""
+        return self._paths.search(component)[0]
+
+    def _lookup(self, items: Sequence[Any]) -> list[int]:
+        unknown = next((item for item in items if item not in self._number_of), None)
+        if unknown is not None:
+            raise UnknownToken(
+                f"{unknown!r} is in none of the choices; leave it out or fit with choices of it"
+            )
+        return [self._number_of[item] for item in items]
+
+
+def fit_choices(
+    winners: Sequence[Any],
+    choice_sets: Sequence[Collection[Any]],
+    *,
+    counts: Sequence[int] | None = None,
+    ridge: float = 0.0,
+) -> ChoiceFit:
+    """Fit p(y | X) = m_y e^{s_y} / Σ_{j∈X} m_j e^{s_j} as far as the choices determine it.
+
+    Finite scores exist exactly inside the strongly connected components of "beats". Between components the
+    best fit is infinite, so an order is returned and never a number.
+
+    Parameters
+    ----------
+    winners : sequence of items
+        What was chosen; items are integers, strings or anything hashable.
+    choice_sets : sequence of collections of items
+        What it was chosen from, the winner included. An item that stands m times in a set is an option m
+        times (an offset ln m). Pairs give Bradley–Terry; for rankings see :func:`unroll_rankings`.
+    counts : sequence of int, optional
+        How often each choice was made. None: once.
+    ridge : float
+        Adds ½ ridge Σ s² to the summed loss inside components. 0: no regulariser.
+
+    Returns
+    -------
+    ChoiceFit
+        Print it for a summary.
+
+    Examples
+    --------
+    >>> fit = fit_choices(["tea", "coffee", "tea", "tea"], [["tea", "coffee"]] * 3 + [["tea", "water"]])
+    >>> fit.components, fit.order
+    ((('tea', 'coffee'), ('water',)), ((0, 1),))
+    >>> round(fit.probability("tea", ["tea", "coffee", "water"]), 6)
+    0.666667
+    >>> print(*fit.missing)
+    a comparison of 'water' with 'coffee' in which 'water' wins
+    """
+    items, data = _number_items(winners, choice_sets, counts)
+    graph = find_components(_edges_of(data, len(items)))
+    soft = solve_luce(_choices_inside(data, graph), graph, ridge=ridge)
+    return ChoiceFit(items, graph, soft)
+
+
+def unroll_rankings(rankings: Sequence[Sequence[Any]]) -> tuple[list[Any], list[list[Any]]]:
+    """Rankings, best first, as the choices of Plackett and Luce: each item from those not yet placed.
+
+    Returns winners and choice sets for :func:`fit_choices`.
+
+    Examples
+    --------
+    >>> unroll_rankings([["a", "b", "c"]])
+    (['a', 'b'], [['a', 'b', 'c'], ['b', 'c']])
+    """
+    steps = [list(ranking[place:]) for ranking in rankings for place in range(len(ranking) - 1)]
+    return [step[0] for step in steps], steps
+
+
+class _Data(NamedTuple):
+    """Numbered choices, sorted by winner: which items, how often each, stand in which choice set."""
+
+    winner: Int64  # (n_choices,)
+    made: Int64  # (n_choices,), how often
+    choice: Int64  # (n_entries,), rising
+    item: Int64  # (n_entries,)
+    multiplicity: Int64  # (n_entries,)
+
+
+def _number_items(
+    winners: Sequence[Any], choice_sets: Sequence[Collection[Any]], counts: Sequence[int] | None
+) -> tuple[tuple[Any, ...], _Data]:
+    """The items and the numbered choices, once they are found sound."""
+    if len(winners) != len(choice_sets) or (counts is not None and len(counts) != len(winners)):
+        sizes = f"{len(winners)} winners, {len(choice_sets)} choice sets"
+        raise InvalidSamples(f"{sizes} and counts for them must be equally many; give one of each per choice")
+    lengths = np.fromiter(map(len, choice_sets), np.int64, len(choice_sets))
+    items, flat = _number_flat(list(chain.from_iterable(choice_sets)))
+    number = {item: place for place, item in enumerate(items)}
+    winner = np.fromiter((number.get(item, len(items)) for item in winners), np.int64, len(winners))
+    choice = np.repeat(np.arange(len(winners)), lengths)
+    absent = np.bincount(choice[flat == winner[choice]], minlength=len(winner)) == 0
+    if absent.any():
+        first = int(np.flatnonzero(absent)[0])
+        raise InvalidSamples(
+            f"choice {first}: the winner {winners[first]!r} is not in its choice set; add it or drop both"
+        )
+    if len(items) >= MAX_TOKENS:
+        raise InvalidSamples(f"{len(items):,} items; at most {MAX_TOKENS - 1:,} are supported")
+    order = np.argsort(winner, kind="stable")
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    keys, multiplicity = count_keys((rank[choice] << TOKEN_BITS) | flat)
+    made = _check_counts(counts, len(winner))[order]
+    choice, item = keys >> TOKEN_BITS, keys & (MAX_TOKENS - 1)
+    return items, _Data(winner[order], made, choice, item, multiplicity)
+
+
+def _number_flat(flat: list[Any]) -> tuple[tuple[Any, ...], Int64]:
+    """The distinct items, and the number of each entry among them.
+
+    Integers are numbered in rising order, which is faster; others as they first appear.
+    """
+    try:
+        values = np.fromiter(map(index, flat), np.int64, len(flat))
+    except (TypeError, OverflowError):  # not all are integers, or not of 64 bits
+        number = {item: place for place, item in enumerate(dict.fromkeys(flat))}
+        return tuple(number), np.fromiter(map(number.__getitem__, flat), np.int64, len(flat))
+    distinct = distinct_keys(values)
+    return tuple(distinct.tolist()), find_keys(distinct, values)
+
+
+def _check_counts(counts: Sequence[int] | None, n_choices: int) -> Int64:
+    if counts is None:
+        return np.ones(n_choices, np.int64)
+    given = np.asarray(counts)
+    if not np.issubdtype(given.dtype, np.integer) or (given < 1).any():
+        raise InvalidSamples("counts must be whole numbers from 1 on; drop choices that were never made")
+    return given.astype(np.int64)
+
+
+def _edges_of(data: _Data, n_items: int) -> EdgeTable:
+    """Every winner beats all others of its set, and the query, so that every item is a node."""
+    winner, query = data.winner[data.choice], np.full(len(data.winner), n_items)
+    loses = data.item != winner
+    keys = np.concatenate(
+        [
+            pack_edges(np.full(int(loses.sum()), n_items), winner[loses], data.item[loses]),
+            pack_edges(query, data.winner, query),
+        ]
+    )
+    once = bool((data.made == 1).all())  # then there is nothing to add up but occurrences
+    counts = np.concatenate([data.made[data.choice[loses]], data.made])
+    keys, support = count_keys(keys) if once else sum_by_key(keys, counts)
+    made = np.array([data.made.sum()])
+    return make_edges(n_items + 1, keys, support, np.array([n_items]), made, np.zeros_like(made))
+
+
+def _choices_inside(data: _Data, graph: Components) -> ChoiceTable:
+    """The choice sets cut down to the winner's component; one that leaves a single item says nothing."""
+    component = graph.component_of_node
+    inside = component[data.item] == component[data.winner[data.choice]]
+    lengths = np.bincount(data.choice[inside], minlength=len(data.winner))
+    kept = lengths > 1
+    entries = inside & kept[data.choice]
+    choices = make_choices(
+        np.full(int(kept.sum()), len(component) - 1, np.int32),
+        data.winner[kept].astype(np.int32),
+        offsets_of(lengths[kept]),
+        data.item[entries].astype(np.int32),
+        data.multiplicity[entries].astype(np.int32),
+        data.made[kept],
+    )
+    repeated = int(graph.edges["support"].sum()) > 2 * len(graph.edges)
+    return count_choices([choices]) if repeated else choices  # else hardly two choices are equal
+
+
+def _describe_components(fit: ChoiceFit) -> list[str]:
+    made = int(column(fit.graph.edges.queries, "realisable").sum())
+    number = len(fit.components)
+    lines = [f"{made:,} choices between {len(fit.items):,} items: {number:,} component{'s' * (number != 1)}"]
+    lines += [_describe_component(fit, place) for place in range(min(number, SHOWN))]
+    if number > SHOWN:
+        lines.append(f"  and {number - SHOWN:,} more")
+    return [*lines, f"scores {fit.soft.status.name.lower()}: {fit.soft.certificate}"]
+
+
+def _describe_component(fit: ChoiceFit, place: int) -> str:
+    members = fit.components[place]
+    shown = [f"{item!r} {fit.scores[item]:+.3f}" if len(members) > 1 else repr(item) for item in members]
+    rest = f" and {len(members) - SHOWN:,} more" if len(members) > SHOWN else ""
+    below = [str(other + 1) for above, other in fit.order if above == place]
+    beats = f"; always before {', '.join(below[:SHOWN])}{', …' * (len(below) > SHOWN)}" if below else ""
+    return f"  {place + 1}. {', '.join(shown[:SHOWN])}{rest}{beats}"
+
+
+def _describe_missing(fit: ChoiceFit) -> list[str]:
+    if len(fit.components) < 2:
+        return []
+    lines = ["Scores of different components cannot be compared. To connect all, the least is"]
+    lines += [f"  {comparison}" for comparison in fit.missing[:SHOWN]]
+    if len(fit.missing) > SHOWN:
+        lines.append(f"  and {len(fit.missing) - SHOWN:,} more")
+    return lines

@@ -1,0 +1,70 @@
+"""Newton's method with sparse elimination, for the rare group on which conjugate gradients stall.
+
+A long cycle is one: information passes from token to token, so conjugate gradients need as many turns as it
+has tokens, and elimination needs one pass.
+"""
+
+import numpy as np
+from scipy.sparse import csc_array
+from scipy.sparse.linalg import splu
+
+from attomaton.soft.likelihood import LuceProblem
+from attomaton.soft.solvers.reference import centre, damping
+from attomaton.tables import Float64, Int64, offsets_of, sum_at
+
+
+def solve_direct(
+    problem: LuceProblem, scores: Float64, pull: tuple[Float64, float], limits: tuple[float, int]
+) -> Float64:
+    """The minimum for a problem of one group, from ``scores``.
+
+    ``pull`` is the anchor and its stiffness, ``limits`` the largest gradient entry asked for and the most
+    steps. Stops early where the next step would not be finite or the gradient no longer falls.
+    """
+    anchor, stiffness = pull
+    one, other, choice = _pairs(problem)
+    least, stuck, best = np.inf, 0, scores
+    for _ in range(limits[1]):
+        gradient = problem.gradient(scores) + stiffness * (scores - anchor)
+        largest = float(np.abs(gradient).max())
+        stuck = 0 if largest < least else stuck + 1
+        least, best = (largest, scores) if largest < least else (least, best)
+        if largest <= limits[0] or stuck > 20:
+            break
+        chance = problem.probabilities(scores)
+        weight = problem.count[choice] * chance[one] * chance[other]
+        step = _eliminate(
+            problem.alternative[one], problem.alternative[other], weight, (-gradient, stiffness)
+        )
+        if not np.isfinite(step).all():
+            break
+        scores = scores + damping(problem.component, step)[0] * step
+    return best
+
+
+def _pairs(problem: LuceProblem) -> tuple[Int64, Int64, Int64]:
+    """All pairs of entries of one choice set, and the choice of each."""
+    lengths = np.diff(problem.offsets)
+    choice = np.repeat(np.arange(len(lengths)), lengths * lengths)
+    within = np.arange(len(choice)) - offsets_of(lengths * lengths)[choice]
+    one, other = within // lengths[choice], within % lengths[choice]
+    kept = one < other
+    start = problem.offsets[choice[kept]]
+    return start + one[kept], start + other[kept], choice[kept]
+
+
+def _eliminate(one: Int64, other: Int64, weight: Float64, system: tuple[Float64, float]) -> Float64:
+    """Solve (Σ weight (e_i − e_j)(e_i − e_j)ᵀ + stiffness) x = right; with stiffness 0, x has mean zero."""
+    right, stiffness = system
+    size = len(right)
+    diagonal = sum_at(one, weight, size) + sum_at(other, weight, size) + stiffness
+    every = np.arange(size)
+    rows, columns = np.concatenate([one, other, every]), np.concatenate([other, one, every])
+    matrix = csc_array((np.concatenate([-weight, -weight, diagonal]), (rows, columns)), shape=(size, size))
+    kept = every if stiffness else every[1:]  # what is left out is held at zero
+    answer = np.zeros(size)
+    try:
+        answer[kept] = splu(matrix[kept][:, kept].tocsc(), options={"SymmetricMode": True}).solve(right[kept])
+    except RuntimeError:  # exactly singular: chances too small for floating point
+        return np.full(size, np.nan)
+    return answer if stiffness else centre(np.zeros(size, np.int64), answer)
