@@ -156,3 +156,14 @@ def test_long_cycles_are_proven_or_not_certified(n, heaviest):
     else:
         assert np.abs(scores - solve_cycle(count)).max() <= proof.error_bound + 1e-10
     assert proof.certified or n > 30
+
+
+def test_dependent_embeddings_of_some_size_are_certified():
+    """Forty tokens in twenty dimensions: hundreds of coordinates, scores of all queries tied together."""
+    rng = np.random.default_rng(40)
+    samples = at.synthetic.draw_random(rng, n_tokens=40, n_samples=1_500, window=6)
+    components = at.find_components(at.extract_edges(samples))
+    soft = at.solve_luce(samples, components, embeddings=rng.normal(size=(40, 20))).expect()
+    assert not soft.free
+    assert soft.certificate.curvature > 0
+    assert soft.certificate.error_bound < 1e-6
