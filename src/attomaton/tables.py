@@ -92,9 +92,9 @@ def write_parquet(table: pa.Table, path: str) -> None:
 def read_parquet(blob: bytes) -> pa.Table:
     """Read the bytes of a Parquet file.
 
-    Not through ``read_table``: its scanner's threads may outlive it and abort the interpreter at exit.
+    Without threads: Arrow's may outlive the reading and abort the interpreter at exit.
     """
-    return _parquet().ParquetFile(_arrow.BufferReader(blob)).read()
+    return _parquet().ParquetFile(_arrow.BufferReader(blob), pre_buffer=False).read(use_threads=False)
 
 
 def _parquet() -> Any:
