@@ -1,8 +1,8 @@
 """The third term against 200,000 plain steps (20 instances without embeddings), and its rate (20 with).
 
-Bars: median gain over two terms at least 100; with embeddings, the error between 10^8 and 10^10 falls at the
-predicted rate within 20 %. The largest score error is reported: three terms cannot be closer to training at a
-step than t^-rate, and rates of 1/2 and 1/3 occur. The instances with embeddings are those of
+Bars: median gain over two terms at least 100; score errors of at most 5e-3 where the rate is above 1/2; with
+embeddings, the error between 10^8 and 10^10 falls at the predicted rate within 20 %. Not reached: 5e-3 on all 20,
+it is 18 (reported). Three terms cannot be closer to training at a step than t^-rate, and rates of 1/2 and 1/3 occur. The instances with embeddings are those of
 tests/theory/test_third_term.py; of 39 in two other seedings two fell faster than predicted, by 27 and 49 %,
 because hardly any of their slowest part was in them.
 ``--figure PATH`` draws one instance: training, fast-forward and expansion.
@@ -67,6 +67,10 @@ def without_embeddings() -> dict:
     return {
         "error_median": median(errors),
         "error_max": max(errors),
+        "error_max_above_rate_one_half": max(
+            error for rate, error in zip(rates, errors, strict=True) if rate > 0.5
+        ),
+        "drawn_without_third_term_or_path_dependent": seed + 1 - INSTANCES,
         "within_5e-3": sum(error <= 5e-3 for error in errors),
         "rate_and_error_of_the_others": slow,
         "gain_median": round(median(gains)),
@@ -139,6 +143,7 @@ if __name__ == "__main__":
         draw_figure(sys.argv[sys.argv.index("--figure") + 1])
     figures = {"orthonormal": without_embeddings(), "embeddings": with_embeddings()}
     bars = {
+        "error": figures["orthonormal"]["error_max_above_rate_one_half"] <= 5e-3,
         "gain": figures["orthonormal"]["gain_median"] >= 100,
         "rate": figures["embeddings"]["ratio_min"] >= 0.8 and figures["embeddings"]["ratio_max"] <= 1.2,
     }

@@ -64,7 +64,7 @@ def learn(
     Returns
     -------
     Automaton
-        With ``.coverage`` and, for text, ``.vocabulary``.
+        With ``.coverage``, ``.samples`` (for :meth:`Automaton.at`) and, for text, ``.vocabulary``.
 
     Examples
     --------

@@ -106,6 +106,15 @@ def test_wrong_use_is_told():
         at.expand(automaton, samples, embeddings=np.eye(6))
     with pytest.raises(MismatchedParts, match="no edges left out"):
         at.expand(automaton, paper_draw(1))
+    contradicting = at.Samples.from_lists(
+        [[1, 2, 0]] * 3 + [[2, 3, 0]] * 3 + [[3, 1, 0]], [1] * 3 + [2] * 3 + [3], n_tokens=4
+    )
+    with pytest.raises(MismatchedParts, match="min_support=1"):
+        at.expand(at.learn(contradicting, min_support=2), contradicting)
+    with pytest.raises(MismatchedParts, match="min_support=1"):
+        at.expand(automaton, samples.take(slice(0, 2)))
+    with pytest.raises(MismatchedParts, match="not the embeddings"):
+        at.expand(automaton_of(samples, np.eye(6)), samples, embeddings=2 * np.eye(6))
     assert "expansion" in repr(at.expand(automaton, samples)).lower()
 
 

@@ -44,6 +44,32 @@ def test_any_embeddings_will_do(samples, seed, dim, length):
     assert np.linalg.norm(trajectory.weights_at(STEPS) - walked) <= 1e-3 + trajectory.error_at(STEPS)
 
 
+@pytest.mark.parametrize(
+    ("step_size", "length"), [(1e-3, 1.0), (1e-2, 1.0), (1.0, 0.1), (1.0, 1.0), (3.0, 1.0)]
+)
+def test_the_error_estimate_covers_the_error_for_small_and_large_steps(step_size, length):
+    for seed in range(4):
+        samples, embeddings = paper_draw(seed, n_samples=8), length * embeddings_for(seed, 6, 8)
+        trajectory = at.fast_forward(samples, embeddings=embeddings, step_size=step_size, to=2e4)
+        for step in (2_000, 20_000):
+            walked = descend_by_definition(samples, embeddings, step_size=step_size, n_steps=step)
+            error = np.linalg.norm(trajectory.weights_at(step) - walked)
+            assert error <= 1.2 * trajectory.error_at(step)
+            assert error <= 1e-3
+
+
+def test_the_error_estimate_holds_in_a_corpus_where_steps_are_small():
+    rng = np.random.default_rng(0)
+    contexts = rng.integers(0, 100, (4_000, 8))
+    labels = [int(rng.choice(context)) for context in contexts]
+    trajectory = at.fast_forward(at.Samples.from_lists(contexts.tolist(), labels, n_tokens=100), to=5_000)
+    for rows, track in trajectory._tracks:
+        for step in (500, 5_000):
+            walked = track._flow.descend(track._start, 1.0, step)
+            assert (track._flow.lengths(track.at(step).place - walked) <= 1.5 * track.at(step).error).all()
+            assert len(rows) == len(walked)
+
+
 @settings(max_examples=25, deadline=None)
 @given(sample_sets(min_samples=3, max_samples=30))
 def test_queries_alone_go_where_all_together_go(samples):
@@ -125,6 +151,18 @@ def test_wrong_use_is_told():
         at.fast_forward(samples, step_size=0)
     with pytest.raises(UnsupportedOption, match="step is -1"):
         at.fast_forward(samples, to=10).weights_at(-1)
+    with pytest.raises(UnsupportedOption, match="start has shape"):
+        at.fast_forward(samples, start=np.eye(3))
+    with pytest.raises(UnsupportedOption, match="finite numbers"):
+        at.fast_forward(samples, embeddings=np.eye(6), start=np.full((6, 6), np.nan))
+    restricted = at.extract_choices(samples, components_of(samples))
+    with pytest.raises(MismatchedParts, match="whole contexts"):
+        at.fast_forward(restricted, components=components_of(samples))
+    many = at.Samples.from_lists(
+        [[i % 300, (7 * i + 1) % 300] for i in range(3_000)], [i % 300 for i in range(3_000)]
+    )
+    with pytest.raises(UnsupportedOption, match="too many"):
+        at.fast_forward(many, embeddings=np.eye(300))
     fewer = at.find_components(at.extract_edges(samples).filter(min_support=100))
     with pytest.raises(MismatchedParts, match="no edges left out"):
         at.fast_forward(samples, components=fewer)

@@ -255,6 +255,16 @@ def test_training_can_be_stopped_at_any_step():
             assert np.allclose(late.predict_proba(context), automaton.predict_proba(context), atol=1e-4)
 
 
+def test_training_is_not_followed_for_what_was_not_trained():
+    samples = paper_draw(4)
+    with pytest.raises(UnsupportedOption, match="learned with embeddings"):
+        at.learn(samples, embeddings=np.eye(6)).at(100)
+    with pytest.raises(MismatchedParts, match="min_support=1"):
+        at.learn(samples, min_support=3).at(100)
+    with pytest.raises(MismatchedParts, match="one corpus"):
+        at.learn(samples).at(100, samples=paper_draw(5))
+
+
 def test_a_loaded_automaton_asks_for_the_samples(tmp_path):
     samples = paper_draw(4)
     loaded = at.Automaton.load(at.learn(samples, out=tmp_path / "run").save(tmp_path / "other"))

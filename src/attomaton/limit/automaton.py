@@ -14,7 +14,7 @@ import numpy as np
 
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.errors import MismatchedParts, TokenOutOfRange
+from attomaton.errors import MismatchedParts, TokenOutOfRange, UnsupportedOption
 from attomaton.graphs.bags import count_tokens
 from attomaton.graphs.components import Components
 from attomaton.hard.solve import HardSolution
@@ -133,8 +133,8 @@ class Automaton:
         """Attention after ``step`` steps of plain gradient descent from zero, instead of in the limit.
 
         Every token of a context keeps some chance, so this is what generalises; tokens and queries that no
-        sample shows score 0, as at the start. The trajectory (:func:`~attomaton.fast_forward`, orthonormal
-        embeddings) is computed at the first call and kept for the next ones.
+        sample shows score 0, as at the start. The trajectory (:func:`~attomaton.fast_forward`) is computed at
+        the first call and kept for the next ones. For automata learned without embeddings and with all edges.
 
         Parameters
         ----------
@@ -150,7 +150,13 @@ class Automaton:
             raise MismatchedParts(
                 "this automaton does not hold the samples it was learned from; give them: at(step, samples=…)"
             )
-        return self._stopped.at(step, given, step_size=step_size, vocabulary=self.vocabulary)
+        if isinstance(self.hard.weights, np.ndarray):
+            raise UnsupportedOption(
+                "this automaton was learned with embeddings, which it does not hold; follow training with "
+                "fast_forward(samples, embeddings=…) and read scores_at(step)"
+            )
+        followed = self._stopped.follow(given, self.components, step_size)
+        return followed.at(step, self.vocabulary)
 
     def attention(self, context: Context) -> Float64:
         """The attention weight of every position, shape (len(context),)."""

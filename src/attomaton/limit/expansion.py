@@ -7,7 +7,7 @@ import pyarrow as pa
 from scipy.sparse import csc_array
 
 from attomaton.corpora.samples import Samples
-from attomaton.errors import MismatchedParts, UnsupportedOption
+from attomaton.errors import MismatchedParts, UncertifiedSolution, UnsupportedOption
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.limit.automaton import Automaton
 from attomaton.limit.curves import WeightPath, inner
@@ -21,6 +21,9 @@ TIGHT = 1e-9
 
 TIGHT_EMBEDDED = 1e-6
 """The same with embeddings, where the hard solution is certified to about 1e-10."""
+
+FOUND = 1e-8
+"""Largest gradient that may be left of the third term, relative to the largest flow."""
 
 
 class Expansion(WeightPath):
@@ -95,7 +98,7 @@ class Expansion(WeightPath):
         return score_table(self.loss.pairs, (_log(step) * hard + rest)[self.loss.nodes])
 
     def error_at(self, step: float) -> float:
-        """Expected ‖error‖ of W(t), infinite where something is not told by data alone.
+        """Expected order of magnitude of ‖error‖ of W(t), infinite where data alone do not tell something.
 
         ‖W_fin + R‖·t^−rate, as at t = 1 training has hardly begun and the expansion is at W_fin + R; and
         (n/η)·‖W_svm‖²·(1 + ln t)/t, where a single sample still leaves mass to losers.
@@ -155,6 +158,8 @@ def expand(
         raise MismatchedParts(
             "give expand the embeddings that the automaton was learned with, or none if none"
         )
+    automaton.hard.expect()
+    automaton.soft.expect()
     loss = training_loss(samples, automaton.components)
     if embeddings is None:
         return _expand_scores(automaton, loss, step_size)
@@ -169,19 +174,35 @@ def _expand_scores(automaton: Automaton, loss: TrainingLoss, step_size: float) -
     priorities = find_priorities(loss, hard, soft, step_size=step_size, atol=TIGHT)
     multipliers = column(automaton.hard.multipliers, "multiplier")
     third = solve_blocks(loss.components, priorities, hard, multipliers)
-    return Expansion(automaton, loss, third, loss.n_samples / step_size)
+    return Expansion(automaton, loss, _expect(third), loss.n_samples / step_size)
 
 
 def _expand_weights(automaton: Automaton, loss: TrainingLoss, step_size: float, table: Float64) -> Expansion:
-    from attomaton.limit.flow.basis import find_basis
+    from attomaton.limit.basis import find_basis
     from attomaton.limit.residual.embedded import solve_span
 
+    weights = np.asarray(automaton.hard.weights)
+    nodes = automaton.hard.scores
+    given = np.sum(table[column(nodes, "token")] @ weights * table[column(nodes, "query")], axis=1)
+    if not np.allclose(given, column(nodes, "score"), atol=1e-6 * (1.0 + np.abs(given).max(initial=0.0))):
+        raise MismatchedParts("these are not the embeddings that the automaton was learned with")
     basis = find_basis(loss.components, table)
     pace = step_size * basis.scale**4  # in coordinates of embeddings of length about 1
     hard, soft = column(automaton.hard.scores, "score"), column(automaton.soft.scores, "score")
     priorities = find_priorities(loss, hard, soft, step_size=pace, atol=TIGHT_EMBEDDED)
-    third = solve_span(loss.components, priorities, basis, basis.place(np.asarray(automaton.hard.weights)))
-    return Expansion(automaton, loss, third, loss.n_samples / pace / basis.scale**2)
+    third = solve_span(loss.components, priorities, basis, basis.place(weights))
+    return Expansion(automaton, loss, _expect(third), loss.n_samples / pace / basis.scale**2)
+
+
+def _expect(third: Residual) -> Residual:
+    """The third term, if it was found."""
+    largest = float(np.abs(third.scores).max(initial=0.0))
+    if not (np.isfinite(largest) and third.gradient <= FOUND * max(1.0, float(third.flow.max(initial=0.0)))):
+        raise UncertifiedSolution(
+            f"the third term was not found: a gradient of {third.gradient:.1e} is left; "
+            "are some embeddings nearly dependent? fast_forward does not need it"
+        )
+    return third
 
 
 def _log(step: float) -> float:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from os import cpu_count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,11 +22,11 @@ from attomaton.solutions import check_embeddings, score_table, sparse_weights
 from attomaton.tables import Bool, Float64, Int64
 
 if TYPE_CHECKING:
-    from attomaton.limit.flow.basis import Basis
+    from attomaton.limit.basis import Basis
     from attomaton.limit.flow.integrate import Flow
     from attomaton.limit.flow.track import Track
 
-MOST_AXES = 3_000
+MOST_AXES = 1_000
 """More coordinates than this are too many for dense steps (given embeddings)."""
 
 N_BATCHES = 24
@@ -208,7 +208,7 @@ def _follow_scores(loss: TrainingLoss, start: Float64 | csc_array | None) -> tup
     component = loss.component
     n_tokens, place, outside = loss.components.edges.n_tokens, np.zeros(len(component)), None
     if start is not None:
-        whole = csc_array(start)
+        whole = csc_array(_check_start(start, n_tokens))
         if len(place):
             place = np.asarray(whole[loss.token, loss.query], np.float64)
         outside = csc_array(whole - sparse_weights(score_table(loss.pairs, place), n_tokens))
@@ -218,6 +218,14 @@ def _follow_scores(loss: TrainingLoss, start: Float64 | csc_array | None) -> tup
         flow = separable_flow(problem, component[rows], loss.n_samples)
         pieces.append(_Piece(rows, flow, place[rows], share))
     return _Scores(loss, n_tokens, outside), pieces
+
+
+def _check_start(start: Any, dim: int) -> Any:
+    """W(0), if it is finite and of the right shape."""
+    shape = np.shape(start)
+    if shape != (dim, dim) or not np.isfinite(csc_array(start).sum()):
+        raise UnsupportedOption(f"start has shape {shape}; give finite numbers, shape ({dim}, {dim})")
+    return start
 
 
 def _batches(loss: TrainingLoss) -> list[tuple[Bool, float]]:
@@ -243,7 +251,7 @@ def _follow_weights(
     loss: TrainingLoss, table: Float64, start: Float64 | None
 ) -> tuple[_Weights, list[_Piece]]:
     """All queries together, in the coordinates that training can move."""
-    from attomaton.limit.flow.basis import find_basis
+    from attomaton.limit.basis import find_basis
     from attomaton.limit.flow.embedded import embedded_flow  # compiles, so only when needed
 
     basis = find_basis(loss.components, table)
@@ -254,8 +262,9 @@ def _follow_weights(
         )
     place, outside = np.zeros(len(basis.axes)), np.zeros((table.shape[1],) * 2)
     if start is not None:
-        place = basis.place(start)
-        outside = start - basis.weights(place)
+        whole: Float64 = _check_start(start, table.shape[1])
+        place = basis.place(whole)
+        outside = whole - basis.weights(place)
     frame = _Weights(loss, basis, table, outside)
     if not len(place):  # no label has been chosen from anything
         return frame, []

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from attomaton.corpora.samples import Samples
@@ -10,7 +11,7 @@ from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.graphs.components import Components
 from attomaton.soft.contexts import context_problem
 from attomaton.soft.likelihood import LuceProblem
-from attomaton.tables import Float64, Int32, Int64, column
+from attomaton.tables import Float64, Int32, Int64, column, ragged_column
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,9 +65,22 @@ def training_loss(samples: Samples | ChoiceTable, components: Components) -> Tra
     choices = samples if isinstance(samples, ChoiceTable) else extract_choices(samples)
     pairs, problem = context_problem(choices)
     nodes, found = components.rows(column(pairs, "query"), column(pairs, "token"))
-    if not found.all():
+    if not (found.all() and _same_comparisons(choices, components)):
         raise MismatchedParts(
-            "a token stands under a query where the components do not know it; give the samples that the "
-            "components were found from, with no edges left out (min_support=1)"
+            "these samples and these components are not of one corpus; give the samples that the components "
+            "were found from, with no edges left out (min_support=1), or their choices from whole contexts, "
+            "extract_choices(samples)"
         )
     return TrainingLoss(components, pairs, problem, nodes)
+
+
+def _same_comparisons(choices: ChoiceTable, components: Components) -> bool:
+    """Whether each query's choices make as many comparisons as its edges count."""
+    offsets, _ = ragged_column(choices.table, "tokens")
+    made = choices["count"] * (np.diff(offsets) - 1)
+    edges = components.edges
+    counted = [
+        np.bincount(query, weight, edges.n_tokens)
+        for query, weight in ((choices["query"], made), (edges["query"], edges["support"]))
+    ]
+    return len(counted[0]) == len(counted[1]) and bool((counted[0] == counted[1]).all())

@@ -1,44 +1,45 @@
 """Training stopped at a finite step: the trajectory is followed once and read at any step."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.limit.fast_forward import Trajectory, fast_forward
+from attomaton.graphs.components import Components
+from attomaton.limit.fast_forward import fast_forward
 from attomaton.limit.finite import FiniteAttention
 
 RTOL = 1e-4
 """Accuracy of a step in ln t: far below what held-out text can tell apart."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Followed:
-    """A trajectory, and what it was followed for."""
+class Followed:
+    """Training on some samples, followed as far as was asked; remembers its last answer."""
 
-    samples: Samples
-    step_size: float
-    trajectory: Trajectory
+    def __init__(self, samples: Samples, components: Components, step_size: float) -> None:
+        self.samples, self.step_size = samples, step_size
+        self._n_tokens = components.edges.n_tokens
+        self._trajectory = fast_forward(
+            samples, components=components, step_size=step_size, to=1.0, rtol=RTOL
+        )
+        self._answer: tuple[float, FiniteAttention] | None = None
+
+    def at(self, step: float, vocabulary: Vocabulary | None) -> FiniteAttention:
+        """Attention after ``step`` steps of plain descent from zero."""
+        if self._answer is None or self._answer[0] != step:
+            scores = self._trajectory.scores_at(step)
+            self._answer = step, FiniteAttention(scores, np.zeros(self._n_tokens), vocabulary)
+        return self._answer[1]
 
 
 class StoppedTraining:
-    """What training has become by a step; remembers the last trajectory and the last answer."""
+    """The last training that was followed."""
 
     def __init__(self) -> None:
-        self._followed: _Followed | None = None
-        self._answer: tuple[float, FiniteAttention] | None = None
+        self._last: Followed | None = None
 
-    def at(
-        self, step: float, samples: Samples, *, step_size: float, vocabulary: Vocabulary | None
-    ) -> FiniteAttention:
-        """Attention after ``step`` steps of plain descent from zero on ``samples``."""
-        known = self._followed
-        if known is None or known.samples is not samples or known.step_size != step_size:
-            trajectory = fast_forward(samples, step_size=step_size, to=max(step, 1.0), rtol=RTOL)
-            known = _Followed(samples, step_size, trajectory)
-            self._followed, self._answer = known, None
-        if self._answer is None or self._answer[0] != step:
-            scores = known.trajectory.scores_at(step)
-            self._answer = step, FiniteAttention(scores, np.zeros(samples.n_tokens), vocabulary)
-        return self._answer[1]
+    def follow(self, samples: Samples, components: Components, step_size: float) -> Followed:
+        """Training on these samples with this step size; not begun anew if it is the last one."""
+        last = self._last
+        if last is None or last.samples is not samples or last.step_size != step_size:
+            last = self._last = Followed(samples, components, step_size)
+        return last

@@ -1,6 +1,6 @@
 """Gradient flow for given embeddings: all queries coupled, few coordinates, dense and compiled.
 
-Coordinates are those of :class:`~attomaton.limit.flow.basis.Basis`. Only differences to the label enter, and
+Coordinates are those of :class:`~attomaton.limit.basis.Basis`. Only differences to the label enter, and
 the difference of two tokens of one component has zeros, not roundings, outside the cyclic subspace: gradients
 that must vanish there do, to every digit.
 """
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attomaton.graphs.compiled import compiled
-from attomaton.limit.flow.basis import Basis
+from attomaton.limit.basis import Basis
 from attomaton.limit.loss import TrainingLoss
 from attomaton.tables import Float64, offsets_of
 
@@ -51,6 +51,10 @@ class EmbeddedFlow:
     def lengths(self, move: Float64) -> Float64:
         """The length of a change, shape (1,)."""
         return np.array([np.linalg.norm(move)], np.float64)
+
+    def spread(self, values: Float64) -> Float64:
+        """The one value for every coordinate."""
+        return np.broadcast_to(values, self.losers.directions.shape[1:])
 
 
 def embedded_flow(loss: TrainingLoss, basis: Basis) -> EmbeddedFlow:

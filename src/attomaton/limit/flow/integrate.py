@@ -1,11 +1,10 @@
 """Gradient flow in log time, integrated implicitly.
 
-With τ = ln t, gradient descent with step η follows dx/dτ = −η (e^τ + ½) ∇L(x); the ½ is what the steps of
-descent lose against a continuous flow once ∇L falls like 1/t. In τ the solution bends on a scale of about 1,
-so reaching step t costs O(ln t); but the equation is stiff (inside cycles the right-hand side grows like t),
-so every stage is implicit. A stage solves x = a + γh·f(τ, x), that is
+With τ = ln t, gradient descent with step η follows dx/dτ = −η e^τ ∇L(x). In τ the solution bends on a scale
+of about 1, so reaching step t costs O(ln t); but the equation is stiff (inside cycles the right-hand side
+grows like t), so every stage is implicit. A stage solves x = a + γh·f(τ, x), that is
 
-    x = argmin L(x) + ½ r ‖x − a‖²,   r = 1 / (γ h η (e^τ + ½)),
+    x = argmin L(x) + ½ r ‖x − a‖²,   r = 1 / (γ h η e^τ),
 
 a convex problem, which a :class:`Flow` answers.
 """
@@ -40,6 +39,10 @@ class Flow(Protocol):
 
     def lengths(self, move: Float64) -> Float64:
         """The Euclidean length of a change in each block, shape (n_blocks,)."""
+        ...
+
+    def spread(self, values: Float64) -> Float64:
+        """The value of its block for every coordinate, shape (n_coordinates,)."""
         ...
 
 
@@ -80,21 +83,7 @@ COMPARED = (59 / 48, -17 / 96, 225 / 32, -85 / 12, 0.0)
 """A singly diagonally implicit method of order 4 with one of order 3 inside, L-stable and stiffly accurate
 (Hairer and Wanner, Solving Ordinary Differential Equations II, section IV.6)."""
 
-FIRST_WIDTH = 0.1
 SMALLEST_WIDTH = 1e-6
-
-
-def warm_up(flow: Flow, start: Float64, n_steps: int, *, step_size: float, rtol: float) -> State:
-    """Plain gradient descent for ``n_steps``, and how far the flow would have been off in the second half.
-
-    That difference is measured; it stands for what the flow misses later, when descent is closer to a flow.
-    """
-    half = max(n_steps // 2, 1)
-    middle = flow.descend(start, step_size, half)
-    place = flow.descend(middle, step_size, n_steps - half)
-    state = State(float(half), middle, np.zeros_like(flow.lengths(middle)), FIRST_WIDTH)
-    state = last(flow, state, float(n_steps), step_size=step_size, rtol=rtol)
-    return State(float(n_steps), place, flow.lengths(state.place - place), state.width)
 
 
 def last(flow: Flow, state: State, to: float, *, step_size: float, rtol: float) -> State:
@@ -119,7 +108,7 @@ def integrate(flow: Flow, state: State, to: float, *, step_size: float, rtol: fl
             if shorter < SMALLEST_WIDTH:
                 raise UncertifiedSolution(
                     f"gradient flow could not be followed beyond step {state.step:.3g} with rtol={rtol:.0e}; "
-                    "end earlier or take a larger rtol"
+                    "end earlier, take a larger rtol, or a smaller step_size if plain descent itself jumps"
                 )
             state = State(state.step, state.place, state.error, shorter)
             continue
@@ -137,7 +126,7 @@ def _advance(
     place, stiffness = state.place, 1.0
     for row, time in zip(STAGES, TIMES, strict=True):
         anchor = state.place + width * _combine(row, slopes)
-        pace = step_size * (state.step * float(np.exp(time * width)) + 0.5)
+        pace = step_size * state.step * float(np.exp(time * width))
         stiffness = 1.0 / (GAMMA * width * pace)
         guess = anchor + GAMMA * width * slopes[-1] if slopes else anchor
         rounding = 1e-13 * max(1.0, float(np.abs(guess).max(initial=0.0)))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attomaton.graphs.compiled import compiled
 from attomaton.soft.likelihood import LuceProblem
@@ -197,9 +198,12 @@ class SeparableFlow:
 
     def lengths(self, move: Float64) -> Float64:
         """The length of a change of each query's scores, shape (n_queries,)."""
-        borders = self.groups.borders
-        query = np.repeat(np.arange(len(borders) - 1), np.diff(borders))
-        return np.sqrt(sum_at(query, move * move, len(borders) - 1))
+        n_queries = len(self.groups.borders) - 1
+        return np.sqrt(sum_at(self.spread(np.arange(n_queries)), move * move, n_queries))
+
+    def spread(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The value of its query for every score, shape (n_alternatives,)."""
+        return np.repeat(values, np.diff(self.groups.borders))
 
 
 def separable_flow(problem: LuceProblem, component: Int64, n_samples: int) -> SeparableFlow:

@@ -1,10 +1,17 @@
-"""One flow followed through time: plain steps first, then the integration, a state kept for every decade."""
+"""One flow followed through time: plain steps first, then the integration, a state kept for every decade.
+
+Plain descent is not a flow. With v = ∇L along the flow, each of its steps differs from it by −(η²/2) H v; as
+long as v keeps its direction this adds up to W_descent = W_flow + (η/2) ln(‖v‖/‖v₀‖)·v, v₀ where the flow
+began: nothing while the gradient stays, half a step ahead for each factor e by which it has fallen. States
+are kept as the flow has them and corrected when they are read.
+"""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
-from attomaton.limit.flow.integrate import Flow, State, last, warm_up
+from attomaton.limit.flow.integrate import Flow, State, last
 from attomaton.tables import Float64
 
 WARM_UP = 1_000
@@ -12,6 +19,11 @@ WARM_UP = 1_000
 
 FEWEST = 20
 """Plain steps before the flow takes over in any case."""
+
+FIRST_WIDTH = 0.1
+TINY = 1e-300
+DOUBT = 1.0
+"""How much of the correction counts as its error: gradients turn as they fall, so all of it is doubted."""
 
 
 class Track:
@@ -36,9 +48,10 @@ class Track:
     ) -> None:
         self._flow = flow
         self._start = start
-        self._pace = {"step_size": step_size, "rtol": rtol}
+        self._step_size, self._rtol = step_size, rtol
         self._n_plain = int(np.ceil(np.clip(WARM_UP * reach, FEWEST, WARM_UP)))
-        self._states = [warm_up(flow, start, self._n_plain, **self._pace)]
+        self._states = [self._warm_up()]
+        self._latest = self._states[0]
 
     @property
     def reached(self) -> float:
@@ -46,20 +59,49 @@ class Track:
         return self._states[-1].step
 
     def at(self, step: float) -> State:
-        """The state at a step; up to the end of the warm-up that is plain descent, to whole steps."""
-        if step < self._n_plain:
-            place = self._flow.descend(self._start, self._pace["step_size"], int(step))
-            return State(step, place, np.zeros_like(self._states[0].error), self._states[0].width)
-        before = [state for state in self._states if state.step <= step][-1]
-        if before is self._states[-1]:
-            return self.advance(step)
-        return last(self._flow, before, step, **self._pace)
+        """Where descent is at a step; up to the end of the warm-up that is plain descent, to whole steps."""
+        if self._latest.step != step:
+            self._latest = self._find(step)
+        return self._latest
 
-    def advance(self, to: float) -> State:
+    def advance(self, to: float) -> None:
         """Go on to step ``to``, keeping the states at powers of ten and at the end."""
         for goal in _goals(self.reached, to):
-            self._states.append(last(self._flow, self._states[-1], goal, **self._pace))
-        return self._states[-1]
+            self._states.append(self._follow(self._states[-1], goal))
+
+    def _find(self, step: float) -> State:
+        if step <= self._n_plain:
+            place = self._flow.descend(self._start, self._step_size, int(step))
+            return State(step, place, np.zeros_like(self._states[0].error), FIRST_WIDTH)
+        self.advance(step)
+        before = [state for state in self._states if state.step <= step][-1]
+        return self._correct(self._states[0], self._follow(before, step))
+
+    def _warm_up(self) -> State:
+        """Plain descent; its error is how far the flow, corrected, would have been off in the second half."""
+        half = self._n_plain // 2
+        middle = self._flow.descend(self._start, self._step_size, half)
+        place = self._flow.descend(middle, self._step_size, self._n_plain - half)
+        begun = State(float(half), middle, np.zeros_like(self._flow.lengths(middle)), FIRST_WIDTH)
+        found = self._correct(begun, self._follow(begun, float(self._n_plain)))
+        missed = self._flow.lengths(found.place - place)
+        return State(float(self._n_plain), place, missed, found.width)
+
+    def _follow(self, state: State, to: float) -> State:
+        return last(self._flow, state, to, step_size=self._step_size, rtol=self._rtol)
+
+    def _correct(self, begun: State, state: State) -> State:
+        """What descent that was at ``begun`` is at, when the flow from there is at ``state``."""
+        first, move = self._pull(begun), self._pull(state)
+        sizes = [np.maximum(self._flow.lengths(one), TINY) for one in (first, move)]
+        shift = 0.5 * self._flow.spread(np.log(sizes[1] / sizes[0])) * move
+        doubt = DOUBT * self._flow.lengths(shift)
+        return replace(state, place=state.place + shift, error=state.error + doubt)
+
+    def _pull(self, state: State) -> Float64:
+        """η ∇L, from one step so long that no digit is lost."""
+        moved = self._flow.descend(state.place, self._step_size * state.step, 1)
+        return (state.place - moved) / state.step
 
 
 def _goals(first: float, last: float) -> Iterator[float]:

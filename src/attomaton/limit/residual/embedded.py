@@ -8,8 +8,7 @@ import numpy as np
 from attomaton.errors import UncertifiedSolution
 from attomaton.graphs.components import Components
 from attomaton.graphs.reduction import find_ends
-from attomaton.graphs.separation import NEGLIGIBLE
-from attomaton.limit.flow.basis import Basis
+from attomaton.limit.basis import Basis, find_span
 from attomaton.limit.residual.problem import Priorities, Residual
 from attomaton.tables import Bool, Float64
 
@@ -27,7 +26,7 @@ class SpanResidual(Residual):
     def settling(self) -> float:
         """The smallest eigenvalue of Σ flow·a aᵀ on the span of the directions that flow."""
         held = self.flow > 0
-        along = self.directions[held] @ _span(self.directions[held]).T
+        along = self.directions[held] @ find_span(self.directions[held]).T
         return float(np.linalg.eigvalsh((along.T * self.flow[held]) @ along)[0]) if along.size else 1.0
 
 
@@ -52,7 +51,7 @@ def solve_span(
     degenerate = np.zeros(len(kappa), bool)
     degenerate[tight] = _find_degenerate(directions[tight], pressure)
     held = np.flatnonzero(priorities.tight & ~degenerate)
-    axes = _span(directions[held])
+    axes = find_span(directions[held])
     along = directions[held] @ axes.T
     answer, gradient = _minimise(along, np.log(kappa[held]), axes @ pressure)
     flow = np.zeros(len(kappa))
@@ -71,14 +70,6 @@ def _edge_directions(components: Components, basis: Basis) -> Float64:
     return directions
 
 
-def _span(directions: Float64) -> Float64:
-    """Orthonormal rows that span the rows given, shape (rank, n_columns)."""
-    if not len(directions):
-        return np.zeros((0, directions.shape[1]))
-    _, singular, axes = np.linalg.svd(directions, full_matrices=False)
-    return axes[singular > NEGLIGIBLE * singular.max()]
-
-
 def _find_degenerate(directions: Float64, pressure: Float64) -> Bool:
     """Which directions no multipliers α ≥ 0 with Σ α a = W_svm press, shape (n_tight,).
 
@@ -89,7 +80,7 @@ def _find_degenerate(directions: Float64, pressure: Float64) -> Bool:
     size = len(directions)
     if not size:
         return np.zeros(0, bool)
-    axes = _span(directions)
+    axes = find_span(directions)
     enough = POSITIVE * max(float(np.abs(pressure).max()), 1e-300)
     program: Any = linprog(
         np.concatenate([np.zeros(size), -np.ones(size)]),

@@ -8,11 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attomaton.errors import UnsupportedOption
 from attomaton.graphs.components import Components
 from attomaton.graphs.reduction import find_ends, find_ties
 from attomaton.graphs.separation import NEGLIGIBLE, node_features
 from attomaton.solutions import scale_rows
 from attomaton.tables import Float64
+
+MOST_NUMBERS = 50_000_000
+"""More numbers than this in the table of features are too many for dense coordinates."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,16 +61,25 @@ def find_basis(components: Components, embeddings: Float64) -> Basis:
     (:func:`~attomaton.graphs.separation.separate`).
     """
     unit, scale = scale_rows(embeddings)
+    n_tokens, n_queries = (
+        min(len(np.unique(ids)), embeddings.shape[1])
+        for ids in (components.token_of_node, components.query_of_node)
+    )
+    if len(components.token_of_node) * n_tokens * n_queries > MOST_NUMBERS:
+        raise UnsupportedOption(
+            f"{len(components.token_of_node):,} (query, token) pairs in {n_tokens} × {n_queries} dimensions "
+            "are too many to follow all queries together; take fewer tokens or queries, or no embeddings"
+        )
     features, (left, right) = node_features(components, unit)
     one, other = find_ties(components)
-    cyclic = _span(features[one] - features[other])
+    cyclic = find_span(features[one] - features[other])
     above, below = find_ends(components)
     priorities = features[above] - features[below]
-    axes = np.vstack([cyclic, _span(priorities - (priorities @ cyclic.T) @ cyclic)])
+    axes = np.vstack([cyclic, find_span(priorities - (priorities @ cyclic.T) @ cyclic)])
     return Basis(features @ axes.T, len(cyclic), axes, left, right, scale)
 
 
-def _span(directions: Float64) -> Float64:
+def find_span(directions: Float64) -> Float64:
     """Orthonormal rows that span the rows given, shape (rank, n_columns)."""
     if not directions.size:
         return np.zeros((0, directions.shape[1]))
