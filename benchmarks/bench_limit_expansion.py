@@ -1,10 +1,10 @@
 """The third term against 200,000 plain steps (20 instances without embeddings), and its rate (20 with).
 
 Bars: median gain over two terms at least 100; score errors of at most 5e-3 where the rate is above 1/2; with
-embeddings, the error between 10^8 and 10^10 falls at the predicted rate within 20 %. Not reached: 5e-3 on all 20,
-it is 18 (reported). Three terms cannot be closer to training at a step than t^-rate, and rates of 1/2 and 1/3 occur. The instances with embeddings are those of
-tests/theory/test_third_term.py; of 39 in two other seedings two fell faster than predicted, by 27 and 49 %,
-because hardly any of their slowest part was in them.
+embeddings, the error between 10^8 and 10^10 falls at the predicted rate within 20 %. Not reached: 5e-3 on all
+20, it is 18 (reported); three terms cannot be closer to training at a step than t^-rate, and rates of 1/2 and
+1/3 occur. The instances with embeddings are those of tests/theory/test_third_term.py; of 39 in two other
+seedings two fell faster than predicted, by 27 and 49 %, as hardly any of their slowest part was in them.
 ``--figure PATH`` draws one instance: training, fast-forward and expansion.
 """
 
