@@ -1,0 +1,160 @@
+"""The layer: f_W(X) = Xᵀ softmax(X W x̄), its loss and gradient for many trials in one tensor program."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attomaton.corpora.samples import Samples
+from attomaton.errors import InvalidSamples
+from attomaton.graphs.bags import find_realisable
+from attomaton.models.embeddings import Embeddings, RandomUnit
+from attomaton.models.heads import Head, TokenId
+from attomaton.models.losses import LogLoss, Loss
+from attomaton.tables import Float64
+
+FEW = 4_000_000
+"""Up to this many numbers, x_t x̄ᵀ of every position is laid out once, and products are single calls."""
+
+
+@dataclass(frozen=True)
+class AttentionModel:
+    """One layer of self-attention with a head and a loss.
+
+    Attributes
+    ----------
+    embeddings : Embeddings
+        ``Orthonormal()``, ``RandomUnit(dim)``, ``Equicorrelated(dim, correlation)`` or ``Given(table)``.
+    head : Head
+        ``TokenId()`` (the attention mass on the label), ``Tied()`` (assumption A), ``Untied(temperature)``.
+    loss : Loss
+        ``LogLoss()``, ``SquaredLoss()`` or ``CorrelationLoss()`` of the head's value.
+    rank : int, optional
+        W = K Qᵀ with factors of this many columns. None: W itself is trained.
+    start : float
+        W(0) is uniform in ±start/√dim, as PyTorch's linear layers begin with ``start=1``; 0: zero.
+    """
+
+    embeddings: Embeddings = field(default_factory=lambda: RandomUnit(8))
+    head: Head = field(default_factory=TokenId)
+    loss: Loss = field(default_factory=LogLoss)
+    rank: int | None = None
+    start: float = 0.0
+
+    def draw_start(self, dim: int, rng: np.random.Generator) -> tuple[Float64, ...]:
+        """W(0), or K(0) and Q(0): shape (dim, dim), or (dim, rank) each."""
+        reach = self.start / np.sqrt(dim)
+        shapes = [(dim, dim)] if self.rank is None else [(dim, self.rank)] * 2
+        return tuple(rng.uniform(-reach, reach, shape) if reach else np.zeros(shape) for shape in shapes)
+
+
+@dataclass(frozen=True, eq=False)
+class Trials:
+    """The realisable samples of all trials as tensors, short contexts filled up on the left.
+
+    Shapes: trials b, samples n, positions t, tokens k, dimensions d.
+
+    Attributes
+    ----------
+    model : AttentionModel
+        The layer.
+    table : Tensor, shape (b, k, d)
+        Embeddings.
+    keys : Tensor, shape (b, n, t, d)
+        Embedded contexts; the query stands last.
+    there : Tensor of bool, shape (b, n, t)
+        Which positions are filled.
+    weight : Tensor, shape (b, n)
+        1/n for each sample of a trial with n of them, 0 where there is none.
+    prepared : tuple of Tensor
+        What the head needs.
+    """
+
+    model: AttentionModel
+    table: Tensor
+    keys: Tensor
+    there: Tensor
+    weight: Tensor
+    prepared: tuple[Tensor, ...]
+
+    @cached_property
+    def _blocked(self) -> Tensor:
+        """−∞ where no position is."""
+        return torch.zeros_like(self.keys[..., 0]).masked_fill_(~self.there, -torch.inf)
+
+    @cached_property
+    def _features(self) -> Tensor | None:
+        """x_t x̄ᵀ of every position, shape (b, n·t, d·d), if that is few numbers."""
+        b, n, t, d = self.keys.shape
+        if b * n * t * d * d > FEW:
+            return None
+        return (self.keys[..., None] * self.keys[:, :, -1:, None, :]).reshape(b, n * t, d * d)
+
+    def attention(self, weights: Tensor) -> Tensor:
+        """softmax(X W x̄) for W of shape (b, d, d), shape (b, n, t)."""
+        return torch.softmax(self._scores(weights) + self._blocked, -1)
+
+    def loss(self, weights: Tensor) -> Tensor:
+        """The mean loss of each trial, shape (b,)."""
+        right, _ = self.model.head.read(self.attention(weights), self.prepared)
+        return (self._filled(self.model.loss.value(right)) * self.weight).sum(-1)
+
+    def gradient(self, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """∇L, shape (b, d, d), and the mean losses, shape (b,)."""
+        attention = self.attention(weights)
+        right, along = self.model.head.read(attention, self.prepared)
+        mean = (attention * along).sum(-1, keepdim=True)
+        slope = self._filled(self.model.loss.slope(right)) * self.weight
+        pressed = slope[..., None] * attention * (along - mean)
+        losses = (self._filled(self.model.loss.value(right)) * self.weight).sum(-1)
+        return self._collect(pressed), losses
+
+    def _filled(self, values: Tensor) -> Tensor:
+        """Zero where a trial has no sample."""
+        return torch.where(self.weight > 0, values, 0.0)
+
+    def _scores(self, weights: Tensor) -> Tensor:
+        if self._features is not None:
+            return (self._features @ weights.reshape(len(weights), -1, 1)).reshape(self.there.shape)
+        asked = self.keys[:, :, -1] @ weights.transpose(1, 2)
+        return (self.keys @ asked[..., None])[..., 0]
+
+    def _collect(self, pressed: Tensor) -> Tensor:
+        """Σ pressed_t x_t x̄ᵀ, shape (b, d, d)."""
+        b, _, _, d = self.keys.shape
+        if self._features is not None:
+            return (pressed.reshape(b, 1, -1) @ self._features).reshape(b, d, d)
+        pulled = (pressed[..., None, :] @ self.keys)[..., 0, :]
+        return pulled.transpose(1, 2) @ self.keys[:, :, -1]
+
+
+def lay_out(
+    model: AttentionModel, samples: Sequence[Samples], tables: Sequence[Float64], *, device: str = "cpu"
+) -> Trials:
+    """The trials as tensors of doubles; each has its own samples and embeddings."""
+    kept = [some.take(find_realisable(some)) for some in samples]
+    if not all(len(some) for some in kept):
+        raise InvalidSamples(
+            "a trial has no realisable sample, so there is nothing to train on; leave it out"
+        )
+    n, t = max(len(some) for some in kept), max(int(some.lengths.max()) for some in kept)
+    ids, labels = np.zeros((len(kept), n, t), np.int64), np.zeros((len(kept), n), np.int64)
+    there, weight = np.zeros((len(kept), n, t), bool), np.zeros((len(kept), n))
+    for trial, some in enumerate(kept):
+        back = np.arange(t, 0, -1)
+        place = some.stops[:, None] - back
+        filled = back <= some.lengths[:, None]
+        ids[trial, : len(some)] = np.where(filled, some.values[np.maximum(place, 0)], 0)
+        there[trial, : len(some)], labels[trial, : len(some)] = filled, some.labels
+        weight[trial, : len(some)] = 1.0 / len(some)
+    there[..., -1] = True
+    table = torch.as_tensor(np.stack(tables), dtype=torch.float64, device=device)
+    place, found = torch.as_tensor(ids, device=device), torch.as_tensor(there, device=device)
+    chosen = torch.as_tensor(labels, device=device)
+    keys = torch.take_along_dim(table[:, None], place[..., None], dim=2)
+    hit = (place == chosen[..., None]) & found
+    prepared = model.head.prepare(keys, hit, table, chosen)
+    return Trials(model, table, keys, found, torch.as_tensor(weight, device=device), prepared)

@@ -1,0 +1,95 @@
+"""Steps: how a gradient moves the parameters. Each trial of a batch moves by itself."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+Parameters = tuple[Tensor, ...]
+"""W, or K and Q: the first axis is the trial."""
+
+
+class Step(Protocol):
+    """What turns gradients into new parameters; its state is a tuple of tensors."""
+
+    def begin(self, parameters: Parameters) -> Parameters:
+        """The state before the first step."""
+        ...
+
+    def move(
+        self, parameters: Parameters, gradients: Parameters, state: Parameters, step: int
+    ) -> tuple[Parameters, Parameters]:
+        """New parameters and new state; ``step`` counts from 0."""
+        ...
+
+
+@dataclass(frozen=True)
+class GradientDescent:
+    """W ← W − η_t v, v the gradient, its direction, or a running sum of it.
+
+    Attributes
+    ----------
+    step_size : float
+        η.
+    normalized : bool
+        Divide the gradient of each trial by its norm (over all its parameters).
+    momentum : float
+        v ← momentum · v + gradient.
+    schedule : callable, optional
+        Step number → factor of η.
+    """
+
+    step_size: float
+    normalized: bool = False
+    momentum: float = 0.0
+    schedule: Callable[[int], float] | None = None
+
+    def begin(self, parameters: Parameters) -> Parameters:
+        """The running sums, zero."""
+        return tuple(torch.zeros_like(one) for one in parameters) if self.momentum else ()
+
+    def move(
+        self, parameters: Parameters, gradients: Parameters, state: Parameters, step: int
+    ) -> tuple[Parameters, Parameters]:
+        """New parameters and running sums."""
+        pace = self.step_size * (1.0 if self.schedule is None else self.schedule(step))
+        if self.normalized:
+            norm = sum((one * one).sum((1, 2), keepdim=True) for one in gradients) ** 0.5
+            gradients = tuple(one / norm for one in gradients)
+        if self.momentum:
+            gradients = tuple(self.momentum * old + new for old, new in zip(state, gradients, strict=True))
+            state = gradients
+        return tuple(one - pace * move for one, move in zip(parameters, gradients, strict=True)), state
+
+
+@dataclass(frozen=True)
+class Adam:
+    """Adam (Kingma and Ba 2015), without weight decay."""
+
+    step_size: float
+    betas: tuple[float, float] = (0.9, 0.999)
+    epsilon: float = 1e-8
+
+    def begin(self, parameters: Parameters) -> Parameters:
+        """Running means of gradients and of their squares, zero."""
+        return tuple(torch.zeros_like(one) for one in (*parameters, *parameters))
+
+    def move(
+        self, parameters: Parameters, gradients: Parameters, state: Parameters, step: int
+    ) -> tuple[Parameters, Parameters]:
+        """New parameters and running means."""
+        size, (slow, slower) = len(parameters), self.betas
+        means = [slow * old + (1 - slow) * new for old, new in zip(state[:size], gradients, strict=True)]
+        squares = [
+            slower * old + (1 - slower) * new * new for old, new in zip(state[size:], gradients, strict=True)
+        ]
+        moved = tuple(
+            one
+            - self.step_size
+            * (mean / (1 - slow ** (step + 1)))
+            / ((square / (1 - slower ** (step + 1))).sqrt() + self.epsilon)
+            for one, mean, square in zip(parameters, means, squares, strict=True)
+        )
+        return moved, (*means, *squares)
