@@ -4,14 +4,13 @@ Attention a over the positions gives f = Σ_t a_t x_t. A linear head has u = Σ_
 context; a softmax head has u = softmax(C f / temperature)_y.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-_pinv: Callable[[Tensor], Tensor] = torch.linalg.pinv
+_linalg: Any = torch.linalg
 
 
 class Head(Protocol):
@@ -52,7 +51,7 @@ class Tied:
 
     def prepare(self, keys: Tensor, hit: Tensor, table: Tensor, labels: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
         """c_y · x_t."""
-        heads = _pinv(table).transpose(1, 2)
+        heads = _linalg.pinv(table).transpose(1, 2)
         chosen = torch.take_along_dim(heads, labels[:, :, None], dim=1)
         return ((keys @ chosen[..., None])[..., 0],)
 
