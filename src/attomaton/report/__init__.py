@@ -1,0 +1,1 @@
+"""Figures and pages made of results; nothing is computed here."""
