@@ -69,6 +69,8 @@ def train(
         np.stack([losses for _, _, losses in records]),
         np.stack(tables),
         tuple(corpora),
+        model,
+        step,
     )
 
 

@@ -6,7 +6,9 @@ import numpy as np
 
 from attomaton.corpora.samples import Samples
 from attomaton.errors import UnknownToken
+from attomaton.models.attention import AttentionModel
 from attomaton.tables import Float64, Int64
+from attomaton.training.steps import Step
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -25,6 +27,10 @@ class Trace:
         E of each trial.
     samples : tuple of Samples
         What each trial was trained on.
+    model : AttentionModel
+        What was trained.
+    step : Step
+        How.
     """
 
     steps: Int64
@@ -32,6 +38,8 @@ class Trace:
     losses: Float64
     embeddings: Float64
     samples: tuple[Samples, ...]
+    model: AttentionModel
+    step: Step
 
     def __repr__(self) -> str:
         return f"Trace({self.n_trials:,} trials, {len(self.steps):,} records to step {self.steps[-1]:,})"

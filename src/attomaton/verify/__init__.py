@@ -1,0 +1,1 @@
+"""Measures of training runs, and claims of the theory checked on them."""

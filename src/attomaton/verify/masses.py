@@ -1,0 +1,76 @@
+"""Attention as mass on the distinct tokens of each context, for many records of the weights at once."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from attomaton.corpora.samples import Samples
+from attomaton.graphs.bags import Bags, count_tokens
+from attomaton.graphs.components import Components
+from attomaton.tables import Bool, Float64, Int64
+
+SMALL_VOCABULARY = 1_000
+"""Up to this many tokens all scores E W Eᵀ are computed at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Contexts:
+    """The realisable contexts of one trial as (sample, token) pairs with multiplicities, and its embeddings.
+
+    Attributes
+    ----------
+    bags : Bags
+        The pairs, sorted by sample and token.
+    table : float64 array, shape (n_tokens, dim)
+        E.
+    """
+
+    bags: Bags
+    table: Float64
+
+    @cached_property
+    def starts(self) -> Int64:
+        """The first pair of each sample; every context has one."""
+        return np.searchsorted(self.bags.sample, np.arange(len(self.bags.samples)))
+
+    def masses(self, weights: Float64) -> Float64:
+        """m_x e^{s_x} / Σ m e^s for each pair, shape (n_records, n_pairs), from W (n_records, dim, dim)."""
+        scores = self._scores(weights) + np.log(self.bags.multiplicity)
+        highest = np.maximum.reduceat(scores, self.starts, axis=1)
+        odds = np.exp(scores - highest[:, self.bags.sample])
+        return odds / np.add.reduceat(odds, self.starts, axis=1)[:, self.bags.sample]
+
+    def below(self, components: Components) -> Bool:
+        """Which pairs are not of the label's component, shape (n_pairs,).
+
+        A label beats every other token of its context, so its component is the highest one there.
+        """
+        queries, labels = self.bags.samples.queries, self.bags.samples.labels
+        own, _ = components.rows(queries, labels)
+        rows, _ = components.rows(queries[self.bags.sample], self.bags.token)
+        component = components.component_of_node
+        return component[rows] != component[own][self.bags.sample]
+
+    def sums(self, values: Float64) -> Float64:
+        """Sums over the pairs of each sample, shape (…, n_samples)."""
+        return np.add.reduceat(values, self.starts, axis=-1)
+
+    def _scores(self, weights: Float64) -> Float64:
+        token, query = self.bags.token, self.bags.samples.queries[self.bags.sample]
+        if len(self.table) <= SMALL_VOCABULARY:
+            return (self.table @ weights @ self.table.T)[:, token, query]
+        asked = self.table[query]
+        return np.stack([np.sum((self.table @ one)[token] * asked, axis=1) for one in weights])
+
+
+def read_contexts(samples: Samples, table: Float64) -> Contexts:
+    """The realisable contexts among these samples.
+
+    Examples
+    --------
+    >>> contexts = read_contexts(Samples.from_lists([[1, 0, 1]], [0]), np.eye(2))
+    >>> contexts.masses(np.zeros((1, 2, 2))).round(3).tolist()  # attention is uniform over positions
+    [[0.333, 0.667]]
+    """
+    return Contexts(count_tokens(samples), table)
