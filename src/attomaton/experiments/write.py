@@ -73,4 +73,5 @@ def _panels(outcome: Outcome) -> Sequence[Panel]:
             log=name in LOGARITHMIC,
         )
         for name, title in MEASURES.items()
+        if np.ptp(getattr(curves, name)) > 0  # without ties there is no finite part to show
     ]

@@ -1,0 +1,23 @@
+"""The global experiment of the first paper: training, both solvers and all curves, imports not counted.
+
+Bars: 100 trials in under 3.5 s (median of 5 runs), 1,000 in under 25 s (median of 3).
+"""
+
+from statistics import median
+
+from attomaton.experiments.run import run_experiment
+from attomaton.experiments.settings import read_settings
+from timing import peak_gigabytes, report, timed
+
+if __name__ == "__main__":
+    settings = read_settings("mechanics-global")
+    run_experiment(settings, trials=2)  # compiles
+    runs = [timed(lambda: run_experiment(settings, trials=100)) for _ in range(5)]
+    many = [timed(lambda: run_experiment(settings, trials=1000))[1] for _ in range(3)]
+    figures = {
+        "seconds_100": median(seconds for _, seconds in runs),
+        "seconds_1000": median(many),
+        "mean_least_most": runs[0][0].last(),
+        "peak_gb": peak_gigabytes(),
+    }
+    report(figures, {"100_trials": figures["seconds_100"] < 3.5, "1000_trials": figures["seconds_1000"] < 25})
