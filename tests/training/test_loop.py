@@ -125,9 +125,7 @@ def test_a_schedule_scales_each_step():
 
 def test_callbacks_see_every_record_and_stop_ends_the_run():
     seen = []
-    watch = Watch(
-        [lambda step, losses: seen.append((step, losses.tolist()))], lambda step, _: step >= 20
-    )
+    watch = Watch([lambda step, losses: seen.append((step, losses.tolist()))], lambda step, _: step >= 20)
     trace = train(
         paper_draw(0), AttentionModel(), GradientDescent(1.0), steps=100, every=10, watch=watch, trials=2
     )
