@@ -22,9 +22,12 @@ from numpy.typing import NDArray
 from attomaton.errors import AttomatonError, CorruptRun, UnwritablePlace
 from attomaton.tables import read_parquet, write_parquet
 
+_open_safetensors: Any = safetensors.safe_open
 FORMAT = 1
 MANIFEST = "manifest.json"
 ARRAYS = "arrays.safetensors"
+DIGEST = "sha256"
+MEND = "delete it, or restore it from a copy"
 PACKAGES = ("attomaton", "numpy", "scipy", "pyarrow", "numba")
 RUN_NAMES = frozenset(
     [
@@ -117,14 +120,16 @@ def _write_files(
         leftover.unlink()
     digests: dict[str, dict[str, Any]] = {}
     for name, table in tables.items():
-        digests[f"{name}.parquet"] = _write(place / f"{name}.parquet", _parquet_writer(table))
+        digests[f"{name}.parquet"] = write_file(place / f"{name}.parquet", _parquet_writer(table))
     packed = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    digests[ARRAYS] = _write(place / ARRAYS, lambda path: path.write_bytes(safetensors.numpy.save(packed)))
+    digests[ARRAYS] = write_file(
+        place / ARRAYS, lambda path: path.write_bytes(safetensors.numpy.save(packed))
+    )
     for name, record in records.items():
-        digests[f"{name}.json"] = _write(place / f"{name}.json", _json_writer(record))
+        digests[f"{name}.json"] = write_file(place / f"{name}.json", json_writer(record))
     versions = {package: version(package) for package in PACKAGES}
-    _write(
-        place / MANIFEST, _json_writer({**about, "format": FORMAT, "versions": versions, "files": digests})
+    write_file(
+        place / MANIFEST, json_writer({**about, "format": FORMAT, "versions": versions, "files": digests})
     )
     return place
 
@@ -169,6 +174,42 @@ def digest_file(path: str | Path) -> str:
     """The SHA-256 of a file, in hexadecimal."""
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def write_arrays(path: str | Path, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str]) -> Path:
+    """One safetensors file that carries the digest of its arrays and of ``about``; written atomically."""
+    place = Path(path)
+    packed = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    blob = safetensors.numpy.save(packed, {**about, DIGEST: _digest_all(packed, about)})
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_file(place, lambda draft: draft.write_bytes(blob))
+    except CorruptRun:
+        raise
+    except OSError as error:
+        raise UnwritablePlace(f"{place} cannot be written: {error.strerror}; choose another place") from error
+    return place
+
+
+def read_arrays(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """What :func:`write_arrays` wrote, if it is whole."""
+    try:
+        with _open_safetensors(str(path), "numpy") as file:
+            about: dict[str, str] = dict(file.metadata() or {})
+            arrays: dict[str, NDArray[Any]] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  no mapping
+    except FileNotFoundError as error:
+        raise CorruptRun(f"{path} does not exist; give the path of a file that was saved") from error
+    except (OSError, TypeError, ValueError, safetensors.SafetensorError) as error:
+        raise CorruptRun(f"{path} was cut short or altered ({error}); {MEND}") from error
+    if about.pop(DIGEST, None) != _digest_all(arrays, about):
+        raise CorruptRun(f"{path} was altered after it was written; {MEND}")
+    return arrays, about
+
+
+def _digest_all(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str]) -> str:
+    names = sorted(arrays)
+    told = json.dumps([names, sorted(about.items())])
+    return hashlib.sha256(f"{told}{digest_arrays(*map(arrays.__getitem__, names))}".encode()).hexdigest()
 
 
 def _read_manifest(place: Path) -> dict[str, Any]:
@@ -219,7 +260,7 @@ def _read_checked(path: Path, digest: str) -> bytes:
     return blob
 
 
-def _write(path: Path, write: Callable[[Path], object]) -> dict[str, Any]:
+def write_file(path: Path, write: Callable[[Path], object]) -> dict[str, Any]:
     """Write beside ``path``, flush, rename, read back; the digest and size of what is there."""
     draft = path.with_name(f".{path.name}.draft")
     write(draft)
@@ -236,6 +277,7 @@ def _parquet_writer(table: pa.Table) -> Callable[[Path], object]:
     return lambda path: write_parquet(table, str(path))
 
 
-def _json_writer(record: Any) -> Callable[[Path], object]:
+def json_writer(record: Any) -> Callable[[Path], object]:
+    """What writes a record as JSON, for :func:`write_file`."""
     text = json.dumps(record, ensure_ascii=False, indent=1, allow_nan=False)
     return lambda path: path.write_text(text + "\n", encoding="utf-8")

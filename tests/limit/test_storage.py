@@ -75,7 +75,7 @@ def test_a_damaged_manifest_is_refused(run):
 
 def test_a_write_that_is_cut_short_leaves_nothing_that_loads(run, text, monkeypatch):
     written = []
-    original = artifacts._write
+    original = artifacts.write_file
 
     def stop_after_three(path, write):
         if len(written) == 3:
@@ -83,7 +83,7 @@ def test_a_write_that_is_cut_short_leaves_nothing_that_loads(run, text, monkeypa
         written.append(path)
         return original(path, write)
 
-    monkeypatch.setattr(artifacts, "_write", stop_after_three)
+    monkeypatch.setattr(artifacts, "write_file", stop_after_three)
     with pytest.raises(KeyboardInterrupt):
         at.learn(text, window=2, out=run)
     monkeypatch.undo()

@@ -36,6 +36,8 @@ class AttentionModel:
         W = K Qᵀ with factors of this many columns. None: W itself is trained.
     start : float
         W(0) is uniform in ±start/√dim, as PyTorch's linear layers begin with ``start=1``; 0: zero.
+    device : str
+        Where PyTorch computes.
     """
 
     embeddings: Embeddings = field(default_factory=lambda: RandomUnit(8))
@@ -43,6 +45,7 @@ class AttentionModel:
     loss: Loss = field(default_factory=LogLoss)
     rank: int | None = None
     start: float = 0.0
+    device: str = "cpu"
 
     def draw_start(self, dim: int, rng: np.random.Generator) -> tuple[Float64, ...]:
         """W(0), or K(0) and Q(0): shape (dim, dim), or (dim, rank) each."""
@@ -81,59 +84,78 @@ class Trials:
     prepared: tuple[Tensor, ...]
 
     @cached_property
-    def _blocked(self) -> Tensor:
-        """−∞ where no position is."""
-        return torch.zeros_like(self.keys[..., 0]).masked_fill_(~self.there, -torch.inf)
+    def _blocked(self) -> Tensor | None:
+        """−∞ where no position is, shape (t, b, n), if there is such a place."""
+        if bool(self.there.all()):
+            return None
+        empty = ~self.there.permute(2, 0, 1)
+        return torch.zeros(empty.shape, dtype=self.keys.dtype, device=empty.device).masked_fill_(
+            empty, -torch.inf
+        )
 
     @cached_property
-    def _features(self) -> Tensor | None:
-        """x_t x̄ᵀ of every position, shape (b, n·t, d·d), if that is few numbers."""
+    def _absent(self) -> Tensor | None:
+        """Where a trial has no sample, shape (b, n), if there is such a place."""
+        absent = self.weight == 0
+        return absent if bool(absent.any()) else None
+
+    @cached_property
+    def _features(self) -> tuple[Tensor, Tensor] | None:
+        """x_t x̄ᵀ of every position, (b, d·d, t·n) to score with and (b, t·n, d·d) to collect with, if few."""
         b, n, t, d = self.keys.shape
         if b * n * t * d * d > FEW:
             return None
-        return (self.keys[..., None] * self.keys[:, :, -1:, None, :]).reshape(b, n * t, d * d)
+        products = self.keys[..., None] * self.keys[:, :, -1:, None, :]
+        rows = products.transpose(1, 2).reshape(b, t * n, d * d)
+        return rows.transpose(1, 2).contiguous(), rows
 
     def attention(self, weights: Tensor) -> Tensor:
         """softmax(X W x̄) for W of shape (b, d, d), shape (b, n, t)."""
-        return torch.softmax(self._scores(weights) + self._blocked, -1)
+        return self._attend(weights).permute(1, 2, 0)
 
     def loss(self, weights: Tensor) -> Tensor:
         """The mean loss of each trial, shape (b,)."""
-        right, _ = self.model.head.read(self.attention(weights), self.prepared)
-        return (self._filled(self.model.loss.value(right)) * self.weight).sum(-1)
+        right, _ = self.model.head.read(self._attend(weights), self.prepared)
+        return self._mean_loss(right)
 
     def gradient(self, weights: Tensor) -> tuple[Tensor, Tensor]:
         """∇L, shape (b, d, d), and the mean losses, shape (b,)."""
-        attention = self.attention(weights)
-        right, along = self.model.head.read(attention, self.prepared)
-        mean = (attention * along).sum(-1, keepdim=True)
+        right, along = self.model.head.read(self._attend(weights), self.prepared)
         slope = self._filled(self.model.loss.slope(right)) * self.weight
-        pressed = slope[..., None] * attention * (along - mean)
-        losses = (self._filled(self.model.loss.value(right)) * self.weight).sum(-1)
-        return self._collect(pressed), losses
+        return self._collect(slope * along), self._mean_loss(right)
+
+    def _mean_loss(self, right: Tensor) -> Tensor:
+        return (self._filled(self.model.loss.value(right)) * self.weight).sum(-1)
 
     def _filled(self, values: Tensor) -> Tensor:
         """Zero where a trial has no sample."""
-        return torch.where(self.weight > 0, values, 0.0)
+        return values if self._absent is None else values.masked_fill(self._absent, 0.0)
+
+    def _attend(self, weights: Tensor) -> Tensor:
+        """softmax(X W x̄) with positions first, shape (t, b, n): the softmax then runs over whole rows."""
+        scores = self._scores(weights)
+        return torch.softmax(scores if self._blocked is None else scores + self._blocked, 0)
 
     def _scores(self, weights: Tensor) -> Tensor:
+        """X W x̄, shape (t, b, n)."""
+        b, n, t, _ = self.keys.shape
         if self._features is not None:
-            return (self._features @ weights.reshape(len(weights), -1, 1)).reshape(self.there.shape)
+            flat = torch.bmm(weights.reshape(b, 1, -1), self._features[0])
+            return flat.reshape(b, t, n).transpose(0, 1)
         asked = self.keys[:, :, -1] @ weights.transpose(1, 2)
-        return (self.keys @ asked[..., None])[..., 0]
+        return (self.keys @ asked[..., None])[..., 0].permute(2, 0, 1)
 
     def _collect(self, pressed: Tensor) -> Tensor:
-        """Σ pressed_t x_t x̄ᵀ, shape (b, d, d)."""
+        """Σ pressed_t x_t x̄ᵀ, shape (b, d, d), from (t, b, n)."""
         b, _, _, d = self.keys.shape
         if self._features is not None:
-            return (pressed.reshape(b, 1, -1) @ self._features).reshape(b, d, d)
-        pulled = (pressed[..., None, :] @ self.keys)[..., 0, :]
+            flat = pressed.transpose(0, 1).reshape(b, 1, -1)
+            return torch.bmm(flat, self._features[1]).reshape(b, d, d)
+        pulled = (pressed.permute(1, 2, 0)[..., None, :] @ self.keys)[..., 0, :]
         return pulled.transpose(1, 2) @ self.keys[:, :, -1]
 
 
-def lay_out(
-    model: AttentionModel, samples: Sequence[Samples], tables: Sequence[Float64], *, device: str = "cpu"
-) -> Trials:
+def lay_out(model: AttentionModel, samples: Sequence[Samples], tables: Sequence[Float64]) -> Trials:
     """The trials as tensors of doubles; each has its own samples and embeddings."""
     kept = [some.take(find_realisable(some)) for some in samples]
     if not all(len(some) for some in kept):
@@ -151,6 +173,7 @@ def lay_out(
         there[trial, : len(some)], labels[trial, : len(some)] = filled, some.labels
         weight[trial, : len(some)] = 1.0 / len(some)
     there[..., -1] = True
+    device = model.device
     table = torch.as_tensor(np.stack(tables), dtype=torch.float64, device=device)
     place, found = torch.as_tensor(ids, device=device), torch.as_tensor(there, device=device)
     chosen = torch.as_tensor(labels, device=device)

@@ -1,7 +1,8 @@
-"""Heads: from attention to the value u of the label, and its derivative by the attention.
+"""Heads: from attention to the value u of the label, and its derivative by the scores.
 
 Attention a over the positions gives f = Σ_t a_t x_t. A linear head has u = Σ_t a_t v_t with v fixed by the
-context; a softmax head has u = softmax(C f / temperature)_y.
+context; a softmax head has u = softmax(C f / temperature)_y. The derivative by the scores s, a = softmax(s),
+is du/ds_t = a_t (du/da_t − Σ a du/da). Positions are the first axis here: sums over them run over whole rows.
 """
 
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ class Head(Protocol):
         ...
 
     def read(self, attention: Tensor, prepared: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-        """u, shape (b, n), and du/da, shape (b, n, t)."""
+        """u, shape (b, n), and du/ds, shape (t, b, n), from attention of shape (t, b, n)."""
         ...
 
 
@@ -38,11 +39,11 @@ class TokenId:
 
     def prepare(self, keys: Tensor, hit: Tensor, table: Tensor, labels: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
         """Where the label stands."""
-        return (hit.to(keys.dtype),)
+        return (_positions_first(hit.to(keys.dtype)),)
 
     def read(self, attention: Tensor, prepared: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-        """U and du/da."""
-        return (attention * prepared[0]).sum(-1), prepared[0]
+        """U and du/ds."""
+        return _read_linear(attention, prepared[0])
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,11 @@ class Tied:
         """c_y · x_t."""
         heads = _linalg.pinv(table).transpose(1, 2)
         chosen = torch.take_along_dim(heads, labels[:, :, None], dim=1)
-        return ((keys @ chosen[..., None])[..., 0],)
+        return (_positions_first((keys @ chosen[..., None])[..., 0]),)
 
     def read(self, attention: Tensor, prepared: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-        """U and du/da."""
-        return (attention * prepared[0]).sum(-1), prepared[0]
+        """U and du/ds."""
+        return _read_linear(attention, prepared[0])
 
 
 @dataclass(frozen=True)
@@ -67,19 +68,32 @@ class Untied:
     temperature: float | None = None
 
     def prepare(self, keys: Tensor, hit: Tensor, table: Tensor, labels: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
-        """e_y · x_t, or all e_k · x_t / temperature with the labels."""
+        """e_y · x_t, and with a temperature (then divided by it) all e_k · x_t, shape (t, k, b, n), and y."""
+        chosen = torch.take_along_dim(table, labels[:, :, None], dim=1)
+        own = _positions_first((keys @ chosen[..., None])[..., 0])
         if self.temperature is None:
-            chosen = torch.take_along_dim(table, labels[:, :, None], dim=1)
-            return ((keys @ chosen[..., None])[..., 0],)
-        return keys @ table.transpose(1, 2)[:, None] / self.temperature, labels[..., None]
+            return (own,)
+        logits = (keys @ table.transpose(1, 2)[:, None]).permute(2, 3, 0, 1).contiguous()
+        return own / self.temperature, logits / self.temperature, labels[None]
 
     def read(self, attention: Tensor, prepared: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-        """U and du/da."""
+        """U and du/ds."""
         if self.temperature is None:
-            return (attention * prepared[0]).sum(-1), prepared[0]
-        logits, labels = prepared
-        chances = torch.softmax((attention[..., None, :] @ logits)[..., 0, :], -1)
-        right = torch.take_along_dim(chances, labels, dim=-1)
-        own = torch.take_along_dim(logits, labels[..., None, :].expand(*logits.shape[:-1], 1), dim=-1)[..., 0]
-        mean = (logits @ chances[..., None])[..., 0]
-        return right[..., 0], right * (own - mean)
+            return _read_linear(attention, prepared[0])
+        own, logits, labels = prepared
+        chances = torch.softmax((attention[:, None] * logits).sum(0), 0)
+        right = chances.gather(0, labels)[0]
+        _, along = _read_linear(attention, own - (chances * logits).sum(1))
+        return right, right * along
+
+
+def _positions_first(values: Tensor) -> Tensor:
+    """(b, n, t) → (t, b, n)."""
+    return values.permute(2, 0, 1).contiguous()
+
+
+def _read_linear(attention: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    """Σ a v and its derivative by the scores, a (v − Σ a v)."""
+    share = attention * values
+    mean = share.sum(0)
+    return mean, share - attention * mean

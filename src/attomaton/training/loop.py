@@ -1,6 +1,11 @@
 """The training loop: many trials in one tensor program."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,8 +15,31 @@ from attomaton.corpora.samples import Samples
 from attomaton.errors import UnsupportedOption
 from attomaton.models.attention import AttentionModel, Trials, lay_out
 from attomaton.tables import Float64
+from attomaton.training.callbacks import Callback
+from attomaton.training.checkpoints import Checkpoint, Store, TrainingFiles
+from attomaton.training.configuration import describe, digest_corpora, versions
 from attomaton.training.steps import Parameters, Step
-from attomaton.training.trace import Trace
+from attomaton.training.trace import Record, Trace
+
+SMALL = 200_000
+"""Up to this many positions one thread is faster: threads would wait for each other at every operation."""
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What happens at each record, with the steps taken and the mean loss of each trial, shape (n_trials,).
+
+    Attributes
+    ----------
+    callbacks : sequence of callables
+        Each is called with ``(step, losses)``: ``TensorBoard(…)``, ``WandB(…)``, ``Trackio(…)`` or your own.
+        A run that was killed and resumed calls again what it had recorded after its last checkpoint.
+    stop : callable, optional
+        ``stop(step, losses)`` ends the run with this record if it is true.
+    """
+
+    callbacks: Sequence[Callback] = ()
+    stop: Callable[[int, Float64], bool] | None = None
 
 
 def train(
@@ -23,7 +51,8 @@ def train(
     trials: int | None = None,
     seed: int = 0,
     every: int | None = None,
-    device: str = "cpu",
+    watch: Watch | None = None,
+    out: Store | str | PathLike[str] | None = None,
 ) -> Trace:
     """Train one layer of attention on every trial's samples, all trials side by side.
 
@@ -33,7 +62,7 @@ def train(
         One corpus for all trials, or one for each.
     model : AttentionModel
         Embeddings, head, loss; trial i draws its embeddings and W(0) from the generator (seed, i), so it is
-        the same alone and among others.
+        the same alone and among others. It also says where PyTorch computes, in doubles.
     step : Step
         ``GradientDescent(step_size, normalized=…, momentum=…)`` or ``Adam(step_size)``.
     steps : int
@@ -44,8 +73,12 @@ def train(
         Of all that is drawn.
     every : int, optional
         Record after every so many steps. None: 200 records.
-    device : str
-        Where PyTorch computes, in doubles.
+    watch : Watch, optional
+        Callbacks, and a condition to stop early.
+    out : Store or path, optional
+        Keep trace and checkpoints in this run folder; ``Store(path, resume=True)`` goes on from the last
+        checkpoint, with the same bits as a run that was never interrupted. Schedules, stop conditions and
+        embeddings of your own classes are compared by name when a run is resumed.
 
     Examples
     --------
@@ -58,20 +91,119 @@ def train(
     7.6
     """
     corpora = _per_trial(samples, trials)
-    tables, starts = _draw(model, corpora, seed)
-    batch = lay_out(model, corpora, tables, device=device)
-    parameters = tuple(torch.as_tensor(np.stack(part), device=device) for part in zip(*starts, strict=True))
     every = max(steps // 200, 1) if every is None else every
-    records = _run(batch, step, parameters, steps=steps, every=every)
-    return Trace(
-        np.array([number for number, _, _ in records], np.int64),
-        np.stack([weights for _, weights, _ in records]),
-        np.stack([losses for _, _, losses in records]),
-        np.stack(tables),
-        tuple(corpora),
-        model,
-        step,
-    )
+    watch = Watch() if watch is None else watch
+    asked = _asked(model, step, corpora, steps=steps, seed=seed, every=every, stop=watch.stop)
+    files, checkpoint = _open(out, asked)
+    tables, starts = _draw(model, corpora, seed)
+    batch = lay_out(model, corpora, tables)
+    run = _Run(batch, step, watch, steps, every, files, _checkpoint_every(out, steps))
+    with _threads(1 if batch.there.numel() <= SMALL else torch.get_num_threads()), torch.no_grad():
+        records = run.go(starts, checkpoint)
+    trace = Trace.from_records(records, np.stack(tables), corpora, asked)
+    if files is not None:
+        files.finish(trace)
+    return trace
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """The loop itself: gradient, record, move, now and then a checkpoint."""
+
+    batch: Trials
+    step: Step
+    watch: Watch
+    steps: int
+    every: int
+    files: TrainingFiles | None
+    checkpoint_every: int
+
+    def go(self, starts: Sequence[Float64], checkpoint: Checkpoint | None) -> list[Record]:
+        """All records, those of the checkpoint first."""
+        place = self.batch.keys.device
+        if checkpoint is None:
+            parameters = _tensors(starts, place)
+            checkpoint = Checkpoint(0, (), _arrays(self.step.begin(parameters)), (), finished=self.steps < 0)
+        else:
+            parameters = _tensors(checkpoint.parameters, place)
+        if checkpoint.finished:
+            return list(checkpoint.records)
+        return self._walk(parameters, _tensors(checkpoint.state, place), checkpoint)
+
+    def _walk(self, parameters: Parameters, state: Parameters, begun: Checkpoint) -> list[Record]:
+        records, kept, number = list(begun.records), len(begun.records), begun.step
+        while True:
+            weights = combine(parameters)
+            gradient, losses = self.batch.gradient(weights)
+            last = number == self.steps
+            if last or number % self.every == 0:
+                records.append(_record(number, weights, losses))
+                last = self._tell(records[-1]) or last
+            if last:
+                self._save(number, parameters, state, records[kept:], finished=True)
+                return records
+            parameters, state = self.step.move(parameters, split(parameters, gradient), state, number)
+            number += 1
+            if number % self.checkpoint_every == 0 and number < self.steps:
+                self._save(number, parameters, state, records[kept:], finished=False)
+                kept = len(records)
+
+    def _tell(self, record: Record) -> bool:
+        """Whether the record is the last one wanted."""
+        if self.files is not None:
+            self.files.tell(record)
+        for callback in self.watch.callbacks:
+            callback(record.step, record.losses)
+        return self.watch.stop is not None and bool(self.watch.stop(record.step, record.losses))
+
+    def _save(
+        self, number: int, parameters: Parameters, state: Parameters, new: Sequence[Record], *, finished: bool
+    ) -> None:
+        if self.files is not None:
+            self.files.save(Checkpoint(number, _arrays(parameters), _arrays(state), tuple(new), finished))
+
+
+def _asked(model: AttentionModel, step: Step, corpora: Sequence[Samples], **settings: Any) -> dict[str, Any]:
+    """Everything that decides the weights, as a JSON record."""
+    parts = {"model": describe(model), "step": describe(step), "samples": digest_corpora(corpora)}
+    return {**parts, **{name: describe(one) for name, one in settings.items()}, "versions": versions()}
+
+
+def _open(
+    out: Store | str | PathLike[str] | None, asked: dict[str, Any]
+) -> tuple[TrainingFiles | None, Checkpoint | None]:
+    if out is None:
+        return None, None
+    return TrainingFiles.begin(out if isinstance(out, Store) else Store(Path(out)), asked)
+
+
+def _checkpoint_every(out: Store | str | PathLike[str] | None, steps: int) -> int:
+    every = out.every if isinstance(out, Store) else None
+    return max(steps // 20, 1) if every is None else every
+
+
+@contextmanager
+def _threads(number: int) -> Generator[None]:
+    """PyTorch on so many threads, and as before afterwards."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _record(number: int, weights: Tensor, losses: Tensor) -> Record:
+    return Record(number, weights.cpu().numpy(), losses.cpu().numpy())
+
+
+def _tensors(arrays: Sequence[Float64], device: torch.device) -> Parameters:
+    """Copies in PyTorch's own memory: sums may round differently where memory is aligned differently."""
+    return tuple(torch.tensor(one, device=device) for one in arrays)
+
+
+def _arrays(tensors: Parameters) -> tuple[Float64, ...]:
+    return tuple(one.cpu().numpy() for one in tensors)
 
 
 def _per_trial(samples: Samples | Sequence[Samples], trials: int | None) -> list[Samples]:
@@ -86,33 +218,15 @@ def _per_trial(samples: Samples | Sequence[Samples], trials: int | None) -> list
 
 def _draw(
     model: AttentionModel, corpora: Sequence[Samples], seed: int
-) -> tuple[list[Float64], list[tuple[Float64, ...]]]:
-    """Embeddings and W(0) of every trial, each from a generator of its own."""
+) -> tuple[list[Float64], list[Float64]]:
+    """Embeddings of every trial, each from a generator of its own, and W(0), or K(0) and Q(0), of all."""
     tables: list[Float64] = []
     starts: list[tuple[Float64, ...]] = []
     for number, corpus in enumerate(corpora):
         rng = np.random.default_rng([seed, number])
         tables.append(model.embeddings.draw(corpus.n_tokens, rng))
         starts.append(model.draw_start(tables[-1].shape[1], rng))
-    return tables, starts
-
-
-def _run(
-    batch: Trials, step: Step, parameters: Parameters, *, steps: int, every: int
-) -> list[tuple[int, Float64, Float64]]:
-    """Step number, weights and losses of every record."""
-    state = step.begin(parameters)
-    records: list[tuple[int, Float64, Float64]] = []
-    with torch.no_grad():
-        for number in range(steps):
-            weights = combine(parameters)
-            gradient, losses = batch.gradient(weights)
-            if number % every == 0:
-                records.append((number, weights.cpu().numpy(), losses.cpu().numpy()))
-            parameters, state = step.move(parameters, split(parameters, gradient), state, number)
-        weights = combine(parameters)
-        records.append((steps, weights.cpu().numpy(), batch.loss(weights).cpu().numpy()))
-    return records
+    return tables, [np.stack(part) for part in zip(*starts, strict=True)]
 
 
 def combine(parameters: Parameters) -> Tensor:

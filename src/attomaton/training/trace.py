@@ -1,14 +1,25 @@
 """What a training run leaves: the weights of every trial at the steps that were recorded."""
 
-from dataclasses import dataclass
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from attomaton.artifacts import read_arrays, write_arrays
 from attomaton.corpora.samples import Samples
-from attomaton.errors import UnknownToken
-from attomaton.models.attention import AttentionModel
+from attomaton.errors import CorruptRun, UnknownToken
 from attomaton.tables import Float64, Int64
-from attomaton.training.steps import Step
+
+
+class Record(NamedTuple):
+    """One moment of a run: steps taken, W (n_trials, dim, dim), mean losses (n_trials,)."""
+
+    step: int
+    weights: Float64
+    losses: Float64
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -27,10 +38,8 @@ class Trace:
         E of each trial.
     samples : tuple of Samples
         What each trial was trained on.
-    model : AttentionModel
-        What was trained.
-    step : Step
-        How.
+    about : mapping
+        Model, step and seed as a JSON record.
     """
 
     steps: Int64
@@ -38,8 +47,25 @@ class Trace:
     losses: Float64
     embeddings: Float64
     samples: tuple[Samples, ...]
-    model: AttentionModel
-    step: Step
+    about: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @classmethod
+    def from_records(
+        cls,
+        records: Sequence[Record],
+        embeddings: Float64,
+        samples: Sequence[Samples],
+        about: Mapping[str, Any],
+    ) -> "Trace":
+        """The records one after the other."""
+        return cls(
+            np.array([record.step for record in records], np.int64),
+            np.stack([record.weights for record in records]),
+            np.stack([record.losses for record in records]),
+            embeddings,
+            tuple(samples),
+            about,
+        )
 
     def __repr__(self) -> str:
         return f"Trace({self.n_trials:,} trials, {len(self.steps):,} records to step {self.steps[-1]:,})"
@@ -55,3 +81,45 @@ class Trace:
         if not len(place):
             raise UnknownToken(f"step {step} was not recorded; trace.steps lists the records")
         return self.weights[place[0]]
+
+    def save(self, path: str | Path) -> Path:
+        """Write one safetensors file, atomically; corpora that several trials share are written once."""
+        corpora = list({id(one): one for one in self.samples}.values())
+        number = {id(one): place for place, one in enumerate(corpora)}
+        parts = {"steps": self.steps, "weights": self.weights, "losses": self.losses}
+        arrays: dict[str, Any] = {**parts, "embeddings": self.embeddings}
+        arrays["corpus_of_trial"] = np.array([number[id(one)] for one in self.samples], np.int64)
+        for place, one in enumerate(corpora):
+            for name in ("values", "starts", "stops", "labels"):
+                arrays[f"corpora/{place}/{name}"] = getattr(one, name)
+        sizes = [one.n_tokens for one in corpora]
+        about = {"holds": "trace", "n_tokens": json.dumps(sizes), "about": json.dumps(dict(self.about))}
+        return write_arrays(path, arrays, about)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Trace":
+        """Read what :meth:`save` wrote; a file that was cut short or altered raises ``CorruptRun``."""
+        arrays, about = read_arrays(path)
+        if about.get("holds") != "trace":
+            raise CorruptRun(f"{path} holds no trace; give a file that Trace.save wrote")
+        sizes: list[int] = json.loads(about["n_tokens"])
+        corpora = [_read_corpus(arrays, f"corpora/{place}", size) for place, size in enumerate(sizes)]
+        owners: list[int] = arrays["corpus_of_trial"].tolist()
+        return cls(
+            arrays["steps"],
+            arrays["weights"],
+            arrays["losses"],
+            arrays["embeddings"],
+            tuple(corpora[place] for place in owners),
+            json.loads(about["about"]),
+        )
+
+
+def _read_corpus(arrays: Mapping[str, Any], place: str, n_tokens: int) -> Samples:
+    return Samples(
+        arrays[f"{place}/values"],
+        arrays[f"{place}/starts"],
+        arrays[f"{place}/stops"],
+        arrays[f"{place}/labels"],
+        n_tokens,
+    )

@@ -1,0 +1,68 @@
+"""What a run was asked to do, as a JSON record: two runs with equal records take equal steps."""
+
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
+from importlib.metadata import version
+from typing import Any, cast
+
+import numpy as np
+
+from attomaton.artifacts import digest_arrays
+from attomaton.corpora.samples import Samples
+
+PACKAGES = ("attomaton", "numpy", "torch")
+"""Other versions of these may round differently."""
+
+
+def describe(value: object) -> Any:
+    """A setting as JSON: dataclasses by name and fields, arrays by digest, functions by name.
+
+    Examples
+    --------
+    >>> from attomaton.models.heads import Untied
+    >>> describe(Untied(temperature=2.0))
+    {'kind': 'Untied', 'temperature': 2.0}
+    """
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, np.ndarray):
+        return digest_arrays(cast("np.ndarray[Any, Any]", value))
+    if isinstance(value, Sequence):
+        return [describe(one) for one in cast("Sequence[object]", value)]
+    if is_dataclass(value):
+        parts = {field.name: describe(getattr(value, field.name)) for field in fields(value)}
+        return {"kind": type(value).__name__, **parts}
+    kind = cast("Any", value if callable(value) else type(value))
+    return f"{kind.__module__}.{getattr(kind, '__qualname__', type(value).__qualname__)}"
+
+
+def versions() -> dict[str, str]:
+    """The versions of the packages that decide how results are rounded."""
+    return {package: version(package) for package in PACKAGES}
+
+
+def digest_corpora(corpora: Sequence[Samples]) -> list[str]:
+    """The digest of each corpus; one that occurs several times is read once."""
+    known: dict[int, str] = {}
+    for corpus in corpora:
+        if id(corpus) not in known:
+            size = np.array([corpus.n_tokens])
+            known[id(corpus)] = digest_arrays(size, corpus.values, corpus.starts, corpus.stops, corpus.labels)
+    return [known[id(corpus)] for corpus in corpora]
+
+
+def first_difference(asked: Any, stored: Any, path: str = "") -> str | None:
+    """Where two records differ first, in words; None if nowhere."""
+    if {type(asked), type(stored)} != {dict}:
+        return None if asked == stored else f"{path} is {_short(stored)} there and {_short(asked)} here"
+    names: list[str] = [*asked, *stored]
+    for name in names:
+        inner = first_difference(asked.get(name), stored.get(name), f"{path}.{name}" if path else name)
+        if inner is not None:
+            return inner
+    return None
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"

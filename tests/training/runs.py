@@ -1,0 +1,26 @@
+"""A small run that tests train, kill and resume; ``python -m tests.training.runs FOLDER`` trains it."""
+
+import sys
+
+from attomaton.models.attention import AttentionModel
+from attomaton.models.embeddings import RandomUnit
+from attomaton.training.checkpoints import Store
+from attomaton.training.loop import train
+from attomaton.training.steps import Adam
+from tests.drawn import paper_draw
+
+SETTINGS = {"steps": 4000, "every": 7, "seed": 3}
+
+
+def corpora():
+    return [paper_draw(seed, n_samples=5 + seed) for seed in range(3)]
+
+
+def run(out=None, **changed):
+    """Adam on factors: all kinds of state; records and checkpoints fall on different steps."""
+    model = AttentionModel(RandomUnit(8), rank=3, start=1.0)
+    return train(corpora(), model, Adam(0.01), out=out, **{**SETTINGS, **changed})
+
+
+if __name__ == "__main__":
+    run(Store(sys.argv[1], resume=True, every=11))
