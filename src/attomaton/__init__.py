@@ -16,9 +16,7 @@ from attomaton.errors import AttomatonError
 from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import EdgeTable, extract_edges
-from attomaton.graphs.separation import separate
-from attomaton.hard.factored.solve import solve_factored
-from attomaton.hard.solve import HardSolution, Kind, solve_graph_svm
+from attomaton.hard.solve import HardSolution, solve_graph_svm
 from attomaton.limit.automaton import Automaton
 from attomaton.limit.choices import fit_choices
 from attomaton.limit.compare import diff
@@ -26,6 +24,7 @@ from attomaton.limit.coverage import Coverage
 from attomaton.limit.expansion import expand
 from attomaton.limit.explanation import Explanation, Rule
 from attomaton.limit.fast_forward import fast_forward
+from attomaton.limit.shrinkage import shrink
 from attomaton.pipeline import learn
 from attomaton.soft.solve import SoftSolution, solve_luce
 from attomaton.solutions import Status
@@ -41,7 +40,6 @@ __all__ = [
     "EdgeTable",
     "Explanation",
     "HardSolution",
-    "Kind",
     "Rule",
     "Sample",
     "Samples",
@@ -56,8 +54,7 @@ __all__ = [
     "find_components",
     "fit_choices",
     "learn",
-    "separate",
-    "solve_factored",
+    "shrink",
     "solve_graph_svm",
     "solve_luce",
     "synthetic",

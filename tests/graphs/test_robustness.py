@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import attomaton as at
-from attomaton.errors import MismatchedParts
+from attomaton.errors import MismatchedParts, UnknownToken
 from attomaton.graphs.components import merge_components
 from attomaton.graphs.robustness import measure_robustness
 from tests.drawn import edge_table, seeds, tied_sets
@@ -99,3 +99,10 @@ def test_single_tokens_have_no_row_and_merged_components_are_refused():
     merged = merge_components(components, np.zeros(len(components), np.int64))
     with pytest.raises(MismatchedParts, match="component 0 is not held together by edges"):
         merged.hangs_on(0)
+
+
+@pytest.mark.parametrize("number", [-1, 3, 99])
+def test_components_that_do_not_exist_are_refused(number):
+    components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1, 2]], [0])))
+    with pytest.raises(UnknownToken, match=f"no component {number} among 3, numbered from 0"):
+        components.hangs_on(number)

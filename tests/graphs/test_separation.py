@@ -7,6 +7,8 @@ from scipy.integrate import solve_ivp
 import attomaton as at
 from attomaton.graphs.components import Components
 from attomaton.graphs.reduction import find_ties
+from attomaton.graphs.separation import node_features, separate
+from attomaton.hard.solve import Kind
 from attomaton.tables import column
 from tests.drawn import components_of, embeddings_for, paper_draw, parts_of, scores_of
 
@@ -43,11 +45,11 @@ def test_feasibility_counts_of_random_draws(dim, published):
     feasible = 0
     for seed in range(40):
         _, components, embeddings = draw(seed, dim)
-        separation = at.separate(components, embeddings)
+        separation = separate(components, embeddings)
         feasible += separation.feasible
         if separation.feasible:
             hard = at.solve_graph_svm(components, embeddings=embeddings)
-            assert hard.kind is at.Kind.EVERY_PRIORITY
+            assert hard.kind is Kind.EVERY_PRIORITY
             assert min(margins(components, embeddings, hard), default=1.0) > 1 - 1e-6
         else:
             check_farkas(components, embeddings, separation)
@@ -74,7 +76,7 @@ def test_the_simplex_both_ways(n_tokens):
         samples = at.Samples.from_lists(
             [[0, 1, query] for query in range(n_queries)], [0] * n_queries, n_tokens=n_tokens
         )
-        separation = at.separate(components_of(samples), embeddings)
+        separation = separate(components_of(samples), embeddings)
         assert separation.feasible == (n_queries < n_tokens)
         if not separation.feasible:
             check_farkas(components_of(samples), embeddings, separation)
@@ -83,7 +85,7 @@ def test_the_simplex_both_ways(n_tokens):
 @pytest.mark.parametrize("seed", range(20))
 def test_independent_embeddings_separate_everything(seed):
     _, components, embeddings = draw(seed, 8)
-    separation = at.separate(components, embeddings)
+    separation = separate(components, embeddings)
     assert separation.feasible
     assert separation.independent
     assert separation.components is components
@@ -92,12 +94,12 @@ def test_independent_embeddings_separate_everything(seed):
 @pytest.mark.parametrize("seed", range(30))
 def test_the_generalised_solution_meets_what_can_be_met_and_ties_the_rest(seed):
     _, components, embeddings = draw(seed, 3, n_samples=9)
-    separation = at.separate(components, embeddings)
+    separation = separate(components, embeddings)
     hard = at.solve_graph_svm(components, embeddings=embeddings)
-    assert hard.kind is (at.Kind.EVERY_PRIORITY if separation.feasible else at.Kind.GENERALISED)
+    assert hard.kind is (Kind.EVERY_PRIORITY if separation.feasible else Kind.GENERALISED)
     assert parts_of(hard.components) == parts_of(separation.components)
     assert hard.certificate.inseparable == separation.inseparable.sum()
-    again = at.separate(separation.components, embeddings)
+    again = separate(separation.components, embeddings)
     assert again.feasible
     if hard.status is at.Status.CERTIFIED:
         for margin, inseparable in zip(
@@ -160,7 +162,7 @@ def infeasible_draws(count):
         samples = at.synthetic.draw_random(rng, n_tokens=6, n_samples=6, window=4)
         components, embeddings = components_of(samples), embeddings_for(rng, 6, 3)
         hard = at.solve_graph_svm(components, embeddings=embeddings)
-        if hard.kind is at.Kind.GENERALISED and np.abs(hard.weights).max() > 0:
+        if hard.kind is Kind.GENERALISED and np.abs(hard.weights).max() > 0:
             yield samples, embeddings, hard.expect()
             count -= 1
             if not count:
@@ -212,5 +214,11 @@ def test_a_merged_run_is_saved_and_loaded(tmp_path):
     samples, embeddings, _ = next(iter(infeasible_draws(1)))
     auto = at.learn(samples, embeddings=embeddings, out=tmp_path / "run")
     loaded = at.Automaton.load(tmp_path / "run")
-    assert loaded.hard.kind is auto.hard.kind is at.Kind.GENERALISED
+    assert loaded.hard.kind is auto.hard.kind is Kind.GENERALISED
     assert parts_of(loaded.components) == parts_of(auto.components)
+
+
+def test_features_of_no_nodes_at_all():
+    components = components_of(at.Samples.from_lists([[0, 1], [1, 0]], [2, 2]))
+    features, _ = node_features(components, np.eye(3))
+    assert features.shape == (0, 0)

@@ -11,6 +11,7 @@ from scipy.optimize import linprog, minimize
 
 import attomaton as at
 from attomaton.errors import InvalidEmbeddings, UncertifiedSolution, UnsupportedOption
+from attomaton.graphs.separation import separate
 from attomaton.hard.factored.certify import certify_weights, lower_bound, repair_weights
 from attomaton.hard.factored.interior import InteriorPoint
 from attomaton.hard.factored.problem import factored_problem
@@ -196,7 +197,7 @@ def test_dependent_embeddings_are_certified_exactly_where_the_constraints_can_be
     if not feasible:
         with pytest.raises(UncertifiedSolution, match="relative gap inf"):
             factored.expect()
-        merged = at.separate(components, embeddings).components
+        merged = separate(components, embeddings).components
         assert solve_factored(merged, embeddings=embeddings).certificate.lower < np.inf
 
 

@@ -6,6 +6,7 @@ import pytest
 import attomaton as at
 from attomaton.hard.certify import certify_forces, repair_forces
 from attomaton.hard.constraints import embedded_problem
+from attomaton.hard.solve import Kind
 from attomaton.hard.solvers.distance import LeastDistance
 from attomaton.hard.solvers.joint import Joint
 from attomaton.hard.solvers.reference import Reference
@@ -72,7 +73,7 @@ def test_tokens_with_the_same_embedding_cannot_be_told_apart():
     components = components_of(at.Samples.from_lists([[0, 1, 2]], [0], n_tokens=3))
     table = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     hard = at.solve_graph_svm(components, embeddings=table).expect()
-    assert hard.kind is at.Kind.GENERALISED
+    assert hard.kind is Kind.GENERALISED
     assert hard.certificate.inseparable == 1
     scores = hard.scores.column("score").to_numpy()
     assert scores[0] == pytest.approx(scores[1], abs=1e-9)

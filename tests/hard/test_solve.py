@@ -5,8 +5,10 @@ import pytest
 
 import attomaton as at
 from attomaton.errors import InvalidEmbeddings, UncertifiedSolution
+from attomaton.hard.certify import certify_forces
+from attomaton.hard.constraints import embedded_problem
 from attomaton.hard.solvers.reference import Reference
-from tests.drawn import embeddings_for, paper_draw
+from tests.drawn import components_of, embeddings_for, paper_draw
 
 
 def components():
@@ -45,3 +47,29 @@ def test_no_samples_at_all():
     assert auto.explain([0, 1]).rule is at.Rule.BACK_OFF
     assert auto.predict_proba([0, 1]).tolist() == [0.5, 0.5, 0.0]
     assert auto.coverage.realisable == 0
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_nearly_dependent_embeddings_end_without_an_error():
+    contexts = [
+        [4, 4, 0, 0],
+        [3, 1, 5, 0],
+        [3, 2, 0, 0],
+        [0, 5, 1, 1],
+        [1, 2, 1, 0],
+        [4, 5, 0, 1],
+        [3, 4, 3, 1],
+    ]
+    samples = at.Samples.from_lists([*contexts, [5, 1, 2, 0]], [0, 1, 3, 0, 0, 5, 3, 5])
+    for seed in range(10):
+        table = embeddings_for(seed, 6, 8)
+        table[1], table[3] = table[0] + 1e-4 * table[1], table[2] + 1e-4 * table[3]
+        hard = at.solve_graph_svm(components_of(samples), embeddings=table)
+        assert hard.certificate.lower <= hard.certificate.upper
+
+
+@pytest.mark.parametrize("size", [1e155, 1e200, np.inf, np.nan])
+def test_forces_that_diverged_are_not_certified(size):
+    problem = embedded_problem(components(), embeddings_for(0, 6, 8))
+    forces, flow = np.full(len(problem.component), size), np.full(len(problem.order.above), size)
+    assert not certify_forces(problem, forces, flow, rtol=1e-6).certified

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import attomaton as at
 from attomaton.graphs import choices, edges
 from attomaton.graphs.choices import choices_by_definition
+from attomaton.graphs.components import count_strong_components
 from attomaton.graphs.edges import edges_by_definition
 from attomaton.graphs.reduction import find_ties, reduce_order
 from tests.drawn import (
@@ -202,3 +203,14 @@ def test_synthetic_corpora_have_the_answer_they_promise(seed, sizes, density):
     for above in range(len(sizes)):
         for below in range(len(sizes)):
             assert order.precedes[above, below] == reach.has_edge(number[above], number[below])
+
+
+@given(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=40), st.randoms())
+def test_strong_components_of_edges_that_repeat_in_any_order(pairs, shuffled):
+    repeated = [*pairs, *pairs]
+    shuffled.shuffle(repeated)
+    winner, loser = np.array(repeated, np.int64).reshape(-1, 2).T
+    graph = nx.DiGraph(pairs)
+    graph.add_nodes_from(range(8))
+    expected = nx.number_strongly_connected_components(graph)
+    assert count_strong_components(winner, loser, 8) == expected

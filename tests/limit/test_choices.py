@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attomaton.errors import InvalidSamples, UndeterminedChoice, UnknownToken
+from attomaton.errors import InvalidSamples, UncertifiedSolution, UndeterminedChoice, UnknownToken
 from attomaton.limit.choices import fit_choices, unroll_rankings
+from attomaton.solutions import Status
 from tests.drawn import seeds
 
 
@@ -196,6 +197,14 @@ def test_a_summary_to_read():
         ([1], [[]], None, "choice 0"),
         ([1], [[1, 2]], [0], "whole numbers from 1 on"),
         ([1], [[1, 2]], [1.5], "whole numbers from 1 on"),
+        ([1, 2], [[1, 2]] * 2, [[1], [2]], "whole numbers from 1 on, one per choice"),
+        ([1, 2], [[1, 2]] * 2, [[1], [2, 3]], "whole numbers from 1 on, one per choice"),
+        ([1, 2], [[1, 2]] * 2, [2**62, 2**62], "add up to more than 9,007,199,254,740,992; divide"),
+        ([[1]], [[[1], [2]]], None, "cannot be hashed .*tuples instead of lists"),
+        ([[1]], [["a", "b"]], None, "cannot be hashed"),
+        (["a"], [iter(["a", "b"])], None, "choice set 0 is of type list_iterator; give a list"),
+        (["a", "a"], [["a", "b"], {"a": 2, "b": 1}], None, "choice set 1 is of type dict.*repeat it"),
+        ([1], iter([[1, 2]]), None, "choice_sets is of type list_iterator, without a length; give a list"),
     ],
 )
 def test_unsound_choices_are_refused(winners, sets, counts, message):
@@ -226,3 +235,24 @@ def test_items_may_be_anything_hashable(items):
     fit = fit_choices([one, two, one, three], [[one, two], [one, two], [one, three], [three]])
     assert fit.components == ((one, two), (three,)) or fit.components == ((two, one), (three,))
     assert set(fit.items) == set(items)
+
+
+def test_scores_that_are_not_certified_are_no_numbers():
+    """A cycle of 1,000, ten choices for each pair and one for the last: one choice holds all together."""
+    pairs = [(item, (item + 1) % 1_000) for item in range(1_000)]
+    fit = fit_choices(range(1_000), pairs, counts=[10] * 999 + [1])
+    assert fit.soft.status is Status.UNCERTIFIED
+    assert fit.connected
+    for ask in (
+        lambda: fit.scores,
+        lambda: fit.standard_errors,
+        lambda: fit.probability(0, [0, 1]),
+        fit.expect,
+    ):
+        with pytest.raises(UncertifiedSolution, match="certified"):
+            ask()
+    with pytest.raises(UncertifiedSolution, match=r"\.soft\.scores has them as they are"):
+        fit.scores  # noqa: B018
+    assert fit.probability(0, [0]) == 1.0
+    assert "scores uncertified" in str(fit)
+    assert fit.soft.scores.num_rows == 1_001

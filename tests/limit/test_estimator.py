@@ -172,3 +172,28 @@ def test_without_scikit_learn_the_rest_works_and_the_error_says_what_to_install(
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.startswith("True AttentionLimit is a scikit-learn estimator")
     assert "pip install attomaton[sklearn]" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("kind", "largest", "label"), [(np.uint8, 255, 255), (np.int8, 100, 200), (np.uint64, 300, 300)]
+)
+def test_contexts_of_small_integers(kind, largest, label):
+    rows = np.array([[0, largest], [largest, 1], [largest, 0]])
+    y = [0, largest, label]
+    model = AttentionLimit(padding=None).fit(rows.astype(kind), y)
+    asked = np.array([[0, 1], [largest, 0]])
+    expected = AttentionLimit(padding=None).fit(rows, y).predict_proba(asked)
+    np.testing.assert_array_equal(model.predict_proba(asked.astype(kind)), expected)
+
+
+def test_ids_beyond_any_vocabulary_are_unknown_tokens():
+    model = AttentionLimit().fit([[0, 1], [1, 0]], [0, 1])
+    for huge in (np.array([[2**63 + 5, 0]], np.uint64), np.array([[1e300, 0.0]])):
+        np.testing.assert_array_equal(model.predict_proba(huge), model.predict_proba([[7, 0]]))
+
+
+def test_too_few_embeddings():
+    with pytest.raises(
+        TokenOutOfRange, match="largest token id is 4, and embeddings have 3 rows; give one row"
+    ):
+        AttentionLimit(embeddings=np.eye(3)).fit([[0, 4], [4, 0]], [0, 4])

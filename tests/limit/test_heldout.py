@@ -233,8 +233,12 @@ def test_what_cannot_be_is_refused():
         shrink(samples, strength=1.0, ridge=-1)
     with pytest.raises(UnsupportedOption, match="epsilon is 2"):
         shrink(samples, strength=1.0).score(samples, epsilon=2)
-    with pytest.raises(InvalidSamples, match="0 of 0 samples"):
+    with pytest.raises(InvalidSamples, match="no sample has its label in the context"):
         shrink(samples, strength=1.0).score(at.Samples.from_lists([[0]], [1]))
+    with pytest.raises(InvalidSamples, match="no sample has its label in the context"):
+        at.learn(samples).score(at.Samples.from_lists([[0]], [1]))
+    with pytest.raises(InvalidSamples, match=r"holds 0, and no sample of it .* give strength="):
+        shrink(samples)
     table = pa.table({"query": [1, 0], "token": [0, 0], "score": [0.0, 0.0]}, schema=SCORE_SCHEMA)
     with pytest.raises(MismatchedParts, match="sorted by query"):
         FiniteAttention(table, np.zeros(2))

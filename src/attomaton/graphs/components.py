@@ -225,16 +225,21 @@ def _node_keys(query: Integers, token: Integers) -> Int64:
 
 
 def count_strong_components(winner: Int64, loser: Int64, n_nodes: int) -> int:
-    """How many strong components the edges winner → loser leave among nodes 0 … n_nodes − 1."""
-    if not bool((winner[1:] >= winner[:-1]).all()):
-        order = np.argsort(winner, kind="stable")
-        winner, loser = winner[order], loser[order]
-    return int(label_strong_components(winner, loser, n_nodes).max(initial=-1)) + 1
+    """How many strong components the edges winner → loser leave among nodes 0 … n_nodes − 1.
+
+    Edges may repeat and come in any order.
+    """
+    apart = winner != loser
+    keys = distinct_keys(winner[apart] << 32 | loser[apart])
+    return int(label_strong_components(keys >> 32, keys & 0xFFFFFFFF, n_nodes).max(initial=-1)) + 1
 
 
 def label_strong_components(winner: Int64, loser: Int64, n_nodes: int) -> Int32:
-    """A number for the strong component of each node, shape (n_nodes,); edges come sorted by winner."""
-    ones = np.ones(len(winner), np.int8)
+    """A number for the strong component of each node, shape (n_nodes,).
+
+    Edges come sorted by winner and loser, each once: scipy's search does not end on some that repeat.
+    """
+    ones = np.ones(len(winner))  # floats: a graph of anything else is sorted and copied first
     graph = csr_array((ones, loser, group_borders(winner, n_nodes)), shape=(n_nodes, n_nodes))
     return connected_components(graph, directed=True, connection="strong")[1]
 

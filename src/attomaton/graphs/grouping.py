@@ -14,6 +14,9 @@ def distinct_keys(keys: Int64) -> Int64:
     """The distinct keys in rising order (numpy's ``unique`` hashes and is ten times slower)."""
     if not len(keys):
         return keys
+    first = int(keys.min())
+    if int(keys.max()) - first < len(keys):  # close together: a table is faster still
+        return np.flatnonzero(np.bincount(keys - first)) + first
     ordered = np.sort(keys)
     return ordered[run_starts(ordered)]
 

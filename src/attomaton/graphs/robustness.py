@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from attomaton.errors import MismatchedParts
+from attomaton.errors import MismatchedParts, UnknownToken
 from attomaton.graphs.components import Components, label_strong_components
 from attomaton.graphs.grouping import group_borders
 from attomaton.tables import Bool, Int64, make_table
@@ -111,6 +111,7 @@ def measure_robustness(components: Components, numbers: Sequence[int] | None = N
     """
     wanted = components.sizes > 1
     if numbers is not None:
+        _check_numbers(numbers, len(components))
         wanted &= np.isin(np.arange(len(components)), np.asarray(numbers, np.int64))
     links, asked = _find_links(components, wanted), np.flatnonzero(wanted)
     whole = _connected(links, np.ones(len(links.row), bool))
@@ -129,6 +130,15 @@ def measure_robustness(components: Components, numbers: Sequence[int] | None = N
         "support": _find_support(links),
     }
     return Robustness(make_table(ROBUSTNESS_SCHEMA, columns), _bridge_table(components, asked, links, bridge))
+
+
+def _check_numbers(numbers: Sequence[int], n_components: int) -> None:
+    outside = [number for number in numbers if not 0 <= number < n_components]
+    if outside:
+        raise UnknownToken(
+            f"there is no component {outside[0]} among {n_components}, numbered from 0; "
+            "components.component(query, token) gives the number of a token's"
+        )
 
 
 def _find_links(components: Components, wanted: Bool) -> _Links:

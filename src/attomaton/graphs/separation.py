@@ -133,7 +133,8 @@ def node_features(components: Components, table: Float64) -> tuple[Float64, tupl
     """
     keys, left = _coordinates(table, components.token_of_node)
     asked, right = _coordinates(table, components.query_of_node)
-    return (keys[:, :, None] * asked[:, None, :]).reshape(len(keys), -1), (left, right)
+    features = keys[:, :, None] * asked[:, None, :]
+    return features.reshape(len(keys), len(left) * len(right)), (left, right)
 
 
 def _coordinates(table: Float64, tokens: Integers) -> tuple[Float64, Float64]:

@@ -12,6 +12,9 @@ from attomaton.hard.exact import check_exactly
 from attomaton.hard.problem import EmbeddedProblem, OrderProblem
 from attomaton.tables import Float64, sum_at
 
+DIVERGED = 1e100
+"""Forces and flows this large are no answer, and their squares soon no numbers."""
+
 FEASIBLE = 1e-9
 """How much a constraint may be missed by rounding."""
 
@@ -136,13 +139,13 @@ def certify_forces(
     Upper: aᵀQa of the point scaled to a smallest margin of 1. Lower: (Σf)² / bᵀQb, where b is a with each
     component's sum set to div f: then b is what f and some free multipliers of the ties put on the nodes.
     """
-    if not (np.isfinite(forces).all() and np.isfinite(flow).all()):
+    if not max(float(np.max(np.abs(part), initial=0.0)) for part in (forces, flow)) < DIVERGED:
         return HardCertificate(0.0, np.inf, np.inf, np.inf, rtol)
     scores = problem.scores(forces)
     smallest = float(margins(problem, scores).min(initial=np.inf))
     scale = 1.0 / smallest if 0 < smallest < np.inf else 1.0
     violation = float(np.maximum(_spread(problem, scores) * scale, 1.0 - min(smallest * scale, 1.0)))
-    upper = scale**2 * float(forces @ scores) if violation <= FEASIBLE else np.inf
+    upper = scale * float(forces @ scores) * scale if violation <= FEASIBLE else np.inf
     lower = _dual_bound(problem, forces, np.maximum(flow, 0.0))
     gap = (upper - lower) / upper if 0 < upper < np.inf else upper
     return HardCertificate(lower, upper, gap, violation, rtol)

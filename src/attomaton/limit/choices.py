@@ -7,22 +7,21 @@ one another in both directions tie and have finite scores; between components th
 from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
-from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS
-from attomaton.errors import InvalidSamples, UndeterminedChoice, UnknownToken
+from attomaton.errors import InvalidSamples, UncertifiedSolution, UndeterminedChoice, UnknownToken
 from attomaton.graphs.choices import ChoiceTable, count_choices, make_choices
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.connection import connect
 from attomaton.graphs.edges import EdgeTable, make_edges, pack_edges
-from attomaton.graphs.grouping import count_keys, distinct_keys, find_keys, sum_by_key
+from attomaton.graphs.grouping import count_keys, sum_by_key
 from attomaton.graphs.reduction import reduce_order
 from attomaton.limit.evidence import QueryOrder
+from attomaton.limit.numbering import NumberedChoices, number_choices
 from attomaton.soft.solve import SoftSolution, solve_luce
+from attomaton.solutions import Status
 from attomaton.tables import Bool, Float64, Int64, column, offsets_of
 
 Item = Hashable
@@ -67,7 +66,10 @@ class ChoiceFit:
 
     @cached_property
     def components(self) -> tuple[tuple[Any, ...], ...]:
-        """The items of each component, best first; no component stands before one that precedes it."""
+        """The items of each component, best first; no component stands before one that precedes it.
+
+        The components are exact. Where the scores are not certified, the order inside one is a guess.
+        """
         offsets = self.graph.members[0]
         best_first = np.lexsort((-self._score, self.graph.component_of_node))
         return tuple(
@@ -100,12 +102,18 @@ class ChoiceFit:
 
     @cached_property
     def scores(self) -> dict[Any, float]:
-        """The score of each item, with mean zero in its component: comparable inside a component only."""
+        """The score of each item, with mean zero in its component: comparable inside a component only.
+
+        Scores that are not certified raise ``UncertifiedSolution``; ``soft.scores`` has them all the same, a
+        row for each item and a last one for the query.
+        """
+        self._check_scores()
         return dict(zip(self.items, self._score[: len(self.items)].tolist(), strict=True))
 
     @cached_property
     def standard_errors(self) -> dict[Any, float]:
         """The standard error of each score; 0 for an item alone in its component, whose score is 0."""
+        self._check_scores()
         errors = self.soft.standard_errors()[: len(self.items)]
         return dict(zip(self.items, errors.tolist(), strict=True))
 
@@ -125,7 +133,8 @@ class ChoiceFit:
 
         Inside one component it is m_y e^{s_y} / Σ m_j e^{s_j}. Against a component that precedes the winner's
         it is 0, and items of components that the winner's precedes count for nothing. Where neither precedes
-        the other the data do not say, and ``UndeterminedChoice`` is raised.
+        the other the data do not say, and ``UndeterminedChoice`` is raised; where it needs scores that are
+        not certified, ``UncertifiedSolution``.
         """
         ids = self._lookup([winner, *choice_set])
         own, present = ids[0], ids[1:]
@@ -143,8 +152,17 @@ class ChoiceFit:
                     "preferred; add comparisons that connect them (see .missing)"
                 )
         rivals = np.array([item for item in present if component[item] == component[own]])
+        if (rivals != own).any():
+            self._check_scores()
         odds = np.exp(self._score[rivals] - self._score[own])
         return float((rivals == own).sum() / odds.sum())
+
+    def _check_scores(self) -> None:
+        if self.soft.status is not Status.CERTIFIED:
+            raise UncertifiedSolution(
+                f"these scores are not certified: {self.soft.certificate}; .components and .order are exact "
+                "all the same, a ridge makes the scores easier to find, and .soft.scores has them as they are"
+            )
 
     @cached_property
     def _score(self) -> Float64:
@@ -222,7 +240,7 @@ def fit_choices(
     >>> print(*fit.missing)
     a comparison of 'water' with 'coffee' in which 'water' wins
     """
-    items, data = _number_items(winners, choice_sets, counts)
+    items, data = number_choices(winners, choice_sets, counts)
     graph = find_components(_edges_of(data, len(items)))
     soft = solve_luce(_choices_inside(data, graph), graph, ridge=ridge)
     return ChoiceFit(items, graph, soft)
@@ -242,69 +260,7 @@ def unroll_rankings(rankings: Sequence[Sequence[Any]]) -> tuple[list[Any], list[
     return [step[0] for step in steps], steps
 
 
-class _Data(NamedTuple):
-    """Numbered choices, sorted by winner: which items, how often each, stand in which choice set."""
-
-    winner: Int64  # (n_choices,)
-    made: Int64  # (n_choices,), how often
-    choice: Int64  # (n_entries,), rising
-    item: Int64  # (n_entries,)
-    multiplicity: Int64  # (n_entries,)
-
-
-def _number_items(
-    winners: Sequence[Any], choice_sets: Sequence[Collection[Any]], counts: Sequence[int] | None
-) -> tuple[tuple[Any, ...], _Data]:
-    """The items and the numbered choices, once they are found sound."""
-    if len(winners) != len(choice_sets) or (counts is not None and len(counts) != len(winners)):
-        sizes = f"{len(winners)} winners, {len(choice_sets)} choice sets"
-        raise InvalidSamples(f"{sizes} and counts for them must be equally many; give one of each per choice")
-    lengths = np.fromiter(map(len, choice_sets), np.int64, len(choice_sets))
-    items, flat = _number_flat(list(chain.from_iterable(choice_sets)))
-    number = {item: place for place, item in enumerate(items)}
-    winner = np.fromiter((number.get(item, len(items)) for item in winners), np.int64, len(winners))
-    choice = np.repeat(np.arange(len(winners)), lengths)
-    absent = np.bincount(choice[flat == winner[choice]], minlength=len(winner)) == 0
-    if absent.any():
-        first = int(np.flatnonzero(absent)[0])
-        raise InvalidSamples(
-            f"choice {first}: the winner {winners[first]!r} is not in its choice set; add it or drop both"
-        )
-    if len(items) >= MAX_TOKENS:
-        raise InvalidSamples(f"{len(items):,} items; at most {MAX_TOKENS - 1:,} are supported")
-    order = np.argsort(winner, kind="stable")
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    keys, multiplicity = count_keys((rank[choice] << TOKEN_BITS) | flat)
-    made = _check_counts(counts, len(winner))[order]
-    choice, item = keys >> TOKEN_BITS, keys & (MAX_TOKENS - 1)
-    return items, _Data(winner[order], made, choice, item, multiplicity)
-
-
-def _number_flat(flat: list[Any]) -> tuple[tuple[Any, ...], Int64]:
-    """The distinct items, and the number of each entry among them.
-
-    Integers are numbered in rising order, which is faster; others as they first appear.
-    """
-    try:
-        values = np.fromiter(map(index, flat), np.int64, len(flat))
-    except (TypeError, OverflowError):  # not all are integers, or not of 64 bits
-        number = {item: place for place, item in enumerate(dict.fromkeys(flat))}
-        return tuple(number), np.fromiter(map(number.__getitem__, flat), np.int64, len(flat))
-    distinct = distinct_keys(values)
-    return tuple(distinct.tolist()), find_keys(distinct, values)
-
-
-def _check_counts(counts: Sequence[int] | None, n_choices: int) -> Int64:
-    if counts is None:
-        return np.ones(n_choices, np.int64)
-    given = np.asarray(counts)
-    if not np.issubdtype(given.dtype, np.integer) or (given < 1).any():
-        raise InvalidSamples("counts must be whole numbers from 1 on; drop choices that were never made")
-    return given.astype(np.int64)
-
-
-def _edges_of(data: _Data, n_items: int) -> EdgeTable:
+def _edges_of(data: NumberedChoices, n_items: int) -> EdgeTable:
     """Every winner beats all others of its set, and the query, so that every item is a node."""
     winner, query = data.winner[data.choice], np.full(len(data.winner), n_items)
     loses = data.item != winner
@@ -321,7 +277,7 @@ def _edges_of(data: _Data, n_items: int) -> EdgeTable:
     return make_edges(n_items + 1, keys, support, np.array([n_items]), made, np.zeros_like(made))
 
 
-def _choices_inside(data: _Data, graph: Components) -> ChoiceTable:
+def _choices_inside(data: NumberedChoices, graph: Components) -> ChoiceTable:
     """The choice sets cut down to the winner's component; one that leaves a single item says nothing."""
     component = graph.component_of_node
     inside = component[data.item] == component[data.winner[data.choice]]
@@ -352,7 +308,8 @@ def _describe_components(fit: ChoiceFit) -> list[str]:
 
 def _describe_component(fit: ChoiceFit, place: int) -> str:
     members = fit.components[place]
-    shown = [f"{item!r} {fit.scores[item]:+.3f}" if len(members) > 1 else repr(item) for item in members]
+    numbers = len(members) > 1 and fit.soft.status is Status.CERTIFIED
+    shown = [f"{item!r} {fit.scores[item]:+.3f}" if numbers else repr(item) for item in members]
     rest = f" and {len(members) - SHOWN:,} more" if len(members) > SHOWN else ""
     below = [str(other + 1) for above, other in fit.order if above == place]
     beats = f"; always before {', '.join(below[:SHOWN])}{', …' * (len(below) > SHOWN)}" if below else ""

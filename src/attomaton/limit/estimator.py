@@ -164,7 +164,7 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
         bags = count_all_tokens(_trust_as_samples(tokens, padded, size))
         return predict_bags(self.automaton_, bags.keep(self._is_class[bags.token]))
 
-    def _check(self, X: Any, y: Any = "no_validation") -> tuple[NDArray[Any], Bool, Any]:  # noqa: N803
+    def _check(self, X: Any, y: Any = "no_validation") -> tuple[Int64, Bool, Any]:  # noqa: N803
         """The contexts, shape (n_samples, window), where they are padding, and the labels."""
         hidden, filled = _split_mask(X)
         fitting = not isinstance(y, str)
@@ -172,12 +172,19 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
         values, labels = checked if fitting else (checked, None)
         padded = hidden | (np.zeros(values.shape, bool) if self.padding is None else values == self.padding)
         _check_tokens(values, padded)
-        return values, padded, labels
+        return _as_ids(values, padded), padded, labels
 
-    def _n_tokens(self, values: NDArray[Any], label: Int64) -> int:
-        if self.embeddings is not None:
-            return len(np.atleast_1d(self.embeddings))
-        return 1 + max(int(values.max()), int(label.max()))
+    def _n_tokens(self, values: Int64, label: Int64) -> int:
+        needed = 1 + max(int(values.max()), int(label.max()))
+        if self.embeddings is None:
+            return needed
+        given = len(np.atleast_1d(self.embeddings))
+        if given < needed:
+            raise TokenOutOfRange(
+                f"the largest token id is {needed - 1}, and embeddings have {given} rows; give one row per "
+                "token up to the largest id"
+            )
+        return given
 
 
 def _read_classes(classes: NDArray[Any]) -> tuple[Bool, Int64]:
@@ -220,7 +227,12 @@ def _check_tokens(values: NDArray[Any], padded: Bool) -> None:
         )
 
 
-def _as_samples(values: NDArray[Any], padded: Bool, labels: Int64, n_tokens: int) -> Samples:
+def _as_ids(values: NDArray[Any], padded: Bool) -> Int64:
+    """Checked values of any type as ids, 0 where they are padding; what no id can be becomes 2⁵³."""
+    return np.minimum(np.where(padded, 0, values).astype(np.float64), 2.0**53).astype(np.int64)
+
+
+def _as_samples(values: Int64, padded: Bool, labels: Int64, n_tokens: int) -> Samples:
     """Checked samples for learning."""
     if n_tokens >= MAX_TOKENS:
         raise InvalidSamples(
@@ -228,10 +240,10 @@ def _as_samples(values: NDArray[Any], padded: Bool, labels: Int64, n_tokens: int
             "renumber the ids that occur to 0, 1, 2 …"
         )
     offsets = offsets_of(np.count_nonzero(~padded, axis=1))
-    return Samples.from_arrays(values[~padded].astype(np.int64), offsets, labels, n_tokens=n_tokens)
+    return Samples.from_arrays(values[~padded], offsets, labels, n_tokens=n_tokens)
 
 
-def _trust_as_samples(values: NDArray[Any], padded: Bool, unknown: int) -> Samples:
+def _trust_as_samples(values: Int64, padded: Bool, unknown: int) -> Samples:
     """Contexts to predict from, without labels; ``unknown`` is an id beyond the vocabulary."""
     offsets = offsets_of(np.count_nonzero(~padded, axis=1))
     labels = np.full(len(values), unknown, np.int32)

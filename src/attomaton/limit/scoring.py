@@ -121,8 +121,13 @@ def _check_samples(prediction: BatchPrediction) -> None:
     bags = prediction.bags
     labels = bags.sample[bags.token == bags.samples.labels[bags.sample]]
     realisable = len(run_starts(labels)) if len(labels) else 0
-    if not realisable or realisable < prediction.n_samples:
+    if not realisable:
+        raise InvalidSamples(
+            "no sample has its label in the context; attention can retrieve no other token, so give samples "
+            "of which at least one does"
+        )
+    if realisable < prediction.n_samples:
         raise InvalidSamples(
             f"{prediction.n_samples - realisable} of {prediction.n_samples} samples do not have their label "
-            "in the context; score realisable samples, at least one (count_tokens leaves the others out)"
+            "in the context; score realisable samples (count_tokens leaves the others out)"
         )

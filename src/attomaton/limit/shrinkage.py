@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.errors import UnsupportedOption
+from attomaton.errors import InvalidSamples, UnsupportedOption
+from attomaton.graphs.bags import find_realisable
 from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.limit.finite import FiniteAttention
 from attomaton.limit.scoring import Score
@@ -110,6 +111,7 @@ def shrink(
     """
     if strength is None:
         cut = len(samples) - len(samples) // 10
+        _check_held_back(samples.take(slice(cut, None)))
         strength = choose_strength(
             samples.take(slice(0, cut)), samples.take(slice(cut, None)), ridge=ridge
         ).best
@@ -153,6 +155,14 @@ def pool_scores(choices: ChoiceTable, n_tokens: int, *, ridge: float = 1.0) -> F
     from attomaton.soft.solvers.groups import Newton  # compiles, so only when needed
 
     return Newton(atol=ATOL).solve(pooled_problem(choices, n_tokens), stiffness=ridge)
+
+
+def _check_held_back(held_back: Samples) -> None:
+    if not find_realisable(held_back).any():
+        raise InvalidSamples(
+            f"no strength can be chosen: the last tenth of the samples, held back for that, holds "
+            f"{len(held_back)}, and no sample of it has its label in the context; give strength="
+        )
 
 
 def _check_positive(number: float, name: str) -> None:

@@ -65,10 +65,14 @@ class Groups:
 def share_out(groups: Groups, work: Callable[[Int64], None]) -> None:
     """Do ``work`` on all groups, a share of them at a time, on all threads.
 
-    Compiled code holds no lock, and groups share nothing.
+    Compiled code holds no lock, and groups share nothing. A single share needs no thread.
     """
+    shares = groups.shares()
+    if len(shares) == 1:
+        work(shares[0])
+        return
     with ThreadPoolExecutor(N_THREADS) as threads:
-        list(threads.map(work, groups.shares()))
+        list(threads.map(work, shares))
 
 
 def sort_by_group(problem: LuceProblem) -> Groups:

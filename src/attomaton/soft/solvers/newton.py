@@ -23,6 +23,9 @@ WIDE = 500.0
 N_GUESSES = 2
 """Steps of expected against observed wins that precede Newton's where nothing anchors the scores."""
 
+CLOSEST = 1e-5
+"""No Newton step needs its residual lowered by more: the next step does that better."""
+
 MAX_STALLS = 3
 """Newton steps that may use up their turns; then the group is given up."""
 
@@ -87,16 +90,16 @@ def weigh(choices: Choices, part: Part, scores: Array, space: Space) -> None:
     find_odds(choices, part, scores, space)
     for choice in range(part.first_choice, part.last_choice):
         begin, end = choices.offsets[choice], choices.offsets[choice + 1]
+        members, shares = choices.alternative[begin:end], chance[begin - base : end - base]
         total = 0.0
-        for entry in range(begin - base, end - base):
-            total += chance[entry]
+        for share in shares:
+            total += share
         winner, count, lost, whole = choices.winner[choice], choices.count[choice], 0.0, 1.0 / total
-        for entry in range(begin, end):
-            share = chance[entry - base] * whole
-            chance[entry - base] = share
-            if choices.alternative[entry] != winner:
-                gradient[choices.alternative[entry] - first] += count * share
-                lost += share
+        for entry in range(len(members)):
+            shares[entry] *= whole
+            if members[entry] != winner:
+                gradient[members[entry] - first] += count * shares[entry]
+                lost += shares[entry]
         gradient[winner - first] -= count * lost
 
 
@@ -139,30 +142,33 @@ def bend(choices: Choices, part: Part, space: Space) -> None:
     bent[: part.last - first] = 0.0
     for choice in range(part.first_choice, part.last_choice):
         begin, end = choices.offsets[choice], choices.offsets[choice + 1]
-        winner, count = choices.winner[choice] - first, choices.count[choice]
-        here, mean = direction[winner], 0.0
-        for entry in range(begin, end):
-            mean += chance[entry - base] * (direction[choices.alternative[entry] - first] - here)
-        for entry in range(begin, end):
-            node = choices.alternative[entry] - first
-            bent[node] += count * chance[entry - base] * (direction[node] - here - mean)
+        members, shares = choices.alternative[begin:end], chance[begin - base : end - base]
+        count, here, mean = choices.count[choice], direction[choices.winner[choice] - first], 0.0
+        for entry in range(len(members)):
+            mean += shares[entry] * (direction[members[entry] - first] - here)
+        for entry in range(len(members)):
+            node = members[entry] - first
+            bent[node] += count * shares[entry] * (direction[node] - here - mean)
 
 
 @compiled
 def find_diagonal(choices: Choices, part: Part, space: Space) -> None:
     """The diagonal of the curvature, into ``space.diagonal``."""
     first, base = part.first, choices.offsets[part.first_choice]
-    space.diagonal[: part.last - first] = 0.0
+    diagonal = space.diagonal
+    diagonal[: part.last - first] = 0.0
     for choice in range(part.first_choice, part.last_choice):
         begin, end = choices.offsets[choice], choices.offsets[choice + 1]
-        lost = 0.0
-        for entry in range(begin, end):
-            if choices.alternative[entry] != choices.winner[choice]:
-                lost += space.chance[entry - base]
-        for entry in range(begin, end):
-            share = space.chance[entry - base]
-            rest = lost if choices.alternative[entry] == choices.winner[choice] else 1.0 - share
-            space.diagonal[choices.alternative[entry] - first] += choices.count[choice] * share * rest
+        members, shares = choices.alternative[begin:end], space.chance[begin - base : end - base]
+        winner, count, lost, won = choices.winner[choice], choices.count[choice], 0.0, 0.0
+        for entry in range(len(members)):
+            share = shares[entry]
+            if members[entry] == winner:
+                won = share
+            else:
+                lost += share
+                diagonal[members[entry] - first] += count * share * (1.0 - share)
+        diagonal[winner - first] += count * won * lost
 
 
 @compiled
@@ -263,7 +269,8 @@ def solve_part(
         largest = add_pull(space.gradient[:size], anchor, stiffness, scores)
         if largest <= atol or step == max_steps or stalls == MAX_STALLS:
             return largest
-        if not find_step(choices, part, stiffness, space, min(0.1, max(largest / before, 1e-4))):
+        closer = max((largest / before) ** 2, CLOSEST, 0.5 * atol / largest)
+        if not find_step(choices, part, stiffness, space, min(0.1, closer)):
             stalls += 1
         last, before = before, largest
         lowest, highest = np.inf, -np.inf
