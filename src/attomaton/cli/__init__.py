@@ -10,6 +10,7 @@ from attomaton.cli.diff import diff
 from attomaton.cli.example import example
 from attomaton.cli.explain import explain
 from attomaton.cli.learn import learn
+from attomaton.cli.train import train
 
 app = typer.Typer(
     add_completion=True,
@@ -20,6 +21,7 @@ app = typer.Typer(
 app.command()(learn)
 app.command()(explain)
 app.command()(diff)
+app.command()(train)
 app.command()(example)
 app.command()(bench)
 
