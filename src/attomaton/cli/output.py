@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
@@ -47,3 +48,19 @@ def stages(quiet: bool) -> Generator[Callable[[str], None]]:
             status.update(Text(f"{stage} …"))
 
         yield announce
+
+
+@contextmanager
+def progress_bar(quiet: bool, title: str, total: int) -> Generator[Callable[[int], None]]:
+    """A function to say how much is done: a bar on stderr if that is a terminal, else nothing."""
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield lambda _: None
+        return
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task(title, total=total)
+
+        def advance(done: int) -> None:
+            progress.update(task, completed=done)
+
+        yield advance

@@ -1,0 +1,127 @@
+"""``attomaton train``: one layer of attention trained on a text; it can be killed and resumed."""
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_table, progress_bar
+
+if TYPE_CHECKING:
+    from attomaton.corpora.samples import Samples
+    from attomaton.training.trace import Trace
+
+LARGEST = 250_000_000
+"""Numbers that the embedded contexts may take: 2 GB, of which training holds about two."""
+
+
+def train(
+    corpus: Annotated[Path, typer.Argument(help="A UTF-8 text file, read as one document.")],
+    out: Annotated[Path, typer.Option(help="Run folder; files go to its folder training.")],
+    window: Annotated[int, typer.Option(min=1, help="Longest context, in tokens.")] = 32,
+    tokenizer: Annotated[str, typer.Option(help="word: white space, line end = <eos>.")] = "word",
+    steps: Annotated[int, typer.Option(min=1, help="How many steps to take.")] = 1000,
+    step_size: Annotated[float, typer.Option(help="Step of gradient descent.")] = 1.0,
+    normalized: Annotated[bool, typer.Option("--normalized", help="Divide gradients by their norm.")] = False,
+    dim: Annotated[
+        int | None, typer.Option(min=1, help="Random unit embeddings of this size; orthonormal if not given.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the embeddings.")] = 0,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")
+    ] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train a layer of attention on CORPUS: log-loss, token-id head, W(0) = 0, all samples in each step."""
+    from attomaton.corpora.readers import read_text
+    from attomaton.errors import MissingExtra
+
+    try:
+        from attomaton.models.attention import AttentionModel
+        from attomaton.models.embeddings import Orthonormal, RandomUnit
+        from attomaton.training import loop
+        from attomaton.training.checkpoints import Store
+        from attomaton.training.steps import GradientDescent
+    except ModuleNotFoundError as error:
+        raise MissingExtra(
+            "training needs PyTorch; install it with `pip install 'attomaton[train]'`"
+        ) from error
+
+    samples = _realisable(read_text(corpus, tokenizer=tokenizer).windows(window))
+    size = samples.n_tokens if dim is None else dim
+    _check_size(samples, size)
+    with progress_bar(quiet or as_json, "training", steps) as advance:
+        trace = loop.train(
+            samples,
+            AttentionModel(Orthonormal() if dim is None else RandomUnit(dim)),
+            GradientDescent(step_size, normalized=normalized),
+            steps=steps,
+            seed=seed,
+            watch=loop.Watch([lambda step, _: advance(step)]),
+            out=Store(out, resume=resume),
+        )
+    record = _record(trace, out)
+    if as_json:
+        print_json(record)
+    elif not quiet:
+        _print(record)
+    if not all(math.isfinite(number) for number in trace.losses[-1].tolist()):
+        raise typer.Exit(1)
+
+
+def _realisable(samples: "Samples") -> "Samples":
+    """The samples whose context holds the label: the others teach nothing, and need not be laid out."""
+    from attomaton.graphs.bags import find_realisable
+
+    return samples.take(find_realisable(samples))
+
+
+def _check_size(samples: "Samples", dim: int) -> None:
+    """Say at once that a training would not fit into memory: before the work, not during it."""
+    from attomaton.errors import UnsupportedOption
+
+    longest = int(samples.lengths.max(initial=0))
+    numbers = max(len(samples) * longest * dim, dim * dim)
+    if numbers > LARGEST:
+        raise UnsupportedOption(
+            f"{len(samples):,} samples of {longest} tokens in {dim:,} dimensions are {numbers / 1e9:.1f} "
+            f"billion numbers, and this command holds at most {LARGEST / 1e9} billion in memory; give a "
+            "smaller --dim or --window, or a shorter text"
+        )
+
+
+def _record(trace: "Trace", out: Path) -> dict[str, Any]:
+    """What a run came to; a loss that is not finite is null."""
+    losses = [float(loss) for loss in trace.losses[:, 0]]
+    return {
+        "samples": len(trace.samples[0]),
+        "tokens": trace.samples[0].n_tokens,
+        "dim": trace.embeddings.shape[2],
+        "steps": int(trace.steps[-1]),
+        "first_loss": losses[0] if math.isfinite(losses[0]) else None,
+        "loss": losses[-1] if math.isfinite(losses[-1]) else None,
+        "norm": float((trace.weights[-1] ** 2).sum() ** 0.5) if math.isfinite(losses[-1]) else None,
+        "out": str(out),
+    }
+
+
+def _print(record: dict[str, Any]) -> None:
+    rows: list[tuple[object, ...]] = [
+        ("realisable samples", f"{record['samples']:,}"),
+        ("tokens", f"{record['tokens']:,}"),
+        ("dimensions", f"{record['dim']:,}"),
+        ("steps", f"{record['steps']:,}"),
+        ("loss at the start", _shown(record["first_loss"])),
+        ("loss at the end", _shown(record["loss"])),
+        ("norm of W", _shown(record["norm"])),
+    ]
+    print_table("Training", ["", ""], rows)
+    if record["loss"] is None:
+        print_line("The loss is not finite. Try a smaller --step-size.")
+    print_line(f"Written to {Path(record['out']) / 'training'}.")
+
+
+def _shown(number: float | None) -> str:
+    return "not finite" if number is None else f"{number:.6f}"
