@@ -61,10 +61,25 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """``AttentionLimit`` needs scikit-learn (the extra ``sklearn``), so it is loaded when asked for."""
-    if name == "AttentionLimit":
-        from attomaton.limit.estimator import AttentionLimit
+_LAZY = {
+    "AttentionLimit": "attomaton.limit.estimator",
+    "AttentionModel": "attomaton.models.attention",
+    "GradientDescent": "attomaton.training.steps",
+    "train": "attomaton.training.loop",
+}
+"""Names that need scikit-learn or PyTorch (the extras ``sklearn`` and ``train``), loaded when asked for."""
 
-        return AttentionLimit
-    raise AttributeError(f"module 'attomaton' has no attribute {name!r}")
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'attomaton' has no attribute {name!r}")
+    from importlib import import_module
+
+    try:
+        return getattr(import_module(_LAZY[name]), name)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        from attomaton.errors import MissingExtra
+
+        raise MissingExtra(f"{name} needs PyTorch: pip install 'attomaton[train]'") from error
