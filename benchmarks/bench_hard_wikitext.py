@@ -13,12 +13,11 @@ import attomaton as at
 from attomaton.hard.constraints import order_problem
 from attomaton.hard.problem import OrderProblem
 from attomaton.hard.solvers.reference import Reference
-from timing import DATA, peak_gigabytes, report, timed
+from timing import peak_gigabytes, read_wikitext, report, timed
 
 
 def corpus() -> at.Components:
-    parts = (DATA / "wikitext-2" / f"{part}.txt" for part in ("valid", "test"))
-    _, ids = at.Vocabulary.from_text("".join(part.read_text(encoding="utf-8") for part in parts))
+    _, ids = at.Vocabulary.from_text(read_wikitext("valid", "test"))
     return at.find_components(at.extract_edges(at.Samples.from_windows(ids, window=32)))
 
 

@@ -12,6 +12,11 @@ from typing import Any
 DATA = Path(os.environ.get("ATTOMATON_DATA", Path(__file__).parents[1] / "../shared/data"))
 
 
+def read_wikitext(*parts: str) -> str:
+    """The text of these parts of WikiText-2, one after the other."""
+    return "".join((DATA / "wikitext-2" / f"{part}.txt").read_text(encoding="utf-8") for part in parts)
+
+
 def timed(function: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
     """What the function returns, and its seconds."""
     start = time.perf_counter()

@@ -20,8 +20,6 @@ class Settings:
         What it is called, and what it shows.
     trials : int
         How many are drawn if nothing else is asked for.
-    target : str
-        ``"global"`` or ``"local"``: which direction the weights are held against.
     data, model, step : dict
         How samples are drawn, what is trained, and by which steps.
     published : dict
@@ -31,7 +29,6 @@ class Settings:
     name: str
     title: str
     trials: int
-    target: str
     data: dict[str, Any]
     model: dict[str, Any]
     step: dict[str, Any]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS, Samples
-from attomaton.graphs.grouping import count_keys
+from attomaton.corpora.samples import Samples
+from attomaton.graphs.grouping import count_keys, pack_pairs, unpack_pairs
 from attomaton.tables import Bool, Int32, Int64
 
 
@@ -61,8 +61,8 @@ def count_all_tokens(samples: Samples) -> Bags:
     ([0, 0, 1, 1], [0, 1, 0, 2], [1, 2, 1, 1])
     """
     sample, token = _flatten(samples)
-    keys, multiplicity = count_keys((sample << TOKEN_BITS) | token)
-    return Bags(samples, keys >> TOKEN_BITS, (keys & (MAX_TOKENS - 1)).astype(np.int32), multiplicity)
+    keys, multiplicity = count_keys(pack_pairs(sample, token))
+    return Bags(samples, *unpack_pairs(keys), multiplicity)
 
 
 def find_realisable(samples: Samples) -> Bool:

@@ -12,10 +12,18 @@ import pyarrow as pa
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from attomaton.corpora.samples import TOKEN_BITS
 from attomaton.errors import UnknownToken
 from attomaton.graphs.edges import EdgeTable
-from attomaton.graphs.grouping import distinct_keys, find_keys, group_borders, run_starts, sum_by_key
+from attomaton.graphs.grouping import (
+    distinct_keys,
+    find_keys,
+    find_rows,
+    group_borders,
+    pack_pairs,
+    run_starts,
+    sum_by_key,
+    unpack_pairs,
+)
 from attomaton.tables import Bool, Int32, Int64, Integers, column, make_table, offsets_of
 
 NODE_SCHEMA = pa.schema([("query", pa.int32()), ("token", pa.int32()), ("component", pa.int64())])
@@ -149,17 +157,14 @@ class Components:
 
         Where a pair is no node, its row means nothing.
         """
-        keys = _node_keys(queries, tokens)
-        rows = np.minimum(find_keys(self.node_keys, keys), max(len(self.node_keys) - 1, 0))
-        if not len(self.node_keys):
-            return rows, np.zeros(len(rows), bool)
-        in_range = (tokens >= 0) & (tokens < self.edges.n_tokens)
-        return rows, (self.node_keys[rows] == keys) & in_range
+        keys = pack_pairs(queries, tokens)
+        rows, found = find_rows(self.node_keys, keys)
+        return rows, found & (tokens >= 0) & (tokens < self.edges.n_tokens)
 
     @cached_property
     def node_keys(self) -> Int64:
         """One rising key per row of ``nodes``: query and token packed."""
-        return _node_keys(self.query_of_node, self.token_of_node)
+        return pack_pairs(self.query_of_node, self.token_of_node)
 
 
 def find_components(edges: EdgeTable) -> Components:
@@ -181,11 +186,12 @@ def find_components(edges: EdgeTable) -> Components:
     keys, winner, loser = _number_nodes(edges)
     found = label_strong_components(winner, loser, len(keys))
     component = _in_order_of_appearance(found)
+    query, token = unpack_pairs(keys)
     nodes = make_table(
         NODE_SCHEMA,
         {
-            "query": (keys >> TOKEN_BITS).astype(np.int32),
-            "token": (keys & ((1 << TOKEN_BITS) - 1)).astype(np.int32),
+            "query": query.astype(np.int32),
+            "token": token,
             "component": component,
         },
     )
@@ -213,15 +219,11 @@ def merge_components(components: Components, groups: Integers) -> Components:
 
 def _number_nodes(edges: EdgeTable) -> tuple[Int64, Int64, Int64]:
     """The node keys, rising, and for each edge the numbers of its winner's and loser's nodes."""
-    winner = _node_keys(edges["query"], edges["winner"])
-    loser = _node_keys(edges["query"], edges["loser"])
+    winner = pack_pairs(edges["query"], edges["winner"])
+    loser = pack_pairs(edges["query"], edges["loser"])
     asked = column(edges.queries, "query")[column(edges.queries, "realisable") > 0]
-    keys = distinct_keys(np.concatenate([winner, loser, _node_keys(asked, asked)]))
+    keys = distinct_keys(np.concatenate([winner, loser, pack_pairs(asked, asked)]))
     return keys, find_keys(keys, winner), find_keys(keys, loser)
-
-
-def _node_keys(query: Integers, token: Integers) -> Int64:
-    return (query.astype(np.int64) << TOKEN_BITS) | token
 
 
 def count_strong_components(winner: Int64, loser: Int64, n_nodes: int) -> int:

@@ -5,9 +5,20 @@ from typing import TypeVar
 
 import numpy as np
 
-from attomaton.tables import Int64, Integers, offsets_of
+from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS
+from attomaton.tables import Bool, Int32, Int64, Integers, offsets_of
 
 Table = TypeVar("Table", bound=Sized)
+
+
+def pack_pairs(owner: Integers, token: Integers) -> Int64:
+    """One sortable key for each pair of an owner (a query, a sample) and a token."""
+    return (owner.astype(np.int64) << TOKEN_BITS) | token
+
+
+def unpack_pairs(keys: Int64) -> tuple[Int64, Int32]:
+    """Owner and token of each key."""
+    return keys >> TOKEN_BITS, (keys & (MAX_TOKENS - 1)).astype(np.int32)
 
 
 def distinct_keys(keys: Int64) -> Int64:
@@ -57,6 +68,17 @@ def find_keys(ordered: Int64, keys: Int64) -> Int64:
     smaller = np.zeros(span + 1, np.int64)
     smaller[ordered - first + 1] = 1
     return np.cumsum(smaller)[np.clip(keys - first, 0, span)]
+
+
+def find_rows(ordered: Int64, keys: Int64) -> tuple[Int64, Bool]:
+    """The place of each of ``keys`` among the distinct, rising keys ``ordered``, and which are there at all.
+
+    Where a key is not there, its place means nothing.
+    """
+    if not len(ordered):
+        return np.zeros(len(keys), np.int64), np.zeros(len(keys), bool)
+    rows = np.minimum(find_keys(ordered, keys), len(ordered) - 1)
+    return rows, ordered[rows] == keys
 
 
 def group_borders(numbers: Integers, n_groups: int) -> Int64:

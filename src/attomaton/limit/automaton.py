@@ -23,27 +23,22 @@ from attomaton.limit.coverage import Coverage, measure_coverage
 from attomaton.limit.evidence import trace_beaten
 from attomaton.limit.explanation import Explanation, Rule
 from attomaton.limit.finite import FiniteAttention
-from attomaton.limit.reading import Context, read_context
+from attomaton.limit.reading import Context, Reading, read_context
 from attomaton.limit.scoring import Score, mix_uniform, score_prediction
-from attomaton.limit.stopped import StoppedTraining
+from attomaton.limit.stopped import Followed
 from attomaton.soft.solve import SoftSolution
-from attomaton.tables import Bool, Float64, Int32, Int64, column
+from attomaton.tables import Float64, Int32, Int64, column
 
 TIE = 1e-9
 """Hard scores closer than this count as equal: they are exact to rounding, and rational, so ties are real."""
 
 
 @dataclass(frozen=True, eq=False)
-class _Reading:
-    """A context as the automaton sees it: its distinct tokens and what happens to each."""
+class _Reading(Reading):
+    """A context with the components of its tokens."""
 
-    ids: Int32
-    tokens: Int32
-    seen: Bool
     component: Int64  # of the seen tokens only
     retrieved: Int64  # components, rising; empty if nothing is known about the query
-    probabilities: Float64
-    multiplicity: Int64
 
 
 class Automaton:
@@ -91,7 +86,7 @@ class Automaton:
         self.soft = soft
         self.vocabulary = vocabulary
         self.samples = samples
-        self._stopped = StoppedTraining()
+        self._followed: Followed | None = None
 
     def __repr__(self) -> str:
         return (
@@ -124,10 +119,7 @@ class Automaton:
         """
         if step is not None:
             return self.at(step).predict_proba(context)
-        reading = self._read(context)
-        chances = np.zeros(self.n_tokens)
-        chances[reading.tokens] = reading.probabilities
-        return chances
+        return self._read(context).chances(self.n_tokens)
 
     def at(self, step: float, *, samples: Samples | None = None, step_size: float = 1.0) -> FiniteAttention:
         """Attention after ``step`` steps of plain gradient descent from zero, instead of in the limit.
@@ -155,14 +147,13 @@ class Automaton:
                 "this automaton was learned with embeddings, which it does not hold; follow training with "
                 "fast_forward(samples, embeddings=…) and read scores_at(step)"
             )
-        followed = self._stopped.follow(given, self.components, step_size)
-        return followed.at(step, self.vocabulary)
+        if self._followed is None or not self._followed.serves(given, step_size):
+            self._followed = Followed(given, self.components, step_size)
+        return self._followed.at(step, self.vocabulary)
 
     def attention(self, context: Context) -> Float64:
         """The attention weight of every position, shape (len(context),)."""
-        reading = self._read(context)
-        place = np.searchsorted(reading.tokens, reading.ids)
-        return (reading.probabilities / reading.multiplicity)[place]
+        return self._read(context).attention()
 
     def retrieve(self, context: Context) -> Int32:
         """The distinct tokens of the context that attention retrieves, rising."""
@@ -229,12 +220,13 @@ class Automaton:
         chances = np.zeros(len(tokens))
         if not len(rows):
             chances = multiplicity / len(ids)
-            return _Reading(ids, tokens, seen, component, component, chances, multiplicity)
+            return _Reading(ids, tokens, multiplicity, seen, chances, component, component)
         hard, soft = self._scores[0][rows], self._scores[1][rows]
         taken = hard >= hard.max() - TIE
         odds = np.where(taken, multiplicity[seen] * np.exp(soft - soft[taken].max()), 0.0)
         chances[seen] = odds / odds.sum()
-        return _Reading(ids, tokens, seen, component, np.unique(component[taken]), chances, multiplicity)
+        retrieved = np.unique(component[taken])
+        return _Reading(ids, tokens, multiplicity, seen, chances, component, retrieved)
 
     def _present(self, reading: _Reading, component: int) -> tuple[int, ...]:
         return tuple(reading.tokens[reading.seen][reading.component == component].tolist())

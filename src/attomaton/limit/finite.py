@@ -10,27 +10,23 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from attomaton.corpora.samples import TOKEN_BITS, Samples
+from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.errors import MismatchedParts
 from attomaton.graphs.bags import Bags, count_all_tokens, count_tokens
+from attomaton.graphs.grouping import find_rows, pack_pairs
 from attomaton.limit.explanation import Explanation, Rule
 from attomaton.limit.prediction import BatchPrediction, largest_of
-from attomaton.limit.reading import Context, read_context
+from attomaton.limit.reading import Context, Reading, read_context
 from attomaton.limit.scoring import Score, mix_uniform, score_prediction
-from attomaton.tables import Bool, Float64, Int32, Int64, Integers, column, sum_at
+from attomaton.tables import Bool, Float64, Int64, Integers, column, sum_at
 
 
 @dataclass(frozen=True, eq=False)
-class _Reading:
-    """A context with a score for each of its distinct tokens."""
+class _Reading(Reading):
+    """A context with the score of each of its distinct tokens."""
 
-    ids: Int32
-    tokens: Int32
-    multiplicity: Int64
-    seen: Bool
     scores: Float64
-    probabilities: Float64
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -84,16 +80,11 @@ class FiniteAttention:
 
     def predict_proba(self, context: Context) -> Float64:
         """The chance of every token to be the next one, shape (n_tokens,)."""
-        reading = self._read(context)
-        chances = np.zeros(self.n_tokens)
-        chances[reading.tokens] = reading.probabilities
-        return chances
+        return self._read(context).chances(self.n_tokens)
 
     def attention(self, context: Context) -> Float64:
         """The attention weight of every position, shape (len(context),)."""
-        reading = self._read(context)
-        place = np.searchsorted(reading.tokens, reading.ids)
-        return (reading.probabilities / reading.multiplicity)[place]
+        return self._read(context).attention()
 
     def explain(self, context: Context) -> Explanation:
         """Which rule answered, the chances, and the tokens without evidence; no component is retrieved."""
@@ -132,15 +123,11 @@ class FiniteAttention:
         rows, seen = self._rows(np.full(len(tokens), ids[-1]), tokens)
         scores = self._look_up(rows, seen, tokens)
         odds = multiplicity * np.exp(scores - scores.max())
-        return _Reading(ids, tokens, multiplicity, seen, scores, odds / odds.sum())
+        return _Reading(ids, tokens, multiplicity, seen, odds / odds.sum(), scores)
 
     def _rows(self, queries: Integers, tokens: Integers) -> tuple[Int64, Bool]:
         """The row of ``scores`` of each (query, token), and which of them have one."""
-        if not len(self._keys):
-            return np.zeros(len(tokens), np.int64), np.zeros(len(tokens), bool)
-        keys = _pair_keys(queries, tokens)
-        rows = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
-        return rows, self._keys[rows] == keys
+        return find_rows(self._keys, pack_pairs(queries, tokens))
 
     def _look_up(self, rows: Int64, seen: Bool, tokens: Integers) -> Float64:
         found = np.zeros(len(tokens))
@@ -151,15 +138,11 @@ class FiniteAttention:
 
     @cached_property
     def _keys(self) -> Int64:
-        return _pair_keys(column(self.scores, "query"), column(self.scores, "token"))
+        return pack_pairs(column(self.scores, "query"), column(self.scores, "token"))
 
     @cached_property
     def _values(self) -> Float64:
         return column(self.scores, "score")
-
-
-def _pair_keys(queries: Integers, tokens: Integers) -> Int64:
-    return (queries.astype(np.int64) << TOKEN_BITS) | tokens
 
 
 def _rule(reading: _Reading) -> Rule:

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS
+from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.errors import InvalidSamples
-from attomaton.graphs.grouping import count_keys, distinct_keys, find_keys
+from attomaton.graphs.grouping import count_keys, distinct_keys, find_keys, pack_pairs, unpack_pairs
 from attomaton.tables import Int64
 
 MOST_MADE = 1 << 53
@@ -53,9 +53,9 @@ def number_choices(
     order = np.argsort(winner, kind="stable")
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
-    keys, multiplicity = count_keys((rank[choice] << TOKEN_BITS) | flat)
-    choice, item = keys >> TOKEN_BITS, keys & (MAX_TOKENS - 1)
-    return items, NumberedChoices(winner[order], made[order], choice, item, multiplicity)
+    keys, multiplicity = count_keys(pack_pairs(rank[choice], flat))
+    choice, item = unpack_pairs(keys)
+    return items, NumberedChoices(winner[order], made[order], choice, item.astype(np.int64), multiplicity)
 
 
 def _number_flat(flat: list[Any]) -> tuple[tuple[Any, ...], Int64]:

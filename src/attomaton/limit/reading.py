@@ -1,15 +1,49 @@
 """A context as a user gives it, as token ids."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.errors import EmptyContext, TokenOutOfRange, UnknownToken
-from attomaton.tables import Int32
+from attomaton.tables import Bool, Float64, Int32, Int64
 
 Context = str | Sequence[str] | Sequence[int]
 """A text or tokens as strings (with a vocabulary), or token ids."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """A context with a chance for each of its distinct tokens.
+
+    Attributes
+    ----------
+    ids : int32 array, shape (length,)
+        The context.
+    tokens, multiplicity : int32 and int64 arrays, shape (n_distinct,)
+        Its distinct tokens, rising, and how often each occurs.
+    seen : bool array, shape (n_distinct,)
+        Which of them samples show under this query.
+    probabilities : float64 array, shape (n_distinct,)
+        The chance of each to be the next token.
+    """
+
+    ids: Int32
+    tokens: Int32
+    multiplicity: Int64
+    seen: Bool
+    probabilities: Float64
+
+    def chances(self, n_tokens: int) -> Float64:
+        """The chance of every token of the vocabulary, shape (n_tokens,)."""
+        chances = np.zeros(n_tokens)
+        chances[self.tokens] = self.probabilities
+        return chances
+
+    def attention(self) -> Float64:
+        """The attention weight of every position, shape (length,)."""
+        return (self.probabilities / self.multiplicity)[np.searchsorted(self.tokens, self.ids)]
 
 
 def read_context(context: Context, n_tokens: int, vocabulary: Vocabulary | None) -> Int32:

@@ -7,9 +7,8 @@ an anchor with some stiffness or a training that stops.
 import numpy as np
 import pyarrow as pa
 
-from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS
 from attomaton.graphs.choices import ChoiceTable
-from attomaton.graphs.grouping import distinct_keys
+from attomaton.graphs.grouping import distinct_keys, pack_pairs, unpack_pairs
 from attomaton.soft.likelihood import LuceProblem
 from attomaton.tables import make_table, ragged_column
 
@@ -40,19 +39,18 @@ def context_problem(choices: ChoiceTable) -> tuple[pa.Table, LuceProblem]:
     ({'query': [0, 0, 2, 2, 2], 'token': [0, 1, 0, 1, 2]}, [0, 0, 1, 1, 1])
     """
     offsets, tokens = ragged_column(choices.table, "tokens")
-    shifted = choices["query"].astype(np.int64) << TOKEN_BITS
-    member = np.repeat(shifted, np.diff(offsets)) | tokens
+    member = pack_pairs(np.repeat(choices["query"], np.diff(offsets)), tokens)
     keys = distinct_keys(member)
-    query, token = keys >> TOKEN_BITS, keys & (MAX_TOKENS - 1)
+    query, token = unpack_pairs(keys)
     problem = LuceProblem(
         alternative=np.searchsorted(keys, member),
         offsets=offsets,
         log_multiplicity=np.log(ragged_column(choices.table, "multiplicities")[1]),
-        winner=np.searchsorted(keys, shifted | choices["winner"]),
+        winner=np.searchsorted(keys, pack_pairs(choices["query"], choices["winner"])),
         count=choices["count"].astype(np.float64),
         component=np.unique(query, return_inverse=True)[1],
     )
-    columns = {"query": query.astype(np.int32), "token": token.astype(np.int32)}
+    columns = {"query": query.astype(np.int32), "token": token}
     return make_table(PAIR_SCHEMA, columns), problem
 
 

@@ -112,7 +112,7 @@ def solve_system(
         space.step[node] = 0.0
         direction[node] = 0.0
     precondition(part, wholes, span, stiffness, space)
-    energy, goal, turn = residual[:size] @ scaled[:size], 0.0, 0.0
+    energy, turn = residual[:size] @ scaled[:size], 0.0
     goal = ACCURACY**2 * energy
     for _ in range(MAX_TURNS):
         if energy <= goal:
