@@ -51,6 +51,26 @@ def test_training_ends_where_the_expansion_says(samples):
     assert error <= 3 * expansion.error_at(1e12) + trajectory.error_at(1e12)
 
 
+@settings(max_examples=20, deadline=None)
+@given(sample_sets(min_samples=3, max_samples=12, max_tokens=5), seeds)
+def test_what_stays_of_a_start_is_outside_the_span_of_the_edges(samples, seed):
+    table = embeddings_for(seed, samples.n_tokens, samples.n_tokens + 2)
+    start = np.random.default_rng(seed).normal(size=(table.shape[1],) * 2)
+    expansion = at.expand(automaton_of(samples, table), samples, embeddings=table, start=start)
+    predicted = expansion.weights_at(1e12)
+    if expansion.caveat:
+        assert expansion.error_at(1e12) == np.inf
+        return
+    trajectory = at.fast_forward(samples, embeddings=table, start=start, to=1e12)
+    error = np.linalg.norm(predicted - trajectory.weights_at(1e12))
+    assert error <= 3 * expansion.error_at(1e12) + trajectory.error_at(1e12)
+    np.testing.assert_allclose(
+        scores(expansion.scores_at(1e12)),
+        [table[row["token"]] @ predicted @ table[row["query"]] for row in expansion.loss.pairs.to_pylist()],
+        atol=1e-6,
+    )
+
+
 @settings(max_examples=40, deadline=None)
 @given(sample_sets(min_samples=3, max_samples=20))
 def test_the_third_term_is_perpendicular_to_the_cyclic_subspace_and_sums_to_zero(samples):

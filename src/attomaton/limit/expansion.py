@@ -1,5 +1,6 @@
 """The weights of gradient descent at step t without training: W(t) = ln t·W_svm + W_fin + R."""
 
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -35,9 +36,18 @@ class Expansion(WeightPath):
         W_svm, W_fin and R.
     third : Residual
         R with what it was found from: tight edges, their flow, the gradient that is left.
+    start : Start, optional
+        W(0), if it is not zero.
     """
 
-    def __init__(self, automaton: Automaton, loss: TrainingLoss, third: Residual, pace: float) -> None:
+    def __init__(
+        self,
+        automaton: Automaton,
+        loss: TrainingLoss,
+        third: Residual,
+        pace: float,
+        start: "Start | None" = None,
+    ) -> None:
         self.loss = loss
         self.direction: Float64 | csc_array = automaton.hard.weights
         self.finite: Float64 | csc_array = automaton.soft.weights
@@ -45,8 +55,9 @@ class Expansion(WeightPath):
         self.third = third
         self._scores = (
             column(automaton.hard.scores, "score"),
-            column(automaton.soft.scores, "score") + third.scores,
+            column(automaton.soft.scores, "score") + third.scores + (0.0 if start is None else start.scores),
         )
+        self.start = start
         self._pace = pace
 
     def __repr__(self) -> str:
@@ -90,7 +101,8 @@ class Expansion(WeightPath):
 
     def weights_along(self, level: float) -> Float64 | csc_array:
         """level·W_svm + W_fin + R: normalised descent and regularisation paths follow this curve too."""
-        return level * self.direction + self.finite + self.residual
+        weights = level * self.direction + self.finite + self.residual
+        return weights if self.start is None else weights + self.start.kept
 
     def scores_at(self, step: float) -> pa.Table:
         """The table (query, token, score) of all pairs that training sees."""
@@ -100,14 +112,33 @@ class Expansion(WeightPath):
     def error_at(self, step: float) -> float:
         """Expected order of magnitude of ‖error‖ of W(t), infinite where data alone do not tell something.
 
-        ‖W_fin + R‖·t^−rate, as at t = 1 training has hardly begun and the expansion is at W_fin + R; and
-        (n/η)·‖W_svm‖²·(1 + ln t)/t, where a single sample still leaves mass to losers.
+        ‖W_fin + R − W(0)‖·t^−rate, as at t = 1 training has hardly begun and the expansion is at W_fin + R;
+        and (n/η)·‖W_svm‖²·(1 + ln t)/t, where a single sample still leaves mass to losers.
         """
         if self.caveat:
             return float("inf")
-        start, step = self.finite + self.residual, max(step, 1.0)
+        away, step = self.finite + self.residual, max(step, 1.0)
+        if self.start is not None:
+            away = away - self.start.forgotten
         left = self._pace * float(self.third.flow.sum())
-        return float(inner(start, start) ** 0.5 * step**-self.rate + left * (1.0 + np.log(step)) / step)
+        return float(inner(away, away) ** 0.5 * step**-self.rate + left * (1.0 + np.log(step)) / step)
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """W(0) in two parts: training moves weights only in the span of the edge directions.
+
+    Attributes
+    ----------
+    kept, forgotten : float64 arrays, shape (dim, dim)
+        The part outside the span, which stays, and the part inside, which the limit does not remember.
+    scores : float64 array, shape (n_nodes,)
+        What is kept, as scores of the nodes.
+    """
+
+    kept: Float64
+    forgotten: Float64
+    scores: Float64
 
 
 def expand(
@@ -116,8 +147,9 @@ def expand(
     *,
     step_size: float = 1.0,
     embeddings: object = None,
+    start: Float64 | None = None,
 ) -> Expansion:
-    """Predict the weights of plain gradient descent from W(0) = 0 at any step: ln t·W_svm + W_fin + R.
+    """Predict the weights of plain gradient descent at any step: ln t·W_svm + W_fin + R.
 
     Parameters
     ----------
@@ -129,6 +161,8 @@ def expand(
         η, for the loss that is the mean over realisable samples.
     embeddings : float array, shape (n_tokens, dim), optional
         The embeddings that the automaton was learned with.
+    start : float array, shape (dim, dim), optional
+        W(0); needs embeddings. None: zero. Its part outside the span of the edge directions stays.
 
     Returns
     -------
@@ -162,9 +196,11 @@ def expand(
     automaton.soft.expect()
     loss = training_loss(samples, automaton.components)
     if embeddings is None:
+        if start is not None:
+            raise UnsupportedOption("a start needs embeddings; give embeddings=np.eye(n_tokens) too")
         return _expand_scores(automaton, loss, step_size)
     table = check_embeddings(embeddings, automaton.n_tokens)
-    return _expand_weights(automaton, loss, step_size, table)
+    return _expand_weights(automaton, loss, step_size, table, start)
 
 
 def _expand_scores(automaton: Automaton, loss: TrainingLoss, step_size: float) -> Expansion:
@@ -177,13 +213,15 @@ def _expand_scores(automaton: Automaton, loss: TrainingLoss, step_size: float) -
     return Expansion(automaton, loss, _expect(third), loss.n_samples / step_size)
 
 
-def _expand_weights(automaton: Automaton, loss: TrainingLoss, step_size: float, table: Float64) -> Expansion:
+def _expand_weights(
+    automaton: Automaton, loss: TrainingLoss, step_size: float, table: Float64, start: Float64 | None
+) -> Expansion:
     from attomaton.limit.basis import find_basis
     from attomaton.limit.residual.embedded import solve_span
 
     weights = np.asarray(automaton.hard.weights)
     nodes = automaton.hard.scores
-    given = np.sum(table[column(nodes, "token")] @ weights * table[column(nodes, "query")], axis=1)
+    given = _node_scores(nodes, table, weights)
     if not np.allclose(given, column(nodes, "score"), atol=1e-6 * (1.0 + np.abs(given).max(initial=0.0))):
         raise MismatchedParts("these are not the embeddings that the automaton was learned with")
     basis = find_basis(loss.components, table)
@@ -191,7 +229,17 @@ def _expand_weights(automaton: Automaton, loss: TrainingLoss, step_size: float, 
     hard, soft = column(automaton.hard.scores, "score"), column(automaton.soft.scores, "score")
     priorities = find_priorities(loss, hard, soft, step_size=pace, atol=TIGHT_EMBEDDED)
     third = solve_span(loss.components, priorities, basis, basis.place(weights))
-    return Expansion(automaton, loss, _expect(third), loss.n_samples / pace / basis.scale**2)
+    begun = None
+    if start is not None:
+        forgotten = basis.weights(basis.place(start))
+        kept = start - forgotten
+        begun = Start(kept, forgotten, _node_scores(nodes, table, kept))
+    return Expansion(automaton, loss, _expect(third), loss.n_samples / pace / basis.scale**2, begun)
+
+
+def _node_scores(nodes: pa.Table, table: Float64, weights: Float64) -> Float64:
+    """e_xᵀ W e_k of every node (k, x)."""
+    return np.sum(table[column(nodes, "token")] @ weights * table[column(nodes, "query")], axis=1)
 
 
 def _expect(third: Residual) -> Residual:

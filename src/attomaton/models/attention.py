@@ -124,6 +124,23 @@ class Trials:
         slope = self._filled(self.model.loss.slope(right)) * self.weight
         return self._collect(slope * along), self._mean_loss(right)
 
+    def hessian(self, weights: Tensor, axes: Tensor | None = None) -> Tensor:
+        """∇²L by W written as a vector, shape (b, d·d, d·d), or along m axes (b, m, d·d), shape (b, m, m).
+
+        Samples do not interact, so one derivative of their slopes by each position is enough.
+        """
+        b, n, t, d = self.keys.shape
+        with torch.enable_grad():
+            scores = self._scores(weights).detach().requires_grad_()
+            right, along = self.model.head.read(self._softmax(scores), self.prepared)
+            slope = self._filled(self.model.loss.slope(right)) * self.weight
+            pressed = (slope * along).sum((1, 2))
+            rows = [torch.autograd.grad(one, scores, retain_graph=True)[0] for one in pressed]
+        features = (self.keys[..., None] * self.keys[:, :, -1:, None, :]).reshape(b, n * t, d * d)
+        along = features if axes is None else features @ axes.transpose(1, 2)
+        pulled = torch.stack(rows).permute(2, 3, 0, 1) @ along.reshape(b, n, t, -1)
+        return along.transpose(1, 2) @ pulled.reshape(b, n * t, -1)
+
     def _mean_loss(self, right: Tensor) -> Tensor:
         return (self._filled(self.model.loss.value(right)) * self.weight).sum(-1)
 
@@ -133,7 +150,9 @@ class Trials:
 
     def _attend(self, weights: Tensor) -> Tensor:
         """softmax(X W x̄) with positions first, shape (t, b, n): the softmax then runs over whole rows."""
-        scores = self._scores(weights)
+        return self._softmax(self._scores(weights))
+
+    def _softmax(self, scores: Tensor) -> Tensor:
         return torch.softmax(scores if self._blocked is None else scores + self._blocked, 0)
 
     def _scores(self, weights: Tensor) -> Tensor:
@@ -181,3 +200,10 @@ def lay_out(model: AttentionModel, samples: Sequence[Samples], tables: Sequence[
     hit = (place == chosen[..., None]) & found
     prepared = model.head.prepare(keys, hit, table, chosen)
     return Trials(model, table, keys, found, torch.as_tensor(weight, device=device), prepared)
+
+
+def measure_curvatures(
+    model: AttentionModel, samples: Sequence[Samples], tables: Sequence[Float64], weights: Float64
+) -> Float64:
+    """∇²L of each trial at its weights, shape (n_trials, dim², dim²), from W (n_trials, dim, dim)."""
+    return lay_out(model, samples, tables).hessian(torch.as_tensor(weights)).numpy()

@@ -38,12 +38,18 @@ class TokenId:
     """u = the attention mass on the label, whatever the embeddings."""
 
     def prepare(self, keys: Tensor, hit: Tensor, table: Tensor, labels: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
-        """Where the label stands."""
-        return (_positions_first(hit.to(keys.dtype)),)
+        """Where the label stands, and where it does not."""
+        own = _positions_first(hit.to(keys.dtype))
+        return own, 1.0 - own
 
     def read(self, attention: Tensor, prepared: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-        """U and du/ds."""
-        return _read_linear(attention, prepared[0])
+        """U and du/ds, which is a (1 − u) where the label stands and −a u elsewhere.
+
+        1 − u is summed from the other positions, so that it keeps its digits when it is small.
+        """
+        own, other = (attention * here for here in prepared)
+        right = own.sum(0)
+        return right, own * other.sum(0) - other * right
 
 
 @dataclass(frozen=True)
@@ -93,7 +99,13 @@ def _positions_first(values: Tensor) -> Tensor:
 
 
 def _read_linear(attention: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-    """Σ a v and its derivative by the scores, a (v − Σ a v)."""
-    share = attention * values
+    """Σ a v and its derivative by the scores, a (v − Σ a v).
+
+    Values are taken relative to those of the positions with most attention: where these hold nearly all, what
+    the others pull is then a sum of small numbers and not a difference of large ones.
+    """
+    held = (attention == attention.amax(0)).to(values.dtype)
+    most = (values * held).sum(0) / held.sum(0)
+    share = attention * (values - most)
     mean = share.sum(0)
-    return mean, share - attention * mean
+    return mean + most, share - attention * mean

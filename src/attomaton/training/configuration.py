@@ -1,7 +1,7 @@
 """What a run was asked to do, as a JSON record: two runs with equal records take equal steps."""
 
 from collections.abc import Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from importlib.metadata import version
 from typing import Any, cast
 
@@ -9,6 +9,12 @@ import numpy as np
 
 from attomaton.artifacts import digest_arrays
 from attomaton.corpora.samples import Samples
+from attomaton.errors import UnsupportedOption
+from attomaton.models.attention import AttentionModel
+from attomaton.models.embeddings import Equicorrelated, Given, Orthonormal, RandomUnit
+from attomaton.models.heads import Tied, TokenId, Untied
+from attomaton.models.losses import CorrelationLoss, LogLoss, SquaredLoss
+from attomaton.training.steps import Adam, GradientDescent
 
 PACKAGES = ("attomaton", "numpy", "torch")
 """Other versions of these may round differently."""
@@ -34,6 +40,52 @@ def describe(value: object) -> Any:
         return {"kind": type(value).__name__, **parts}
     kind = cast("Any", value if callable(value) else type(value))
     return f"{kind.__module__}.{getattr(kind, '__qualname__', type(value).__qualname__)}"
+
+
+KINDS = {
+    kind.__name__: kind
+    for kind in (
+        *(AttentionModel, Orthonormal, RandomUnit, Equicorrelated, Given, TokenId, Tied, Untied),
+        *(LogLoss, SquaredLoss, CorrelationLoss, GradientDescent, Adam),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Named:
+    """A function of a run that was read from disk: what it was called is known, what it does is not."""
+
+    name: str
+
+    def __call__(self, *_: object) -> Any:
+        """Say that it cannot be called."""
+        raise UnsupportedOption(
+            f"the run was made with the function {self.name}, of which only the name was kept; give it again"
+        )
+
+
+def restore(record: Any) -> Any:
+    """What :func:`describe` described; functions come back as :class:`Named`.
+
+    Examples
+    --------
+    >>> restore({"kind": "Untied", "temperature": 2.0})
+    Untied(temperature=2.0)
+    """
+    if isinstance(record, list):
+        return tuple(restore(one) for one in cast("list[Any]", record))
+    if not isinstance(record, dict):
+        return record
+    parts = dict(cast("dict[str, Any]", record))
+    kind = parts.pop("kind")
+    if kind not in KINDS:
+        raise UnsupportedOption(
+            f"the run was made with {kind}, a class of your own, which its files do not hold; "
+            f"known are {', '.join(KINDS)}"
+        )
+    if isinstance(parts.get("schedule"), str):
+        parts["schedule"] = Named(parts["schedule"])
+    return KINDS[kind](**{name: restore(one) for name, one in parts.items()})
 
 
 def versions() -> dict[str, str]:

@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +12,11 @@ import numpy as np
 from attomaton.artifacts import read_arrays, write_arrays
 from attomaton.corpora.samples import Samples
 from attomaton.errors import CorruptRun, UnknownToken
+from attomaton.models.attention import AttentionModel
+from attomaton.models.embeddings import Given
 from attomaton.tables import Float64, Int64
+from attomaton.training.configuration import restore
+from attomaton.training.steps import Step
 
 
 class Record(NamedTuple):
@@ -74,6 +79,19 @@ class Trace:
     def n_trials(self) -> int:
         """How many trials were trained."""
         return self.weights.shape[1]
+
+    @cached_property
+    def model(self) -> AttentionModel:
+        """The layer that was trained."""
+        model: AttentionModel = restore(self.about["model"])
+        if isinstance(model.embeddings, Given):  # the record holds a digest, the trace the table itself
+            return replace(model, embeddings=Given(self.embeddings[0]))
+        return model
+
+    @cached_property
+    def step(self) -> Step:
+        """How the gradient moved it."""
+        return restore(self.about["step"])
 
     def at(self, step: int) -> Float64:
         """W of all trials after ``step`` steps, shape (n_trials, dim, dim), if it was recorded."""

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from attomaton.corpora.samples import Samples
 from attomaton.errors import MismatchedParts
-from attomaton.graphs.components import find_components
+from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import extract_edges
 from attomaton.hard.solve import solve_graph_svm
 from attomaton.limit.automaton import Automaton
@@ -106,7 +106,7 @@ def measure_trace(trace: Trace, automata: Sequence[Automaton]) -> Curves:
     """All curves of a run against the automata of its trials (:func:`solve_trials`)."""
     check_automata(trace, automata)
     hard, soft = directions(automata), finite_parts(automata)
-    cyclic = cyclic_axes(trace, automata)
+    cyclic = cyclic_axes(trace, [automaton.components for automaton in automata])
     n_records, n_trials = trace.losses.shape
     flat = trace.weights.reshape(n_records, n_trials, -1).swapaxes(0, 1)
     placed = flat @ cyclic.swapaxes(1, 2)
@@ -148,9 +148,9 @@ def finite_parts(automata: Sequence[Automaton]) -> Float64:
     return np.stack([np.asarray(automaton.soft.weights) for automaton in automata])
 
 
-def cyclic_axes(trace: Trace, automata: Sequence[Automaton]) -> Float64:
+def cyclic_axes(trace: Trace, components: Sequence[Components]) -> Float64:
     """Orthonormal axes of the cyclic subspace of every trial, shape (n_trials, most, dim²), zeros after."""
-    bases = [find_basis(a.components, table) for a, table in zip(automata, trace.embeddings, strict=True)]
+    bases = [find_basis(*pair) for pair in zip(components, trace.embeddings, strict=True)]
     most = max(basis.n_cyclic for basis in bases)
     axes = np.zeros((len(bases), most, trace.embeddings.shape[2] ** 2))
     for trial, basis in enumerate(bases):

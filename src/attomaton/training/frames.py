@@ -1,0 +1,119 @@
+"""Weights of many trials in coordinates, W = W_far + Σ place · axis, and Newton's method in them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attomaton.models.attention import Trials
+
+NOISE = 1e-13
+"""Differences of losses below this are rounding."""
+
+NEGLIGIBLE = 1e-9
+"""Singular values below this, relative to the largest, span nothing."""
+
+TINY = float(np.finfo(np.float64).tiny)
+
+_linalg: Any = torch.linalg
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """Coordinates of all trials.
+
+    Shapes: trials b, axes m, dimensions d.
+
+    Attributes
+    ----------
+    batch : Trials
+        The trials.
+    axes : Tensor, shape (b, m, d·d)
+        Orthonormal rows; rows of zeros are coordinates that nothing depends on.
+    far : Tensor, shape (b, d, d)
+        W where all coordinates are zero.
+    """
+
+    batch: Trials
+    axes: Tensor
+    far: Tensor
+
+    def weights(self, place: Tensor) -> Tensor:
+        """W for coordinates of shape (b, m)."""
+        return self.far + (place[:, None] @ self.axes).reshape(self.far.shape)
+
+    def losses(self, place: Tensor) -> Tensor:
+        """The loss of each trial, shape (b,)."""
+        return self.batch.loss(self.weights(place))
+
+    def slope(self, place: Tensor) -> tuple[Tensor, Tensor]:
+        """∇L along the axes, shape (b, m), and the losses, shape (b,)."""
+        gradient, losses = self.batch.gradient(self.weights(place))
+        return (self.axes @ gradient.flatten(1)[..., None])[..., 0], losses
+
+    def curvature(self, place: Tensor) -> Tensor:
+        """∇²L along the axes, shape (b, m, m)."""
+        return self.batch.hessian(self.weights(place), self.axes)
+
+
+def find_frame(batch: Trials) -> Frame:
+    """Axes of all that training moves: attention does not change with a shift of all scores of a context.
+
+    So gradients lie in the span of (x_t − x̄) x̄ᵀ over all contexts, whatever head and loss.
+    """
+    b, n, t, d = batch.keys.shape
+    query = batch.keys[:, :, -1:]
+    apart = (batch.keys - query) * (batch.there & (batch.weight > 0)[..., None])[..., None]
+    moves = (apart[..., None] * query[..., None, :]).reshape(b, n * t, d * d)
+    _, sizes, axes = _linalg.svd(moves, full_matrices=False)
+    rank = (sizes > NEGLIGIBLE * sizes[:, :1]).sum(1)
+    most = int(rank.max())
+    kept = torch.arange(most)[None] < rank[:, None]
+    return Frame(batch, axes[:, :most] * kept[..., None], torch.zeros(b, d, d, dtype=moves.dtype))
+
+
+def solve_downhill(curvature: Tensor, slope: Tensor, floor: Tensor) -> Tensor:
+    """Newton's step −|H|⁻¹ slope, shape (b, m): negative eigenvalues turned round, small ones raised."""
+    values, turn = _linalg.eigh(curvature)
+    along = (turn.transpose(1, 2) @ slope[..., None])[..., 0]
+    return -(turn @ (along / torch.maximum(values.abs(), floor))[..., None])[..., 0]
+
+
+def shorten(move: Tensor, longest: Tensor) -> Tensor:
+    """Each trial's move, cut to this length, shape (b,)."""
+    return move * torch.clamp(longest / norms(move).clamp_min(TINY), max=1.0)[:, None]
+
+
+def go_down(
+    frame: Frame,
+    place: Tensor,
+    move: Tensor,
+    *,
+    land: Callable[[Tensor], Tensor],
+    steepness: Callable[[Tensor, Tensor], Tensor],
+) -> tuple[Tensor, Tensor]:
+    """Halve each trial's move until its loss falls, or it does not rise and is flatter.
+
+    ``land`` takes coordinates back to where they may be, ``steepness(slope, place)`` says how far from
+    stationary a trial is, shape (b,). Returns the new coordinates, and which trials moved.
+    """
+    slope, losses = frame.slope(place)
+    steep, still = steepness(slope, place), (move == 0).all(-1)
+    good, tried, share = still, place, torch.ones_like(losses)
+    for _ in range(20):
+        tried = land(place + share[:, None] * move)
+        reached_slope, reached = frame.slope(tried)
+        flatter = steepness(reached_slope, tried) < 0.9 * steep
+        good = still | (reached < losses - NOISE) | ((reached <= losses + NOISE) & flatter)
+        if bool(good.all()):
+            break
+        share = torch.where(good, share, 0.5 * share)
+    return torch.where(good[:, None], tried, place), good & ~still
+
+
+def norms(rows: Tensor) -> Tensor:
+    """The length of each row, shape (b,)."""
+    return (rows * rows).sum(1).sqrt()

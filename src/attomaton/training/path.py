@@ -1,0 +1,171 @@
+"""The regularisation path: W_R, the weights of least loss among those of norm at most R, for rising R.
+
+While the loss can still fall along some ray, W_R lies on the sphere ‖W‖ = R. There, Newton's method runs
+along the sphere, for all trials at once, from where the last radius ended.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attomaton.corpora.samples import Samples
+from attomaton.errors import UnsupportedOption
+from attomaton.models.attention import AttentionModel, lay_out
+from attomaton.models.losses import LogLoss
+from attomaton.tables import Float64
+from attomaton.training.frames import TINY, Frame, find_frame, go_down, norms, shorten, solve_downhill
+
+MOST_DIMENSIONS = 64
+"""Axes are dense, of dim² numbers each."""
+
+LONGEST = 0.5
+"""Longest step, as a share of the radius."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WeightsByRadius:
+    """W_R of every trial.
+
+    Attributes
+    ----------
+    radii : float64 array, shape (n_radii, n_trials)
+        R, rising.
+    weights : float64 array, shape (n_radii, n_trials, dim, dim)
+        W_R.
+    losses : float64 array, shape (n_radii, n_trials)
+        L(W_R).
+    left : float64 array, shape (n_radii, n_trials)
+        The part of ∇L along the sphere, relative to ‖∇L‖: 0 at a stationary point.
+    """
+
+    radii: Float64
+    weights: Float64
+    losses: Float64
+    left: Float64
+
+    def __repr__(self) -> str:
+        n_radii, n_trials = self.losses.shape
+        return f"WeightsByRadius({n_trials:,} trials, {n_radii:,} radii to {self.radii.max():.3g})"
+
+
+def trace_path(
+    samples: Sequence[Samples],
+    model: AttentionModel,
+    tables: Sequence[Float64],
+    *,
+    radii: Sequence[float] | Float64,
+    rtol: float = 1e-8,
+    max_steps: int = 50,
+) -> WeightsByRadius:
+    """Minimise the loss over ‖W‖ ≤ R for each R, warm-started.
+
+    Parameters
+    ----------
+    samples, tables : sequences
+        The corpus and the embeddings, shape (n_tokens, dim), of each trial.
+    model : AttentionModel
+        Head and loss; the loss is decreasing. For log-loss with a linear head the minimum is the global one;
+        for others it is the better of two that are reached along the path, from W = 0 and from the path of
+        log-loss.
+    radii : sequence of float, or float array, shape (n_radii, n_trials)
+        R, rising: the same for all trials, or for each its own. Where all masses but e^-30 have gone where
+        they go, nothing can be told any more.
+    rtol : float
+        Largest part of ∇L along the sphere, relative to ‖∇L‖.
+    max_steps : int
+        Newton steps for each radius, at most.
+
+    Examples
+    --------
+    >>> corpus = Samples.from_lists([[0, 1]], [0])
+    >>> path = trace_path([corpus], AttentionModel(), [np.eye(2)], radii=[1.0, 10.0])
+    >>> path.weights[:, 0, :, 1].round(3).tolist()
+    [[0.707, -0.707], [7.071, -7.071]]
+    """
+    given = _check_radii(radii, len(samples))
+    dim = tables[0].shape[1]
+    if dim > MOST_DIMENSIONS:
+        raise UnsupportedOption(
+            f"{dim} dimensions are too many for the path, which needs dense axes of dim² numbers; "
+            f"give embeddings of at most {MOST_DIMENSIONS}"
+        )
+    rivals: Sequence[Tensor | None] = [None] * len(given)
+    with torch.no_grad():
+        frame = find_frame(lay_out(model, samples, tables))
+        if not isinstance(model.loss, LogLoss):
+            convex = replace(frame, batch=lay_out(replace(model, loss=LogLoss()), samples, tables))
+            rivals = [place for place, _, _ in _follow(convex, given, rtol, max_steps, rivals)]
+        found = _follow(frame, given, rtol, max_steps, rivals)
+        weights = np.stack([frame.weights(place).numpy() for place, _, _ in found])
+    losses, left = (np.stack([one[part].numpy() for one in found]) for part in (1, 2))
+    return WeightsByRadius(given, weights, losses, left)
+
+
+def _check_radii(radii: Sequence[float] | Float64, n_trials: int) -> Float64:
+    """Shape (n_radii, n_trials)."""
+    given = np.asarray(radii, np.float64)
+    if given.ndim == 1:
+        given = np.repeat(given[:, None], n_trials, axis=1)
+    if given.shape != (len(given), n_trials) or not given.size or not np.isfinite(given).all():
+        raise UnsupportedOption(f"radii have shape {given.shape}; give finite numbers, one or one per trial")
+    if not ((given[0] > 0).all() and (np.diff(given, axis=0) > 0).all()):
+        raise UnsupportedOption("radii are not positive and rising; sort them")
+    return given
+
+
+def _follow(
+    frame: Frame, radii: Float64, rtol: float, max_steps: int, rivals: Sequence[Tensor | None]
+) -> list[tuple[Tensor, Tensor, Tensor]]:
+    """Coordinates, losses and what is left of the slope for each radius; rivals are other starts."""
+    place = -frame.slope(torch.zeros(frame.axes.shape[:2], dtype=frame.axes.dtype))[0]
+    found: list[tuple[Tensor, Tensor, Tensor]] = []
+    for row, rival in zip(radii, rivals, strict=True):
+        radius = torch.as_tensor(row)
+        place = _descend(frame, _rescale(place, radius), radius, rtol, max_steps)
+        if rival is not None:
+            other = _descend(frame, rival, radius, rtol, max_steps)
+            better = frame.losses(other) < frame.losses(place)
+            place = torch.where(better[:, None], other, place)
+        slope, losses = frame.slope(place)
+        found.append((place, losses, _tangential(slope, place)))
+    return found
+
+
+def _descend(frame: Frame, place: Tensor, radius: Tensor, rtol: float, max_steps: int) -> Tensor:
+    """Newton steps on the sphere until every trial is done or gets no further."""
+    busy = torch.ones_like(radius, dtype=torch.bool)
+    for _ in range(max_steps):
+        slope, _ = frame.slope(place)
+        busy = busy & (_tangential(slope, place) > rtol)
+        if not bool(busy.any()):
+            break
+        move = _newton_move(frame, place, slope, radius) * busy[:, None]
+        place, moved = go_down(
+            frame, place, move, land=lambda reached: _rescale(reached, radius), steepness=_tangential
+        )
+        busy = busy & moved
+    return place
+
+
+def _newton_move(frame: Frame, place: Tensor, slope: Tensor, radius: Tensor) -> Tensor:
+    """Newton's step along the sphere, where the curvature is P(∇²L + μ)P with μ = −⟨∇L, W⟩/R²."""
+    inward = -(slope * place).sum(1) / radius**2
+    unit = place / radius[:, None]
+    project = torch.eye(place.shape[1], dtype=place.dtype) - unit[:, :, None] * unit[:, None, :]
+    bent = project @ frame.curvature(place) @ project + inward[:, None, None] * project
+    floor = (1e-10 * norms(slope) / radius)[:, None]
+    return shorten(solve_downhill(bent, (project @ slope[..., None])[..., 0], floor), LONGEST * radius)
+
+
+def _tangential(slope: Tensor, place: Tensor) -> Tensor:
+    """‖P∇L‖/‖∇L‖, shape (b,)."""
+    unit = place / norms(place)[:, None].clamp_min(TINY)
+    rest = slope - (slope * unit).sum(1, keepdim=True) * unit
+    return norms(rest) / norms(slope).clamp_min(TINY)
+
+
+def _rescale(place: Tensor, radius: Tensor) -> Tensor:
+    return place * (radius / norms(place).clamp_min(TINY))[:, None]

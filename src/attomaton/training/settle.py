@@ -1,0 +1,73 @@
+"""The finite part of any loss: its least value over W_far + a subspace, near a start, for many trials."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from attomaton.corpora.samples import Samples
+from attomaton.models.attention import AttentionModel, lay_out
+from attomaton.tables import Float64
+from attomaton.training.frames import Frame, go_down, norms, shorten, solve_downhill
+
+FLAT = 1e-12
+"""Curvatures below this are none."""
+
+
+def settle_within(
+    samples: Sequence[Samples],
+    model: AttentionModel,
+    tables: Sequence[Float64],
+    *,
+    far: Float64,
+    axes: Float64,
+    start: Float64,
+    max_steps: int = 100,
+) -> Float64:
+    """Minimise L(W_far + V) over V in the span of the axes, by Newton's method from ``start``.
+
+    With W_far a large multiple of a Graph-SVM solution and the axes those of its cyclic subspace, V is the
+    finite part: masses below the highest component are gone, and what is left is the loss on reduced data.
+
+    Parameters
+    ----------
+    samples, model, tables
+        The trials, as in :func:`~attomaton.training.path.trace_path`.
+    far : float64 array, shape (n_trials, dim, dim)
+        W_far.
+    axes : float64 array, shape (n_trials, n_axes, dim²)
+        Orthonormal rows; rows of zeros are left alone.
+    start : float64 array, shape (n_trials, n_axes)
+        Coordinates to start from.
+
+    Returns
+    -------
+    float64 array, shape (n_trials, n_axes)
+        Coordinates of a stationary point near the start: the minimum, if the loss is convex.
+
+    Examples
+    --------
+    >>> corpus = Samples.from_lists([[0, 1]] * 3 + [[0, 1]], [0, 0, 0, 1])
+    >>> axes = np.array([[[0.0, 1.0, 0.0, -1.0]]]) / np.sqrt(2)  # token 0 against 1 under the query 1
+    >>> none, trial = np.zeros((1, 2, 2)), ([corpus], AttentionModel(), [np.eye(2)])
+    >>> place = settle_within(*trial, far=none, axes=axes, start=none[:, :1, 0])
+    >>> float(np.exp(place[0, 0] * np.sqrt(2)).round(6))  # odds of 3 to 1
+    3.0
+    """
+    if not axes.shape[1]:
+        return start
+    with torch.no_grad():
+        frame = Frame(lay_out(model, samples, tables), torch.as_tensor(axes), torch.as_tensor(far))
+        place = torch.as_tensor(start)
+        busy = torch.ones(len(place), dtype=torch.bool)
+        for _ in range(max_steps):
+            slope, losses = frame.slope(place)
+            move = solve_downhill(frame.curvature(place), slope, torch.full_like(losses, FLAT)[:, None])
+            move = shorten(move, torch.ones_like(losses)) * busy[:, None]
+            place, moved = go_down(
+                frame, place, move, land=lambda reached: reached, steepness=lambda slope, _: norms(slope)
+            )
+            busy = busy & moved
+            if not bool(busy.any()):
+                break
+    return np.asarray(place.numpy(), np.float64)

@@ -1,0 +1,116 @@
+"""Local convergence: the Graph-SVM of the tokens that the trained model itself selects.
+
+With another loss or head, descent may settle on other tokens than the labels' components. Every token that
+attention still holds is then taken for chosen, and the graph of these choices has a direction of its own.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from attomaton.corpora.samples import Samples
+from attomaton.graphs.components import Components, find_components
+from attomaton.graphs.edges import EdgeTable, make_edges, pack_edges
+from attomaton.graphs.grouping import count_keys
+from attomaton.hard.solve import HardSolution, solve_graph_svm
+from attomaton.tables import Float64, Int64, offsets_of
+from attomaton.training.settle import settle_within
+from attomaton.training.trace import Trace
+from attomaton.verify.masses import Contexts, read_contexts
+from attomaton.verify.measures import cyclic_axes
+
+SELECTED = 1e-2
+"""A token with more attention mass than this is selected."""
+
+UNDECIDED = 9e-3
+"""A token with more than this and not selected is ignored."""
+
+FAR = 30.0
+"""Multiple of the local direction at which masses below the highest component are gone: e^-30."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LocalSolutions:
+    """What the selected tokens of every trial say its weights converge to.
+
+    Attributes
+    ----------
+    hard : tuple of HardSolution
+        The Graph-SVM of each pseudo-graph.
+    directions : float64 array, shape (n_trials, dim, dim)
+        Their weights; zero where every token is selected in every context.
+    distance : float64 array, shape (n_trials,)
+        ‖Π W − finite part‖ in the cyclic subspace of the pseudo-graph, the finite part being the stationary
+        point nearest to W of the model's own loss on the selected tokens.
+    """
+
+    hard: tuple[HardSolution, ...]
+    directions: Float64
+    distance: Float64
+
+    def __repr__(self) -> str:
+        return f"LocalSolutions({len(self.hard):,} trials)"
+
+
+def solve_local(trace: Trace, *, step: int | None = None) -> LocalSolutions:
+    """The pseudo-graph of every trial at a recorded step (None: the last), its Graph-SVM and finite part."""
+    weights = trace.weights[-1] if step is None else trace.at(step)
+    hard: list[HardSolution] = []
+    for samples, table, one in zip(trace.samples, trace.embeddings, weights, strict=True):
+        found = find_selected(samples, table, one)
+        hard.append(solve_graph_svm(found, embeddings=table))
+    directions = np.stack([np.asarray(solution.weights) for solution in hard])
+    return LocalSolutions(tuple(hard), directions, _measure_finite(trace, weights, hard, directions))
+
+
+def find_selected(samples: Samples, table: Float64, weights: Float64) -> Components:
+    """The components of the graph in which every selected token of a context beats all others there.
+
+    Selected tokens of one context beat each other, so they tie. Tokens that are neither selected nor clearly
+    not are left out of the context.
+
+    Examples
+    --------
+    >>> samples = Samples.from_lists([[0, 1, 2]], [0])
+    >>> find_selected(samples, np.eye(3), np.zeros((3, 3))).sizes.tolist()  # attention holds all three
+    [3]
+    >>> find_selected(samples, np.eye(3), 9.0 * np.outer([0, 1, 0], [0, 0, 1])).sizes.tolist()
+    [1, 1, 1]
+    """
+    contexts = read_contexts(samples, table)
+    mass = contexts.masses(weights[None])[0]
+    return find_components(_selected_edges(contexts, mass))
+
+
+def _selected_edges(contexts: Contexts, mass: Float64) -> EdgeTable:
+    bags = contexts.bags
+    winner = np.flatnonzero(mass > SELECTED)
+    first, sizes = contexts.starts, np.bincount(bags.sample, minlength=len(bags.samples))
+    beside = sizes[bags.sample[winner]]
+    loser = _ranges(first[bags.sample[winner]], beside)
+    winner = np.repeat(winner, beside)
+    kept = (winner != loser) & ((mass[loser] > SELECTED) | (mass[loser] <= UNDECIDED))
+    winner, loser = winner[kept], loser[kept]
+    asked = bags.samples.queries
+    keys, support = count_keys(pack_edges(asked[bags.sample[winner]], bags.token[winner], bags.token[loser]))
+    queries, counts = np.unique(asked, return_counts=True)
+    return make_edges(
+        bags.samples.n_tokens, keys, support, queries.astype(np.int64), counts, np.zeros_like(counts)
+    )
+
+
+def _ranges(starts: Int64, lengths: Int64) -> Int64:
+    """The numbers start … start + length − 1 of each range, one after the other."""
+    return np.arange(int(lengths.sum())) + np.repeat(starts - offsets_of(lengths)[:-1], lengths)
+
+
+def _measure_finite(
+    trace: Trace, weights: Float64, hard: Sequence[HardSolution], directions: Float64
+) -> Float64:
+    axes = cyclic_axes(trace, [solution.components for solution in hard])
+    place = (axes @ weights.reshape(len(weights), -1, 1))[..., 0]
+    finite = settle_within(
+        trace.samples, trace.model, list(trace.embeddings), far=FAR * directions, axes=axes, start=place
+    )
+    return np.linalg.norm(place - finite, axis=1)

@@ -1,0 +1,81 @@
+"""A verdict on a claim: whether it holds, by which number, or why it does not apply."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from attomaton.verify.evidence import Evidence
+
+
+class Outcome(Enum):
+    """How a claim fared."""
+
+    HOLDS = "holds"
+    FAILS = "fails"
+    NOT_APPLICABLE = "not_applicable"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a claim.
+
+    Attributes
+    ----------
+    claim : str
+        Its name.
+    status : Outcome
+        Whether it holds; ``not_applicable`` if one of its assumptions is missing.
+    value, bound : float or None
+        What was measured and what it was held against, of the worst trial.
+    reason : str
+        What the numbers mean, or which assumption is missing.
+    """
+
+    claim: str
+    status: Outcome
+    value: float | None
+    bound: float | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A measured value, its bound, whether that is enough, and what the numbers mean."""
+
+    value: float
+    bound: float
+    enough: bool
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A theorem with its assumptions.
+
+    Attributes
+    ----------
+    name : str
+        What it is called in verdicts.
+    assumptions : tuple of callable
+        Each looks at the evidence and says what is missing, or nothing.
+    judge : callable
+        What holds the evidence against the claim, whatever the assumptions.
+    """
+
+    name: str
+    assumptions: tuple[Callable[[Evidence], str], ...]
+    judge: Callable[[Evidence], Judgement]
+
+    def check(self, evidence: Evidence) -> Verdict:
+        """Not applicable if an assumption is missing, else what the judge says."""
+        for assumption in self.assumptions:
+            missing = assumption(evidence)
+            if missing:
+                return Verdict(self.name, Outcome.NOT_APPLICABLE, None, None, missing)
+        return self.judge_anyway(evidence)
+
+    def judge_anyway(self, evidence: Evidence) -> Verdict:
+        """What the judge says without its assumptions: a claim may then fail, and should be able to."""
+        found = self.judge(evidence)
+        status = Outcome.HOLDS if found.enough else Outcome.FAILS
+        return Verdict(self.name, status, found.value, found.bound, found.meaning)
