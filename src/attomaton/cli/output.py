@@ -1,15 +1,18 @@
 """How commands print: tables on stdout, progress on stderr if that is a terminal."""
 
 import json
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from attomaton.verify.verdicts import Verdict
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print no tables and no progress.")]
@@ -28,6 +31,19 @@ def print_table(title: str, headers: list[str], rows: list[tuple[object, ...]]) 
     for row in rows:
         table.add_row(*(Text(str(cell)) for cell in row))
     Console().print(table)
+
+
+def print_verdicts(verdicts: "Sequence[Verdict]") -> None:
+    """What became of each claim, with its numbers and the reason."""
+    rows = [(one.claim, one.status.value.replace("_", " "), _measured(one)) for one in verdicts]
+    if rows:
+        print_table("Verdicts", ["claim", "verdict", "what was measured, and its bound"], list(rows))
+
+
+def _measured(verdict: "Verdict") -> str:
+    if verdict.value is None:
+        return verdict.reason
+    return f"{verdict.shown_value} (bound {verdict.shown_bound}): {verdict.reason}"
 
 
 def print_line(text: str) -> None:

@@ -1,59 +1,91 @@
-"""``attomaton reproduce``: redraw a published experiment."""
+"""``attomaton reproduce``: redraw published experiments."""
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_table, stages
+from attomaton.cli.output import (
+    AsJson,
+    Quiet,
+    print_json,
+    print_line,
+    print_table,
+    print_verdicts,
+    stages,
+)
 
 if TYPE_CHECKING:
-    from attomaton.experiments.run import Outcome
+    from attomaton.experiments.outcome import Outcome
+
+ALL = "all-mechanics"
+"""Every experiment of the first paper."""
 
 
 def reproduce(
-    experiment: Annotated[str, typer.Argument(help="Its name, or `list` for all names.")],
+    experiment: Annotated[str, typer.Argument(help=f"Its name, `{ALL}`, or `list` for all names.")],
     trials: Annotated[int | None, typer.Option(help="How many; those of the settings if not given.")] = None,
     seed: Annotated[int, typer.Option(help="Of all that is drawn.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Write figure, numbers and a page there.")] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Draw, train and measure EXPERIMENT again, and put what was published beside what came out."""
+    """Draw, train and measure EXPERIMENT again, put what was published beside what came out, and judge it."""
     from attomaton.experiments.settings import list_experiments, read_settings
 
     if experiment == "list":
-        print_line(" ".join(list_experiments()))
+        print_line(" ".join([*list_experiments(), ALL]))
         return
-    settings = read_settings(experiment)
+    mechanics = [name for name in list_experiments() if name.startswith("mechanics-")]
+    settings = [read_settings(name) for name in (mechanics if experiment == ALL else [experiment])]
     from attomaton.experiments.run import run_experiment
     from attomaton.experiments.write import write_outcome
 
-    with stages(quiet or as_json) as announce:
-        announce("drawing, training, solving")
-        began = time.perf_counter()
-        outcome = run_experiment(settings, trials=trials, seed=seed)
-        seconds = time.perf_counter() - began
-        if out is not None:
-            announce("writing")
-            write_outcome(outcome, out)
+    records: list[dict[str, Any]] = []
+    failed = False
+    began = time.perf_counter()
+    for one in settings:
+        with stages(quiet or as_json) as announce:
+            announce(f"{one.name}: drawing, training, solving, judging")
+            start = time.perf_counter()
+            outcome = run_experiment(one, trials=trials, seed=seed)
+            if out is not None:
+                announce(f"{one.name}: writing")
+                write_outcome(outcome, out / one.name if experiment == ALL else out)
+        records.append(_record(outcome, time.perf_counter() - start))
+        failed |= any(verdict.fails for verdict in outcome.verdicts)
+        if not (as_json or quiet):
+            _print(outcome, records[-1]["seconds"])
     if as_json:
-        print_json({"experiment": experiment, "seconds": seconds, **outcome.last()})
-    elif not quiet:
-        print_table(settings.title, ["measure", "mean", "range", "published"], _rows(outcome))
-        print_line(f"{outcome.trace.n_trials} trials in {seconds:.1f} s.")
+        together = {"experiments": records, "seconds": time.perf_counter() - began}
+        print_json(together if experiment == ALL else records[0])
+    raise typer.Exit(1 if failed else 0)
 
 
-def _rows(outcome: "Outcome") -> list[tuple[object, ...]]:
-    from attomaton.experiments.run import MEASURES
+def _record(outcome: "Outcome", seconds: float) -> dict[str, Any]:
+    from attomaton.verify.verdicts import as_record
 
-    return [
-        (
-            MEASURES[name],
-            f"{mean:.4g}",
-            f"{least:.4g} to {most:.4g}",
-            " to ".join(map(str, outcome.settings.published.get(name, ()))),
-        )
-        for name, (mean, least, most) in outcome.last().items()
-    ]
+    ends = {name: dict(zip(("mean", "min", "max"), end, strict=True)) for name, end in outcome.last().items()}
+    return {
+        "experiment": outcome.settings.name,
+        "trials": outcome.n_trials,
+        "seconds": seconds,
+        "measures": ends,
+        "notes": list(outcome.notes),
+        "verdicts": [as_record(verdict) for verdict in outcome.verdicts],
+    }
+
+
+def _print(outcome: "Outcome", seconds: float) -> None:
+    rows: list[tuple[object, ...]] = []
+    for one in outcome.measured:
+        mean, least, most = outcome.last()[one.name]
+        published = " to ".join(map(str, outcome.settings.published.get(one.name, ())))
+        rows.append((one.title, f"{mean:.4g}", f"{least:.4g} to {most:.4g}", published))
+    title = f"{outcome.settings.title} ({outcome.settings.name})"
+    print_table(title, ["measure", "mean", "range", "published"], rows)
+    for note in outcome.notes:
+        print_line(note)
+    print_verdicts(outcome.verdicts)
+    print_line(f"{outcome.n_trials} trials in {seconds:.1f} s.")

@@ -1,7 +1,7 @@
 """The settings of an experiment, read from the files shipped with the package."""
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any
 
@@ -20,10 +20,24 @@ class Settings:
         What it is called, and what it shows.
     trials : int
         How many are drawn if nothing else is asked for.
-    data, model, step : dict
-        How samples are drawn, what is trained, and by which steps.
+    data, model : dict
+        How samples are drawn, and what is trained.
+    step : dict
+        By which steps, if it is trained.
     published : dict
         Ranges that the paper reports, by the name of the measure.
+    kind : str
+        ``training`` or ``path``.
+    path : dict
+        Radii and cases of a regularisation path.
+    local : bool
+        Whether to measure against the tokens that the model selects too.
+    slope_from : int, optional
+        Step from which the fall of ‖Π_fin W − W_fin‖ is fitted.
+    panels : list of str
+        Names of the measures that the figure shows; empty: all.
+    remarks : list of str
+        Why what comes out differs from what was published, where it does.
     """
 
     name: str
@@ -31,8 +45,14 @@ class Settings:
     trials: int
     data: dict[str, Any]
     model: dict[str, Any]
-    step: dict[str, Any]
-    published: dict[str, Any]
+    step: dict[str, Any] = field(default_factory=dict[str, Any])
+    published: dict[str, Any] = field(default_factory=dict[str, Any])
+    kind: str = "training"
+    path: dict[str, Any] = field(default_factory=dict[str, Any])
+    local: bool = False
+    slope_from: int | None = None
+    panels: list[str] = field(default_factory=list[str])
+    remarks: list[str] = field(default_factory=list[str])
 
 
 def list_experiments() -> list[str]:
@@ -51,5 +71,4 @@ def read_settings(name: str) -> Settings:
             f"there is no experiment {name!r}; choose one of {', '.join(list_experiments())}"
         )
     text = (files("attomaton.experiments") / FOLDER / f"{name}.toml").read_text(encoding="utf-8")
-    read: dict[str, Any] = {"published": {}, **tomllib.loads(text)}
-    return Settings(name=name, **read)
+    return Settings(name=name, **tomllib.loads(text))

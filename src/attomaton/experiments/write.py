@@ -1,77 +1,110 @@
-"""An experiment on disk: figure, numbers and a page that puts published beside obtained."""
+"""An experiment on disk: figure, numbers, verdicts and a page that puts published beside obtained."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from attomaton.experiments.run import MEASURES, Outcome
+from attomaton.artifacts import json_writer, write_file
+from attomaton.experiments.outcome import Measured, Outcome
 from attomaton.report.figures import Panel, draw_panels
-from attomaton.tables import Float64, write_parquet
+from attomaton.report.markdown import render_table
+from attomaton.tables import write_parquet
+from attomaton.verify.verdicts import as_record
 
-LOGARITHMIC = ("finite_distance", "surprise")
+LEAST = 1e-16
+"""Smaller numbers are drawn as this on logarithmic axes."""
 
 
 def write_outcome(outcome: Outcome, folder: Path) -> list[Path]:
-    """Write ``figure.png``, ``figure.pdf``, ``curves.parquet`` and ``summary.md``; returns their paths."""
+    """Write figure.png, figure.pdf, curves.parquet, verdicts.json and summary.md; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    written = draw_panels(_panels(outcome), folder / "figure", caption=_caption(outcome))
-    write_parquet(outcome.curves.summary(), str(folder / "curves.parquet"))
-    page = folder / "summary.md"
-    page.write_text(summarise(outcome), encoding="utf-8")
-    return [*written, folder / "curves.parquet", page]
+    written = draw_panels(_panels(outcome), folder / "figure", caption=caption(outcome))
+    numbers, verdicts, page = (folder / name for name in ("curves.parquet", "verdicts.json", "summary.md"))
+    write_parquet(outcome.table(), str(numbers))
+    write_file(verdicts, json_writer([as_record(one) for one in outcome.verdicts]))
+    write_file(page, lambda place: place.write_text(summarise(outcome), encoding="utf-8"))
+    return [*written, numbers, verdicts, page]
 
 
 def summarise(outcome: Outcome) -> str:
-    """One page in Markdown: settings, and published beside obtained at the last step."""
-    settings, curves = outcome.settings, outcome.curves
+    """One page in Markdown: settings, published beside obtained at the end, verdicts, and what differs."""
+    settings = outcome.settings
+    headers = ["measure", "mean", "std", "min", "max", "published range"]
+    rows = [[one.title, *_numbers(one), _published(outcome, one.name)] for one in outcome.measured]
     lines = [
         f"# {settings.name}: {settings.title}",
-        "",
-        _caption(outcome) + ".",
-        "",
-        f"At step {curves.steps[-1]:,}, over {outcome.trace.n_trials} trials:",
-        "",
-        "| measure | mean | std | min | max | published range |",
-        "|---|---|---|---|---|---|",
+        caption(outcome) + ".",
+        f"At {outcome.axis} = {outcome.measured[0].at[-1]:,g}, over {outcome.n_trials} trials:",
+        render_table(headers, rows),
+        *_foretold(outcome),
+        *outcome.notes,
+        *settings.remarks,
     ]
-    for name, title in MEASURES.items():
-        published = settings.published.get(name)
-        shown = f"{published[0]:g} to {published[1]:g}" if published else ""
-        lines.append(f"| {title} | {_numbers(getattr(curves, name)[-1])} | {shown} |")
+    if outcome.verdicts:
+        lines += [
+            "## Verdicts",
+            render_table(["claim", "verdict", "value", "bound", "reason"], _judged(outcome)),
+        ]
     lines += [
-        "",
-        f"Correlation that the expansion gives at the norm reached: {outcome.predicted[-1]:.4f}.",
-        "",
+        "![Curves](figure.png)",
+        "Lines are means over trials and bands one standard deviation (of logarithms on logarithmic axes); "
+        "dashed lines were computed from the data alone. All numbers: `curves.parquet`. Again: "
+        f"`attomaton reproduce {settings.name} --trials {outcome.n_trials} --out DIR`.",
     ]
-    return "\n".join(lines)
+    return "\n\n".join(lines) + "\n"
 
 
-def _numbers(values: Float64) -> str:
-    return " | ".join(f"{one:.4g}" for one in (values.mean(), values.std(), values.min(), values.max()))
+def caption(outcome: Outcome) -> str:
+    """Title and settings in one sentence."""
+    settings = outcome.settings
+    data, step = settings.data, settings.step
+    parts = [
+        f"{settings.title}. K = {data['n_tokens']}, d = {settings.model['dim']}, n = {data['n_samples']}, "
+        f"T = {data['window']}",
+        f"{outcome.n_trials} trials",
+    ]
+    if step:
+        kind = "normalised" if step["normalized"] else "plain"
+        parts.append(f"{kind} descent, η = {step['size']:g}")
+    return ", ".join(parts)
 
 
-def _caption(outcome: Outcome) -> str:
-    data, step = outcome.settings.data, outcome.settings.step
-    kind = "normalised" if step["normalized"] else "plain"
-    return (
-        f"{outcome.settings.title}. K = {data['n_tokens']}, d = {outcome.settings.model['dim']}, "
-        f"n = {data['n_samples']}, T = {data['window']}, {outcome.trace.n_trials} trials, {kind} descent, "
-        f"step {step['size']}"
-    )
+def _numbers(one: Measured) -> list[str]:
+    end = one.values[-1]
+    return [f"{number:.4g}" for number in (end.mean(), end.std(), end.min(), end.max())]
 
 
-def _panels(outcome: Outcome) -> Sequence[Panel]:
-    curves, published = outcome.curves, outcome.settings.published
+def _published(outcome: Outcome, name: str) -> str:
+    found = outcome.settings.published.get(name)
+    return f"{found[0]:g} to {found[1]:g}" if found else ""
+
+
+def _foretold(outcome: Outcome) -> list[str]:
+    """What was predicted for the end, beside what was measured."""
+    told = [one for one in outcome.measured if one.predicted is not None]
+    if not told:
+        return []
+    shown = [f"{one.title} {one.predicted[1][-1]:.4g}" for one in told if one.predicted is not None]
+    return ["Computed without training, for the same place (means): " + "; ".join(shown) + "."]
+
+
+def _judged(outcome: Outcome) -> list[list[str]]:
     return [
-        Panel(
-            title,
-            curves.steps,
-            np.maximum(getattr(curves, name), 1e-16) if name in LOGARITHMIC else getattr(curves, name),
-            outcome.predicted if name == "correlation" else None,
-            published.get(name),
-            log=name in LOGARITHMIC,
-        )
-        for name, title in MEASURES.items()
-        if np.ptp(getattr(curves, name)) > 0  # without ties there is no finite part to show
+        [one.claim, one.status.value, one.shown_value, one.shown_bound, one.reason]
+        for one in outcome.verdicts
     ]
+
+
+def _panels(outcome: Outcome) -> list[Panel]:
+    asked = outcome.settings.panels
+    chosen = [one for one in outcome.measured if not asked or one.name in asked]
+    return [_panel(outcome, one) for one in chosen if np.ptp(one.values) > 0]  # without ties there is nothing
+
+
+def _panel(outcome: Outcome, one: Measured) -> Panel:
+    """A logarithmic panel shows the trials that have something to show."""
+    values = one.values
+    if one.log:
+        values = np.maximum(values[:, (values > LEAST).any(axis=0)], LEAST)
+    published = outcome.settings.published.get(one.name)
+    return Panel(one.title, one.at, values, one.predicted, published, axis=outcome.axis, log=one.log)

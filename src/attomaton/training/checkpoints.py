@@ -187,6 +187,16 @@ class TrainingFiles:
         )
 
 
+def read_trace(run: str | Path) -> Trace:
+    """The trace of a finished run folder."""
+    folder = Path(run) / "training"
+    if not (folder / "trace.safetensors").is_file():
+        begun = (folder / "manifest.json").is_file()
+        advice = "it was cut short: train on with resume" if begun else "give a folder that train wrote"
+        raise CorruptRun(f"{run} holds no finished training; {advice}")
+    return Trace.load(folder / "trace.safetensors")
+
+
 def _numbered(arrays: Mapping[str, NDArray[Any]], name: str) -> tuple[Float64, ...]:
     """The arrays ``name/0``, ``name/1`` … in order."""
     count = sum(one.startswith(f"{name}/") for one in arrays)

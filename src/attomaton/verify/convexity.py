@@ -7,11 +7,13 @@ import numpy as np
 from attomaton.models.attention import measure_curvatures
 from attomaton.tables import Float64
 from attomaton.verify.evidence import Evidence
-from attomaton.verify.measures import cyclic_axes
 from attomaton.verify.verdicts import Judgement
 
 N_POINTS = 1_000
 """Random points at which the curvature is computed, over all trials."""
+
+MOST_DIMENSIONS = 16
+"""A Hessian has dim² rows, and a thousand of them are decomposed."""
 
 AT_ONCE = 2_000_000
 """Numbers of curvatures computed at once."""
@@ -41,7 +43,7 @@ def draw_curvature(evidence: Evidence, *, n_points: int = N_POINTS, seed: int = 
     trace = evidence.trace
     rng = np.random.default_rng(seed)
     dim = trace.weights.shape[2]
-    axes = cyclic_axes(trace, [automaton.components for automaton in evidence.automata])
+    axes = evidence.target.axes
     least: list[float] = []
     least_cyclic: list[float] = []
     at_once = max(AT_ONCE // dim**4, 1)
@@ -60,6 +62,12 @@ def draw_curvature(evidence: Evidence, *, n_points: int = N_POINTS, seed: int = 
             if len(used):
                 least_cyclic.append(float(np.linalg.eigvalsh(used @ one @ used.T)[0] / unit))
     return Curvature(np.array(least), np.array(least_cyclic))
+
+
+def need_few_dimensions(evidence: Evidence) -> str:
+    """The Hessian is small enough to decompose it often."""
+    dim = evidence.trace.weights.shape[2]
+    return "" if dim <= MOST_DIMENSIONS else f"tried in at most {MOST_DIMENSIONS} dimensions, not {dim}"
 
 
 def judge_convexity(evidence: Evidence) -> Judgement:

@@ -9,7 +9,6 @@ from attomaton.limit.automaton import Automaton
 from attomaton.training.steps import GradientDescent
 from attomaton.training.trace import Trace
 from attomaton.verify.evidence import Evidence, need_log_loss, need_mass_head
-from attomaton.verify.masses import read_contexts
 
 RISES = 0.1
 """More than this share of the records with a higher loss than before is no convergence."""
@@ -91,9 +90,9 @@ def _too_small_steps(evidence: Evidence) -> str:
 def _wrong_priorities(evidence: Evidence) -> str:
     """Most attention below the highest component, at the end."""
     trace, wrong = evidence.trace, 0
-    for trial, automaton in enumerate(evidence.automata):
-        contexts = read_contexts(trace.samples[trial], trace.embeddings[trial])
-        below = contexts.below(automaton.components)
+    for trial, (contexts, below) in enumerate(
+        zip(evidence.target.contexts, evidence.target.below, strict=True)
+    ):
         mass = contexts.sums(contexts.masses(trace.weights[-1:, trial])[0] * below)
         wrong += bool((mass > 0.5).any())
     if not wrong:

@@ -12,7 +12,7 @@ from attomaton.tables import Bool, Float64, Int64
 from attomaton.training.steps import GradientDescent
 from attomaton.training.trace import Trace
 from attomaton.verify.local import LocalSolutions, solve_local
-from attomaton.verify.measures import Curves, cyclic_axes, directions, measure_trace
+from attomaton.verify.measures import Curves, Target, aim_at, measure_against
 
 NOWHERE = 1e9
 """The tangent of a right angle, or more."""
@@ -26,21 +26,24 @@ class Evidence:
     automata: tuple[Automaton, ...]
 
     @cached_property
-    def curves(self) -> Curves:
-        """The run's curves against the automata."""
-        return measure_trace(self.trace, self.automata)
+    def target(self) -> Target:
+        """Where the automata say that weights go."""
+        return aim_at(self.trace, self.automata)
 
     @cached_property
+    def curves(self) -> Curves:
+        """The run's curves against the automata."""
+        return measure_against(self.trace, self.target)
+
+    @property
     def directions(self) -> Float64:
         """W_svm, shape (n_trials, dim, dim)."""
-        return directions(self.automata)
+        return self.target.directions
 
     @cached_property
     def cyclic_places(self) -> Float64:
         """Coordinates of Π_fin W, shape (n_records, n_trials, most)."""
-        axes = cyclic_axes(self.trace, [automaton.components for automaton in self.automata])
-        flat = self.trace.weights.reshape(*self.trace.losses.shape, -1)
-        return (flat.swapaxes(0, 1) @ axes.swapaxes(1, 2)).swapaxes(0, 1)
+        return self.target.cyclic_places(self.trace.weights)
 
     @cached_property
     def local(self) -> LocalSolutions:
@@ -132,11 +135,6 @@ def need_plain_descent(evidence: Evidence) -> str:
     step = evidence.trace.step
     normalized = isinstance(step, GradientDescent) and step.normalized
     return "steps are normalised" if normalized else need_descent(evidence)
-
-
-def need_zero_start(evidence: Evidence) -> str:
-    """W(0) = 0."""
-    return "training did not start from zero" if evidence.trace.weights[0].any() else ""
 
 
 def need_direction(evidence: Evidence) -> str:

@@ -4,7 +4,6 @@ With another loss or head, descent may settle on other tokens than the labels' c
 attention still holds is then taken for chosen, and the graph of these choices has a direction of its own.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,11 +13,11 @@ from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import EdgeTable, make_edges, pack_edges
 from attomaton.graphs.grouping import count_keys
 from attomaton.hard.solve import HardSolution, solve_graph_svm
-from attomaton.tables import Float64, Int64, offsets_of
+from attomaton.tables import Bool, Float64, Int64, offsets_of
 from attomaton.training.settle import settle_within
 from attomaton.training.trace import Trace
 from attomaton.verify.masses import Contexts, read_contexts
-from attomaton.verify.measures import cyclic_axes
+from attomaton.verify.measures import Target, cyclic_axes, cyclic_place, dense, unless_identity
 
 SELECTED = 1e-2
 """A token with more attention mass than this is selected."""
@@ -37,31 +36,39 @@ class LocalSolutions:
     Attributes
     ----------
     hard : tuple of HardSolution
-        The Graph-SVM of each pseudo-graph.
-    directions : float64 array, shape (n_trials, dim, dim)
-        Their weights; zero where every token is selected in every context.
-    distance : float64 array, shape (n_trials,)
-        ‖Π W − finite part‖ in the cyclic subspace of the pseudo-graph, the finite part being the stationary
-        point nearest to W of the model's own loss on the selected tokens.
+        The Graph-SVM of each pseudo-graph; zero where every token is selected in every context.
+    target : Target
+        Where weights are then said to go. The finite part is the stationary point nearest to W of the
+        model's own loss on the selected tokens.
     """
 
     hard: tuple[HardSolution, ...]
-    directions: Float64
-    distance: Float64
+    target: Target
 
     def __repr__(self) -> str:
         return f"LocalSolutions({len(self.hard):,} trials)"
+
+    @property
+    def directions(self) -> Float64:
+        """The weights of the Graph-SVMs, shape (n_trials, dim, dim)."""
+        return self.target.directions
 
 
 def solve_local(trace: Trace, *, step: int | None = None) -> LocalSolutions:
     """The pseudo-graph of every trial at a recorded step (None: the last), its Graph-SVM and finite part."""
     weights = trace.weights[-1] if step is None else trace.at(step)
     hard: list[HardSolution] = []
-    for samples, table, one in zip(trace.samples, trace.embeddings, weights, strict=True):
-        found = find_selected(samples, table, one)
-        hard.append(solve_graph_svm(found, embeddings=table))
-    directions = np.stack([np.asarray(solution.weights) for solution in hard])
-    return LocalSolutions(tuple(hard), directions, _measure_finite(trace, weights, hard, directions))
+    below: list[Bool] = []
+    read = tuple(read_contexts(*pair) for pair in zip(trace.samples, trace.embeddings, strict=True))
+    for contexts, one in zip(read, weights, strict=True):
+        mass = contexts.masses(one[None])[0]
+        found = find_components(_selected_edges(contexts, mass))
+        hard.append(solve_graph_svm(found, embeddings=unless_identity(contexts.table)))
+        below.append(contexts.apart_from(hard[-1].components, _most_attended(contexts, mass)))
+    directions = np.stack([dense(solution.weights) for solution in hard])
+    axes = cyclic_axes(trace, [solution.components for solution in hard])
+    place = _settle(trace, weights, axes, directions)
+    return LocalSolutions(tuple(hard), Target(directions, axes, place, read, tuple(below)))
 
 
 def find_selected(samples: Samples, table: Float64, weights: Float64) -> Components:
@@ -105,12 +112,20 @@ def _ranges(starts: Int64, lengths: Int64) -> Int64:
     return np.arange(int(lengths.sum())) + np.repeat(starts - offsets_of(lengths)[:-1], lengths)
 
 
-def _measure_finite(
-    trace: Trace, weights: Float64, hard: Sequence[HardSolution], directions: Float64
-) -> Float64:
-    axes = cyclic_axes(trace, [solution.components for solution in hard])
-    place = (axes @ weights.reshape(len(weights), -1, 1))[..., 0]
-    finite = settle_within(
-        trace.samples, trace.model, list(trace.embeddings), far=FAR * directions, axes=axes, start=place
+def _most_attended(contexts: Contexts, mass: Float64) -> Int64:
+    """For each sample the token with most attention; it is selected, unless a hundred share it."""
+    order = np.lexsort((mass, contexts.bags.sample))
+    last = np.append(contexts.starts[1:], len(mass)) - 1
+    return contexts.bags.token[order[last]].astype(np.int64)
+
+
+def _settle(trace: Trace, weights: Float64, axes: Float64, directions: Float64) -> Float64:
+    """Coordinates of the finite part nearest to the weights, shape (n_trials, n_axes)."""
+    return settle_within(
+        trace.samples,
+        trace.model,
+        list(trace.embeddings),
+        far=FAR * directions,
+        axes=axes,
+        start=cyclic_place(axes, weights),
     )
-    return np.linalg.norm(place - finite, axis=1)

@@ -8,7 +8,7 @@ import numpy as np
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.bags import Bags, count_tokens
 from attomaton.graphs.components import Components
-from attomaton.tables import Bool, Float64, Int64
+from attomaton.tables import Bool, Float64, Int64, Integers
 
 SMALL_VOCABULARY = 1_000
 """Up to this many tokens all scores E W Eᵀ are computed at once."""
@@ -46,11 +46,15 @@ class Contexts:
 
         A label beats every other token of its context, so its component is the highest one there.
         """
-        queries, labels = self.bags.samples.queries, self.bags.samples.labels
-        own, _ = components.rows(queries, labels)
-        rows, _ = components.rows(queries[self.bags.sample], self.bags.token)
+        return self.apart_from(components, self.bags.samples.labels)
+
+    def apart_from(self, components: Components, tokens: Integers) -> Bool:
+        """Which pairs are not in the component of their sample's token, shape (n_pairs,)."""
+        queries = self.bags.samples.queries
+        own, _ = components.rows(queries, tokens)
+        rows, known = components.rows(queries[self.bags.sample], self.bags.token)
         component = components.component_of_node
-        return component[rows] != component[own][self.bags.sample]
+        return ~known | (component[rows] != component[own][self.bags.sample])
 
     def sums(self, values: Float64) -> Float64:
         """Sums over the pairs of each sample, shape (…, n_samples)."""

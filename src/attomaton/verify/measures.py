@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 import pyarrow as pa
+from scipy.sparse import csc_array
 
 from attomaton.corpora.samples import Samples
 from attomaton.errors import MismatchedParts
@@ -12,11 +13,11 @@ from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import extract_edges
 from attomaton.hard.solve import solve_graph_svm
 from attomaton.limit.automaton import Automaton
-from attomaton.limit.basis import Basis, find_basis
+from attomaton.limit.basis import find_basis
 from attomaton.soft.solve import solve_luce
-from attomaton.tables import Float64, Int64, make_table
+from attomaton.tables import Bool, Float64, Int64, make_table
 from attomaton.training.trace import Trace
-from attomaton.verify.masses import read_contexts
+from attomaton.verify.masses import Contexts, read_contexts
 
 MOST_NUMBERS = 20_000_000
 """Attention is computed for so many records at once that it holds at most this many numbers."""
@@ -87,42 +88,112 @@ def solve_trials(trace: Trace) -> list[Automaton]:
     >>> corpus = Samples.from_lists([[0, 1]], [0])
     >>> trace = train(corpus, AttentionModel(Orthonormal()), GradientDescent(1.0), steps=1000)
     >>> automaton, = solve_trials(trace)
-    >>> automaton.hard.weights.round(6).tolist()
+    >>> dense(automaton.hard.weights).round(6).tolist()
     [[0.0, 0.5], [0.0, -0.5]]
     >>> measure_trace(trace, [automaton]).correlation[-1].round(6)
     array([1.])
     """
-    return [_solve(*pair) for pair in zip(trace.samples, trace.embeddings, strict=True)]
+    pairs = zip(trace.samples, trace.embeddings, strict=True)
+    return [solve_trial(samples, unless_identity(table)) for samples, table in pairs]
 
 
-def _solve(samples: Samples, table: Float64) -> Automaton:
+def solve_trial(samples: Samples, given: Float64 | None) -> Automaton:
+    """The automaton of one trial; without embeddings these are the identity."""
     found = find_components(extract_edges(samples))
-    hard = solve_graph_svm(found, embeddings=table)
-    soft = solve_luce(samples, hard.components, embeddings=table)
+    hard = solve_graph_svm(found, embeddings=given)
+    soft = solve_luce(samples, hard.components, embeddings=given)
     return Automaton(hard.components, hard, soft, samples=samples)
+
+
+def unless_identity(table: Float64) -> Float64 | None:
+    """The embeddings, or None for the identity: solvers then work query by query, at any size."""
+    n_tokens, dim = table.shape
+    return None if n_tokens == dim and np.array_equal(table, np.eye(dim)) else table
+
+
+def dense(weights: Float64 | csc_array) -> Float64:
+    """W of a solution, shape (dim, dim)."""
+    return weights.toarray() if isinstance(weights, csc_array) else weights
 
 
 def measure_trace(trace: Trace, automata: Sequence[Automaton]) -> Curves:
     """All curves of a run against the automata of its trials (:func:`solve_trials`)."""
+    return measure_against(trace, aim_at(trace, automata))
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """Where the weights of each trial are said to go, and which tokens are said to lose all attention.
+
+    Attributes
+    ----------
+    directions : float64 array, shape (n_trials, dim, dim)
+        W_svm, or another direction, perpendicular to the cyclic subspace.
+    axes : float64 array, shape (n_trials, n_axes, dim²)
+        Orthonormal axes of the cyclic subspace, zeros after.
+    place : float64 array, shape (n_trials, n_axes)
+        The finite part along these axes.
+    contexts : tuple of Contexts
+        The (sample, token) pairs of each trial.
+    below : tuple of bool arrays
+        Which of them are below the highest component of their context.
+    """
+
+    directions: Float64
+    axes: Float64
+    place: Float64
+    contexts: tuple[Contexts, ...]
+    below: tuple[Bool, ...]
+
+    def cyclic_places(self, weights: Float64) -> Float64:
+        """Coordinates of Π_fin W, shape (n_records, n_trials, n_axes), from W of all records and trials."""
+        flat = weights.reshape(*weights.shape[:2], -1).swapaxes(0, 1)
+        return (flat @ self.axes.swapaxes(1, 2)).swapaxes(0, 1)
+
+    def finite_distance(self, weights: Float64) -> Float64:
+        """‖Π_fin W − W_fin‖, shape (n_records, n_trials)."""
+        return np.linalg.norm(self.cyclic_places(weights) - self.place, axis=-1)
+
+    def level(self, weights: Float64) -> Float64:
+        """⟨W, direction⟩/‖direction‖, shape (n_records, n_trials); NaN where there is no direction."""
+        n_trials = len(self.directions)
+        flat = weights.reshape(*weights.shape[:2], -1).swapaxes(0, 1)
+        along = (flat @ self.directions.reshape(n_trials, -1, 1))[..., 0].T
+        return along / _nonzero(np.linalg.norm(self.directions, axis=(1, 2)))
+
+    def correlation(self, weights: Float64) -> Float64:
+        """⟨W, direction⟩/(‖W‖ ‖direction‖), shape (n_records, n_trials)."""
+        return self.level(weights) / _nonzero(np.linalg.norm(weights, axis=(2, 3)))
+
+
+def aim_at(trace: Trace, automata: Sequence[Automaton]) -> Target:
+    """What the automata of the trials say."""
     check_automata(trace, automata)
-    hard, soft = directions(automata), finite_parts(automata)
-    cyclic = cyclic_axes(trace, [automaton.components for automaton in automata])
-    n_records, n_trials = trace.losses.shape
-    flat = trace.weights.reshape(n_records, n_trials, -1).swapaxes(0, 1)
-    placed = flat @ cyclic.swapaxes(1, 2)
-    distance = np.linalg.norm(placed - cyclic_place(cyclic, soft)[:, None], axis=-1)
-    norm = np.linalg.norm(flat, axis=-1)
-    along = (flat @ hard.reshape(n_trials, -1, 1))[..., 0] / _nonzero(np.linalg.norm(hard, axis=(1, 2)))[
-        :, None
-    ]
-    outside = np.sqrt(np.maximum(norm**2 - np.sum(placed**2, axis=-1), 0.0))  # W_svm ⟂ S_fin
+    axes = cyclic_axes(trace, [automaton.components for automaton in automata])
+    finite = np.stack([dense(automaton.soft.weights) for automaton in automata])
+    contexts = tuple(read_contexts(*pair) for pair in zip(trace.samples, trace.embeddings, strict=True))
+    return Target(
+        np.stack([dense(automaton.hard.weights) for automaton in automata]),
+        axes,
+        cyclic_place(axes, finite),
+        contexts,
+        tuple(pairs.below(one.components) for pairs, one in zip(contexts, automata, strict=True)),
+    )
+
+
+def measure_against(trace: Trace, target: Target) -> Curves:
+    """All curves of a run against where it is said to go."""
+    norm = np.linalg.norm(trace.weights, axis=(2, 3))
+    places = target.cyclic_places(trace.weights)
+    level = target.level(trace.weights)
+    outside = np.sqrt(np.maximum(norm**2 - np.sum(places**2, axis=-1), 0.0))  # W_svm ⟂ S_fin
     return Curves(
         steps=trace.steps,
-        norm=norm.T,
-        correlation=(along / _nonzero(norm)).T,
-        finite_distance=distance.T,
-        outside_correlation=(along / _nonzero(outside)).T,
-        missed=np.stack([_missed(trace, automaton, i) for i, automaton in enumerate(automata)], axis=1),
+        norm=norm,
+        correlation=level / _nonzero(norm),
+        finite_distance=np.linalg.norm(places - target.place, axis=-1),
+        outside_correlation=level / _nonzero(outside),
+        missed=np.stack([_missed(trace, target, trial) for trial in range(trace.n_trials)], axis=1),
         loss=trace.losses,
     )
 
@@ -130,31 +201,19 @@ def measure_trace(trace: Trace, automata: Sequence[Automaton]) -> Curves:
 def check_automata(trace: Trace, automata: Sequence[Automaton]) -> None:
     """One automaton for each trial, solved with its embeddings."""
     shape = trace.weights.shape[2:]
-    fit = len(automata) == trace.n_trials and all(a.hard.weights.shape == shape for a in automata)
-    if not fit or not all(isinstance(automaton.hard.weights, np.ndarray) for automaton in automata):
+    if len(automata) != trace.n_trials or not all(a.hard.weights.shape == shape for a in automata):
         raise MismatchedParts(
             f"{len(automata)} automata for {trace.n_trials} trials with weights of shape {shape}; "
             "give solve_trials(trace), one for each trial, solved with its embeddings"
         )
 
 
-def directions(automata: Sequence[Automaton]) -> Float64:
-    """W_svm of every trial, shape (n_trials, dim, dim)."""
-    return np.stack([np.asarray(automaton.hard.weights) for automaton in automata])
-
-
-def finite_parts(automata: Sequence[Automaton]) -> Float64:
-    """W_fin of every trial, shape (n_trials, dim, dim)."""
-    return np.stack([np.asarray(automaton.soft.weights) for automaton in automata])
-
-
 def cyclic_axes(trace: Trace, components: Sequence[Components]) -> Float64:
     """Orthonormal axes of the cyclic subspace of every trial, shape (n_trials, most, dim²), zeros after."""
-    bases = [find_basis(*pair) for pair in zip(components, trace.embeddings, strict=True)]
-    most = max(basis.n_cyclic for basis in bases)
-    axes = np.zeros((len(bases), most, trace.embeddings.shape[2] ** 2))
-    for trial, basis in enumerate(bases):
-        axes[trial, : basis.n_cyclic] = _spread(basis)
+    found = [_axes(*pair) for pair in zip(components, trace.embeddings, strict=True)]
+    axes = np.zeros((len(found), max(len(one) for one in found), trace.embeddings.shape[2] ** 2))
+    for trial, one in enumerate(found):
+        axes[trial, : len(one)] = one
     return axes
 
 
@@ -163,20 +222,37 @@ def cyclic_place(cyclic: Float64, weights: Float64) -> Float64:
     return (cyclic @ weights.reshape(len(weights), -1, 1))[..., 0]
 
 
-def _spread(basis: Basis) -> Float64:
-    """The cyclic axes of a basis as weights, shape (n_cyclic, dim²)."""
+def _axes(components: Components, table: Float64) -> Float64:
+    """Orthonormal axes of the cyclic subspace of one trial, shape (n_axes, dim²)."""
+    if unless_identity(table) is None:
+        return _tie_axes(components)
+    basis = find_basis(components, table)
     inner = basis.axes[: basis.n_cyclic].reshape(basis.n_cyclic, len(basis.left), len(basis.right))
     return (basis.left.T @ inner @ basis.right).reshape(basis.n_cyclic, basis.left.shape[1] ** 2)
+
+
+def _tie_axes(components: Components) -> Float64:
+    """With the identity as embeddings: under each query, what differs within a component."""
+    size = components.edges.n_tokens
+    axes: list[Float64] = []
+    order = np.argsort(components.component_of_node, kind="stable")
+    groups = np.split(order, np.cumsum(components.sizes)[:-1])
+    for nodes in groups:
+        place = components.token_of_node[nodes] * size + components.query_of_node[nodes]
+        for count in range(1, len(nodes)):
+            axis = np.zeros(size * size)
+            axis[place[:count]], axis[place[count]] = 1.0, -float(count)
+            axes.append(axis / np.sqrt(count * (count + 1.0)))
+    return np.array(axes).reshape(-1, size * size)
 
 
 def _nonzero(norms: Float64) -> Float64:
     return np.where(norms > 0, norms, np.nan)
 
 
-def _missed(trace: Trace, automaton: Automaton, trial: int) -> Float64:
-    """Mean attention mass below the label's component, shape (n_records,)."""
-    contexts = read_contexts(trace.samples[trial], trace.embeddings[trial])
-    below = contexts.below(automaton.components)
+def _missed(trace: Trace, target: Target, trial: int) -> Float64:
+    """Mean attention mass below the highest component, shape (n_records,)."""
+    contexts, below = target.contexts[trial], target.below[trial]
     n_at_once = max(MOST_NUMBERS // max(len(below), len(contexts.table) ** 2), 1)
     pieces = [
         contexts.masses(trace.weights[first : first + n_at_once, trial])[:, below].sum(1)

@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from math import isfinite
+from typing import Any
 
 from attomaton.verify.evidence import Evidence
 
 
-class Outcome(Enum):
+class VerdictStatus(Enum):
     """How a claim fared."""
 
     HOLDS = "holds"
@@ -23,7 +25,7 @@ class Verdict:
     ----------
     claim : str
         Its name.
-    status : Outcome
+    status : VerdictStatus
         Whether it holds; ``not_applicable`` if one of its assumptions is missing.
     value, bound : float or None
         What was measured and what it was held against, of the worst trial.
@@ -32,10 +34,34 @@ class Verdict:
     """
 
     claim: str
-    status: Outcome
+    status: VerdictStatus
     value: float | None
     bound: float | None
     reason: str
+
+    @property
+    def fails(self) -> bool:
+        """Whether the claim applies and does not hold."""
+        return self.status is VerdictStatus.FAILS
+
+    @property
+    def shown_value(self) -> str:
+        """The value in few digits; empty if there is none."""
+        return "" if self.value is None else f"{self.value:.4g}"
+
+    @property
+    def shown_bound(self) -> str:
+        """The bound in few digits; empty if there is none."""
+        return "" if self.bound is None else f"{self.bound:.4g}"
+
+
+def as_record(verdict: Verdict) -> dict[str, Any]:
+    """A verdict as a JSON record; numbers that are not finite are null."""
+    value, bound = (
+        one if one is not None and isfinite(one) else None for one in (verdict.value, verdict.bound)
+    )
+    parts = {"claim": verdict.claim, "status": verdict.status.value, "value": value, "bound": bound}
+    return {**parts, "reason": verdict.reason}
 
 
 @dataclass(frozen=True)
@@ -71,11 +97,11 @@ class Claim:
         for assumption in self.assumptions:
             missing = assumption(evidence)
             if missing:
-                return Verdict(self.name, Outcome.NOT_APPLICABLE, None, None, missing)
+                return Verdict(self.name, VerdictStatus.NOT_APPLICABLE, None, None, missing)
         return self.judge_anyway(evidence)
 
     def judge_anyway(self, evidence: Evidence) -> Verdict:
         """What the judge says without its assumptions: a claim may then fail, and should be able to."""
         found = self.judge(evidence)
-        status = Outcome.HOLDS if found.enough else Outcome.FAILS
+        status = VerdictStatus.HOLDS if found.enough else VerdictStatus.FAILS
         return Verdict(self.name, status, found.value, found.bound, found.meaning)

@@ -1,0 +1,50 @@
+"""``attomaton verify``: hold a training run against every claim of the theory."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_verdicts, stages
+
+
+def verify(
+    run: Annotated[Path, typer.Argument(help="A run folder that `attomaton train` wrote.")],
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Check the assumptions of each claim on RUN, then the claim; exit code 1 if one fails.
+
+    Verdicts are written to verdicts.json in RUN. Known ways for a run to go wrong are named with their cure.
+    """
+    from attomaton.artifacts import json_writer, write_file
+    from attomaton.errors import MissingExtra
+
+    try:
+        from attomaton.verify import claims
+        from attomaton.verify.diagnose import diagnose
+        from attomaton.verify.measures import solve_trials
+        from attomaton.verify.verdicts import as_record
+    except ModuleNotFoundError as error:
+        raise MissingExtra(
+            "verifying needs PyTorch; install it with `pip install 'attomaton[train]'`"
+        ) from error
+    from attomaton.training.checkpoints import read_trace
+
+    with stages(quiet or as_json) as announce:
+        announce("reading")
+        trace = read_trace(run)
+        announce("solving")
+        automata = solve_trials(trace)
+        announce("judging")
+        verdicts = claims.verify(automata, trace)
+        advice = diagnose(trace, automata)
+    record = {"verdicts": [as_record(verdict) for verdict in verdicts], "diagnosis": advice}
+    write_file(run / "verdicts.json", json_writer(record["verdicts"]))
+    if as_json:
+        print_json(record)
+    elif not quiet:
+        print_verdicts(verdicts)
+        for line in advice:
+            print_line(f"Diagnosis: {line}.")
+    raise typer.Exit(1 if any(verdict.fails for verdict in verdicts) else 0)
