@@ -7,7 +7,7 @@ The path of the data::
 :func:`learn` walks it in one call.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attomaton.corpora import synthetic
 from attomaton.corpora.samples import Sample, Samples
@@ -28,6 +28,11 @@ from attomaton.limit.shrinkage import shrink
 from attomaton.pipeline import learn
 from attomaton.soft.solve import SoftSolution, solve_luce
 from attomaton.solutions import Status
+
+if TYPE_CHECKING:
+    from attomaton.verify.claims import verify
+else:
+    from attomaton import verify
 
 __version__ = "0.1.0"
 
@@ -58,6 +63,7 @@ __all__ = [
     "solve_graph_svm",
     "solve_luce",
     "synthetic",
+    "verify",
 ]
 
 

@@ -34,6 +34,8 @@ class Settings:
         Whether to measure against the tokens that the model selects too.
     slope_from : int, optional
         Step from which the fall of ‖Π_fin W − W_fin‖ is fitted.
+    log_axis : bool
+        Whether the figure has steps on a logarithmic axis.
     panels : list of str
         Names of the measures that the figure shows; empty: all.
     remarks : list of str
@@ -51,6 +53,7 @@ class Settings:
     path: dict[str, Any] = field(default_factory=dict[str, Any])
     local: bool = False
     slope_from: int | None = None
+    log_axis: bool = False
     panels: list[str] = field(default_factory=list[str])
     remarks: list[str] = field(default_factory=list[str])
 

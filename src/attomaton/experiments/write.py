@@ -85,7 +85,11 @@ def _foretold(outcome: Outcome) -> list[str]:
     if not told:
         return []
     shown = [f"{one.title} {one.predicted[1][-1]:.4g}" for one in told if one.predicted is not None]
-    return ["Computed without training, for the same place (means): " + "; ".join(shown) + "."]
+    return [
+        "Computed without training, for the same place (means; geometric where the axis is logarithmic): "
+        + "; ".join(shown)
+        + "."
+    ]
 
 
 def _judged(outcome: Outcome) -> list[list[str]]:
@@ -107,4 +111,13 @@ def _panel(outcome: Outcome, one: Measured) -> Panel:
     if one.log:
         values = np.maximum(values[:, (values > LEAST).any(axis=0)], LEAST)
     published = outcome.settings.published.get(one.name)
-    return Panel(one.title, one.at, values, one.predicted, published, axis=outcome.axis, log=one.log)
+    return Panel(
+        one.title,
+        one.at,
+        values,
+        one.predicted,
+        published,
+        axis=outcome.axis,
+        log=one.log,
+        log_axis=outcome.settings.log_axis,
+    )

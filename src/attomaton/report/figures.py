@@ -39,7 +39,9 @@ class Panel:
     axis : str
         What the curve runs along.
     log : bool
-        Whether the axis is logarithmic; mean and spread are then those of the logarithms.
+        Whether the values are shown on a logarithmic axis; mean and spread are then those of the logarithms.
+    log_axis : bool
+        Whether what the curve runs along is; its zero is then left out.
     """
 
     title: str
@@ -49,6 +51,7 @@ class Panel:
     published: tuple[float, float] | None = None
     axis: str = "step"
     log: bool = False
+    log_axis: bool = False
 
 
 def draw_panels(panels: Sequence[Panel], path: Path, *, caption: str) -> list[Path]:
@@ -84,7 +87,7 @@ def _draw(axis: Any, panel: Panel) -> None:
     mean, spread = values.mean(axis=1), values.std(axis=1)
     mean, lower, upper = (np.exp(one) if panel.log else one for one in (mean, mean - spread, mean + spread))
     axis.fill_between(panel.at, lower, upper, color=BLUE, alpha=0.2, linewidth=0)
-    axis.plot(panel.at, mean, color=BLUE, linewidth=1.0, label="trained, mean ± std")
+    axis.plot(panel.at, mean, color=BLUE, linewidth=1.0, label="measured, mean ± std")
     if panel.predicted is not None:
         axis.plot(*panel.predicted, "--", color=ORANGE, linewidth=1.0, label="predicted")
     if panel.published is not None:
@@ -99,6 +102,9 @@ def _draw(axis: Any, panel: Panel) -> None:
         )
     if panel.log:
         axis.set_yscale("log")
+    if panel.log_axis:
+        axis.set_xscale("log")
+        axis.set_xlim(left=panel.at[panel.at > 0][0])
     axis.set_title("\n".join(wrap(panel.title, 30)), fontsize=6.5)
     axis.set_xlabel(panel.axis, fontsize=6.5, labelpad=1)
     axis.tick_params(labelsize=6, length=2)

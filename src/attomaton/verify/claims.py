@@ -32,7 +32,7 @@ from attomaton.verify.evidence import (
     need_ties,
 )
 from attomaton.verify.forecast import judge_fast_forward, judge_third_term, need_late_records, need_told
-from attomaton.verify.local import SELECTED
+from attomaton.verify.local import SELECTED, UNDECIDED
 from attomaton.verify.measures import check_automata, dense, solve_trials
 from attomaton.verify.verdicts import Claim, Judgement, Verdict
 
@@ -157,16 +157,18 @@ def judge_local(evidence: Evidence) -> Judgement:
 
 
 def _decided(evidence: Evidence) -> Bool:
-    """Trials of which claim 6 speaks: selected tokens keep their mass, the others lose theirs, some are lost.
+    """Trials of which claim 6 speaks: selected tokens keep their mass, all others lose theirs, and some do.
 
-    The threshold of selection knows nothing of the limit: a token below it may hold its small mass for ever.
+    The threshold of selection knows nothing of the limit: a token below it may hold its small mass for ever,
+    and tokens just below it are left out of the graph.
     """
     trace = evidence.trace
     settled = np.zeros(trace.n_trials, bool)
     for trial, contexts in enumerate(evidence.target.contexts):
         before, after = contexts.masses(trace.weights[[evidence.middle, -1], trial])
         kept = after >= KEEPS * before
-        settled[trial] = bool((kept == (after > SELECTED))[after > 0].all())
+        clear = (after > SELECTED) | (after <= UNDECIDED)
+        settled[trial] = bool((clear & (kept == (after > SELECTED)))[after > 0].all())
     return settled & np.asarray(evidence.local.directions.any(axis=(1, 2)))
 
 
