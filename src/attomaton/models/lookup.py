@@ -125,22 +125,34 @@ class Lookups:
 def lay_out_lookups(bags: Bags, pairs: Pairs, *, dtype: torch.dtype = torch.float64) -> Lookups:
     """The contexts as tensors, in the order of their queries: neighbours look up neighbouring scores."""
     size = len(bags.samples)
+    bags = _sort_by_query(bags)
     own = bags.token == bags.samples.labels[bags.sample]
     if not size or int(own.sum()) != size:
         raise InvalidSamples(
             f"{size} samples, {int(own.sum())} of them with their label in the context; training needs one "
             "at least, and only such samples: count_tokens leaves the others out"
         )
-    starts = run_starts(bags.sample)
-    column = np.arange(len(bags.sample)) - starts[bags.sample]
-    order = np.argsort(bags.samples.queries, kind="stable")
-    row = np.empty(size, np.int64)
-    row[order] = np.arange(size)
-    row = row[bags.sample]
+    column = np.arange(len(bags.sample)) - run_starts(bags.sample)[bags.sample]
     place = np.zeros((size, int(column.max()) + 1), np.int64)
-    place[row, column] = pairs.find(bags)
-    log_multiplicity = torch.full(place.shape, -torch.inf, dtype=dtype)
-    log_multiplicity[row, column] = torch.as_tensor(np.log(bags.multiplicity), dtype=dtype)
-    label = np.zeros((size, 1), np.int64)
-    label[row[own], 0] = column[own]
-    return Lookups(torch.as_tensor(place), log_multiplicity, torch.as_tensor(label))
+    place[bags.sample, column] = pairs.find(bags)
+    log_multiplicity = np.full(place.shape, -np.inf)
+    log_multiplicity[bags.sample, column] = np.log(bags.multiplicity)
+    return Lookups(
+        torch.as_tensor(place),
+        torch.as_tensor(log_multiplicity, dtype=dtype),
+        torch.as_tensor(column[own][:, None]),
+    )
+
+
+def _sort_by_query(bags: Bags) -> Bags:
+    """The same contexts in the order of their queries."""
+    order = np.argsort(bags.samples.queries, kind="stable")
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    entries = np.argsort(rank[bags.sample], kind="stable")
+    return Bags(
+        bags.samples.take(order),
+        rank[bags.sample][entries],
+        bags.token[entries],
+        bags.multiplicity[entries],
+    )

@@ -11,7 +11,6 @@ from typing import Protocol
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from attomaton.errors import UnsupportedOption
 from attomaton.graphs.bags import Bags
@@ -35,7 +34,7 @@ class Moment:
     epochs : float
         How often each sample was read, on average.
     seconds : float
-        Time spent on training; that of measuring is not counted, that of laying out the corpus is.
+        Time spent on training; that of laying out the corpus and of measuring is not counted.
     measured : mapping of str to float
         What was asked for.
     """
@@ -141,14 +140,13 @@ class LookupTraining:
         measure : callable
             A score for each pair → named numbers.
         """
-        clock = _Clock()
         dtype = torch.float32 if self.single else torch.float64
         lookups, places = lay_out_lookups(bags, pairs, dtype=dtype), Places.of(pairs)
         drawn = self.parametrisation.draw_start(pairs, np.random.default_rng([self.seed, 0]))
         parameters: Parameters = tuple(torch.tensor(one, dtype=dtype) for one in drawn)
         state = self.step.begin(parameters)
         moments: list[Moment] = []
-        read = 0
+        clock, read = _Clock(), 0
         for number, batch in enumerate(self._batches(lookups)):
             if records.passed(number, clock.seconds) > len(moments):
                 seconds = clock.stop()
@@ -172,8 +170,8 @@ class LookupTraining:
                 yield lookups
         for epoch in count(1):
             order = np.random.default_rng([self.seed, epoch]).permutation(len(lookups))
-            rows: tuple[Tensor, ...] = torch.as_tensor(order).split(self.batch_size)
-            yield from map(lookups.take, rows)
+            for first in range(0, len(order), self.batch_size):
+                yield lookups.take(torch.as_tensor(order[first : first + self.batch_size]))
 
 
 class _Clock:
