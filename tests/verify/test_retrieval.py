@@ -6,7 +6,7 @@ from hypothesis import given
 import attomaton as at
 from attomaton.graphs.bags import count_tokens
 from attomaton.limit.rules import RULES
-from attomaton.verify.retrieval import read_retrieval
+from attomaton.verify.retrieval import attend, read_retrieval
 from tests.drawn import learn_parts, sample_sets, seeds
 
 realisable_sets = sample_sets(min_samples=1).filter(lambda some: len(count_tokens(some).samples))
@@ -37,7 +37,7 @@ def test_agreement_is_that_of_single_contexts(samples, asked, seed):
     bags = count_tokens(samples + at.Samples.from_lists(inside, labels, n_tokens=samples.n_tokens))
     scores = np.random.default_rng(seed).normal(size=(samples.n_tokens,) * 2).round(0)
     retrieval = read_retrieval(auto, bags)
-    masses = retrieval.attend(scores[bags.token, bags.samples.queries[bags.sample]])
+    masses = attend(bags, scores[bags.token, bags.samples.queries[bags.sample]])
     found = retrieval.compare(masses)
     rows = agreement_by_definition(auto, bags.samples, scores)
     for rule in (None, *RULES):

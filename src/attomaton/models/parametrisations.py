@@ -6,19 +6,19 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
+from scipy.sparse import csr_array
 from torch import Tensor
 
+from attomaton.graphs.grouping import group_borders
 from attomaton.models.lookup import Pairs
-from attomaton.tables import Float64
+from attomaton.tables import Float64, Int64
 
 Parameters = tuple[Tensor, ...]
 """Each with a leading axis of one trial, as the steps of :mod:`attomaton.training.steps` take them."""
-
-_torch: Any = torch
 
 
 class Parametrisation(Protocol):
@@ -51,6 +51,11 @@ class Places:
         return cls(
             torch.as_tensor(pairs.query), torch.as_tensor(pairs.token.astype(np.int64)), pairs.n_tokens
         )
+
+    @cached_property
+    def first(self) -> Int64:
+        """Where the pairs of each query begin, shape (n_tokens + 1,)."""
+        return group_borders(self.query.numpy(), self.n_tokens)
 
     @cached_property
     def flat(self) -> Tensor:
@@ -143,13 +148,9 @@ class Factored:
         return (keys.index_select(0, pairs.token) * queries.index_select(0, pairs.query)).sum(1)
 
     def pull_back(self, parameters: Parameters, pairs: Places, slopes: Tensor) -> Parameters:
-        """Σ_k slope_jk Q_k and Σ_j slope_jk K_j, as products with a sparse matrix."""
+        """Σ_k slope_jk Q_k and Σ_j slope_jk K_j, by products with a sparse matrix (rows queries)."""
         keys, queries = (one[0] for one in parameters)
-        matrix = _torch.sparse_coo_tensor(
-            torch.stack([pairs.query, pairs.token]),
-            slopes,
-            (pairs.n_tokens, pairs.n_tokens),
-            is_coalesced=True,
-            check_invariants=False,
-        )
-        return (matrix.t() @ queries)[None], (matrix @ keys)[None]
+        shape = (pairs.n_tokens, pairs.n_tokens)
+        matrix = csr_array((slopes.numpy(), pairs.token.numpy(), pairs.first), shape=shape)
+        by_token, by_query = matrix.T @ queries.numpy(), matrix @ keys.numpy()
+        return torch.as_tensor(by_token)[None], torch.as_tensor(by_query)[None]

@@ -46,7 +46,7 @@ class Panel:
 
 def draw_panels(panels: Sequence[Panel], path: Path, *, caption: str) -> list[Path]:
     """Draw the panels side by side, mean ± standard deviation over trials; write ``path`` as PNG and PDF."""
-    plt = _pyplot()
+    plt = load_pyplot()
     n_columns = min(len(panels), 3)
     n_rows = -(-len(panels) // n_columns)
     figure, axes = plt.subplots(
@@ -90,7 +90,8 @@ def _draw(axis: Any, panel: Panel) -> None:
     axis.spines[["top", "right"]].set_visible(False)
 
 
-def _pyplot() -> Any:
+def load_pyplot() -> Any:
+    """Matplotlib without a screen."""
     try:
         import matplotlib as mpl
     except ImportError as error:

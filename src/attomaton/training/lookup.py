@@ -99,6 +99,8 @@ class LookupTraining:
         Of the start and of the mini-batches.
     single : bool
         Compute in single precision, as training usually does, and not in doubles.
+    clock : callable
+        Tells seconds; ``time.process_time`` counts only this process's own.
 
     Examples
     --------
@@ -121,6 +123,7 @@ class LookupTraining:
     batch_size: int | None = None
     seed: int = 0
     single: bool = False
+    clock: Callable[[], float] = time.perf_counter
 
     def __post_init__(self) -> None:
         if self.batch_size is not None and self.batch_size < 1:
@@ -146,7 +149,7 @@ class LookupTraining:
         parameters: Parameters = tuple(torch.tensor(one, dtype=dtype) for one in drawn)
         state = self.step.begin(parameters)
         moments: list[Moment] = []
-        clock, read = _Clock(), 0
+        clock, read = _Clock(self.clock), 0
         for number, batch in enumerate(self._batches(lookups)):
             if records.passed(number, clock.seconds) > len(moments):
                 seconds = clock.stop()
@@ -177,19 +180,19 @@ class LookupTraining:
 class _Clock:
     """Seconds, those between :meth:`stop` and :meth:`go_on` left out."""
 
-    def __init__(self) -> None:
-        self._before, self._began = 0.0, time.perf_counter()
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now, self._before, self._began = now, 0.0, now()
 
     @property
     def seconds(self) -> float:
-        return self._before + time.perf_counter() - self._began
+        return self._before + self._now() - self._began
 
     def stop(self) -> float:
         self._before = self.seconds
         return self._before
 
     def go_on(self) -> None:
-        self._began = time.perf_counter()
+        self._began = self._now()
 
 
 def _distinct(moments: list[Moment]) -> list[Moment]:

@@ -1,7 +1,7 @@
 """Trained attention against its automaton, on any contexts: how often the top token is a retrieved one."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,8 +11,24 @@ from attomaton.graphs.grouping import run_starts
 from attomaton.limit.automaton import Automaton
 from attomaton.limit.prediction import BatchPrediction, largest_of
 from attomaton.limit.rules import RULES, answer_bags
-from attomaton.limit.scoring import EQUAL, score_prediction
+from attomaton.limit.scoring import EQUAL, Score, score_prediction
 from attomaton.tables import Bool, Float64, Int64, sum_at
+
+
+def attend(bags: Bags, scores: Float64) -> Float64:
+    """The attention mass m_x e^{s_x} / Σ m e^s of each entry, from a score for each, shape (n_entries,).
+
+    Examples
+    --------
+    >>> from attomaton.corpora.samples import Samples
+    >>> from attomaton.graphs.bags import count_tokens
+    >>> attend(count_tokens(Samples.from_lists([[1, 0, 1]], [0])), np.log([2.0, 1.0])).tolist()
+    [0.5, 0.5]
+    """
+    starts = run_starts(bags.sample)
+    logs = scores + np.log(bags.multiplicity)
+    odds = np.exp(logs - np.maximum.reduceat(logs, starts)[bags.sample])
+    return odds / np.add.reduceat(odds, starts)[bags.sample]
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +88,7 @@ class Retrieval:
         Parameters
         ----------
         masses : float64 array, shape (n_entries,)
-            The attention mass of each distinct token of each context (:meth:`attend`).
+            The attention mass of each distinct token of each context (:func:`attend`).
         """
         top = self._share_top(masses)
         chosen = self._retrieved
@@ -90,17 +106,9 @@ class Retrieval:
             if mask.any()
         }
 
-    def attend(self, scores: Float64) -> Float64:
-        """m_x e^{s_x} / Σ m e^s for each entry, from a score for each, shape (n_entries,)."""
-        logs = scores + np.log(self.bags.multiplicity)
-        odds = np.exp(logs - np.maximum.reduceat(logs, self._starts)[self.bags.sample])
-        return odds / np.add.reduceat(odds, self._starts)[self.bags.sample]
-
-    def score(self, masses: Float64) -> tuple[float, float]:
+    def score(self, masses: Float64) -> Score:
         """Log-loss and top-1 of this attention on the labels, which must be in their contexts."""
-        held = BatchPrediction(self.bags, self.prediction.rows, self.prediction.seen, masses)
-        score = score_prediction(held)
-        return score.log_loss, score.top1
+        return score_prediction(replace(self.prediction, probabilities=masses))
 
     def _share_top(self, masses: Float64) -> Float64:
         """1/n for each of the n tokens of a context that have the most mass."""
@@ -133,7 +141,7 @@ def read_retrieval(automaton: Automaton, bags: Bags) -> Retrieval:
     >>> from attomaton.graphs.bags import count_tokens
     >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1])
     >>> retrieval = read_retrieval(at.learn(samples), count_tokens(samples))
-    >>> uniform = retrieval.attend(np.zeros(5))
+    >>> uniform = attend(retrieval.bags, np.zeros(5))
     >>> round(retrieval.compare(uniform)["determined"].retrieved, 3)  # one of three, one of two
     0.417
     """
