@@ -55,7 +55,8 @@ def summarise_text(outcome: TextOutcome) -> str:
     lines += ["", "| contexts | model | step | log-loss, nats | top-1 |", "|---|---|---|---|---|"]
     for kind in ("held out", "trained on"):
         lines += [
-            f"| {kind} | {row['model']} | {row['step']:,} | {row['log_loss']:.3f} | {100 * row['top1']:.1f} % |"
+            f"| {kind} | {row['model']} | {row['step']:,} | {row['log_loss']:.3f} "
+            f"| {100 * row['top1']:.1f} % |"
             for row in _ends(outcome, kind, "all")
         ]
     return "\n".join([*lines, ""])
