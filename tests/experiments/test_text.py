@@ -1,10 +1,12 @@
 """Experiments on text, in small."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from attomaton.cli.reproduce_text import reproduce_text
 from attomaton.errors import UnreadableSource, UnsupportedOption
 from attomaton.experiments.text import run_text, split_text
 from attomaton.experiments.text_settings import list_text_experiments, read_text_settings
@@ -72,3 +74,16 @@ def test_what_cannot_be_done_is_refused(tmp_path):
     (tmp_path / "short.txt").write_text("ab", encoding="utf-8")
     with pytest.raises(UnreadableSource, match="2 characters"):
         split_text(small("text-shakespeare"), tmp_path / "short.txt")
+
+
+def test_the_command_prints_how_both_agree(story, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("attomaton.experiments.text_settings.read_text_settings", small)
+    asked = {"seed": 0, "quiet": False}
+    reproduce_text("text-wikitext", story, out=tmp_path / "run", as_json=False, **asked)
+    assert "contexts held out" in capsys.readouterr().out
+    assert (tmp_path / "run" / "summary.md").exists()
+    reproduce_text("text-wikitext", story, out=None, as_json=True, **asked)
+    told = json.loads(capsys.readouterr().out)
+    assert {row["contexts"] for row in told["last"]} == {"held out", "trained on"}
+    with pytest.raises(UnsupportedOption, match="--data"):
+        reproduce_text("text-wikitext", None, out=None, as_json=True, **asked)

@@ -36,7 +36,7 @@ def summarise_text(outcome: TextOutcome) -> str:
     lines = [
         f"# {settings.name}: {settings.title}",
         "",
-        f"{_caption(outcome).replace(chr(10), ' ')}. Trained on {counts['trained_on']:,} realisable samples "
+        f"{_caption(outcome).replace(chr(10), '. ')}. Trained on {counts['trained_on']:,} realisable samples "
         f"with {counts['pairs']:,} (query, token) pairs, whose automaton has {counts['components']:,} "
         f"components; {counts['held_out']:,} realisable contexts held out.",
         "",
@@ -77,13 +77,13 @@ def _caption(outcome: TextOutcome) -> str:
     settings = outcome.settings
     return (
         f"{settings.title}\nwindow {settings.window}, K = {outcome.counts['n_tokens']:,}, "
-        f"last {100 * settings.held_out:g} % held out\n"
-        + "; ".join(f"{model['name']}: {_describe_step(model)}" for model in settings.models)
+        f"last {100 * settings.held_out:g} % held out"
+        + "".join(f"\n{model['name']}: {_describe_step(model)}" for model in settings.models)
     )
 
 
 def _describe_step(model: dict[str, Any]) -> str:
-    kind = {"adam": "Adam", "descent": "descent"}[model["step"]]
+    kind = {"adam": "Adam", "descent": "gradient descent"}[model["step"]]
     return f"{kind}, step {model['size']:g}" + (
         f", batch {model['batch_size']:,}" if "batch_size" in model else ""
     )
@@ -91,14 +91,16 @@ def _describe_step(model: dict[str, Any]) -> str:
 
 def _panels(outcome: TextOutcome) -> list[LinePanel]:
     """The top tokens for each rule that answers enough contexts; the distance for determined ones."""
-    shares = {rule: outcome.shares[rule] for rule in SHOWN if outcome.shares.get(rule, 0.0) >= FEW}
+    shares = {"all": 1.0, **outcome.shares}
+    if max(outcome.shares.values()) > 1.0 - FEW:  # one rule answers nearly all
+        del shares["all"]
     panels = [
         LinePanel(
-            f"top token retrieved, share of contexts: {SHOWN[rule]} ({100 * share:.1f} %)",
+            f"top token retrieved, share of contexts: {name} ({100 * shares[rule]:.1f} %)",
             _lines(outcome, "retrieved", rule),
-            least=0.0,
         )
-        for rule, share in {"all": 1.0, **shares}.items()
+        for rule, name in SHOWN.items()
+        if shares.get(rule, 0.0) >= FEW
     ]
     title = "total variation between attention and automaton: determined"
     return [*panels, LinePanel(title, _lines(outcome, "distance", "determined"), least=0.0)]
