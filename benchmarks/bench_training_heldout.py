@@ -40,10 +40,10 @@ TRAINED = {
     "scores per query": LookupTraining(PerQuery(), Adam(0.1), 65_536, **FAST),
 }
 TRIED = {
-    "gradient descent, 10": LookupTraining(PerQuery(), GradientDescent(10.0), **FAST),
     "gradient descent, 100": LookupTraining(PerQuery(), GradientDescent(100.0), **FAST),
-    "gradient descent, momentum 0.9, 10": LookupTraining(
-        PerQuery(), GradientDescent(10.0, momentum=0.9), **FAST
+    "gradient descent, 1,000": LookupTraining(PerQuery(), GradientDescent(1000.0), **FAST),
+    "gradient descent, momentum 0.9, 100": LookupTraining(
+        PerQuery(), GradientDescent(100.0, momentum=0.9), **FAST
     ),
     "SGD of 2,048, 100": LookupTraining(PerQuery(), GradientDescent(100.0), 2_048, **FAST),
     "SGD of 4,096, momentum 0.9, 20": LookupTraining(
