@@ -125,3 +125,46 @@ def _mark_below(
                 seen[reached] = mark
                 stack[size] = reached
                 size += 1
+
+
+@compiled
+def precede_all(order: Int64, top: Int64, first: Int64, member: Int64, offsets: Int64, below: Int64) -> Bool:
+    """Whether each group's top node reaches all its members, shape (n_groups,).
+
+    Parameters
+    ----------
+    order : int64 array, shape (n_groups,)
+        The groups so that those with the same top stand together: each top is searched from once.
+    top : int64 array, shape (n_groups,)
+        The top node of each group.
+    first : int64 array, shape (n_groups + 1,)
+        Group g has the members ``member[first[g]:first[g + 1]]``.
+    member : int64 array
+        Nodes.
+    offsets, below : int64 arrays
+        What each node leads to, in compressed rows.
+    """
+    n_nodes = len(offsets) - 1
+    reached_from = np.full(n_nodes, n_nodes)
+    stack = np.empty(n_nodes, np.int64)
+    answers = np.ones(len(top), np.bool_)
+    for group in order:
+        if first[group] == first[group + 1]:
+            continue
+        start = top[group]
+        if reached_from[start] != start:
+            reached_from[start] = start
+            stack[0], height = start, 1
+            while height:
+                height -= 1
+                node = stack[height]
+                for other in below[offsets[node] : offsets[node + 1]]:
+                    if reached_from[other] != start:
+                        reached_from[other] = start
+                        stack[height] = other
+                        height += 1
+        for node in member[first[group] : first[group + 1]]:
+            if reached_from[node] != start:
+                answers[group] = False
+                break
+    return answers

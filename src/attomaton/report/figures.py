@@ -56,7 +56,7 @@ class Panel:
 
 def draw_panels(panels: Sequence[Panel], path: Path, *, caption: str) -> list[Path]:
     """Draw the panels two by two, mean ± standard deviation over trials; write ``path`` as PNG and PDF."""
-    plt = _pyplot()
+    plt = load_pyplot()
     n_columns = min(len(panels), 2)
     n_rows = -(-len(panels) // n_columns)
     title = wrap(caption, 62)
@@ -111,7 +111,8 @@ def _draw(axis: Any, panel: Panel) -> None:
     axis.spines[["top", "right"]].set_visible(False)
 
 
-def _pyplot() -> Any:
+def load_pyplot() -> Any:
+    """Matplotlib without a screen."""
     try:
         import matplotlib as mpl
     except ImportError as error:

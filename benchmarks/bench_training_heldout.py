@@ -1,0 +1,199 @@
+"""Training beside the automaton on new text: WikiText-2 train, window 32, scored on valid as time goes by.
+
+One layer of attention with a score for each (query, token) pair, the automaton's own parameters, is trained
+for ``--budget`` times what the automaton costs; a second run has a score for each token besides, s_jk =
+v_jk + u_j, for a tenth of that. Steps were chosen on the last tenth of train (``--tune`` prints that table).
+Times are seconds of this process on one thread; counting and laying out the corpus is free for training and
+part of the automaton's cost. Bars: no moment of either run, chosen with hindsight on valid, is as good in
+log-loss as the automaton's shrunken scores.
+
+    python benchmarks/bench_training_heldout.py [--budget 100] [--figure FILE.png]
+    python benchmarks/bench_training_heldout.py --tune [--seconds 60]
+"""
+
+import sys
+import time
+from statistics import median
+
+import numpy as np
+import torch
+
+import attomaton as at
+from attomaton.graphs.bags import Bags, count_tokens
+from attomaton.limit.prediction import BatchPrediction
+from attomaton.limit.scoring import Score, score_prediction
+from attomaton.limit.shrinkage import prepare_shrinkage
+from attomaton.models.lookup import Pairs, find_pairs
+from attomaton.models.parametrisations import PerQuery, Shared
+from attomaton.training.lookup import AtSeconds, LookupTraining, Moment
+from attomaton.training.steps import Adam, GradientDescent
+from attomaton.verify.retrieval import attend
+from bench_limit_heldout import Split, read_split
+from timing import peak_gigabytes, report
+
+BUDGET = 5.0  # times the automaton's cost, unless --budget says otherwise
+STRENGTH, EPSILON = 0.4, 0.28  # chosen on held-back train by bench_limit_heldout
+RUNS = 3
+FAST = {"seed": 0, "single": True, "clock": time.process_time}
+TRAINED = {
+    "scores per query and per token": LookupTraining(Shared(), Adam(0.01), 16_384, **FAST),
+    "scores per query": LookupTraining(PerQuery(), Adam(0.1), 65_536, **FAST),
+}
+TRIED = {
+    "gradient descent, 100": LookupTraining(PerQuery(), GradientDescent(100.0), **FAST),
+    "gradient descent, 1,000": LookupTraining(PerQuery(), GradientDescent(1000.0), **FAST),
+    "gradient descent, momentum 0.9, 100": LookupTraining(
+        PerQuery(), GradientDescent(100.0, momentum=0.9), **FAST
+    ),
+    "SGD of 2,048, 100": LookupTraining(PerQuery(), GradientDescent(100.0), 2_048, **FAST),
+    "SGD of 4,096, momentum 0.9, 20": LookupTraining(
+        PerQuery(), GradientDescent(20.0, momentum=0.9), 4_096, **FAST
+    ),
+    "Adam, 0.1": LookupTraining(PerQuery(), Adam(0.1), **FAST),
+    "Adam of 65,536, 0.1": TRAINED["scores per query"],
+    "Adam of 16,384, 0.1": LookupTraining(PerQuery(), Adam(0.1), 16_384, **FAST),
+    "Adam of 16,384, 0.03": LookupTraining(PerQuery(), Adam(0.03), 16_384, **FAST),
+    "with scores per token: SGD of 2,048, 10": LookupTraining(Shared(), GradientDescent(10.0), 2_048, **FAST),
+    "with scores per token: Adam of 16,384, 0.03": LookupTraining(Shared(), Adam(0.03), 16_384, **FAST),
+    "with scores per token: Adam of 16,384, 0.01": TRAINED["scores per query and per token"],
+}
+
+
+def spent(function, *arguments):
+    """What the function returns, and the seconds of this process."""
+    start = time.process_time()
+    result = function(*arguments)
+    return result, time.process_time() - start
+
+
+def solve_automaton(split: Split) -> tuple[dict, dict]:
+    """The automaton (edges, components, hard, soft) and the shrunken scores: costs, and scores on valid."""
+    small = at.Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
+    at.learn(small), at.shrink(small, strength=STRENGTH)  # compiles
+    learned = [spent(at.learn, split.train) for _ in range(RUNS)]
+    shrunken = [spent(lambda: prepare_shrinkage(split.train).solve(STRENGTH)) for _ in range(RUNS)]
+    costs = {"automaton": median(one for _, one in learned), "shrunken": median(one for _, one in shrunken)}
+    scores: dict[str, Score] = {
+        "automaton": learned[0][0].score(split.valid, epsilon=EPSILON),
+        "shrunken": shrunken[0][0].score(split.valid),
+    }
+    shown = {
+        name: {"log_loss": round(one.log_loss, 4), "top1": round(one.top1, 4)} for name, one in scores.items()
+    }
+    return {name: round(one, 2) for name, one in costs.items()}, shown
+
+
+def scorer(held_out: Bags, pairs: Pairs):
+    """Scores of pairs → log-loss and top-1 on these contexts."""
+    place = pairs.find(held_out)
+    seen = np.ones(len(place), bool)
+
+    def measure(scores: np.ndarray) -> dict[str, float]:
+        score = score_prediction(BatchPrediction(held_out, place, seen, attend(held_out, scores[place])))
+        sys.stderr.write(f"{time.process_time():.0f} s: {score.log_loss:.4f} nats, {score.top1:.4f}\n")
+        return {"log_loss": score.log_loss, "top1": score.top1}
+
+    return measure
+
+
+def train(training: LookupTraining, trained: Bags, held_out: Bags, seconds: float) -> list[Moment]:
+    pairs = find_pairs([trained, held_out])
+    times = (0.0, *np.geomspace(0.5, seconds, 40).tolist())
+    return training.run(trained, pairs, records=AtSeconds(times), measure=scorer(held_out, pairs))
+
+
+def best_of(moments: list[Moment]) -> dict:
+    """The moment with the least log-loss, the highest top-1 whenever it was, and the last moment."""
+    best = min(moments, key=lambda one: one.measured["log_loss"])
+    return {
+        "best_log_loss": round(best.measured["log_loss"], 4),
+        "top1_there": round(best.measured["top1"], 4),
+        "seconds_there": round(best.seconds, 1),
+        "epochs_there": round(best.epochs, 2),
+        "best_top1": round(max(one.measured["top1"] for one in moments), 4),
+        "last_log_loss": round(moments[-1].measured["log_loss"], 4),
+        "last_top1": round(moments[-1].measured["top1"], 4),
+        "seconds": round(moments[-1].seconds, 1),
+        "epochs": round(moments[-1].epochs, 1),
+    }
+
+
+def tune(split: Split, seconds: float) -> str:
+    """Every step tried on nine tenths of train, scored on the last tenth."""
+    learned, held_back = count_tokens(split.learned), count_tokens(split.held_back)
+    lines = ["| step | least log-loss | top-1 there | seconds | epochs |", "|---|---|---|---|---|"]
+    for name, training in TRIED.items():
+        best = best_of(train(training, learned, held_back, seconds))
+        shown = [f"{best[key]:g}" for key in ("best_log_loss", "top1_there", "seconds_there", "epochs_there")]
+        lines.append(f"| {name} | {' | '.join(shown)} |")
+        sys.stderr.write(lines[-1] + "\n")
+    return "\n".join(lines)
+
+
+def measure(budget: float) -> dict:
+    split = read_split()
+    costs, scores = solve_automaton(split)
+    sys.stderr.write(f"{costs} {scores}\n")
+    trained, held_out = count_tokens(split.train), count_tokens(split.valid)
+    shares = dict(zip(TRAINED, (max(budget / 10, min(budget, 5.0)), budget), strict=True))
+    runs = {
+        name: train(one, trained, held_out, shares[name] * costs["automaton"])
+        for name, one in TRAINED.items()
+    }
+    return {
+        "budget": budget,
+        "costs": costs,
+        "scores": scores,
+        "trained": {name: best_of(moments) for name, moments in runs.items()},
+        "curves": {
+            name: [
+                [round(one.seconds, 2), round(one.measured["log_loss"], 4), round(one.measured["top1"], 4)]
+                for one in moments
+            ]
+            for name, moments in runs.items()
+        },
+    }
+
+
+def draw(figures: dict, path: str) -> None:
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(2, 1, figsize=(4.6, 5.6), layout="constrained", sharex=True)
+    looks = {
+        "automaton": ("0.5", ":", "automaton with 28 % uniform"),
+        "shrunken": ("0.1", "--", "shrunken scores"),
+    }
+    for axis, place, name, factor in zip(axes, (1, 2), ("log_loss", "top1"), (1, 100), strict=True):
+        for (title, curve), colour in zip(figures["curves"].items(), ("#d9731a", "#1f5fa8"), strict=True):
+            seconds, values = [one[0] for one in curve[1:]], [factor * one[place] for one in curve[1:]]
+            axis.plot(seconds, values, color=colour, label=f"trained: {title}")
+        for rule, (shade, style, title) in looks.items():
+            level, cost = factor * figures["scores"][rule][name], figures["costs"][rule]
+            axis.axhline(level, color=shade, linestyle=style, linewidth=1)
+            axis.axvline(cost, color=shade, linestyle=style, linewidth=1, label=f"{title}: result and cost")
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0].set(xscale="log", ylabel="log-loss on valid, nats")
+    axes[1].set(ylabel="top-1 on valid, %", xlabel="training time, seconds of one thread")
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=1, frameon=False, fontsize="small")
+    figure.savefig(path, dpi=110)
+
+
+def option(name: str, otherwise: str) -> str:
+    return sys.argv[sys.argv.index(name) + 1] if name in sys.argv else otherwise
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    if "--tune" in sys.argv:
+        sys.stderr.write(tune(read_split(), float(option("--seconds", "60"))) + "\n")
+        sys.exit()
+    figures = measure(float(option("--budget", str(BUDGET))))
+    if "--figure" in sys.argv:
+        draw(figures, option("--figure", ""))
+    level = figures["scores"]["shrunken"]["log_loss"]
+    bars = {
+        f"{name}: never as good as shrunken": one["best_log_loss"] > level
+        for name, one in figures["trained"].items()
+    }
+    report({**figures, "peak_gb": peak_gigabytes()}, bars)

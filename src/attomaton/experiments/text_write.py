@@ -1,0 +1,122 @@
+"""An experiment on text on disk: figure, numbers and a page."""
+
+from pathlib import Path
+from typing import Any
+
+from attomaton.experiments.text import Row, TextOutcome
+from attomaton.limit.rules import RULES
+from attomaton.report.lines import Line, LinePanel, draw_lines
+from attomaton.tables import write_parquet
+
+FEW = 0.005
+"""Rules that answer a smaller share of the held-out contexts are not drawn: too few to tell."""
+
+SHOWN = {
+    "all": "all",
+    "determined": "determined",
+    "incomparable": "incomparable",
+    "unseen_ignored": "unseen ignored",
+}
+"""The rules drawn; where the back-off answers, every token counts as retrieved."""
+
+
+def write_text_outcome(outcome: TextOutcome, folder: Path) -> list[Path]:
+    """Write ``figure.png``, ``figure.pdf``, ``curves.parquet`` and ``summary.md``; returns their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = draw_lines(_panels(outcome), folder / "figure", caption=_caption(outcome))
+    write_parquet(outcome.curves, str(folder / "curves.parquet"))
+    page = folder / "summary.md"
+    page.write_text(summarise_text(outcome), encoding="utf-8")
+    return [*written, folder / "curves.parquet", page]
+
+
+def summarise_text(outcome: TextOutcome) -> str:
+    """One page in Markdown: what was trained, and how it agrees with the automaton at the last step."""
+    settings, counts = outcome.settings, outcome.counts
+    lines = [
+        f"# {settings.name}: {settings.title}",
+        "",
+        f"{_caption(outcome).replace(chr(10), '. ')}. Trained on {counts['trained_on']:,} realisable samples "
+        f"with {counts['pairs']:,} (query, token) pairs, whose automaton has {counts['components']:,} "
+        f"components; {counts['held_out']:,} realisable contexts held out.",
+        "",
+        "Top token retrieved: the share of contexts in which the token with the most attention lies in the "
+        "component that the automaton retrieves. Only contexts that are determined are in the theorem.",
+        "",
+        "| contexts | rule | share | model | step | top token retrieved | mass retrieved | same top token | "
+        "distance |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    shares = {"all": 1.0, **outcome.shares}
+    for kind in ("held out", "trained on"):
+        for rule in ("all", *(rule.name.lower() for rule in RULES)):
+            part = f"{100 * shares[rule]:.2f} %" if kind == "held out" else ""
+            lines += [f"| {kind} | {rule} | {part} | {_cells(row)} |" for row in _ends(outcome, kind, rule)]
+    lines += ["", "| contexts | model | step | log-loss, nats | top-1 |", "|---|---|---|---|---|"]
+    for kind in ("held out", "trained on"):
+        lines += [
+            f"| {kind} | {row['model']} | {row['step']:,} | {row['log_loss']:.3f} "
+            f"| {100 * row['top1']:.1f} % |"
+            for row in _ends(outcome, kind, "all")
+        ]
+    return "\n".join([*lines, ""])
+
+
+def _ends(outcome: TextOutcome, kind: str, rule: str) -> list[Row]:
+    """The last row of every model."""
+    last = {row["model"]: row for row in outcome.rows(contexts=kind, rule=rule)}
+    return list(last.values())
+
+
+def _cells(row: Row) -> str:
+    shares = (f"{100 * row[name]:.2f} %" for name in ("retrieved", "mass", "same_top"))
+    return " | ".join([row["model"], f"{row['step']:,}", *shares, f"{row['distance']:.3f}"])
+
+
+def _caption(outcome: TextOutcome) -> str:
+    settings = outcome.settings
+    return (
+        f"{settings.title}\nwindow {settings.window}, K = {outcome.counts['n_tokens']:,}, "
+        f"last {100 * settings.held_out:g} % held out"
+        + "".join(f"\n{model['name']}: {_describe_step(model)}" for model in settings.models)
+    )
+
+
+def _describe_step(model: dict[str, Any]) -> str:
+    kind = {"adam": "Adam", "descent": "gradient descent"}[model["step"]]
+    return f"{kind}, step {model['size']:g}" + (
+        f", batch {model['batch_size']:,}" if "batch_size" in model else ""
+    )
+
+
+def _panels(outcome: TextOutcome) -> list[LinePanel]:
+    """The top tokens for each rule that answers enough contexts; the distance for determined ones."""
+    shares = {"all": 1.0, **outcome.shares}
+    if max(outcome.shares.values()) > 1.0 - FEW:  # one rule answers nearly all
+        del shares["all"]
+    panels = [
+        LinePanel(
+            f"top token retrieved, share of contexts: {name} ({100 * shares[rule]:.1f} %)",
+            _lines(outcome, "retrieved", rule),
+        )
+        for rule, name in SHOWN.items()
+        if shares.get(rule, 0.0) >= FEW
+    ]
+    title = "total variation between attention and automaton: determined"
+    return [*panels, LinePanel(title, _lines(outcome, "distance", "determined"), least=0.0)]
+
+
+def _lines(outcome: TextOutcome, measure: str, rule: str) -> list[Line]:
+    lines: list[Line] = []
+    names = [model["name"] for model in outcome.settings.models]
+    for colour, name in enumerate(names):
+        for style, kind in enumerate(("held out", "trained on")):
+            rows = outcome.rows(model=name, contexts=kind, rule=rule)
+            if rows:
+                steps, values = ([row[key] for row in rows] for key in ("step", measure))
+                lines.append(Line(f"{name}, {kind}", steps, values, colour, style))
+    for style, name in ((2, "uniform attention"), (3, "any token")):
+        rows = outcome.rows(model=name, contexts="held out", rule=rule)
+        if rows:
+            lines.append(Line(f"{name}, held out", (), [rows[0][measure]], 3, style))
+    return lines
