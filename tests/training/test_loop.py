@@ -147,3 +147,14 @@ def test_the_number_of_threads_is_as_before():
     train(paper_draw(0), AttentionModel(), GradientDescent(1.0), steps=1, watch=watch)
     assert set(inside) == {1}
     assert torch.get_num_threads() == before
+
+
+def test_normalised_steps_go_on_when_gradients_are_tiny():
+    """Squares of e^−400 vanish; the direction of such a gradient does not."""
+    trace = train(
+        at.Samples.from_lists([[0, 1]], [0]),
+        AttentionModel(Orthonormal()),
+        GradientDescent(1.0, normalized=True),
+        steps=400,
+    )
+    np.testing.assert_allclose(np.linalg.norm(trace.weights[-1, 0]), 400.0)

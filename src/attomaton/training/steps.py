@@ -11,6 +11,10 @@ Parameters = tuple[Tensor, ...]
 """W, or K and Q: the first axis is the trial."""
 
 
+RAISED = 2.0**400
+"""Gradients are raised by this, exactly, before they are squared: small ones would vanish."""
+
+
 class Step(Protocol):
     """What turns gradients into new parameters; its state is a tuple of tensors."""
 
@@ -56,8 +60,9 @@ class GradientDescent:
         """New parameters and running sums."""
         pace = self.step_size * (1.0 if self.schedule is None else self.schedule(step))
         if self.normalized:
-            norm = sum((one * one).sum((1, 2), keepdim=True) for one in gradients) ** 0.5
-            gradients = tuple(one / norm for one in gradients)
+            raised = [one * RAISED for one in gradients]
+            norm = sum((one * one).sum((1, 2), keepdim=True) for one in raised) ** 0.5
+            gradients = tuple(one / norm for one in raised)
         if self.momentum:
             gradients = tuple(self.momentum * old + new for old, new in zip(state, gradients, strict=True))
             state = gradients
