@@ -100,6 +100,7 @@ def test_the_path_claim_takes_other_losses_on_acyclic_data():
         (AttentionModel(RandomUnit(4)), NORMAL, "feasible", "dependent"),
         (AttentionModel(RandomUnit(8), start=1.0), GradientDescent(0.1), "fast-forward", "step 1,000"),
         (AttentionModel(RandomUnit(8), start=1.0), NORMAL, "third term", "normalised"),
+        (AttentionModel(RandomUnit(8)), NORMAL, "direction", "too few"),
     ],
 )
 def test_a_missing_assumption_is_named(model, step, name, word):
@@ -132,6 +133,27 @@ def test_a_finite_part_that_settles_elsewhere_or_nowhere_fails(wrong):
     swing = np.ones(len(trace.steps)) if wrong == "shifted" else np.cos(trace.steps)
     moved = replace(trace, weights=trace.weights + 1e-2 * swing[:, None, None, None] * axis)
     assert claim("finite part").check(Evidence(moved, tuple(automata))).status is VerdictStatus.FAILS
+
+
+def test_weights_that_are_not_finite_hold_nothing():
+    from dataclasses import replace
+
+    trace = plain_run()
+    broken = trace.weights.copy()
+    broken[100:] = np.nan
+    automata = solve_trials(trace)
+    found = {v.claim: v.status for v in verify(automata, replace(trace, weights=broken))}
+    about_data = {"feasible", "convex", "strictly convex inside", "regularisation path"}
+    assert {name for name, status in found.items() if status is VerdictStatus.HOLDS} == about_data
+    assert any("not finite" in line for line in diagnose(replace(trace, weights=broken), automata))
+
+
+@pytest.mark.parametrize("steps", [0, 1])
+def test_a_run_that_hardly_began_is_not_judged(steps):
+    trace = train(draws(1), AttentionModel(Orthonormal()), GradientDescent(1.0), steps=steps)
+    automata = solve_trials(trace)
+    assert not [v for v in verify(automata, trace) if v.fails]
+    diagnose(trace, automata)
 
 
 def test_one_automaton_serves_all_trials_of_its_corpus():

@@ -26,6 +26,7 @@ from attomaton.verify.evidence import (
     need_descent,
     need_direction,
     need_independence,
+    need_length,
     need_log_loss,
     need_mass_head,
     need_plain_descent,
@@ -210,7 +211,7 @@ def judge_retrieval(evidence: Evidence) -> Judgement:
     missed, trace = evidence.curves.missed, evidence.trace
     size = np.linalg.norm(evidence.directions, axis=(1, 2))
     level = evidence.target.level(trace.weights[[evidence.middle, -1]]) / size
-    among = evidence.directed & (missed[-1] > 0)
+    among = evidence.directed & (missed[-1] != 0)
     fallen = np.log(np.where(among, missed[evidence.middle], 1.0) / np.where(among, missed[-1], 1.0))
     rate = np.where(among, fallen / np.maximum(level[1] - level[0], 1e-300), np.inf)
     worst = _worst(-rate, evidence.directed)
@@ -269,17 +270,19 @@ def _need_path(evidence: Evidence) -> str:
 _CONVEX = (need_log_loss, need_mass_head, need_few_dimensions)
 _GLOBAL = (need_log_loss, need_mass_head, need_descent, need_direction)
 
+_FINITE = (need_log_loss, need_mass_head, need_descent, need_ties, need_length)
+
 CLAIMS = (
     Claim("feasible", (need_independence,), judge_feasibility),
     Claim("convex", _CONVEX, judge_convexity),
     Claim("strictly convex inside", (*_CONVEX, need_ties), judge_strictness),
-    Claim("norm grows", _GLOBAL, judge_norm),
-    Claim("direction", _GLOBAL, judge_direction),
-    Claim("finite part", (need_log_loss, need_mass_head, need_descent, need_ties), judge_finite),
+    Claim("norm grows", (*_GLOBAL, need_length), judge_norm),
+    Claim("direction", (*_GLOBAL, need_length), judge_direction),
+    Claim("finite part", _FINITE, judge_finite),
     Claim("regularisation path", (need_mass_head, need_direction, _need_path), judge_path),
-    Claim("hard retrieval", _GLOBAL, judge_retrieval),
-    Claim("soft composition", (need_log_loss, need_mass_head, need_descent, need_ties), judge_composition),
-    Claim("local direction", (need_descent, _need_decided), judge_local),
-    Claim("third term", (*_GLOBAL, need_plain_descent, need_told), judge_third_term),
+    Claim("hard retrieval", (*_GLOBAL, need_length), judge_retrieval),
+    Claim("soft composition", _FINITE, judge_composition),
+    Claim("local direction", (need_descent, need_length, _need_decided), judge_local),
+    Claim("third term", (*_GLOBAL, need_plain_descent, need_length, need_told), judge_third_term),
     Claim("fast-forward", (*_GLOBAL, need_plain_descent, need_late_records), judge_fast_forward),
 )

@@ -55,6 +55,8 @@ def _not_finite(trace: Trace) -> str:
 
 
 def _too_large_steps(trace: Trace) -> str:
+    if len(trace.steps) < 2:
+        return ""
     rises = np.mean(np.diff(trace.losses, axis=0) > 1e-9 * np.abs(trace.losses[:-1]) + 1e-12, axis=0)
     shaken = (rises > RISES) & (np.abs(np.diff(trace.losses, axis=0)).max(axis=0) > 1e-4)
     if not shaken.any():

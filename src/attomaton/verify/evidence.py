@@ -18,6 +18,10 @@ NOWHERE = 1e9
 """The tangent of a right angle, or more."""
 
 
+FEWEST_STEPS, FEWEST_RECORDS = 100, 10
+"""Shorter runs are not judged by where they go."""
+
+
 @dataclass(frozen=True, eq=False)
 class Evidence:
     """A run with the automaton of every trial (:func:`~attomaton.verify.measures.solve_trials`)."""
@@ -128,6 +132,13 @@ def need_descent(evidence: Evidence) -> str:
     if evidence.trace.model.rank is not None:
         return "W is a product of two factors, and these were trained"
     return ""
+
+
+def need_length(evidence: Evidence) -> str:
+    """Enough steps and records to tell where a run goes."""
+    n_steps, n_records = int(evidence.trace.steps[-1]), len(evidence.trace.steps)
+    long = n_steps >= FEWEST_STEPS and n_records >= FEWEST_RECORDS
+    return "" if long else f"{n_steps:,} steps with {n_records} records are too few to tell a limit by"
 
 
 def need_plain_descent(evidence: Evidence) -> str:

@@ -76,7 +76,7 @@ def find_misses(evidence: Evidence) -> Float64:
     misses = np.full(trace.n_trials, np.nan)
     for trial in np.flatnonzero(evidence.directed).tolist():
         expansion = expand_trial(trace, evidence.automata[trial], trial)
-        if not expansion.caveat and last >= 1:
+        if not expansion.caveat:
             away = np.linalg.norm(trace.weights[-1, trial] - dense(expansion.weights_at(last)))
             misses[trial] = away / expansion.error_at(last)
     return misses
