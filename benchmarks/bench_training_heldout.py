@@ -1,11 +1,12 @@
 """Training beside the automaton on new text: WikiText-2 train, window 32, scored on valid as time goes by.
 
 One layer of attention with a score for each (query, token) pair, the automaton's own parameters, is trained
-for ``--budget`` times what the automaton costs; a second run has a score for each token besides, s_jk =
-v_jk + u_j, for a tenth of that. Steps were chosen on the last tenth of train (``--tune`` prints that table).
-Times are seconds of this process on one thread; counting and laying out the corpus is free for training and
-part of the automaton's cost. Bars: no moment of either run, chosen with hindsight on valid, is as good in
-log-loss as the automaton's shrunken scores.
+for ``--budget`` times what the automaton costs. A second run has a score for each token besides, s_jk =
+v_jk + u_j, as the shrunken scores have, for at most five times. Steps were chosen on the last tenth of train
+(``--tune`` prints that table). Times are seconds of this process on one thread; counting and laying out the
+corpus is free for training and part of the automaton's cost. Bars: with the automaton's own parameters no
+moment of training, chosen with hindsight on valid, is as good in log-loss as the shrunken scores; with a
+score for each token besides, training takes at least twice the automaton's time to become as good.
 
     python benchmarks/bench_training_heldout.py [--budget 100] [--figure FILE.png]
     python benchmarks/bench_training_heldout.py --tune [--seconds 60]
@@ -28,34 +29,28 @@ from attomaton.models.parametrisations import PerQuery, Shared
 from attomaton.training.lookup import AtSeconds, LookupTraining, Moment
 from attomaton.training.steps import Adam, GradientDescent
 from attomaton.verify.retrieval import attend
-from bench_limit_heldout import Split, read_split
+from bench_limit_heldout import Split, read_split  # of wikitext-2
 from timing import peak_gigabytes, report
 
 BUDGET = 5.0  # times the automaton's cost, unless --budget says otherwise
 STRENGTH, EPSILON = 0.4, 0.28  # chosen on held-back train by bench_limit_heldout
 RUNS = 3
 FAST = {"seed": 0, "single": True, "clock": time.process_time}
+PULLED = GradientDescent(100.0, momentum=0.9)
 TRAINED = {
-    "scores per query and per token": LookupTraining(Shared(), Adam(0.01), 16_384, **FAST),
-    "scores per query": LookupTraining(PerQuery(), Adam(0.1), 65_536, **FAST),
+    "scores per query and per token": LookupTraining(Shared(0.2), PULLED, 16_384, **FAST),
+    "scores per query": LookupTraining(PerQuery(), PULLED, 16_384, **FAST),
 }
 TRIED = {
     "gradient descent, 100": LookupTraining(PerQuery(), GradientDescent(100.0), **FAST),
-    "gradient descent, 1,000": LookupTraining(PerQuery(), GradientDescent(1000.0), **FAST),
-    "gradient descent, momentum 0.9, 100": LookupTraining(
-        PerQuery(), GradientDescent(100.0, momentum=0.9), **FAST
-    ),
     "SGD of 2,048, 100": LookupTraining(PerQuery(), GradientDescent(100.0), 2_048, **FAST),
-    "SGD of 4,096, momentum 0.9, 20": LookupTraining(
-        PerQuery(), GradientDescent(20.0, momentum=0.9), 4_096, **FAST
-    ),
-    "Adam, 0.1": LookupTraining(PerQuery(), Adam(0.1), **FAST),
-    "Adam of 65,536, 0.1": TRAINED["scores per query"],
+    "SGD of 16,384, momentum 0.9, 100": TRAINED["scores per query"],
+    "Adam of 65,536, 0.1": LookupTraining(PerQuery(), Adam(0.1), 65_536, **FAST),
     "Adam of 16,384, 0.1": LookupTraining(PerQuery(), Adam(0.1), 16_384, **FAST),
     "Adam of 16,384, 0.03": LookupTraining(PerQuery(), Adam(0.03), 16_384, **FAST),
-    "with scores per token: SGD of 2,048, 10": LookupTraining(Shared(), GradientDescent(10.0), 2_048, **FAST),
-    "with scores per token: Adam of 16,384, 0.03": LookupTraining(Shared(), Adam(0.03), 16_384, **FAST),
-    "with scores per token: Adam of 16,384, 0.01": TRAINED["scores per query and per token"],
+    "and per token: SGD of 16,384, momentum 0.9, 100": TRAINED["scores per query and per token"],
+    "and per token: Adam of 16,384, 0.03": LookupTraining(Shared(), Adam(0.03), 16_384, **FAST),
+    "and per token: Adam of 16,384, 0.01": LookupTraining(Shared(), Adam(0.01), 16_384, **FAST),
 }
 
 
@@ -102,14 +97,19 @@ def train(training: LookupTraining, trained: Bags, held_out: Bags, seconds: floa
     return training.run(trained, pairs, records=AtSeconds(times), measure=scorer(held_out, pairs))
 
 
-def best_of(moments: list[Moment]) -> dict:
-    """The moment with the least log-loss, the highest top-1 whenever it was, and the last moment."""
-    best = min(moments, key=lambda one: one.measured["log_loss"])
+def loss_of(moment: Moment) -> float:
+    return moment.measured["log_loss"]
+
+
+def best_of(moments: list[Moment], level: float = 0.0) -> dict:
+    """The moment with the least log-loss, the first one at this level, the last, and the highest top-1."""
+    best = min(moments, key=loss_of)
     return {
         "best_log_loss": round(best.measured["log_loss"], 4),
         "top1_there": round(best.measured["top1"], 4),
         "seconds_there": round(best.seconds, 1),
         "epochs_there": round(best.epochs, 2),
+        "level_after": next((round(one.seconds, 1) for one in moments if loss_of(one) <= level), None),
         "best_top1": round(max(one.measured["top1"] for one in moments), 4),
         "last_log_loss": round(moments[-1].measured["log_loss"], 4),
         "last_top1": round(moments[-1].measured["top1"], 4),
@@ -135,7 +135,7 @@ def measure(budget: float) -> dict:
     costs, scores = solve_automaton(split)
     sys.stderr.write(f"{costs} {scores}\n")
     trained, held_out = count_tokens(split.train), count_tokens(split.valid)
-    shares = dict(zip(TRAINED, (max(budget / 10, min(budget, 5.0)), budget), strict=True))
+    shares = dict(zip(TRAINED, (min(budget, 5.0), budget), strict=True))
     runs = {
         name: train(one, trained, held_out, shares[name] * costs["automaton"])
         for name, one in TRAINED.items()
@@ -144,7 +144,7 @@ def measure(budget: float) -> dict:
         "budget": budget,
         "costs": costs,
         "scores": scores,
-        "trained": {name: best_of(moments) for name, moments in runs.items()},
+        "trained": {name: best_of(moments, scores["shrunken"]["log_loss"]) for name, moments in runs.items()},
         "curves": {
             name: [
                 [round(one.seconds, 2), round(one.measured["log_loss"], 4), round(one.measured["top1"], 4)]
@@ -191,9 +191,10 @@ if __name__ == "__main__":
     figures = measure(float(option("--budget", str(BUDGET))))
     if "--figure" in sys.argv:
         draw(figures, option("--figure", ""))
-    level = figures["scores"]["shrunken"]["log_loss"]
+    after = {name: one["level_after"] for name, one in figures["trained"].items()}
+    shared, cost = after["scores per query and per token"], figures["costs"]["automaton"]
     bars = {
-        f"{name}: never as good as shrunken": one["best_log_loss"] > level
-        for name, one in figures["trained"].items()
+        "per query: never as good as shrunken": after["scores per query"] is None,
+        "and per token: not before twice the cost": shared is None or shared > 2 * cost,
     }
     report({**figures, "peak_gb": peak_gigabytes()}, bars)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import attomaton as at
@@ -33,7 +33,8 @@ def as_matrix(scores, pairs):
     return weights
 
 
-@given(realisable_sets, st.sampled_from([Dense(), PerQuery(), Shared(), Factored(2)]), seeds)
+@settings(max_examples=80)
+@given(realisable_sets, st.sampled_from([Dense(), PerQuery(), Shared(0.5), Factored(2)]), seeds)
 def test_loss_and_gradient_are_those_of_embedded_contexts(samples, parametrisation, seed):
     bags = count_tokens(samples)
     pairs = find_pairs([bags])
@@ -54,7 +55,8 @@ def test_loss_and_gradient_are_those_of_embedded_contexts(samples, parametrisati
             torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
 
 
-@given(realisable_sets, st.sampled_from([Dense(), PerQuery(), Shared(), Factored(2)]), seeds)
+@settings(max_examples=80)
+@given(realisable_sets, st.sampled_from([Dense(), PerQuery(), Shared(0.5), Factored(2)]), seeds)
 def test_gradients_are_those_of_autograd(samples, parametrisation, seed):
     bags = count_tokens(samples)
     pairs = find_pairs([bags])

@@ -1,7 +1,7 @@
 """Attention against the automaton on any contexts."""
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 
 import attomaton as at
 from attomaton.graphs.bags import count_tokens
@@ -29,6 +29,7 @@ def agreement_by_definition(auto, samples, scores):
     return rows
 
 
+@settings(max_examples=60)
 @given(realisable_sets, realisable_sets, seeds)
 def test_agreement_is_that_of_single_contexts(samples, asked, seed):
     auto = at.Automaton(*learn_parts(samples))

@@ -101,24 +101,32 @@ class PerQuery:
 
 @dataclass(frozen=True)
 class Shared:
-    """s_jk = v_jk + u_j: a number for each pair and one for each token, whatever the query.
+    """s_jk = v_jk + scale · u_j: a number for each pair and one for each token, whatever the query.
 
     The same score matrices as :class:`PerQuery`, but tokens never seen under a query have a score to keep.
+
+    Attributes
+    ----------
+    scale : float
+        How much u counts. A token's u feels the samples of all queries, so that steps which suit v are too
+        long for u unless it counts less: its scores move by scale² times the step.
     """
+
+    scale: float = 1.0
 
     def draw_start(self, pairs: Pairs, rng: np.random.Generator) -> tuple[Float64, ...]:  # noqa: ARG002
         """Zeros, shapes (1, 1, n_pairs) and (1, 1, n_tokens)."""
         return np.zeros((1, 1, len(pairs))), np.zeros((1, 1, pairs.n_tokens))
 
     def scores(self, parameters: Parameters, pairs: Places) -> Tensor:
-        """v_jk + u_j."""
-        return parameters[0].view(-1) + parameters[1].view(-1).index_select(0, pairs.token)
+        """v_jk + scale · u_j."""
+        return parameters[0].view(-1) + self.scale * parameters[1].view(-1).index_select(0, pairs.token)
 
     def pull_back(self, parameters: Parameters, pairs: Places, slopes: Tensor) -> Parameters:
-        """The derivatives, and their sums over the pairs of each token."""
+        """The derivatives, and their sums over the pairs of each token, scaled."""
         summed = torch.zeros_like(parameters[1])
         summed.view(-1).index_add_(0, pairs.token, slopes)
-        return slopes.view(1, 1, -1), summed
+        return slopes.view(1, 1, -1), self.scale * summed
 
 
 @dataclass(frozen=True)
