@@ -11,6 +11,7 @@ from attomaton.cli.example import example
 from attomaton.cli.explain import explain
 from attomaton.cli.learn import learn
 from attomaton.cli.reproduce import reproduce
+from attomaton.cli.tokenize import tokenize
 from attomaton.cli.train import train
 
 app = typer.Typer(
@@ -24,6 +25,7 @@ app.command()(explain)
 app.command()(diff)
 app.command()(reproduce)
 app.command()(train)
+app.command()(tokenize)
 app.command()(example)
 app.command()(bench)
 
