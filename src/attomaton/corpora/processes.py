@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from attomaton.errors import AttomatonError
 
@@ -38,41 +38,60 @@ def check_stop() -> None:
         raise Stopped("stopped, because another input failed")
 
 
-def run_jobs(jobs: Sequence[Job], workers: int, progress: Progress | None = None) -> None:
-    """Run the jobs; the first error stops them all and is raised.
+class Workers:
+    """Processes that are begun when they are first needed, and end with the ``with`` block.
 
-    Readers of objects in memory run in this process; the others in ``workers`` new ones, if more than one.
+    Jobs whose reader is not portable run in this process, and so does everything if one worker is asked for.
     """
-    advance: Progress = progress or (lambda done, total: (done, total))
-    here = [job for job in jobs if workers == 1 or len(jobs) == 1 or not job.reader.portable]
-    away = [job for job in jobs if not any(job is one for one in here)] if here else list(jobs)
-    for done, job in enumerate(here, 1):
-        job.run()
-        advance(done, len(jobs))
-    if away:
-        _run_away(away, workers, lambda done: advance(len(here) + done, len(jobs)))
 
+    def __init__(self, workers: int, progress: Progress | None = None) -> None:
+        self._workers = workers
+        self._progress: Progress = progress or (lambda done, total: (done, total))
+        self._pool: Any = None
+        self._stop: Any = None
 
-def _run_away(jobs: Sequence[Job], workers: int, advance: Callable[[int], object]) -> None:
-    from concurrent.futures import ProcessPoolExecutor, as_completed
-    from concurrent.futures.process import BrokenProcessPool
-    from multiprocessing import get_context
+    def __enter__(self) -> Self:
+        return self
 
-    context = get_context("spawn")  # threads of Arrow and of the tokenizers do not survive a fork
-    stop = context.Event()
-    pool = ProcessPoolExecutor(min(workers, len(jobs)), context, _begin_worker, (stop,))
-    try:
-        for done, future in enumerate(as_completed([pool.submit(_run, job) for job in jobs]), 1):
-            future.result()
-            advance(done)
-    except BrokenProcessPool as error:
-        raise AttomatonError(
-            "a worker process died, perhaps for want of memory; run it again, with fewer workers: it goes on "
-            "where it stopped"
-        ) from error
-    finally:
-        stop.set()
-        pool.shutdown(cancel_futures=True)
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._stop.set()
+            self._pool.shutdown(cancel_futures=True)
+
+    def run(self, jobs: Sequence[Job]) -> None:
+        """Run the jobs; the first error is raised, and leaving the block stops the others."""
+        away = [job for job in jobs if job.reader.portable] if min(self._workers, len(jobs)) > 1 else []
+        here = [job for job in jobs if not job.reader.portable] if away else jobs
+        for done, job in enumerate(here, 1):
+            job.run()
+            self._progress(done, len(jobs))
+        if away:
+            self._run_away(away, lambda done: self._progress(len(here) + done, len(jobs)))
+
+    def _run_away(self, jobs: Sequence[Job], advance: Callable[[int], object]) -> None:
+        from concurrent.futures import as_completed
+        from concurrent.futures.process import BrokenProcessPool
+
+        if self._pool is None:
+            self._pool = self._begin(min(self._workers, len(jobs)))
+        futures = [self._pool.submit(_run, job) for job in jobs]
+        try:
+            for done, future in enumerate(as_completed(futures), 1):
+                future.result()
+                advance(done)
+        except BrokenProcessPool as error:
+            raise AttomatonError(
+                "a worker process died, perhaps for want of memory; run it again, with fewer workers: it goes "
+                "on where it stopped"
+            ) from error
+
+    def _begin(self, workers: int) -> Any:
+        from concurrent.futures import ProcessPoolExecutor
+        from multiprocessing import get_context
+
+        context = get_context("spawn")  # threads of Arrow and of the tokenizers do not survive a fork
+        self._stop = context.Event()
+        return ProcessPoolExecutor(workers, context, _begin_worker, (self._stop,))
 
 
 def _run(job: Job) -> None:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,12 +12,13 @@ import pyarrow as pa
 from attomaton.artifacts import MANIFEST, digest_file, write_file
 from attomaton.corpora.readers.batches import Skipped
 from attomaton.corpora.readers.documents import Documents
+from attomaton.corpora.readers.sources import is_tokenized
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 from attomaton.errors import CorruptRun
 from attomaton.tables import Int32, Int64, offsets_of
 
 _arrow: Any = pa
-KIND, FORMAT = "tokens", 1
+FORMAT = 1
 VOCABULARY = "vocabulary.json"
 GROUP_TOKENS = 1 << 20
 """A row group is closed when it holds so many tokens."""
@@ -102,15 +103,6 @@ class TokenizedCorpus:
             if digest_file(self.folder / name) != entry["sha256"]:
                 raise CorruptRun(f"{self.folder / name} was altered after it was written; tokenize again")
         return self
-
-
-def is_tokenized(folder: str | Path) -> bool:
-    """Whether a folder has the manifest of a tokenised corpus."""
-    try:
-        record = json.loads((Path(folder) / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(record, dict) and cast("dict[str, Any]", record).get("kind") == KIND
 
 
 def read_tokens(folder: str | Path) -> TokenizedCorpus:

@@ -17,12 +17,12 @@ import numpy as np
 
 from attomaton.artifacts import MANIFEST, digest_file, json_writer, write_file
 from attomaton.corpora.jobs import INPUTS, WORDS, EncodeJob, WordsJob, digest_record, read_record, record_path
-from attomaton.corpora.processes import Progress, run_jobs
+from attomaton.corpora.processes import Progress, Workers
 from attomaton.corpora.readers.batches import NOTHING_SKIPPED, Reader, Reading, Skipped
 from attomaton.corpora.readers.documents import Numbering, bounded, refuse_mixture
 from attomaton.corpora.readers.files import FileReader
-from attomaton.corpora.readers.sources import find_readers
-from attomaton.corpora.shards import FORMAT, KIND, VOCABULARY, TokenizedCorpus, read_tokens
+from attomaton.corpora.readers.sources import TOKENIZED, find_readers
+from attomaton.corpora.shards import FORMAT, VOCABULARY, TokenizedCorpus, read_tokens
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 from attomaton.errors import UnreadableSource, UnsupportedOption, UnwritablePlace
 
@@ -78,18 +78,19 @@ def tokenize_corpus(
     asked = bounded(Reading() if reading is None else reading, vocabulary)
     readers = find_readers(source, asked)
     place = _prepare(Path(out), readers)
-    if vocabulary is None:
-        words = [WordsJob(index, one, asked, place, tokenizer) for index, one in enumerate(readers)]
-        run_jobs(words, workers, progress)
-        vocabulary, numbers = _merge_words(place, len(readers), tokenizer)
-    else:
-        numbers = [digest_record([vocabulary.tokenizer, vocabulary.definition])] * len(readers)
-    digest = _write(place / VOCABULARY, None if vocabulary is None else vocabulary.to_record())["sha256"]
-    jobs = [
-        EncodeJob(index, one, asked, place, numbers[index], digest, shard_tokens)
-        for index, one in enumerate(readers)
-    ]
-    run_jobs(jobs, workers, progress)
+    with Workers(workers, progress) as pool:
+        if vocabulary is None:
+            pool.run([WordsJob(index, one, asked, place, tokenizer) for index, one in enumerate(readers)])
+            vocabulary, numbers = _merge_words(place, len(readers), tokenizer)
+        else:
+            numbers = [digest_record([vocabulary.tokenizer, vocabulary.definition])] * len(readers)
+        digest = _write(place / VOCABULARY, None if vocabulary is None else vocabulary.to_record())["sha256"]
+        pool.run(
+            [
+                EncodeJob(index, one, asked, place, numbers[index], digest, shard_tokens)
+                for index, one in enumerate(readers)
+            ]
+        )
     records = [read_record(record_path(place, INPUTS, index)) for index in range(len(readers))]
     _write(place / MANIFEST, _manifest(place, records, vocabulary, asked))
     return read_tokens(place)
@@ -114,7 +115,7 @@ def _prepare(place: Path, readers: Sequence[Reader]) -> Path:
         for path in [*present, *(place / WORDS).iterdir(), *(place / INPUTS).iterdir()]:
             if path.name.endswith(".draft") or _number(path) >= len(readers):
                 path.unlink()
-    except FileExistsError as error:
+    except (FileExistsError, NotADirectoryError) as error:
         raise UnwritablePlace(f"{place} is a file; give the path of a folder for the shards") from error
     except UnwritablePlace:
         raise
@@ -166,7 +167,7 @@ def _manifest(
     largest = max(record["largest"] for record in records)
     words = place / VOCABULARY
     return {
-        "kind": KIND,
+        "kind": TOKENIZED,
         "format": FORMAT,
         "tokenizer": None if vocabulary is None else vocabulary.tokenizer,
         "n_tokens": largest + 1 if vocabulary is None else len(vocabulary),

@@ -10,8 +10,8 @@ from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.errors import AttomatonError, TokenOutOfRange, UnreadableSource, UnsupportedOption
 from attomaton.tables import Int32, Int64, Integers, offsets_of
 
-BATCH_BYTES = 1 << 22
-"""A batch of texts is closed when it holds this much: 4 MB, or one document."""
+BATCH_BYTES = 1 << 20
+"""A batch of texts is closed when it holds this much: 1 MB, or one document."""
 
 TOKEN_TYPES = ("uint16", "uint32", "int32", "int64")
 """Number types that a ``.bin`` stream may have, least byte first."""

@@ -16,7 +16,7 @@ from attomaton.corpora.readers.batches import (
     Skips,
     TextBatch,
 )
-from attomaton.corpora.readers.sources import find_readers
+from attomaton.corpora.readers.sources import find_readers, is_tokenized
 from attomaton.corpora.samples import MAX_TOKENS, Samples
 from attomaton.corpora.tokenizers.encoders import TableEncoder, distinct_tokens
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
@@ -72,7 +72,7 @@ def read_corpus(source: Any, *, tokenizer: str = "word", reading: Reading | None
     Parameters
     ----------
     source : path, URL, sequence or dataset
-        What :func:`find_readers` takes.
+        What :func:`find_readers` takes. A folder that :func:`tokenize_corpus` wrote keeps its vocabulary.
     tokenizer : str
         ``"word"``, ``"character"``, ``"byte"``, or the path of a ``tokenizer.json`` or ``.tiktoken`` file.
         A corpus of ids needs none; one with a fixed vocabulary then names the ids and bounds them.
@@ -85,6 +85,10 @@ def read_corpus(source: Any, *, tokenizer: str = "word", reading: Reading | None
     >>> documents.ids.tolist(), documents.offsets.tolist(), documents.vocabulary.tokens
     ([0, 1, 2, 3, 0, 1], [0, 2, 6], ('to', 'be', 'or', 'not'))
     """
+    if isinstance(source, str | Path) and is_tokenized(source):
+        from attomaton.corpora.shards import read_tokens
+
+        return read_tokens(source).documents()
     vocabulary = Vocabulary.fixed(tokenizer)
     asked = bounded(Reading() if reading is None else reading, vocabulary)
     numbering = Numbering(tokenizer)

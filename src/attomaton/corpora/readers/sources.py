@@ -1,11 +1,13 @@
 """From a path, folder, glob, URL or object to the readers of its parts."""
 
 import glob
+import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
+from attomaton.artifacts import MANIFEST
 from attomaton.corpora.readers.batches import Reader, Reading
 from attomaton.corpora.readers.fasta import FastaReader
 from attomaton.corpora.readers.files import File, is_url, naming, shorten, url_system
@@ -33,6 +35,8 @@ READERS: dict[str, Callable[[File, Reading], Reader]] = {
 """Ending of a file → its reader; ``.txt``, ``.jsonl``, streams and FASTA may be packed as .gz or .zst."""
 
 WILD = frozenset("*?[")
+TOKENIZED = "tokens"
+"""The kind of a tokenised corpus in its manifest."""
 
 
 def find_readers(source: Any, reading: Reading | None = None) -> list[Reader]:
@@ -82,7 +86,10 @@ def find_files(source: str) -> list[File]:
         if is_url(source):
             return _find_behind_url(source)
         path = Path(source)
-        if path.is_dir():
+        shards = _listed_shards(path)
+        if shards is not None:
+            paths = shards
+        elif path.is_dir():
             paths = [
                 place for place in path.rglob("*") if place.is_file() and _counts(place.relative_to(path))
             ]
@@ -93,6 +100,23 @@ def find_files(source: str) -> list[File]:
     if not paths:
         raise UnreadableSource(f"{source} has no files to read; give a folder or glob with some")
     return _named([place.as_posix() for place in paths])
+
+
+def _listed_shards(folder: Path) -> list[Path] | None:
+    """The shards of a folder that ``tokenize_corpus`` finished; None for other folders."""
+    if not is_tokenized(folder):
+        return None
+    manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    return [folder / name for name in manifest["files"] if name.endswith(".parquet")]
+
+
+def is_tokenized(folder: str | os.PathLike[str]) -> bool:
+    """Whether a folder has the manifest of a tokenised corpus."""
+    try:
+        record = json.loads((Path(folder) / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(record, dict) and cast("dict[str, Any]", record).get("kind") == TOKENIZED
 
 
 def _counts(path: Path | PurePosixPath) -> bool:
