@@ -1,6 +1,7 @@
 # ruff: noqa: E501  the table of errors is easier to read with one row each
 """Bad input is an error that names the file and the place, or a counted skip; never a traceback or silence."""
 
+import contextlib
 import gzip
 import io
 import json
@@ -12,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import attomaton as at
 from attomaton.corpora.readers import Reading, read_corpus
@@ -68,7 +71,7 @@ FATAL = [
     ("junk.jsonl.zst", GOOD.encode(), r"junk\.jsonl\.zst, after line 0, cannot be read: ZSTD"),
     ("cut.arrow", stream(pa.table({"text": [WORDS] * 3}))[:-2000], r"cut\.arrow, after row 0, "),
     ("junk.arrow", b"no arrows here at all", r"junk\.arrow, after row 0, "),
-    ("junk.npy", b"no numbers", r"junk\.npy, after position 0, is damaged, or not what its name says"),
+    ("junk.npy", b"no numbers", r"junk\.npy has no header of an array"),
     ("cut.npy", npy(np.arange(100))[:-8], r"cut\.npy has 99 ids, but its header says \(100,\)"),
     ("odd.npy", npy(np.arange(100))[:-3], r"odd\.npy ends inside an id: 797 bytes are no multiple of 8"),
     ("odd.bin", b"\0\0\1", r"odd\.bin ends inside an id: 3 bytes are no multiple of 2 .uint16.; give the right dtype"),
@@ -125,6 +128,37 @@ def test_bad_documents_can_be_skipped_and_are_counted(tmp_path, name, content, m
         raise UnreadableSource(documents.skipped.first)
     kept = {"latin.txt": 0, "utf16.txt": 0, "large.npy": 0, "broken.jsonl": 2}.get(name, 1)
     assert len(documents.offsets) - 1 == kept
+
+
+WHOLE = {
+    "a.jsonl": GOOD.encode() * 9,
+    "a.jsonl.gz": gzip.compress(GOOD.encode() * 9),
+    "a.jsonl.zst": zst(GOOD.encode() * 9),
+    "a.txt": "a b é\n".encode() * 9,
+    "a.parquet": parquet(pa.table({"text": ["a b", "é"] * 9})),
+    "b.parquet": parquet(pa.table({"tokens": [[1, 2], [3]] * 9})),
+    "a.arrow": stream(pa.table({"text": ["a b", "é"] * 9})),
+    "b.arrow": stream(pa.table({"tokens": [[1, 2], [3]] * 9})),
+    "a.npy": npy(np.arange(40)),
+    "a.bin": np.arange(40, dtype="<u2").tobytes(),
+    "a.fasta": b">x\nMKV\n>y\nAA\n",
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+@given(
+    cut=st.none() | st.floats(0, 1),
+    flips=st.lists(st.tuples(st.floats(0, 1), st.integers(1, 255)), max_size=4),
+    skip_bad=st.booleans(),
+)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_damage_of_any_kind_is_an_error_of_ours_or_harmless(name, cut, flips, skip_bad, tmp_path):
+    blob = bytearray(WHOLE[name])
+    for place, flip in flips:
+        blob[int(place * (len(blob) - 1))] ^= flip
+    (tmp_path / name).write_bytes(blob if cut is None else blob[: int(cut * len(blob))])
+    with contextlib.suppress(at.AttomatonError):
+        read_corpus(tmp_path / name, reading=Reading(skip_bad=skip_bad))
 
 
 def test_a_damaged_file_is_an_error_even_where_bad_documents_are_skipped(tmp_path):

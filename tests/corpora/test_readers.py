@@ -83,6 +83,8 @@ def test_every_format_gives_the_ids_back(documents, dtype):
             assert lists_of(path) == documents
     assert lists_of(documents) == documents
     assert lists_of([np.array(ids, np.uint8) for ids in documents]) == documents
+    assert lists_of(np.array(documents[0] + [1])) == [documents[0] + [1]]
+    assert lists_of(np.eye(2, dtype=int)) == [[1, 0], [0, 1]]
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=40), st.integers(1, 7))

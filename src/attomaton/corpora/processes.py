@@ -81,8 +81,9 @@ class Workers:
                 advance(done)
         except BrokenProcessPool as error:
             raise AttomatonError(
-                "a worker process died, perhaps for want of memory; run it again, with fewer workers: it goes "
-                "on where it stopped"
+                "a worker process died, perhaps for want of memory, or because a script asks for workers "
+                "outside `if __name__ == '__main__':`; mend that, or ask for fewer workers, and run it "
+                "again: it goes on where it stopped"
             ) from error
 
     def _begin(self, workers: int) -> Any:

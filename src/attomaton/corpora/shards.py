@@ -169,7 +169,7 @@ class _Filling:
         from pyarrow import parquet
 
         tables: Any = parquet
-        with tables.ParquetWriter(path, SHARD_SCHEMA, compression="zstd") as writer:
+        with tables.ParquetWriter(path, SHARD_SCHEMA, compression="zstd", write_page_checksum=True) as writer:
             for group in self._groups():
                 writer.write_table(group, row_group_size=max(1, len(group)))
 

@@ -58,6 +58,7 @@ def find_column(schema: Any, reading: Reading, source: str) -> str:
 
 def read_column(array: Any, first_row: int, source: str, reading: Reading) -> Iterator[Batch]:
     """The documents of one array, in pieces of about ``BATCH_BYTES``."""
+    _validate(array)
     texts = _kind(array.type) == "text"
     rows = max(1, len(array) * BATCH_BYTES // max(BATCH_BYTES, array.nbytes))
     skips = Skips(reading)
@@ -65,6 +66,17 @@ def read_column(array: Any, first_row: int, source: str, reading: Reading) -> It
         piece = array.slice(start, rows)
         numbers = np.arange(first_row + start, first_row + start + len(piece), dtype=np.int64)
         yield (_texts if texts else _tokens)(piece, numbers, source, reading, skips)
+
+
+def _validate(array: Any) -> None:
+    """Raise if an array points outside its buffers, as one from a damaged file may; not for bad UTF-8."""
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        same = {"string": _arrow.binary(), "large_string": _arrow.large_binary()}.get(str(array.type))
+        if same is None:
+            raise
+        array.view(same).validate(full=True)
 
 
 def _kind(kind: Any) -> str | None:

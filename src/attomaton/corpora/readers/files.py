@@ -122,6 +122,16 @@ def naming(source: str, place: Callable[[], str] = str) -> Generator[None]:
         raise UnreadableSource(
             f"{source}{place()} is damaged, or not what its name says: {reason}; fetch or write it again"
         ) from error
+    except MemoryError as error:
+        raise UnreadableSource(
+            f"{source}{place()} asks for more memory than there is: it is damaged, or its rows are too large"
+        ) from error
+    except Exception as error:
+        if not is_url(source):
+            raise
+        raise UnreadableSource(  # each store behind a URL has errors of its own
+            f"{source}{place()} cannot be read: {type(error).__name__}: {error}; check the URL and the access"
+        ) from error
 
 
 def read_lines(file: BinaryIO, max_bytes: int) -> Iterator[tuple[int, bytes | None]]:

@@ -7,6 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 from attomaton.artifacts import MANIFEST
 from attomaton.corpora.readers.batches import Reader, Reading
 from attomaton.corpora.readers.fasta import FastaReader
@@ -46,7 +49,8 @@ def find_readers(source: Any, reading: Reading | None = None) -> list[Reader]:
     ----------
     source : path, URL, sequence or dataset
         A file, a folder (all its files, in the order of their names), a glob, a URL of any of these that
-        fsspec opens, a sequence of texts or of id lists, or a ``datasets.Dataset``.
+        fsspec opens, a sequence of texts or of id lists, an array of ids (one document, or one per row), or
+        a ``datasets.Dataset``.
     reading : Reading, optional
         How to read.
 
@@ -62,6 +66,9 @@ def find_readers(source: Any, reading: Reading | None = None) -> list[Reader]:
         return [reader_of(file, asked) for file in find_files(path)]
     if type(source).__module__.split(".")[0] == "datasets":
         return [DatasetReader(source, asked)]
+    if isinstance(source, np.ndarray):
+        array = cast("NDArray[Any]", source)
+        return [MemoryReader([array] if array.ndim == 1 else list(array), asked)]
     if isinstance(source, Sequence):
         return [MemoryReader(cast("Sequence[Any]", source), asked)]
     raise UnreadableSource(

@@ -122,9 +122,12 @@ class _Cutter:
 
 def _read_header(file: BinaryIO, source: str) -> tuple["np.dtype[Any]", tuple[int, ...]]:
     layout: Any = np.lib.format
-    version = layout.read_magic(file)
-    read = layout.read_array_header_1_0 if version == (1, 0) else layout.read_array_header_2_0
-    shape, by_column, dtype = read(file)
+    try:
+        version = layout.read_magic(file)
+        read = layout.read_array_header_1_0 if version == (1, 0) else layout.read_array_header_2_0
+        shape, by_column, dtype = read(file)
+    except Exception as error:  # a damaged header can raise what Python's own parser raises
+        raise UnreadableSource(f"{source} has no header of an array ({error}); write it again") from error
     if not np.issubdtype(dtype, np.integer):
         raise UnreadableSource(f"{source} holds {dtype}, not integers; save ids (nothing is unpickled)")
     if len(shape) not in (1, 2) or (by_column and len(shape) == 2):

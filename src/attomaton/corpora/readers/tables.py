@@ -13,6 +13,7 @@ from attomaton.corpora.readers.files import FileReader, naming
 from attomaton.errors import UnreadableSource
 
 _arrow: Any = pa
+PARQUET = {"buffer_size": 1 << 20, "pre_buffer": False, "page_checksum_verification": True}
 ROWS = 1000
 """Rows that are taken from a table at a time."""
 
@@ -28,7 +29,7 @@ class ParquetReader(FileReader):
         tables: Any = parquet
         row = 0
         with naming(self.source, lambda: f", after row {row},"), self.file.open_raw() as file:
-            table = tables.ParquetFile(_arrow.PythonFile(file, "r"), buffer_size=1 << 20, pre_buffer=False)
+            table = tables.ParquetFile(_arrow.PythonFile(file, "r"), **PARQUET)
             name = find_column(table.schema_arrow, self.reading, self.source)
             for batch in table.iter_batches(ROWS, columns=[name], use_threads=False):
                 yield from read_column(batch.column(0), row, self.source, self.reading)

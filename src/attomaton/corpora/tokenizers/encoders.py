@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from attomaton.corpora.tokenizers.splitting import TOKENIZERS
+from attomaton.corpora.tokenizers.splitting import find_splitter
 from attomaton.errors import UnknownToken
 from attomaton.tables import Int32, Int64, number_strings, offsets_of
 
@@ -36,7 +36,8 @@ class TableEncoder:
 
     def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
         """The texts as ids; a token outside the table is an error that names it."""
-        lists = [TOKENIZERS[self.tokenizer](text) for text in texts]
+        split = find_splitter(self.tokenizer)
+        lists = [split(text) for text in texts]
         distinct, places = number_strings(list(chain.from_iterable(lists)))
         unknown = {token for token in distinct if token not in self.numbers}
         if unknown:
@@ -64,7 +65,7 @@ class ByteEncoder:
 
 def distinct_tokens(texts: Sequence[str], tokenizer: str) -> tuple[str, ...]:
     """The distinct words or characters of the texts, in order of first appearance."""
-    split = TOKENIZERS[tokenizer]
+    split = find_splitter(tokenizer)
     return number_strings(list(chain.from_iterable(split(text) for text in texts)))[0]
 
 

@@ -4,6 +4,10 @@ The word tokenizer splits at white space and turns each line end into ``<eos>``,
 models do.
 """
 
+from collections.abc import Callable
+
+from attomaton.errors import UnsupportedOption
+
 EOS = "<eos>"
 
 BYTES = tuple(chr(byte) if 0x20 <= byte < 0x7F else f"<0x{byte:02X}>" for byte in range(256))
@@ -32,5 +36,19 @@ def split_bytes(text: str) -> list[str]:
     return [BYTES[byte] for byte in text.encode("utf-8")]
 
 
-TOKENIZERS = {"word": split_words, "character": list[str], "byte": split_bytes}
+TOKENIZERS: dict[str, Callable[[str], list[str]]] = {
+    "word": split_words,
+    "character": list[str],
+    "byte": split_bytes,
+}
 """Name of a tokenizer → the function that splits a text into tokens."""
+
+
+def find_splitter(tokenizer: str) -> Callable[[str], list[str]]:
+    """The function of a named tokenizer."""
+    if tokenizer not in TOKENIZERS:
+        raise UnsupportedOption(
+            f"there is no tokenizer {tokenizer!r}; choose one of {', '.join(TOKENIZERS)}, "
+            "or give the path of a tokenizer.json or .tiktoken file"
+        )
+    return TOKENIZERS[tokenizer]

@@ -1,16 +1,16 @@
 """The tokens by id, with the tokenizer that makes them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from attomaton.corpora.tokenizers.encoders import ByteEncoder, Encoder, TableEncoder, unknown_token
-from attomaton.corpora.tokenizers.splitting import BYTES, TOKENIZERS
+from attomaton.corpora.tokenizers.splitting import BYTES, find_splitter
 from attomaton.corpora.tokenizers.subwords import is_subword_file, read_definition, subword_encoder
-from attomaton.errors import TokenOutOfRange, UnsupportedOption
+from attomaton.errors import TokenOutOfRange
 from attomaton.tables import Int32, number_strings
 
 
@@ -36,7 +36,7 @@ class Vocabulary:
 
     tokens: tuple[str, ...]
     tokenizer: str = "word"
-    definition: str | None = None
+    definition: str | None = field(default=None, repr=False)
 
     @classmethod
     def from_text(cls, text: str, tokenizer: str = "word") -> tuple["Vocabulary", Int32]:
@@ -48,7 +48,7 @@ class Vocabulary:
         fixed = cls.fixed(tokenizer)
         if fixed is not None:
             return fixed, fixed.encode(text)
-        tokens, ids = number_strings(TOKENIZERS[tokenizer](text))
+        tokens, ids = number_strings(find_splitter(tokenizer)(text))
         return cls(tokens, tokenizer), ids
 
     @classmethod
@@ -62,13 +62,9 @@ class Vocabulary:
         """
         if tokenizer == "byte":
             return cls(BYTES, "byte")
-        if tokenizer in TOKENIZERS:
-            return None
         if not is_subword_file(tokenizer):
-            raise UnsupportedOption(
-                f"there is no tokenizer {tokenizer!r}; choose one of {', '.join(TOKENIZERS)}, "
-                "or give the path of a tokenizer.json or .tiktoken file"
-            )
+            find_splitter(tokenizer)  # an error, if there is none
+            return None
         kind, definition = read_definition(tokenizer)
         return cls(subword_encoder(kind, definition).tokens(), kind, definition)
 
