@@ -259,13 +259,14 @@ def test_a_long_line_is_never_held(tmp_path):
 
 
 MEASURED = """
-import resource, sys
+import re, sys
+from pathlib import Path
 from attomaton.corpora.readers import read_corpus
 from attomaton.errors import AttomatonError
 try:
     read_corpus(sys.argv[1])
 except AttomatonError as error:
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, error)
+    print(int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) // 1024, error)
 """
 
 
@@ -283,7 +284,7 @@ def test_a_line_of_a_gigabyte(tmp_path):
     )
     megabytes, error = printed.stdout.split(" ", 1)
     assert "giant.jsonl, line 2, is longer than 67,108,864 bytes" in error
-    assert int(megabytes) < 500
+    assert int(megabytes) < 320  # the interpreter, and two copies of 64 MB while the line grows
     path.unlink()
 
 

@@ -16,7 +16,10 @@ def test_the_code_does_what_the_page_says(tmp_path, monkeypatch):
     code = "\n".join(re.findall(r"```pycon\n(.*?)```", PAGE, flags=re.DOTALL))
     session = doctest.DocTestParser().get_doctest(code, {}, "page", None, 0)
     assert len(session.examples) > 10
-    assert doctest.DocTestRunner(verbose=False, optionflags=doctest.NORMALIZE_WHITESPACE).run(session).failed == 0
+    assert (
+        doctest.DocTestRunner(verbose=False, optionflags=doctest.NORMALIZE_WHITESPACE).run(session).failed
+        == 0
+    )
 
 
 def test_every_format_and_tokenizer_is_on_the_page():
