@@ -224,15 +224,29 @@ def multiprocessing_children():
     ]
 
 
-def test_a_full_disk_is_named(corpus, tmp_path, monkeypatch):
-    from attomaton.corpora import shards
+FULL = """
+import resource, signal, sys
+import numpy as np
+from attomaton.corpora.tokenize import tokenize_corpus
+from attomaton.errors import UnwritablePlace
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+try:
+    tokenize_corpus(np.random.default_rng(0).integers(0, 1 << 20, (40, 5000)), sys.argv[1])
+except UnwritablePlace as error:
+    print(error)
+"""
 
-    def full(path, write):
-        raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(shards, "write_file", full)
-    with pytest.raises(UnwritablePlace, match="cannot be written: No space left on device; make room"):
-        tokenize_corpus(corpus, tmp_path / "out")
+def test_a_disk_that_takes_no_more_is_named_and_leaves_nothing_that_loads(tmp_path):
+    """Files of this process may not pass 100 kB: to the writer, that is a full disk."""
+    printed = subprocess.run(
+        [sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert "cannot be written" in printed.stdout
+    assert "File too large; make room or choose another folder" in printed.stdout
+    with pytest.raises(CorruptRun):
+        read_tokens(tmp_path)
 
 
 RUN = """

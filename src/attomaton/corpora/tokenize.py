@@ -27,7 +27,7 @@ from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 from attomaton.errors import UnreadableSource, UnsupportedOption, UnwritablePlace
 
 SHARD_TOKENS = 1 << 25
-"""About 60 MB of Parquet."""
+"""About 50 MB of Parquet."""
 
 
 def tokenize_corpus(
