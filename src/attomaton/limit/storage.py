@@ -46,7 +46,7 @@ def save(
     edges = components.edges
     records: dict[str, Any] = {"coverage": coverage.to_dict()}
     if vocabulary is not None:
-        records["vocabulary"] = {"tokenizer": vocabulary.tokenizer, "tokens": list(vocabulary.tokens)}
+        records["vocabulary"] = vocabulary.to_record()
     return write_run(
         path,
         tables={
@@ -111,7 +111,7 @@ def _assemble(run: Run) -> tuple[Components, HardSolution, SoftSolution, Vocabul
         **run.manifest["soft"],
     )
     words = run.records.get("vocabulary")
-    vocabulary = None if words is None else Vocabulary(tuple(words["tokens"]), words["tokenizer"])
+    vocabulary = None if words is None else Vocabulary.from_record(words)
     largest = max((int(edges[name].max(initial=-1)) for name in ("query", "winner", "loser")), default=-1)
     if largest >= n_tokens or (vocabulary is not None and len(vocabulary) != n_tokens):
         raise ValueError(f"its tokens do not fit a vocabulary of {n_tokens}")

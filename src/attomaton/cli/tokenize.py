@@ -1,0 +1,64 @@
+"""``attomaton tokenize``: a corpus to Parquet shards of token ids, once; it can be killed and run again."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_table, progress_bar
+
+
+def tokenize(
+    corpus: Annotated[str, typer.Argument(help="A file, folder, glob or URL.")],
+    out: Annotated[Path, typer.Option(help="Folder for the shards.")],
+    tokenizer: Annotated[
+        str, typer.Option(help="word, character, byte, or a tokenizer.json or .tiktoken file.")
+    ] = "word",
+    column: Annotated[str | None, typer.Option(help="Field or column that holds the documents.")] = None,
+    documents: Annotated[str, typer.Option(help="In .txt, one document is the file or a line.")] = "file",
+    separator: Annotated[int | None, typer.Option(help="In .npy and .bin, the id that ends one.")] = None,
+    dtype: Annotated[str, typer.Option(help="Of .bin: uint16, uint32, int32 or int64.")] = "uint16",
+    max_document: Annotated[int, typer.Option(min=1, help="Longest document, in megabytes.")] = 64,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip and count bad documents.")] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Tokenise CORPUS to Parquet shards; a run that was stopped goes on where it was."""
+    from attomaton.corpora.readers.batches import Reading
+    from attomaton.corpora.tokenize import tokenize_corpus
+
+    reading = Reading(
+        column=column,
+        documents=documents,
+        separator=separator,
+        dtype=dtype,
+        max_bytes=max_document << 20,
+        skip_bad=skip_bad,
+    )
+    with progress_bar(quiet or as_json, "tokenizing", 100) as advance:
+        tokens = tokenize_corpus(
+            corpus,
+            out,
+            tokenizer=tokenizer,
+            reading=reading,
+            workers=workers,
+            progress=lambda done, total: advance(100 * done // total),
+        )
+    record = {
+        "documents": tokens.n_documents,
+        "tokens": tokens.length,
+        "vocabulary": tokens.n_tokens,
+        "shards": len(tokens.shards),
+        "skipped": tokens.skipped.count,
+        "first_skipped": tokens.skipped.first,
+        "out": str(out),
+    }
+    if as_json:
+        print_json(record)
+    elif not quiet:
+        names = ("documents", "tokens", "vocabulary", "shards", "skipped")
+        print_table("Tokenised", ["", ""], [(name, f"{record[name]:,}") for name in names])
+        if tokens.skipped.first is not None:
+            print_line(f"The first that was skipped: {tokens.skipped.first}")
+        print_line(f"Written to {out}.")

@@ -1,0 +1,59 @@
+"""JSON lines: one object per line, whose text is one document."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+from attomaton.corpora.readers.batches import Skips, TextBatch, batch_texts, checked_text, too_long
+from attomaton.corpora.readers.files import FileReader, decode, naming, read_lines
+from attomaton.errors import UnreadableSource
+
+
+@dataclass(frozen=True)
+class JsonLinesReader(FileReader):
+    """A ``.jsonl`` file, plain or packed (``.gz``, ``.zst``). Blank lines are no documents."""
+
+    def batches(self) -> Iterator[TextBatch]:
+        """The documents; rows are line numbers from 1."""
+        skips = Skips(self.reading)
+        yield from batch_texts(self._documents(skips), skips)
+
+    def _documents(self, skips: Skips) -> Iterator[tuple[int, str]]:
+        number = 0
+        with naming(self.source, lambda: f", after line {number},"), self.file.open() as file:
+            for number, line in read_lines(file, self.reading.max_bytes):
+                if line is not None and not line.strip():
+                    continue
+                place = f"{self.source}, line {number},"
+                try:
+                    if line is None:
+                        raise too_long(place, self.reading, advice="break the document")
+                    text = _text_of(decode(line, place), self.reading.column or "text", place)
+                except UnreadableSource as error:
+                    skips.add(error)
+                else:
+                    yield number, text
+
+
+def _text_of(line: str, field: str, place: str) -> str:
+    try:
+        record = json.loads(line)
+    except RecursionError as error:
+        raise UnreadableSource(f"{place} is nested too deeply to be read; mend it") from error
+    except ValueError as error:
+        raise UnreadableSource(f"{place} is not JSON ({error}); mend it, or fetch the file again") from error
+    if not isinstance(record, dict):
+        raise UnreadableSource(f"{place} is no JSON object; write one object with a text per line")
+    fields = cast("dict[str, Any]", record)
+    if field not in fields:
+        present = ", ".join(sorted(fields)[:8]) or "none"
+        raise UnreadableSource(
+            f"{place} has no field {field!r} (it has {present}); name the field with column"
+        )
+    text = fields[field]
+    if not isinstance(text, str):
+        raise UnreadableSource(
+            f"{place} has {type(text).__name__} in the field {field!r}, not text; name the field with column"
+        )
+    return checked_text(text, place)

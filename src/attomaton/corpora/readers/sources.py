@@ -1,0 +1,156 @@
+"""From a path, folder, glob, URL or object to the readers of its parts."""
+
+import glob
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attomaton.artifacts import MANIFEST
+from attomaton.corpora.readers.batches import Reader, Reading
+from attomaton.corpora.readers.fasta import FastaReader
+from attomaton.corpora.readers.files import File, is_url, naming, shorten, url_system
+from attomaton.corpora.readers.jsonlines import JsonLinesReader
+from attomaton.corpora.readers.memory import MemoryReader
+from attomaton.corpora.readers.streams import StreamReader
+from attomaton.corpora.readers.tables import ArrowReader, DatasetReader, ParquetReader
+from attomaton.corpora.readers.texts import TextReader
+from attomaton.errors import UnreadableSource
+
+READERS: dict[str, Callable[[File, Reading], Reader]] = {
+    ".txt": TextReader,
+    ".jsonl": JsonLinesReader,
+    ".ndjson": JsonLinesReader,
+    ".parquet": ParquetReader,
+    ".arrow": ArrowReader,
+    ".feather": ArrowReader,
+    ".npy": StreamReader,
+    ".bin": StreamReader,
+    ".fasta": FastaReader,
+    ".fa": FastaReader,
+    ".faa": FastaReader,
+    ".fna": FastaReader,
+}
+"""Ending of a file → its reader; ``.txt``, ``.jsonl``, streams and FASTA may be packed as .gz or .zst."""
+
+WILD = frozenset("*?[")
+TOKENIZED = "tokens"
+"""The kind of a tokenised corpus in its manifest."""
+
+
+def find_readers(source: Any, reading: Reading | None = None) -> list[Reader]:
+    """The readers of a corpus, in the order in which its files are read.
+
+    Parameters
+    ----------
+    source : path, URL, sequence or dataset
+        A file, a folder (all its files, in the order of their names), a glob, a URL of any of these that
+        fsspec opens, a sequence of texts or of id lists, an array of ids (one document, or one per row), or
+        a ``datasets.Dataset``.
+    reading : Reading, optional
+        How to read.
+
+    Examples
+    --------
+    >>> [batch] = find_readers(["to be", "or not"])[0].batches()
+    >>> batch.texts, batch.rows.tolist()
+    (['to be', 'or not'], [0, 1])
+    """
+    asked = Reading() if reading is None else reading
+    if isinstance(source, str | os.PathLike):
+        path = os.fspath(cast("str | os.PathLike[str]", source))
+        return [reader_of(file, asked) for file in find_files(path)]
+    if type(source).__module__.split(".")[0] == "datasets":
+        return [DatasetReader(source, asked)]
+    if isinstance(source, np.ndarray):
+        array = cast("NDArray[Any]", source)
+        return [MemoryReader([array] if array.ndim == 1 else list(array), asked)]
+    if isinstance(source, Sequence):
+        return [MemoryReader(cast("Sequence[Any]", source), asked)]
+    raise UnreadableSource(
+        f"a corpus is a path, a URL, a sequence of documents or a dataset, not {type(source).__name__}"
+    )
+
+
+def reader_of(file: File, reading: Reading) -> Reader:
+    """The reader for the ending of a file; a file without an ending is plain text."""
+    make = READERS.get(file.suffix) if file.suffix else TextReader
+    if make is None:
+        raise UnreadableSource(
+            f"{shorten(file.source)} has an ending that no reader knows; rename it to one of "
+            f"{', '.join(READERS)}, or leave it out with a glob such as '*.parquet'"
+        )
+    return make(file, reading)
+
+
+def find_files(source: str) -> list[File]:
+    """The files of a path, folder, glob or URL, sorted by name; hidden ones and ``_…`` are left out."""
+    with naming(source):
+        if is_url(source):
+            return _find_behind_url(source)
+        path = Path(source)
+        shards = _listed_shards(path)
+        if shards is not None:
+            paths = shards
+        elif path.is_dir():
+            paths = [
+                place for place in path.rglob("*") if place.is_file() and _counts(place.relative_to(path))
+            ]
+        elif path.exists() or not WILD.intersection(source):
+            paths = [path]
+        else:
+            paths = [Path(place) for place in glob.glob(source, recursive=True) if Path(place).is_file()]  # noqa: PTH207  absolute patterns
+    if not paths:
+        raise UnreadableSource(f"{source} has no files to read; give a folder or glob with some")
+    return _named([place.as_posix() for place in paths])
+
+
+def _listed_shards(folder: Path) -> list[Path] | None:
+    """The shards of a folder that ``tokenize_corpus`` finished; None for other folders."""
+    if not is_tokenized(folder):
+        return None
+    manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    return [folder / name for name in manifest["files"] if name.endswith(".parquet")]
+
+
+def is_tokenized(folder: str | os.PathLike[str]) -> bool:
+    """Whether a folder has the manifest of a tokenised corpus."""
+    try:
+        record = json.loads((Path(folder) / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(record, dict) and cast("dict[str, Any]", record).get("kind") == TOKENIZED
+
+
+def _counts(path: Path | PurePosixPath) -> bool:
+    return not any(part.startswith((".", "_")) for part in path.parts)
+
+
+def _find_behind_url(url: str) -> list[File]:
+    system, path = url_system(url)
+    if WILD.intersection(path):
+        paths = [str(place) for place in system.glob(path) if system.isfile(place)]
+    elif system.isdir(path):
+        within = PurePosixPath(path)
+        paths = [
+            place
+            for place in map(str, system.find(path))
+            if _counts(PurePosixPath(place).relative_to(within))
+        ]
+    else:
+        paths = [path]
+    if not paths:
+        raise UnreadableSource(f"{url} has no files to read; give a folder or glob with some")
+    return [File(str(system.unstrip_protocol(file.source)), file.name) for file in _named(paths)]
+
+
+def _named(paths: list[str]) -> list[File]:
+    """Files with the shortest names that tell them apart: their paths from the folder they share."""
+    ordered = sorted(paths)
+    parents = [str(PurePosixPath(path).parent) for path in ordered]
+    shared = os.path.commonpath(parents)
+    return [File(path, PurePosixPath(path).relative_to(PurePosixPath(shared)).as_posix()) for path in ordered]

@@ -1,0 +1,11 @@
+"""Text to token ids and back.
+
+``vocabulary`` holds the tokens by id, ``splitting`` the tokenizers that need no library (word, character,
+byte), ``subwords`` those of a ``tokenizer.json`` or a ``.tiktoken`` file, ``encoders`` what turns many texts
+into ids at once.
+"""
+
+from attomaton.corpora.tokenizers.splitting import EOS, TOKENIZERS, split_words
+from attomaton.corpora.tokenizers.vocabulary import Vocabulary
+
+__all__ = ["EOS", "TOKENIZERS", "Vocabulary", "split_words"]

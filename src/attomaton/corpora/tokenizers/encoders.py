@@ -1,0 +1,87 @@
+"""Many texts to token ids at once."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Protocol
+
+import numpy as np
+
+from attomaton.corpora.tokenizers.splitting import find_splitter
+from attomaton.errors import UnknownToken
+from attomaton.tables import Int32, Int64, number_strings, offsets_of
+
+
+class Encoder(Protocol):
+    """A tokenizer with its numbers."""
+
+    def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
+        """The texts as ids: ``(offsets, ids)``, text ``i`` is ``ids[offsets[i]:offsets[i + 1]]``."""
+        ...
+
+
+@dataclass(frozen=True)
+class TableEncoder:
+    """Words or characters, numbered by a table.
+
+    Examples
+    --------
+    >>> offsets, ids = TableEncoder("word", {"a": 0, "rose": 1}).encode(["a rose", "", "rose"])
+    >>> offsets.tolist(), ids.tolist()
+    ([0, 2, 2, 3], [0, 1, 1])
+    """
+
+    tokenizer: str
+    numbers: Mapping[str, int]
+
+    def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
+        """The texts as ids; a token outside the table is an error that names it."""
+        split = find_splitter(self.tokenizer)
+        lists = [split(text) for text in texts]
+        distinct, places = number_strings(list(chain.from_iterable(lists)))
+        unknown = {token for token in distinct if token not in self.numbers}
+        if unknown:
+            raise unknown_token(unknown, len(self.numbers))
+        ids = np.fromiter((self.numbers[token] for token in distinct), np.int32, len(distinct))
+        return _lengths_to_offsets([len(tokens) for tokens in lists]), ids[places]
+
+
+@dataclass(frozen=True)
+class ByteEncoder:
+    """The bytes of the text in UTF-8; the id is the byte.
+
+    Examples
+    --------
+    >>> ByteEncoder().encode(["hé"])[1].tolist()
+    [104, 195, 169]
+    """
+
+    def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
+        """The texts as ids."""
+        encoded = [text.encode("utf-8") for text in texts]
+        ids = np.frombuffer(b"".join(encoded), np.uint8).astype(np.int32)
+        return _lengths_to_offsets([len(one) for one in encoded]), ids
+
+
+def distinct_tokens(texts: Sequence[str], tokenizer: str) -> tuple[str, ...]:
+    """The distinct words or characters of the texts, in order of first appearance."""
+    split = find_splitter(tokenizer)
+    return number_strings(list(chain.from_iterable(split(text) for text in texts)))[0]
+
+
+def ragged(lists: Sequence[Sequence[int]]) -> tuple[Int64, Int32]:
+    """Lists of ids as ``(offsets, ids)``."""
+    offsets = _lengths_to_offsets([len(ids) for ids in lists])
+    return offsets, np.fromiter(chain.from_iterable(lists), np.int32, int(offsets[-1]))
+
+
+def unknown_token(unknown: Collection[str], n_tokens: int) -> UnknownToken:
+    """The error for tokens that a vocabulary does not have."""
+    return UnknownToken(
+        f"not among the {n_tokens:,} tokens of the vocabulary: {', '.join(map(repr, sorted(unknown)[:5]))}; "
+        "leave that out, mind case and punctuation, or learn from a corpus that has it"
+    )
+
+
+def _lengths_to_offsets(lengths: list[int]) -> Int64:
+    return offsets_of(np.array(lengths, np.int64))

@@ -1,0 +1,115 @@
+"""The tokens by id, with the tokenizer that makes them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from attomaton.corpora.tokenizers.encoders import ByteEncoder, Encoder, TableEncoder, unknown_token
+from attomaton.corpora.tokenizers.splitting import BYTES, find_splitter
+from attomaton.corpora.tokenizers.subwords import is_subword_file, read_definition, subword_encoder
+from attomaton.errors import TokenOutOfRange
+from attomaton.tables import Int32, number_strings
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The tokens by id, and the tokenizer that makes them.
+
+    Attributes
+    ----------
+    tokens : tuple of str
+        Token ``i`` at place ``i``.
+    tokenizer : str
+        ``"word"``, ``"character"``, ``"byte"``, ``"tokenizer.json"`` or ``"tiktoken"``.
+    definition : str, optional
+        For the last two, all that the library needs to make the tokenizer again.
+
+    Examples
+    --------
+    >>> vocabulary, ids = Vocabulary.from_text("a rose is a rose")
+    >>> vocabulary.tokens, ids.tolist(), vocabulary.encode("is a").tolist()
+    (('a', 'rose', 'is'), [0, 1, 2, 0, 1], [2, 0])
+    """
+
+    tokens: tuple[str, ...]
+    tokenizer: str = "word"
+    definition: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def from_text(cls, text: str, tokenizer: str = "word") -> tuple["Vocabulary", Int32]:
+        """The vocabulary of a text and the text as ids.
+
+        Words and characters are numbered in order of first appearance; the other tokenizers bring their
+        own numbers.
+        """
+        fixed = cls.fixed(tokenizer)
+        if fixed is not None:
+            return fixed, fixed.encode(text)
+        tokens, ids = number_strings(find_splitter(tokenizer)(text))
+        return cls(tokens, tokenizer), ids
+
+    @classmethod
+    def fixed(cls, tokenizer: str) -> "Vocabulary | None":
+        """The vocabulary that a tokenizer has before it sees a text; None for words and characters.
+
+        Parameters
+        ----------
+        tokenizer : str
+            ``"word"``, ``"character"``, ``"byte"``, or the path of a ``tokenizer.json`` or ``.tiktoken``.
+        """
+        if tokenizer == "byte":
+            return cls(BYTES, "byte")
+        if not is_subword_file(tokenizer):
+            find_splitter(tokenizer)  # an error, if there is none
+            return None
+        kind, definition = read_definition(tokenizer)
+        return cls(subword_encoder(kind, definition).tokens(), kind, definition)
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> "Vocabulary":
+        """The vocabulary that :meth:`to_record` described."""
+        return cls(tuple(record["tokens"]), record["tokenizer"], record.get("definition"))
+
+    def to_record(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        record = {"tokenizer": self.tokenizer, "tokens": list(self.tokens)}
+        return record if self.definition is None else {**record, "definition": self.definition}
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @cached_property
+    def ids(self) -> dict[str, int]:
+        """Token → id."""
+        return {token: index for index, token in enumerate(self.tokens)}
+
+    @cached_property
+    def encoder(self) -> Encoder:
+        """What turns many texts into ids at once."""
+        if self.definition is not None:
+            return subword_encoder(self.tokenizer, self.definition)
+        return ByteEncoder() if self.tokenizer == "byte" else TableEncoder(self.tokenizer, self.ids)
+
+    def encode(self, text: str) -> Int32:
+        """A text as token ids; a token outside the vocabulary is an error that names it."""
+        return self.encoder.encode([text])[1]
+
+    def lookup(self, tokens: Sequence[str]) -> Int32:
+        """The ids of tokens, shape (len(tokens),)."""
+        unknown = {token for token in tokens if token not in self.ids}
+        if unknown:
+            raise unknown_token(unknown, len(self))
+        return np.fromiter((self.ids[token] for token in tokens), np.int32, len(tokens))
+
+    def decode(self, ids: Iterable[int]) -> list[str]:
+        """The tokens of ids."""
+        wanted = list(ids)
+        outside = [index for index in wanted if not 0 <= index < len(self)]
+        if outside:
+            raise TokenOutOfRange(
+                f"id {outside[0]} is not in 0 … {len(self) - 1}; give ids of this vocabulary"
+            )
+        return [self.tokens[index] for index in wanted]
