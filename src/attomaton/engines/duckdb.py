@@ -149,8 +149,15 @@ class DuckDBEngine:
         return min(max(self._bytes // (64 * self._threads), 1 << 20), 1 << 25)
 
     @property
+    def _piece_tokens(self) -> int:
+        """Tokens at once for one thread: a text has fewer than ``reach / 3`` edges a token."""
+        fits = min(3 * self._max_keys // self.selection.reach, self._max_keys // 4)
+        share = sum(self.shards.sizes) // self._threads + 1
+        return max(min(fits, share), 1 << 12)
+
+    @property
     def _workshop(self) -> Workshop:
-        return Workshop(self.work, self._threads, max(self._max_keys // 8, 1 << 18), self.progress)
+        return Workshop(self.work, self._threads, self._piece_tokens, self.progress)
 
     def _merger(self) -> Merger:
         return Merger(self.work / "spill", self._bytes, self._threads, self.progress)

@@ -8,6 +8,7 @@ spilled and each range is a file of its own.
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from threading import Event
@@ -22,7 +23,7 @@ from attomaton.corpora.samples import TOKEN_BITS
 from attomaton.engines.kernel import edge_rows
 from attomaton.engines.parts import MANIFEST, QUERIES, EdgeParts, finish
 from attomaton.engines.queries import cut_queries
-from attomaton.engines.work import Progress
+from attomaton.engines.work import Progress, clear_drafts, explained
 from attomaton.errors import AttomatonError, UnsupportedOption, UnwritablePlace
 from attomaton.graphs.choices import ChoiceTable, count_choices, decode_choices
 from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA
@@ -67,46 +68,52 @@ class Merger:
         self._spill, self._memory, self._threads, self._progress = spill, memory, threads, progress
 
     def __enter__(self) -> Self:
+        shutil.rmtree(self._spill, ignore_errors=True)
+        return self
+
+    @cached_property
+    def _duckdb(self) -> Any:
         import duckdb
 
-        shutil.rmtree(self._spill, ignore_errors=True)
+        return duckdb
+
+    @cached_property
+    def _connection(self) -> Any:
         settings: dict[str, Any] = {
             "threads": self._threads,
             "memory_limit": f"{self._memory // 2}B",
             "temp_directory": str(self._spill),
             "preserve_insertion_order": False,
         }
-        self._duckdb: Any = duckdb
-        self._connection: Any = duckdb.connect(config=settings)
-        self._connection.execute("SET enable_progress_bar = false")
-        return self
+        connection = self._duckdb.connect(config=settings)
+        connection.execute("SET enable_progress_bar = false")
+        return connection
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
     ) -> None:
-        self._connection.close()
+        if "_connection" in self.__dict__:
+            self._connection.close()
         shutil.rmtree(self._spill, ignore_errors=True)
+        if error is not None:
+            clear_drafts(self._spill.parent)
         if error is not None and isinstance(error, self._duckdb.Error):
             raise self._explained(error) from error
-        if isinstance(error, OSError) and not isinstance(error, AttomatonError):
-            reason = error.strerror or error
-            raise UnwritablePlace(
-                f"{self._spill.parent} cannot be written: {reason}; make room there, or work elsewhere"
-            ) from error
 
     def edges(
         self, parts: Mapping[str, Sequence[Path]], place: Path, *, min_support: int, about: Mapping[str, Any]
     ) -> EdgeParts:
         """Merge parts with packed keys to one sorted table in Parquet files of whole queries."""
-        place.mkdir(parents=True, exist_ok=True)
-        (place / MANIFEST).unlink(missing_ok=True)
-        for leftover in place.iterdir():
-            leftover.unlink()
         queries = sum_query_parts(parts.get("queries", []))
-        counted = write_file(place / QUERIES, lambda path: write_parquet(queries, str(path)))
         paths = parts.get("edges", [])
-        entries = self._merge_ranges(paths, queries, place, min_support) if paths else []
-        return finish(place, entries, {**counted, "name": QUERIES}, about)
+        with explained(place):
+            place.mkdir(parents=True, exist_ok=True)
+            (place / MANIFEST).unlink(missing_ok=True)
+            for leftover in place.iterdir():
+                leftover.unlink()
+            counted = write_file(place / QUERIES, lambda path: write_parquet(queries, str(path)))
+            entries = self._merge_ranges(paths, queries, place, min_support) if paths else []
+            return finish(place, entries, {**counted, "name": QUERIES}, about)
 
     def choices(self, parts: Mapping[str, Sequence[Path]]) -> ChoiceTable:
         """Merge parts with encoded choices to one sorted table."""

@@ -7,8 +7,9 @@ every part and is written last; a later run with the same input and settings tak
 import hashlib
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,7 @@ import pyarrow as pa
 
 from attomaton.artifacts import digest_file, json_writer, write_file
 from attomaton.engines.shards import Shards
-from attomaton.errors import UnwritablePlace
+from attomaton.errors import AttomatonError, UnwritablePlace
 from attomaton.graphs.windows import Piece
 from attomaton.tables import arrow_parquet
 
@@ -73,7 +74,9 @@ class Workshop:
             if record is None:
                 tell = partial(self._tell, task.name, total, done)
                 record = self._work(task, job, stem, tell)
-                write_file(self.folder / f"{stem}.json", json_writer({**record, "fingerprint": print_of_job}))
+                with explained(self.folder):
+                    whole = {**record, "fingerprint": print_of_job}
+                    write_file(self.folder / f"{stem}.json", json_writer(whole))
             for entry in record["parts"]:
                 parts.setdefault(entry["kind"], []).append(self.folder / entry["name"])
             done += sum(job.sizes)
@@ -116,8 +119,11 @@ class Workshop:
                     take_one()
             while waiting:
                 take_one()
-        finally:
+        except BaseException:
             pool.shutdown(cancel_futures=True)
+            clear_drafts(self.folder)
+            raise
+        pool.shutdown()
         return {"format": FORMAT, "parts": entries}
 
     def _process(self, task: Task, piece: Piece, stem: str) -> list[dict[str, Any]]:
@@ -151,14 +157,10 @@ def write_part(path: Path, table: pa.Table) -> dict[str, Any]:
         row_group_size=1 << 16,
     )
     blob = sink.getvalue()
-    try:
+    with explained(path.parent):
         draft = path.with_name(f".{path.name}.draft")
         draft.write_bytes(blob)
         draft.replace(path)
-    except OSError as error:
-        raise UnwritablePlace(
-            f"{path.parent} cannot be written: {error.strerror}; make room there, or work elsewhere"
-        ) from error
     return {"name": path.name, "sha256": hashlib.sha256(blob).hexdigest(), "rows": table.num_rows}
 
 
@@ -169,10 +171,26 @@ def _encoding(kind: pa.DataType) -> str:
 
 def prepare_work(folder: Path) -> Path:
     """Make the work folder, and clear away what a killed run left half written."""
-    try:
+    with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        for draft in folder.glob(".*.draft"):
-            draft.unlink()
-    except OSError as error:
-        raise UnwritablePlace(f"{folder} cannot be written: {error.strerror}; work elsewhere") from error
+        clear_drafts(folder)
     return folder
+
+
+@contextmanager
+def explained(folder: Path) -> Generator[None]:
+    """Whatever the disk refuses becomes an error that says where and what to do."""
+    try:
+        yield
+    except AttomatonError:
+        raise
+    except OSError as error:
+        raise UnwritablePlace(
+            f"{folder} cannot be written: {error.strerror or error}; make room there, or work elsewhere"
+        ) from error
+
+
+def clear_drafts(folder: Path) -> None:
+    """Remove what was not written to its end."""
+    for draft in folder.rglob(".*.draft"):
+        draft.unlink(missing_ok=True)
