@@ -22,7 +22,7 @@ from attomaton.engines.parts import EdgeParts, open_parts
 from attomaton.engines.queries import QueryTable, map_queries
 from attomaton.engines.selection import Selection
 from attomaton.engines.shards import Shards
-from attomaton.engines.work import Progress, Task, Workshop, fingerprint, prepare_work
+from attomaton.engines.work import Progress, Task, Workshop, fingerprint, prepare_work, silent
 from attomaton.errors import CorruptRun, UnsupportedOption
 from attomaton.graphs.choices import ChoiceTable, encode_choices
 from attomaton.graphs.components import Components
@@ -30,10 +30,6 @@ from attomaton.graphs.windows import Piece, link_repeats, window_edges
 from attomaton.tables import Bool, column, rows_to_bytes
 
 _arrow: Any = pa
-
-
-def _silent(stage: str, done: int, total: int) -> None:
-    """Tell nobody."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +69,7 @@ class DuckDBEngine:
     selection: Selection = Selection()  # noqa: RUF009  frozen
     memory: str | int | None = None
     threads: int | None = None
-    progress: Progress = _silent
+    progress: Progress = silent
 
     @cached_property
     def kept(self) -> Bool:

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from attomaton.artifacts import explained, write_file
 from attomaton.engines.kernel import TOKENS, flatten_lists, piece_of
 from attomaton.errors import UnreadableSource
 from attomaton.graphs.windows import Piece
-from attomaton.tables import arrow_parquet
+from attomaton.tables import Int32, Int64, arrow_parquet, make_table, write_parquet
 
 ROWS_AT_ONCE = 1 << 14
+SCHEMA = pa.schema([(TOKENS, pa.large_list(pa.int32()))])
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,15 @@ class Shards:
         """These files; ``n_tokens`` is found by reading them if not given."""
         shards = cls(tuple(map(Path, paths)), 0)
         return replace(shards, n_tokens=_largest_id(shards) + 1 if n_tokens is None else n_tokens)
+
+    @classmethod
+    def write(cls, folder: Path, ids: Int32, offsets: Int64, *, n_tokens: int) -> "Shards":
+        """Documents in memory as shards; document ``i`` is ``ids[offsets[i]:offsets[i + 1]]``."""
+        with explained(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            table = make_table(SCHEMA, {TOKENS: (offsets, ids)})
+            write_file(folder / "00000.parquet", lambda path: write_parquet(table, str(path)))
+        return cls.from_folder(folder, n_tokens=n_tokens)
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:

@@ -7,9 +7,8 @@ every part and is written last; a later run with the same input and settings tak
 import hashlib
 import json
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,9 +16,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from attomaton.artifacts import digest_file, json_writer, write_file
+from attomaton.artifacts import digest_file, explained, json_writer, write_file
 from attomaton.engines.shards import Shards
-from attomaton.errors import AttomatonError, UnwritablePlace
 from attomaton.graphs.windows import Piece
 from attomaton.tables import arrow_parquet
 
@@ -29,6 +27,10 @@ Progress = Callable[[str, int, int], object]
 """Called with the stage, how much of it is done and how much there is."""
 
 _arrow: Any = pa
+
+
+def silent(stage: str, done: int, total: int) -> None:
+    """Tell nobody."""
 
 
 @dataclass(frozen=True)
@@ -175,19 +177,6 @@ def prepare_work(folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         clear_drafts(folder)
     return folder
-
-
-@contextmanager
-def explained(folder: Path) -> Generator[None]:
-    """Whatever the disk refuses becomes an error that says where and what to do."""
-    try:
-        yield
-    except AttomatonError:
-        raise
-    except OSError as error:
-        raise UnwritablePlace(
-            f"{folder} cannot be written: {error.strerror or error}; make room there, or work elsewhere"
-        ) from error
 
 
 def clear_drafts(folder: Path) -> None:

@@ -10,15 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attomaton.corpora.samples import TOKEN_BITS, Samples
-from attomaton.graphs.compiled import compiled
+from attomaton.corpora.samples import Samples
 from attomaton.tables import Bool, Int32, Int64
-
-NEVER = 2**31 - 1
-"""Where a token returns that does not."""
-
-NOT_YET = -1
-"""Where a token stood that did not: before every context."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +61,8 @@ class Links:
     Attributes
     ----------
     before, after : int32 arrays, shape (n_values,)
-        The nearest position with the same token in the same document, or :data:`NOT_YET` and
-        :data:`NEVER`.
+        The nearest position with the same token in the same document, or −1 and 2^31 − 1: outside every
+        context.
     realisable, unrealisable : int64 arrays, shape (n_tokens,)
         Samples of each query, by whether the label is in the context; none of a query that is not kept.
     """
@@ -82,11 +75,13 @@ class Links:
 
 def link_repeats(piece: Piece, window: int, kept: Bool) -> Links:
     """Link every token to its like before and after, and count the samples of the kept queries."""
+    from attomaton.graphs.sliding import NOT_YET, count_samples, link_tokens
+
     before, after = np.empty(len(piece.ids), np.int32), np.empty(len(piece.ids), np.int32)
     last = np.full(piece.n_tokens, NOT_YET, np.int32)
-    _link(piece.ids, piece.documents, last, before, after)
+    link_tokens(piece.ids, piece.documents, last, before, after)
     realisable, unrealisable = np.zeros(piece.n_tokens, np.int64), np.zeros(piece.n_tokens, np.int64)
-    _count(piece.ids, piece.documents, piece.head, window, kept, before, realisable, unrealisable)
+    count_samples(piece.ids, piece.documents, piece.head, window, kept, before, realisable, unrealisable)
     return Links(before, after, realisable, unrealisable)
 
 
@@ -111,97 +106,18 @@ def window_edges(
     >>> [part.tolist() for part in unpack_edges(keys)], support.tolist()
     ([[0, 1], [0, 0], [1, 1]], [1, 1])
     """
+    from attomaton.graphs.sliding import count_runs, pack_windows
+
     place, longest = 0, min(window, len(piece.ids))
     room = max(max_keys, longest) + 1  # a context is never torn, and one place is scratch
     room = min(room, int(links.realisable.sum()) * longest + 1)
     while place < len(piece.ids):
         keys = np.empty(room, np.int64)
         borders = (piece.documents, piece.head, place)
-        place, n_keys = _emit(piece.ids, *borders, longest, kept, links.before, links.after, keys)
+        place, n_keys = pack_windows(piece.ids, *borders, longest, kept, links.before, links.after, keys)
         if n_keys:
             found = keys[:n_keys]
             found.sort()
             support = np.empty(n_keys, np.int32)
-            n_distinct = _count_runs(found, support)
+            n_distinct = count_runs(found, support)
             yield found[:n_distinct], support[:n_distinct]
-
-
-@compiled
-def _link(ids: Int32, documents: Int64, last: Int32, before: Int32, after: Int32) -> None:
-    for document in range(len(documents) - 1):
-        start = documents[document]
-        for position in range(start, documents[document + 1]):
-            token = ids[position]
-            previous = last[token]
-            if previous >= start:
-                after[previous] = position
-                before[position] = previous
-            else:
-                before[position] = NOT_YET
-            after[position] = NEVER
-            last[token] = position
-
-
-@compiled
-def _count(
-    ids: Int32,
-    documents: Int64,
-    head: int,
-    window: int,
-    kept: Bool,
-    before: Int32,
-    realisable: Int64,
-    unrealisable: Int64,
-) -> None:
-    for document in range(len(documents) - 1):
-        for position in range(max(documents[document] + 1, head), documents[document + 1]):
-            query = ids[position - 1]
-            if kept[query]:
-                if before[position] >= max(documents[document], position - window):
-                    realisable[query] += 1
-                else:
-                    unrealisable[query] += 1
-
-
-@compiled
-def _emit(
-    ids: Int32,
-    documents: Int64,
-    head: int,
-    place: int,
-    window: int,
-    kept: Bool,
-    before: Int32,
-    after: Int32,
-    keys: Int64,
-) -> tuple[int, int]:
-    """Pack the edges of the labels from ``place`` on until ``keys`` is full; the next place, and how many."""
-    n_keys = 0
-    for document in range(len(documents) - 1):
-        begun = documents[document]
-        for position in range(max(begun + 1, head, place), documents[document + 1]):
-            start = max(begun, position - window)
-            if before[position] < start or not kept[ids[position - 1]]:
-                continue
-            if n_keys + position - start >= len(keys):
-                return position, n_keys
-            pair = (np.int64(ids[position - 1]) << 2 * TOKEN_BITS) | (np.int64(ids[position]) << TOKEN_BITS)
-            for other in range(start, position):  # no branch: each key is written, few are overwritten
-                keys[n_keys] = pair | np.int64(ids[other])
-                n_keys += after[other] > position  # the last of its kind, and not the label
-    return len(ids), n_keys
-
-
-@compiled
-def _count_runs(keys: Int64, support: Int32) -> int:
-    """Move the distinct ones of sorted keys to the front, with the length of each run; their number."""
-    n_distinct = 0
-    support[0] = 1
-    for row in range(1, len(keys)):
-        if keys[row] == keys[n_distinct]:
-            support[n_distinct] += 1
-        else:
-            n_distinct += 1
-            keys[n_distinct] = keys[row]
-            support[n_distinct] = 1
-    return n_distinct + 1
