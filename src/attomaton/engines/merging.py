@@ -92,6 +92,7 @@ class Merger:
         }
         connection = self._duckdb.connect(config=settings)
         connection.execute("SET enable_progress_bar = false")
+        connection.execute("SET parquet_metadata_cache = true")
         return connection
 
     def __exit__(
