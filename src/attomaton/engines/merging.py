@@ -103,7 +103,7 @@ class Merger:
         shutil.rmtree(self._spill, ignore_errors=True)
         if error is not None:
             clear_drafts(self._spill.parent)
-        if error is not None and isinstance(error, self._duckdb.Error):
+        if error is not None and isinstance(error, self._explicable):
             raise self._explained(error) from error
 
     def edges(
@@ -191,6 +191,11 @@ class Merger:
                 rows[1] += batch.num_rows
                 if batch.num_rows:
                     yield batch.column(0).to_numpy(), batch.column(1).to_numpy()
+
+    @property
+    def _explicable(self) -> tuple[type[BaseException], ...]:
+        """What DuckDB raises when memory or disk run out; anything else is a fault of ours."""
+        return self._duckdb.IOException, self._duckdb.OutOfMemoryException
 
     def _explained(self, error: BaseException) -> AttomatonError:
         reason = str(error).splitlines()[0]
