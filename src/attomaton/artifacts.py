@@ -7,7 +7,8 @@ of each, so a run that was cut short or altered does not load. Nothing is ever u
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -271,6 +272,19 @@ def write_file(path: Path, write: Callable[[Path], object]) -> dict[str, Any]:
     if digest_file(path) != digest:
         raise CorruptRun(f"{path} reads back differently than it was written; check the disk")
     return {"sha256": digest, "bytes": path.stat().st_size}
+
+
+@contextmanager
+def explained(folder: Path) -> Generator[None]:
+    """Whatever the disk refuses becomes an error that says where and what to do."""
+    try:
+        yield
+    except AttomatonError:
+        raise
+    except OSError as error:
+        raise UnwritablePlace(
+            f"{folder} cannot be written: {error.strerror or error}; make room there, or work elsewhere"
+        ) from error
 
 
 def _parquet_writer(table: pa.Table) -> Callable[[Path], object]:

@@ -1,7 +1,10 @@
 """The whole path in one call: from a corpus to the automaton."""
 
+import shutil
 import sys
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import index
 from os import PathLike
@@ -14,13 +17,17 @@ from attomaton.artifacts import digest_arrays, digest_file, prepare_folder
 from attomaton.corpora.readers import read_text
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.engines.choose import make_engine, needs_shards
+from attomaton.engines.memory import trim
+from attomaton.engines.selection import Selection
+from attomaton.engines.shards import Shards
+from attomaton.engines.work import Progress, fingerprint, silent
 from attomaton.errors import UnsupportedOption
-from attomaton.graphs.choices import extract_choices
 from attomaton.graphs.components import find_components
-from attomaton.graphs.edges import extract_edges
 from attomaton.hard.solve import solve_graph_svm
 from attomaton.limit.automaton import Automaton
 from attomaton.soft.solve import solve_luce
+from attomaton.tables import Bool, Int32, Int64
 
 Source = str | PathLike[str] | Samples | Sequence[int]
 """What :func:`learn` reads: a path, samples, or token ids."""
@@ -34,7 +41,11 @@ def learn(
     engine: str = "auto",
     embeddings: object = None,
     min_support: int = 1,
-    queries: Sequence[int] | Sequence[str] | None = None,
+    queries: Sequence[int] | Sequence[str] | int | None = None,
+    sample_queries: float = 1.0,
+    max_window: int | None = None,
+    memory: str | int | None = None,
+    threads: int | None = None,
     out: str | PathLike[str] | None = None,
     progress: bool | Callable[[str], object] = False,
 ) -> Automaton:
@@ -43,23 +54,34 @@ def learn(
     Parameters
     ----------
     source : path, Samples, or sequence of token ids
-        A UTF-8 text file (one document), samples, or one document as token ids.
+        A UTF-8 text file (one document), a folder of Parquet shards with a column ``tokens`` (one document a
+        row), samples, or one document as token ids.
     window : int
         Longest context; not used for samples, which have their contexts already.
     tokenizer : str
         ``"word"``: white space, line end = ``<eos>``. For text only.
     engine : str
-        ``"auto"`` or ``"memory"``: everything in memory.
+        ``"memory"``: both passes in memory. ``"duckdb"``: over shards on disk with bounded memory, resumable
+        in ``out``. ``"auto"``: duckdb for a folder of shards, otherwise memory. The answer is the same.
     embeddings : float array, shape (n_tokens, dim), optional
         None means orthonormal. Components that dependent rows cannot tell apart are merged.
     min_support : int
         Leave out edges that fewer samples show.
-    queries : sequence of int or str, optional
-        Only these queries.
+    queries : sequence of int or str, or int, optional
+        Only these queries; a number: so many, those with the most realisable samples.
+    sample_queries : float
+        Only this share of the queries, chosen by a hash of their ids; what is kept is exact.
+    max_window : int, optional
+        Contexts longer than this, also those of samples, lose their oldest tokens.
+    memory : str or int, optional
+        What the duckdb engine may use, such as "2GB"; 60 % of the machine's if not given.
+    threads : int, optional
+        For the duckdb engine; all processors if not given.
     out : path, optional
         Write the run folder there; an earlier run in it is replaced.
     progress : bool or callable
-        True: name each stage on stderr as it begins. A callable is called with the name instead.
+        True: name each stage on stderr as it begins. A callable is called with the name instead; if it has a
+        method ``advance``, that is called with how much of the stage is done and how much there is.
 
     Returns
     -------
@@ -72,41 +94,54 @@ def learn(
     >>> auto.predict_proba([1, 0]).tolist()
     [0.0, 1.0, 0.0]
     """
-    if engine not in ("auto", "memory"):
-        raise UnsupportedOption(f"there is no engine {engine!r}; choose auto or memory")
+    on_disk = needs_shards(engine)
     if out is not None:
         prepare_folder(Path(out))
     begin = _announcer(progress)
-    begin("reading")
-    corpus = _read(source, window, tokenizer)
-    begin("extracting edges")
-    asked = corpus.query_ids(queries)
-    edges = extract_edges(corpus.samples).filter(min_support=min_support, queries=asked)
-    begin("finding components")
-    components = find_components(edges)
-    begin("solving the hard side")
-    hard = solve_graph_svm(components, embeddings=embeddings)
-    components = hard.components  # merged where dependent embeddings cannot tell them apart
-    begin("extracting choices")
-    choices = extract_choices(corpus.samples, components)
-    begin("solving the soft side")
-    soft = solve_luce(choices, components, embeddings=embeddings)
-    automaton = Automaton(components, hard, soft, corpus.vocabulary, corpus.of_queries(asked))
-    if out is not None:
-        begin("writing the run")
-        automaton.save(
-            Path(out),
-            about={
-                "input": corpus.about,
-                "config": {
-                    "min_support": min_support,
-                    "queries": asked,
-                    "engine": engine,
-                    "embeddings": _digest(embeddings),
-                },
-            },
+    with _workplace(out) as work:
+        begin("reading")
+        corpus = _read(source, window, tokenizer, work / "tokens" if on_disk else None)
+        limits = {"max_window": max_window, "min_support": min_support, "sample_queries": sample_queries}
+        selection = Selection(window, **limits, **corpus.pick(queries))
+        passes = make_engine(
+            engine,
+            corpus.tokens,
+            selection,
+            work=work,
+            memory=memory,
+            threads=threads,
+            progress=_advancer(progress),
         )
+        begin("extracting edges")
+        edges = passes.edges().load()
+        begin("finding components")
+        components = find_components(edges)
+        begin("solving the hard side")
+        hard = solve_graph_svm(components, embeddings=embeddings)
+        components = hard.components  # merged where dependent embeddings cannot tell them apart
+        begin("extracting choices")
+        choices = passes.choices(components)
+        begin("solving the soft side")
+        soft = solve_luce(choices, components, embeddings=embeddings)
+        samples = corpus.samples(passes.kept, selection)
+        automaton = Automaton(components, hard, soft, corpus.vocabulary, samples)
+        if out is not None:
+            begin("writing the run")
+            config = {**selection.to_dict(), "engine": engine, "embeddings": _digest(embeddings)}
+            automaton.save(Path(out), about={"input": corpus.about, "config": config})
     return automaton
+
+
+@contextmanager
+def _workplace(out: str | PathLike[str] | None) -> Generator[Path]:
+    """Where an engine may work: beside the run, to be taken up after a crash, or nowhere lasting."""
+    if out is None:
+        with tempfile.TemporaryDirectory(prefix="attomaton-") as name:
+            yield Path(name)
+        return
+    place = Path(out) / "work.draft"
+    yield place
+    shutil.rmtree(place, ignore_errors=True)
 
 
 def _digest(embeddings: object) -> str | None:
@@ -119,24 +154,33 @@ def _announcer(progress: bool | Callable[[str], object]) -> Callable[[str], obje
     return (lambda stage: sys.stderr.write(f"{stage}\n")) if progress else str
 
 
+def _advancer(progress: object) -> Progress:
+    advance = getattr(progress, "advance", None)
+    return silent if advance is None else lambda _, done, total: advance(done, total)
+
+
 @dataclass(frozen=True)
 class _Corpus:
-    samples: Samples
+    tokens: Samples | Shards
     vocabulary: Vocabulary | None
     about: dict[str, Any]
 
-    def query_ids(self, queries: Sequence[int] | Sequence[str] | None) -> list[int] | None:
+    def pick(self, queries: Sequence[int] | Sequence[str] | int | None) -> dict[str, Any]:
+        """The selection's settings for these queries."""
         if queries is None:
-            return None
+            return {}
         if isinstance(queries, str):
             raise UnsupportedOption(f"queries is the text {queries!r}; give a list of tokens or token ids")
-        return [self._query_id(query) for query in queries]
+        if isinstance(queries, int):
+            return {"top_queries": queries}
+        return {"queries": tuple(self._query_id(query) for query in queries)}
 
-    def of_queries(self, queries: list[int] | None) -> Samples:
-        """The samples with one of these queries; all of them if None."""
-        if queries is None:
-            return self.samples
-        return self.samples.take(np.isin(self.samples.queries, queries))
+    def samples(self, kept: Bool, selection: Selection) -> Samples | None:
+        """The samples of the kept queries, where the corpus is in memory."""
+        if isinstance(self.tokens, Shards):
+            return None
+        samples = trim(self.tokens, selection)
+        return samples if kept.all() else samples.take(kept[samples.queries])
 
     def _query_id(self, query: int | str) -> int:
         if not isinstance(query, str):
@@ -148,14 +192,28 @@ class _Corpus:
         return int(self.vocabulary.lookup([query])[0])
 
 
-def _read(source: Source, window: int, tokenizer: str) -> _Corpus:
+def _read(source: Source, window: int, tokenizer: str, tokens: Path | None) -> _Corpus:
+    """The corpus in memory, or as shards if a folder for them is given."""
     if isinstance(source, Samples):
         digest = digest_arrays(source.values, source.starts, source.stops, source.labels)
         return _Corpus(source, None, {"kind": "samples", "sha256": digest})
-    if isinstance(source, str | PathLike):
-        path = Path(source)
-        documents = read_text(path, tokenizer=tokenizer)
-        about = {"kind": "text", "name": path.name, "sha256": digest_file(path), "tokenizer": tokenizer}
-        return _Corpus(documents.windows(window), documents.vocabulary, {**about, "window": window})
-    samples = Samples.from_windows(source, window=window)
-    return _Corpus(samples, None, {"kind": "ids", "sha256": digest_arrays(samples.values), "window": window})
+    if not isinstance(source, str | PathLike):
+        samples = Samples.from_windows(source, window=window)
+        about = {"kind": "ids", "sha256": digest_arrays(samples.values), "window": window}
+        borders = np.array([0, len(samples.values)], np.int64)
+        return _Corpus(_as_shards(samples, samples.values, borders, tokens), None, about)
+    path = Path(source)
+    if path.is_dir():
+        shards = Shards.from_folder(path)
+        digest = fingerprint(shards, {})
+        return _Corpus(
+            shards, None, {"kind": "shards", "name": path.name, "sha256": digest, "window": window}
+        )
+    documents = read_text(path, tokenizer=tokenizer)
+    about = {"kind": "text", "name": path.name, "sha256": digest_file(path), "tokenizer": tokenizer}
+    corpus = _as_shards(documents.windows(window), documents.ids, documents.offsets, tokens)
+    return _Corpus(corpus, documents.vocabulary, {**about, "window": window})
+
+
+def _as_shards(samples: Samples, ids: Int32, documents: Int64, tokens: Path | None) -> Samples | Shards:
+    return samples if tokens is None else Shards.write(tokens, ids, documents, n_tokens=samples.n_tokens)

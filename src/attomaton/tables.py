@@ -61,17 +61,27 @@ def sum_equal_rows(offsets: Int64, words: Int32, count: Int64) -> tuple[Int64, I
 
     Rows become big-endian byte strings, which Arrow groups and sorts exactly as the integers would.
     """
-    blob = words.astype(">i4")
-    buffers = [None, _arrow.py_buffer(4 * offsets), _arrow.py_buffer(blob)]
-    keys = _arrow.Array.from_buffers(pa.large_binary(), len(count), buffers)
+    keys = rows_to_bytes(offsets, words)
     grouped = _arrow.table({"row": keys, "count": count}).group_by("row").aggregate([("count", "sum")])
     ordered = grouped.sort_by("row")
-    rows = _join(ordered.column("row"))
+    return (*bytes_to_rows(ordered.column("row")), column(ordered, "count_sum"))
+
+
+def rows_to_bytes(offsets: Int64, words: Int32) -> Any:
+    """Ragged rows of non-negative integers as an Arrow array of byte strings, which sort as the rows do."""
+    blob = words.astype(">i4")
+    buffers = [None, _arrow.py_buffer(4 * offsets), _arrow.py_buffer(blob)]
+    return _arrow.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
+
+
+def bytes_to_rows(strings: Any) -> tuple[Int64, Int32]:
+    """What :func:`rows_to_bytes` was made from: ``(offsets, words)``."""
+    rows = _join(strings)
     borders: Int64 = np.frombuffer(rows.buffers()[1] or bytes(8), np.int64)[
         rows.offset : rows.offset + len(rows) + 1
     ]
     data = np.frombuffer(rows.buffers()[2] or b"", ">i4")[borders[0] // 4 : borders[-1] // 4]
-    return (borders - borders[0]) // 4, data.astype(np.int32), column(ordered, "count_sum")
+    return (borders - borders[0]) // 4, data.astype(np.int32)
 
 
 def offsets_of(lengths: Integers) -> Int64:
@@ -86,7 +96,7 @@ def sum_at(index: Integers, values: Float64, size: int) -> Float64:
 
 def write_parquet(table: pa.Table, path: str) -> None:
     """Write a table as Parquet."""
-    _parquet().write_table(table, path, compression="zstd")
+    arrow_parquet().write_table(table, path, compression="zstd")
 
 
 def read_parquet(blob: bytes) -> pa.Table:
@@ -94,10 +104,10 @@ def read_parquet(blob: bytes) -> pa.Table:
 
     Without threads: Arrow's may outlive the reading and abort the interpreter at exit.
     """
-    return _parquet().ParquetFile(_arrow.BufferReader(blob), pre_buffer=False).read(use_threads=False)
+    return arrow_parquet().ParquetFile(_arrow.BufferReader(blob), pre_buffer=False).read(use_threads=False)
 
 
-def _parquet() -> Any:
+def arrow_parquet() -> Any:
     """Arrow's Parquet module, loaded when a file is touched: it is a tenth of the start-up time."""
     import pyarrow.parquet
 

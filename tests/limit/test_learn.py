@@ -42,7 +42,7 @@ def test_queries_and_min_support_filter(tmp_path):
 
 
 def test_options_that_do_not_exist_are_refused(tmp_path):
-    with pytest.raises(UnsupportedOption, match="no engine 'spark'; choose auto or memory"):
+    with pytest.raises(UnsupportedOption, match="no engine 'spark'; choose auto, memory or duckdb"):
         at.learn([0, 1, 0], engine="spark")
     with pytest.raises(UnsupportedOption, match="min_support is 0"):
         at.learn([0, 1, 0], min_support=0)

@@ -13,11 +13,26 @@ if TYPE_CHECKING:
 
 
 def learn(
-    corpus: Annotated[Path, typer.Argument(help="A UTF-8 text file, read as one document.")],
+    corpus: Annotated[
+        Path, typer.Argument(help="A UTF-8 text file, read as one document, or a folder of token shards.")
+    ],
     window: Annotated[int, typer.Option(min=1, help="Longest context, in tokens.")] = 32,
     tokenizer: Annotated[str, typer.Option(help="word: white space, line end = <eos>.")] = "word",
-    engine: Annotated[str, typer.Option(help="auto or memory.")] = "auto",
+    engine: Annotated[
+        str, typer.Option(help="auto, memory, or duckdb: bounded memory, resumable in --out.")
+    ] = "auto",
+    memory: Annotated[
+        str | None, typer.Option(help="For duckdb, such as 2GB; 60 % of what there is.")
+    ] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="For duckdb; all processors.")] = None,
     min_support: Annotated[int, typer.Option(min=1, help="Leave out edges that fewer samples show.")] = 1,
+    queries: Annotated[
+        str | None, typer.Option(help="Only these, separated by blanks; a number: so many with most samples.")
+    ] = None,
+    sample_queries: Annotated[
+        float, typer.Option(help="Only this share of the queries, by a hash; what is kept is exact.")
+    ] = 1.0,
+    max_window: Annotated[int | None, typer.Option(min=1, help="Cut longer contexts to this.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder to write the run to.")] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -32,6 +47,11 @@ def learn(
             tokenizer=tokenizer,
             engine=engine,
             min_support=min_support,
+            queries=None if queries is None else _queries(queries),
+            sample_queries=sample_queries,
+            max_window=max_window,
+            memory=memory,
+            threads=threads,
             out=out,
             progress=announce,
         )
@@ -43,6 +63,10 @@ def learn(
             print_line(f"Written to {out}.{_suggestion(automaton, out)}")
     if "uncertified" in (automaton.coverage.hard["status"], automaton.coverage.soft["status"]):
         raise typer.Exit(1)
+
+
+def _queries(given: str) -> list[str] | int:
+    return int(given) if given.isdecimal() else given.split()
 
 
 def _suggestion(automaton: "Automaton", out: Path) -> str:

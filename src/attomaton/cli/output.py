@@ -51,19 +51,39 @@ def print_line(text: str) -> None:
     Console(highlight=False).print(Text(text))
 
 
+class Stages:
+    """Called with the name of each stage; ``advance`` says how much of it is done."""
+
+    def __call__(self, stage: str) -> None:
+        """A stage begins."""
+
+    def advance(self, done: int, total: int) -> None:
+        """So much of it is done."""
+
+
+class _ShownStages(Stages):
+    """One line with the stage and, where its end can be told, a bar and the time left."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._task = progress.add_task("starting", total=None)
+
+    def __call__(self, stage: str) -> None:
+        self._progress.reset(self._task, description=f"{stage} …", total=None)
+
+    def advance(self, done: int, total: int) -> None:
+        self._progress.update(self._task, completed=done, total=total)
+
+
 @contextmanager
-def stages(quiet: bool) -> Generator[Callable[[str], None]]:
-    """A function to announce stages with: a spinner on stderr if that is a terminal, else nothing."""
+def stages(quiet: bool) -> Generator[Stages]:
+    """What to announce stages with: a bar on stderr if that is a terminal, else nothing."""
     console = Console(stderr=True)
     if quiet or not console.is_terminal:
-        yield lambda _: None
+        yield Stages()
         return
-    with console.status("starting") as status:
-
-        def announce(stage: str) -> None:
-            status.update(Text(f"{stage} …"))
-
-        yield announce
+    with Progress(*Progress.get_default_columns(), console=console, transient=True) as progress:
+        yield _ShownStages(progress)
 
 
 @contextmanager

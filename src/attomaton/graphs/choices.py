@@ -154,14 +154,14 @@ def make_choices(
 
 def count_choices(parts: list[ChoiceTable]) -> ChoiceTable:
     """Equal rows added up, sorted by query, winner and choice set."""
-    encoded = [_encode(part) for part in parts]
+    encoded = [encode_choices(part) for part in parts]
     lengths = np.concatenate([np.diff(offsets) for offsets, _ in encoded] or [np.empty(0, np.int64)])
     words = np.concatenate([words for _, words in encoded] or [np.empty(0, np.int32)])
     count = np.concatenate([part["count"] for part in parts] or [np.empty(0, np.int64)])
-    return _decode(*sum_equal_rows(offsets_of(lengths), words, count))
+    return decode_choices(*sum_equal_rows(offsets_of(lengths), words, count))
 
 
-def _encode(choices: ChoiceTable) -> tuple[Int64, Int32]:
+def encode_choices(choices: ChoiceTable) -> tuple[Int64, Int32]:
     """Each row as one list of integers: query, winner, token, multiplicity, token, multiplicity and so on."""
     offsets, tokens = ragged_column(choices.table, "tokens")
     _, multiplicities = ragged_column(choices.table, "multiplicities")
@@ -173,7 +173,8 @@ def _encode(choices: ChoiceTable) -> tuple[Int64, Int32]:
     return starts, words
 
 
-def _decode(starts: Int64, words: Int32, count: Int64) -> ChoiceTable:
+def decode_choices(starts: Int64, words: Int32, count: Int64) -> ChoiceTable:
+    """The table of rows that :func:`encode_choices` wrote as lists of integers."""
     header = np.zeros(len(words), bool)
     header[starts[:-1]] = header[starts[:-1] + 1] = True
     pairs = words[~header].reshape(-1, 2)

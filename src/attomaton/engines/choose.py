@@ -1,0 +1,57 @@
+"""Which engine runs the passes: what an engine is, and the choice by name."""
+
+from pathlib import Path
+
+from attomaton.corpora.samples import Samples
+from attomaton.engines.duckdb import DuckDBEngine
+from attomaton.engines.memory import MemoryEngine
+from attomaton.engines.selection import Selection
+from attomaton.engines.shards import Shards
+from attomaton.engines.work import Progress, silent
+from attomaton.errors import UnsupportedOption
+
+ENGINES = ("auto", "memory", "duckdb")
+
+
+Engine = MemoryEngine | DuckDBEngine
+"""What has ``edges()``, ``choices(components)``, ``map_queries(function, …)`` and the queries ``kept``."""
+
+
+def needs_shards(name: str) -> bool:
+    """Whether the engine of this name reads shards on disk only."""
+    if name not in ENGINES:
+        raise UnsupportedOption(f"there is no engine {name!r}; choose auto, memory or duckdb")
+    return name == "duckdb"
+
+
+def make_engine(
+    name: str,
+    corpus: Samples | Shards,
+    selection: Selection,
+    *,
+    work: Path,
+    memory: str | int | None = None,
+    threads: int | None = None,
+    progress: Progress = silent,
+) -> Engine:
+    """The engine of this name; ``"auto"`` takes samples in memory and shards with DuckDB.
+
+    Parameters
+    ----------
+    name : str
+        auto, memory or duckdb.
+    corpus : Samples or Shards
+        What to read.
+    selection : Selection
+        What to keep.
+    work : Path
+        Where an engine that works on disk may; see :class:`~attomaton.engines.duckdb.DuckDBEngine`, also for
+        the other parameters.
+    """
+    if needs_shards(name) and isinstance(corpus, Samples):
+        raise UnsupportedOption(
+            f"the engine {name} reads text and shards, not ready-made samples; choose memory"
+        )
+    if name == "memory" or isinstance(corpus, Samples):
+        return MemoryEngine(corpus, selection)
+    return DuckDBEngine(corpus, work, selection, memory, threads, progress)

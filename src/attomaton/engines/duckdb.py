@@ -1,0 +1,163 @@
+"""The DuckDB engine: corpora larger than memory on one machine, resumable by shard.
+
+The kernel turns pieces of the corpus into parts on disk, each sorted and counted; DuckDB merges them with
+bounded memory, spilling to disk where it must.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from attomaton.artifacts import digest_arrays
+from attomaton.engines.kernel import choices_of_piece, query_rows
+from attomaton.engines.limits import parse_memory
+from attomaton.engines.memory import count_realisable
+from attomaton.engines.merging import Merger
+from attomaton.engines.parts import EdgeParts, open_parts
+from attomaton.engines.queries import QueryTable, map_queries
+from attomaton.engines.selection import Selection
+from attomaton.engines.shards import Shards
+from attomaton.engines.work import Progress, Task, Workshop, fingerprint, prepare_work, silent
+from attomaton.errors import CorruptRun, UnsupportedOption
+from attomaton.graphs.choices import ChoiceTable, encode_choices
+from attomaton.graphs.components import Components
+from attomaton.graphs.windows import Piece, link_repeats, window_edges
+from attomaton.tables import Bool, column, rows_to_bytes
+
+_arrow: Any = pa
+
+
+@dataclass(frozen=True, eq=False)
+class DuckDBEngine:
+    """Both passes over shards on disk, with bounded memory.
+
+    Attributes
+    ----------
+    shards : Shards
+        The tokenised corpus.
+    work : Path
+        A folder for parts, spilled data and the answer; one run at a time. A run with the same shards and
+        settings takes up what an earlier one left there. Delete it when the answer is loaded or copied.
+    selection : Selection
+        What to keep.
+    memory : str or int, optional
+        About how much memory to use, such as "2GB"; 60 % of what there is if not given.
+    threads : int, optional
+        How many to use; all processors if not given.
+    progress : callable
+        Called now and then with a stage, how much of it is done, and how much there is.
+
+    Examples
+    --------
+    >>> import tempfile, pyarrow.parquet
+    >>> documents = pa.table({"tokens": pa.array([[0, 1, 0, 2, 0, 1, 0]], pa.list_(pa.int32()))})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     pyarrow.parquet.write_table(documents, f"{folder}/0.parquet")
+    ...     shards = Shards.from_folder(folder)
+    ...     engine = DuckDBEngine(shards, Path(folder, "work"), Selection(window=3), memory="1GB", threads=1)
+    ...     engine.edges().load()
+    EdgeTable(4 edges, 3 queries, 3 samples)
+    """
+
+    shards: Shards
+    work: Path
+    selection: Selection = Selection()  # noqa: RUF009  frozen
+    memory: str | int | None = None
+    threads: int | None = None
+    progress: Progress = silent
+
+    @cached_property
+    def kept(self) -> Bool:
+        """Which queries are kept, shape (n_tokens,)."""
+        kept = self.selection.kept(self.shards.n_tokens)
+        if self.selection.top_queries is None:
+            return kept
+        return self.selection.largest(kept, count_realisable(self.shards, self.selection.reach, kept))
+
+    def edges(self) -> EdgeParts:
+        """First pass: every edge with its support, sorted, in Parquet files of whole queries."""
+        settings = {"reach": self.selection.reach, "kept": digest_arrays(self.kept)}
+        about = {
+            "n_tokens": self.shards.n_tokens,
+            "fingerprint": fingerprint(self.shards, {**settings, "min_support": self.selection.min_support}),
+        }
+        place = prepare_work(self.work) / "edges"
+        try:
+            return open_parts(place, about)
+        except CorruptRun:
+            pass  # not finished, or of something else
+        task = Task("edges", settings, self.selection.reach, self._edges_of_piece)
+        parts = self._workshop.run(task, self.shards)
+        with self._merger() as merger:
+            return merger.edges(parts, place, min_support=self.selection.min_support, about=about)
+
+    def choices(self, components: Components | None) -> ChoiceTable:
+        """Second pass: the choices inside each label's component (None: in whole contexts), counted."""
+        prepare_work(self.work)
+
+        def process(piece: Piece) -> Iterator[tuple[str, pa.Table]]:
+            found = choices_of_piece(piece, components, selection=self.selection, kept=self.kept)
+            rows = rows_to_bytes(*encode_choices(found))
+            yield "choices", _arrow.table({"row": rows, "count": found["count"]})
+
+        settings = {
+            "reach": self.selection.reach,
+            "kept": digest_arrays(self.kept),
+            "components": None if components is None else _digest(components),
+        }
+        parts = self._workshop.run(Task("choices", settings, self.selection.reach, process), self.shards)
+        with self._merger() as merger:
+            return merger.choices(parts)
+
+    def map_queries(
+        self, function: Callable[..., pa.Table], *tables: QueryTable, n_parts: int = 1
+    ) -> pa.Table:
+        """Run a function on the rows of each part of the queries; see :func:`.queries.map_queries`."""
+        return map_queries(function, *tables, n_parts=n_parts, threads=self._threads)
+
+    def _edges_of_piece(self, piece: Piece) -> Iterator[tuple[str, pa.Table]]:
+        reach = self.selection.reach
+        links = link_repeats(piece, reach, self.kept)
+        yield "queries", query_rows(links)
+        for keys, support in window_edges(
+            piece, links, window=reach, kept=self.kept, max_keys=self._max_keys
+        ):
+            yield "edges", _arrow.table({"key": keys, "support": support})
+
+    @cached_property
+    def _bytes(self) -> int:
+        return parse_memory(self.memory)
+
+    @cached_property
+    def _threads(self) -> int:
+        if self.threads is not None and self.threads < 1:
+            raise UnsupportedOption(f"threads is {self.threads}; give 1 or more")
+        return self.threads or len(os.sched_getaffinity(0))
+
+    @property
+    def _max_keys(self) -> int:
+        """Edges packed at once by one thread: with all that hangs on them about 30 bytes each."""
+        return min(max(self._bytes // (64 * self._threads), 1 << 20), 1 << 25)
+
+    @property
+    def _piece_tokens(self) -> int:
+        """Tokens at once for one thread: a text has fewer than ``reach / 3`` edges a token."""
+        fits = min(3 * self._max_keys // self.selection.reach, self._max_keys // 4)
+        share = sum(self.shards.sizes) // self._threads + 1
+        return max(min(fits, share), 1 << 12)
+
+    @property
+    def _workshop(self) -> Workshop:
+        return Workshop(self.work, self._threads, self._piece_tokens, self.progress)
+
+    def _merger(self) -> Merger:
+        return Merger(self.work / "spill", self._bytes, self._threads, self.progress)
+
+
+def _digest(components: Components) -> str:
+    return digest_arrays(*(column(components.nodes, name) for name in ("query", "token", "component")))

@@ -1,0 +1,168 @@
+"""The kernel of both corpus passes: one record batch of token lists in, one of counted rows out.
+
+Every engine runs these functions and adds up what they return; nothing else of the theory happens there. A
+batch holds whole documents, one row each, in a column ``tokens`` (a list of integers).
+"""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.engines.selection import Selection
+from attomaton.errors import InvalidSamples, TokenOutOfRange, UnreadableSource
+from attomaton.graphs.choices import ChoiceTable, extract_choices
+from attomaton.graphs.components import Components
+from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA, unpack_edges
+from attomaton.graphs.grouping import sum_by_key
+from attomaton.graphs.windows import Links, Piece, link_repeats, window_edges
+from attomaton.tables import Bool, Int32, Int64, make_table
+
+TOKENS = "tokens"
+"""The column that holds a document."""
+
+MAX_KEYS = 1 << 24
+"""Edges packed at once before they are counted: 128 MB."""
+
+_arrow: Any = pa
+
+
+def count_edges(
+    batch: pa.RecordBatch, *, selection: Selection, kept: Bool
+) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """The edges of a batch's documents, counted.
+
+    Parameters
+    ----------
+    batch : pyarrow.RecordBatch
+        Documents in the column ``tokens``.
+    selection : Selection
+        Gives the window.
+    kept : bool array, shape (n_tokens,)
+        Which queries to count.
+
+    Returns
+    -------
+    edges : pyarrow.RecordBatch
+        Columns query, winner, loser, support, distinct and sorted.
+    queries : pyarrow.RecordBatch
+        Columns query, realisable, unrealisable: the samples read, by query.
+
+    Examples
+    --------
+    >>> documents = pa.array([[1, 0, 2, 0], [0, 1]], pa.list_(pa.int32()))
+    >>> batch = pa.RecordBatch.from_arrays([documents], names=["tokens"])
+    >>> edges, queries = count_edges(batch, selection=Selection(window=3), kept=np.ones(3, bool))
+    >>> edges.to_pylist()
+    [{'query': 2, 'winner': 0, 'loser': 1, 'support': 1}, {'query': 2, 'winner': 0, 'loser': 2, 'support': 1}]
+    """
+    piece = piece_of(batch, len(kept))
+    links = link_repeats(piece, selection.reach, kept)
+    chunks = list(window_edges(piece, links, window=selection.reach, kept=kept, max_keys=MAX_KEYS))
+    keys = np.concatenate([keys for keys, _ in chunks] or [np.empty(0, np.int64)])
+    support = np.concatenate([support for _, support in chunks] or [np.empty(0, np.int32)]).astype(np.int64)
+    keys, support = sum_by_key(keys, support) if len(chunks) > 1 else (keys, support)
+    return _one_batch(edge_rows(keys, support)), _one_batch(query_rows(links))
+
+
+def count_choices(
+    batch: pa.RecordBatch, components: Components | None, *, selection: Selection, kept: Bool
+) -> pa.RecordBatch:
+    """The choices of a batch's documents inside each label's component (None: in whole contexts), counted.
+
+    The columns are those of :class:`~attomaton.graphs.choices.ChoiceTable`.
+    """
+    piece = piece_of(batch, len(kept))
+    return _one_batch(choices_of_piece(piece, components, selection=selection, kept=kept).table)
+
+
+def choices_of_piece(
+    piece: Piece, components: Components | None, *, selection: Selection, kept: Bool
+) -> ChoiceTable:
+    """The counted choices of a piece; only samples that can leave a choice are unfolded."""
+    samples = piece.samples(selection.reach)
+    before = link_repeats(piece, selection.reach, kept).before
+    samples = samples.take((before[samples.stops] >= samples.starts) & kept[samples.queries])
+    if components is not None:
+        rows, found = components.rows(samples.queries, samples.labels)
+        tied = np.zeros(len(samples), bool)
+        tied[found] = components.sizes[components.component_of_node[rows[found]]] > 1
+        samples = samples.take(tied)
+    return extract_choices(samples, components)
+
+
+def edge_rows(keys: Int64, support: Int64) -> pa.Table:
+    """Packed edges with their support as a table."""
+    query, winner, loser = unpack_edges(keys)
+    return make_table(EDGE_SCHEMA, {"query": query, "winner": winner, "loser": loser, "support": support})
+
+
+def query_rows(links: Links) -> pa.Table:
+    """The samples read by query, of those that have any."""
+    asked = np.flatnonzero(links.realisable + links.unrealisable)
+    columns = {
+        "query": asked.astype(np.int32),
+        "realisable": links.realisable[asked],
+        "unrealisable": links.unrealisable[asked],
+    }
+    return make_table(QUERY_SCHEMA, columns)
+
+
+def piece_of(batch: pa.RecordBatch, n_tokens: int, *, place: str = "the batch", first_row: int = 0) -> Piece:
+    """A batch's documents as arrays, checked; ``place`` and ``first_row`` say in errors where it is from."""
+    offsets, values = flatten_lists(batch, place=place, first_row=first_row)
+    if len(values) and (int(values.min()) < 0 or int(values.max()) >= n_tokens):
+        at = int(np.flatnonzero((values < 0) | (values >= n_tokens))[0])
+        row = int(np.searchsorted(offsets, at, side="right")) - 1
+        raise TokenOutOfRange(
+            f"token {values[at]} at position {at - offsets[row]} of document {first_row + row} of {place} is "
+            f"not in 0 … {n_tokens - 1}; mend the ids, or give the vocabulary they belong to"
+        )
+    return Piece(values, offsets, 0, n_tokens)
+
+
+def flatten_lists(batch: pa.RecordBatch, *, place: str, first_row: int = 0) -> tuple[Int64, Int32]:
+    """The column ``tokens`` as ``(offsets, values)``."""
+    if TOKENS not in batch.schema.names:
+        raise UnreadableSource(
+            f"{place} has no column {TOKENS!r} (it has {', '.join(batch.schema.names)}); tokenise it first"
+        )
+    rows: Any = batch
+    lists = rows.column(TOKENS)
+    kind = lists.type
+    lists_of_integers = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    if not lists_of_integers or not pa.types.is_integer(kind.value_type):
+        raise UnreadableSource(
+            f"{place}: column {TOKENS!r} is {kind}, not a list of integers; tokenise it first"
+        )
+    if lists.null_count:
+        row = lists.is_null().to_pylist().index(True)
+        raise UnreadableSource(
+            f"document {first_row + row} of {place} is null; drop it, or write an empty list"
+        )
+    offsets: Int64 = lists.offsets.to_numpy().astype(np.int64)
+    flat = lists.values.slice(offsets[0], offsets[-1] - offsets[0])
+    if flat.null_count:
+        at: int = int(offsets[0]) + flat.is_null().to_pylist().index(True)
+        row = int(np.searchsorted(offsets, at, side="right")) - 1
+        raise InvalidSamples(f"document {first_row + row} of {place} holds a null token; mend it")
+    values: Any = flat.to_numpy()
+    if values.dtype != np.int32:
+        values = _as_int32(values, place)
+    return offsets - offsets[0], values
+
+
+def _as_int32(values: Any, place: str) -> Int32:
+    wide = np.clip(values, -1, np.iinfo(np.int32).max)
+    if len(values) and not np.array_equal(wide, values):
+        worst = values[np.flatnonzero(wide != values)[0]]
+        raise TokenOutOfRange(f"token {worst} in {place} is not a 32-bit token id; renumber the ids")
+    return wide.astype(np.int32)
+
+
+def _one_batch(rows: pa.Table) -> pa.RecordBatch:
+    table: Any = rows.combine_chunks()
+    arrays = [_arrow.concat_arrays(column.chunks) for column in table.columns if column.chunks]
+    if len(arrays) < table.num_columns:
+        arrays = [_arrow.array([], field.type) for field in table.schema]
+    return _arrow.RecordBatch.from_arrays(arrays, schema=table.schema)

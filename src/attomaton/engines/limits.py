@@ -1,0 +1,51 @@
+"""How much memory an engine may use."""
+
+import os
+import re
+from pathlib import Path
+
+from attomaton.errors import UnsupportedOption
+
+SHARE = 0.6
+"""Of the machine's memory, unless told otherwise."""
+
+SMALLEST = 256_000_000
+"""Less than this is of no use: the engine itself and one piece of the corpus must fit."""
+
+CGROUP_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+_UNITS = {"": 1, "B": 1}
+_UNITS.update({f"{letter}B": 1000**power for power, letter in enumerate("KMGT", 1)})
+_UNITS.update({f"{letter}IB": 1024**power for power, letter in enumerate("KMGT", 1)})
+
+
+def parse_memory(memory: str | int | None) -> int:
+    """Bytes from "2GB", "512MiB" or a number; by default 60 % of what the machine or its cgroup allows.
+
+    Examples
+    --------
+    >>> parse_memory("2GB"), parse_memory("1.5 GiB")
+    (2000000000, 1610612736)
+    """
+    if memory is None:
+        return max(int(SHARE * available_memory()), SMALLEST)
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(memory))
+    if match is None or match[2].upper() not in _UNITS:
+        raise UnsupportedOption(f"memory is {memory!r}; give a size such as 2GB or 512MiB")
+    size = int(float(match[1]) * _UNITS[match[2].upper()])
+    if size < SMALLEST:
+        raise UnsupportedOption(f"memory is {memory!r}; give at least {SMALLEST // 10**6}MB")
+    return size
+
+
+def available_memory() -> int:
+    """The smaller of the machine's memory and the limit of its cgroup, in bytes."""
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([machine, *(limit for name in CGROUP_FILES if (limit := _read_limit(Path(name))) is not None)])
+
+
+def _read_limit(path: Path) -> int | None:
+    try:
+        text = path.read_text(encoding="ascii").strip()
+    except OSError:
+        return None
+    return int(text) if text.isdecimal() else None  # "max": no limit

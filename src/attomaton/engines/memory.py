@@ -1,0 +1,123 @@
+"""The in-memory engine: the kernel over samples or shards, added up with numpy. The others must equal it."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.corpora.samples import Samples
+from attomaton.engines.kernel import MAX_KEYS, choices_of_piece, query_rows
+from attomaton.engines.parts import EdgeParts, hold
+from attomaton.engines.queries import QueryTable, map_queries
+from attomaton.engines.selection import Selection
+from attomaton.engines.shards import Shards
+from attomaton.graphs.bags import find_realisable
+from attomaton.graphs.choices import ChoiceTable, count_choices, extract_choices
+from attomaton.graphs.components import Components
+from attomaton.graphs.edges import EdgeTable, extract_edges, make_edges, merge_edges
+from attomaton.graphs.grouping import gather
+from attomaton.graphs.windows import Piece, link_repeats, window_edges
+from attomaton.tables import Bool, Int64, column
+
+PIECE_TOKENS = 1 << 21
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryEngine:
+    """Both passes in this process, everything in memory.
+
+    Attributes
+    ----------
+    corpus : Samples or Shards
+        What to read. The window of the selection is not used for samples, which have their contexts already.
+    selection : Selection
+        What to keep.
+
+    Examples
+    --------
+    >>> engine = MemoryEngine(Samples.from_windows([0, 1, 0, 2, 0, 1, 0], window=3), Selection(window=3))
+    >>> edges = engine.edges().load()
+    >>> edges
+    EdgeTable(4 edges, 3 queries, 3 samples)
+    """
+
+    corpus: Samples | Shards
+    selection: Selection = Selection()  # noqa: RUF009  frozen
+
+    @cached_property
+    def kept(self) -> Bool:
+        """Which queries are kept, shape (n_tokens,)."""
+        kept = self.selection.kept(self.corpus.n_tokens)
+        if self.selection.top_queries is None:
+            return kept
+        if isinstance(self.corpus, Shards):
+            return self.selection.largest(kept, count_realisable(self.corpus, self.selection.reach, kept))
+        samples = trim(self.corpus, self.selection)
+        chosen = samples.take(find_realisable(samples)).queries
+        return self.selection.largest(kept, np.bincount(chosen, minlength=samples.n_tokens))
+
+    def edges(self) -> EdgeParts:
+        """First pass: every edge with its support."""
+        if isinstance(self.corpus, Shards):
+            tables = gather(map(self._edges_of_piece, self._pieces()), merge_edges)
+            edges = merge_edges(tables) if tables else make_edges(self.corpus.n_tokens, *(_NOTHING,) * 5)
+        else:
+            edges = extract_edges(self._samples())
+        return hold(edges.filter(min_support=self.selection.min_support))
+
+    def choices(self, components: Components | None) -> ChoiceTable:
+        """Second pass: the choices inside each label's component (None: in whole contexts), counted."""
+        if not isinstance(self.corpus, Shards):
+            return extract_choices(self._samples(), components)
+        counted = (
+            choices_of_piece(piece, components, selection=self.selection, kept=self.kept)
+            for piece in self._pieces()
+        )
+        return count_choices(gather(counted, count_choices))
+
+    def map_queries(
+        self, function: Callable[..., pa.Table], *tables: QueryTable, n_parts: int = 1
+    ) -> pa.Table:
+        """Run a function on the rows of each part of the queries; see :func:`.queries.map_queries`."""
+        return map_queries(function, *tables, n_parts=n_parts)
+
+    def _samples(self) -> Samples:
+        assert isinstance(self.corpus, Samples)  # noqa: S101  our own invariant
+        samples = trim(self.corpus, self.selection)
+        return samples if self.kept.all() else samples.take(self.kept[samples.queries])
+
+    def _pieces(self) -> Iterator[Piece]:
+        assert isinstance(self.corpus, Shards)  # noqa: S101  our own invariant
+        return self.corpus.pieces(PIECE_TOKENS, self.selection.reach)
+
+    def _edges_of_piece(self, piece: Piece) -> EdgeTable:
+        links = link_repeats(piece, self.selection.reach, self.kept)
+        counted = query_rows(links)
+        read = tuple(column(counted, name) for name in ("query", "realisable", "unrealisable"))
+        chunks = window_edges(piece, links, window=self.selection.reach, kept=self.kept, max_keys=MAX_KEYS)
+        nothing = make_edges(piece.n_tokens, _NOTHING, _NOTHING, *read)
+        tables = [
+            make_edges(piece.n_tokens, keys, support.astype(np.int64), *(_NOTHING,) * 3)
+            for keys, support in chunks
+        ]
+        return merge_edges([nothing, *tables])
+
+
+_NOTHING: Int64 = np.empty(0, np.int64)
+
+
+def trim(samples: Samples, selection: Selection) -> Samples:
+    """The samples with no context longer than the selection's ``max_window``."""
+    if selection.max_window is None:
+        return samples
+    return replace(samples, starts=np.maximum(samples.starts, samples.stops - selection.max_window))
+
+
+def count_realisable(shards: Shards, window: int, kept: Bool) -> Int64:
+    """The realisable samples of each query, shape (n_tokens,): one cheap look at the corpus."""
+    total = np.zeros(shards.n_tokens, np.int64)
+    for piece in shards.pieces(PIECE_TOKENS, window):
+        total += link_repeats(piece, window, kept).realisable
+    return total

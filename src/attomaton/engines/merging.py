@@ -1,0 +1,248 @@
+"""Sorted parts on disk merged by DuckDB, with bounded memory.
+
+An edge is one packed 63-bit key. Sorting keys and adding up neighbours costs DuckDB about half of what a hash
+aggregation does, and the answer comes out in order. It happens in ranges of whole queries, so that little is
+spilled and each range is a file of its own.
+"""
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from threading import Event
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.artifacts import explained, write_file
+from attomaton.corpora.samples import TOKEN_BITS
+from attomaton.engines.kernel import edge_rows
+from attomaton.engines.parts import MANIFEST, QUERIES, EdgeParts, finish
+from attomaton.engines.queries import cut_queries
+from attomaton.engines.work import Progress, clear_drafts
+from attomaton.errors import AttomatonError, UnsupportedOption, UnwritablePlace
+from attomaton.graphs.choices import ChoiceTable, count_choices, decode_choices
+from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA
+from attomaton.graphs.grouping import run_starts, sum_by_key
+from attomaton.tables import (
+    Int64,
+    arrow_parquet,
+    bytes_to_rows,
+    column,
+    make_table,
+    read_parquet,
+    write_parquet,
+)
+
+BATCH_ROWS = 1 << 20
+BYTES_PER_ROW = 128
+"""What DuckDB and this process together hold for a row that is being sorted, generously."""
+
+EDGE_FILE: dict[str, Any] = {
+    "compression": "lz4",
+    "use_dictionary": ["query", "winner", "support"],
+    "column_encoding": {"loser": "DELTA_BINARY_PACKED"},
+}
+"""How edges are written: half the time and four fifths of the bytes of plain zstd."""
+
+
+class Stopped(Exception):
+    """Another range failed, or the user interrupted; nobody sees this."""
+
+
+class Merger:
+    """A DuckDB connection with a memory limit and a spill folder, which is removed at the end.
+
+    Parameters
+    ----------
+    spill : Path
+        Folder for what does not fit; emptied at the beginning and removed at the end.
+    memory : int
+        Bytes for everything; DuckDB itself gets half.
+    threads : int
+        Threads for DuckDB, and ranges merged at once.
+    progress : callable
+        Called with the stage, rows done and rows in all.
+    """
+
+    def __init__(self, spill: Path, memory: int, threads: int, progress: Progress) -> None:
+        self._spill, self._memory, self._threads, self._progress = spill, memory, threads, progress
+
+    def __enter__(self) -> Self:
+        shutil.rmtree(self._spill, ignore_errors=True)
+        return self
+
+    @cached_property
+    def _duckdb(self) -> Any:
+        import duckdb
+
+        return duckdb
+
+    @cached_property
+    def _connection(self) -> Any:
+        settings: dict[str, Any] = {
+            "threads": self._threads,
+            "memory_limit": f"{self._memory // 2}B",
+            "temp_directory": str(self._spill),
+            "preserve_insertion_order": False,
+        }
+        connection = self._duckdb.connect(config=settings)
+        connection.execute("SET enable_progress_bar = false")
+        connection.execute("SET parquet_metadata_cache = true")
+        return connection
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
+    ) -> None:
+        if "_connection" in self.__dict__:
+            self._connection.close()
+        shutil.rmtree(self._spill, ignore_errors=True)
+        if error is not None:
+            clear_drafts(self._spill.parent)
+        if error is not None and isinstance(error, self._explicable):
+            raise self._explained(error) from error
+
+    def edges(
+        self, parts: Mapping[str, Sequence[Path]], place: Path, *, min_support: int, about: Mapping[str, Any]
+    ) -> EdgeParts:
+        """Merge parts with packed keys to one sorted table in Parquet files of whole queries."""
+        queries = sum_query_parts(parts.get("queries", []))
+        paths = parts.get("edges", [])
+        with explained(place):
+            place.mkdir(parents=True, exist_ok=True)
+            (place / MANIFEST).unlink(missing_ok=True)
+            for leftover in place.iterdir():
+                leftover.unlink()
+            counted = write_file(place / QUERIES, lambda path: write_parquet(queries, str(path)))
+            entries = self._merge_ranges(paths, queries, place, min_support) if paths else []
+            return finish(place, entries, {**counted, "name": QUERIES}, about)
+
+    def choices(self, parts: Mapping[str, Sequence[Path]]) -> ChoiceTable:
+        """Merge parts with encoded choices to one sorted table."""
+        paths = [str(path) for path in parts.get("choices", [])]
+        if not paths:
+            return count_choices([])
+        merged = self._connection.sql(
+            "SELECT row, sum(count)::BIGINT AS count FROM read_parquet($paths) GROUP BY row ORDER BY row",
+            params={"paths": paths},
+        ).to_arrow_table()
+        rows = merged.column("row").cast(pa.large_binary())
+        return decode_choices(*bytes_to_rows(rows), column(merged, "count"))
+
+    def _merge_ranges(
+        self, paths: Sequence[Path], queries: pa.Table, place: Path, min_support: int
+    ) -> list[dict[str, Any]]:
+        n_rows = _count_rows(paths)
+        max_rows = self._memory // (BYTES_PER_ROW * self._threads)
+        ranges = _cut_ranges(queries, n_rows, max_rows=max_rows, threads=self._threads)
+        listed = ", ".join("'" + str(path).replace("'", "''") + "'" for path in paths)
+        self._connection.execute(f"CREATE VIEW parts AS SELECT * FROM read_parquet([{listed}])")  # noqa: S608
+        stop, done = Event(), 0
+        self._progress("merging", 0, n_rows)
+        pool = ThreadPoolExecutor(self._threads)
+        entries: list[dict[str, Any]] = []
+        try:
+            files = [place / f"edges-{number:05d}.parquet" for number in range(len(ranges))]
+            merge = [
+                pool.submit(self._merge_range, *limits, file, min_support, stop)
+                for limits, file in zip(ranges, files, strict=True)
+            ]
+            for future in merge:
+                entry, read = future.result()
+                entries.append(entry)
+                done += read
+                self._progress("merging", done, n_rows)
+        finally:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+        return entries
+
+    def _merge_range(
+        self, first: int, last: int, file: Path, min_support: int, stop: Event
+    ) -> tuple[dict[str, Any], int]:
+        """Merge the edges of the queries ``first … last − 1`` into one file; its entry and the rows read."""
+        rows: list[int] = [0, 0]
+
+        def write(path: Path) -> None:
+            rows[:] = [0, 0]
+            with arrow_parquet().ParquetWriter(str(path), EDGE_SCHEMA, **EDGE_FILE) as writer:
+                for keys, support in _sum_neighbours(self._sorted_keys(first, last, rows, stop)):
+                    often = support >= min_support
+                    table = edge_rows(keys[often], support[often])
+                    rows[0] += table.num_rows
+                    writer.write_table(table)
+
+        entry = write_file(file, write)
+        return {**entry, "name": file.name, "rows": rows[0]}, rows[1]
+
+    def _sorted_keys(
+        self, first: int, last: int, rows: list[int], stop: Event
+    ) -> Iterator[tuple[Int64, Int64]]:
+        low, high = first << 2 * TOKEN_BITS, (last << 2 * TOKEN_BITS) - 1
+        with self._connection.cursor() as cursor:
+            sql = f"SELECT key, support FROM parts WHERE key BETWEEN {low} AND {high} ORDER BY key"  # noqa: S608
+            for batch in cursor.sql(sql).to_arrow_reader(BATCH_ROWS):
+                if stop.is_set():
+                    raise Stopped
+                rows[1] += batch.num_rows
+                if batch.num_rows:
+                    yield batch.column(0).to_numpy(), batch.column(1).to_numpy()
+
+    @property
+    def _explicable(self) -> tuple[type[BaseException], ...]:
+        """What DuckDB raises when memory or disk run out; anything else is a fault of ours."""
+        return self._duckdb.IOException, self._duckdb.OutOfMemoryException
+
+    def _explained(self, error: BaseException) -> AttomatonError:
+        reason = str(error).splitlines()[0]
+        if isinstance(error, self._duckdb.OutOfMemoryException) and "disk" not in reason.lower():
+            return UnsupportedOption(f"the memory is too small for this corpus ({reason}); give more")
+        return UnwritablePlace(
+            f"{self._spill.parent} cannot be worked in ({reason}); make room there, or work elsewhere"
+        )
+
+
+def sum_query_parts(paths: Sequence[Path]) -> pa.Table:
+    """The samples read by query, over all parts."""
+    tables = [QUERY_SCHEMA.empty_table(), *(read_parquet(path.read_bytes()) for path in paths)]
+    counted = pa.concat_tables(tables)
+    query, realisable, unrealisable = sum_by_key(
+        column(counted, "query").astype(np.int64),
+        column(counted, "realisable"),
+        column(counted, "unrealisable"),
+    )
+    columns = {"query": query.astype(np.int32), "realisable": realisable, "unrealisable": unrealisable}
+    return make_table(QUERY_SCHEMA, columns)
+
+
+def _cut_ranges(queries: pa.Table, n_rows: int, *, max_rows: int, threads: int) -> list[tuple[int, int]]:
+    """Runs of queries with about ``max_rows`` rows or fewer, judged by their realisable samples."""
+    realisable = column(queries, "realisable")
+    weights = np.zeros(int(column(queries, "query")[-1]) + 1, np.int64)
+    weights[column(queries, "query")] = realisable
+    size = max(1, min(max_rows, n_rows // (2 * threads)))
+    samples = max(1, int(size * int(realisable.sum()) / max(1, n_rows)))
+    return list(pairwise(cut_queries(weights, samples).tolist()))
+
+
+def _sum_neighbours(batches: Iterator[tuple[Int64, Int64]]) -> Iterator[tuple[Int64, Int64]]:
+    """Sorted keys with counts → distinct keys with summed counts; a run may cross batches."""
+    last_key, last_sum = np.empty(0, np.int64), np.empty(0, np.int64)
+    for keys, counts in batches:
+        first = run_starts(keys)
+        distinct, sums = keys[first], np.add.reduceat(counts, first, dtype=np.int64)
+        if len(last_key) and last_key[0] == distinct[0]:
+            sums[0] += last_sum[0]
+        else:
+            distinct, sums = np.concatenate([last_key, distinct]), np.concatenate([last_sum, sums])
+        yield distinct[:-1], sums[:-1]
+        last_key, last_sum = distinct[-1:], sums[-1:]
+    yield last_key, last_sum
+
+
+def _count_rows(paths: Sequence[Path]) -> int:
+    return sum(arrow_parquet().read_metadata(path).num_rows for path in paths)

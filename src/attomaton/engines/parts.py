@@ -1,0 +1,119 @@
+"""An edge table in parts: each holds whole queries, in rising order, and is read when it is asked for."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.artifacts import digest_file, json_writer, write_file
+from attomaton.errors import CorruptRun
+from attomaton.graphs.edges import EDGE_SCHEMA, EdgeTable
+from attomaton.tables import column, keep_rows, read_parquet
+
+MANIFEST = "edges.json"
+QUERIES = "queries.parquet"
+FORMAT = 1
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EdgeParts:
+    """What an engine's first pass returns. :meth:`load` makes it one :class:`EdgeTable` where that fits.
+
+    Attributes
+    ----------
+    queries : pyarrow.Table
+        Columns query, realisable, unrealisable: the samples read, by query.
+    n_tokens : int
+        Size of the vocabulary.
+    pieces : tuple of Path or pyarrow.Table
+        The edges, each piece with whole queries, in rising order.
+    sizes : tuple of int
+        Edges in each piece.
+    """
+
+    queries: pa.Table
+    n_tokens: int
+    pieces: tuple[Path | pa.Table, ...]
+    sizes: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        return f"EdgeParts({len(self):,} edges in {len(self.pieces):,} parts)"
+
+    def __len__(self) -> int:
+        return sum(self.sizes)
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        """The rows of each part, one part in memory at a time."""
+        return map(_read_piece, self.pieces)
+
+    def load(self) -> EdgeTable:
+        """All edges in memory: 20 bytes each."""
+        tables: Any = list(self)
+        whole = pa.concat_tables(tables).combine_chunks() if tables else EDGE_SCHEMA.empty_table()
+        return EdgeTable(whole, self.queries, self.n_tokens)
+
+    def read(self, first: int, stop: int) -> pa.Table:
+        """The edges of the queries ``first … stop − 1``."""
+        found = [_rows_between(table, first, stop) for table in self]
+        return pa.concat_tables([EDGE_SCHEMA.empty_table(), *found]).combine_chunks()
+
+    def digest(self) -> str:
+        """The SHA-256 of all rows and of the samples by query, however they are cut into parts."""
+        whole = hashlib.sha256()
+        columns = {name: hashlib.sha256() for name in EDGE_SCHEMA.names}
+        for table in self:
+            for name, one in columns.items():
+                one.update(np.ascontiguousarray(column(table, name)).data)
+        for name in self.queries.schema.names:
+            columns[f"queries.{name}"] = hashlib.sha256(np.ascontiguousarray(column(self.queries, name)).data)
+        for name, one in columns.items():
+            whole.update(f"{name} {one.hexdigest()}".encode())
+        return whole.hexdigest()
+
+
+def hold(edges: EdgeTable) -> EdgeParts:
+    """An edge table in memory as one part."""
+    return EdgeParts(edges.queries, edges.n_tokens, (edges.table,), (len(edges),))
+
+
+def finish(
+    folder: Path, entries: Sequence[Mapping[str, Any]], queries: Mapping[str, Any], about: Mapping[str, Any]
+) -> EdgeParts:
+    """Write the manifest that makes finished files in ``folder`` a result, and open it."""
+    record = {**about, "format": FORMAT, "files": list(entries), "queries": queries}
+    write_file(folder / MANIFEST, json_writer(record))
+    return open_parts(folder, about)
+
+
+def open_parts(folder: Path, about: Mapping[str, Any]) -> EdgeParts:
+    """The result that :func:`finish` made of the same settings, every file checked."""
+    try:
+        record = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        for entry in [*record["files"], record["queries"]]:
+            if digest_file(folder / entry["name"]) != entry["sha256"]:
+                raise CorruptRun(f"{folder / entry['name']} was altered; delete {folder} and run again")
+        same = record["format"] == FORMAT and all(record.get(name) == value for name, value in about.items())
+        files, n_tokens = record["files"], int(record["n_tokens"])
+    except FileNotFoundError as error:
+        raise CorruptRun(f"{folder} holds no finished edges; run the pass again") from error
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CorruptRun(f"{folder / MANIFEST} cannot be read ({error}); run the pass again") from error
+    if not same:
+        raise CorruptRun(f"{folder} holds the edges of another corpus or other settings; run the pass again")
+    queries = read_parquet((folder / QUERIES).read_bytes())
+    sizes = tuple(int(entry["rows"]) for entry in files)
+    return EdgeParts(queries, n_tokens, tuple(folder / entry["name"] for entry in files), sizes)
+
+
+def _read_piece(piece: Path | pa.Table) -> pa.Table:
+    return read_parquet(piece.read_bytes()) if isinstance(piece, Path) else piece
+
+
+def _rows_between(table: pa.Table, first: int, stop: int) -> pa.Table:
+    query = column(table, "query")
+    return keep_rows(table, (query >= first) & (query < stop))

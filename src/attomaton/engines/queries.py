@@ -1,0 +1,101 @@
+"""Work per query partition: which queries go together, and a function run on each part."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.engines.parts import EdgeParts
+from attomaton.tables import Int64, column, offsets_of
+
+QueryTable = pa.Table | EdgeParts
+"""A table with a column ``query``, sorted by it, or an engine's edges."""
+
+
+def map_queries(
+    function: Callable[..., pa.Table], *tables: QueryTable, n_parts: int, threads: int = 1
+) -> pa.Table:
+    """Run ``function`` on the rows of each part of the queries, the biggest first.
+
+    Parameters
+    ----------
+    function : callable
+        Takes one Arrow table for each of ``tables`` with the rows of some consecutive queries, and returns an
+        Arrow table.
+    tables : pyarrow.Table or EdgeParts
+        Sorted by their column query.
+    n_parts : int
+        About how many parts to make; they hold about equally many rows.
+    threads : int
+        How many parts to work on at once.
+
+    Returns
+    -------
+    pyarrow.Table
+        What the function returned, in the order of the queries.
+
+    Examples
+    --------
+    >>> table = pa.table({"query": pa.array([0, 0, 3], pa.int32())})
+    >>> map_queries(lambda rows: pa.table({"rows": [rows.num_rows]}), table, n_parts=2).to_pylist()
+    [{'rows': 2}, {'rows': 1}]
+    """
+    weights = _weights(tables)
+    ranges = list(pairwise(cut_queries(weights, int(weights.sum()) // max(1, n_parts)).tolist()))
+    biggest_first = np.argsort([-int(weights[first:stop].sum()) for first, stop in ranges], kind="stable")
+
+    def run(number: int) -> pa.Table:
+        return function(*(_rows(table, *ranges[number]) for table in tables))
+
+    with ThreadPoolExecutor(max(1, threads)) as pool:
+        found = dict(zip(biggest_first.tolist(), pool.map(run, biggest_first.tolist()), strict=True))
+    results: Sequence[Any] = [found[number] for number in range(len(ranges))]
+    return pa.concat_tables(results)
+
+
+def cut_queries(weights: Int64, size: int) -> Int64:
+    """Borders of runs of queries that weigh about ``size`` together, or one query that weighs more.
+
+    Examples
+    --------
+    >>> cut_queries(np.array([1, 1, 5, 1, 1, 1]), 3).tolist()
+    [0, 2, 3, 6]
+    """
+    total = offsets_of(weights)
+    borders = [0]
+    while borders[-1] < len(weights):
+        room = int(total[borders[-1]]) + max(1, size)
+        fits = int(np.searchsorted(total, room, side="right")) - 1
+        borders.append(min(max(fits, borders[-1] + 1), len(weights)))
+    return np.array(borders if len(borders) > 1 else [0, 0], np.int64)
+
+
+def _weights(tables: Sequence[QueryTable]) -> Int64:
+    """Rows of each query, or a stand-in for them, over all tables."""
+    counts: list[Int64] = []
+    for table in tables:
+        if isinstance(table, EdgeParts):
+            weights = np.zeros(table.n_tokens, np.int64)
+            weights[column(table.queries, "query")] = 1 + column(table.queries, "realisable")
+            counts.append(weights)
+        else:
+            counts.append(_count_rows(table))
+    total = np.zeros(max((len(count) for count in counts), default=0), np.int64)
+    for count in counts:
+        total[: len(count)] += count
+    return total
+
+
+def _count_rows(table: pa.Table) -> Int64:
+    return np.bincount(column(table, "query"))
+
+
+def _rows(table: QueryTable, first: int, stop: int) -> pa.Table:
+    if isinstance(table, EdgeParts):
+        return table.read(first, stop)
+    query = column(table, "query")
+    start, end = np.searchsorted(query, [first, stop])
+    return table.slice(int(start), int(end - start))

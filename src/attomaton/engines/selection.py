@@ -1,0 +1,95 @@
+"""What a corpus pass keeps: the window, and the ways to tame growth that leave every kept count exact."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from attomaton.errors import TokenOutOfRange, UnsupportedOption
+from attomaton.tables import Bool, Float64, Int64
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The contexts, queries and edges of a pass. Nothing in it makes a count approximate.
+
+    Attributes
+    ----------
+    window : int
+        Longest context.
+    max_window : int, optional
+        Contexts longer than this lose their oldest tokens, also those of ready-made samples.
+    min_support : int
+        Edges that fewer samples show are left out after counting.
+    queries : tuple of int, optional
+        Only these queries.
+    top_queries : int, optional
+        Only so many queries, those with the most realisable samples (of equals the smaller id).
+    sample_queries : float
+        Only this share of the queries, chosen by a hash of the id: the same on every engine.
+
+    Examples
+    --------
+    >>> selection = Selection(window=32, sample_queries=0.5)
+    >>> np.flatnonzero(selection.kept(8)).tolist()
+    [1, 2, 4, 5, 6]
+    """
+
+    window: int = 32
+    max_window: int | None = None
+    min_support: int = 1
+    queries: tuple[int, ...] | None = None
+    top_queries: int | None = None
+    sample_queries: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("window", "max_window", "min_support", "top_queries"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise UnsupportedOption(f"{name} is {value}; give 1 or more")
+        if not 0 < self.sample_queries <= 1:
+            raise UnsupportedOption(
+                f"sample_queries is {self.sample_queries}; give a share above 0 and at most 1"
+            )
+
+    @property
+    def reach(self) -> int:
+        """Longest context after all limits."""
+        return self.window if self.max_window is None else min(self.window, self.max_window)
+
+    def kept(self, n_tokens: int) -> Bool:
+        """Which queries a pass keeps before their samples are counted, shape (n_tokens,)."""
+        kept = hash_share(n_tokens) < self.sample_queries
+        if self.queries is None:
+            return kept
+        listed = np.zeros(n_tokens, bool)
+        outside = [query for query in self.queries if not 0 <= query < n_tokens]
+        if outside:
+            raise TokenOutOfRange(
+                f"query {outside[0]} is not in 0 … {n_tokens - 1}; give ids of this vocabulary"
+            )
+        listed[list(self.queries)] = True
+        return kept & listed
+
+    def largest(self, kept: Bool, realisable: Int64) -> Bool:
+        """The kept queries that are among the ``top_queries`` with the most samples, shape (n_tokens,)."""
+        if self.top_queries is None:
+            return kept
+        ids = np.flatnonzero(kept)
+        first = ids[np.lexsort((ids, -realisable[ids]))][: self.top_queries]
+        top = np.zeros(len(kept), bool)
+        top[first] = True
+        return top
+
+    def to_dict(self) -> Mapping[str, Any]:
+        """The settings as plain values, for manifests."""
+        return asdict(self)
+
+
+def hash_share(n_tokens: int) -> Float64:
+    """A fixed pseudo-random number in [0, 1) for each token id (the finaliser of SplitMix64)."""
+    mixed = np.arange(1, n_tokens + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return ((mixed ^ (mixed >> np.uint64(31))) >> np.uint64(11)).astype(np.float64) / float(1 << 53)

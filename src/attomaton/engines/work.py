@@ -1,0 +1,185 @@
+"""Work that survives being killed: shards in, small Parquet parts out, each job recorded when it is whole.
+
+A job is a few shards of about :data:`JOB_TOKENS` tokens, or one larger shard. Its record lists the digest of
+every part and is written last; a later run with the same input and settings takes what is recorded and whole.
+"""
+
+import hashlib
+import json
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from attomaton.artifacts import digest_file, explained, json_writer, write_file
+from attomaton.engines.shards import Shards
+from attomaton.graphs.windows import Piece
+from attomaton.tables import arrow_parquet
+
+JOB_TOKENS = 1 << 22
+FORMAT = 1
+Progress = Callable[[str, int, int], object]
+"""Called with the stage, how much of it is done and how much there is."""
+
+_arrow: Any = pa
+
+
+def silent(stage: str, done: int, total: int) -> None:
+    """Tell nobody."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to do with each piece of the corpus.
+
+    Attributes
+    ----------
+    name : str
+        Begins the names of its files.
+    settings : mapping
+        All that its answer depends on besides the corpus, as plain values.
+    window : int
+        How far contexts reach.
+    process : callable
+        From a piece to ``(kind, table)`` pairs, each of which becomes a part.
+    """
+
+    name: str
+    settings: Mapping[str, Any]
+    window: int
+    process: Callable[[Piece], Iterable[tuple[str, pa.Table]]]
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """Where and how tasks are worked on: the folder of their parts, threads and tokens at once."""
+
+    folder: Path
+    threads: int
+    piece_tokens: int
+    progress: Progress
+
+    def run(self, task: Task, shards: Shards) -> dict[str, list[Path]]:
+        """Run a task over all shards; its parts by kind, in corpus order."""
+        parts: dict[str, list[Path]] = {}
+        done, total = 0, sum(shards.sizes)
+        self.progress(task.name, done, total)
+        for number, job in enumerate(shards.jobs(JOB_TOKENS)):
+            print_of_job = fingerprint(job, task.settings)
+            stem = f"{task.name}-{number:05d}-{print_of_job[:16]}"
+            record = self._recorded(stem, print_of_job)
+            if record is None:
+                tell = partial(self._tell, task.name, total, done)
+                record = self._work(task, job, stem, tell)
+                with explained(self.folder):
+                    whole = {**record, "fingerprint": print_of_job}
+                    write_file(self.folder / f"{stem}.json", json_writer(whole))
+            for entry in record["parts"]:
+                parts.setdefault(entry["kind"], []).append(self.folder / entry["name"])
+            done += sum(job.sizes)
+            self._tell(task.name, total, done, 0)
+        return parts
+
+    def _tell(self, stage: str, total: int, before: int, done: int) -> None:
+        self.progress(stage, min(before + done, total), total)
+
+    def _recorded(self, stem: str, print_of_job: str) -> dict[str, Any] | None:
+        """The record of a finished job if all its parts are as they were written."""
+        try:
+            record = json.loads((self.folder / f"{stem}.json").read_text(encoding="utf-8"))
+            whole = record["fingerprint"] == print_of_job and record["format"] == FORMAT
+            for entry in record["parts"]:
+                whole = whole and digest_file(self.folder / entry["name"]) == entry["sha256"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return record if whole else None
+
+    def _work(self, task: Task, job: Shards, stem: str, tell: Callable[[int], object]) -> dict[str, Any]:
+        """Process a job's pieces in threads; few are held at a time."""
+        entries: list[dict[str, Any]] = []
+        waiting: deque[tuple[int, Future[list[dict[str, Any]]]]] = deque()
+        done = 0
+
+        def take_one() -> None:
+            nonlocal done
+            tokens, future = waiting.popleft()
+            entries.extend(future.result())
+            done += tokens
+            tell(done)
+
+        pool = ThreadPoolExecutor(self.threads)
+        try:
+            for number, piece in enumerate(job.pieces(self.piece_tokens, task.window)):
+                future = pool.submit(self._process, task, piece, f"{stem}-{number:05d}")
+                waiting.append((len(piece.ids), future))
+                if len(waiting) > self.threads:
+                    take_one()
+            while waiting:
+                take_one()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            clear_drafts(self.folder)
+            raise
+        pool.shutdown()
+        return {"format": FORMAT, "parts": entries}
+
+    def _process(self, task: Task, piece: Piece, stem: str) -> list[dict[str, Any]]:
+        entries: list[dict[str, Any]] = []
+        for number, (kind, table) in enumerate(task.process(piece)):
+            entry = write_part(self.folder / f"{stem}-{number}.parquet", table)
+            entries.append({**entry, "kind": kind})
+        return entries
+
+
+def fingerprint(shards: Shards, settings: Mapping[str, Any]) -> str:
+    """The SHA-256 of the shards' bytes and the settings."""
+    told = [[digest_file(path) for path in shards.paths], shards.n_tokens, dict(settings)]
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+
+def write_part(path: Path, table: pa.Table) -> dict[str, Any]:
+    """Write a part beside its place and rename it; its name, digest and rows.
+
+    It is not flushed to the disk: the digest in the record says later whether it got there.
+    """
+    sink: Any = _arrow.BufferOutputStream()
+    kinds: Any = table.schema
+    encodings = {field.name: _encoding(field.type) for field in kinds}
+    arrow_parquet().write_table(
+        table,
+        sink,
+        compression="lz4",
+        use_dictionary=False,
+        column_encoding=encodings,
+        row_group_size=1 << 16,
+    )
+    blob = sink.getvalue()
+    with explained(path.parent):
+        draft = path.with_name(f".{path.name}.draft")
+        draft.write_bytes(blob)
+        draft.replace(path)
+    return {"name": path.name, "sha256": hashlib.sha256(blob).hexdigest(), "rows": table.num_rows}
+
+
+def _encoding(kind: pa.DataType) -> str:
+    """Rising integers are best kept as differences."""
+    return "DELTA_BINARY_PACKED" if kind == pa.int64() else "PLAIN"
+
+
+def prepare_work(folder: Path) -> Path:
+    """Make the work folder, and clear away what a killed run left half written."""
+    with explained(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        clear_drafts(folder)
+    return folder
+
+
+def clear_drafts(folder: Path) -> None:
+    """Remove what was not written to its end."""
+    for draft in folder.rglob(".*.draft"):
+        draft.unlink(missing_ok=True)

@@ -1,0 +1,123 @@
+"""Edges of sliding windows, straight from the token stream.
+
+The contexts of neighbouring positions share all but one token, so nothing needs to be sorted or looked up per
+context: a token is the last of its kind before position i exactly if it does not return before i. The plain
+definition is ``extract_edges(Samples.from_windows(ids, window=window, documents=documents))``.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from attomaton.corpora.samples import Samples
+from attomaton.tables import Bool, Int32, Int64
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """A stretch of a tokenised corpus, whose every token but the first of a document is a label.
+
+    Attributes
+    ----------
+    ids : int32 array, shape (n_values,)
+        Token ids, all in 0 … n_tokens − 1.
+    documents : int64 array, shape (n_documents + 1,)
+        Offsets of the documents in ``ids``.
+    head : int
+        So many tokens at the front continue a document begun in the piece before: context, but no labels.
+    n_tokens : int
+        Size of the vocabulary.
+    """
+
+    ids: Int32
+    documents: Int64
+    head: int
+    n_tokens: int
+
+    def cut(self, size: int, window: int) -> Iterator["Piece"]:
+        """Pieces of ``size`` labels, each with as much of the text before it as its contexts reach."""
+        for start in range(self.head, len(self.ids), size):
+            stop = min(start + size, len(self.ids))
+            inside = self.documents[(self.documents > start) & (self.documents < stop)]
+            begun = int(self.documents[np.searchsorted(self.documents, start, side="right") - 1])
+            first = max(begun, start - window)
+            borders = np.concatenate([[first], inside, [stop]])
+            yield Piece(self.ids[first:stop], borders - first, start - first, self.n_tokens)
+
+    def samples(self, window: int) -> Samples:
+        """Its labels with their contexts, one by one."""
+        begun = np.repeat(self.documents[:-1], np.diff(self.documents))
+        position = np.arange(len(self.ids), dtype=np.int64)
+        stops = position[(position > begun) & (position >= self.head)]
+        starts = np.maximum(begun[stops], stops - window)
+        return Samples(self.ids, starts, stops, self.ids[stops], self.n_tokens)
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """Where the token at each position stood before and returns, and the samples of each query.
+
+    Attributes
+    ----------
+    before, after : int32 arrays, shape (n_values,)
+        The nearest position with the same token in the same document, or −1 and 2^31 − 1: outside every
+        context.
+    realisable, unrealisable : int64 arrays, shape (n_tokens,)
+        Samples of each query, by whether the label is in the context; none of a query that is not kept.
+    """
+
+    before: Int32
+    after: Int32
+    realisable: Int64
+    unrealisable: Int64
+
+
+def link_repeats(piece: Piece, window: int, kept: Bool) -> Links:
+    """Link every token to its like before and after, and count the samples of the kept queries."""
+    from attomaton.graphs.sliding import NOT_YET, count_samples, link_tokens
+
+    before, after = np.empty(len(piece.ids), np.int32), np.empty(len(piece.ids), np.int32)
+    last = np.full(piece.n_tokens, NOT_YET, np.int32)
+    link_tokens(piece.ids, piece.documents, last, before, after)
+    realisable, unrealisable = np.zeros(piece.n_tokens, np.int64), np.zeros(piece.n_tokens, np.int64)
+    count_samples(piece.ids, piece.documents, piece.head, window, kept, before, realisable, unrealisable)
+    return Links(before, after, realisable, unrealisable)
+
+
+def window_edges(
+    piece: Piece, links: Links, *, window: int, kept: Bool, max_keys: int
+) -> Iterator[tuple[Int64, Int32]]:
+    """The edges of the kept queries, in chunks of at most ``max_keys`` before they are counted.
+
+    Yields
+    ------
+    keys, support : int64 and int32 arrays
+        Distinct packed edges (see :func:`~attomaton.graphs.edges.pack_edges`), rising, and the number of
+        samples of this chunk that show each.
+
+    Examples
+    --------
+    >>> piece = Piece(np.array([0, 1, 0, 0], np.int32), np.array([0, 4]), 0, 2)
+    >>> kept = np.ones(2, bool)
+    >>> links = link_repeats(piece, 3, kept)
+    >>> [(keys, support)] = window_edges(piece, links, window=3, kept=kept, max_keys=100)
+    >>> from attomaton.graphs.edges import unpack_edges
+    >>> [part.tolist() for part in unpack_edges(keys)], support.tolist()
+    ([[0, 1], [0, 0], [1, 1]], [1, 1])
+    """
+    from attomaton.graphs.sliding import count_runs, pack_windows
+
+    place, longest = 0, min(window, len(piece.ids))
+    room = max(max_keys, longest) + 1  # a context is never torn, and one place is scratch
+    room = min(room, int(links.realisable.sum()) * longest + 1)
+    while place < len(piece.ids):
+        keys = np.empty(room, np.int64)
+        borders = (piece.documents, piece.head, place)
+        place, n_keys = pack_windows(piece.ids, *borders, longest, kept, links.before, links.after, keys)
+        if n_keys:
+            found = keys[:n_keys]
+            found.sort()
+            support = np.empty(n_keys, np.int32)
+            n_distinct = count_runs(found, support)
+            yield found[:n_distinct], support[:n_distinct]

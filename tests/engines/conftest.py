@@ -1,0 +1,51 @@
+"""Corpora of token lists and the engines that every test of this folder runs on."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import attomaton as at
+from attomaton.engines.duckdb import DuckDBEngine
+from attomaton.engines.memory import MemoryEngine
+from attomaton.engines.shards import Shards
+
+ENGINES: dict[str, Callable] = {
+    "memory": lambda shards, _, selection: MemoryEngine(shards, selection),
+    "duckdb-1": lambda shards, work, selection: DuckDBEngine(shards, work, selection, "1GB", 1),
+    "duckdb-2": lambda shards, work, selection: DuckDBEngine(shards, work, selection, "1GB", 2),
+}
+"""Name → (shards, work folder, selection) → engine."""
+
+
+@pytest.fixture(params=ENGINES)
+def make_engine(request):
+    return ENGINES[request.param]
+
+
+def draw_documents(rng):
+    """Ragged documents over a few tokens: empty ones, single tokens, long ones, many repetitions."""
+    n_tokens = int(rng.choice([1, 2, 5, 30, 400]))
+    lengths = rng.choice([0, 1, 2, 7, 40, 150], int(rng.integers(0, 12)))
+    return [rng.integers(0, n_tokens, length).tolist() for length in lengths], n_tokens
+
+
+def write_shards(folder, documents, n_tokens, n_shards=1, *, large=False) -> Shards:
+    """The documents in so many Parquet files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    kind = pa.large_list(pa.int32()) if large else pa.list_(pa.int32())
+    borders = np.linspace(0, len(documents), n_shards + 1).astype(int)
+    for number in range(n_shards):
+        rows = documents[borders[number] : borders[number + 1]]
+        table = pa.table({"tokens": pa.array(rows, kind)})
+        pq.write_table(table, folder / f"{number:03d}.parquet", row_group_size=5)
+    return Shards.from_folder(folder, n_tokens=n_tokens)
+
+
+def samples_of(documents, n_tokens, window) -> at.Samples:
+    """The plain definition: every window of every document."""
+    ids = [token for document in documents for token in document]
+    borders = np.concatenate([[0], np.cumsum([len(document) for document in documents])]).astype(int)
+    return at.Samples.from_windows(ids, window=window, documents=borders, n_tokens=n_tokens)

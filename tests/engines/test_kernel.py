@@ -1,0 +1,170 @@
+"""The kernel against its plain definition, and what it says about input it cannot take."""
+
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import attomaton as at
+from attomaton.engines.duckdb import DuckDBEngine
+from attomaton.engines.kernel import count_choices, count_edges
+from attomaton.engines.limits import available_memory, parse_memory
+from attomaton.engines.memory import MemoryEngine
+from attomaton.engines.queries import cut_queries
+from attomaton.engines.selection import Selection, hash_share
+from attomaton.engines.shards import Shards
+from attomaton.errors import (
+    AttomatonError,
+    InvalidSamples,
+    TokenOutOfRange,
+    UnreadableSource,
+    UnsupportedOption,
+)
+from attomaton.graphs.windows import Piece, link_repeats, window_edges
+from tests.drawn import as_counter
+from tests.engines.conftest import samples_of, write_shards
+
+document_lists = st.lists(st.lists(st.integers(0, 5), max_size=25), max_size=6)
+
+
+def batch_of(documents, kind=None):
+    return pa.record_batch([pa.array(documents, kind or pa.list_(pa.int32()))], names=["tokens"])
+
+
+@given(document_lists, st.integers(1, 12), st.sets(st.integers(0, 5)))
+def test_batch_equals_definition(documents, window, queries):
+    selection = Selection(window, queries=tuple(queries))
+    kept = selection.kept(6)
+    edges, counts = count_edges(batch_of(documents), selection=selection, kept=kept)
+    samples = samples_of(documents, 6, window)
+    samples = samples.take(kept[samples.queries])
+    expected = at.extract_edges(samples)
+    assert pa.Table.from_batches([edges]).equals(expected.table.combine_chunks())
+    assert pa.Table.from_batches([counts]).equals(expected.queries.combine_chunks())
+    components = at.find_components(expected)
+    choices = count_choices(batch_of(documents), components, selection=selection, kept=kept)
+    assert pa.Table.from_batches([choices]).equals(
+        at.extract_choices(samples, components).table.combine_chunks()
+    )
+
+
+@given(document_lists, st.integers(1, 9), st.integers(1, 30), st.integers(1, 40))
+def test_pieces_and_chunks_change_nothing(documents, window, size, max_keys):
+    ids = np.array([token for document in documents for token in document], np.int32)
+    borders = np.concatenate([[0], np.cumsum([len(document) for document in documents])]).astype(np.int64)
+    kept = np.ones(6, bool)
+    found, realisable = {}, np.zeros(6, int)
+    for piece in Piece(ids, borders, 0, 6).cut(size, window):
+        links = link_repeats(piece, window, kept)
+        realisable += links.realisable
+        for keys, support in window_edges(piece, links, window=window, kept=kept, max_keys=max_keys):
+            assert (np.diff(keys) > 0).all()
+            assert support.sum() <= max(max_keys, window)
+            for key, count in zip(keys.tolist(), support.tolist(), strict=True):
+                found[key] = found.get(key, 0) + count
+    expected = as_counter(at.extract_edges(samples_of(documents, 6, window)))
+    packed = {
+        (query << 42) | (winner << 21) | loser: count for (query, winner, loser), count in expected.items()
+    }
+    assert found == packed
+
+
+@pytest.mark.parametrize(
+    ("lists", "error", "message"),
+    [
+        ([[0, 1], [2, 7]], TokenOutOfRange, "token 7 at position 1 of document 1"),
+        ([[0], [-1]], TokenOutOfRange, "token -1 at position 0 of document 1"),
+        ([[0], None], UnreadableSource, "document 1 of .* is null"),
+        ([[0, None]], InvalidSamples, "document 0 of .* null token"),
+        (["some text"], UnreadableSource, "not a list of integers"),
+        ([[0.5]], UnreadableSource, "not a list of integers"),
+        ([[[0]]], UnreadableSource, "not a list of integers"),
+        ([[2**40]], TokenOutOfRange, "32-bit"),
+    ],
+)
+def test_bad_documents_are_named(tmp_path, lists, error, message):
+    pq.write_table(pa.table({"tokens": lists}), tmp_path / "bad.parquet")
+    shards = Shards.from_folder(tmp_path, n_tokens=5)
+    for engine in (MemoryEngine(shards), DuckDBEngine(shards, tmp_path / "work", memory="1GB", threads=1)):
+        with pytest.raises(error, match=message) as caught:
+            engine.edges()
+        assert "bad.parquet" in str(caught.value)
+
+
+def test_bad_files_are_named(tmp_path):
+    with pytest.raises(UnreadableSource, match=r"no \.parquet files"):
+        Shards.from_folder(tmp_path)
+    pq.write_table(pa.table({"text": ["a"]}), tmp_path / "0.parquet")
+    with pytest.raises(UnreadableSource, match=r"0\.parquet has no column 'tokens' \(it has text\)"):
+        Shards.from_folder(tmp_path)
+    write_shards(tmp_path, [[0, 1, 0]] * 50, 2)
+    whole = (tmp_path / "000.parquet").read_bytes()
+    (tmp_path / "0.parquet").unlink()
+    for cut in (0, 3, len(whole) // 2, len(whole) - 1):
+        (tmp_path / "000.parquet").write_bytes(whole[:cut])
+        with pytest.raises(UnreadableSource, match=r"000\.parquet cannot be read as Parquet"):
+            Shards.from_folder(tmp_path)
+    damaged = whole[:4] + bytes(60) + whole[64:]
+    (tmp_path / "000.parquet").write_bytes(damaged)
+    with pytest.raises(AttomatonError, match=r"000\.parquet"):
+        MemoryEngine(Shards.from_folder(tmp_path, n_tokens=2)).edges()
+
+
+def test_vocabulary_is_looked_up(tmp_path):
+    write_shards(tmp_path, [[0, 4, 0], [], [2]], 5)
+    assert Shards.from_folder(tmp_path).n_tokens == 5
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"window": 0},
+        {"max_window": 0},
+        {"min_support": 0},
+        {"top_queries": 0},
+        {"sample_queries": 0.0},
+        {"sample_queries": 1.5},
+    ],
+)
+def test_impossible_selections(settings):
+    with pytest.raises(UnsupportedOption, match=next(iter(settings))):
+        Selection(**settings)
+
+
+def test_share_of_queries():
+    share = hash_share(100_000)
+    assert abs(share.mean() - 0.5) < 0.005
+    assert abs((share < 0.1).mean() - 0.1) < 0.005
+    assert np.array_equal(hash_share(10), share[:10])  # a larger vocabulary changes nothing
+    small, large = Selection(sample_queries=0.1).kept(1000), Selection(sample_queries=0.3).kept(1000)
+    assert not (small & ~large).any()
+    with pytest.raises(TokenOutOfRange, match="query 9"):
+        Selection(queries=(9,)).kept(9)
+
+
+def test_memory_sizes(tmp_path, monkeypatch):
+    assert parse_memory("2GB") == parse_memory(2_000_000_000) == 2_000_000_000
+    assert parse_memory(None) == int(0.6 * available_memory())
+    limit = tmp_path / "memory.max"
+    monkeypatch.setattr("attomaton.engines.limits.CGROUP_FILES", (str(limit), str(tmp_path / "none")))
+    machine = available_memory()
+    limit.write_text("1000000000\n")
+    assert available_memory() == 1_000_000_000
+    limit.write_text("max\n")
+    assert available_memory() == machine
+    for wrong in ("two", "2XB", "-1GB", "1MB"):
+        with pytest.raises(UnsupportedOption, match="memory"):
+            parse_memory(wrong)
+
+
+@given(st.lists(st.integers(0, 20), max_size=30), st.integers(0, 30))
+def test_cut_queries(weights, size):
+    borders = cut_queries(np.array(weights, np.int64), size)
+    assert borders[0] == 0
+    assert borders[-1] == len(weights)
+    for first, stop in pairwise(borders.tolist()):
+        assert stop - first <= 1 or sum(weights[first:stop]) <= max(size, 1)

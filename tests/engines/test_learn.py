@@ -1,0 +1,80 @@
+"""learn() and the command give the same run on every engine."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import attomaton as at
+from attomaton.cli import app
+from attomaton.errors import UnsupportedOption
+from tests.engines.conftest import samples_of, write_shards
+
+TABLES = ("edges", "components", "order", "hard", "soft", "choices")
+
+
+@pytest.fixture
+def text(tmp_path):
+    rng = np.random.default_rng(7)
+    path = tmp_path / "text.txt"
+    path.write_text(" ".join(f"w{number}" for number in (30 * rng.random(3000) ** 2).astype(int)))
+    return path
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"queries": 5},
+        {"queries": ["w1", "w2"]},
+        {"min_support": 3, "max_window": 4},
+        {"sample_queries": 0.5},
+    ],
+)
+def test_both_engines_write_the_same_run(tmp_path, text, settings):
+    for engine in ("memory", "duckdb"):
+        auto = at.learn(text, window=6, engine=engine, out=tmp_path / engine, **settings)
+        assert auto.coverage.n_edges
+        assert not (tmp_path / engine / "work.draft").exists()
+    manifests = [json.loads((tmp_path / name / "manifest.json").read_text()) for name in ("memory", "duckdb")]
+    for table in TABLES:
+        assert manifests[0]["files"][f"{table}.parquet"] == manifests[1]["files"][f"{table}.parquet"]
+    loaded = at.Automaton.load(tmp_path / "duckdb")
+    assert loaded.predict_proba("w1 w0 w3").tolist() == auto.predict_proba("w1 w0 w3").tolist()
+
+
+def test_a_folder_of_shards(tmp_path):
+    rng = np.random.default_rng(8)
+    documents = [rng.integers(0, 9, 80).tolist() for _ in range(6)]
+    write_shards(tmp_path / "shards", documents, 9, 2)
+    expected = at.learn(samples_of(documents, 9, 5))
+    for engine in ("auto", "memory", "duckdb"):
+        found = at.learn(tmp_path / "shards", window=5, engine=engine, memory="1GB", threads=2)
+        assert found.soft.scores.equals(expected.soft.scores)
+        assert found.hard.scores.equals(expected.hard.scores)
+
+
+def test_samples_need_memory():
+    with pytest.raises(UnsupportedOption, match="not ready-made samples; choose memory"):
+        at.learn(samples_of([[0, 1, 0]], 2, 3), engine="duckdb")
+
+
+def test_longest_context_of_samples():
+    long, short = samples_of([[0, 1, 2, 0, 1, 0] * 5], 3, 9), samples_of([[0, 1, 2, 0, 1, 0] * 5], 3, 4)
+    found, expected = at.learn(long, max_window=4), at.learn(short)
+    assert found.hard.scores.equals(expected.hard.scores)
+    assert found.samples.lengths.max() == 4
+
+
+def test_command(tmp_path, text):
+    options = ["--window", "6", "--engine", "duckdb", "--memory", "1GB", "--threads", "1", "--json"]
+    more = ["", "--queries 4", "--queries w0,w1", "--sample-queries 0.5", "--max-window 2"]
+    extra = [[word.replace(",", " ") for word in one.split()] for one in more]
+    results = [CliRunner().invoke(app, ["learn", str(text), *options, *one]) for one in extra]
+    assert [result.exit_code for result in results] == [0] * 5, results
+    counts = [json.loads(result.stdout)["n_queries"] for result in results]
+    assert counts[1:3] == [4, 2]
+    assert 0 < counts[3] < counts[0]
+    wrong = CliRunner().invoke(app, ["learn", str(text), "--engine", "duckdb", "--memory", "much"])
+    assert "memory is 'much'" in str(wrong.exception)
