@@ -10,7 +10,9 @@ The path of the data::
 from typing import TYPE_CHECKING, Any
 
 from attomaton.corpora import synthetic
+from attomaton.corpora.readers import read_corpus
 from attomaton.corpora.samples import Sample, Samples
+from attomaton.corpora.tokenize import tokenize_corpus
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.errors import AttomatonError
 from attomaton.graphs.choices import ChoiceTable, extract_choices
@@ -59,10 +61,12 @@ __all__ = [
     "find_components",
     "fit_choices",
     "learn",
+    "read_corpus",
     "shrink",
     "solve_graph_svm",
     "solve_luce",
     "synthetic",
+    "tokenize_corpus",
     "verify",
 ]
 

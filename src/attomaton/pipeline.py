@@ -5,32 +5,25 @@ import sys
 import tempfile
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from operator import index
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from attomaton.artifacts import digest_arrays, digest_file, prepare_folder
-from attomaton.corpora.readers import read_text
+from attomaton.artifacts import digest_arrays, prepare_folder
 from attomaton.corpora.samples import Samples
-from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.engines.choose import make_engine, needs_shards
-from attomaton.engines.memory import trim
 from attomaton.engines.selection import Selection
-from attomaton.engines.shards import Shards
-from attomaton.engines.work import Progress, fingerprint, silent
-from attomaton.errors import UnsupportedOption
+from attomaton.engines.source import read_source
+from attomaton.engines.work import Progress, silent
 from attomaton.graphs.components import find_components
 from attomaton.hard.solve import solve_graph_svm
 from attomaton.limit.automaton import Automaton
 from attomaton.soft.solve import solve_luce
-from attomaton.tables import Bool, Int32, Int64
 
-Source = str | PathLike[str] | Samples | Sequence[int]
-"""What :func:`learn` reads: a path, samples, or token ids."""
+Source = str | PathLike[str] | Samples | Sequence[Any]
+"""What :func:`learn` reads: a path, glob or URL, samples, token ids, or documents; a dataset too."""
 
 
 def learn(
@@ -53,13 +46,15 @@ def learn(
 
     Parameters
     ----------
-    source : path, Samples, or sequence of token ids
-        A UTF-8 text file (one document), a folder of Parquet shards with a column ``tokens`` (one document a
-        row), samples, or one document as token ids.
+    source : path, glob, URL, Samples, sequence of token ids or documents, or dataset
+        A UTF-8 text file (one document), files of any kind that :func:`~attomaton.read_corpus` reads, a
+        folder that :func:`~attomaton.tokenize_corpus` wrote or of Parquet shards with a column ``tokens``
+        (one document a row), samples, one document as token ids, or a sequence of documents.
     window : int
         Longest context; not used for samples, which have their contexts already.
     tokenizer : str
-        ``"word"``: white space, line end = ``<eos>``. For text only.
+        ``"word"`` (white space, line end = ``<eos>``), ``"character"``, ``"byte"``, or the path of a
+        ``tokenizer.json`` or ``.tiktoken`` file. For text only.
     engine : str
         ``"memory"``: both passes in memory. ``"duckdb"``: over shards on disk with bounded memory, resumable
         in ``out``. ``"auto"``: duckdb for a folder of shards, otherwise memory. The answer is the same.
@@ -100,7 +95,9 @@ def learn(
     begin = _announcer(progress)
     with _workplace(out) as work:
         begin("reading")
-        corpus = _read(source, window, tokenizer, work / "tokens" if on_disk else None)
+        corpus = read_source(
+            source, window=window, tokenizer=tokenizer, tokens=work / "tokens" if on_disk else None
+        )
         limits = {"max_window": max_window, "min_support": min_support, "sample_queries": sample_queries}
         selection = Selection(window, **limits, **corpus.pick(queries))
         passes = make_engine(
@@ -157,63 +154,3 @@ def _announcer(progress: bool | Callable[[str], object]) -> Callable[[str], obje
 def _advancer(progress: object) -> Progress:
     advance = getattr(progress, "advance", None)
     return silent if advance is None else lambda _, done, total: advance(done, total)
-
-
-@dataclass(frozen=True)
-class _Corpus:
-    tokens: Samples | Shards
-    vocabulary: Vocabulary | None
-    about: dict[str, Any]
-
-    def pick(self, queries: Sequence[int] | Sequence[str] | int | None) -> dict[str, Any]:
-        """The selection's settings for these queries."""
-        if queries is None:
-            return {}
-        if isinstance(queries, str):
-            raise UnsupportedOption(f"queries is the text {queries!r}; give a list of tokens or token ids")
-        if isinstance(queries, int):
-            return {"top_queries": queries}
-        return {"queries": tuple(self._query_id(query) for query in queries)}
-
-    def samples(self, kept: Bool, selection: Selection) -> Samples | None:
-        """The samples of the kept queries, where the corpus is in memory."""
-        if isinstance(self.tokens, Shards):
-            return None
-        samples = trim(self.tokens, selection)
-        return samples if kept.all() else samples.take(kept[samples.queries])
-
-    def _query_id(self, query: int | str) -> int:
-        if not isinstance(query, str):
-            return index(query)
-        if self.vocabulary is None:
-            raise UnsupportedOption(
-                "queries are given as text but the source has no vocabulary; give token ids"
-            )
-        return int(self.vocabulary.lookup([query])[0])
-
-
-def _read(source: Source, window: int, tokenizer: str, tokens: Path | None) -> _Corpus:
-    """The corpus in memory, or as shards if a folder for them is given."""
-    if isinstance(source, Samples):
-        digest = digest_arrays(source.values, source.starts, source.stops, source.labels)
-        return _Corpus(source, None, {"kind": "samples", "sha256": digest})
-    if not isinstance(source, str | PathLike):
-        samples = Samples.from_windows(source, window=window)
-        about = {"kind": "ids", "sha256": digest_arrays(samples.values), "window": window}
-        borders = np.array([0, len(samples.values)], np.int64)
-        return _Corpus(_as_shards(samples, samples.values, borders, tokens), None, about)
-    path = Path(source)
-    if path.is_dir():
-        shards = Shards.from_folder(path)
-        digest = fingerprint(shards, {})
-        return _Corpus(
-            shards, None, {"kind": "shards", "name": path.name, "sha256": digest, "window": window}
-        )
-    documents = read_text(path, tokenizer=tokenizer)
-    about = {"kind": "text", "name": path.name, "sha256": digest_file(path), "tokenizer": tokenizer}
-    corpus = _as_shards(documents.windows(window), documents.ids, documents.offsets, tokens)
-    return _Corpus(corpus, documents.vocabulary, {**about, "window": window})
-
-
-def _as_shards(samples: Samples, ids: Int32, documents: Int64, tokens: Path | None) -> Samples | Shards:
-    return samples if tokens is None else Shards.write(tokens, ids, documents, n_tokens=samples.n_tokens)

@@ -78,3 +78,25 @@ def test_command(tmp_path, text):
     assert 0 < counts[3] < counts[0]
     wrong = CliRunner().invoke(app, ["learn", str(text), "--engine", "duckdb", "--memory", "much"])
     assert "memory is 'much'" in str(wrong.exception)
+
+
+def test_every_kind_of_corpus_gives_the_same_answer(tmp_path):
+    """Documents as lists, JSON lines, a tokenised folder, in memory and on disk."""
+    rng = np.random.default_rng(9)
+    texts = [" ".join(f"w{number}" for number in rng.integers(0, 9, 60)) for _ in range(5)]
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    at.tokenize_corpus(texts, tmp_path / "tokens")
+    expected = at.learn(at.read_corpus(texts).windows(5))
+    for source in (texts, tmp_path / "texts.jsonl", str(tmp_path / "*.jsonl"), tmp_path / "tokens"):
+        for engine in ("memory", "duckdb"):
+            found = at.learn(source, window=5, engine=engine)
+            assert found.hard.scores.equals(expected.hard.scores)
+            assert found.soft.scores.equals(expected.soft.scores)
+            assert found.vocabulary.tokens == at.read_corpus(texts).vocabulary.tokens
+
+
+def test_ids_on_disk(tmp_path):
+    ids = np.random.default_rng(3).integers(0, 7, 300)
+    on_disk, in_memory = (at.learn(ids, window=4, engine=engine) for engine in ("duckdb", "memory"))
+    assert on_disk.soft.scores.equals(in_memory.soft.scores)
+    assert at.learn(ids.tolist(), window=4).soft.scores.equals(in_memory.soft.scores)

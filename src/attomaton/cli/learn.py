@@ -14,10 +14,12 @@ if TYPE_CHECKING:
 
 def learn(
     corpus: Annotated[
-        Path, typer.Argument(help="A UTF-8 text file, read as one document, or a folder of token shards.")
+        str, typer.Argument(help="A text, .jsonl, .parquet … file, folder, glob, URL, or a tokenised folder.")
     ],
     window: Annotated[int, typer.Option(min=1, help="Longest context, in tokens.")] = 32,
-    tokenizer: Annotated[str, typer.Option(help="word: white space, line end = <eos>.")] = "word",
+    tokenizer: Annotated[
+        str, typer.Option(help="word, character, byte, or a tokenizer.json or .tiktoken file.")
+    ] = "word",
     engine: Annotated[
         str, typer.Option(help="auto, memory, or duckdb: bounded memory, resumable in --out.")
     ] = "auto",

@@ -20,7 +20,9 @@ def train(
     corpus: Annotated[Path, typer.Argument(help="A UTF-8 text file, read as one document.")],
     out: Annotated[Path, typer.Option(help="Run folder; files go to its folder training.")],
     window: Annotated[int, typer.Option(min=1, help="Longest context, in tokens.")] = 32,
-    tokenizer: Annotated[str, typer.Option(help="word: white space, line end = <eos>.")] = "word",
+    tokenizer: Annotated[
+        str, typer.Option(help="word, character, byte, or a tokenizer.json or .tiktoken file.")
+    ] = "word",
     steps: Annotated[int, typer.Option(min=1, help="How many steps to take.")] = 1000,
     step_size: Annotated[float, typer.Option(help="Step of gradient descent.")] = 1.0,
     normalized: Annotated[bool, typer.Option("--normalized", help="Divide gradients by their norm.")] = False,

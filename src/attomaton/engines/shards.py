@@ -89,6 +89,18 @@ class Shards:
             yield from _even_cuts(_join(held), size, window)
 
 
+def holds_shards(folder: Path) -> bool:
+    """Whether a folder holds Parquet files with a column ``tokens``, one document a row."""
+    if not folder.is_dir():
+        return False
+    first = next(iter(sorted(folder.glob("*.parquet"))), None)
+    return first is not None and TOKENS in _read_schema(first).names
+
+
+def _read_schema(path: Path) -> Any:
+    return _reading(path, lambda: arrow_parquet().ParquetFile(path, pre_buffer=False)).schema_arrow
+
+
 def _even_cuts(piece: Piece, size: int, window: int) -> Iterator[Piece]:
     n_cuts = max(1, round(len(piece.ids) / size))
     return piece.cut(max(1, -(-len(piece.ids) // n_cuts)), window)

@@ -1,0 +1,159 @@
+"""From what a user gives to what an engine reads: samples in memory, or token shards on disk."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import index
+from os import PathLike
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from attomaton.artifacts import digest_arrays, digest_file
+from attomaton.corpora.readers import read_corpus, read_text
+from attomaton.corpora.readers.documents import Documents
+from attomaton.corpora.readers.sources import is_tokenized
+from attomaton.corpora.samples import Samples
+from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.engines.memory import trim
+from attomaton.engines.selection import Selection
+from attomaton.engines.shards import Shards, holds_shards
+from attomaton.engines.work import fingerprint
+from attomaton.errors import UnsupportedOption
+from attomaton.tables import Bool
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """What was given, ready for an engine.
+
+    Attributes
+    ----------
+    tokens : Samples or Shards
+        The corpus in memory, or on disk.
+    vocabulary : Vocabulary, optional
+        None where ids are all there is.
+    about : dict
+        Kind, name and digest of the input, for the manifest of a run.
+    """
+
+    tokens: Samples | Shards
+    vocabulary: Vocabulary | None
+    about: dict[str, Any]
+
+    def pick(self, queries: Sequence[int] | Sequence[str] | int | None) -> dict[str, Any]:
+        """The selection's settings for these queries."""
+        if queries is None:
+            return {}
+        if isinstance(queries, str):
+            raise UnsupportedOption(f"queries is the text {queries!r}; give a list of tokens or token ids")
+        if isinstance(queries, int):
+            return {"top_queries": queries}
+        return {"queries": tuple(self._query_id(query) for query in queries)}
+
+    def samples(self, kept: Bool, selection: Selection) -> Samples | None:
+        """The samples of the kept queries, where the corpus is in memory."""
+        if isinstance(self.tokens, Shards):
+            return None
+        samples = trim(self.tokens, selection)
+        return samples if kept.all() else samples.take(kept[samples.queries])
+
+    def _query_id(self, query: int | str) -> int:
+        if not isinstance(query, str):
+            return index(query)
+        if self.vocabulary is None:
+            raise UnsupportedOption(
+                "queries are given as text but the source has no vocabulary; give token ids"
+            )
+        return int(self.vocabulary.lookup([query])[0])
+
+
+def read_source(source: Any, *, window: int, tokenizer: str, tokens: Path | None) -> Corpus:
+    """Read a corpus.
+
+    Parameters
+    ----------
+    source : Samples, sequence of ids, path, glob, URL, sequence of documents, or dataset
+        A folder of token shards stays on disk; all else is read into memory, or into shards.
+    window : int
+        Longest context; ready-made samples have theirs.
+    tokenizer : str
+        For text.
+    tokens : Path, optional
+        Write shards there instead of reading into memory.
+    """
+    if isinstance(source, Samples):
+        digest = digest_arrays(source.values, source.starts, source.stops, source.labels)
+        return Corpus(source, None, {"kind": "samples", "sha256": digest})
+    folder = _folder_of(source)
+    if folder is not None:
+        return _read_shards(folder, window)
+    if tokens is not None and not _is_ids(source):
+        return _write_shards(source, window, tokenizer, tokens)
+    documents, about = _read_documents(source, tokenizer)
+    about = {**about, "window": window}
+    if tokens is None:
+        return Corpus(documents.windows(window), documents.vocabulary, about)
+    n_tokens = int(documents.ids.max(initial=-1)) + 1
+    return Corpus(Shards.write(tokens, documents.ids, documents.offsets, n_tokens=n_tokens), None, about)
+
+
+def _folder_of(source: Any) -> Path | None:
+    """The folder, if token shards are what is given."""
+    folder = _path_of(source)
+    return folder if folder is not None and (is_tokenized(folder) or holds_shards(folder)) else None
+
+
+def _path_of(source: Any) -> Path | None:
+    return Path(cast("str | PathLike[str]", source)) if isinstance(source, str | PathLike) else None
+
+
+def _is_ids(source: Any) -> bool:
+    """Whether one document is given as a flat sequence of ids."""
+    if isinstance(source, np.ndarray):
+        return cast("np.ndarray[Any, Any]", source).ndim == 1
+    listed = isinstance(source, Sequence) and not isinstance(source, str | bytes)
+    return listed and all(isinstance(one, int | np.integer) for one in cast("Sequence[Any]", source)[:1])
+
+
+def _read_documents(source: Any, tokenizer: str) -> tuple[Documents, dict[str, Any]]:
+    """The corpus in memory, and what it is called."""
+    if _is_ids(source):
+        samples = Samples.from_windows(source, window=1)
+        documents = Documents(samples.values, np.array([0, len(samples.values)], np.int64), None)
+        return documents, {"kind": "ids", "sha256": digest_arrays(samples.values)}
+    path = _path_of(source)
+    if path is not None and (path.suffix in ("", ".txt") and not path.is_dir() and "*" not in path.name):
+        documents = read_text(path, tokenizer=tokenizer)
+        about = {"kind": "text", "name": path.name, "sha256": digest_file(path)}
+        return documents, {**about, "tokenizer": tokenizer}
+    documents = read_corpus(source, tokenizer=tokenizer)
+    name = None if path is None else path.name
+    digest = digest_arrays(documents.ids, documents.offsets)
+    return documents, {"kind": "documents", "name": name, "sha256": digest, "tokenizer": tokenizer}
+
+
+def _read_shards(folder: Path, window: int) -> Corpus:
+    """Shards that are there already, with their vocabulary if they were tokenised by us."""
+    vocabulary = None
+    if is_tokenized(folder):
+        from attomaton.corpora.shards import read_tokens
+
+        corpus = read_tokens(folder)
+        shards, vocabulary = Shards.from_paths(corpus.shards, n_tokens=corpus.n_tokens), corpus.vocabulary
+    else:
+        shards = Shards.from_folder(folder)
+    about = {"kind": "shards", "name": folder.name, "sha256": fingerprint(shards, {}), "window": window}
+    return Corpus(shards, vocabulary, about)
+
+
+def _write_shards(source: Any, window: int, tokenizer: str, tokens: Path) -> Corpus:
+    """Tokenise into shards first; a run that was cut short goes on where it was."""
+    from attomaton.corpora.tokenize import tokenize_corpus
+
+    corpus = tokenize_corpus(source, tokens, tokenizer=tokenizer)
+    shards = Shards.from_paths(corpus.shards, n_tokens=corpus.n_tokens)
+    path = _path_of(source)
+    name = None if path is None else path.name
+    about = {"kind": "documents", "name": name, "sha256": fingerprint(shards, {}), "tokenizer": tokenizer}
+    return Corpus(shards, corpus.vocabulary, {**about, "window": window})
