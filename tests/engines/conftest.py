@@ -30,7 +30,7 @@ QUICK_ON_CLUSTER = ("test_digest_does_not_know_the_engine", "test_random_corpora
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Spark takes about a second for each pass: most of what runs on the cluster is for ``.ci/run --full``."""
+    """Spark takes about a second for each pass: most on the cluster is for ``.ci/run --full``."""
     for item in items:
         if "[spark-cluster" in item.name and not item.name.startswith(QUICK_ON_CLUSTER):
             item.add_marker(pytest.mark.slow)

@@ -43,7 +43,7 @@ class HardByQuery:
 
 @dataclass(frozen=True)
 class SoftByQuery:
-    """Edges, samples by query and choices inside components → the soft scores: columns query, token, score."""
+    """Edges, samples by query and choices inside components → the soft scores."""
 
     n_tokens: int
 
