@@ -1,7 +1,7 @@
 """The edge pass of the Spark engine against Spark's own groupBy, local[2], WikiText-2 train, window 32.
 
-Ours: token lists in Parquet → shards digested, samples counted by query, sorted edge table in Parquet files of
-whole queries, flushed, digested and read back, with a manifest. Bare: the same corpus's (query, winner,
+Ours: token lists in Parquet → shards digested, samples counted by query, sorted edge table in Parquet files
+of whole queries, flushed, digested and read back, with a manifest. Bare: the same corpus's (query, winner,
 loser) rows, already exploded to Parquet, → groupBy(query, winner, loser).count() → Parquet files, in any
 order. Both in one session. Bar: ours takes at most 1.6 times as long. With --sizes, ours alone at 2M and 8M
 generated tokens as well, with core-seconds of Java and Python.

@@ -63,8 +63,8 @@ def learn(
         ``"word"``: white space, line end = ``<eos>``. For text only.
     engine : str
         ``"memory"``: both passes in memory. ``"duckdb"``: over shards on disk with bounded memory, resumable
-        in ``out``. ``"spark"``: over shards, on local processors or a cluster. ``"auto"``: duckdb for a folder
-        of shards, otherwise memory. The answer is the same.
+        in ``out``. ``"spark"``: over shards, on local processors or a cluster. ``"auto"``: duckdb for a
+        folder of shards, otherwise memory. The answer is the same.
     embeddings : float array, shape (n_tokens, dim), optional
         None means orthonormal. Components that dependent rows cannot tell apart are merged.
     min_support : int

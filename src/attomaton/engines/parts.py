@@ -125,10 +125,10 @@ def sum_neighbours(batches: Iterator[tuple[Int64, Int64]]) -> Iterator[tuple[Int
 def finish(
     folder: Path, entries: Sequence[Mapping[str, Any]], queries: Mapping[str, Any], about: Mapping[str, Any]
 ) -> EdgeParts:
-    """Write the manifest that makes finished files in ``folder`` a result, and open it."""
+    """Write the manifest that makes files in ``folder`` a result; each was read back when written."""
     record = {**about, "format": FORMAT, "files": list(entries), "queries": queries}
     write_file(folder / MANIFEST, json_writer(record))
-    return open_parts(folder, about)
+    return _parts_of(folder, record)
 
 
 def open_parts(folder: Path, about: Mapping[str, Any]) -> EdgeParts:
@@ -139,16 +139,21 @@ def open_parts(folder: Path, about: Mapping[str, Any]) -> EdgeParts:
             if digest_file(folder / entry["name"]) != entry["sha256"]:
                 raise CorruptRun(f"{folder / entry['name']} was altered; delete {folder} and run again")
         same = record["format"] == FORMAT and all(record.get(name) == value for name, value in about.items())
-        files, n_tokens = record["files"], int(record["n_tokens"])
+        parts = _parts_of(folder, record)
     except FileNotFoundError as error:
         raise CorruptRun(f"{folder} holds no finished edges; run the pass again") from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CorruptRun(f"{folder / MANIFEST} cannot be read ({error}); run the pass again") from error
     if not same:
         raise CorruptRun(f"{folder} holds the edges of another corpus or other settings; run the pass again")
+    return parts
+
+
+def _parts_of(folder: Path, record: Mapping[str, Any]) -> EdgeParts:
     queries = read_parquet((folder / QUERIES).read_bytes())
-    sizes = tuple(int(entry["rows"]) for entry in files)
-    return EdgeParts(queries, n_tokens, tuple(folder / entry["name"] for entry in files), sizes)
+    sizes = tuple(int(entry["rows"]) for entry in record["files"])
+    paths = tuple(folder / entry["name"] for entry in record["files"])
+    return EdgeParts(queries, int(record["n_tokens"]), paths, sizes)
 
 
 def _read_piece(piece: Path | pa.Table) -> pa.Table:
