@@ -39,6 +39,7 @@ def learn(
     max_window: int | None = None,
     memory: str | int | None = None,
     threads: int | None = None,
+    master: str | None = None,
     out: str | PathLike[str] | None = None,
     progress: bool | Callable[[str], object] = False,
 ) -> Automaton:
@@ -57,7 +58,8 @@ def learn(
         ``tokenizer.json`` or ``.tiktoken`` file. For text only.
     engine : str
         ``"memory"``: both passes in memory. ``"duckdb"``: over shards on disk with bounded memory, resumable
-        in ``out``. ``"auto"``: duckdb for a folder of shards, otherwise memory. The answer is the same.
+        in ``out``. ``"spark"``: over shards, on local processors or a cluster. ``"auto"``: duckdb for a
+        folder of shards, otherwise memory. The answer is the same.
     embeddings : float array, shape (n_tokens, dim), optional
         None means orthonormal. Components that dependent rows cannot tell apart are merged.
     min_support : int
@@ -69,9 +71,12 @@ def learn(
     max_window : int, optional
         Contexts longer than this, also those of samples, lose their oldest tokens.
     memory : str or int, optional
-        What the duckdb engine may use, such as "2GB"; 60 % of the machine's if not given.
+        What the duckdb engine or a local Spark may use, such as "2GB"; 60 % of the machine's if not given.
     threads : int, optional
-        For the duckdb engine; all processors if not given.
+        For the duckdb engine or a local Spark; all processors if not given.
+    master : str, optional
+        Where Spark runs, such as ``"spark://host:7077"``; by default in the session that runs already, or on
+        local processors.
     out : path, optional
         Write the run folder there; an earlier run in it is replaced.
     progress : bool or callable
@@ -107,6 +112,7 @@ def learn(
             work=work,
             memory=memory,
             threads=threads,
+            master=master,
             progress=_advancer(progress),
         )
         begin("extracting edges")

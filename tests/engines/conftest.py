@@ -11,6 +11,8 @@ import attomaton as at
 from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.memory import MemoryEngine
 from attomaton.engines.shards import Shards
+from attomaton.engines.spark import SparkEngine
+from tests.engines.sparks import spark_on
 
 ENGINES: dict[str, Callable] = {
     "memory": lambda shards, _, selection: MemoryEngine(shards, selection),
@@ -20,9 +22,32 @@ ENGINES: dict[str, Callable] = {
 """Name → (shards, work folder, selection) → engine."""
 
 
+SPARKS = [
+    pytest.param(name, marks=pytest.mark.xdist_group("spark")) for name in ("spark-local", "spark-cluster")
+]
+QUICK_ON_CLUSTER = ("test_digest_does_not_know_the_engine", "test_random_corpora_together[spark-cluster-0]")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Spark takes about a second for each pass: most on the cluster is for ``.ci/run --full``."""
+    for item in items:
+        if "[spark-cluster" in item.name and not item.name.startswith(QUICK_ON_CLUSTER):
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(params=ENGINES)
-def make_engine(request):
+def make_quick_engine(request):
     return ENGINES[request.param]
+
+
+@pytest.fixture(scope="session", params=[*ENGINES, *SPARKS])
+def make_engine(request, tmp_path_factory):
+    if request.param in ENGINES:
+        yield ENGINES[request.param]
+    else:
+        with spark_on(request.param, tmp_path_factory) as master:
+            yield lambda shards, work, selection: SparkEngine(shards, work, selection, master)
 
 
 def draw_documents(rng):

@@ -37,7 +37,7 @@ def assert_same_passes(engine, samples, min_support=1, *, whole=True):
 @pytest.mark.parametrize(
     "seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 20))]
 )
-def test_random_corpora(make_engine, tmp_path, seed, monkeypatch):
+def test_random_corpora(make_quick_engine, tmp_path, seed, monkeypatch):
     monkeypatch.setattr(work, "JOB_TOKENS", 100)  # several jobs even here
     for number in range(N_CORPORA // 20):
         rng = np.random.default_rng([seed, number])
@@ -47,8 +47,23 @@ def test_random_corpora(make_engine, tmp_path, seed, monkeypatch):
         shards = write_shards(
             place, documents, n_tokens, int(rng.integers(1, 4)), large=bool(rng.integers(2))
         )
-        engine = make_engine(shards, place / "work", Selection(window))
+        engine = make_quick_engine(shards, place / "work", Selection(window))
         assert_same_passes(engine, samples_of(documents, n_tokens, window), whole=number % 5 == 0)
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 20))])
+def test_random_corpora_together(make_engine, tmp_path, seed):
+    """Ten corpora over different tokens in one pass: documents and queries never meet."""
+    rng = np.random.default_rng([7, seed])
+    together, n_all = [], 0
+    for _ in range(N_CORPORA // 20):
+        documents, n_tokens = draw_documents(rng)
+        together += [[n_all + token for token in document] for document in documents]
+        n_all += n_tokens
+    window = (32, 1, 2, 5, 1000)[seed % 5]
+    shards = write_shards(tmp_path, together, n_all, 1 + seed % 3, large=bool(seed % 2))
+    engine = make_engine(shards, tmp_path / "work", Selection(window))
+    assert_same_passes(engine, samples_of(together, n_all, window), whole=seed % 4 == 0)
 
 
 def test_selections(make_engine, tmp_path):
@@ -77,16 +92,17 @@ def test_map_queries(make_engine, tmp_path):
     documents = [rng.integers(0, 20, 100).tolist() for _ in range(5)]
     engine = make_engine(write_shards(tmp_path, documents, 20), tmp_path / "work", Selection(6))
     edges = engine.edges()
-    sizes = []
+    whole = edges.load().table
 
     def weak(rows, again):
         assert rows.column("query").equals(again.column("query"))
-        sizes.append(rows.num_rows)
-        return rows.filter(pa.compute.equal(rows.column("support"), 1))
+        found = rows.filter(pa.compute.equal(rows.column("support"), 1))
+        told = f"{rows.column('query')[0]} {rows.num_rows}"
+        return found.append_column("read", pa.repeat(told, found.num_rows))
 
-    found = engine.map_queries(weak, edges, edges.load().table, n_parts=5)
-    whole = edges.load().table
-    assert same_tables(found, whole.filter(pa.compute.equal(whole.column("support"), 1)))
+    found = engine.map_queries(weak, edges, whole, n_parts=5)
+    sizes = [int(told.split()[1]) for told in found.column("read").unique().to_pylist()]
+    assert same_tables(found.drop("read"), whole.filter(pa.compute.equal(whole.column("support"), 1)))
     assert len(sizes) >= 4
     assert sum(sizes) == len(edges)
 
@@ -95,6 +111,7 @@ def test_a_long_document_is_cut(make_engine, tmp_path, monkeypatch):
     monkeypatch.setattr(DuckDBEngine, "_max_keys", 500)
     monkeypatch.setattr(DuckDBEngine, "_workshop", property(small_pieces))
     monkeypatch.setattr("attomaton.engines.memory.PIECE_TOKENS", 64)
+    monkeypatch.setattr("attomaton.engines.spark.PIECE_TOKENS", 64)
     ids = (40 * np.random.default_rng(3).random(3000) ** 2).astype(int).tolist()
     documents = [ids, [], ids[:100]]
     shards = write_shards(tmp_path, documents, 40)

@@ -21,12 +21,17 @@ def learn(
         str, typer.Option(help="word, character, byte, or a tokenizer.json or .tiktoken file.")
     ] = "word",
     engine: Annotated[
-        str, typer.Option(help="auto, memory, or duckdb: bounded memory, resumable in --out.")
+        str, typer.Option(help="auto, memory, duckdb (bounded memory, resumable in --out), or spark.")
     ] = "auto",
     memory: Annotated[
         str | None, typer.Option(help="For duckdb, such as 2GB; 60 % of what there is.")
     ] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="For duckdb; all processors.")] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="For duckdb and local spark; all processors.")
+    ] = None,
+    master: Annotated[
+        str | None, typer.Option(help="For spark, such as spark://host:7077; local processors.")
+    ] = None,
     min_support: Annotated[int, typer.Option(min=1, help="Leave out edges that fewer samples show.")] = 1,
     queries: Annotated[
         str | None, typer.Option(help="Only these, separated by blanks; a number: so many with most samples.")
@@ -54,6 +59,7 @@ def learn(
             max_window=max_window,
             memory=memory,
             threads=threads,
+            master=master,
             out=out,
             progress=announce,
         )

@@ -7,21 +7,22 @@ from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.memory import MemoryEngine
 from attomaton.engines.selection import Selection
 from attomaton.engines.shards import Shards
+from attomaton.engines.spark import SparkEngine
 from attomaton.engines.work import Progress, silent
 from attomaton.errors import UnsupportedOption
 
-ENGINES = ("auto", "memory", "duckdb")
+ENGINES = ("auto", "memory", "duckdb", "spark")
 
 
-Engine = MemoryEngine | DuckDBEngine
+Engine = MemoryEngine | DuckDBEngine | SparkEngine
 """What has ``edges()``, ``choices(components)``, ``map_queries(function, …)`` and the queries ``kept``."""
 
 
 def needs_shards(name: str) -> bool:
     """Whether the engine of this name reads shards on disk only."""
     if name not in ENGINES:
-        raise UnsupportedOption(f"there is no engine {name!r}; choose auto, memory or duckdb")
-    return name == "duckdb"
+        raise UnsupportedOption(f"there is no engine {name!r}; choose auto, memory, duckdb or spark")
+    return name in ("duckdb", "spark")
 
 
 def make_engine(
@@ -32,6 +33,7 @@ def make_engine(
     work: Path,
     memory: str | int | None = None,
     threads: int | None = None,
+    master: str | None = None,
     progress: Progress = silent,
 ) -> Engine:
     """The engine of this name; ``"auto"`` takes samples in memory and shards with DuckDB.
@@ -39,7 +41,7 @@ def make_engine(
     Parameters
     ----------
     name : str
-        auto, memory or duckdb.
+        auto, memory, duckdb or spark.
     corpus : Samples or Shards
         What to read.
     selection : Selection
@@ -47,6 +49,8 @@ def make_engine(
     work : Path
         Where an engine that works on disk may; see :class:`~attomaton.engines.duckdb.DuckDBEngine`, also for
         the other parameters.
+    master : str, optional
+        Where Spark runs; see :class:`~attomaton.engines.spark.SparkEngine`.
     """
     if needs_shards(name) and isinstance(corpus, Samples):
         raise UnsupportedOption(
@@ -54,4 +58,6 @@ def make_engine(
         )
     if name == "memory" or isinstance(corpus, Samples):
         return MemoryEngine(corpus, selection)
+    if name == "spark":
+        return SparkEngine(corpus, work, selection, master, memory, threads, progress)
     return DuckDBEngine(corpus, work, selection, memory, threads, progress)

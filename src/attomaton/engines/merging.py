@@ -20,14 +20,20 @@ import pyarrow as pa
 
 from attomaton.artifacts import explained, write_file
 from attomaton.corpora.samples import TOKEN_BITS
-from attomaton.engines.kernel import edge_rows
-from attomaton.engines.parts import MANIFEST, QUERIES, EdgeParts, finish
+from attomaton.engines.parts import (
+    MANIFEST,
+    QUERIES,
+    EdgeParts,
+    finish,
+    sum_neighbours,
+    write_edges,
+)
 from attomaton.engines.queries import cut_queries
 from attomaton.engines.work import Progress, clear_drafts
 from attomaton.errors import AttomatonError, UnsupportedOption, UnwritablePlace
 from attomaton.graphs.choices import ChoiceTable, count_choices, decode_choices
-from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA
-from attomaton.graphs.grouping import run_starts, sum_by_key
+from attomaton.graphs.edges import QUERY_SCHEMA
+from attomaton.graphs.grouping import sum_by_key
 from attomaton.tables import (
     Int64,
     arrow_parquet,
@@ -41,13 +47,6 @@ from attomaton.tables import (
 BATCH_ROWS = 1 << 20
 BYTES_PER_ROW = 128
 """What DuckDB and this process together hold for a row that is being sorted, generously."""
-
-EDGE_FILE: dict[str, Any] = {
-    "compression": "lz4",
-    "use_dictionary": ["query", "winner", "support"],
-    "column_encoding": {"loser": "DELTA_BINARY_PACKED"},
-}
-"""How edges are written: half the time and four fifths of the bytes of plain zstd."""
 
 
 class Stopped(Exception):
@@ -165,22 +164,12 @@ class Merger:
         self, first: int, last: int, file: Path, min_support: int, stop: Event
     ) -> tuple[dict[str, Any], int]:
         """Merge the edges of the queries ``first … last − 1`` into one file; its entry and the rows read."""
-        rows: list[int] = [0, 0]
-
-        def write(path: Path) -> None:
-            rows[:] = [0, 0]
-            with arrow_parquet().ParquetWriter(str(path), EDGE_SCHEMA, **EDGE_FILE) as writer:
-                for keys, support in _sum_neighbours(self._sorted_keys(first, last, rows, stop)):
-                    often = support >= min_support
-                    table = edge_rows(keys[often], support[often])
-                    rows[0] += table.num_rows
-                    writer.write_table(table)
-
-        entry = write_file(file, write)
-        return {**entry, "name": file.name, "rows": rows[0]}, rows[1]
+        read = [0]
+        runs = sum_neighbours(self._sorted_keys(first, last, read, stop))
+        return write_edges(file, runs, min_support=min_support), read[0]
 
     def _sorted_keys(
-        self, first: int, last: int, rows: list[int], stop: Event
+        self, first: int, last: int, read: list[int], stop: Event
     ) -> Iterator[tuple[Int64, Int64]]:
         low, high = first << 2 * TOKEN_BITS, (last << 2 * TOKEN_BITS) - 1
         with self._connection.cursor() as cursor:
@@ -188,7 +177,7 @@ class Merger:
             for batch in cursor.sql(sql).to_arrow_reader(BATCH_ROWS):
                 if stop.is_set():
                     raise Stopped
-                rows[1] += batch.num_rows
+                read[0] += batch.num_rows
                 if batch.num_rows:
                     yield batch.column(0).to_numpy(), batch.column(1).to_numpy()
 
@@ -227,21 +216,6 @@ def _cut_ranges(queries: pa.Table, n_rows: int, *, max_rows: int, threads: int) 
     size = max(1, min(max_rows, n_rows // (2 * threads)))
     samples = max(1, int(size * int(realisable.sum()) / max(1, n_rows)))
     return list(pairwise(cut_queries(weights, samples).tolist()))
-
-
-def _sum_neighbours(batches: Iterator[tuple[Int64, Int64]]) -> Iterator[tuple[Int64, Int64]]:
-    """Sorted keys with counts → distinct keys with summed counts; a run may cross batches."""
-    last_key, last_sum = np.empty(0, np.int64), np.empty(0, np.int64)
-    for keys, counts in batches:
-        first = run_starts(keys)
-        distinct, sums = keys[first], np.add.reduceat(counts, first, dtype=np.int64)
-        if len(last_key) and last_key[0] == distinct[0]:
-            sums[0] += last_sum[0]
-        else:
-            distinct, sums = np.concatenate([last_key, distinct]), np.concatenate([last_sum, sums])
-        yield distinct[:-1], sums[:-1]
-        last_key, last_sum = distinct[-1:], sums[-1:]
-    yield last_key, last_sum
 
 
 def _count_rows(paths: Sequence[Path]) -> int:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,21 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.artifacts import digest_file, json_writer, write_file
+from attomaton.engines.kernel import edge_rows
 from attomaton.errors import CorruptRun
 from attomaton.graphs.edges import EDGE_SCHEMA, EdgeTable
-from attomaton.tables import column, keep_rows, read_parquet
+from attomaton.graphs.grouping import run_starts
+from attomaton.tables import Int64, arrow_parquet, column, keep_rows, read_parquet
 
 MANIFEST = "edges.json"
 QUERIES = "queries.parquet"
 FORMAT = 1
+EDGE_FILE: dict[str, Any] = {
+    "compression": "lz4",
+    "use_dictionary": ["query", "winner", "support"],
+    "column_encoding": {"loser": "DELTA_BINARY_PACKED"},
+}
+"""How edges are written: half the time and four fifths of the bytes of plain zstd."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -58,8 +66,8 @@ class EdgeParts:
         return EdgeTable(whole, self.queries, self.n_tokens)
 
     def read(self, first: int, stop: int) -> pa.Table:
-        """The edges of the queries ``first … stop − 1``."""
-        found = [_rows_between(table, first, stop) for table in self]
+        """The edges of the queries ``first … stop − 1``; of files only the row groups that hold some."""
+        found = [_rows_between(_read_near(piece, first, stop), first, stop) for piece in self.pieces]
         return pa.concat_tables([EDGE_SCHEMA.empty_table(), *found]).combine_chunks()
 
     def digest(self) -> str:
@@ -81,13 +89,46 @@ def hold(edges: EdgeTable) -> EdgeParts:
     return EdgeParts(edges.queries, edges.n_tokens, (edges.table,), (len(edges),))
 
 
+def write_edges(file: Path, runs: Iterable[tuple[Int64, Int64]], *, min_support: int = 1) -> dict[str, Any]:
+    """Write rising packed edges with their support to one Parquet file; its name, digest, bytes and rows."""
+    rows = 0
+
+    def write(path: Path) -> None:
+        nonlocal rows
+        rows = 0
+        with arrow_parquet().ParquetWriter(str(path), EDGE_SCHEMA, **EDGE_FILE) as writer:
+            for keys, support in runs:
+                often = support >= min_support
+                table = edge_rows(keys[often], support[often])
+                rows += table.num_rows
+                writer.write_table(table)
+
+    entry = write_file(file, write)
+    return {**entry, "name": file.name, "rows": rows}
+
+
+def sum_neighbours(batches: Iterator[tuple[Int64, Int64]]) -> Iterator[tuple[Int64, Int64]]:
+    """Sorted keys with counts → distinct keys with summed counts; a run may cross batches."""
+    last_key, last_sum = np.empty(0, np.int64), np.empty(0, np.int64)
+    for keys, counts in batches:
+        first = run_starts(keys)
+        distinct, sums = keys[first], np.add.reduceat(counts, first, dtype=np.int64)
+        if len(last_key) and last_key[0] == distinct[0]:
+            sums[0] += last_sum[0]
+        else:
+            distinct, sums = np.concatenate([last_key, distinct]), np.concatenate([last_sum, sums])
+        yield distinct[:-1], sums[:-1]
+        last_key, last_sum = distinct[-1:], sums[-1:]
+    yield last_key, last_sum
+
+
 def finish(
     folder: Path, entries: Sequence[Mapping[str, Any]], queries: Mapping[str, Any], about: Mapping[str, Any]
 ) -> EdgeParts:
-    """Write the manifest that makes finished files in ``folder`` a result, and open it."""
+    """Write the manifest that makes files in ``folder`` a result; each was read back when written."""
     record = {**about, "format": FORMAT, "files": list(entries), "queries": queries}
     write_file(folder / MANIFEST, json_writer(record))
-    return open_parts(folder, about)
+    return _parts_of(folder, record)
 
 
 def open_parts(folder: Path, about: Mapping[str, Any]) -> EdgeParts:
@@ -98,20 +139,36 @@ def open_parts(folder: Path, about: Mapping[str, Any]) -> EdgeParts:
             if digest_file(folder / entry["name"]) != entry["sha256"]:
                 raise CorruptRun(f"{folder / entry['name']} was altered; delete {folder} and run again")
         same = record["format"] == FORMAT and all(record.get(name) == value for name, value in about.items())
-        files, n_tokens = record["files"], int(record["n_tokens"])
+        parts = _parts_of(folder, record)
     except FileNotFoundError as error:
         raise CorruptRun(f"{folder} holds no finished edges; run the pass again") from error
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CorruptRun(f"{folder / MANIFEST} cannot be read ({error}); run the pass again") from error
     if not same:
         raise CorruptRun(f"{folder} holds the edges of another corpus or other settings; run the pass again")
+    return parts
+
+
+def _parts_of(folder: Path, record: Mapping[str, Any]) -> EdgeParts:
     queries = read_parquet((folder / QUERIES).read_bytes())
-    sizes = tuple(int(entry["rows"]) for entry in files)
-    return EdgeParts(queries, n_tokens, tuple(folder / entry["name"] for entry in files), sizes)
+    sizes = tuple(int(entry["rows"]) for entry in record["files"])
+    paths = tuple(folder / entry["name"] for entry in record["files"])
+    return EdgeParts(queries, int(record["n_tokens"]), paths, sizes)
 
 
 def _read_piece(piece: Path | pa.Table) -> pa.Table:
     return read_parquet(piece.read_bytes()) if isinstance(piece, Path) else piece
+
+
+def _read_near(piece: Path | pa.Table, first: int, stop: int) -> pa.Table:
+    if not isinstance(piece, Path):
+        return piece
+    with arrow_parquet().ParquetFile(piece, pre_buffer=False) as file:
+        query = file.schema_arrow.get_field_index("query")
+        footers = (file.metadata.row_group(group) for group in range(file.num_row_groups))
+        limits = [footer.column(query).statistics for footer in footers]
+        near = [group for group, limit in enumerate(limits) if limit.max >= first and limit.min < stop]
+        return file.read_row_groups(near, use_threads=False)
 
 
 def _rows_between(table: pa.Table, first: int, stop: int) -> pa.Table:

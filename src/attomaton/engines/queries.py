@@ -43,17 +43,23 @@ def map_queries(
     >>> map_queries(lambda rows: pa.table({"rows": [rows.num_rows]}), table, n_parts=2).to_pylist()
     [{'rows': 2}, {'rows': 1}]
     """
-    weights = _weights(tables)
-    ranges = list(pairwise(cut_queries(weights, int(weights.sum()) // max(1, n_parts)).tolist()))
-    biggest_first = np.argsort([-int(weights[first:stop].sum()) for first, stop in ranges], kind="stable")
+    ranges = biggest_first(tables, n_parts)
 
-    def run(number: int) -> pa.Table:
-        return function(*(_rows(table, *ranges[number]) for table in tables))
+    def run(limits: tuple[int, int]) -> pa.Table:
+        return function(*(_rows(table, *limits) for table in tables))
 
     with ThreadPoolExecutor(max(1, threads)) as pool:
-        found = dict(zip(biggest_first.tolist(), pool.map(run, biggest_first.tolist()), strict=True))
-    results: Sequence[Any] = [found[number] for number in range(len(ranges))]
+        found = dict(zip(ranges, pool.map(run, ranges), strict=True))
+    results: Sequence[Any] = [found[limits] for limits in sorted(found)]
     return pa.concat_tables(results)
+
+
+def biggest_first(tables: Sequence[QueryTable], n_parts: int) -> list[tuple[int, int]]:
+    """First query and last query + 1 of about ``n_parts`` parts, the one with the most rows first."""
+    weights = _weights(tables)
+    total = offsets_of(weights)
+    ranges = list(pairwise(cut_queries(weights, int(total[-1]) // max(1, n_parts)).tolist()))
+    return sorted(ranges, key=lambda limits: int(total[limits[0]] - total[limits[1]]))
 
 
 def cut_queries(weights: Int64, size: int) -> Int64:
@@ -96,6 +102,11 @@ def _count_rows(table: pa.Table) -> Int64:
 def _rows(table: QueryTable, first: int, stop: int) -> pa.Table:
     if isinstance(table, EdgeParts):
         return table.read(first, stop)
+    return slice_queries(table, first, stop)
+
+
+def slice_queries(table: pa.Table, first: int, stop: int) -> pa.Table:
+    """The rows of the queries ``first … stop − 1`` of a table sorted by query."""
     query = column(table, "query")
     start, end = np.searchsorted(query, [first, stop])
     return table.slice(int(start), int(end - start))

@@ -1,6 +1,6 @@
 """A tokenised corpus on disk: a folder of Parquet shards with one document a row."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
@@ -78,15 +78,24 @@ class Shards:
 
     def pieces(self, size: int, window: int) -> Iterator[Piece]:
         """All documents in pieces of about ``size`` tokens; where one is cut, contexts stay whole."""
-        held: list[Piece] = []
+        return regroup(self._batches(size), size, window)
+
+    def _batches(self, size: int) -> Iterator[Piece]:
         for path in self.paths:
             for batch, row in _batches(path, size):
-                held.append(piece_of(batch, self.n_tokens, place=str(path), first_row=row))
-                if sum(len(piece.ids) for piece in held) >= size:
-                    yield from _even_cuts(_join(held), size, window)
-                    held = []
-        if held:
+                yield piece_of(batch, self.n_tokens, place=str(path), first_row=row)
+
+
+def regroup(pieces: Iterable[Piece], size: int, window: int) -> Iterator[Piece]:
+    """The same documents in pieces of about ``size`` tokens; where one is cut, contexts stay whole."""
+    held: list[Piece] = []
+    for piece in pieces:
+        held.append(piece)
+        if sum(len(one.ids) for one in held) >= size:
             yield from _even_cuts(_join(held), size, window)
+            held = []
+    if held:
+        yield from _even_cuts(_join(held), size, window)
 
 
 def holds_shards(folder: Path) -> bool:

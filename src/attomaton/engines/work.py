@@ -7,7 +7,7 @@ every part and is written last; a later run with the same input and settings tak
 import hashlib
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -136,9 +136,10 @@ class Workshop:
         return entries
 
 
-def fingerprint(shards: Shards, settings: Mapping[str, Any]) -> str:
-    """The SHA-256 of the shards' bytes and the settings."""
-    told = [[digest_file(path) for path in shards.paths], shards.n_tokens, dict(settings)]
+def fingerprint(shards: Shards, settings: Mapping[str, Any], digests: Sequence[str] | None = None) -> str:
+    """The SHA-256 of the shards' bytes and the settings; ``digests`` of the shards if known already."""
+    known = [digest_file(path) for path in shards.paths] if digests is None else list(digests)
+    told = [known, shards.n_tokens, dict(settings)]
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 

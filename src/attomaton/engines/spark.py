@@ -1,0 +1,219 @@
+"""The Spark engine: both passes on a cluster, or on the processors of one machine.
+
+The kernel turns batches of documents into counted, packed edges; Spark sends them to the part their query
+belongs to and sorts them there, spilling to disk where it must; executors add up neighbours and write the
+parts. The driver sees names and digests of files, and the samples by query.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.artifacts import digest_arrays, explained, write_file
+from attomaton.engines import executors as run
+from attomaton.engines.kernel import TOKENS
+from attomaton.engines.parts import MANIFEST, QUERIES, EdgeParts, finish, open_parts
+from attomaton.engines.queries import QueryTable, biggest_first, cut_queries
+from attomaton.engines.selection import Selection
+from attomaton.engines.shards import Shards
+from attomaton.engines.sparksession import explained_failure, map_batches, open_session
+from attomaton.engines.work import Progress, fingerprint, prepare_work, silent
+from attomaton.errors import CorruptRun
+from attomaton.graphs.choices import ChoiceTable
+from attomaton.graphs.components import Components
+from attomaton.graphs.edges import QUERY_SCHEMA
+from attomaton.tables import Bool, Int64, column, make_table, write_parquet
+
+PIECE_TOKENS = 1 << 19
+"""Tokens counted at once by one Python worker: about 200 MB with their edges at window 32."""
+
+PART_SAMPLES = 1 << 18
+"""About how many realisable samples go to one part: some millions of edges."""
+
+SMALL_PART = 1 << 10
+"""Fewer are not worth a part of their own."""
+
+
+@dataclass(frozen=True, eq=False)
+class SparkEngine:
+    """Both passes over shards on Spark.
+
+    Attributes
+    ----------
+    shards : Shards
+        The tokenised corpus, at the same paths on every machine.
+    work : Path
+        A folder for results, at the same path on every machine; one run at a time. Finished edges of the same
+        shards and settings are taken up. Delete it when the answers are copied: tables are read from there.
+    selection : Selection
+        What to keep.
+    master : str, optional
+        ``local[2]``, ``spark://host:7077`` …; if not given, the session that runs already, or else ``local``.
+    memory : str or int, optional
+        Of local sessions; 60 % of what there is if not given. A cluster's is set where the cluster is.
+    threads : int, optional
+        Of local sessions; all processors if not given.
+    progress : callable
+        Called now and then with a stage, how much of it is done, and how much there is.
+    """
+
+    shards: Shards
+    work: Path
+    selection: Selection = Selection()  # noqa: RUF009  frozen
+    master: str | None = None
+    memory: str | int | None = None
+    threads: int | None = None
+    progress: Progress = silent
+
+    @cached_property
+    def session(self) -> Any:
+        """The Spark session."""
+        return open_session(self.master, self.threads, self.memory)
+
+    @cached_property
+    def kept(self) -> Bool:
+        """Which queries are kept, shape (n_tokens,)."""
+        kept = self.selection.kept(self.shards.n_tokens)
+        if self.selection.top_queries is None:
+            return kept
+        realisable = np.zeros(len(kept), np.int64)
+        counted = self._count_samples(kept)
+        realisable[column(counted, "query")] = column(counted, "realisable")
+        return self.selection.largest(kept, realisable)
+
+    def edges(self) -> EdgeParts:
+        """First pass: every edge with its support, sorted, in Parquet files of whole queries."""
+        place = prepare_work(self.work) / "edges"
+        settings = {"reach": self.selection.reach, "kept": digest_arrays(self.kept)}
+        settings["min_support"] = self.selection.min_support
+        about = {
+            "n_tokens": self.shards.n_tokens,
+            "fingerprint": fingerprint(self.shards, settings, self._digests()),
+        }
+        try:
+            return open_parts(place, about)
+        except CorruptRun:
+            pass  # not finished, or of something else
+        with explained(place):
+            place.mkdir(parents=True, exist_ok=True)
+            (place / MANIFEST).unlink(missing_ok=True)
+            for leftover in place.iterdir():
+                leftover.unlink()
+            counted = write_file(place / QUERIES, lambda path: write_parquet(self._samples, str(path)))
+            rows = self._map_documents(run.PackEdges(*self._kernel), "part int, key long, count int")
+            merged = rows.repartitionById(self._n_parts, "part").select("key", "count")
+            write = run.WriteEdges(place, self.selection.min_support)
+            files = map_batches(merged.sortWithinPartitions("key"), write, run.ENTRY)
+            entries = self._collect("edges", files)
+            return finish(place, entries, {**counted, "name": QUERIES}, about)
+
+    def choices(self, components: Components | None) -> ChoiceTable:
+        """Second pass: the choices inside each label's component (None: in whole contexts), counted.
+
+        The table is mapped from files in the work folder, not held in memory.
+        """
+        place = self._new_folder("choices")
+        stored = run.no_components
+        if components is not None:
+            run.store_arrow(place / "components.arrow", components.nodes)
+            stored = run.StoredComponents(place / "components.arrow", self.shards.n_tokens)
+        pack = run.PackChoices(*self._kernel, stored)
+        rows = self._map_documents(pack, "part int, key binary, count long")
+        merged = rows.repartitionById(self._n_parts, "part").select("key", "count")
+        entries = self._collect("choices", map_batches(merged, run.WriteChoices(place), run.ENTRY))
+        return ChoiceTable(_open_all([place / entry["name"] for entry in entries]))
+
+    def map_queries(
+        self, function: Callable[..., pa.Table], *tables: QueryTable, n_parts: int = 1
+    ) -> pa.Table:
+        """Run a function on the rows of each part of the queries, on the executors, the biggest part first.
+
+        As :func:`.queries.map_queries`; the function is sent to the executors, and what it returns is mapped
+        from files in the work folder, not held in memory.
+        """
+        place = self._new_folder("mapped")
+        ranges = biggest_first(tables, n_parts)
+        inputs = [_stored(table, place / f"input-{number}.arrow") for number, table in enumerate(tables)]
+        task = run.RunFunction(function, inputs, ranges, place)
+        numbers = self.session.range(0, len(ranges), 1, len(ranges))
+        entries = self._collect("mapping queries", map_batches(numbers, task, run.ENTRY))
+        name_of: dict[int, str] = {entry["part"]: entry["name"] for entry in entries}
+        in_order = sorted(range(len(ranges)), key=ranges.__getitem__)
+        return _open_all([place / name_of[part] for part in in_order])
+
+    @cached_property
+    def _samples(self) -> pa.Table:
+        return self._count_samples(self.kept)
+
+    def _count_samples(self, kept: Bool) -> pa.Table:
+        """The samples read, by query: one cheap pass."""
+        count = run.CountSamples(self.selection, kept, PIECE_TOKENS, np.zeros(1, np.int64))
+        rows = self._map_documents(count, "query int, realisable long, unrealisable long")
+        by_query = rows.groupBy("query").sum("realisable", "unrealisable")
+        with explained_failure():
+            found = by_query.toArrow().sort_by("query")
+        columns = zip(QUERY_SCHEMA.names, found.schema.names, strict=True)
+        return make_table(QUERY_SCHEMA, {name: column(found, summed) for name, summed in columns})
+
+    @cached_property
+    def _borders(self) -> Int64:
+        """Where the parts begin and end: whole queries, with about equally many realisable samples."""
+        weights = np.zeros(self.shards.n_tokens, np.int64)
+        weights[column(self._samples, "query")] = column(self._samples, "realisable")
+        total = int(weights.sum())
+        many = max(4 * self.session.sparkContext.defaultParallelism, total // PART_SAMPLES)
+        return cut_queries(weights, max(total // many, SMALL_PART))
+
+    @property
+    def _n_parts(self) -> int:
+        return len(self._borders) - 1
+
+    @property
+    def _kernel(self) -> tuple[Selection, Bool, int, Int64]:
+        return self.selection, self.kept, PIECE_TOKENS, self._borders
+
+    def _map_documents(self, function: Callable[[Iterable[Any]], Iterable[Any]], schema: str) -> Any:
+        _ = self.shards.sizes  # a shard that cannot be read is named here
+        documents = self.session.read.parquet(*map(str, self.shards.paths))
+        told = documents.select(TOKENS, f"_metadata.{run.FILE}", f"_metadata.{run.ROW}")
+        return map_batches(told, function, schema)
+
+    def _digests(self) -> list[str]:
+        """The digest of each shard, made on the executors."""
+        paths = self.shards.paths
+        numbers = self.session.range(0, len(paths), 1, len(paths))
+        told = map_batches(numbers, run.DigestFiles(paths), "number long, sha256 string")
+        found = self._collect("checking shards", told)
+        return [row["sha256"] for row in sorted(found, key=lambda row: row["number"])]
+
+    def _collect(self, stage: str, entries: Any) -> list[dict[str, Any]]:
+        """Run a job; what its tasks tell, by partition."""
+        total = sum(self.shards.sizes)
+        self.progress(stage, 0, total)
+        with explained_failure():
+            rows = [row.asDict() for row in entries.collect()]
+        self.progress(stage, total, total)
+        return rows
+
+    def _new_folder(self, kind: str) -> Path:
+        with explained(self.work):
+            return Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=prepare_work(self.work)))
+
+
+def _stored(table: QueryTable, path: Path) -> Path | EdgeParts:
+    if isinstance(table, EdgeParts):
+        if all(isinstance(piece, Path) for piece in table.pieces):
+            return table
+        table = table.load().table
+    run.store_arrow(path, table)
+    return path
+
+
+def _open_all(paths: list[Path]) -> pa.Table:
+    return pa.concat_tables([run.open_arrow(path) for path in paths])

@@ -1,0 +1,104 @@
+"""A Spark session: found or started, with errors that say what is missing."""
+
+import os
+import re
+import shutil
+import sys
+import warnings
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from typing import Any
+
+from attomaton import errors
+from attomaton.engines.limits import parse_memory
+from attomaton.errors import AttomatonError, MissingExtra, UnsupportedOption, UnwritablePlace
+
+INSTALL = "pip install 'attomaton[spark]'"
+JAVA = "Spark needs Java 17 or later: apt install openjdk-17-jre-headless, or set JAVA_HOME"
+SETTINGS: dict[str, Any] = {
+    "spark.ui.showConsoleProgress": False,
+    "spark.sql.execution.arrow.maxRecordsPerBatch": 1 << 17,
+    "spark.sql.execution.arrow.maxBytesPerBatch": 1 << 26,
+}
+
+
+def open_session(master: str | None, threads: int | None, memory: str | int | None) -> Any:
+    """The session that runs already if it fits ``master``, or a new one.
+
+    Parameters
+    ----------
+    master : str, optional
+        ``local[N]``, ``spark://host:port`` or what else Spark knows; not given: the running session, or
+        ``local`` with so many ``threads``.
+    threads : int, optional
+        All processors if not given; for local sessions only.
+    memory : str or int, optional
+        For local sessions: Java gets half. 60 % of the machine's if not given.
+    """
+    builder = _pyspark().sql.SparkSession.builder
+    running = _pyspark().sql.SparkSession.getActiveSession()
+    if running is not None:
+        found = running.sparkContext.master
+        if master not in (None, found):
+            raise UnsupportedOption(f"a Spark session on {found} runs already; stop it, or use it as it is")
+        return _prepared(running)
+    master = master or f"local[{threads or '*'}]"
+    settings = dict(SETTINGS)
+    if master.startswith("local"):
+        settings["spark.ui.enabled"] = False
+        settings["spark.driver.memory"] = f"{parse_memory(memory) >> 21}m"
+        settings["spark.driver.bindAddress"] = settings["spark.driver.host"] = "127.0.0.1"
+    try:
+        return _prepared(builder.master(master).appName("attomaton").config(map=settings).getOrCreate())
+    except _pyspark().sql.utils.PySparkRuntimeError as error:
+        raise MissingExtra(f"Java did not start ({error}); {JAVA}") from error
+
+
+def _prepared(session: Any) -> Any:
+    """Python workers are to be what this program is, unless the environment says otherwise."""
+    if "PYSPARK_PYTHON" not in os.environ:
+        session.sparkContext.pythonExec = sys.executable
+    return session
+
+
+def _pyspark() -> Any:
+    try:
+        import pyspark.sql
+    except ImportError as error:
+        raise MissingExtra(f"the Spark engine needs pyspark 4.1 or later: {INSTALL}") from error
+    if not hasattr(pyspark.sql.DataFrame, "repartitionById"):
+        raise MissingExtra(
+            f"the Spark engine needs pyspark 4.1 or later, not {pyspark.__version__}: {INSTALL}"
+        )
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        raise MissingExtra(JAVA)
+    return pyspark
+
+
+def map_batches(frame: Any, function: Callable[[Iterable[Any]], Iterable[Any]], schema: str) -> Any:
+    """``frame.mapInArrow``, without the warning about pandas, which is not used."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+        return frame.mapInArrow(function, schema)
+
+
+@contextmanager
+def explained_failure() -> Generator[None]:
+    """What an executor raised on purpose is raised here; other failures of Spark say what they are."""
+    try:
+        yield
+    except AttomatonError:
+        raise
+    except Exception as error:
+        if not type(error).__module__.startswith(("pyspark.", "py4j.")):
+            raise
+        raise _translated(str(error)) from error
+
+
+def _translated(text: str) -> AttomatonError:
+    told = re.findall(r"attomaton\.errors\.(\w+): (.*)", text)
+    kind = getattr(errors, told[-1][0], None) if told else None
+    if kind is not None:
+        return kind(told[-1][1])
+    lines = [line for line in text.splitlines() if line.strip()] or ["no reason given"]
+    return UnwritablePlace(f"Spark could not finish ({lines[0]}); see its log, mend that and run again")

@@ -1,0 +1,152 @@
+"""What is special about Spark: solvers where the data is, a bounded driver, lost workers, clear errors."""
+
+import json
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+import attomaton as at
+from attomaton.cli import app
+from attomaton.engines import spark, sparksession
+from attomaton.engines.memory import MemoryEngine
+from attomaton.engines.selection import Selection
+from attomaton.engines.spark import SparkEngine
+from attomaton.errors import MissingExtra, TokenOutOfRange, UnreadableSource, UnsupportedOption
+from attomaton.limit.by_query import HardByQuery, SoftByQuery
+from tests.engines.conftest import SPARKS, write_shards
+from tests.engines.sparks import cluster_in, session_on
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+
+def draw_text(n_documents, length, n_tokens=60):
+    rng = np.random.default_rng(9)
+    return [(n_tokens * rng.random(length) ** 2).astype(int).tolist() for _ in range(n_documents)]
+
+
+on_spark = pytest.mark.parametrize("make_engine", SPARKS, indirect=True, scope="session")
+
+
+@on_spark
+def test_solvers_run_where_the_data_is(make_engine, tmp_path):
+    """Hard and soft solutions by query parts equal those of the whole, with 1 MB for the driver."""
+    documents = draw_text(30, 300)
+    engine = make_engine(write_shards(tmp_path, documents, 60, 2), tmp_path / "work", Selection(8))
+    edges = engine.edges()
+    components = at.find_components(edges.load())
+    choices = engine.choices(components)
+    solved = at.solve_graph_svm(components), at.solve_luce(choices, components)
+    wholes = [solution.expect().scores for solution in solved]
+    hard = engine.map_queries(HardByQuery(60), edges, edges.queries, n_parts=6)
+    soft = engine.map_queries(SoftByQuery(60), edges, edges.queries, choices.table, n_parts=6)
+    for found, whole in zip((hard, soft), wholes, strict=True):
+        assert found.drop("score").equals(whole.drop("score"))
+        np.testing.assert_allclose(found["score"].to_numpy(), whole["score"].to_numpy(), rtol=0, atol=1e-9)
+
+
+@on_spark
+def test_nothing_large_returns_to_the_driver(make_engine, tmp_path):
+    """The session allows results of 1 MB: Spark refuses a larger one, and the engine never asks for it."""
+    engine = make_engine(write_shards(tmp_path, draw_text(4, 200), 60), tmp_path / "work", Selection(8))
+    with pytest.raises(Exception, match="maxResultSize"):
+        engine.session.range(0, 10**6, 1, 2).collect()
+
+    def enlarge(rows):
+        return pa.table({"query": pa.repeat(rows["query"][0], 10**6), "number": pa.array(range(10**6))})
+
+    before = pa.total_allocated_bytes()
+    found = engine.map_queries(enlarge, engine.edges(), n_parts=3)
+    assert found.num_rows >= 3 * 10**6
+    assert found.nbytes > 30e6
+    assert pa.total_allocated_bytes() - before < 1e6  # mapped from files
+    assert found["number"][10**6 - 1].as_py() == 10**6 - 1
+
+
+@on_spark
+def test_finished_edges_are_taken_up(make_engine, tmp_path):
+    shards = write_shards(tmp_path, draw_text(4, 200), 60)
+    first = make_engine(shards, tmp_path / "work", Selection(8)).edges().digest()
+    stamps = {path: path.stat().st_mtime_ns for path in (tmp_path / "work" / "edges").iterdir()}
+    again = make_engine(shards, tmp_path / "work", Selection(8)).edges()
+    assert again.digest() == first
+    assert stamps == {path: path.stat().st_mtime_ns for path in (tmp_path / "work" / "edges").iterdir()}
+    assert make_engine(shards, tmp_path / "work", Selection(4)).edges().digest() != first
+
+
+@on_spark
+def test_errors_name_file_and_document(make_engine, tmp_path):
+    shards = write_shards(tmp_path, [[0, 1, 0], [1, 0], [0, 9, 0], [1]], 10, 2)
+    small = type(shards)(shards.paths, 5)
+    with pytest.raises(TokenOutOfRange, match=r"token 9 at position 1 of document 0 of .*001\.parquet"):
+        make_engine(small, tmp_path / "work", Selection(4)).edges()
+    shards.paths[0].write_bytes(shards.paths[0].read_bytes()[:-9])
+    with pytest.raises(UnreadableSource, match=r"000\.parquet"):
+        make_engine(shards, tmp_path / "work", Selection(4)).edges()
+    with pytest.raises(UnsupportedOption, match="stop it, or use it as it is"):
+        SparkEngine(shards, tmp_path / "work", Selection(4), "local[7]").edges()
+
+
+@on_spark
+def test_learn_and_the_command(make_engine, tmp_path):
+    """The same run as in memory; the engine takes the session that the fixture started."""
+    write_shards(tmp_path / "shards", draw_text(6, 200), 60, 2)
+    expected = at.learn(tmp_path / "shards", window=8, engine="memory")
+    found = at.learn(tmp_path / "shards", window=8, engine="spark", out=tmp_path / "run")
+    assert not (tmp_path / "run" / "work.draft").exists()
+    assert found.hard.scores.equals(expected.hard.scores)
+    assert found.soft.scores.equals(expected.soft.scores)
+    options = ["--window", "8", "--engine", "spark", "--json"]
+    result = CliRunner().invoke(app, ["learn", str(tmp_path / "shards"), *options])
+    assert json.loads(result.stdout)["n_edges"] == expected.coverage.n_edges
+
+
+def test_what_is_missing(tmp_path, monkeypatch):
+    shards = write_shards(tmp_path, [[0, 1, 0]], 2)
+    engine = SparkEngine(shards, tmp_path / "work", Selection(4), "local[1]")
+    monkeypatch.setattr(sparksession.shutil, "which", lambda _: None)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(MissingExtra, match="openjdk-17-jre-headless"):
+        engine.edges()
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'attomaton\[spark\]'"):
+        engine.edges()
+
+
+@pytest.mark.slow
+def test_a_worker_killed_in_mid_job(tmp_path, monkeypatch):
+    """Kill −9 of one of two workers while tasks run, five times: the digest is always the same."""
+    monkeypatch.setattr(spark, "PIECE_TOKENS", 1 << 14)
+    shards = write_shards(tmp_path / "shards", draw_text(60, 10_000, 2_000), 2_000, 12)
+    expected = MemoryEngine(shards, Selection(32)).edges().digest()
+    small = {"spark.sql.files.maxPartitionBytes": "64k", "spark.sql.files.openCostInBytes": "1"}
+    with cluster_in(tmp_path / "cluster") as cluster, session_on(cluster.master, **small) as session:
+        for number, (stage, n_tasks) in enumerate([(1, 3), (2, 2), (2, 7), (3, 1), (3, 5)]):
+            engine = SparkEngine(shards, tmp_path / f"work{number}", Selection(32), cluster.master)
+            with ThreadPoolExecutor(1) as pool:
+                job = pool.submit(engine.edges)
+                wait_for_tasks(session, job, stage=stage, n_tasks=n_tasks)
+                assert not job.done()
+                cluster.kill_worker()
+                assert job.result().digest() == expected
+            cluster.add_worker()
+
+
+def wait_for_tasks(session, job, *, stage, n_tasks):
+    """Until so many tasks of this stage are done and more run: shards digested, samples, edges, files."""
+    tracker = session.sparkContext.statusTracker()
+    seen = []
+    while not job.done():
+        for active in tracker.getActiveStageIds():
+            told = tracker.getStageInfo(active)
+            if told is None or told.numTasks < 8:
+                continue
+            seen += [active] if active not in seen else []
+            if len(seen) > stage and told.numActiveTasks and told.numCompletedTasks >= n_tasks:
+                return
+        time.sleep(0.01)
