@@ -10,7 +10,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ELSEWHERE = {"train-and-verify.md": "needs an extra: test_verify_page.py runs it"}
+ELSEWHERE = {
+    "corpora.md": "needs files: tests/corpora/test_page.py runs it",
+    "scale.md": "needs shards: tests/engines/test_page.py runs it",
+    "train-and-verify.md": "needs an extra: test_verify_page.py runs it",
+}
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
