@@ -11,7 +11,6 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = {
-    "corpora.md": "needs files: tests/corpora/test_page.py runs it",
     "scale.md": "needs shards: tests/engines/test_page.py runs it",
     "train-and-verify.md": "needs an extra: test_verify_page.py runs it",
 }
