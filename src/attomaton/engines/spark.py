@@ -31,7 +31,7 @@ from attomaton.graphs.edges import QUERY_SCHEMA
 from attomaton.tables import Bool, Int64, column, make_table, write_parquet
 
 PIECE_TOKENS = 1 << 19
-"""Tokens counted at once by one Python worker: about 200 MB with their edges at window 32."""
+"""Tokens counted at once by one Python worker: about 230 MB with their edges at window 32."""
 
 PART_SAMPLES = 1 << 18
 """About how many realisable samples go to one part: some millions of edges."""
