@@ -23,16 +23,16 @@ ENGINES: dict[str, Callable] = {
 
 
 SPARKS = [
-    pytest.param(name, marks=pytest.mark.xdist_group("spark")) for name in ("spark-local", "spark-cluster")
+    pytest.param("spark-local", marks=pytest.mark.xdist_group("spark")),
+    pytest.param("spark-cluster", marks=[pytest.mark.xdist_group("spark"), pytest.mark.slow]),
 ]
-QUICK_ON_CLUSTER = ("test_digest_does_not_know_the_engine", "test_random_corpora_together[spark-cluster-0]")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Spark takes about a second for each pass: most on the cluster is for ``.ci/run --full``."""
+    """Spark takes up to a second for each job, and this test has thirty."""
     for item in items:
-        if "[spark-cluster" in item.name and not item.name.startswith(QUICK_ON_CLUSTER):
+        if item.name == "test_selections[spark-local]":
             item.add_marker(pytest.mark.slow)
 
 

@@ -25,13 +25,13 @@ from attomaton.engines.shards import Shards
 from attomaton.engines.sparksession import explained_failure, map_batches, open_session
 from attomaton.engines.work import Progress, fingerprint, prepare_work, silent
 from attomaton.errors import CorruptRun
-from attomaton.graphs.choices import ChoiceTable
+from attomaton.graphs.choices import ChoiceTable, count_choices
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import QUERY_SCHEMA
 from attomaton.tables import Bool, Int64, column, make_table, write_parquet
 
 PIECE_TOKENS = 1 << 19
-"""Tokens counted at once by one Python worker: about 200 MB with their edges at window 32."""
+"""Tokens counted at once by one Python worker: about 230 MB with their edges at window 32."""
 
 PART_SAMPLES = 1 << 18
 """About how many realisable samples go to one part: some millions of edges."""
@@ -127,6 +127,8 @@ class SparkEngine:
         rows = self._map_documents(pack, "part int, key binary, count long")
         merged = rows.repartitionById(self._n_parts, "part").select("key", "count")
         entries = self._collect("choices", map_batches(merged, run.WriteChoices(place), run.ENTRY))
+        if not entries:  # no choice at all: Spark leaves the second step out
+            return count_choices([])
         return ChoiceTable(_open_all([place / entry["name"] for entry in entries]))
 
     def map_queries(
