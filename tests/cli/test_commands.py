@@ -82,7 +82,7 @@ def test_markup_in_tokens_is_shown_as_text(folder):
             "error: missing.txt cannot be read: No such file or directory; give the path of a text file",
         ),
         (["learn", "story.txt", "--tokenizer", "bpe"], "error: there is no tokenizer 'bpe'"),
-        (["learn", "story.txt", "--engine", "spark"], "error: there is no engine 'spark'"),
+        (["learn", "story.txt", "--engine", "polars"], "error: there is no engine 'polars'"),
         (["learn", "story.txt", "--window", "0"], "Invalid value"),
         (["explain", "nowhere", "a"], "error: nowhere has no manifest.json"),
         (["explain", "run", "zebra"], "error: not among the 61 tokens of the vocabulary: 'zebra'"),
