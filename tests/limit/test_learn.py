@@ -42,8 +42,8 @@ def test_queries_and_min_support_filter(tmp_path):
 
 
 def test_options_that_do_not_exist_are_refused(tmp_path):
-    with pytest.raises(UnsupportedOption, match="no engine 'spark'; choose auto, memory or duckdb"):
-        at.learn([0, 1, 0], engine="spark")
+    with pytest.raises(UnsupportedOption, match="no engine 'polars'; choose auto, memory, duckdb or spark"):
+        at.learn([0, 1, 0], engine="polars")
     with pytest.raises(UnsupportedOption, match="min_support is 0"):
         at.learn([0, 1, 0], min_support=0)
     with pytest.raises(UnsupportedOption, match="no vocabulary; give token ids"):
