@@ -162,8 +162,8 @@ def decode(content: bytes, place: str) -> str:
 
 
 def shorten(source: str) -> str:
-    """A path that fits into a message."""
-    return source if len(source) <= 80 else f"{source[:80]}…"
+    """A path that fits into a message; its end, which names the file, is kept."""
+    return source if len(source) <= 80 else f"…{source[-80:]}"
 
 
 def is_url(source: str) -> bool:
