@@ -14,7 +14,7 @@ from attomaton.corpora.readers import read_corpus
 from attomaton.corpora.samples import Sample, Samples
 from attomaton.corpora.tokenize import tokenize_corpus
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.errors import AttomatonError
+from attomaton.errors import AttomatonError, needing_torch
 from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import EdgeTable, extract_edges
@@ -85,11 +85,5 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'attomaton' has no attribute {name!r}")
     from importlib import import_module
 
-    try:
+    with needing_torch(name):
         return getattr(import_module(_LAZY[name]), name)
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        from attomaton.errors import MissingExtra
-
-        raise MissingExtra(f"{name} needs PyTorch: pip install 'attomaton[train]'") from error

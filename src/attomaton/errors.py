@@ -4,6 +4,9 @@ Each says what is wrong, where, and what to do. Each is also the builtin error t
 which knows nothing of attomaton can still catch it.
 """
 
+from collections.abc import Generator
+from contextlib import contextmanager
+
 
 class AttomatonError(Exception):
     """Base of every error that attomaton raises on purpose."""
@@ -55,6 +58,17 @@ class UnsupportedOption(AttomatonError, ValueError):
 
 class MissingExtra(AttomatonError, ImportError):
     """Something was asked for that needs a package which a plain install of attomaton leaves out."""
+
+
+@contextmanager
+def needing_torch(what: str) -> Generator[None]:
+    """Say which extra to install if PyTorch is not there."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise MissingExtra(f"{what} needs PyTorch: pip install 'attomaton[train]'") from error
 
 
 class UndeterminedChoice(AttomatonError, ValueError):

@@ -90,9 +90,16 @@ def test_a_loss_that_is_not_finite_is_exit_code_1(folder):
     assert "Try a smaller --step-size" in result.stdout
 
 
-def test_without_pytorch_the_extra_is_named(folder):
+@pytest.mark.parametrize(
+    "arguments",
+    [["train", "story.txt"], ["verify", "."], ["reproduce", "mechanics-global"]],
+    ids=["train", "verify", "reproduce"],
+)
+def test_without_pytorch_the_extra_is_named(folder, arguments):
     code = "import sys; sys.modules['torch'] = None; from attomaton.cli import main; main()"
-    command = [sys.executable, "-c", code, "train", "story.txt", "--out", "none"]
+    out = [] if arguments[0] == "verify" else ["--out", "none"]
+    command = [sys.executable, "-c", code, *arguments, *out]
     result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert result.returncode == 2
     assert "pip install 'attomaton[train]'" in result.stderr
+    assert "Traceback" not in result.stderr

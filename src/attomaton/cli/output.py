@@ -1,7 +1,7 @@
 """How commands print: tables on stdout, progress on stderr if that is a terminal."""
 
 import json
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -84,19 +84,3 @@ def stages(quiet: bool) -> Generator[Stages]:
         return
     with Progress(*Progress.get_default_columns(), console=console, transient=True) as progress:
         yield _ShownStages(progress)
-
-
-@contextmanager
-def progress_bar(quiet: bool, title: str, total: int) -> Generator[Callable[[int], None]]:
-    """A function to say how much is done: a bar on stderr if that is a terminal, else nothing."""
-    console = Console(stderr=True)
-    if quiet or not console.is_terminal:
-        yield lambda _: None
-        return
-    with Progress(console=console, transient=True) as progress:
-        task = progress.add_task(title, total=total)
-
-        def advance(done: int) -> None:
-            progress.update(task, completed=done)
-
-        yield advance

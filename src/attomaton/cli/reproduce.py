@@ -46,8 +46,11 @@ def reproduce(
         return
     mechanics = [name for name in list_experiments() if name.startswith("mechanics-")]
     settings = [read_settings(name) for name in (mechanics if experiment == ALL else [experiment])]
-    from attomaton.experiments.run import run_experiment
-    from attomaton.experiments.write import write_outcome
+    from attomaton.errors import needing_torch
+
+    with needing_torch(experiment):
+        from attomaton.experiments.run import run_experiment
+        from attomaton.experiments.write import write_outcome
 
     records: list[dict[str, Any]] = []
     failed = False

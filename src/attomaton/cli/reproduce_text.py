@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attomaton.cli.output import print_json, print_line, print_table, stages
-from attomaton.errors import UnsupportedOption
+from attomaton.errors import UnsupportedOption, needing_torch
 
 if TYPE_CHECKING:
     from attomaton.experiments.text import Row, TextOutcome
@@ -22,8 +22,9 @@ def reproduce_text(
         raise UnsupportedOption(
             f"{experiment} needs a text, which is not shipped; give --data FILE ({settings.title})"
         )
-    from attomaton.experiments.text import run_text
-    from attomaton.experiments.text_write import write_text_outcome
+    with needing_torch(experiment):
+        from attomaton.experiments.text import run_text
+        from attomaton.experiments.text_write import write_text_outcome
 
     with stages(quiet or as_json) as announce:
         began = time.perf_counter()

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_table, progress_bar
+from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_table, stages
 
 
 def tokenize(
@@ -36,14 +36,15 @@ def tokenize(
         max_bytes=max_document << 20,
         skip_bad=skip_bad,
     )
-    with progress_bar(quiet or as_json, "tokenizing", 100) as advance:
+    with stages(quiet or as_json) as announce:
+        announce("tokenizing")
         tokens = tokenize_corpus(
             corpus,
             out,
             tokenizer=tokenizer,
             reading=reading,
             workers=workers,
-            progress=lambda done, total: advance(100 * done // total),
+            progress=announce.advance,
         )
     record = {
         "documents": tokens.n_documents,

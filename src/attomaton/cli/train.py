@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_table, progress_bar
+from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_table, stages
 
 if TYPE_CHECKING:
     from attomaton.corpora.samples import Samples
@@ -38,30 +38,27 @@ def train(
 ) -> None:
     """Train a layer of attention on CORPUS: log-loss, token-id head, W(0) = 0, all samples in each step."""
     from attomaton.corpora.readers import read_text
-    from attomaton.errors import MissingExtra
+    from attomaton.errors import needing_torch
 
-    try:
+    with needing_torch("training"):
         from attomaton.models.attention import AttentionModel
         from attomaton.models.embeddings import Orthonormal, RandomUnit
         from attomaton.training import loop
         from attomaton.training.checkpoints import Store
         from attomaton.training.steps import GradientDescent
-    except ModuleNotFoundError as error:
-        raise MissingExtra(
-            "training needs PyTorch; install it with `pip install 'attomaton[train]'`"
-        ) from error
 
     samples = _realisable(read_text(corpus, tokenizer=tokenizer).windows(window))
     size = samples.n_tokens if dim is None else dim
     _check_size(samples, size)
-    with progress_bar(quiet or as_json, "training", steps) as advance:
+    with stages(quiet or as_json) as announce:
+        announce("training")
         trace = loop.train(
             samples,
             AttentionModel(Orthonormal() if dim is None else RandomUnit(dim)),
             GradientDescent(step_size, normalized=normalized),
             steps=steps,
             seed=seed,
-            watch=loop.Watch([lambda step, _: advance(step)]),
+            watch=loop.Watch([lambda step, _: announce.advance(step, steps)]),
             out=Store(out, resume=resume),
         )
     record = _record(trace, out)

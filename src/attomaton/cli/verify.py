@@ -18,18 +18,14 @@ def verify(
     Verdicts are written to verdicts.json in RUN. Known ways for a run to go wrong are named with their cure.
     """
     from attomaton.artifacts import json_writer, write_file
-    from attomaton.errors import MissingExtra
+    from attomaton.errors import needing_torch
 
-    try:
+    with needing_torch("verifying"):
+        from attomaton.training.checkpoints import read_trace
         from attomaton.verify import claims
         from attomaton.verify.diagnose import diagnose
         from attomaton.verify.measures import solve_trials
         from attomaton.verify.verdicts import as_record
-    except ModuleNotFoundError as error:
-        raise MissingExtra(
-            "verifying needs PyTorch; install it with `pip install 'attomaton[train]'`"
-        ) from error
-    from attomaton.training.checkpoints import read_trace
 
     with stages(quiet or as_json) as announce:
         announce("reading")

@@ -103,11 +103,7 @@ def holds_shards(folder: Path) -> bool:
     if not folder.is_dir():
         return False
     first = next(iter(sorted(folder.glob("*.parquet"))), None)
-    return first is not None and TOKENS in _read_schema(first).names
-
-
-def _read_schema(path: Path) -> Any:
-    return _reading(path, lambda: arrow_parquet().ParquetFile(path, pre_buffer=False)).schema_arrow
+    return first is not None and TOKENS in _open_parquet(first).schema_arrow.names
 
 
 def _even_cuts(piece: Piece, size: int, window: int) -> Iterator[Piece]:
@@ -153,8 +149,12 @@ def _count_values(path: Path) -> int:
     return total
 
 
+def _open_parquet(path: Path) -> Any:
+    return _reading(path, lambda: arrow_parquet().ParquetFile(path, pre_buffer=False))
+
+
 def _open(path: Path) -> Any:
-    file = _reading(path, lambda: arrow_parquet().ParquetFile(path, pre_buffer=False))
+    file = _open_parquet(path)
     if TOKENS not in file.schema_arrow.names:
         names = ", ".join(file.schema_arrow.names)
         raise UnreadableSource(f"{path} has no column {TOKENS!r} (it has {names}); tokenise it first")

@@ -60,18 +60,25 @@ class Settings:
 
 def list_experiments() -> list[str]:
     """The names of all experiments."""
-    return sorted(
-        file.name.removesuffix(".toml")
-        for file in (files("attomaton.experiments") / FOLDER).iterdir()
-        if file.name.endswith(".toml")
-    )
+    return list_tables(FOLDER)
 
 
 def read_settings(name: str) -> Settings:
     """The settings of one experiment."""
-    if name not in list_experiments():
+    return Settings(name=name, **read_table(FOLDER, name))
+
+
+def list_tables(folder: str) -> list[str]:
+    """The names of the settings files in a folder of this package."""
+    found = (files("attomaton.experiments") / folder).iterdir()
+    return sorted(file.name.removesuffix(".toml") for file in found if file.name.endswith(".toml"))
+
+
+def read_table(folder: str, name: str) -> dict[str, Any]:
+    """What one of them says."""
+    if name not in list_tables(folder):
         raise UnsupportedOption(
-            f"there is no experiment {name!r}; choose one of {', '.join(list_experiments())}"
+            f"there is no experiment {name!r}; choose one of {', '.join(list_tables(folder))}"
         )
-    text = (files("attomaton.experiments") / FOLDER / f"{name}.toml").read_text(encoding="utf-8")
-    return Settings(name=name, **tomllib.loads(text))
+    text = (files("attomaton.experiments") / folder / f"{name}.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)

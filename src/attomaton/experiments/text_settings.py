@@ -1,11 +1,9 @@
 """The settings of experiments on text, read from the files shipped with the package."""
 
-import tomllib
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any
 
-from attomaton.errors import UnsupportedOption
+from attomaton.experiments.settings import list_tables, read_table
 
 FOLDER = "tables/text"
 
@@ -44,17 +42,11 @@ class TextSettings:
 
 def list_text_experiments() -> list[str]:
     """The names of all experiments on text."""
-    folder = files("attomaton.experiments") / FOLDER
-    return sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml"))
+    return list_tables(FOLDER)
 
 
 def read_text_settings(name: str) -> TextSettings:
     """The settings of one experiment on text."""
-    if name not in list_text_experiments():
-        raise UnsupportedOption(
-            f"there is no experiment {name!r} on text; choose one of {', '.join(list_text_experiments())}"
-        )
-    text = (files("attomaton.experiments") / FOLDER / f"{name}.toml").read_text(encoding="utf-8")
-    read = tomllib.loads(text)
+    read = read_table(FOLDER, name)
     steps, models = tuple(read.pop("steps")), tuple(read.pop("models"))
     return TextSettings(name=name, steps=steps, models=models, **read)

@@ -3,13 +3,22 @@
 from pathlib import Path
 from typing import Any
 
+from attomaton.artifacts import write_file
 from attomaton.experiments.text import Row, TextOutcome
 from attomaton.limit.rules import RULES
 from attomaton.report.lines import Line, LinePanel, draw_lines
+from attomaton.report.markdown import render_table
 from attomaton.tables import write_parquet
 
 FEW = 0.005
 """Rules that answer a smaller share of the held-out contexts are not drawn: too few to tell."""
+
+KINDS = ("held out", "trained on")
+AGREEMENT = [
+    *("contexts", "rule", "share", "model", "step"),
+    *("top token retrieved", "mass retrieved", "same top token", "distance"),
+]
+QUALITY = ["contexts", "model", "step", "log-loss, nats", "top-1"]
 
 SHOWN = {
     "all": "all",
@@ -24,42 +33,46 @@ def write_text_outcome(outcome: TextOutcome, folder: Path) -> list[Path]:
     """Write ``figure.png``, ``figure.pdf``, ``curves.parquet`` and ``summary.md``; returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     written = draw_lines(_panels(outcome), folder / "figure", caption=_caption(outcome))
-    write_parquet(outcome.curves, str(folder / "curves.parquet"))
-    page = folder / "summary.md"
-    page.write_text(summarise_text(outcome), encoding="utf-8")
-    return [*written, folder / "curves.parquet", page]
+    numbers, page = folder / "curves.parquet", folder / "summary.md"
+    write_file(numbers, lambda place: write_parquet(outcome.curves, str(place)))
+    write_file(page, lambda place: place.write_text(summarise_text(outcome), encoding="utf-8"))
+    return [*written, numbers, page]
 
 
 def summarise_text(outcome: TextOutcome) -> str:
     """One page in Markdown: what was trained, and how it agrees with the automaton at the last step."""
     settings, counts = outcome.settings, outcome.counts
-    lines = [
+    parts = [
         f"# {settings.name}: {settings.title}",
-        "",
         f"{_caption(outcome).replace(chr(10), '. ')}. Trained on {counts['trained_on']:,} realisable samples "
         f"with {counts['pairs']:,} (query, token) pairs, whose automaton has {counts['components']:,} "
         f"components; {counts['held_out']:,} realisable contexts held out.",
-        "",
         "Top token retrieved: the share of contexts in which the token with the most attention lies in the "
         "component that the automaton retrieves. Only contexts that are determined are in the theorem.",
-        "",
-        "| contexts | rule | share | model | step | top token retrieved | mass retrieved | same top token | "
-        "distance |",
-        "|---|---|---|---|---|---|---|---|---|",
+        render_table(AGREEMENT, _agreement(outcome)),
+        render_table(QUALITY, _quality(outcome)),
     ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _agreement(outcome: TextOutcome) -> list[list[str]]:
+    """Attention against the automaton, for every rule."""
     shares = {"all": 1.0, **outcome.shares}
-    for kind in ("held out", "trained on"):
+    rows: list[list[str]] = []
+    for kind in KINDS:
         for rule in ("all", *(rule.name.lower() for rule in RULES)):
             part = f"{100 * shares[rule]:.2f} %" if kind == "held out" else ""
-            lines += [f"| {kind} | {rule} | {part} | {_cells(row)} |" for row in _ends(outcome, kind, rule)]
-    lines += ["", "| contexts | model | step | log-loss, nats | top-1 |", "|---|---|---|---|---|"]
-    for kind in ("held out", "trained on"):
-        lines += [
-            f"| {kind} | {row['model']} | {row['step']:,} | {row['log_loss']:.3f} "
-            f"| {100 * row['top1']:.1f} % |"
-            for row in _ends(outcome, kind, "all")
-        ]
-    return "\n".join([*lines, ""])
+            rows += [[kind, rule, part, *_cells(row)] for row in _ends(outcome, kind, rule)]
+    return rows
+
+
+def _quality(outcome: TextOutcome) -> list[list[str]]:
+    """How well labels are predicted."""
+    return [
+        [kind, row["model"], f"{row['step']:,}", f"{row['log_loss']:.3f}", f"{100 * row['top1']:.1f} %"]
+        for kind in KINDS
+        for row in _ends(outcome, kind, "all")
+    ]
 
 
 def _ends(outcome: TextOutcome, kind: str, rule: str) -> list[Row]:
@@ -68,9 +81,9 @@ def _ends(outcome: TextOutcome, kind: str, rule: str) -> list[Row]:
     return list(last.values())
 
 
-def _cells(row: Row) -> str:
+def _cells(row: Row) -> list[str]:
     shares = (f"{100 * row[name]:.2f} %" for name in ("retrieved", "mass", "same_top"))
-    return " | ".join([row["model"], f"{row['step']:,}", *shares, f"{row['distance']:.3f}"])
+    return [row["model"], f"{row['step']:,}", *shares, f"{row['distance']:.3f}"]
 
 
 def _caption(outcome: TextOutcome) -> str:
@@ -110,7 +123,7 @@ def _lines(outcome: TextOutcome, measure: str, rule: str) -> list[Line]:
     lines: list[Line] = []
     names = [model["name"] for model in outcome.settings.models]
     for colour, name in enumerate(names):
-        for style, kind in enumerate(("held out", "trained on")):
+        for style, kind in enumerate(KINDS):
             rows = outcome.rows(model=name, contexts=kind, rule=rule)
             if rows:
                 steps, values = ([row[key] for row in rows] for key in ("step", measure))

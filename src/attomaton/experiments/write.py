@@ -20,7 +20,7 @@ def write_outcome(outcome: Outcome, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     written = draw_panels(_panels(outcome), folder / "figure", caption=caption(outcome))
     numbers, verdicts, page = (folder / name for name in ("curves.parquet", "verdicts.json", "summary.md"))
-    write_parquet(outcome.table(), str(numbers))
+    write_file(numbers, lambda place: write_parquet(outcome.table(), str(place)))
     write_file(verdicts, json_writer([as_record(one) for one in outcome.verdicts]))
     write_file(page, lambda place: place.write_text(summarise(outcome), encoding="utf-8"))
     return [*written, numbers, verdicts, page]

@@ -66,19 +66,24 @@ def draw_panels(panels: Sequence[Panel], path: Path, *, caption: str) -> list[Pa
         _draw(axis, panel)
     for axis in axes.flat[len(panels) :]:
         axis.set_visible(False)
+    return finish_figure(figure, path, caption="\n".join(title), n_columns=3, fontsize=6.5)
+
+
+def finish_figure(figure: Any, path: Path, *, caption: str, n_columns: int, fontsize: float) -> list[Path]:
+    """Caption above, one legend of all panels below; write ``path`` as PNG and PDF, and close the figure."""
     named = {
         label: handle
-        for axis in axes.flat
+        for axis in figure.axes
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
     }
     figure.legend(
-        named.values(), named, loc="outside lower center", ncols=len(named), frameon=False, fontsize=6.5
+        named.values(), named, loc="outside lower center", ncols=n_columns, frameon=False, fontsize=fontsize
     )
-    figure.suptitle("\n".join(title), fontsize=7)
+    figure.suptitle(caption, fontsize=7)
     written = [path.with_suffix(kind) for kind in (".png", ".pdf")]
     for file in written:
         figure.savefig(file, dpi=300)
-    plt.close(figure)
+    load_pyplot().close(figure)
     return written
 
 

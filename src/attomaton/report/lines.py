@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attomaton.report.figures import BLUE, ORANGE, WIDTH, load_pyplot
+from attomaton.report.figures import BLUE, HEIGHT, ORANGE, WIDTH, finish_figure, load_pyplot
 
 COLOURS = (BLUE, ORANGE, "#3a8f5a", "#8a4f9e")
 STYLES = ("-", "--", ":", "-.")
@@ -57,7 +57,7 @@ def draw_lines(panels: Sequence[LinePanel], path: Path, *, caption: str) -> list
     figure, axes = plt.subplots(
         len(panels),
         1,
-        figsize=(WIDTH, 1.35 * len(panels) + 1.0),
+        figsize=(WIDTH, HEIGHT * len(panels) + 1.0),
         layout="constrained",
         sharex=True,
         squeeze=False,
@@ -65,19 +65,7 @@ def draw_lines(panels: Sequence[LinePanel], path: Path, *, caption: str) -> list
     for axis, panel in zip(axes.flat, panels, strict=True):
         _draw(axis, panel)
     axes.flat[-1].set_xlabel("step", fontsize=7)
-    named: dict[str, Any] = {}
-    for axis in axes.flat:
-        handles, labels = axis.get_legend_handles_labels()
-        named |= dict(zip(labels, handles, strict=True))
-    figure.legend(
-        named.values(), named.keys(), loc="outside lower center", ncols=2, frameon=False, fontsize=5.5
-    )
-    figure.suptitle(caption, fontsize=7)
-    written = [path.with_suffix(kind) for kind in (".png", ".pdf")]
-    for file in written:
-        figure.savefig(file, dpi=200)
-    plt.close(figure)
-    return written
+    return finish_figure(figure, path, caption=caption, n_columns=2, fontsize=5.5)
 
 
 def _draw(axis: Any, panel: LinePanel) -> None:

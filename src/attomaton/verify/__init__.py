@@ -8,19 +8,16 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from attomaton.errors import needing_torch
+
 
 class _CallableRoom(ModuleType):
     """The package itself, callable."""
 
     def __call__(self, automata: Any, trace: Any) -> Any:
-        try:
+        with needing_torch("verify"):
             from attomaton.verify.claims import verify
-        except ModuleNotFoundError as error:
-            if error.name != "torch":
-                raise
-            from attomaton.errors import MissingExtra
 
-            raise MissingExtra("verify needs PyTorch: pip install 'attomaton[train]'") from error
         return verify(automata, trace)
 
 

@@ -93,14 +93,13 @@ def verify(automata: Automaton | Sequence[Automaton], trace: Trace) -> list[Verd
     third term holds
     fast-forward holds
     """
-    given = [automata] * trace.n_trials if isinstance(automata, Automaton) else list(automata)
     if isinstance(automata, Automaton):
         for samples in {id(one): one for one in trace.samples}.values():
             if not extract_edges(samples).table.equals(automata.components.edges.table):
                 raise MismatchedParts("the automaton was not learned from the samples of this run")
-        given = solve_trials(trace)
-    check_automata(trace, given)
-    evidence = Evidence(trace, tuple(given))
+        automata = solve_trials(trace)
+    check_automata(trace, automata)
+    evidence = Evidence(trace, tuple(automata))
     return [claim.check(evidence) for claim in CLAIMS]
 
 
@@ -154,7 +153,7 @@ def judge_direction(evidence: Evidence) -> Judgement:
 def judge_local(evidence: Evidence) -> Judgement:
     """W/‖W‖ → the direction of the tokens that the model selects."""
     what = "correlation of W with the Graph-SVM of the selected tokens at the end"
-    return _judge_angle(evidence.trace.weights, evidence.local.directions, _decided(evidence), what)
+    return _judge_angle(evidence.trace.weights, evidence.local.directions, evidence.once(_decided), what)
 
 
 def _decided(evidence: Evidence) -> Bool:
@@ -176,7 +175,7 @@ def _decided(evidence: Evidence) -> Bool:
 def _need_decided(evidence: Evidence) -> str:
     """Some trial has made its choice."""
     told = "no trial has made its choice: selected tokens lose attention, or others keep theirs; train on"
-    return "" if _decided(evidence).any() else told
+    return "" if evidence.once(_decided).any() else told
 
 
 def _finite_bounds(evidence: Evidence) -> Float64:
@@ -199,7 +198,7 @@ def judge_finite(evidence: Evidence) -> Judgement:
     """Π_fin W → W_fin."""
     steps = evidence.trace.steps
     distance = evidence.curves.finite_distance[steps >= 0.9 * steps[-1]].max(axis=0)
-    bounds = _finite_bounds(evidence)
+    bounds = evidence.once(_finite_bounds)
     worst = _worst(distance - bounds, ~evidence.acyclic)
     value, bound = float(distance[worst]), float(bounds[worst])
     meaning = f"largest ‖Π_fin W − W_fin‖ in the last tenth of the steps (trial {worst})"
@@ -231,7 +230,7 @@ def judge_composition(evidence: Evidence) -> Judgement:
         both = both / contexts.sums(both)[:, contexts.bags.sample]
         apart[trial] = 0.5 * contexts.sums(np.abs(both[0] - both[1])).max()
     longest = np.sum(trace.embeddings**2, axis=2).max(axis=1)  # a score moves by ‖e_i − e_j‖ ‖e_k‖ times ΔW
-    bounds = 0.5 * longest * _finite_bounds(evidence)
+    bounds = 0.5 * longest * evidence.once(_finite_bounds)
     worst = _worst(apart - bounds, ~evidence.acyclic)
     value, bound = float(apart[worst]), float(bounds[worst])
     meaning = f"largest difference from the Luce odds in any context (trial {worst})"

@@ -72,13 +72,13 @@ def need_few_dimensions(evidence: Evidence) -> str:
 
 def judge_convexity(evidence: Evidence) -> Judgement:
     """No eigenvalue of the Hessian below zero, but for rounding."""
-    least = float(draw_curvature(evidence).least.min())
+    least = float(evidence.once(draw_curvature).least.min())
     meaning = f"smallest eigenvalue of the Hessian at {N_POINTS:,} random points, relative to its largest"
     return Judgement(least, -ROUNDING, least >= -ROUNDING, meaning)
 
 
 def judge_strictness(evidence: Evidence) -> Judgement:
     """Every eigenvalue within the cyclic subspace above zero."""
-    least = float(draw_curvature(evidence).least_cyclic.min(initial=np.inf))
+    least = float(evidence.once(draw_curvature).least_cyclic.min(initial=np.inf))
     meaning = f"the same within the cyclic subspace, at {N_POINTS:,} random points"
     return Judgement(least, ROUNDING, least > ROUNDING, meaning)

@@ -1,7 +1,9 @@
 """What claims are judged by: a run, the automata of its trials, and what follows from both."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,6 +15,8 @@ from attomaton.training.steps import GradientDescent
 from attomaton.training.trace import Trace
 from attomaton.verify.local import LocalSolutions, solve_local
 from attomaton.verify.measures import Curves, Target, aim_at, measure_against
+
+Found = TypeVar("Found")
 
 NOWHERE = 1e9
 """The tangent of a right angle, or more."""
@@ -69,6 +73,17 @@ class Evidence:
     def acyclic(self) -> Bool:
         """Trials without ties, shape (n_trials,)."""
         return np.array([automaton.components.is_acyclic for automaton in self.automata])
+
+    def once(self, find: "Callable[[Evidence], Found]") -> "Found":
+        """What a function finds in this evidence, computed the first time it is asked for."""
+        known = self._known
+        if find not in known:
+            known[find] = find(self)
+        return known[find]
+
+    @cached_property
+    def _known(self) -> dict[Any, Any]:
+        return {}
 
     @property
     def middle(self) -> int:

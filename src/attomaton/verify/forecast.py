@@ -27,17 +27,22 @@ CLOSE = 1e-4
 
 def expand_trial(trace: Trace, automaton: Automaton, trial: int) -> Expansion:
     """The expansion of one trial from its own W(0)."""
-    step, start, table = trace.step, trace.weights[0, trial], trace.embeddings[trial]
+    start, table = trace.weights[0, trial], trace.embeddings[trial]
     sparse = isinstance(automaton.hard.weights, csc_array)
     if sparse and start.any():
         automaton, sparse = solve_trial(trace.samples[trial], table), False
     return expand(
         automaton,
         trace.samples[trial],
-        step_size=step.step_size if isinstance(step, GradientDescent) else 1.0,
+        step_size=_step_size(trace),
         embeddings=None if sparse else table,
         start=start if start.any() else None,
     )
+
+
+def _step_size(trace: Trace) -> float:
+    """η of gradient descent; 1 for other steps, of which neither claim speaks."""
+    return trace.step.step_size if isinstance(trace.step, GradientDescent) else 1.0
 
 
 def predict_trace(trace: Trace, automata: tuple[Automaton, ...], records: Int64) -> Trace:
@@ -84,13 +89,13 @@ def find_misses(evidence: Evidence) -> Float64:
 
 def need_told(evidence: Evidence) -> str:
     """Some trial's third term follows from data alone."""
-    told = bool(np.isfinite(find_misses(evidence)).any())
+    told = bool(np.isfinite(evidence.once(find_misses)).any())
     return "" if told else "the third term depends on the path in every trial"
 
 
 def judge_third_term(evidence: Evidence) -> Judgement:
     """W(t) is where the expansion predicts it, within its own error."""
-    misses = find_misses(evidence)
+    misses = evidence.once(find_misses)
     told = int(np.isfinite(misses).sum())
     worst = float(np.nanmax(misses))
     meaning = (
@@ -107,7 +112,7 @@ def need_late_records(evidence: Evidence) -> str:
 
 def judge_fast_forward(evidence: Evidence) -> Judgement:
     """From the same W(0), fast-forward has the correlation of the run at every late record."""
-    trace, step = evidence.trace, evidence.trace.step
+    trace = evidence.trace
     late = np.flatnonzero(trace.steps >= LATE)
     late = late[np.unique(np.linspace(0, len(late) - 1, RECORDS).astype(int))]
     weights = np.empty((len(late), *trace.weights.shape[1:]))
@@ -115,7 +120,7 @@ def judge_fast_forward(evidence: Evidence) -> Judgement:
         forward = fast_forward(
             samples,
             embeddings=unless_identity(table),
-            step_size=step.step_size if isinstance(step, GradientDescent) else 1.0,
+            step_size=_step_size(trace),
             to=float(trace.steps[-1]),
             start=trace.weights[0, trial],
             components=evidence.automata[trial].components,
