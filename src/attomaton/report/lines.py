@@ -44,27 +44,38 @@ class LinePanel:
         The curves.
     least : float, optional
         Where the vertical axis begins. None: a little below the least value.
+    axis : str
+        What the curves run along.
+    log_axis, log : bool
+        Whether that, and whether the values, are shown on a logarithmic axis.
     """
 
     title: str
     lines: Sequence[Line]
     least: float | None = None
+    axis: str = "step"
+    log_axis: bool = True
+    log: bool = False
 
 
-def draw_lines(panels: Sequence[LinePanel], path: Path, *, caption: str) -> list[Path]:
-    """Draw the panels one above the other over logarithmic steps; write ``path`` as PNG and PDF."""
+def draw_lines(panels: Sequence[LinePanel], path: Path, *, caption: str, n_columns: int = 1) -> list[Path]:
+    """Draw the panels row by row, those of a column over one axis; write ``path`` as PNG and PDF."""
     plt = load_pyplot()
+    n_rows = -(-len(panels) // n_columns)
     figure, axes = plt.subplots(
-        len(panels),
-        1,
-        figsize=(WIDTH, HEIGHT * len(panels) + 1.0),
+        n_rows,
+        n_columns,
+        figsize=(WIDTH, HEIGHT * n_rows + 1.0),
         layout="constrained",
-        sharex=True,
+        sharex="col",
         squeeze=False,
     )
-    for axis, panel in zip(axes.flat, panels, strict=True):
+    for axis, panel in zip(axes.flat, panels, strict=False):
         _draw(axis, panel)
-    axes.flat[-1].set_xlabel("step", fontsize=7)
+    for axis in axes.flat[len(panels) :]:
+        axis.set_visible(False)
+    for axis, panel in zip(axes.flat[: len(panels)][-n_columns:], panels[-n_columns:], strict=True):
+        axis.set_xlabel(panel.axis, fontsize=7)
     return finish_figure(figure, path, caption=caption, n_columns=2, fontsize=5.5)
 
 
@@ -75,7 +86,10 @@ def _draw(axis: Any, panel: LinePanel) -> None:
             axis.axhline(line.values[0], linewidth=0.8, **look)
         else:
             axis.plot(line.steps, line.values, linewidth=1.2, **look)
-    axis.set_xscale("log")
+    if panel.log_axis:
+        axis.set_xscale("log")
+    if panel.log:
+        axis.set_yscale("log")
     axis.set_ylim(bottom=panel.least)
     axis.set_title(panel.title, fontsize=6.5, loc="left")
     axis.tick_params(labelsize=6)

@@ -1,0 +1,181 @@
+"""The closed form of the second theory: how the gain rises and falls, and how far attention moves.
+
+Under the paper's assumptions (long sequences, η_Y ≫ η_Z, nearly orthogonal classes) the decoder's logits of
+class n are h·(M x_n − 1), with
+
+    (M − 1) h + (e^{M h} − 1)/M = η_Y t / K,        γ = (M − 1)² h / (M − 1 + e^{M h})
+
+where γ is the gain that is back-propagated to attention, and Γ = η_Z ∫γ = (η_Z/η_Y) K (M − 1)² h²/2. With
+one common token the growth factor obeys Ḃ = η_Z γ e^{−4B}/C₀, so that
+
+    B = ¼ ln(1 + 4Γ/C₀).
+
+The paper prints ¼ ln(C₀ + 4Γ), which is not 0 at t = 0, and γ in two pieces; here it is one function.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import lambertw
+
+from attomaton.errors import UnsupportedOption
+from attomaton.tables import Float64
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Learning rates of the two layers.
+
+    Attributes
+    ----------
+    decoder, attention : float
+        η_Y and η_Z as they act on a flow.
+    """
+
+    decoder: float
+    attention: float
+
+    def __post_init__(self) -> None:
+        if not (
+            self.decoder > 0 and self.attention > 0 and np.isfinite([self.decoder, self.attention]).all()
+        ):
+            raise UnsupportedOption(f"learning rates are finite and above 0; got {self}")
+
+    @classmethod
+    def with_momentum(cls, decoder: float, attention: float, momentum: float) -> "Rates":
+        """Rates that act on a flow as those of SGD with momentum do: η/(1 − μ).
+
+        >>> Rates.with_momentum(1.0, 0.5, 0.9)
+        Rates(decoder=10.0, attention=5.0)
+        """
+        if not 0 <= momentum < 1:
+            raise UnsupportedOption(f"momentum is at least 0 and below 1; got {momentum}")
+        scale = round(1 / (1 - momentum), 12)
+        return cls(decoder * scale, attention * scale)
+
+    @property
+    def ratio(self) -> float:
+        """η_Y/η_Z."""
+        return self.decoder / self.attention
+
+
+def solve_exponent(clock: ArrayLike, n_tokens: int) -> Float64:
+    """W = M h at η_Y t/K = ``clock``: the root of (M − 1) w/M + (e^w − 1)/M = clock.
+
+    Newton's method from above, where the function is convex, so that no step overshoots.
+
+    >>> solve_exponent([0.0, 1.0], 1000).round(6).tolist()
+    [0.0, 0.999282]
+    """
+    wanted = np.asarray(clock, np.float64)
+    if (wanted < 0).any():
+        raise UnsupportedOption("time starts at 0")
+    size = float(n_tokens)
+    root = np.minimum(wanted * size / (size - 1), np.log1p(size * wanted))
+    for _ in range(100):
+        raised = np.exp(root)
+        step = ((size - 1) * root + raised - 1 - size * wanted) / (size - 1 + raised)
+        root = np.maximum(root - step, 0.0)
+        if np.abs(step).max(initial=0.0) <= 1e-15 * max(float(root.max(initial=0.0)), 1.0):
+            break
+    return root
+
+
+@dataclass(frozen=True)
+class SnapLaw:
+    """The closed form for K equally frequent classes over M tokens.
+
+    Attributes
+    ----------
+    n_classes, n_tokens : int
+        K and M.
+    rates : Rates
+        η_Y and η_Z; for SGD with momentum see :meth:`Rates.with_momentum`.
+    start : float, optional
+        C₀; 1/K if not given, as in the paper's Figure 3.
+
+    Examples
+    --------
+    >>> law = SnapLaw(10, 1000, Rates(decoder=5.0, attention=0.5))
+    >>> law.growth(280.0).round(4).item(), law.growth_as_printed(280.0).round(4).item()
+    (1.9803, 1.4047)
+    """
+
+    n_classes: int
+    n_tokens: int
+    rates: Rates
+    start: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.n_classes < 1 or self.n_tokens < 2:
+            raise UnsupportedOption(
+                f"a law needs a class and two tokens; got {self.n_classes} and {self.n_tokens}"
+            )
+
+    @property
+    def constant(self) -> float:
+        """C₀."""
+        return 1 / self.n_classes if self.start is None else self.start
+
+    def clock(self, time: ArrayLike) -> Float64:
+        """η_Y t/K."""
+        return self.rates.decoder * np.asarray(time, np.float64) / self.n_classes
+
+    def exponent(self, time: ArrayLike) -> Float64:
+        """M h(t)."""
+        return solve_exponent(self.clock(time), self.n_tokens)
+
+    def gain(self, time: ArrayLike) -> Float64:
+        """γ(t)."""
+        exponent, rest = self.exponent(time), self.n_tokens - 1
+        return rest**2 / self.n_tokens * exponent / (rest + np.exp(exponent))
+
+    def integral(self, time: ArrayLike) -> Float64:
+        """Γ(t) = η_Z ∫γ."""
+        scale = (self.n_tokens - 1) ** 2 / (2 * self.n_tokens**2)
+        return self.n_classes / self.rates.ratio * scale * self.exponent(time) ** 2
+
+    def growth(self, time: ArrayLike) -> Float64:
+        """B(t) = ¼ ln(1 + 4Γ/C₀)."""
+        return 0.25 * np.log1p(4 * self.integral(time) / self.constant)
+
+    def growth_as_printed(self, time: ArrayLike) -> Float64:
+        """¼ ln(C₀ + 4Γ), as the paper has it; too small by ¼ ln(1/C₀) later on, −∞ … at the start."""
+        return 0.25 * np.log(self.constant + 4 * self.integral(time))
+
+    @cached_property
+    def turn(self) -> float:
+        """t₀', where γ is largest: (M h − 1) e^{M h} = M − 1, solved by Lambert's W."""
+        exponent = 1 + float(lambertw((self.n_tokens - 1) / np.e).real)
+        clock = ((self.n_tokens - 1) * exponent + np.expm1(exponent)) / self.n_tokens
+        return clock * self.n_classes / self.rates.decoder
+
+    @property
+    def turn_as_printed(self) -> float:
+        """K ln M/η_Y."""
+        return self.n_classes * np.log(self.n_tokens) / self.rates.decoder
+
+    @property
+    def snap_as_printed(self) -> float:
+        """2 K ln M/η_Y."""
+        return 2 * self.turn_as_printed
+
+    @cached_property
+    def snap(self) -> float:
+        """t₀, where d ln B/d ln t has fallen to half its value at t₀'/2; found by bisection."""
+        half = self.steepness(self.turn / 2) / 2
+        low, high = self.turn / 2, self.turn
+        while self.steepness(high) > half:
+            low, high = high, 2 * high
+        for _ in range(80):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.steepness(middle) > half else (low, middle)
+        return high
+
+    def steepness(self, time: ArrayLike) -> Float64:
+        """D ln B/d ln t = t η_Z γ e^{−4B}/(C₀ B)."""
+        grown = self.growth(time)
+        pace = self.rates.attention * self.gain(time) * np.exp(-4 * grown) / self.constant
+        return np.asarray(time, np.float64) * pace / grown
