@@ -6,8 +6,8 @@ With b → c_n (the limit of long sequences) and f_n = c_n/‖c_n‖, where c_{l
     ż_m = η_Z Σ_{n: ψ(n) = m} π_n diag(f_n) (I − f_n f_nᵀ) Y (x_n − α_n)
 
 from Y = Z = 0 (Equations 4 and 5 of the paper). Only rows of tokens that stand before a query ever move, and
-all columns of tokens that are never a label are equal, so they are kept once: the state has
-n_used × (n_labels + 1) + n_queries × n_used numbers, whatever the vocabulary. Nothing is approximated by that.
+all columns of tokens that are never a label are equal, so they are kept once: the state has n_used ×
+(n_labels + 1) + n_queries × n_used numbers, whatever the vocabulary. Nothing is approximated by that.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What a figure of the second paper came to: tables, numbers, verdicts and how to draw it; and that on disk."""
+"""What a figure of the second paper came to: tables, numbers, verdicts, how to draw it; and that on disk."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
