@@ -187,7 +187,8 @@ class CorpusClasses:
     def query_shares(self) -> tuple[Int64, Float64]:
         """The queries and the share of all sequences that each has, the most frequent first."""
         found = distinct_keys(self.queries.astype(np.int64))
-        share = np.bincount(find_keys(found, self.queries.astype(np.int64)), weights=self.shares)
+        place = find_keys(found, self.queries.astype(np.int64))
+        share: Float64 = np.bincount(place, weights=self.shares).astype(np.float64)
         order = np.argsort(-share, kind="stable")
         return found[order], share[order]
 
@@ -220,6 +221,27 @@ def draw_linear_classes(
     queries = first_query + np.repeat(np.arange(n_queries), classes_per_query)
     labels = first_query + n_queries + np.arange(n_classes)
     return CorpusClasses.from_table(queries, labels, weights)
+
+
+def make_star(n_classes: int, n_tokens: int, *, common: float) -> CorpusClasses:
+    """Classes with a query and one distinct token each, around one common token of probability ``common``.
+
+    The corpus on which the closed form can be derived: see :func:`attomaton.scansnap.law.star_constant`.
+
+    >>> star = make_star(3, 20, common=0.1)
+    >>> star, star.common().tolist(), star.distinct().tolist()
+    (CorpusClasses(3 classes of 3 queries, 20 tokens), [0], [1, 2, 3])
+    """
+    if n_tokens < 3 * n_classes + 1:
+        raise InvalidSamples(
+            f"{n_classes} classes need {3 * n_classes + 1} tokens (common, distinct, queries, labels); "
+            f"got {n_tokens}"
+        )
+    own = 1 + np.arange(n_classes)
+    weights = np.zeros((n_classes, n_tokens))
+    weights[:, 0] = common
+    weights[np.arange(n_classes), own] = 1 - common
+    return CorpusClasses.from_table(own + n_classes, own + 2 * n_classes, weights)
 
 
 def _positions(starts: Int64, lengths: Int64) -> Int64:

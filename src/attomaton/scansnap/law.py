@@ -11,16 +11,25 @@ one common token the growth factor obeys Ḃ = η_Z γ e^{−4B}/C₀, so that
     B = ¼ ln(1 + 4Γ/C₀).
 
 The paper prints ¼ ln(C₀ + 4Γ), which is not 0 at t = 0, and γ in two pieces; here it is one function.
+
+What C₀ is: a class has one query of its own, a common token (share p before the query) and a distinct one
+(1 − p), so f_n = (cos θ, sin θ) with tan θ = e^{z_d − z_c} (1 − p)/p. Y holds h (M x_n' − 1) in the direction
+of every f_n'. The own direction is projected out; of the K − 1 others each gives −M h/(M − 1 + e^{M h}) =
+−γ M/(M − 1)², times cos²θ, and a class is seen once in K times. Hence Ḃ = η_Z γ cos²θ (K − 1) M/(K (M − 1)²),
+ż_d = sin²θ Ḃ and ż_c = −sin²θ Ḃ, so that tan²θ grows as e^{4B}; where it is large, cos²θ = e^{−4B}/tan²θ₀,
+which is the law above with C₀ = tan²θ₀ K (M − 1)²/((K − 1) M). Figure 3 has C₀ = 1/K, about M K tan²θ₀ times
+less. (With several classes to a query they pull the common token together, and 4 becomes 2 (1 + number).)
 """
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import lambertw
 
-from attomaton.errors import UnsupportedOption
+from attomaton.errors import UncertifiedSolution, UnsupportedOption
 from attomaton.tables import Float64
 
 
@@ -61,13 +70,23 @@ class Rates:
         return self.decoder / self.attention
 
 
+def star_constant(n_classes: int, n_tokens: int, *, common: float) -> float:
+    """C₀ of :func:`attomaton.scansnap.classes.make_star`: tan²θ₀ K (M − 1)²/((K − 1) M).
+
+    >>> round(star_constant(10, 1000, common=0.05), 1)
+    400309.3
+    """
+    square = ((1 - common) / common) ** 2
+    return square * n_classes * (n_tokens - 1) ** 2 / ((n_classes - 1) * n_tokens)
+
+
 def solve_exponent(clock: ArrayLike, n_tokens: int) -> Float64:
     """W = M h at η_Y t/K = ``clock``: the root of (M − 1) w/M + (e^w − 1)/M = clock.
 
     Newton's method from above, where the function is convex, so that no step overshoots.
 
     >>> solve_exponent([0.0, 1.0], 1000).round(6).tolist()
-    [0.0, 0.999282]
+    [0.0, 0.999283]
     """
     wanted = np.asarray(clock, np.float64)
     if (wanted < 0).any():
@@ -100,7 +119,7 @@ class SnapLaw:
     --------
     >>> law = SnapLaw(10, 1000, Rates(decoder=5.0, attention=0.5))
     >>> law.growth(280.0).round(4).item(), law.growth_as_printed(280.0).round(4).item()
-    (1.9803, 1.4047)
+    (1.9809, 1.4053)
     """
 
     n_classes: int
@@ -174,8 +193,50 @@ class SnapLaw:
             low, high = (middle, high) if self.steepness(middle) > half else (low, middle)
         return high
 
+    @cached_property
+    def snap_of_slow_growth(self) -> float:
+        """t₀ where 4Γ ≪ C₀, so that B ∝ Γ ∝ h²: half steepness is d ln h/d ln t = ½.
+
+        With w = M h and M large that is w = ln M + ln(w/(w − 2)), t₀ = (K/η_Y)(w + w/(w − 2)), which tends to
+        K (ln M + 1)/η_Y: not 2 K ln M/η_Y.
+        """
+        logarithm = np.log(self.n_tokens)
+        exponent = max(logarithm, 2.0) + 1.0
+        for _ in range(200):
+            exponent = logarithm + np.log(exponent / (exponent - 2))
+        return (exponent + exponent / (exponent - 2)) * self.n_classes / self.rates.decoder
+
     def steepness(self, time: ArrayLike) -> Float64:
         """D ln B/d ln t = t η_Z γ e^{−4B}/(C₀ B)."""
         grown = self.growth(time)
         pace = self.rates.attention * self.gain(time) * np.exp(-4 * grown) / self.constant
         return np.asarray(time, np.float64) * pace / grown
+
+
+def integrate_law(law: SnapLaw, times: ArrayLike) -> tuple[Float64, Float64]:
+    """γ and B at rising times by integrating ẇ and Ḃ themselves: the definition of the closed form.
+
+    >>> law = SnapLaw(10, 1000, Rates(decoder=5.0, attention=0.5))
+    >>> gain, growth = integrate_law(law, [10.0, 280.0])
+    >>> np.abs(growth - law.growth([10.0, 280.0])).max() < 1e-6
+    np.True_
+    """
+    from scipy.integrate import solve_ivp
+
+    rest, size = law.n_tokens - 1, law.n_tokens
+
+    def gain_at(exponent: Any) -> Any:
+        return rest**2 / size * exponent / (rest + np.exp(exponent))
+
+    def slope(_: float, state: Float64) -> list[float]:
+        exponent, grown = state
+        pace = law.rates.attention * gain_at(exponent) * np.exp(-4 * grown) / law.constant
+        return [size * law.rates.decoder / law.n_classes / (rest + np.exp(exponent)), pace]
+
+    asked = np.asarray(times, np.float64)
+    found: Any = solve_ivp(
+        slope, (0.0, float(asked[-1])), [0.0, 0.0], method="LSODA", t_eval=asked, rtol=1e-10, atol=1e-12
+    )
+    if not found.success:
+        raise UncertifiedSolution(f"the law could not be followed to t = {asked[-1]:g}: {found.message}")
+    return gain_at(found.y[0]), found.y[1]
