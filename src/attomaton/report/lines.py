@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 from attomaton.report.figures import BLUE, HEIGHT, ORANGE, WIDTH, finish_figure, load_pyplot
 
-COLOURS = (BLUE, ORANGE, "#3a8f5a", "#8a4f9e")
+COLOURS = (BLUE, ORANGE, "#3a8f5a", "#8a4f9e", "#222222")
 STYLES = ("-", "--", ":", "-.")
 
 
@@ -18,7 +19,7 @@ class Line:
     Attributes
     ----------
     name : str
-        What the legend calls it; lines of one name look alike and are named once.
+        What the legend calls it; lines of one name look alike and are named once, those without one never.
     steps, values : sequences of float
         Where it was measured, and what. One value only: a level, drawn across the panel.
     colour, style : int
@@ -62,10 +63,11 @@ def draw_lines(panels: Sequence[LinePanel], path: Path, *, caption: str, n_colum
     """Draw the panels row by row, those of a column over one axis; write ``path`` as PNG and PDF."""
     plt = load_pyplot()
     n_rows = -(-len(panels) // n_columns)
+    title = [line for part in caption.split("\n") for line in wrap(part, 66)]
     figure, axes = plt.subplots(
         n_rows,
         n_columns,
-        figsize=(WIDTH, HEIGHT * n_rows + 1.0),
+        figsize=(WIDTH, HEIGHT * n_rows + 0.11 * len(title) + 0.9),
         layout="constrained",
         sharex="col",
         squeeze=False,
@@ -76,7 +78,7 @@ def draw_lines(panels: Sequence[LinePanel], path: Path, *, caption: str, n_colum
         axis.set_visible(False)
     for axis, panel in zip(axes.flat[: len(panels)][-n_columns:], panels[-n_columns:], strict=True):
         axis.set_xlabel(panel.axis, fontsize=7)
-    return finish_figure(figure, path, caption=caption, n_columns=2, fontsize=5.5)
+    return finish_figure(figure, path, caption="\n".join(title), n_columns=2, fontsize=5.5)
 
 
 def _draw(axis: Any, panel: LinePanel) -> None:

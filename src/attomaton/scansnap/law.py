@@ -76,6 +76,8 @@ def star_constant(n_classes: int, n_tokens: int, *, common: float) -> float:
     >>> round(star_constant(10, 1000, common=0.05), 1)
     400309.3
     """
+    if n_classes < 2:
+        raise UnsupportedOption("a common token needs two classes that share it")
     square = ((1 - common) / common) ** 2
     return square * n_classes * (n_tokens - 1) ** 2 / ((n_classes - 1) * n_tokens)
 
@@ -183,15 +185,15 @@ class SnapLaw:
 
     @cached_property
     def snap(self) -> float:
-        """t₀, where d ln B/d ln t has fallen to half its value at t₀'/2; found by bisection."""
+        """t₀, where d ln B/d ln t has fallen to half its value at t₀'/2."""
+        from scipy.optimize import brentq
+
         half = self.steepness(self.turn / 2) / 2
         low, high = self.turn / 2, self.turn
         while self.steepness(high) > half:
             low, high = high, 2 * high
-        for _ in range(80):
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.steepness(middle) > half else (low, middle)
-        return high
+        found: Any = brentq(lambda time: float(self.steepness(time) - half), low, high, rtol=1e-12)
+        return found
 
     @cached_property
     def snap_of_slow_growth(self) -> float:

@@ -51,13 +51,14 @@ def find_snap(times: ArrayLike, growth: ArrayLike, turn: float) -> float:
     """
     clock = np.log(np.asarray(times, np.float64))
     steepness: Float64 = _numpy.gradient(np.log(np.asarray(growth, np.float64)), clock)
-    half = float(np.interp(np.log(turn / 2), clock, steepness)) / 2
+    half = float(_numpy.interp(np.log(turn / 2), clock, steepness)) / 2
     below = np.flatnonzero((steepness < half) & (clock > np.log(turn / 2)))
     if not len(below):
         raise UnsupportedOption("growth has not slowed to half within the times given; look further")
     last = int(below[0])
     around = slice(last - 1, last + 1)
-    return float(np.exp(np.interp(-half, -steepness[around], clock[around])))
+    place: float = _numpy.interp(-half, -steepness[around], clock[around])
+    return float(np.exp(place))
 
 
 def fit_power(times: ArrayLike, values: ArrayLike) -> float:

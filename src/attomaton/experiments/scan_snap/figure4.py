@@ -19,6 +19,9 @@ from attomaton.verify.verdicts import Verdict, VerdictStatus
 RANKED = 0.95
 """Least rank correlation between P(l | n) and final weight."""
 
+BLACK = 4
+"""Number of the colour that stands for none."""
+
 SHARES = ("common", "lowest distinct", "middle distinct", "highest distinct")
 
 
@@ -187,9 +190,9 @@ def _draw(rows: list[dict[str, Any]], pairs: list[list[float]], path: Path, capt
         some = [row for row in rows if [row["decoder_rate"], row["attention_rate"]] == pair]
         steps = [row["step"] for row in some]
         name = f"η_Y = {pair[0]:g}, η_Z = {pair[1]:g}"
-        losses.append(Line(name, steps[:-1], [row["loss"] for row in some[:-1]], 0, style))
+        losses.append(Line(name, steps[:-1], [row["loss"] for row in some[:-1]], BLACK, style))
         for colour, kind in enumerate(SHARES):
-            shares.append(Line(f"{kind}, {name}", steps, [row[kind] for row in some], colour, style))
+            shares.append(Line("" if style else kind, steps, [row[kind] for row in some], colour, style))
     panels = [
         LinePanel("loss", losses, log_axis=False, log=True),
         LinePanel("attention c_n on one token", shares, least=0.0, log_axis=False),

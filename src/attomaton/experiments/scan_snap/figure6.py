@@ -80,12 +80,15 @@ def read_published(path: Path) -> dict[Cell, float]:
     try:
         with path.open(encoding="utf-8", newline="") as lines:
             rows = list(csv.DictReader(lines))
-        return {
+        found = {
             (int(row[PUBLISHED[0]]), float(row[PUBLISHED[1]]), float(row[PUBLISHED[2]])): float(
                 row[PUBLISHED[3]]
             )
             for row in rows
         }
+        if not found:
+            raise ValueError("it has no rows")
+        return found
     except (OSError, UnicodeDecodeError, KeyError, ValueError, TypeError) as error:
         raise UnreadableSource(
             f"{path} is not the published table: it needs the columns {', '.join(PUBLISHED)} ({error})"
@@ -179,9 +182,12 @@ def _table(
         rows.append([f"{slow:g}", *told])
     headers = ["η_Z", *(f"η_Y/η_Z = {ratio:g}" for ratio in settings["ratios"])]
     beside = ", published in brackets" if published else ""
-    return PageTable(
-        f"{number} queries, {number * settings['classes_per_query']} classes{beside}", headers, rows
-    )
+    return PageTable(f"{_size(settings, number)}{beside}", headers, rows)
+
+
+def _size(settings: dict[str, Any], n_queries: int) -> str:
+    named = "1 query" if n_queries == 1 else f"{n_queries} queries"
+    return f"{named}, {n_queries * settings['classes_per_query']} classes"
 
 
 def _draw(
@@ -201,6 +207,5 @@ def _draw(
             if published:
                 known = [published[key] for key in keys]
                 lines.append(Line(f"η_Z = {slow:g}, published", settings["ratios"], known, colour, 1))
-        title = f"{number} queries, {number * settings['classes_per_query']} classes"
-        panels.append(LinePanel(title, lines, axis="η_Y/η_Z"))
+        panels.append(LinePanel(_size(settings, number), lines, axis="η_Y/η_Z"))
     return draw_lines(panels, path, caption=caption, n_columns=2)

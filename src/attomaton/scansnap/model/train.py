@@ -42,7 +42,7 @@ class Adam:
     def start(self, weights: Tensor) -> dict[str, Tensor]:
         """Nothing gathered yet."""
         zero = torch.zeros_like(weights)
-        return {"mean": zero, "square": zero.clone(), "step": torch.zeros(())}
+        return {"mean": zero, "square": zero.clone(), "step": torch.zeros((), dtype=torch.float64)}
 
     def move(self, weights: Tensor, slope: Tensor, rate: Tensor, state: dict[str, Tensor]) -> None:
         """One step, in place."""
