@@ -27,23 +27,32 @@ def reproduce(
     experiment: Annotated[str, typer.Argument(help=f"Its name, `{ALL}`, or `list` for all names.")],
     trials: Annotated[int | None, typer.Option(help="How many; those of the settings if not given.")] = None,
     seed: Annotated[int, typer.Option(help="Of all that is drawn.")] = 0,
-    data: Annotated[Path | None, typer.Option(help="The text, for experiments on text.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="The text, or the published table, for experiments that take one.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Write figure, numbers and a page there.")] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Draw, train and measure EXPERIMENT again, put what was published beside what came out, and judge it."""
-    from attomaton.experiments.settings import list_experiments, read_settings
+    from attomaton.experiments.settings import SCAN_SNAP, list_experiments, list_tables, read_settings
     from attomaton.experiments.text_settings import list_text_experiments
 
     if experiment == "list":
-        print_line(" ".join([*list_experiments(), ALL, *list_text_experiments()]))
+        print_line(" ".join([*list_experiments(), ALL, *list_text_experiments(), *list_tables(SCAN_SNAP)]))
         return
     if experiment in list_text_experiments():
         from attomaton.cli.reproduce_text import reproduce_text
 
         reproduce_text(experiment, data, seed=seed, out=out, as_json=as_json, quiet=quiet)
         return
+    if experiment in list_tables(SCAN_SNAP):
+        from attomaton.cli.reproduce_scan import reproduce_scan
+
+        sound = reproduce_scan(
+            experiment, data, trials=trials, seed=seed, out=out, as_json=as_json, quiet=quiet
+        )
+        raise typer.Exit(0 if sound else 1)
     mechanics = [name for name in list_experiments() if name.startswith("mechanics-")]
     settings = [read_settings(name) for name in (mechanics if experiment == ALL else [experiment])]
     from attomaton.errors import needing_torch

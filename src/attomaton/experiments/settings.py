@@ -8,6 +8,8 @@ from typing import Any
 from attomaton.errors import UnsupportedOption
 
 FOLDER = "tables"
+SCAN_SNAP = "tables/scan_snap"
+"""Figures of the second paper."""
 
 
 @dataclass(frozen=True)

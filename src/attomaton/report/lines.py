@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 from attomaton.report.figures import BLUE, HEIGHT, ORANGE, WIDTH, finish_figure, load_pyplot
 
-COLOURS = (BLUE, ORANGE, "#3a8f5a", "#8a4f9e")
+COLOURS = (BLUE, ORANGE, "#3a8f5a", "#8a4f9e", "#222222")
 STYLES = ("-", "--", ":", "-.")
 
 
@@ -18,7 +19,7 @@ class Line:
     Attributes
     ----------
     name : str
-        What the legend calls it; lines of one name look alike and are named once.
+        What the legend calls it; lines of one name look alike and are named once, those without one never.
     steps, values : sequences of float
         Where it was measured, and what. One value only: a level, drawn across the panel.
     colour, style : int
@@ -44,28 +45,40 @@ class LinePanel:
         The curves.
     least : float, optional
         Where the vertical axis begins. None: a little below the least value.
+    axis : str
+        What the curves run along.
+    log_axis, log : bool
+        Whether that, and whether the values, are shown on a logarithmic axis.
     """
 
     title: str
     lines: Sequence[Line]
     least: float | None = None
+    axis: str = "step"
+    log_axis: bool = True
+    log: bool = False
 
 
-def draw_lines(panels: Sequence[LinePanel], path: Path, *, caption: str) -> list[Path]:
-    """Draw the panels one above the other over logarithmic steps; write ``path`` as PNG and PDF."""
+def draw_lines(panels: Sequence[LinePanel], path: Path, *, caption: str, n_columns: int = 1) -> list[Path]:
+    """Draw the panels row by row, those of a column over one axis; write ``path`` as PNG and PDF."""
     plt = load_pyplot()
+    n_rows = -(-len(panels) // n_columns)
+    title = [line for part in caption.split("\n") for line in wrap(part, 66)]
     figure, axes = plt.subplots(
-        len(panels),
-        1,
-        figsize=(WIDTH, HEIGHT * len(panels) + 1.0),
+        n_rows,
+        n_columns,
+        figsize=(WIDTH, HEIGHT * n_rows + 0.11 * len(title) + 0.9),
         layout="constrained",
-        sharex=True,
+        sharex="col",
         squeeze=False,
     )
-    for axis, panel in zip(axes.flat, panels, strict=True):
+    for axis, panel in zip(axes.flat, panels, strict=False):
         _draw(axis, panel)
-    axes.flat[-1].set_xlabel("step", fontsize=7)
-    return finish_figure(figure, path, caption=caption, n_columns=2, fontsize=5.5)
+    for axis in axes.flat[len(panels) :]:
+        axis.set_visible(False)
+    for axis, panel in zip(axes.flat[: len(panels)][-n_columns:], panels[-n_columns:], strict=True):
+        axis.set_xlabel(panel.axis, fontsize=7)
+    return finish_figure(figure, path, caption="\n".join(title), n_columns=2, fontsize=5.5)
 
 
 def _draw(axis: Any, panel: LinePanel) -> None:
@@ -75,7 +88,10 @@ def _draw(axis: Any, panel: LinePanel) -> None:
             axis.axhline(line.values[0], linewidth=0.8, **look)
         else:
             axis.plot(line.steps, line.values, linewidth=1.2, **look)
-    axis.set_xscale("log")
+    if panel.log_axis:
+        axis.set_xscale("log")
+    if panel.log:
+        axis.set_yscale("log")
     axis.set_ylim(bottom=panel.least)
     axis.set_title(panel.title, fontsize=6.5, loc="left")
     axis.tick_params(labelsize=6)

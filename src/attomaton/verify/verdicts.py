@@ -4,9 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from math import isfinite
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from attomaton.verify.evidence import Evidence
+Evidence = TypeVar("Evidence")
+"""What a claim looks at: each theory has its own."""
 
 
 class VerdictStatus(Enum):
@@ -75,7 +76,7 @@ class Judgement:
 
 
 @dataclass(frozen=True)
-class Claim:
+class Claim(Generic[Evidence]):
     """A theorem with its assumptions.
 
     Attributes

@@ -1,0 +1,83 @@
+"""What a figure of the second paper came to: tables, numbers, verdicts, how to draw it; and that on disk."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from attomaton.artifacts import json_writer, write_file
+from attomaton.report.markdown import render_table
+from attomaton.tables import write_parquet
+from attomaton.verify.verdicts import Verdict, as_record
+
+
+@dataclass(frozen=True)
+class PageTable:
+    """A table to read: a title, headers, and cells as text."""
+
+    title: str
+    headers: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, eq=False)
+class Page:
+    """One figure, done.
+
+    Attributes
+    ----------
+    name, title : str
+        What it is called, and what it shows.
+    caption : str
+        Sizes and settings in one sentence.
+    tables : tuple of PageTable
+        What came out beside what was published.
+    numbers : pyarrow.Table
+        Every number behind figure and tables.
+    draw : callable
+        Given a path without ending and the caption, draws the figure there and returns the files.
+    verdicts : tuple of Verdict
+        What became of the claims.
+    notes : tuple of str
+        Sentences for the page: what differs and why.
+    """
+
+    name: str
+    title: str
+    caption: str
+    tables: tuple[PageTable, ...]
+    numbers: pa.Table
+    draw: Callable[[Path, str], list[Path]]
+    verdicts: tuple[Verdict, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def write_page(page: Page, folder: Path) -> list[Path]:
+    """Write figure.png, figure.pdf, numbers.parquet, verdicts.json and summary.md; returns their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = page.draw(folder / "figure", page.caption)
+    numbers, verdicts, text = (folder / name for name in ("numbers.parquet", "verdicts.json", "summary.md"))
+    write_file(numbers, lambda place: write_parquet(page.numbers, str(place)))
+    write_file(verdicts, json_writer([as_record(one) for one in page.verdicts]))
+    write_file(text, lambda place: place.write_text(summarise_page(page), encoding="utf-8"))
+    return [*written, numbers, verdicts, text]
+
+
+def summarise_page(page: Page) -> str:
+    """One page in Markdown."""
+    parts = [f"# {page.name}: {page.title}", page.caption + "."]
+    for table in page.tables:
+        parts += [f"**{table.title}**", render_table(table.headers, table.rows)]
+    parts += page.notes
+    if page.verdicts:
+        judged = [
+            [one.claim, one.status.value, one.shown_value, one.shown_bound, one.reason]
+            for one in page.verdicts
+        ]
+        parts += ["## Verdicts", render_table(["claim", "verdict", "value", "bound", "reason"], judged)]
+    parts += [
+        "![Figure](figure.png)",
+        f"All numbers: `numbers.parquet`. Again: `attomaton reproduce {page.name} --out DIR`.",
+    ]
+    return "\n\n".join(parts) + "\n"

@@ -1,0 +1,43 @@
+"""Run a figure of the second paper by its name."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from attomaton.errors import UnsupportedOption
+from attomaton.experiments.scan_snap.figure3 import run_figure3
+from attomaton.experiments.scan_snap.figure4 import run_figure4
+from attomaton.experiments.scan_snap.figure6 import run_figure6
+from attomaton.experiments.scan_snap.page import Page
+from attomaton.experiments.settings import SCAN_SNAP, read_table
+
+
+def run_figure(
+    name: str,
+    *,
+    data: Path | None = None,
+    trials: int | None = None,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Page:
+    """Compute one figure.
+
+    Parameters
+    ----------
+    name : str
+        Of its settings file.
+    data : Path, optional
+        The text, or the published table, where a figure takes one.
+    trials : int, optional
+        Seeds; those of the settings if not given.
+    """
+    settings: dict[str, Any] = read_table(SCAN_SNAP, name)
+    match name:
+        case "scan-snap-3":
+            return run_figure3(settings)
+        case "scan-snap-4":
+            return run_figure4(settings, trials=trials, seed=seed, progress=progress)
+        case "scan-snap-6":
+            return run_figure6(settings, data=data, trials=trials, seed=seed, progress=progress)
+        case _:
+            raise UnsupportedOption(f"there are settings for {name!r}, but nothing that runs it")

@@ -1,0 +1,53 @@
+"""Finite sequences drawn from classes, as counts: with no positions their order does not matter."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from attomaton.scansnap.classes import CorpusClasses
+from attomaton.scansnap.reduced import Reduced
+from attomaton.tables import Float64, Int64
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Sequences of one length.
+
+    Attributes
+    ----------
+    classes : int64 array, shape (...,)
+        The class of each sequence.
+    counts : float64 array, shape (..., n_used)
+        How often each used token stands before the query.
+    """
+
+    classes: Int64
+    counts: Float64
+
+
+def draw_sequences(reduced: Reduced, shape: tuple[int, ...], length: int, rng: np.random.Generator) -> Draws:
+    """Draw classes by their shares and ``length`` − 1 tokens before the query by P(l | n).
+
+    >>> from attomaton.scansnap.classes import draw_linear_classes
+    >>> drawn = draw_sequences(Reduced(draw_linear_classes(2)), (5,), 128, np.random.default_rng(0))
+    >>> drawn.counts.shape, drawn.counts.sum(axis=1).tolist()
+    ((5, 30), [127.0, 127.0, 127.0, 127.0, 127.0])
+    """
+    classes = reduced.classes
+    number = rng.choice(len(classes), shape, p=classes.shares)
+    tokens, law = _padded(classes, reduced)
+    drawn = rng.multinomial(length - 1, law[number])
+    counts = np.zeros((*shape, len(reduced.used)))
+    np.put_along_axis(counts, tokens[number], drawn.astype(np.float64), axis=-1)
+    return Draws(number, counts)
+
+
+def _padded(classes: CorpusClasses, reduced: Reduced) -> tuple[Int64, Float64]:
+    """Positions and probabilities of each class's tokens, as wide as the widest class.
+
+    Rows are filled up with tokens the class does not have, at probability 0.
+    """
+    width = int(np.diff(classes.offsets).max())
+    order = np.argsort(-reduced.law, axis=1, kind="stable")[:, :width]
+    law = np.take_along_axis(reduced.law, order, axis=1)
+    return order, law / law.sum(axis=1, keepdims=True)

@@ -1,0 +1,70 @@
+"""What a flow shows: the gain, when it turns, when growth slows, and by which powers of time."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from attomaton.errors import UnsupportedOption
+from attomaton.scansnap.flow import Flow, find_errors
+from attomaton.tables import Float64
+
+_numpy: Any = np
+
+
+def measure_gain(flow: Flow) -> Float64:
+    """f_nᵀ Y (x_n − α_n) along a flow, shape (n_times, n_classes): what the decoder gives back to class n.
+
+    For orthogonal classes that is γ M/(M − 1).
+    """
+    reduced = flow.reduced
+    gains = np.empty((len(flow.times), len(reduced.classes)))
+    for at, (decoder, weights) in enumerate(zip(flow.decoder, flow.attention(), strict=True)):
+        features = weights / np.linalg.norm(weights, axis=1, keepdims=True)
+        logits = features @ decoder
+        logits[:, -1] *= reduced.n_others
+        gains[at] = (logits * find_errors(reduced, decoder, features)).sum(axis=1)
+    return gains
+
+
+def find_turn(times: ArrayLike, gain: ArrayLike) -> float:
+    """t₀', where the gain is largest: the top of the parabola through the largest value and its neighbours.
+
+    >>> round(find_turn([1.0, 2.0, 3.0, 4.0], [0.0, 3.0, 4.0, 3.0]), 6)
+    3.0
+    """
+    place, value = np.asarray(times, np.float64), np.asarray(gain, np.float64)
+    top = int(value.argmax())
+    if top in (0, len(value) - 1):
+        raise UnsupportedOption("the gain is largest at an end of the times given; look further")
+    near = slice(top - 1, top + 2)
+    fitted: Float64 = _numpy.polyfit(place[near] - place[top], value[near], 2)
+    return float(place[top] - fitted[1] / (2 * fitted[0]))
+
+
+def find_snap(times: ArrayLike, growth: ArrayLike, turn: float) -> float:
+    """t₀, where d ln B/d ln t has fallen to half its value at ``turn``/2.
+
+    >>> times = np.geomspace(0.01, 100, 4001)
+    >>> round(find_snap(times, np.log1p(times), 1e-1), 1)  # t/((1 + t) ln(1 + t)) halves there
+    4.3
+    """
+    clock = np.log(np.asarray(times, np.float64))
+    steepness: Float64 = _numpy.gradient(np.log(np.asarray(growth, np.float64)), clock)
+    half = float(_numpy.interp(np.log(turn / 2), clock, steepness)) / 2
+    below = np.flatnonzero((steepness < half) & (clock > np.log(turn / 2)))
+    if not len(below):
+        raise UnsupportedOption("growth has not slowed to half within the times given; look further")
+    last = int(below[0])
+    around = slice(last - 1, last + 1)
+    place: float = _numpy.interp(-half, -steepness[around], clock[around])
+    return float(np.exp(place))
+
+
+def fit_power(times: ArrayLike, values: ArrayLike) -> float:
+    """Slope of ln(values) over ln(times), by least squares.
+
+    >>> round(fit_power([1.0, 2.0, 4.0], [3.0, 12.0, 48.0]), 6)
+    2.0
+    """
+    return float(_numpy.polyfit(np.log(np.asarray(times)), np.log(np.asarray(values)), 1)[0])

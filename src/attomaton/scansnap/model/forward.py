@@ -1,0 +1,81 @@
+"""The forward passes of the Y/Z model.
+
+On sequences, with as many layers as asked for: X ← Y ᵀ LN(attention(X) X (+ X)), ReLU between layers, as the
+authors train it. And on counts, for one layer without positions, where sequences of equal counts are equal:
+the same numbers, faster.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def logits_of_counts(
+    decoder: Tensor, scores: Tensor, counts: Tensor, queries: Tensor, *, normalize: bool = True
+) -> Tensor:
+    """Logits of the next token from counts of the tokens before the query.
+
+    Parameters
+    ----------
+    decoder : tensor, shape (n_trials, n_used, n_tokens)
+        Y.
+    scores : tensor, shape (n_trials, n_queries, n_used)
+        Z.
+    counts : tensor, shape (n_trials, n_samples, n_used)
+        How often each token stands before the query.
+    queries : integer tensor, shape (n_trials, n_samples)
+        Row of Z that each sample asks.
+    normalize : bool
+        Whether attention's output is divided by its norm, LN(v) = v/‖v‖.
+
+    Returns
+    -------
+    tensor, shape (n_trials, n_samples, n_tokens)
+    """
+    trial = torch.arange(len(scores))[:, None]
+    mixed = counts * torch.exp(scores - scores.amax(dim=2, keepdim=True).detach())[trial, queries]
+    total = (
+        torch.sqrt((mixed * mixed).sum(dim=2, keepdim=True)) if normalize else mixed.sum(dim=2, keepdim=True)
+    )
+    return torch.bmm(mixed / total, decoder)
+
+
+def logits_of_sequences(
+    decoders: Sequence[Tensor],
+    scores: Sequence[Tensor],
+    tokens: Tensor,
+    *,
+    residual: bool = False,
+    normalize: bool = True,
+) -> Tensor:
+    """Logits at the last position of each sequence, one layer after the other.
+
+    A position attends to the ones before it, not to itself; the first one, which has none, attends to itself.
+
+    Parameters
+    ----------
+    decoders, scores : sequences of tensors, each of shape (n_tokens, n_tokens)
+        Y and Z of every layer.
+    tokens : integer tensor, shape (n_samples, length)
+        The last one is the query.
+    residual : bool
+        Whether the input of a layer is added to what it attends to.
+    normalize : bool
+        Whether that is then divided by its norm.
+    """
+    hidden = torch.eye(len(scores[0]), dtype=scores[0].dtype)[tokens]
+    length = tokens.shape[1]
+    barred = torch.ones(length, length, dtype=torch.bool).triu()
+    barred[0, 0] = False
+    for depth, (decoder, score) in enumerate(zip(decoders, scores, strict=True)):
+        if depth:
+            hidden = torch.relu(hidden)
+        asked = torch.where(barred, -torch.inf, hidden @ score @ torch.transpose(hidden, 1, 2))
+        mixed = torch.softmax(asked, dim=2) @ hidden
+        if residual:
+            mixed = mixed + hidden
+        if normalize:
+            mixed = mixed / torch.sqrt((mixed * mixed).sum(dim=2, keepdim=True))
+        hidden = mixed @ decoder
+    return hidden[:, -1]

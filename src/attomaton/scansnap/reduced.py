@@ -1,0 +1,88 @@
+"""A corpus on the tokens, labels and queries that it uses: what the flow and the model work on.
+
+Only rows of tokens that stand before a query ever move, and the columns of all tokens that are never a label
+stay equal to each other; so neither has to be kept for the whole vocabulary.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from attomaton.graphs.grouping import distinct_keys, find_keys
+from attomaton.scansnap.classes import CorpusClasses
+from attomaton.tables import Bool, Float64, Int64
+
+
+@dataclass(frozen=True, eq=False)
+class Reduced:
+    """The numbers of a corpus that the flow needs, on the tokens and labels in use."""
+
+    classes: CorpusClasses
+
+    @cached_property
+    def used(self) -> Int64:
+        """Tokens that stand before a query."""
+        return distinct_keys(self.classes.tokens.astype(np.int64))
+
+    @cached_property
+    def labels(self) -> Int64:
+        """Tokens that are a label."""
+        return distinct_keys(self.classes.labels.astype(np.int64))
+
+    @cached_property
+    def queries(self) -> Int64:
+        """Tokens that are a query."""
+        return distinct_keys(self.classes.queries.astype(np.int64))
+
+    @cached_property
+    def law(self) -> Float64:
+        """P(l | n) on the used tokens, shape (n_classes, n_used)."""
+        table = np.zeros((len(self.classes), len(self.used)))
+        table[self.classes.rows, find_keys(self.used, self.classes.tokens.astype(np.int64))] = (
+            self.classes.probabilities
+        )
+        return table
+
+    @cached_property
+    def query_of(self) -> Int64:
+        """Position of each class's query among the queries."""
+        return find_keys(self.queries, self.classes.queries.astype(np.int64))
+
+    @cached_property
+    def label_of(self) -> Int64:
+        """Position of each class's label among the labels."""
+        return find_keys(self.labels, self.classes.labels.astype(np.int64))
+
+    @cached_property
+    def n_others(self) -> int:
+        """How many tokens are never a label; they share the last column."""
+        return self.classes.n_tokens - len(self.labels)
+
+    @cached_property
+    def shapes(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Shapes of Y and Z here."""
+        return (len(self.used), len(self.labels) + 1), (len(self.queries), len(self.used))
+
+    def attention(self, scores: Float64) -> Float64:
+        """c_n ∝ P(l | n) e^z for scores of shape (..., n_queries, n_used); shape (..., n_classes, n_used)."""
+        raised = self.law * np.exp(scores - scores.max(axis=-1, keepdims=True))[..., self.query_of, :]
+        return raised / raised.sum(axis=-1, keepdims=True)
+
+    def distinct_entropy(self, attention: Float64) -> Float64:
+        """Entropy of c_n on the distinct tokens of n, in nats, mean over classes; shape of the first axes.
+
+        Parameters
+        ----------
+        attention : float64 array, shape (..., n_classes, n_used)
+            c_n, as :meth:`attention` gives it.
+        """
+        own = attention * self.is_own
+        part = own / own.sum(axis=-1, keepdims=True)
+        logs = np.log(part, out=np.zeros_like(part), where=part > 0)
+        return -(part * logs).sum(axis=-1).mean(axis=-1)
+
+    @cached_property
+    def is_own(self) -> Bool:
+        """Whether each used token is a distinct token of each class, shape (n_classes, n_used)."""
+        return (self.law > 0) & ((self.law > 0).sum(axis=0) == 1)
