@@ -1,4 +1,4 @@
-"""Finite sequences drawn from classes, as counts: with no positions their order does not matter."""
+"""Finite sequences drawn from classes: as counts, where their order does not matter, or in order."""
 
 from dataclasses import dataclass
 
@@ -25,11 +25,11 @@ class Draws:
     counts: Float64
 
 
-def draw_sequences(reduced: Reduced, shape: tuple[int, ...], length: int, rng: np.random.Generator) -> Draws:
+def draw_counts(reduced: Reduced, shape: tuple[int, ...], length: int, rng: np.random.Generator) -> Draws:
     """Draw classes by their shares and ``length`` − 1 tokens before the query by P(l | n).
 
     >>> from attomaton.scansnap.classes import draw_linear_classes
-    >>> drawn = draw_sequences(Reduced(draw_linear_classes(2)), (5,), 128, np.random.default_rng(0))
+    >>> drawn = draw_counts(Reduced(draw_linear_classes(2)), (5,), 128, np.random.default_rng(0))
     >>> drawn.counts.shape, drawn.counts.sum(axis=1).tolist()
     ((5, 30), [127.0, 127.0, 127.0, 127.0, 127.0])
     """
@@ -40,6 +40,26 @@ def draw_sequences(reduced: Reduced, shape: tuple[int, ...], length: int, rng: n
     counts = np.zeros((*shape, len(reduced.used)))
     np.put_along_axis(counts, tokens[number], drawn.astype(np.float64), axis=-1)
     return Draws(number, counts)
+
+
+def draw_sequences(
+    reduced: Reduced, n_sequences: int, length: int, rng: np.random.Generator
+) -> tuple[Int64, Int64]:
+    """The class of each sequence, and its token ids, shape (n_sequences, length), the query last.
+
+    >>> from attomaton.scansnap.classes import draw_linear_classes
+    >>> classes, tokens = draw_sequences(
+    ...     Reduced(draw_linear_classes(2)), 3, 6, np.random.default_rng(0)
+    ... )
+    >>> tokens.shape, (tokens[:, -1] == 30 + classes).all()
+    ((3, 6), np.True_)
+    """
+    number = rng.choice(len(reduced.classes), n_sequences, p=reduced.classes.shares)
+    tokens, law = _padded(reduced.classes, reduced)
+    passed = rng.random((n_sequences, length - 1, 1)) > np.cumsum(law, axis=1)[number][:, None, :-1]
+    place = np.take_along_axis(tokens[number], passed.sum(axis=2), axis=1)
+    queries = reduced.classes.queries.astype(np.int64)
+    return number, np.column_stack([reduced.used[place], queries[number]])
 
 
 def _padded(classes: CorpusClasses, reduced: Reduced) -> tuple[Int64, Float64]:

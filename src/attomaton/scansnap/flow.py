@@ -85,6 +85,10 @@ class Flow:
         """c_n along the flow, shape (n_times, n_classes, n_used)."""
         return self.reduced.attention(self.scores)
 
+    def entropy(self) -> Float64:
+        """Entropy of attention on distinct tokens, mean over the classes that have any, shape (n_times,)."""
+        return self.reduced.distinct_entropy(self.attention())
+
     def loss(self) -> Float64:
         """Mean of −ln α at the right token, shape (n_times,)."""
         out = np.empty(len(self.times))

@@ -70,14 +70,15 @@ class Reduced:
         return raised / raised.sum(axis=-1, keepdims=True)
 
     def distinct_entropy(self, attention: Float64) -> Float64:
-        """Entropy of c_n on the distinct tokens of n, in nats, mean over classes; shape of the first axes.
+        """Entropy of c_n on the distinct tokens of n, in nats, mean over the classes that have any.
 
         Parameters
         ----------
         attention : float64 array, shape (..., n_classes, n_used)
             c_n, as :meth:`attention` gives it.
         """
-        own = attention * self.is_own
+        some = self.is_own.any(axis=1)
+        own = attention[..., some, :] * self.is_own[some]
         part = own / own.sum(axis=-1, keepdims=True)
         logs = np.log(part, out=np.zeros_like(part), where=part > 0)
         return -(part * logs).sum(axis=-1).mean(axis=-1)

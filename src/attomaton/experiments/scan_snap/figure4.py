@@ -11,7 +11,9 @@ from scipy.stats import spearmanr
 from attomaton.experiments.scan_snap.page import Page, PageTable
 from attomaton.report.lines import Line, LinePanel, draw_lines
 from attomaton.scansnap.classes import draw_linear_classes
-from attomaton.scansnap.model.train import Momentum, ScanTrace, Setup, train_classes
+from attomaton.scansnap.model.descend import ScanTrace, Setup
+from attomaton.scansnap.model.steps import Momentum
+from attomaton.scansnap.model.train import train_classes
 from attomaton.scansnap.reduced import Reduced
 from attomaton.tables import Float64
 from attomaton.verify.verdicts import Verdict, VerdictStatus

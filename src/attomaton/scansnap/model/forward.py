@@ -55,27 +55,31 @@ def logits_of_sequences(
 
     Parameters
     ----------
-    decoders, scores : sequences of tensors, each of shape (n_tokens, n_tokens)
+    decoders, scores : sequences of tensors, each of shape (n_trials, n_tokens, n_tokens)
         Y and Z of every layer.
-    tokens : integer tensor, shape (n_samples, length)
+    tokens : integer tensor, shape (n_trials, n_samples, length)
         The last one is the query.
     residual : bool
         Whether the input of a layer is added to what it attends to.
     normalize : bool
         Whether that is then divided by its norm.
+
+    Returns
+    -------
+    tensor, shape (n_trials, n_samples, n_tokens)
     """
-    hidden = torch.eye(len(scores[0]), dtype=scores[0].dtype)[tokens]
-    length = tokens.shape[1]
+    hidden = torch.eye(scores[0].shape[-1], dtype=scores[0].dtype)[tokens]
+    length = tokens.shape[-1]
     barred = torch.ones(length, length, dtype=torch.bool).triu()
     barred[0, 0] = False
     for depth, (decoder, score) in enumerate(zip(decoders, scores, strict=True)):
         if depth:
             hidden = torch.relu(hidden)
-        asked = torch.where(barred, -torch.inf, hidden @ score @ torch.transpose(hidden, 1, 2))
-        mixed = torch.softmax(asked, dim=2) @ hidden
+        asked = hidden @ score[:, None] @ torch.transpose(hidden, 2, 3)
+        mixed = torch.softmax(torch.where(barred, -torch.inf, asked), dim=3) @ hidden
         if residual:
             mixed = mixed + hidden
         if normalize:
-            mixed = mixed / torch.sqrt((mixed * mixed).sum(dim=2, keepdim=True))
-        hidden = mixed @ decoder
-    return hidden[:, -1]
+            mixed = mixed / torch.sqrt((mixed * mixed).sum(dim=3, keepdim=True))
+        hidden = mixed @ decoder[:, None]
+    return hidden[:, :, -1]
