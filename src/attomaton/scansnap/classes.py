@@ -49,6 +49,8 @@ class CorpusClasses:
     lengths : float64 array, shape (n_classes,), optional
         How many tokens stand before the query on average; None for classes that were not counted, whose
         sequences are as long as the theory wants them.
+    n_samples : int
+        How many samples were counted; 0 for classes that were not.
 
     Examples
     --------
@@ -65,6 +67,7 @@ class CorpusClasses:
     probabilities: Float64
     n_tokens: int
     lengths: Float64 | None = None
+    n_samples: int = 0
 
     def __len__(self) -> int:
         return len(self.queries)
@@ -131,6 +134,7 @@ class CorpusClasses:
             seen / totals[rows],
             samples.n_tokens,
             totals / counts,
+            int(counts.sum()),
         )
 
     @cached_property

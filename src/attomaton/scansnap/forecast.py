@@ -98,6 +98,11 @@ class QueryForecast:
         up = self.pulls[np.searchsorted(self.tokens, self.distinct)] > 0
         return float(up.mean()) if len(up) else 0.0
 
+    @property
+    def half_snap(self) -> float:
+        """When classes that hold half of the query's sequences have passed their t₀."""
+        return float(self.snaps[np.searchsorted(np.cumsum(self.class_shares), 0.5 * self.share)])
+
     def first_to_fade(self, number: int) -> Int64:
         """So many distinct tokens, the first to fade first."""
         return self.distinct[:number]
