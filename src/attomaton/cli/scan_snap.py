@@ -64,8 +64,8 @@ def scan_snap(
 
 def _print(record: dict[str, Any]) -> None:
     print_line(
-        f"{record['samples']:,} samples; {record['counted']:,} of them are counted, in {record['classes']:,} "
-        f"classes (pairs of query and label) of {record['queries']:,} queries over {record['tokens']:,} tokens."
+        f"{record['samples']:,} samples, of which {record['counted']:,} are counted: {record['classes']:,} "
+        f"classes (pairs of query and label) of {record['queries']:,} queries, {record['tokens']:,} tokens."
     )
     _print_forecasts(record["forecasts"])
     if record["kept"]:
@@ -76,7 +76,7 @@ def _print(record: dict[str, Any]) -> None:
 
 
 def _print_forecasts(forecasts: Sequence[dict[str, Any]]) -> None:
-    headers = ["query", "classes", "distinct", "first to fade", "last to stay", "t₀' to t₀"]
+    headers = ["query", "classes", "distinct", "first to fade", "last to stay", "t₀"]
     print_table(
         "Distinct tokens under each query",
         headers,
@@ -87,14 +87,12 @@ def _print_forecasts(forecasts: Sequence[dict[str, Any]]) -> None:
                 f"{one['distinct']:,}",
                 _words(one["first_to_fade"]),
                 _words(one["last_to_stay"]),
-                f"{one['turn']:,.0f} to {one['snap']:,.0f}",
+                f"{one['snap']:,.0f}",
             )
             for one in forecasts
         ],
     )
-    print_line(
-        "t₀' is when the gain of the query's most frequent class peaks, t₀ when its attention slows; in steps."
-    )
+    print_line("t₀: the step by which the query's most frequent class is learned and its attention slows.")
     n_distinct = sum(one["distinct"] for one in forecasts)
     if n_distinct:
         raised = sum(one["upward"] * one["distinct"] for one in forecasts) / n_distinct
@@ -113,7 +111,7 @@ def _print_forecasts(forecasts: Sequence[dict[str, Any]]) -> None:
 
 def _print_kept(record: dict[str, Any]) -> None:
     rows = [(one["query"], _scores(one["lowered"]), _scores(one["raised"])) for one in record["kept"]]
-    title = f"What attention keeps, by the exact flow on these contexts to t = {record['until']:,.0f}"
+    title = f"What attention keeps, by the exact flow on these contexts, t = {record['until']:,.0f}"
     print_table(title, ["query", "most lowered: token, score", "most raised: token, score"], list(rows))
 
 

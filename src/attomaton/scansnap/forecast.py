@@ -87,11 +87,6 @@ class QueryForecast:
         """Tokens of several of its classes, rising."""
         return np.setdiff1d(self.tokens, self.distinct, assume_unique=True)
 
-    @cached_property
-    def by_pull(self) -> Int64:
-        """All its tokens, those that are pulled down most first."""
-        return self.tokens[np.argsort(self.pulls, kind="stable")]
-
     @property
     def upward(self) -> float:
         """The share of the distinct tokens that are pulled up at the start; 0 if there is none."""
@@ -104,12 +99,22 @@ class QueryForecast:
         return float(self.snaps[np.searchsorted(np.cumsum(self.class_shares), 0.5 * self.share)])
 
     def first_to_fade(self, number: int) -> Int64:
-        """So many distinct tokens, the first to fade first."""
-        return self.distinct[:number]
+        """So many distinct tokens of the first half, the first to fade first."""
+        return self.distinct[: len(self.distinct) // 2][:number]
 
     def last_to_stay(self, number: int) -> Int64:
-        """So many distinct tokens, the last to stay first."""
-        return self.distinct[::-1][:number]
+        """So many distinct tokens of the second half, the last to stay first."""
+        return self.distinct[len(self.distinct) // 2 :][::-1][:number]
+
+    def lowered_first(self, number: int) -> Int64:
+        """So many tokens of any kind that are pulled down, the most first."""
+        order = np.argsort(self.pulls, kind="stable")[:number]
+        return self.tokens[order[self.pulls[order] < 0]]
+
+    def raised_first(self, number: int) -> Int64:
+        """So many tokens of any kind that are pulled up, the most first."""
+        order = np.argsort(-self.pulls, kind="stable")[:number]
+        return self.tokens[order[self.pulls[order] > 0]]
 
 
 @dataclass(frozen=True, eq=False)

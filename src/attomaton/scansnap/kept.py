@@ -23,6 +23,9 @@ MAX_STATE = 3000
 MAX_LAW = 1_000_000
 """Most numbers in the laws of all classes."""
 
+NOISE = 1e-6
+"""Scores below this are those of tokens that do not move."""
+
 
 @dataclass(frozen=True, eq=False)
 class KeptTokens:

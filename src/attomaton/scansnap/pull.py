@@ -35,6 +35,9 @@ _sparse: Any = sparse
 AT_ONCE = 1 << 23
 """So many numbers are gathered at a time."""
 
+NOISE = 1e-12
+"""A pull that is smaller than this, relative to what it is the difference of, is none."""
+
 
 def find_pulls(classes: CorpusClasses, queries: Sequence[int] | Int64) -> list[tuple[Int64, Float64]]:
     """The initial pull p_m on every token that stands before these queries.
@@ -91,8 +94,9 @@ def _pull(
         raise UnknownToken(f"token {query} is the query of no class; see .queries")
     tokens: list[Int64] = []
     pulls: list[Float64] = []
-    size = np.diff(predicts.indptr)[label_of[own]]
-    cuts = np.searchsorted(np.cumsum(size), np.arange(AT_ONCE, int(size.sum()), AT_ONCE), side="right")
+    sizes: list[Float64] = []
+    lengths = np.diff(predicts.indptr)[label_of[own]]
+    cuts = np.searchsorted(np.cumsum(lengths), np.arange(AT_ONCE, int(lengths.sum()), AT_ONCE), side="right")
     for start, stop in pairwise(distinct_keys(np.concatenate([[0], cuts, [len(own)]])).tolist()):
         some = own[start:stop]
         part = classes.take(some)
@@ -103,8 +107,12 @@ def _pull(
         along = gain.data - part.features * overall[part.tokens]
         rows = part.rows
         total = sum_at(rows, along, len(some))
-        pulls.append(classes.shares[some][rows] * (along - part.features**2 * total[rows]))
+        back = part.features**2 * total[rows]
+        pulls.append(part.shares[rows] * (along - back))
+        sizes.append(part.shares[rows] * (np.abs(along) + np.abs(back)))
         tokens.append(part.tokens.astype(np.int64))
-    every, values = np.concatenate(tokens), np.concatenate(pulls)
+    every = np.concatenate(tokens)
     found = distinct_keys(every)
-    return found, sum_at(find_keys(found, every), values, len(found))
+    place = find_keys(found, every)
+    pull, size = (sum_at(place, np.concatenate(parts), len(found)) for parts in (pulls, sizes))
+    return found, np.where(np.abs(pull) > NOISE * size, pull, 0.0)

@@ -15,7 +15,7 @@ from attomaton.scansnap.assumptions import Assumption, check_assumptions
 from attomaton.scansnap.classes import CorpusClasses
 from attomaton.scansnap.contexts import classes_of_contexts
 from attomaton.scansnap.forecast import QueryForecast, forecast_queries
-from attomaton.scansnap.kept import KeptTokens, can_follow, follow_attention, half_time
+from attomaton.scansnap.kept import NOISE, KeptTokens, can_follow, follow_attention, half_time
 from attomaton.scansnap.law import Rates
 from attomaton.tables import Int64, make_table, write_parquet
 
@@ -200,8 +200,8 @@ def _forecast_record(forecast: QueryForecast, name: Name, shown: int) -> dict[st
         "upward": forecast.upward,
         "first_to_fade": names(forecast.first_to_fade(shown)),
         "last_to_stay": names(forecast.last_to_stay(shown)),
-        "lowered_first": names(forecast.by_pull[:shown]),
-        "raised_first": names(forecast.by_pull[::-1][:shown]),
+        "lowered_first": names(forecast.lowered_first(shown)),
+        "raised_first": names(forecast.raised_first(shown)),
         "label": name(int(forecast.labels[0])),
         "turn": float(forecast.turns[0]),
         "snap": float(forecast.snaps[0]),
@@ -215,10 +215,11 @@ def _assumption_record(assumption: Assumption) -> dict[str, Any]:
 
 
 def _kept_record(kept: KeptTokens, name: Name, shown: int) -> dict[str, Any]:
+    columns = (kept.tokens, kept.scores, kept.before, kept.after)
     rows = [
-        {"token": name(token), "score": score, "before": before, "after": after}
-        for token, score, before, after in zip(
-            *(each.tolist() for each in (kept.tokens, kept.scores, kept.before, kept.after)), strict=True
-        )
+        {"token": name(int(token)), "score": float(score), "before": float(before), "after": float(after)}
+        for token, score, before, after in zip(*columns, strict=True)
     ]
-    return {"query": name(kept.query), "lowered": rows[:shown], "raised": rows[::-1][:shown]}
+    lowered = rows[: int((kept.scores < -NOISE).sum())]
+    raised = rows[::-1][: int((kept.scores > NOISE).sum())]
+    return {"query": name(kept.query), "lowered": lowered[:shown], "raised": raised[:shown]}
