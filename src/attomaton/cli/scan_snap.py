@@ -106,7 +106,11 @@ def _print_forecasts(forecasts: Sequence[dict[str, Any]]) -> None:
             "nothing then; the next table needs no distinct tokens."
         )
     rows = [(one["query"], _words(one["lowered_first"]), _words(one["raised_first"])) for one in forecasts]
-    print_table("Where attention moves first, for long contexts", ["query", "lowered first", "raised first"], list(rows))
+    print_table(
+        "Where attention moves first, for long contexts",
+        ["query", "lowered first", "raised first"],
+        list(rows),
+    )
 
 
 def _print_kept(record: dict[str, Any]) -> None:
