@@ -41,7 +41,7 @@ class Grid:
 def draw_grids(grids: Sequence[Grid], path: Path, *, caption: str) -> list[Path]:
     """Draw the grids two by two; write ``path`` as PNG and PDF."""
     plt = load_pyplot()
-    title = wrap(caption, 130)
+    title = wrap(caption, 120)
     n_rows = -(-len(grids) // 2)
     heights = [max(len(one.rows) for one in grids[2 * row : 2 * row + 2]) for row in range(n_rows)]
     figure, axes = plt.subplots(

@@ -110,7 +110,7 @@ def largest_overlap(classes: CorpusClasses) -> float:
     features = _sparse.csr_array(entries, shape=(len(some), classes.n_tokens))
     overlaps = (features @ features.T).toarray()
     np.fill_diagonal(overlaps, 0.0)
-    return float(overlaps.max())
+    return min(float(overlaps.max()), 1.0)
 
 
 def _long_contexts(classes: CorpusClasses) -> Assumption:

@@ -103,9 +103,9 @@ def run_meeting(settings: dict[str, Any]) -> Page:
     return Page(
         "scan-snap-meeting",
         settings["title"],
-        f"Attention to each token of each context (framed: the label; white: no key) at t = "
-        f"{settings['time']:g} of the exact gradient flow, η_Y = {rates.decoder:g}, η_Z = "
-        f"{rates.attention:g}; a tied decoder is {settings['tied_scale']:g}·I",
+        f"Attention to each token of each context at t = {settings['time']:g} of the exact gradient flow "
+        f"(framed: the label; white: no key, or nothing to learn); η_Y, η_Z = {rates.decoder:g}, "
+        f"{rates.attention:g}; the tied decoder is {settings['tied_scale']:g}·I",
         (_case_table(cases, layers, rows, first, second), _story_table(story)),
         _numbers(cases, rows, story),
         lambda path, caption: draw_grids(_grids(cases, layers, rows), path, caption=caption),
@@ -230,11 +230,15 @@ def _numbers(cases: Cases, rows: list[Row], story: list[Row]) -> pa.Table:
     for row in rows:
         context, label = cases.samples[row["sample"]]
         shown = f"{' '.join(cases.words[token] for token in context)} → {cases.words[label]}"
-        place = {"part": cases.names[cases.case_of[row["sample"]]], "layer": row["layer"], "sample": shown}
+        place: Row = {
+            "part": cases.names[cases.case_of[row["sample"]]],
+            "layer": row["layer"],
+            "sample": shown,
+        }
         told.append({**place, "token": row["token"], "measure": "attention", "value": row["attention"]})
     for row in story:
-        place = {"part": "story", "layer": row["layer"], "sample": "", "token": ""}
-        told += [{**place, "measure": name, "value": row[name]} for name in STORY]
+        whole: Row = {"part": "story", "layer": row["layer"], "sample": "", "token": ""}
+        told += [{**whole, "measure": name, "value": row[name]} for name in STORY]
     return pa.Table.from_pylist(told)
 
 
