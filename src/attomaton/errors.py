@@ -73,3 +73,7 @@ def needing_torch(what: str) -> Generator[None]:
 
 class UndeterminedChoice(AttomatonError, ValueError):
     """The choices seen do not say which of these items would be chosen."""
+
+
+class NothingRealisable(UserWarning):
+    """No sample has its label in its context, so that attention alone cannot predict any of them."""

@@ -3,6 +3,7 @@
 import shutil
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from os import PathLike
@@ -17,6 +18,7 @@ from attomaton.engines.choose import make_engine, needs_shards
 from attomaton.engines.selection import Selection
 from attomaton.engines.source import read_source
 from attomaton.engines.work import Progress, silent
+from attomaton.errors import NothingRealisable
 from attomaton.graphs.components import find_components
 from attomaton.hard.solve import solve_graph_svm
 from attomaton.limit.automaton import Automaton
@@ -31,6 +33,7 @@ def learn(
     *,
     window: int = 32,
     tokenizer: str = "word",
+    documents: str = "file",
     engine: str = "auto",
     embeddings: object = None,
     min_support: int = 1,
@@ -56,6 +59,8 @@ def learn(
     tokenizer : str
         ``"word"`` (white space, line end = ``<eos>``), ``"character"``, ``"byte"``, or the path of a
         ``tokenizer.json`` or ``.tiktoken`` file. For text only.
+    documents : str
+        What is one document in a ``.txt``: the ``"file"``, or each ``"line"``.
     engine : str
         ``"memory"``: both passes in memory. ``"duckdb"``: over shards on disk with bounded memory, resumable
         in ``out``. ``"spark"``: over shards, on local processors or a cluster. ``"auto"``: duckdb for a
@@ -88,6 +93,12 @@ def learn(
     Automaton
         With ``.coverage``, ``.samples`` (for :meth:`Automaton.at`) and, for text, ``.vocabulary``.
 
+    Warns
+    -----
+    NothingRealisable
+        If no label is in its context: the theory then says nothing about the corpus. The automaton has no
+        edges, and answers every context by its back-off.
+
     Examples
     --------
     >>> auto = learn([0, 1, 0, 2, 0, 1, 0, 1], window=3)
@@ -101,7 +112,11 @@ def learn(
     with _workplace(out) as work:
         begin("reading")
         corpus = read_source(
-            source, window=window, tokenizer=tokenizer, tokens=work / "tokens" if on_disk else None
+            source,
+            window=window,
+            tokenizer=tokenizer,
+            tokens=work / "tokens" if on_disk else None,
+            documents=documents,
         )
         limits = {"max_window": max_window, "min_support": min_support, "sample_queries": sample_queries}
         selection = Selection(window, **limits, **corpus.pick(queries))
@@ -132,6 +147,8 @@ def learn(
             begin("writing the run")
             config = {**selection.to_dict(), "engine": engine, "embeddings": _digest(embeddings)}
             automaton.save(Path(out), about={"input": corpus.about, "config": config})
+    if automaton.coverage.note:
+        warnings.warn(automaton.coverage.note, NothingRealisable, stacklevel=2)
     return automaton
 
 

@@ -44,7 +44,7 @@ def test_learn_prints_the_coverage_report(folder):
 def test_learn_json_is_the_coverage_record(folder):
     record = json.loads((folder / "learned.json").read_text())
     stored = json.loads((folder / "run" / "coverage.json").read_text())
-    assert record == {**stored, "out": "run"}
+    assert record == {**stored, "note": None, "out": "run"}
     assert record["n_read"] == 443
 
 

@@ -46,6 +46,7 @@ SETS = sample_sets(max_samples=25, min_samples=1)
 
 @given(SETS, SETS, st.booleans(), seeds)
 @pytest.mark.filterwarnings("ignore:the labels of all:UserWarning")
+@pytest.mark.filterwarnings("ignore::attomaton.errors.NothingRealisable")
 def test_the_estimator_is_the_automaton_given_that_the_label_is_a_class(samples, asked, embedded, seed):
     embeddings = embeddings_for(seed, samples.n_tokens, samples.n_tokens + 2) if embedded else None
     model = AttentionLimit(embeddings=embeddings).fit(as_rows(samples), samples.labels)

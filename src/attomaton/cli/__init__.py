@@ -11,6 +11,7 @@ from attomaton.cli.example import example
 from attomaton.cli.explain import explain
 from attomaton.cli.learn import learn
 from attomaton.cli.reproduce import reproduce
+from attomaton.cli.scan_snap import scan_snap
 from attomaton.cli.tokenize import tokenize
 from attomaton.cli.train import train
 from attomaton.cli.verify import verify
@@ -27,6 +28,7 @@ app.command()(diff)
 app.command()(reproduce)
 app.command()(train)
 app.command()(verify)
+app.command()(scan_snap)
 app.command()(tokenize)
 app.command()(example)
 app.command()(bench)

@@ -1,6 +1,7 @@
 """``attomaton learn``: from a text to the automaton, with its coverage report."""
 
 import shlex
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +21,7 @@ def learn(
     tokenizer: Annotated[
         str, typer.Option(help="word, character, byte, or a tokenizer.json or .tiktoken file.")
     ] = "word",
+    documents: Annotated[str, typer.Option(help="In .txt, one document is the file or a line.")] = "file",
     engine: Annotated[
         str, typer.Option(help="auto, memory, duckdb (bounded memory, resumable in --out), or spark.")
     ] = "auto",
@@ -45,13 +47,16 @@ def learn(
     quiet: Quiet = False,
 ) -> None:
     """Compute what attention must learn from CORPUS, and report how much of it the theory covers."""
+    from attomaton.errors import NothingRealisable
     from attomaton.pipeline import learn as learn_automaton
 
-    with stages(quiet or as_json) as announce:
+    with stages(quiet or as_json) as announce, warnings.catch_warnings():
+        warnings.simplefilter("ignore", NothingRealisable)  # the report says it
         automaton = learn_automaton(
             corpus,
             window=window,
             tokenizer=tokenizer,
+            documents=documents,
             engine=engine,
             min_support=min_support,
             queries=None if queries is None else _queries(queries),
@@ -64,7 +69,8 @@ def learn(
             progress=announce,
         )
     if as_json:
-        print_json({**automaton.coverage.to_dict(), "out": None if out is None else str(out)})
+        told = {"note": automaton.coverage.note or None, "out": None if out is None else str(out)}
+        print_json({**automaton.coverage.to_dict(), **told})
     elif not quiet:
         _print_coverage(automaton)
         if out is not None:
@@ -105,7 +111,9 @@ def _print_coverage(automaton: "Automaton") -> None:
         ("soft side", f"{coverage.soft['status']}, gradient {coverage.soft['gradient_norm']:.1e}"),
     ]
     print_table("Coverage", ["", ""], rows)
-    if not coverage.n_edges:
+    if coverage.note:
+        print_line(coverage.note)
+    elif not coverage.n_edges:
         print_line("No edges: no context holds its label beside another token. Try a longer --window.")
     if coverage.largest:
         largest: list[tuple[object, ...]] = [

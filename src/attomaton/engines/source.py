@@ -11,6 +11,7 @@ import numpy as np
 
 from attomaton.artifacts import digest_arrays, digest_file
 from attomaton.corpora.readers import read_corpus, read_text
+from attomaton.corpora.readers.batches import Reading
 from attomaton.corpora.readers.documents import Documents
 from attomaton.corpora.readers.sources import is_tokenized
 from attomaton.corpora.samples import Samples
@@ -68,7 +69,9 @@ class Corpus:
         return int(self.vocabulary.lookup([query])[0])
 
 
-def read_source(source: Any, *, window: int, tokenizer: str, tokens: Path | None) -> Corpus:
+def read_source(
+    source: Any, *, window: int, tokenizer: str, tokens: Path | None, documents: str = "file"
+) -> Corpus:
     """Read a corpus.
 
     Parameters
@@ -81,7 +84,10 @@ def read_source(source: Any, *, window: int, tokenizer: str, tokens: Path | None
         For text.
     tokens : Path, optional
         Write shards there instead of reading into memory.
+    documents : str
+        What is one document in a ``.txt``: the ``"file"``, or each ``"line"``.
     """
+    reading = Reading(documents=documents)
     if isinstance(source, Samples):
         digest = digest_arrays(source.values, source.starts, source.stops, source.labels)
         return Corpus(source, None, {"kind": "samples", "sha256": digest})
@@ -89,13 +95,13 @@ def read_source(source: Any, *, window: int, tokenizer: str, tokens: Path | None
     if folder is not None:
         return _read_shards(folder, window)
     if tokens is not None and not _is_ids(source):
-        return _write_shards(source, window, tokenizer, tokens)
-    documents, about = _read_documents(source, tokenizer)
+        return _write_shards(source, window, tokenizer, tokens, reading)
+    read, about = _read_documents(source, tokenizer, reading)
     about = {**about, "window": window}
     if tokens is None:
-        return Corpus(documents.windows(window), documents.vocabulary, about)
-    n_tokens = int(documents.ids.max(initial=-1)) + 1
-    return Corpus(Shards.write(tokens, documents.ids, documents.offsets, n_tokens=n_tokens), None, about)
+        return Corpus(read.windows(window), read.vocabulary, about)
+    n_tokens = int(read.ids.max(initial=-1)) + 1
+    return Corpus(Shards.write(tokens, read.ids, read.offsets, n_tokens=n_tokens), None, about)
 
 
 def _folder_of(source: Any) -> Path | None:
@@ -116,18 +122,19 @@ def _is_ids(source: Any) -> bool:
     return listed and all(isinstance(one, int | np.integer) for one in cast("Sequence[Any]", source)[:1])
 
 
-def _read_documents(source: Any, tokenizer: str) -> tuple[Documents, dict[str, Any]]:
+def _read_documents(source: Any, tokenizer: str, reading: Reading) -> tuple[Documents, dict[str, Any]]:
     """The corpus in memory, and what it is called."""
     if _is_ids(source):
         samples = Samples.from_windows(source, window=1)
         documents = Documents(samples.values, np.array([0, len(samples.values)], np.int64), None)
         return documents, {"kind": "ids", "sha256": digest_arrays(samples.values)}
     path = _path_of(source)
-    if path is not None and (path.suffix in ("", ".txt") and not path.is_dir() and "*" not in path.name):
+    plain = path is not None and path.suffix in ("", ".txt") and not path.is_dir() and "*" not in path.name
+    if path is not None and plain and reading.documents == "file":
         documents = read_text(path, tokenizer=tokenizer)
         about = {"kind": "text", "name": path.name, "sha256": digest_file(path)}
         return documents, {**about, "tokenizer": tokenizer}
-    documents = read_corpus(source, tokenizer=tokenizer)
+    documents = read_corpus(source, tokenizer=tokenizer, reading=reading)
     name = None if path is None else path.name
     digest = digest_arrays(documents.ids, documents.offsets)
     return documents, {"kind": "documents", "name": name, "sha256": digest, "tokenizer": tokenizer}
@@ -147,11 +154,11 @@ def _read_shards(folder: Path, window: int) -> Corpus:
     return Corpus(shards, vocabulary, about)
 
 
-def _write_shards(source: Any, window: int, tokenizer: str, tokens: Path) -> Corpus:
+def _write_shards(source: Any, window: int, tokenizer: str, tokens: Path, reading: Reading) -> Corpus:
     """Tokenise into shards first; a run that was cut short goes on where it was."""
     from attomaton.corpora.tokenize import tokenize_corpus
 
-    corpus = tokenize_corpus(source, tokens, tokenizer=tokenizer)
+    corpus = tokenize_corpus(source, tokens, tokenizer=tokenizer, reading=reading)
     shards = Shards.from_paths(corpus.shards, n_tokens=corpus.n_tokens)
     path = _path_of(source)
     name = None if path is None else path.name

@@ -55,6 +55,19 @@ class Coverage:
     hard: dict[str, Any]
     soft: dict[str, Any]
 
+    @property
+    def note(self) -> str:
+        """Why the theory does not apply, if it does not; otherwise empty."""
+        if self.realisable > 0 or not self.n_read:
+            return ""
+        return (
+            f"This theory does not apply: none of the {self.n_read:,} samples has its label in its context. "
+            "Here the answer is always read off a token of the context, so every such label has probability "
+            "0 whatever is learned, and there are no priorities to find. If the labels stand further back, "
+            "take a longer window. If they are never repeated, the second theory applies, whose decoder is "
+            "learned too: attomaton scan-snap CORPUS, or attomaton.scansnap.survey in Python."
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain JSON values."""
         return asdict(self)

@@ -4,8 +4,9 @@ Given by hand, drawn as in the paper's Figures 4 and 6, or counted in samples (a
 and label). The token at the last position is the query and is never a key.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Self
 
 import numpy as np
@@ -13,8 +14,18 @@ from numpy.typing import ArrayLike
 
 from attomaton.corpora.samples import Samples
 from attomaton.errors import InvalidSamples
-from attomaton.graphs.grouping import count_keys, distinct_keys, find_keys, pack_pairs, unpack_pairs
+from attomaton.graphs.grouping import (
+    count_keys,
+    distinct_keys,
+    find_keys,
+    find_rows,
+    pack_pairs,
+    unpack_pairs,
+)
 from attomaton.tables import Bool, Float64, Int32, Int64, offsets_of
+
+AT_ONCE = 1 << 24
+"""So many tokens are laid out at a time when classes are counted: about half a gigabyte."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,6 +46,11 @@ class CorpusClasses:
         P(l | n); they add up to 1 in each class.
     n_tokens : int
         M, the size of the vocabulary.
+    lengths : float64 array, shape (n_classes,), optional
+        How many tokens stand before the query on average; None for classes that were not counted, whose
+        sequences are as long as the theory wants them.
+    n_samples : int
+        How many samples were counted; 0 for classes that were not.
 
     Examples
     --------
@@ -50,6 +66,8 @@ class CorpusClasses:
     tokens: Int32
     probabilities: Float64
     n_tokens: int
+    lengths: Float64 | None = None
+    n_samples: int = 0
 
     def __len__(self) -> int:
         return len(self.queries)
@@ -93,9 +111,8 @@ class CorpusClasses:
         Pairs seen in fewer than ``min_samples`` samples are left out, and so are samples that have no token
         before the query. P(l | n) is the share of token l among all those tokens in the class.
         """
-        inside = samples.stops - samples.starts > 1
-        starts, last = samples.starts[inside], samples.stops[inside] - 1
-        pair = pack_pairs(samples.values[last].astype(np.int64), samples.labels[inside].astype(np.int64))
+        inside = samples.take(samples.lengths > 1)
+        pair = pack_pairs(inside.queries, inside.labels)
         keys, counts = count_keys(pair)
         keys, counts = keys[counts >= min_samples], counts[counts >= min_samples]
         if not len(keys):
@@ -103,11 +120,8 @@ class CorpusClasses:
                 f"no pair of query and label has {min_samples:,} samples with a token before the query; "
                 "give more text, or lower min_samples"
             )
-        kept = np.isin(pair, keys)
-        number = find_keys(keys, pair[kept])
-        lengths = last[kept] - starts[kept]
-        flat = samples.values[_positions(starts[kept], lengths)]
-        entries, seen = count_keys(pack_pairs(np.repeat(number, lengths), flat.astype(np.int64)))
+        number, kept = find_rows(keys, pair)
+        entries, seen = _count_entries(inside.take(kept), number[kept])
         rows, tokens = unpack_pairs(entries)
         totals = np.bincount(rows, weights=seen, minlength=len(keys))
         queries, labels = unpack_pairs(keys)
@@ -119,6 +133,8 @@ class CorpusClasses:
             tokens.astype(np.int32),
             seen / totals[rows],
             samples.n_tokens,
+            totals / counts,
+            int(counts.sum()),
         )
 
     @cached_property
@@ -132,6 +148,12 @@ class CorpusClasses:
         table = np.zeros((len(self), self.n_tokens))
         table[self.rows, self.tokens] = self.probabilities
         return table
+
+    @cached_property
+    def features(self) -> Float64:
+        """f_n = P(· | n)/‖P(· | n)‖ of every entry at the start, shape (n_entries,)."""
+        squares = np.add.reduceat(self.probabilities**2, self.offsets[:-1])
+        return self.probabilities / np.repeat(np.sqrt(squares), np.diff(self.offsets))
 
     @cached_property
     def concentration(self) -> Float64:
@@ -168,15 +190,21 @@ class CorpusClasses:
         kept = np.flatnonzero(np.isin(self.queries, np.asarray(queries)))
         if not len(kept):
             raise InvalidSamples("none of these tokens is the query of a class; see .queries")
+        part = self.take(kept)
+        return replace(part, shares=part.shares / part.shares.sum())
+
+    def take(self, kept: Int64) -> Self:
+        """The classes of these numbers, with the shares that they have in the whole corpus."""
         entries = _positions(self.offsets[kept], np.diff(self.offsets)[kept])
         return type(self)(
             self.queries[kept],
             self.labels[kept],
-            self.shares[kept] / self.shares[kept].sum(),
+            self.shares[kept],
             offsets_of(np.diff(self.offsets)[kept]),
             self.tokens[entries],
             self.probabilities[entries],
             self.n_tokens,
+            None if self.lengths is None else self.lengths[kept],
         )
 
     def entries_of(self, number: int) -> tuple[Int32, Float64]:
@@ -242,6 +270,25 @@ def make_star(n_classes: int, n_tokens: int, *, common: float) -> CorpusClasses:
     weights[:, 0] = common
     weights[np.arange(n_classes), own] = 1 - common
     return CorpusClasses.from_table(own + n_classes, own + 2 * n_classes, weights)
+
+
+def _count_entries(samples: Samples, number: Int64) -> tuple[Int64, Int64]:
+    """The pairs of class and token before the query, packed and rising, and how often each occurs.
+
+    Class by class, so that only the tokens of some classes are laid out at a time.
+    """
+    order = np.argsort(number, kind="stable")
+    number, starts, lengths = number[order], samples.starts[order], samples.lengths[order] - 1
+    ends = np.cumsum(lengths)
+    cuts = np.searchsorted(ends, np.arange(AT_ONCE, int(ends[-1]), AT_ONCE))
+    borders = np.searchsorted(number, number[cuts])  # a class is not torn apart
+    parts: list[tuple[Int64, Int64]] = []
+    for start, stop in pairwise(distinct_keys(np.concatenate([[0], borders, [len(number)]])).tolist()):
+        some = slice(start, stop)
+        flat = samples.values[_positions(starts[some], lengths[some])]
+        parts.append(count_keys(pack_pairs(np.repeat(number[some], lengths[some]), flat)))
+    entries, seen = zip(*parts, strict=True)
+    return np.concatenate(entries), np.concatenate(seen)
 
 
 def _positions(starts: Int64, lengths: Int64) -> Int64:
