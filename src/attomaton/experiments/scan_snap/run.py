@@ -8,6 +8,7 @@ from attomaton.errors import UnsupportedOption
 from attomaton.experiments.scan_snap.figure3 import run_figure3
 from attomaton.experiments.scan_snap.figure4 import run_figure4
 from attomaton.experiments.scan_snap.figure6 import run_figure6
+from attomaton.experiments.scan_snap.meeting import run_meeting
 from attomaton.experiments.scan_snap.page import Page
 from attomaton.experiments.settings import SCAN_SNAP, read_table
 
@@ -39,5 +40,7 @@ def run_figure(
             return run_figure4(settings, trials=trials, seed=seed, progress=progress)
         case "scan-snap-6":
             return run_figure6(settings, data=data, trials=trials, seed=seed, progress=progress)
+        case "scan-snap-meeting":
+            return run_meeting(settings)
         case _:
             raise UnsupportedOption(f"there are settings for {name!r}, but nothing that runs it")
