@@ -272,6 +272,12 @@ def make_star(n_classes: int, n_tokens: int, *, common: float) -> CorpusClasses:
     return CorpusClasses.from_table(own + n_classes, own + 2 * n_classes, weights)
 
 
+def _positions(starts: Int64, lengths: Int64) -> Int64:
+    """Indices of ragged slices, one after the other."""
+    begins = offsets_of(lengths)[:-1]
+    return np.arange(int(lengths.sum())) + np.repeat(starts - begins, lengths)
+
+
 def _count_entries(samples: Samples, number: Int64) -> tuple[Int64, Int64]:
     """The pairs of class and token before the query, packed and rising, and how often each occurs.
 
@@ -289,12 +295,6 @@ def _count_entries(samples: Samples, number: Int64) -> tuple[Int64, Int64]:
         parts.append(count_keys(pack_pairs(np.repeat(number[some], lengths[some]), flat)))
     entries, seen = zip(*parts, strict=True)
     return np.concatenate(entries), np.concatenate(seen)
-
-
-def _positions(starts: Int64, lengths: Int64) -> Int64:
-    """Indices of ragged slices, one after the other."""
-    begins = offsets_of(lengths)[:-1]
-    return np.arange(int(lengths.sum())) + np.repeat(starts - begins, lengths)
 
 
 def _check(query: Int32, label: Int32, table: Float64, share: Float64) -> None:

@@ -12,14 +12,12 @@ all columns of tokens that are never a label are equal, so they are kept once: t
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from scipy.integrate import solve_ivp
 from scipy.special import log_softmax
 
-from attomaton.errors import UncertifiedSolution
 from attomaton.scansnap.classes import CorpusClasses
+from attomaton.scansnap.integrate import follow
 from attomaton.scansnap.law import Rates
 from attomaton.scansnap.reduced import Reduced
 from attomaton.tables import Float64, Int64
@@ -131,7 +129,7 @@ def solve_flow(
     leading = _leading_tokens(reduced)
     rows = np.flatnonzero(leading >= 0)
 
-    def slope(_: float, state: Float64) -> Float64:
+    def slope(state: Float64) -> Float64:
         decoder, scores = parts.split(state)[:2]
         moved, lifted, features = find_slope(reduced, decoder, scores, rates)
         grown = np.zeros(len(classes))
@@ -139,18 +137,8 @@ def solve_flow(
         return np.concatenate([moved.ravel(), lifted.ravel(), grown])
 
     asked = np.asarray(times, np.float64)
-    found: Any = solve_ivp(
-        slope,
-        (0.0, float(asked[-1])),
-        np.zeros(parts.size),
-        method="LSODA",
-        t_eval=asked,
-        rtol=rtol,
-        atol=atol,
-    )
-    if not found.success:
-        raise UncertifiedSolution(f"the flow could not be followed to t = {asked[-1]:g}: {found.message}")
-    decoder, scores, growth = parts.split(found.y.T)
+    states = follow(slope, parts.size, asked, rtol=rtol, atol=atol)
+    decoder, scores, growth = parts.split(states)
     return Flow(reduced, rates, asked, decoder, scores, np.where(leading >= 0, growth, np.nan))
 
 

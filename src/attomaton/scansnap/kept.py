@@ -17,8 +17,8 @@ from attomaton.scansnap.law import Rates
 from attomaton.scansnap.layer import Contexts, LearnedHead, follow_layer
 from attomaton.tables import Float64, Int64
 
-MAX_STATE = 3000
-"""Most numbers in Y and Z together that are followed."""
+FEW_NUMBERS = 3000
+"""Most numbers in Y and Z together that are followed in seconds."""
 
 MAX_LAW = 1_000_000
 """Most numbers in the laws of all classes."""
@@ -53,8 +53,8 @@ class KeptTokens:
 def can_follow(classes: CorpusClasses) -> bool:
     """Whether Y and Z are small enough for :func:`follow_attention`."""
     used = len(np.union1d(classes.tokens, classes.labels))
-    state = used * (used + 1 + len(np.unique(classes.queries)))
-    return state <= MAX_STATE and len(classes) * used <= MAX_LAW
+    state = used * (len(np.unique(classes.labels)) + 1 + len(np.unique(classes.queries)))
+    return state <= FEW_NUMBERS and len(classes) * used <= MAX_LAW
 
 
 def half_time(classes: CorpusClasses, rates: Rates) -> float:

@@ -29,7 +29,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import lambertw
 
-from attomaton.errors import UncertifiedSolution, UnsupportedOption
+from attomaton.errors import UnsupportedOption
+from attomaton.scansnap.integrate import follow
 from attomaton.tables import Float64
 
 
@@ -223,22 +224,15 @@ def integrate_law(law: SnapLaw, times: ArrayLike) -> tuple[Float64, Float64]:
     >>> np.abs(growth - law.growth([10.0, 280.0])).max() < 1e-6
     np.True_
     """
-    from scipy.integrate import solve_ivp
-
     rest, size = law.n_tokens - 1, law.n_tokens
 
     def gain_at(exponent: Any) -> Any:
         return rest**2 / size * exponent / (rest + np.exp(exponent))
 
-    def slope(_: float, state: Float64) -> list[float]:
+    def slope(state: Float64) -> Float64:
         exponent, grown = state
         pace = law.rates.attention * gain_at(exponent) * np.exp(-4 * grown) / law.constant
-        return [size * law.rates.decoder / law.n_classes / (rest + np.exp(exponent)), pace]
+        return np.array([size * law.rates.decoder / law.n_classes / (rest + np.exp(exponent)), pace])
 
-    asked = np.asarray(times, np.float64)
-    found: Any = solve_ivp(
-        slope, (0.0, float(asked[-1])), [0.0, 0.0], method="LSODA", t_eval=asked, rtol=1e-10, atol=1e-12
-    )
-    if not found.success:
-        raise UncertifiedSolution(f"the law could not be followed to t = {asked[-1]:g}: {found.message}")
-    return gain_at(found.y[0]), found.y[1]
+    exponent, grown = follow(slope, 2, times, rtol=1e-10, atol=1e-12).T
+    return gain_at(exponent), grown

@@ -11,15 +11,15 @@ Every head gives −∂L/∂c_n up to a multiple of 1; then ż_m = η_Z Σ_{n: �
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from scipy.integrate import solve_ivp
 from scipy.special import log_softmax
 
-from attomaton.errors import InvalidSamples, UncertifiedSolution
+from attomaton.errors import InvalidSamples
 from attomaton.graphs.grouping import distinct_keys, find_keys, run_starts
 from attomaton.scansnap.classes import CorpusClasses
+from attomaton.scansnap.integrate import follow
 from attomaton.scansnap.law import Rates
 from attomaton.tables import Float64, Int64
 
@@ -38,6 +38,8 @@ class Contexts:
         How often each context occurs.
     query_of, label_of : int64 arrays, shape (n_contexts,)
         Places among ``queries`` and ``tokens``.
+    labels : int64 array, shape (n_labels,)
+        The tokens that are a label, as places among ``tokens``, rising.
     n_tokens : int
         M.
     """
@@ -48,6 +50,7 @@ class Contexts:
     shares: Float64
     query_of: Int64
     label_of: Int64
+    labels: Int64
     n_tokens: int
 
     @classmethod
@@ -58,14 +61,15 @@ class Contexts:
         tokens = distinct_keys(np.concatenate([classes.tokens.astype(np.int64), labels]))
         law = np.zeros((len(classes), len(tokens)))
         law[classes.rows, find_keys(tokens, classes.tokens.astype(np.int64))] = classes.probabilities
-        found = distinct_keys(queries)
+        found, label_of = distinct_keys(queries), find_keys(tokens, labels)
         return cls(
             tokens,
             found,
             law[order],
             classes.shares[order],
             find_keys(found, queries),
-            find_keys(tokens, labels),
+            label_of,
+            distinct_keys(label_of),
             classes.n_tokens,
         )
 
@@ -110,7 +114,8 @@ class LearnedHead:
         self, contexts: Contexts, attention: Float64, decoder: Float64
     ) -> tuple[Float64, Float64, Float64]:
         """Loss of each context, −∂L/∂c for all, and Ẏ at η_Y = 1."""
-        loss, gain, features, missed = _decode(contexts, attention, decoder)
+        answer = find_keys(contexts.labels, contexts.label_of)
+        loss, gain, features, missed = _decode(contexts, attention, decoder, answer)
         return loss, gain, features.T @ (contexts.shares[:, None] * missed)
 
 
@@ -126,7 +131,7 @@ class TiedHead:
     ) -> tuple[Float64, Float64, Float64]:
         """Loss of each context, −∂L/∂c for all, and no movement of a decoder."""
         fixed = self.scale * np.eye(len(contexts.tokens), len(contexts.tokens) + 1)
-        loss, gain, _, _ = _decode(contexts, attention, fixed)
+        loss, gain, _, _ = _decode(contexts, attention, fixed, contexts.label_of)
         return loss, gain, np.zeros_like(decoder)
 
 
@@ -177,13 +182,13 @@ def follow_layer(
     if isinstance(head, MassHead):
         _check_realisable(contexts)
     n_used = len(contexts.tokens)
-    columns = n_used + 1 if head.trains_decoder else 0  # the last is that of every token not in use
+    columns = len(contexts.labels) + 1 if head.trains_decoder else 0  # the last: tokens that are no label
     size, shape = n_used * columns, (len(contexts.queries), n_used)
 
     def parts(state: Float64) -> tuple[Float64, Float64]:
         return state[:size].reshape(n_used, columns), state[size:].reshape(shape)
 
-    def slope(_time: float, state: Float64) -> Float64:
+    def slope(state: Float64) -> Float64:
         decoder, scores = parts(state)
         attention = contexts.attention(scores)
         _, gain, moved = head.slope(contexts, attention, decoder)
@@ -192,11 +197,9 @@ def follow_layer(
         return np.concatenate([rates.decoder * moved.ravel(), rates.attention * lifted.ravel()])
 
     asked = np.asarray(times, np.float64)
-    start = np.zeros(size + shape[0] * shape[1])
-    found: Any = solve_ivp(slope, (0.0, float(asked[-1])), start, "LSODA", asked, rtol=1e-7, atol=1e-9)
-    if not found.success:
-        raise UncertifiedSolution(f"the flow could not be followed to t = {asked[-1]:g}: {found.message}")
-    states = [parts(state) for state in found.y.T]
+    states = [
+        parts(state) for state in follow(slope, size + shape[0] * shape[1], asked, rtol=1e-7, atol=1e-9)
+    ]
     losses = [
         float(contexts.shares @ head.slope(contexts, contexts.attention(scores), decoder)[0])
         for decoder, scores in states
@@ -210,18 +213,21 @@ def _check_realisable(contexts: Contexts) -> None:
 
 
 def _decode(
-    contexts: Contexts, attention: Float64, decoder: Float64
+    contexts: Contexts, attention: Float64, decoder: Float64, answer: Int64
 ) -> tuple[Float64, Float64, Float64, Float64]:
-    """Loss, −∂L/∂c, f = c/‖c‖ and x − α; the last column of Y is that of every token not in use."""
+    """Loss, −∂L/∂c, f = c/‖c‖ and x − α, for answers given as columns of Y.
+
+    The last column is that of every token which has none of its own: they stay alike.
+    """
     norms = np.linalg.norm(attention, axis=1, keepdims=True)
     features, row = attention / norms, np.arange(len(attention))
-    n_others = contexts.n_tokens - len(contexts.tokens)
+    n_others = contexts.n_tokens - decoder.shape[1] + 1
     logits = features @ decoder
     logits[:, -1] += np.log(n_others) if n_others else -np.inf
     chances = log_softmax(logits, axis=1)
     missed = -np.exp(chances)
-    missed[row, contexts.label_of] += 1.0
+    missed[row, answer] += 1.0
     pull = missed @ decoder.T  # the others' column counts once for each of them, and so does its chance
     pull -= features * (features * pull).sum(axis=1, keepdims=True)
     missed[:, -1] /= max(n_others, 1)
-    return -chances[row, contexts.label_of], pull / norms, features, missed
+    return -chances[row, answer], pull / norms, features, missed
