@@ -25,3 +25,12 @@ def wikitext() -> Path:
     if not folder.is_dir():
         pytest.skip("no real corpora here: set ATTOMATON_DATA (listed in tests/SKIPS.md)")
     return folder
+
+
+@pytest.fixture(scope="session")
+def clickstream() -> Path:
+    """Visits to a site, one user a line, no page twice."""
+    file = DATA / "clickstream" / "msnbc_dedup_first_visit.txt"
+    if not file.is_file():
+        pytest.skip("no real corpora here: set ATTOMATON_DATA (listed in tests/SKIPS.md)")
+    return file

@@ -181,3 +181,11 @@ def test_taking_classes_keeps_their_shares_and_a_query_alone_has_them_all():
     assert some.shares.tolist() == [0.25, 0.25]
     np.testing.assert_array_equal(some.dense, classes.dense[[3, 0]])
     assert classes.of_queries(classes.queries[:1]).shares.tolist() == [0.5, 0.5]
+
+
+@given(counted_sets())
+def test_queries_apart_hold_all_samples_together(samples):
+    classes = CorpusClasses.from_samples(samples)
+    apart = [classes.of_queries([query]) for query in np.unique(classes.queries)]
+    assert sum(one.n_samples for one in apart) == classes.n_samples == (samples.lengths > 1).sum()
+    assert sum(len(one) for one in apart) == len(classes)

@@ -205,6 +205,7 @@ class CorpusClasses:
             self.probabilities[entries],
             self.n_tokens,
             None if self.lengths is None else self.lengths[kept],
+            round(self.n_samples * float(self.shares[kept].sum())),
         )
 
     def entries_of(self, number: int) -> tuple[Int32, Float64]:

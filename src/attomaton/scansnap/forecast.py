@@ -20,7 +20,7 @@ are those of a corpus of 1/π_n equal classes. Both are read off the closed form
 
 from collections import defaultdict
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -117,25 +117,27 @@ class QueryForecast:
         return self.tokens[order[self.pulls[order] > 0]]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Clock:
     """t₀' and t₀ for classes of any share, over M tokens and for slow attention."""
 
     n_tokens: int
     rates: Rates
 
-    @cached_property
-    def law(self) -> SnapLaw:
-        """That of one class at η_Y = 1, whose times are those of any class times η_Y π_n."""
-        return SnapLaw(1, self.n_tokens, Rates(decoder=1.0, attention=1.0), start=SLOW)
-
     def turn(self, shares: Float64) -> Float64:
         """t₀' of classes with these shares."""
-        return self.law.turn / (self.rates.decoder * shares)
+        return _unit_times(self.n_tokens)[0] / (self.rates.decoder * shares)
 
     def snap(self, shares: Float64) -> Float64:
         """t₀ of classes with these shares."""
-        return self.law.snap / (self.rates.decoder * shares)
+        return _unit_times(self.n_tokens)[1] / (self.rates.decoder * shares)
+
+
+@lru_cache
+def _unit_times(n_tokens: int) -> tuple[float, float]:
+    """t₀' and t₀ of one class at η_Y = 1; those of any class are these over η_Y π_n."""
+    law = SnapLaw(1, n_tokens, Rates(decoder=1.0, attention=1.0), start=SLOW)
+    return law.turn, law.snap
 
 
 def forecast_queries(
