@@ -3,6 +3,7 @@
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,6 +19,8 @@ Progress = Callable[[int, int], object]
 
 FEW = 100
 """Windows that are measured at once."""
+
+_torch: Any = torch  # its types leave some functions partly unknown
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +117,7 @@ class LanguageTraining:
             raise UnsupportedOption(f"records are {records}; give rising numbers of steps")
         held = torch.as_tensor(windows.astype(np.int64))
         found: list[AttentionRecord] = []
-        with seeded(self.seed):
+        with repeatable(self.seed):
             layer = LanguageLayer(self.model)
             optimiser = self._optimiser(layer)
             for step, batch in enumerate(self.batches(text)):
@@ -140,11 +143,11 @@ class LanguageTraining:
             for first in range(0, length - window, window):
                 yield streams[:, first : first + window + 1]
 
-    def _optimiser(self, layer: LanguageLayer) -> torch.optim.SGD:
+    def _optimiser(self, layer: LanguageLayer) -> Any:
         named = {False: list[nn.Parameter](), True: list[nn.Parameter]()}
         for name, parameter in layer.named_parameters():
             named[name.split(".")[0] in self.fast].append(parameter)
-        groups = [{"params": named[False]}]
+        groups: list[dict[str, Any]] = [{"params": named[False]}]
         if named[True]:
             groups.append({"params": named[True], "lr": self.fast_rate})
         return torch.optim.SGD(groups, lr=self.rate)
@@ -170,17 +173,25 @@ def cut_windows(text: Integers, window: int, number: int) -> NDArray[np.int64]:
 
 
 @contextmanager
-def seeded(seed: int) -> Generator[None]:
-    """PyTorch's random numbers from this seed; afterwards they go on as if nothing had been drawn."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        yield
+def repeatable(seed: int) -> Generator[None]:
+    """PyTorch's random numbers from this seed, and one thread: sums are the same on any number of cores.
+
+    Afterwards random numbers go on as if nothing had been drawn.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with _torch.random.fork_rng():
+            _torch.manual_seed(seed)
+            yield
+    finally:
+        torch.set_num_threads(threads)
 
 
-def _take_step(layer: LanguageLayer, optimiser: torch.optim.SGD, batch: Tensor, clip: float) -> None:
+def _take_step(layer: LanguageLayer, optimiser: Any, batch: Tensor, clip: float) -> None:
     layer.train()
     logits, _ = layer(batch[:, :-1])
-    loss = nn.functional.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())
+    loss: Any = nn.functional.cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten())
     optimiser.zero_grad()
     loss.backward()
     nn.utils.clip_grad_norm_(layer.parameters(), clip)
@@ -199,7 +210,8 @@ def measure_attention(
     received = torch.zeros(layer.decoder.out_features).double()
     shown = list[Tensor]()
     distance = (torch.arange(window)[:, None] - torch.arange(window)).clamp(min=0)
-    for some in windows.split(FEW):
+    for first in range(0, number, FEW):
+        some = windows[first : first + FEW]
         logits, attention = layer(some[:, :-1])
         attention = attention.double()
         labels = some[:, 1:].flatten()
@@ -208,7 +220,7 @@ def measure_attention(
         largest += float(attention.amax(2).sum())
         by_distance.index_add_(0, distance.flatten(), attention.sum(0).flatten())
         received.index_add_(0, some[:, :-1].flatten(), attention.sum(1).flatten())
-        shown.append(attention[: max(n_shown - FEW * len(shown), 0)])
+        shown.append(attention[: max(n_shown - first, 0)])
     rows = number * window
     return AttentionRecord(
         step,
@@ -229,4 +241,4 @@ def row_entropies(attention: Tensor) -> Tensor:
     >>> row_entropies(torch.tensor([[1.0, 0.0], [0.5, 0.5]])).tolist()
     [0.0, 0.6931471824645996]
     """
-    return torch.special.entr(attention).sum(-1)
+    return _torch.special.entr(attention).sum(-1)

@@ -52,6 +52,11 @@ class TextRun:
     records: list[AttentionRecord]
 
     @property
+    def window(self) -> int:
+        """How many tokens are read at once."""
+        return self.settings["model"]["window"]
+
+    @property
     def groups(self) -> list[tuple[str, Int64]]:
         """Names of the groups of tokens, and the ids of each: ``<unk>``, then words by rank."""
         size = len(self.texts.tokens)
@@ -65,8 +70,8 @@ class TextRun:
 
     def gains(self, record: AttentionRecord) -> Float64:
         """Attention on each group of tokens, as a multiple of what uniform attention would put there."""
-        window = self.windows.shape[1] - 1
-        later = np.array([np.sum(1.0 / np.arange(place + 1, window + 1)) for place in range(window)])
+        shares = 1.0 / np.arange(1, self.window + 1)
+        later = np.cumsum(shares[::-1])[::-1]  # what a key gets from the queries at and after its position
         uniform = np.zeros(len(self.texts.tokens))
         np.add.at(uniform, self.windows[:, :-1].ravel(), np.tile(later, len(self.windows)))
         return np.array(
@@ -124,7 +129,7 @@ def _write(run: TextRun, seconds: float) -> Page:
 
 
 def _uniform_entropy(run: TextRun) -> float:
-    return float(np.mean(np.log(np.arange(1, run.windows.shape[1]))))
+    return float(np.mean(np.log(np.arange(1, run.window + 1))))
 
 
 def judge_figure7(run: TextRun) -> tuple[Verdict, ...]:
@@ -199,8 +204,8 @@ def _numbers(run: TextRun) -> pa.Table:
 
 
 def _draw_maps(run: TextRun, path: Path, caption: str) -> list[Path]:
-    size = run.settings["shown_tokens"]
-    names = [run.texts.tokens[token] for token in run.windows[0, :size]]
+    size: int = run.settings["shown_tokens"]
+    names = [run.texts.tokens[int(token)] for token in run.windows[0, :size]]
     panels = [
         MapPanel(f"step {one.step:,}, entropy {one.mean_entropy:.2f}", one.shown[0, :size, :size], names)
         for one in run.records

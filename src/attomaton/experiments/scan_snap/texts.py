@@ -48,7 +48,7 @@ def read_texts(folder: str | Path, n_tokens: int) -> Texts:
     counts = np.bincount(ids, minlength=len(words))
     counts[[place for place, word in enumerate(words) if word == UNKNOWN]] = 0
     order = np.argsort(-counts, kind="stable")[: n_tokens - 1]
-    tokens = (UNKNOWN, *(words[place] for place in order if counts[place]))
+    tokens = (UNKNOWN, *(words[int(place)] for place in order if counts[place]))
     number = {word: place for place, word in enumerate(tokens)}
 
     def renumber(old: Sequence[str], text: Integers) -> Int64:
