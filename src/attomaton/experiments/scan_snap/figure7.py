@@ -98,7 +98,7 @@ def _write(run: TextRun, seconds: float) -> Page:
     settings = run.settings
     steps, rate = settings["training"], settings["rate"]
     caption = (
-        f"WikiText-2, {describe_model(settings, run.texts)}; SGD, rate {rate:g} "
+        f"{describe_model(settings, run.texts)}; SGD, rate {rate:g} "
         f"({rate * steps['fast_ratio']:g} for the feed-forward part), {run.records[-1].step:,} steps"
     )
 

@@ -31,7 +31,7 @@ def describe_model(settings: dict[str, Any], texts: Texts) -> str:
     model, steps = settings["model"], settings["training"]
     unknown = 100 * float(texts.shares[0])
     return (
-        f"one encoder layer of width {model['width']}, 1 head, feed-forward {model['hidden']}, "
+        f"{texts.name}, one encoder layer of width {model['width']}, 1 head, feed-forward {model['hidden']}, "
         f"dropout {model['dropout']}, window {model['window']}, batch {steps['batch_size']}, "
         f"clip {steps['clip']}; reduced to the {len(texts.tokens) - 1:,} most frequent words "
         f"({unknown:.0f} % of the text is <unk>)"

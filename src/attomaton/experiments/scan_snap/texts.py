@@ -20,12 +20,15 @@ class Texts:
 
     Attributes
     ----------
+    name : str
+        Of the folder they were read from.
     train, valid : int64 arrays
         The texts as ids.
     tokens : tuple of str
         Token ``i`` at place ``i``: ``<unk>``, then words by falling frequency in train.
     """
 
+    name: str
     train: Int64
     valid: Int64
     tokens: tuple[str, ...]
@@ -54,7 +57,8 @@ def read_texts(folder: str | Path, n_tokens: int) -> Texts:
     def renumber(old: Sequence[str], text: Integers) -> Int64:
         return np.array([number.get(word, 0) for word in old], np.int64)[text]
 
-    return Texts(renumber(words, ids), renumber(other_words, other_ids), tokens)
+    name = Path(folder).resolve().name
+    return Texts(name, renumber(words, ids), renumber(other_words, other_ids), tokens)
 
 
 def _read_words(path: Path) -> tuple[Sequence[str], Integers]:
