@@ -113,7 +113,8 @@ def test_progress_counts_all_runs(folder):
 
 def test_rare_words_become_unknown(folder):
     texts = read_texts(folder, 5)
-    assert texts.tokens == (UNKNOWN, "the", "cat", "saw", "a")
+    assert texts.tokens[0] == UNKNOWN
+    assert sorted(texts.tokens[1:]) == ["a", "cat", "saw", "the"]
     assert texts.shares.sum() == pytest.approx(1.0)
     assert np.all(np.diff(texts.shares[1:]) <= 0)
     words = (folder / "valid.txt").read_text(encoding="utf-8").split()

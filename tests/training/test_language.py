@@ -9,7 +9,14 @@ import torch
 
 from attomaton.errors import InvalidSamples, UnsupportedOption
 from attomaton.models.language import LanguageLayer, LanguageModel
-from attomaton.training.language import LanguageTraining, cut_windows, measure_attention, row_entropies
+from attomaton.training.language import (
+    LanguageRun,
+    LanguageTraining,
+    cut_windows,
+    measure_attention,
+    row_entropies,
+    run_all,
+)
 
 TRAINING = LanguageTraining(LanguageModel(n_tokens=9, width=8, hidden=6, window=5), rate=1.0, batch_size=4)
 TEXT = np.tile(np.arange(9), 60)
@@ -84,6 +91,17 @@ def test_every_step_is_told():
     told = []
     TRAINING.run(TEXT, WINDOWS, records=(0, 3), progress=lambda *one: told.append(one))
     assert told == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_runs_in_processes_give_the_same_numbers():
+    runs = [LanguageRun(replace(TRAINING, seed=seed), TEXT, WINDOWS, (0, 4)) for seed in (0, 1, 2)]
+    told = []
+    one, two = (
+        run_all(runs, workers=workers, progress=lambda done, total: told.append((done, total)))
+        for workers in (1, 2)
+    )
+    assert [[a.loss for a in records] for records in one] == [[b.loss for b in records] for records in two]
+    assert told == [(done, 12) for done in range(1, 13)] + [(4, 12), (8, 12), (12, 12)]
 
 
 def test_too_little_text_is_refused():

@@ -1,8 +1,10 @@
 """Training the language model of one layer on running text, and what its attention is like as it goes."""
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
+from multiprocessing import get_context
 from typing import Any
 
 import numpy as np
@@ -151,6 +153,41 @@ class LanguageTraining:
         if named[True]:
             groups.append({"params": named[True], "lr": self.fast_rate})
         return torch.optim.SGD(groups, lr=self.rate)
+
+
+@dataclass(frozen=True, eq=False)
+class LanguageRun:
+    """A training with its text, the windows to measure on and when; see :meth:`LanguageTraining.run`."""
+
+    training: LanguageTraining
+    text: Integers
+    windows: Integers
+    records: tuple[int, ...]
+
+    def run(self, progress: Progress | None = None) -> list[AttentionRecord]:
+        """Train until the last record."""
+        return self.training.run(self.text, self.windows, records=self.records, progress=progress)
+
+
+def run_all(
+    runs: Sequence[LanguageRun], *, workers: int = 1, progress: Progress | None = None
+) -> list[list[AttentionRecord]]:
+    """The records of several runs: one after the other, or so many at once in processes of their own."""
+    total = sum(one.records[-1] for one in runs)
+    tell: Progress = progress or (lambda done, total: (done, total))
+    before = 0
+    if workers == 1:
+        found: list[list[AttentionRecord]] = []
+        for one in runs:
+            found.append(one.run(lambda done, _, before=before: tell(before + done, total)))
+            before += one.records[-1]
+        return found
+    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+        futures = {pool.submit(one.run): one for one in runs}
+        for future in as_completed(futures):
+            before += futures[future].records[-1]
+            tell(before, total)
+        return [future.result() for future in futures]
 
 
 def cut_windows(text: Integers, window: int, number: int) -> NDArray[np.int64]:

@@ -17,7 +17,7 @@ from attomaton.verify.verdicts import Verdict, VerdictStatus
 
 with needing_torch("figure 10"):
     from attomaton.experiments.scan_snap.language import OUTSIDE, describe_model, make_training
-    from attomaton.training.language import AttentionRecord, Progress, cut_windows
+    from attomaton.training.language import AttentionRecord, LanguageRun, Progress, cut_windows, run_all
 
 MEASURES = ("entropy", "loss", "largest", "own", "previous")
 SCHEMA = pa.schema(
@@ -52,9 +52,21 @@ class Sweep:
         return self.values[measure][:, :, -1]
 
     @property
+    def changes(self) -> list[tuple[float, float]]:
+        """From each rate to the next: how the mean entropy at the end changes, and the error of that.
+
+        The error is the standard error of a difference of means of independent trials; one trial has none.
+        """
+        ends = self.last("entropy")
+        trials = ends.shape[1]
+        squares = ends.var(1, ddof=1) / trials if trials > 1 else np.full(len(ends), np.inf)
+        errors = np.sqrt(squares[1:] + squares[:-1])
+        return list(zip(np.diff(ends.mean(1)).tolist(), errors.tolist(), strict=True))
+
+    @property
     def n_falls(self) -> int:
         """From how many rates to the next the mean entropy at the end falls."""
-        return int((np.diff(self.last("entropy").mean(1)) < 0).sum())
+        return sum(change < 0 for change, _ in self.changes)
 
 
 def run_figure10(
@@ -63,33 +75,38 @@ def run_figure10(
     *,
     trials: int,
     seed: int = 0,
+    workers: int = 1,
     progress: Progress | None = None,
 ) -> Page:
-    """Train with each rate from ``trials`` starts, and measure attention on valid.txt."""
-    if trials < 1:
-        raise UnsupportedOption(f"{trials} trials; give one at least")
+    """Train with each rate from ``trials`` starts, and measure attention on valid.txt.
+
+    ``workers`` runs go on at once, each in a process of its own; the numbers are the same.
+    """
+    if trials < 1 or workers < 1:
+        raise UnsupportedOption(f"{trials} trials, {workers} workers; give one at least of both")
     began = perf_counter()
     texts = read_texts(data, settings["n_tokens"])
-    sweep = run_sweep(settings, texts, seeds=range(seed, seed + trials), progress=progress)
+    sweep = run_sweep(settings, texts, seeds=range(seed, seed + trials), workers=workers, progress=progress)
     return _write(settings, texts, sweep, perf_counter() - began)
 
 
 def run_sweep(
-    settings: dict[str, Any], texts: Texts, *, seeds: range, progress: Progress | None = None
+    settings: dict[str, Any],
+    texts: Texts,
+    *,
+    seeds: range,
+    workers: int = 1,
+    progress: Progress | None = None,
 ) -> Sweep:
-    """All runs, one after the other."""
+    """All runs: every rate from every start."""
     windows = cut_windows(texts.valid, settings["model"]["window"], settings["n_windows"])
     rates, steps = tuple(settings["rates"]), tuple(settings["records"])
-    asked = [(rate, seed) for rate in rates for seed in seeds]
-    found: list[list[AttentionRecord]] = []
-    for number, (rate, seed) in enumerate(asked):
-
-        def advance(done: int, total: int, before: int = number) -> None:
-            if progress is not None:
-                progress(before * total + done, len(asked) * total)
-
-        training = make_training(settings, texts, rate=rate, seed=seed)
-        found.append(training.run(texts.train, windows, records=steps, progress=advance))
+    runs = [
+        LanguageRun(make_training(settings, texts, rate=rate, seed=seed), texts.train, windows, steps)
+        for rate in rates
+        for seed in seeds
+    ]
+    found = run_all(runs, workers=workers, progress=progress)
     table = np.array([[_measures(one) for one in records] for records in found])
     shaped = table.reshape(len(rates), len(seeds), len(steps), len(MEASURES))
     return Sweep(rates, steps, {name: shaped[..., place] for place, name in enumerate(MEASURES)})
@@ -107,7 +124,7 @@ def _write(settings: dict[str, Any], texts: Texts, sweep: Sweep, seconds: float)
     notes = (
         f"Mean entropy falls at {sweep.n_falls} of {len(sweep.rates) - 1} raises of the rate, from "
         f"{entropies[0]:.3f} to {entropies[-1]:.3f} nats. The paper's order: the larger the rate, the lower "
-        "the entropy.",
+        f"the entropy. {_say_changes(sweep)}",
         f"Measured on {settings['n_windows']:,} windows of valid, without dropout. The rate of "
         f"{', '.join(settings['training']['fast'])} is {settings['training']['fast_ratio']:g} times that of "
         "the rest.",
@@ -129,6 +146,13 @@ def _write(settings: dict[str, Any], texts: Texts, sweep: Sweep, seconds: float)
         verdicts=(judge_figure10(sweep),),
         notes=notes,
     )
+
+
+def _say_changes(sweep: Sweep) -> str:
+    """Each raise of the rate in words, with the standard error."""
+    pairs = zip(sweep.rates, sweep.rates[1:], sweep.changes, strict=False)
+    said = [f"{low:g} to {high:g}: {change:+.3f} ± {error:.3f}" for low, high, (change, error) in pairs]
+    return f"Changes with their standard errors: {'; '.join(said)}."
 
 
 def judge_figure10(sweep: Sweep) -> Verdict:
