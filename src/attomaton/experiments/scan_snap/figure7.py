@@ -1,6 +1,7 @@
 """Figure 7 of the second paper: attention of a one-layer Transformer on text, over training."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -104,7 +105,7 @@ def _write(run: TextRun, seconds: float) -> Page:
 
     def draw(path: Path, text: str) -> list[Path]:
         beside = path.with_name(f"{path.name}-entropy")
-        return [*_draw_maps(run, path, text), *_draw_curves(run, beside, text)]
+        return [*_draw_maps(run, path, text), *_draw_curves(run, beside)]
 
     notes = (
         "![Entropy and shares of attention along training](figure-entropy.png)",
@@ -114,6 +115,7 @@ def _write(run: TextRun, seconds: float) -> Page:
         "would put there.",
         f"Uniform attention has an entropy of {_uniform_entropy(run):.3f}: the mean of ln i over the "
         "positions i of the window.",
+        _say_moves(run),
         f"Wall time {seconds / 60:.1f} minutes.",
     )
     return Page(
@@ -125,6 +127,20 @@ def _write(run: TextRun, seconds: float) -> Page:
         draw=draw,
         verdicts=judge_figure7(run),
         notes=notes,
+    )
+
+
+def _say_moves(run: TextRun) -> str:
+    """How many queries of the window shown keep their top key from map to map."""
+    maps = [one for one in run.records if one.step in run.settings["maps_at"]]
+    said = [
+        f"{int((before.shown[0].argmax(1) == after.shown[0].argmax(1)).sum())} from step {before.step:,} to "
+        f"{after.step:,}"
+        for before, after in pairwise(maps)
+    ]
+    return (
+        f"Of the {run.window} queries of the window shown, so many keep the key they attend to most: "
+        f"{', '.join(said)}."
     )
 
 
@@ -214,7 +230,7 @@ def _draw_maps(run: TextRun, path: Path, caption: str) -> list[Path]:
     return draw_maps(panels, path, caption=caption)
 
 
-def _draw_curves(run: TextRun, path: Path, caption: str) -> list[Path]:
+def _draw_curves(run: TextRun, path: Path) -> list[Path]:
     after = [one for one in run.records if one.step]
     steps = [float(one.step) for one in after]
     gains = np.array([run.gains(one) for one in after])
@@ -228,12 +244,13 @@ def _draw_curves(run: TextRun, path: Path, caption: str) -> list[Path]:
         Line("largest weight of a row", steps, [one.largest for one in after], 0, 3),
     ]
     tokens = [
-        Line(name, steps, gains[:, place].tolist(), place % 4, place % 4)
+        Line(name, steps, gains[:, place].tolist(), place % 4, (place + place // 4) % 4)
         for place, (name, _) in enumerate(run.groups)
     ]
     panels = [
         LinePanel("entropy of attention, nats", entropy, least=0.0),
         LinePanel("share of attention", shares, least=0.0),
-        LinePanel("attention on tokens, times what uniform attention has", tokens, log=True),
+        LinePanel("attention on tokens, times what uniform attention has", tokens, least=0.0),
     ]
+    caption = f"Attention along training, on {len(run.windows):,} windows of valid"
     return draw_lines(panels, path, caption=caption)
