@@ -130,6 +130,7 @@ def _write(settings: dict[str, Any], texts: Texts, sweep: Sweep, seconds: float)
         "the rest.",
         "A flow with both rates raised at a fixed ratio would only run faster: the same entropy "
         "where rate × steps agree. What differs there is due to the size of the steps.",
+        *settings.get("remarks", []),
         f"Wall time {seconds / 60:.1f} minutes.",
     )
 
