@@ -129,7 +129,8 @@ def _write(settings: dict[str, Any], texts: Texts, sweep: Sweep, seconds: float)
         f"{', '.join(settings['training']['fast'])} is {settings['training']['fast_ratio']:g} times that of "
         "the rest.",
         "A flow with both rates raised at a fixed ratio would only run faster: the same entropy "
-        "where rate × steps agree. What differs there is due to the size of the steps.",
+        "where rate × steps agree. What differs there comes with finite steps: their length, the noise of "
+        "mini-batches, how much text was read.",
         *settings.get("remarks", []),
         f"Wall time {seconds / 60:.1f} minutes.",
     )
@@ -199,7 +200,7 @@ def _table_of_entropies(sweep: Sweep) -> PageTable:
 
 
 def _table_of_times(sweep: Sweep) -> PageTable:
-    """Entropies where rate times steps agree: a flow would have the same there, so the rest is the step's."""
+    """Entropies where rate times steps agree: a flow would have the same there."""
     cells: dict[float, dict[float, str]] = {}
     for place, rate in enumerate(sweep.rates):
         for when, step in enumerate(sweep.steps):
