@@ -1,0 +1,86 @@
+"""Attention maps with their tokens, for a paper's column."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import wrap
+from typing import Any
+
+import numpy as np
+
+from attomaton.report.figures import WIDTH, load_pyplot
+from attomaton.tables import Float64
+
+SIDE = 1.5
+"""Inches of one map."""
+
+FUTURE = "#eeeeee"
+"""Colour of what no query sees."""
+
+
+@dataclass(frozen=True, eq=False)
+class MapPanel:
+    """One square map.
+
+    Attributes
+    ----------
+    title : str
+        What is shown.
+    masses : float64 array, shape (n, n)
+        Rows the queries, columns the keys; what is above the diagonal is left grey.
+    tokens : sequence of str
+        The token of each row and column.
+    """
+
+    title: str
+    masses: Float64
+    tokens: Sequence[str]
+
+
+def draw_maps(panels: Sequence[MapPanel], path: Path, *, caption: str, n_columns: int = 2) -> list[Path]:
+    """Draw the maps row by row in one scale of colours; write ``path`` as PNG and PDF.
+
+    Tokens stand at the left of each row of maps and below each column of them, so the maps of a row, and
+    those of a column, should have the same tokens.
+    """
+    plt = load_pyplot()
+    n_rows = -(-len(panels) // n_columns)
+    lines = wrap(caption, 66)
+    size = (WIDTH, SIDE * n_rows + 0.85 + 0.11 * len(lines))
+    figure, axes = plt.subplots(
+        n_rows, n_columns, figsize=size, layout="constrained", sharex="col", sharey="row", squeeze=False
+    )
+    image: Any = None
+    for axis, panel in zip(axes.flat, panels, strict=False):
+        image = _draw(axis, panel)
+    for axis in axes.flat[len(panels) :]:
+        axis.set_visible(False)
+    bar = figure.colorbar(
+        image, ax=axes, location="bottom", fraction=0.03, pad=0.02, aspect=40, ticks=[0, 0.05, 0.2, 0.5, 1]
+    )
+    bar.ax.tick_params(labelsize=6, length=2)
+    bar.set_label("attention of the row's token on the column's", fontsize=6.5, labelpad=1)
+    figure.suptitle("\n".join(lines), fontsize=7)
+    written = [path.with_suffix(kind) for kind in (".png", ".pdf")]
+    for file in written:
+        figure.savefig(file, dpi=300)
+    plt.close(figure)
+    return written
+
+
+def _draw(axis: Any, panel: MapPanel) -> Any:
+    """Colours run with the square root, which tells small masses apart."""
+    from matplotlib.colors import PowerNorm
+
+    masses = np.ma.masked_array(panel.masses, np.triu(np.ones(panel.masses.shape, bool), 1))
+    image = axis.imshow(masses, cmap="Blues", norm=PowerNorm(0.5, 0.0, 1.0), interpolation="nearest")
+    places = np.arange(len(panel.tokens))
+    names = [token if len(token) <= 11 else f"{token[:10]}…" for token in panel.tokens]
+    size = min(6.0, 72 * SIDE / len(names) * 0.85)
+    axis.set_xticks(places, names, rotation=90, fontsize=size)
+    axis.set_yticks(places, names, fontsize=size)
+    axis.tick_params(length=0, pad=1.5)
+    axis.set_title(panel.title, fontsize=6.5, pad=2)
+    axis.set_facecolor(FUTURE)
+    axis.spines[:].set_visible(False)
+    return image
