@@ -8,9 +8,14 @@ from attomaton.errors import UnsupportedOption
 from attomaton.experiments.scan_snap.figure3 import run_figure3
 from attomaton.experiments.scan_snap.figure4 import run_figure4
 from attomaton.experiments.scan_snap.figure6 import run_figure6
+from attomaton.experiments.scan_snap.figure7 import run_figure7
+from attomaton.experiments.scan_snap.figure10 import run_figure10
 from attomaton.experiments.scan_snap.meeting import run_meeting
 from attomaton.experiments.scan_snap.page import Page
 from attomaton.experiments.settings import SCAN_SNAP, read_table
+
+WORKERS = 2
+"""Processes of Figure 10, whose runs are independent."""
 
 
 def run_figure(
@@ -40,7 +45,22 @@ def run_figure(
             return run_figure4(settings, trials=trials, seed=seed, progress=progress)
         case "scan-snap-6":
             return run_figure6(settings, data=data, trials=trials, seed=seed, progress=progress)
+        case "scan-snap-7":
+            return run_figure7(settings, _need(data, name), seed=seed, progress=progress)
+        case "scan-snap-10":
+            each = settings["trials"] if trials is None else trials
+            return run_figure10(
+                settings, _need(data, name), trials=each, seed=seed, workers=WORKERS, progress=progress
+            )
         case "scan-snap-meeting":
             return run_meeting(settings)
         case _:
             raise UnsupportedOption(f"there are settings for {name!r}, but nothing that runs it")
+
+
+def _need(data: Path | None, name: str) -> Path:
+    if data is None:
+        raise UnsupportedOption(
+            f"{name} needs WikiText-2, which is not shipped; give --data FOLDER with train*.txt and valid.txt"
+        )
+    return data
