@@ -147,6 +147,7 @@ def _write(settings: dict[str, Any], texts: Texts, sweep: Sweep, seconds: float)
         draw=draw,
         verdicts=(judge_figure10(sweep),),
         notes=notes,
+        options="--data FOLDER",
     )
 
 

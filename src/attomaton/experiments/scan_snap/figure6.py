@@ -64,6 +64,7 @@ def run_figure6(
         lambda path, caption: _draw(settings, cells, published, path, caption),
         (*compared, _judge_sparser(settings, cells), _judge_denser(settings, cells)),
         NOTES,
+        "--data TABLE" if published else "",
     )
 
 

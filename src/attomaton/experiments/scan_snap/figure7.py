@@ -127,6 +127,7 @@ def _write(run: TextRun, seconds: float) -> Page:
         draw=draw,
         verdicts=judge_figure7(run),
         notes=notes,
+        options="--data FOLDER",
     )
 
 

@@ -41,6 +41,8 @@ class Page:
         What became of the claims.
     notes : tuple of str
         Sentences for the page: what differs and why.
+    options : str
+        What the command that makes it again has to be given.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Page:
     draw: Callable[[Path, str], list[Path]]
     verdicts: tuple[Verdict, ...] = ()
     notes: tuple[str, ...] = ()
+    options: str = ""
 
 
 def write_page(page: Page, folder: Path) -> list[Path]:
@@ -78,6 +81,7 @@ def summarise_page(page: Page) -> str:
         parts += ["## Verdicts", render_table(["claim", "verdict", "value", "bound", "reason"], judged)]
     parts += [
         "![Figure](figure.png)",
-        f"All numbers: `numbers.parquet`. Again: `attomaton reproduce {page.name} --out DIR`.",
+        "All numbers: `numbers.parquet`. Again: "
+        f"`{' '.join(['attomaton reproduce', page.name, *page.options.split(), '--out DIR'])}`.",
     ]
     return "\n\n".join(parts) + "\n"
