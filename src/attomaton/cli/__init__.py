@@ -7,6 +7,7 @@ import typer
 
 from attomaton.cli.bench import bench
 from attomaton.cli.diff import diff
+from attomaton.cli.doctor import doctor
 from attomaton.cli.example import example
 from attomaton.cli.explain import explain
 from attomaton.cli.learn import learn
@@ -32,6 +33,7 @@ app.command()(scan_snap)
 app.command()(tokenize)
 app.command()(example)
 app.command()(bench)
+app.command()(doctor)
 
 
 def _print_version(wanted: bool) -> None:
