@@ -10,6 +10,7 @@ from attomaton.cli.diff import diff
 from attomaton.cli.doctor import doctor
 from attomaton.cli.example import example
 from attomaton.cli.explain import explain
+from attomaton.cli.export import export
 from attomaton.cli.learn import learn
 from attomaton.cli.reproduce import reproduce
 from attomaton.cli.scan_snap import scan_snap
@@ -26,6 +27,7 @@ app = typer.Typer(
 app.command()(learn)
 app.command()(explain)
 app.command()(diff)
+app.command()(export)
 app.command()(reproduce)
 app.command()(train)
 app.command()(verify)
