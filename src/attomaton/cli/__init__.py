@@ -12,6 +12,7 @@ from attomaton.cli.example import example
 from attomaton.cli.explain import explain
 from attomaton.cli.export import export
 from attomaton.cli.learn import learn
+from attomaton.cli.output import print_error
 from attomaton.cli.reproduce import reproduce
 from attomaton.cli.scan_snap import scan_snap
 from attomaton.cli.tokenize import tokenize
@@ -63,10 +64,10 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character shows "?"
     try:
-        app()
+        app(prog_name="attomaton")
     except AttomatonError as error:
-        typer.echo(f"error: {error}", err=True)
+        print_error(f"error: {error}")
         sys.exit(2)
     except OSError as error:
-        typer.echo(f"error: the output cannot be written: {error.strerror}", err=True)
+        print_error(f"error: the output cannot be written: {error.strerror or error}; make room for it")
         sys.exit(2)
