@@ -264,11 +264,15 @@ def _read_checked(path: Path, digest: str) -> bytes:
 def write_file(path: Path, write: Callable[[Path], object]) -> dict[str, Any]:
     """Write beside ``path``, flush, rename, read back; the digest and size of what is there."""
     draft = path.with_name(f".{path.name}.draft")
-    write(draft)
-    with draft.open("rb+") as file:
-        os.fsync(file.fileno())
-    digest = digest_file(draft)
-    draft.replace(path)
+    try:
+        write(draft)
+        with draft.open("rb+") as file:
+            os.fsync(file.fileno())
+        digest = digest_file(draft)
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
     if digest_file(path) != digest:
         raise CorruptRun(f"{path} reads back differently than it was written; check the disk")
     return {"sha256": digest, "bytes": path.stat().st_size}

@@ -7,9 +7,12 @@ import typer
 
 from attomaton.cli.bench import bench
 from attomaton.cli.diff import diff
+from attomaton.cli.doctor import doctor
 from attomaton.cli.example import example
 from attomaton.cli.explain import explain
+from attomaton.cli.export import export
 from attomaton.cli.learn import learn
+from attomaton.cli.output import print_error
 from attomaton.cli.reproduce import reproduce
 from attomaton.cli.scan_snap import scan_snap
 from attomaton.cli.tokenize import tokenize
@@ -25,6 +28,7 @@ app = typer.Typer(
 app.command()(learn)
 app.command()(explain)
 app.command()(diff)
+app.command()(export)
 app.command()(reproduce)
 app.command()(train)
 app.command()(verify)
@@ -32,6 +36,7 @@ app.command()(scan_snap)
 app.command()(tokenize)
 app.command()(example)
 app.command()(bench)
+app.command()(doctor)
 
 
 def _print_version(wanted: bool) -> None:
@@ -59,10 +64,10 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character shows "?"
     try:
-        app()
+        app(prog_name="attomaton")
     except AttomatonError as error:
-        typer.echo(f"error: {error}", err=True)
+        print_error(f"error: {error}")
         sys.exit(2)
     except OSError as error:
-        typer.echo(f"error: the output cannot be written: {error.strerror}", err=True)
+        print_error(f"error: the output cannot be written: {error.strerror or error}; make room for it")
         sys.exit(2)

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 def learn(
     corpus: Annotated[
-        str, typer.Argument(help="A text, .jsonl, .parquet … file, folder, glob, URL, or a tokenised folder.")
+        str,
+        typer.Argument(
+            help="A text, .jsonl, .parquet or other file, folder, glob, URL, or tokenised folder."
+        ),
     ],
     window: Annotated[int, typer.Option(min=1, help="Longest context, in tokens.")] = 32,
     tokenizer: Annotated[

@@ -1,6 +1,7 @@
 """How commands print: tables on stdout, progress on stderr if that is a terminal."""
 
 import json
+import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,26 +12,87 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
+from attomaton.report.escaping import show_hidden
+
 if TYPE_CHECKING:
     from attomaton.verify.verdicts import Verdict
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print no tables and no progress.")]
 
+STAND_INS = {
+    "→": "->",
+    "×": "x",
+    "…": "...",
+    "−": "-",
+    "–": "-",
+    "·": "*",
+    "±": "+/-",
+    "≥": ">=",
+    "≤": "<=",
+    "‖": "|",
+    "⊥": "perp",
+    "√": "sqrt",
+    "∞": "inf",
+    "₀": "0",
+    "²": "^2",
+    "ᵀ": "^T",
+    "¼": "1/4",
+    "½": "1/2",
+    "η": "eta",
+    "μ": "mu",
+    "γ": "gamma",
+    "θ": "theta",
+    "χ": "chi",
+    "Γ": "Gamma",
+    "Δ": "Delta",
+    "Π": "Pi",
+    "Σ": "sum",
+}
+"""Signs of ours → what stands for them where the output cannot hold them; in other text, a "?" does."""
+
 
 def print_json(record: dict[str, Any]) -> None:
-    """One JSON object on one line of stdout."""
-    typer.echo(json.dumps(record, ensure_ascii=False, allow_nan=False))
+    """One JSON object on one line of stdout; what stdout cannot hold is written as an escape."""
+    text = json.dumps(record, ensure_ascii=False, allow_nan=False)
+    if not _holds(sys.stdout.encoding or "utf-8", text):
+        text = json.dumps(record, ensure_ascii=True, allow_nan=False)
+    typer.echo(text)
 
 
 def print_table(title: str, headers: list[str], rows: list[tuple[object, ...]]) -> None:
-    """A table on stdout; cells are shown as they are, never read as markup."""
-    table = Table(title=Text(title), title_justify="left", show_header=any(headers))
+    """A table on stdout; cells are shown as they are, never read as markup or obeyed by the terminal."""
+    console = Console(highlight=False)
+    console.print(_shown(title, console))
+    table = Table(show_header=any(headers))
     for header in headers:
-        table.add_column(header, overflow="fold")
+        table.add_column(_shown(header, console), overflow="fold")
     for row in rows:
-        table.add_row(*(Text(str(cell)) for cell in row))
-    Console().print(table)
+        table.add_row(*(_shown(str(cell), console) for cell in row))
+    console.print(table)
+
+
+def print_error(text: str) -> None:
+    """One line on stderr."""
+    sys.stderr.write(_fitted(text, sys.stderr.encoding or "utf-8") + "\n")
+
+
+def _shown(text: str, console: Console) -> Text:
+    return Text(_fitted(text, console.encoding))
+
+
+def _fitted(text: str, encoding: str) -> str:
+    """The text without hidden characters, and with stand-ins if the encoding does not hold it."""
+    seen = show_hidden(text)
+    return seen if _holds(encoding, seen) else seen.translate(str.maketrans(STAND_INS))
+
+
+def _holds(encoding: str, text: str) -> bool:
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def print_verdicts(verdicts: "Sequence[Verdict]") -> None:
@@ -48,7 +110,8 @@ def _measured(verdict: "Verdict") -> str:
 
 def print_line(text: str) -> None:
     """One wrapped line of plain text on stdout."""
-    Console(highlight=False).print(Text(text))
+    console = Console(highlight=False)
+    console.print(_shown(text, console))
 
 
 class Stages:
@@ -69,7 +132,9 @@ class _ShownStages(Stages):
         self._task = progress.add_task("starting", total=None)
 
     def __call__(self, stage: str) -> None:
-        self._progress.reset(self._task, description=f"{stage} …", total=None)
+        self._progress.reset(
+            self._task, description=_fitted(f"{stage} …", self._progress.console.encoding), total=None
+        )
 
     def advance(self, done: int, total: int) -> None:
         self._progress.update(self._task, completed=done, total=total)

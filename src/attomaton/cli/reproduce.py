@@ -39,7 +39,11 @@ def reproduce(
     from attomaton.experiments.text_settings import list_text_experiments
 
     if experiment == "list":
-        print_line(" ".join([*list_experiments(), ALL, *list_text_experiments(), *list_tables(SCAN_SNAP)]))
+        names = [*list_experiments(), ALL, *list_text_experiments(), *list_tables(SCAN_SNAP)]
+        if as_json:
+            print_json({"names": names})
+        else:
+            print_line(" ".join(names))
         return
     if experiment in list_text_experiments():
         from attomaton.cli.reproduce_text import reproduce_text

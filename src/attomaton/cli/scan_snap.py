@@ -14,7 +14,10 @@ SHOWN = 3
 
 def scan_snap(
     corpus: Annotated[
-        str, typer.Argument(help="A text, .jsonl, .parquet … file, folder, glob, URL, or a tokenised folder.")
+        str,
+        typer.Argument(
+            help="A text, .jsonl, .parquet or other file, folder, glob, URL, or tokenised folder."
+        ),
     ],
     window: Annotated[int, typer.Option(min=2, help="Longest context, in tokens, with the query.")] = 32,
     tokenizer: Annotated[
@@ -26,9 +29,9 @@ def scan_snap(
         float, typer.Option(help="How much of a distinct token may be in other classes of its query.")
     ] = 0.0,
     min_samples: Annotated[int, typer.Option(min=1, help="Leave out classes of fewer samples.")] = 1,
-    decoder_rate: Annotated[float, typer.Option(help="η_Y, the decoder's learning rate.")] = 1.0,
-    attention_rate: Annotated[float, typer.Option(help="η_Z, that of attention.")] = 0.1,
-    momentum: Annotated[float, typer.Option(help="Of SGD; both rates become η/(1 − μ).")] = 0.0,
+    decoder_rate: Annotated[float, typer.Option(help="Learning rate of the decoder, eta_Y.")] = 1.0,
+    attention_rate: Annotated[float, typer.Option(help="That of attention, eta_Z.")] = 0.1,
+    momentum: Annotated[float, typer.Option(help="Of SGD; both rates are divided by 1 - momentum.")] = 0.0,
     out: Annotated[Path | None, typer.Option(help="Folder to write JSON and Parquet to.")] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -123,7 +126,7 @@ def _print_assumptions(assumptions: Sequence[dict[str, Any]]) -> None:
     rows = [
         (
             one["name"],
-            f"{one['value']:.3g}",
+            "not finite" if one["value"] is None else f"{one['value']:.3g}",
             f"{one['bound']:.3g}",
             "yes" if one["met"] else "no",
             one["meaning"],

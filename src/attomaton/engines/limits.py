@@ -40,7 +40,14 @@ def parse_memory(memory: str | int | None) -> int:
 def available_memory() -> int:
     """The smaller of the machine's memory and the limit of its cgroup, in bytes."""
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return min([machine, *(limit for name in CGROUP_FILES if (limit := _read_limit(Path(name))) is not None)])
+    limit = read_cgroup_limit()
+    return machine if limit is None else min(machine, limit)
+
+
+def read_cgroup_limit() -> int | None:
+    """The smallest limit that a cgroup sets, in bytes; None without one."""
+    limits = [limit for name in CGROUP_FILES if (limit := _read_limit(Path(name))) is not None]
+    return min(limits, default=None)
 
 
 def _read_limit(path: Path) -> int | None:

@@ -1,0 +1,75 @@
+"""``attomaton export``: a run as files for other programs."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from attomaton.cli.output import AsJson, Quiet, print_json, print_line, stages
+
+
+def export(
+    run: Annotated[Path, typer.Argument(help="A folder written by `attomaton learn --out`.")],
+    graphml: Annotated[
+        Path | None, typer.Option(help="File for the priority graphs, for networkx or Gephi.")
+    ] = None,
+    csv: Annotated[Path | None, typer.Option(help="Folder for the tables, with token texts.")] = None,
+    nodes: Annotated[
+        str, typer.Option(help="In GraphML, a node is one of the components or of the tokens.")
+    ] = "components",
+    queries: Annotated[
+        str | None, typer.Option(help="Only these, separated by blanks; a number: so many with most samples.")
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write the priority graphs of RUN as GraphML, its tables as CSV, or both."""
+    from attomaton.errors import UnsupportedOption
+    from attomaton.limit.automaton import Automaton
+    from attomaton.report.csv_tables import write_csv
+    from attomaton.report.export import check_place, pick_queries
+    from attomaton.report.graphml import write_graphml
+
+    if graphml is None and csv is None:
+        raise UnsupportedOption("nothing is asked for; give --graphml FILE, --csv FOLDER, or both")
+    if nodes not in ("components", "tokens"):
+        raise UnsupportedOption(f"there are no nodes {nodes!r}; choose components or tokens")
+    for target in (graphml, csv):
+        if target is not None:
+            check_place(run, target)
+    with stages(quiet or as_json) as announce:
+        announce("reading")
+        automaton = Automaton.load(run)
+        picked = pick_queries(automaton, _queries(queries))
+        record: dict[str, Any] = {"queries": int(picked.sum()), "graphml": None, "csv": None}
+        if graphml is not None:
+            announce("writing GraphML")
+            counts = write_graphml(automaton, graphml, picked, nodes=nodes)
+            size = graphml.stat().st_size
+            told = {"path": str(graphml), "nodes": counts.nodes, "edges": counts.edges, "bytes": size}
+            record["graphml"] = told
+        if csv is not None:
+            announce("writing CSV")
+            record["csv"] = {"path": str(csv), "rows": write_csv(automaton, csv, picked)}
+    if as_json:
+        print_json(record)
+    elif not quiet:
+        _print(record)
+
+
+def _queries(given: str | None) -> list[str] | int | None:
+    if given is None:
+        return None
+    return int(given) if given.isdecimal() else given.split()
+
+
+def _print(record: dict[str, Any]) -> None:
+    graph, tables = record["graphml"], record["csv"]
+    if graph is not None:
+        print_line(
+            f"Wrote {graph['nodes']:,} nodes and {graph['edges']:,} edges of {record['queries']:,} queries "
+            f"to {graph['path']} ({graph['bytes'] / 1e6:,.1f} MB)."
+        )
+    if tables is not None:
+        rows = ", ".join(f"{name}.csv ({count:,})" for name, count in tables["rows"].items())
+        print_line(f"Wrote to {tables['path']}, with the number of rows: {rows}.")

@@ -1,0 +1,104 @@
+"""The tables of a run as CSV files, with the text of each token beside its id."""
+
+from collections.abc import Generator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from attomaton.artifacts import explained, write_file
+from attomaton.limit.automaton import Automaton
+from attomaton.report.escaping import escape_cell
+from attomaton.report.token_texts import TokenTexts, as_text, join_rows
+from attomaton.tables import Bool, column, keep_rows, ragged_column
+
+_arrow: Any = pa
+BATCH = 1 << 16
+"""Rows that are turned into text at a time."""
+
+TOKENS = ("query", "token", "winner", "loser")
+"""Columns of token ids."""
+
+
+def write_csv(automaton: Automaton, folder: Path, queries: Bool) -> dict[str, int]:
+    """Write the tables of an automaton, one file each, and return how many rows each has.
+
+    A column of token ids is followed by one of their texts, named with ``_text`` at the end. Lists of numbers
+    are separated by blanks; the texts of a list of tokens are a JSON list. Texts are escaped
+    (:func:`~attomaton.report.escaping.escape_cell`), so every row is one line and no cell is a formula.
+
+    Parameters
+    ----------
+    automaton : Automaton
+        What to write.
+    folder : Path
+        Where to; files that are there already are replaced.
+    queries : array of bool, shape (n_tokens,)
+        Which queries to write.
+    """
+    texts = TokenTexts(automaton, escape_cell)
+    written: dict[str, int] = {}
+    with explained(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, table in _tables(automaton).items():
+            rows = _Rows(table, texts, queries)
+            write_file(folder / f"{name}.csv", rows.write)
+            written[name] = rows.written
+    return written
+
+
+def _tables(automaton: Automaton) -> Mapping[str, pa.Table]:
+    components = automaton.components
+    every = _arrow.table({"token": _arrow.array(range(automaton.n_tokens), pa.int32())})
+    above = column(components.order, "above")
+    order: Any = components.order
+    return {
+        "tokens": every,
+        "edges": components.edges.table,
+        "components": components.nodes,
+        "order": order.add_column(0, "query", _arrow.array(components.query_of[above])),
+        "hard": automaton.hard.scores,
+        "soft": automaton.soft.scores,
+        "choices": automaton.soft.choices.table,
+    }
+
+
+class _Rows:
+    """The rows of a table that belong to some queries, written batch by batch."""
+
+    def __init__(self, table: pa.Table, texts: TokenTexts, queries: Bool) -> None:
+        self._table = table
+        self._texts = texts
+        self._queries = queries
+        self.written = 0
+
+    def write(self, path: Path) -> None:
+        import pyarrow.csv
+
+        csv: Any = pyarrow.csv
+        with csv.CSVWriter(str(path), self._with_texts(self._table.slice(0, 0)).schema) as writer:
+            for rows in self._batches():
+                writer.write_table(self._with_texts(rows))
+                self.written += rows.num_rows
+
+    def _batches(self) -> Generator[pa.Table]:
+        for start in range(0, self._table.num_rows, BATCH):
+            rows = self._table.slice(start, BATCH)
+            if "query" in self._table.column_names:
+                rows = keep_rows(rows, self._queries[column(rows, "query")])
+            if rows.num_rows:
+                yield rows
+
+    def _with_texts(self, rows: pa.Table) -> Any:
+        columns: dict[str, Any] = {}
+        for name in rows.column_names:
+            if name in ("tokens", "multiplicities"):
+                offsets, values = ragged_column(rows, name)
+                columns[name] = join_rows(offsets, as_text(values), " ")
+                if name == "tokens":
+                    columns["tokens_text"] = self._texts.lists(offsets, values)
+            else:
+                columns[name] = rows.column(name)
+                if name in TOKENS:
+                    columns[f"{name}_text"] = self._texts.of(column(rows, name))
+        return _arrow.table(columns)

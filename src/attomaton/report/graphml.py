@@ -1,0 +1,197 @@
+"""The priority graphs of a run as one GraphML file, as networkx and Gephi read it."""
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+from xml.sax.saxutils import escape
+
+import numpy as np
+
+from attomaton.artifacts import explained, write_file
+from attomaton.limit.automaton import Automaton
+from attomaton.report.escaping import escape_text
+from attomaton.report.token_texts import TokenTexts, as_text, join_columns, join_rows
+from attomaton.tables import Bool, Int64, column, offsets_of
+
+BATCH = 1 << 16
+"""Nodes or edges that are turned into text at a time."""
+
+SHOWN = 5
+"""Tokens in the label of a component."""
+
+HEAD = """<?xml version="1.0" encoding="UTF-8"?>
+<graphml xmlns="http://graphml.graphdrawing.org/xmlns" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" \
+xsi:schemaLocation="http://graphml.graphdrawing.org/xmlns http://graphml.graphdrawing.org/xmlns/1.0/graphml.xsd">
+"""
+TYPES = {"edges": "long", "support": "long", "component": "long", "size": "int", "height": "int"}
+TYPES.update({"query_id": "int", "token_id": "int", "hard": "double", "soft": "double"})
+"""Attribute → its type; the others are strings."""
+
+Columns = Mapping[str, Any]
+Batches = Generator[tuple[list[Any], Columns]]
+"""For some rows at a time: what goes into the tag, and the attributes."""
+
+
+@dataclass
+class Counts:
+    """How many nodes and edges were written."""
+
+    nodes: int = 0
+    edges: int = 0
+
+
+def write_graphml(automaton: Automaton, path: Path, queries: Bool, *, nodes: str = "components") -> Counts:
+    """Write the graphs of some queries, side by side in one directed graph.
+
+    Parameters
+    ----------
+    automaton : Automaton
+        What to write.
+    path : Path
+        Where to; a file that is there already is replaced.
+    queries : array of bool, shape (n_tokens,)
+        Which queries to write.
+    nodes : str
+        ``"components"``: a node is a component, an edge leads to one that it precedes. ``"tokens"``: a node
+        is a token under a query and an edge leads from winner to loser.
+    """
+    texts = TokenTexts(automaton, lambda text: escape(escape_text(text)))
+    graph = {"components": _ComponentGraph, "tokens": _TokenGraph}[nodes](automaton, texts, queries)
+    counts = Counts()
+
+    def write(draft: Path) -> None:
+        with draft.open("wb") as file:
+            file.write((HEAD + _keys("node", graph.nodes) + _keys("edge", graph.edges)).encode())
+            file.write(b'<graph id="priorities" edgedefault="directed">\n')
+            counts.nodes = _write_rows(file, "node", graph.nodes())
+            counts.edges = _write_rows(file, "edge", graph.edges())
+            file.write(b"</graph>\n</graphml>\n")
+
+    with explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, write)
+    return counts
+
+
+class _ComponentGraph:
+    """Nodes are components, edges their order."""
+
+    def __init__(self, automaton: Automaton, texts: TokenTexts, queries: Bool) -> None:
+        self._components = automaton.components
+        self._hard = column(automaton.hard.scores, "score")
+        self._texts = texts
+        self._queries = queries
+
+    def nodes(self) -> Batches:
+        components = self._components
+        offsets, rows = components.members
+        for batch in _batches(len(components)):
+            numbers = batch[self._queries[components.query_of[batch]]]
+            sizes = components.sizes[numbers]
+            inner, places = _ragged_places(offsets[numbers], sizes)
+            tokens = components.token_of_node[rows[places]]
+            query = components.query_of[numbers]
+            yield (
+                [' id="c', as_text(numbers), '"'],
+                {
+                    "label": self._labels(inner, tokens),
+                    "query": self._texts.of(query),
+                    "query_id": as_text(query),
+                    "tokens": self._texts.lists(inner, tokens),
+                    "size": as_text(sizes),
+                    "height": as_text(components.heights[numbers]),
+                    "hard": as_text(self._hard[rows[offsets[numbers]]]),
+                },
+            )
+
+    def edges(self) -> Batches:
+        order = self._components.order
+        above, below = column(order, "above"), column(order, "below")
+        for batch in _batches(order.num_rows):
+            kept = batch[self._queries[self._components.query_of[above[batch]]]]
+            ends = [' source="c', as_text(above[kept]), '" target="c', as_text(below[kept]), '"']
+            yield ends, {name: as_text(column(order, name)[kept]) for name in ("edges", "support")}
+
+    def _labels(self, offsets: Int64, tokens: Any) -> Any:
+        """The first few tokens of each component, and a sign where there are more."""
+        sizes = np.diff(offsets)
+        inner, places = _ragged_places(offsets[:-1], np.minimum(sizes, SHOWN))
+        shown = join_rows(inner, self._texts.of(tokens[places]), " ")
+        return join_columns(shown, as_text(np.where(sizes > SHOWN, " …", "")))
+
+
+class _TokenGraph:
+    """Nodes are tokens under a query, edges those of the data."""
+
+    def __init__(self, automaton: Automaton, texts: TokenTexts, queries: Bool) -> None:
+        self._components = automaton.components
+        self._scores = {
+            "hard": column(automaton.hard.scores, "score"),
+            "soft": column(automaton.soft.scores, "score"),
+        }
+        self._texts = texts
+        self._queries = queries
+
+    def nodes(self) -> Batches:
+        components = self._components
+        for batch in _batches(components.nodes.num_rows):
+            rows = batch[self._queries[components.query_of_node[batch]]]
+            query, token = components.query_of_node[rows], components.token_of_node[rows]
+            yield (
+                [' id="q', as_text(query), "t", as_text(token), '"'],
+                {
+                    "label": self._texts.of(token),
+                    "query": self._texts.of(query),
+                    "query_id": as_text(query),
+                    "token_id": as_text(token),
+                    "component": as_text(components.component_of_node[rows]),
+                    **{name: as_text(score[rows]) for name, score in self._scores.items()},
+                },
+            )
+
+    def edges(self) -> Batches:
+        edges = self._components.edges
+        for batch in _batches(len(edges)):
+            rows = batch[self._queries[edges["query"][batch]]]
+            query = as_text(edges["query"][rows])
+            winner, loser = as_text(edges["winner"][rows]), as_text(edges["loser"][rows])
+            ends = [' source="q', query, "t", winner, '" target="q', query, "t", loser, '"']
+            yield ends, {"support": as_text(edges["support"][rows])}
+
+
+def _batches(length: int) -> Generator[Int64]:
+    for start in range(0, max(length, 1), BATCH):  # one empty batch of nothing, which names the attributes
+        yield np.arange(start, min(start + BATCH, length))
+
+
+def _ragged_places(starts: Int64, sizes: Int64) -> tuple[Int64, Int64]:
+    """Offsets of runs of these sizes laid end to end, and the place that each of their members comes from."""
+    offsets = offsets_of(sizes)
+    places: Int64 = np.repeat(starts - offsets[:-1], sizes)
+    return offsets, places + np.arange(len(places))
+
+
+def _keys(kind: str, batches: Callable[[], Batches]) -> str:
+    """The declarations of the attributes."""
+    _, columns = next(batches())
+    return "".join(
+        f'<key id="{kind}_{name}" for="{kind}" attr.name="{name}" attr.type="{TYPES.get(name, "string")}"/>\n'
+        for name in columns
+    )
+
+
+def _write_rows(file: IO[bytes], kind: str, batches: Batches) -> int:
+    """Write one element for each row: its text is put together for a whole batch at once."""
+    written = 0
+    for tag, columns in batches:
+        parts: list[Any] = [f"<{kind}", *tag, ">"]
+        for name, values in columns.items():
+            parts += [f'<data key="{kind}_{name}">', values, "</data>"]
+        lines = join_columns(*parts, f"</{kind}>\n")
+        if len(lines):
+            _, ends, data = lines.buffers()
+            length = int(np.frombuffer(ends, np.int64)[len(lines)])
+            file.write(memoryview(data)[:length])
+            written += len(lines)
+    return written

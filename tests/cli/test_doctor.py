@@ -1,0 +1,97 @@
+"""``attomaton doctor``: what it finds, what it says of what is missing, and that it loads nothing heavy."""
+
+import importlib.metadata
+import importlib.util
+import json
+import subprocess
+import sys
+
+import pytest
+
+from attomaton import installation
+from attomaton.installation import find_installation
+from tests.cli.test_commands import attomaton
+
+REQUIRES = ["numpy>=2.0", "torch>=2.10; extra == 'train'", "scikit-learn>=1.6 ; extra == 'sklearn'"]
+
+
+def test_it_prints_tables_and_ends_with_0(tmp_path):
+    printed = attomaton("doctor", cwd=tmp_path)
+    assert printed.returncode == 0, printed.stderr
+    assert printed.stderr == ""
+    for text in ("(core)", "numpy", "Java", "processors", "memory", "data folder", "compiled code"):
+        assert text in printed.stdout
+
+
+def test_json_is_the_record(tmp_path):
+    record = json.loads(attomaton("doctor", "--json", cwd=tmp_path).stdout)
+    names = {package["name"] for package in record["packages"]}
+    assert {"numpy", "scipy", "pyarrow", "duckdb", "numba", "typer", "rich"} <= names
+    assert all(package["state"] == "ready" for package in record["packages"])
+    assert {"train", "spark", "hf", "report"} <= {extra["name"] for extra in record["extras"]}
+    assert not {"all", "dev"} & {extra["name"] for extra in record["extras"]}
+
+
+def test_nothing_heavy_is_loaded():
+    code = (
+        "import sys; from attomaton.installation import find_installation; find_installation();"
+        "print([n for n in ('torch', 'numba', 'duckdb', 'pyspark', 'matplotlib') if n in sys.modules])"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "[]\n"
+
+
+def test_a_plain_install_names_the_command_for_each_extra(monkeypatch):
+    monkeypatch.setattr(importlib.metadata, "requires", lambda _: REQUIRES)
+    find_spec = importlib.util.find_spec
+    absent = {"torch", "sklearn"}
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in absent else find_spec(name))
+    monkeypatch.setattr(installation.shutil, "which", lambda *_, **__: None)
+    monkeypatch.setenv("ATTOMATON_DATA", "/no/such/place")
+    found = find_installation()
+    assert {extra.name: extra.install for extra in found.extras} == {
+        "sklearn": "pip install --upgrade 'attomaton[sklearn]'",
+        "train": "pip install --upgrade 'attomaton[train]'",
+    }
+    assert {package.state for extra in found.extras for package in extra.packages} == {"missing"}
+    assert [package.name for package in found.packages] == ["numpy"]
+    assert "JAVA_HOME" in found.java.install
+    assert "apt install chromium" in found.browser.install
+    assert not found.data.usable
+    assert "ATTOMATON_DATA" in found.data.remedy
+
+
+def test_an_old_package_and_a_broken_one_are_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(importlib.metadata, "requires", lambda _: ["crooked>=1; extra == 'x'", "numpy>=99"])
+    versions = {"crooked": "1.0.0", "numpy": "2.4.6"}
+    monkeypatch.setattr(importlib.metadata, "version", versions.__getitem__)
+    (tmp_path / "crooked.py").write_text("raise OSError('libgone.so: not found\\nsecond line')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert find_installation().extras[0].packages[0].state == "ready"  # looked for, not loaded
+    found = find_installation(probe=True)
+    assert found.packages[0].state == "too old"
+    assert found.extras[0].packages[0].state == "broken: OSError: libgone.so: not found"
+    assert found.extras[0].install is not None
+
+
+@pytest.mark.parametrize(
+    ("version", "wanted", "older"),
+    [
+        ("2.9.1", ">=2.10", True),
+        ("2.10.0+cpu", ">=2.10", False),
+        ("2", ">=2.0", False),
+        ("3.0rc1", ">=3", False),
+        ("1.0", "<3", False),
+    ],
+)
+def test_versions_are_compared_by_number(version, wanted, older):
+    assert installation._is_older(version, wanted) is older
+
+
+def test_the_cache_is_where_numba_would_put_it(monkeypatch, tmp_path):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "new" / "cache"))
+    assert find_installation().cache.path == str(tmp_path / "new" / "cache")
+    monkeypatch.setattr(installation, "_is_writable", lambda _: False)
+    cache = find_installation().cache
+    assert not cache.usable
+    assert "NUMBA_CACHE_DIR" in cache.remedy
