@@ -10,6 +10,7 @@ from attomaton.cli.diff import diff
 from attomaton.cli.example import example
 from attomaton.cli.explain import explain
 from attomaton.cli.learn import learn
+from attomaton.cli.report import report
 from attomaton.cli.reproduce import reproduce
 from attomaton.cli.scan_snap import scan_snap
 from attomaton.cli.tokenize import tokenize
@@ -25,6 +26,7 @@ app = typer.Typer(
 app.command()(learn)
 app.command()(explain)
 app.command()(diff)
+app.command()(report)
 app.command()(reproduce)
 app.command()(train)
 app.command()(verify)
