@@ -113,11 +113,12 @@ def test_a_typed_context_is_answered_as_python_answers_it(browser, drawn):
     page.close()
 
 
-@pytest.mark.parametrize("kind", ["ids", "character", "byte"])
+@pytest.mark.parametrize("kind", ["ids", "embeddings", "character", "byte"])
 def test_other_tokenizers_read_the_context_as_python_does(browser, folder, kind):
     text = "the bee saw the é and the 🐝 saw the bee then the é sat by the bee"
-    if kind == "ids":
-        automaton, context = at.learn(draw_corpus(5)), "3 5  4 1\n2"
+    if kind in ("ids", "embeddings"):
+        table = np.random.default_rng(6).normal(size=(14, 20)) if kind == "embeddings" else None
+        automaton, context = at.learn(draw_corpus(5), embeddings=table), "3 5  4 1\n2"
         asked = [3, 5, 4, 1, 2]
     else:
         (folder / f"{kind}.txt").write_text(text, encoding="utf-8")
@@ -143,13 +144,13 @@ def test_a_query_is_picked_by_keyboard(browser, drawn):
     page.focus("#query-search")
     page.keyboard.type("cat")
     page.keyboard.press("Enter")
-    assert page.inner_text("#graph h3") == "Under cat"
+    assert page.inner_text("#graph h3") == "Query cat"
     page.keyboard.press("Control+a")
     page.keyboard.press("Delete")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
     second = automaton.components.queries[Packer(automaton).by_samples[1]]
-    assert page.inner_text("#graph h3") == f"Under {automaton.name(int(second))}"
+    assert page.inner_text("#graph h3") == f"Query {automaton.name(int(second))}"
     page.focus("#graph svg [tabindex='0']")
     before = page.get_attribute("#graph .chosen", "data-component")
     page.keyboard.press("ArrowDown")

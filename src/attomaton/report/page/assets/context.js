@@ -60,7 +60,7 @@ class ContextBox {
   addFirst() { const [first] = this.candidates(); if (first !== undefined) this.set([...this.ids, first]); }
 
   show(unknown) {
-    this.problem.replaceChildren(...(unknown.length ? ["Not among the tokens of this page: ", ...unknown.slice(0, 5).flatMap((word, place) => [place ? ", " : "", token(word, 30)]), ". Mind case and punctuation."] : []));
+    this.problem.replaceChildren(...(unknown.length ? ["Not among the tokens of this page: ", ...unknown.slice(0, 5).flatMap((word) => [token(word, 30), " "]), "(mind case and punctuation)"] : []));
     const found = this.ids.length ? this.automaton.answer(this.ids) : null;
     this.showStrip(found);
     const place = find("context-answer");
@@ -93,9 +93,9 @@ class ContextBox {
   tellRetrieval(found, graph) {
     if (!graph || !found.retrieved.length) return ["nothing is known under this query."];
     const taken = found.entries.filter((entry) => entry.taken), parts = found.retrieved.length;
-    return [...taken.slice(0, 8).flatMap((entry, place) => [place ? ", " : "", token(this.automaton.name(entry.token), 24)]), taken.length > 8 ? " …" : "",
-      parts > 1 ? ` (${parts} components of equal hard score)` : taken.length > 1 ? " (one component: they tie)" : "",
-      `; ${plural(found.beaten.length, "component")} beaten, ${found.incomparable.length} not comparable.`];
+    return [...taken.slice(0, 8).flatMap((entry) => [token(this.automaton.name(entry.token), 24), " "]), taken.length > 8 ? "… " : "",
+      parts > 1 ? `(${parts} components of equal hard score)` : taken.length > 1 ? "(one component: they tie)" : "",
+      `: ${plural(found.beaten.length, "component")} beaten, ${found.incomparable.length} not comparable.`];
   }
 
   // How an entry fared, with the evidence on the path from the retrieved component.
@@ -118,11 +118,11 @@ class ContextBox {
       const bar = make("span", { class: "bar" });
       bar.style.width = `${100 * entry.chance}%`;
       return make("tr", { class: entry.taken ? "taken" : null, "data-token": entry.token },
-        make("th", { scope: "row" }, token(this.automaton.name(entry.token), 40)),
+        make("th", { scope: "row" }, token(this.automaton.name(entry.token), 40), make("small", null, this.fate(entry, found, graph))),
         make("td", null, make("data", { value: entry.chance }, entry.chance.toFixed(6)), make("span", { class: "track", "aria-hidden": "true" }, bar)),
-        make("td", null, count(entry.times)), make("td", null, entry.seen ? short(graph.hard[entry.row]) : "–"), make("td", null, entry.seen ? short(graph.soft[entry.row]) : "–"), make("td", null, this.fate(entry, found, graph)));
+        make("td", null, count(entry.times)), make("td", null, entry.seen ? short(graph.hard[entry.row]) : "–"), make("td", null, entry.seen ? short(graph.soft[entry.row]) : "–"));
     });
     return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Every token of the context" }, make("table", { id: "answer" }, make("caption", null, "Every token of the context"),
-      make("thead", null, make("tr", null, ["token", "probability", "times", "hard score", "soft score", "what becomes of it"].map((name) => make("th", { scope: "col" }, name)))), make("tbody", null, rows)));
+      make("thead", null, make("tr", null, ["token", "probability", "times", "hard score", "soft score"].map((name) => make("th", { scope: "col" }, name)))), make("tbody", null, rows)));
   }
 }

@@ -28,7 +28,8 @@ function short(number) {
   if (number === null || number === undefined) return "–";
   if (number === 0) return "0";
   const size = Math.abs(number);
-  return size >= 1e5 || size < 1e-3 ? number.toExponential(2) : String(Number(number.toPrecision(4)));
+  const text = size >= 1e5 || size < 1e-3 ? number.toExponential(2) : String(Number(number.toPrecision(4)));
+  return text.replace(/^-/, "−");
 }
 
 // A token as it can be seen: white space and signs that would not show, or that would turn text around, are named.

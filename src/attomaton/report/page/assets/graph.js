@@ -68,7 +68,9 @@ class GraphView {
   show(query) {
     this.graph = this.automaton.graph(query);
     this.view = { layers: FIRST_LAYERS, limits: new Map(), kept: new Set() };
-    this.selected = findLayers(this.graph)[0][0];
+    this.selected = findLargest(this.graph);
+    this.strongest = this.graph.support.reduce((most, one) => Math.max(most, one), 1);
+    this.view.kept.add(this.selected);
     this.renderHead();
     this.render();
     this.renderDetail();
@@ -79,8 +81,8 @@ class GraphView {
     const search = make("input", { id: "node-search", type: "text", autocomplete: "off", spellcheck: "false", placeholder: "a token", onkeydown: (event) => { if (event.key === "Enter") this.seek(search.value); } });
     this.sought = make("span", { class: "quiet", role: "status" });
     this.head.replaceChildren(
-      make("h3", null, "Under ", token(this.name(graph.query), 30)),
-      make("p", null, `${plural(graph.samples, "sample")}; ${plural(graph.tokens.length, "token")} in ${plural(graph.members.length, "component")}, ${ties} of them ties; ${plural(graph.layers.length, "layer")}. A line leads from the winner down to the loser; the thicker, the more support. Arrow keys move between components.`),
+      make("h3", null, "Query ", token(this.name(graph.query), 30)),
+      make("p", null, `${plural(graph.samples, "sample")}; ${plural(graph.tokens.length, "token")} in ${plural(graph.members.length, "component")}, ${ties === 1 ? "one of them a tie" : `${count(ties)} of them ties`}; ${plural(graph.layers.length, "layer")}. A line leads from the winner down to the loser; the thicker, the more support. Arrow keys move between components.`),
       make("p", { class: "row" }, make("label", { for: "node-search" }, "Find in this graph"), search, button("Find", () => this.seek(search.value)), this.sought));
   }
 
@@ -172,7 +174,7 @@ class GraphView {
     const from = this.boxes.get(this.graph.above[row]), to = this.boxes.get(this.graph.below[row]);
     const x1 = from.x + from.width / 2, y1 = from.y + from.height, x2 = to.x + to.width / 2, y2 = to.y, bend = Math.max(18, (y2 - y1) / 2);
     const support = this.graph.support[row];
-    return draw("path", { class: kind, d: `M${x1} ${y1}C${x1} ${y1 + bend} ${x2} ${y2 - bend} ${x2} ${y2}`, "stroke-width": Math.min(6, 0.8 + Math.log2(support)) },
+    return draw("path", { class: kind, d: `M${x1} ${y1}C${x1} ${y1 + bend} ${x2} ${y2 - bend} ${x2} ${y2}`, "stroke-width": (0.8 + 4.2 * Math.log(support) / Math.log(1 + this.strongest)).toFixed(2) },
       draw("title", null, `support ${support}`));
   }
 

@@ -41,7 +41,7 @@ class HeatMap {
   }
 
   cell(value, largest) {
-    const cell = make("td", null, value === null ? "" : Math.abs(value) < 1e-9 ? "0" : value.toFixed(2));
+    const cell = make("td", null, value === null ? "" : value.toFixed(2).replace(/^-(0\.00)$/, "$1").replace("-", "−"));
     if (value !== null) cell.style.backgroundColor = `color-mix(in srgb, var(--${value < 0 ? "lose" : "win"}) ${(55 * Math.abs(value) / largest).toFixed(1)}%, var(--card))`;
     return cell;
   }

@@ -1,7 +1,7 @@
 // Where the components of a graph stand: layers by height, the highest on top, lines broken at the width.
 
 const FIRST_LAYERS = 8, FIRST_COMPONENTS = 10, MORE_LAYERS = 12, MORE_COMPONENTS = 100;
-const GAP = 14, LINE = 50, MARGIN = 10, TITLE = 26, BETWEEN = 34, SIGN = 7.6;
+const GAP = 14, LINE = 50, MARGIN = 10, TITLE = 26, BETWEEN = 34, HIGH = 38, SIGN = 7.6;
 
 // The components of each layer, highest first; in a layer, larger ones and those with more support first.
 function findLayers(graph) {
@@ -14,6 +14,12 @@ function findLayers(graph) {
   graph.weight = weight;
   graph.layers = layers.reverse();
   return graph.layers;
+}
+
+// The largest tie; without ties, the first component of the highest layer.
+function findLargest(graph) {
+  const firsts = findLayers(graph).map((layer) => layer[0]);
+  return firsts.reduce((best, one) => (graph.members[one].length > graph.members[best].length ? one : best));
 }
 
 function labelOf(graph, component, name) {
@@ -39,34 +45,45 @@ function layersShown(graph, layers, view) {
   return layers.map((_, number) => number).filter((number) => number < view.layers || kept.has(number));
 }
 
+// Items of one layer side by side, broken at the width, each line in the middle.
+function fillLines(items, top, width) {
+  const most = width - 2 * MARGIN, lines = [[]];
+  let used = 0;
+  for (const item of items) {
+    item.width = Math.min(item.width, most);
+    if (used && used + item.width > most) { lines.push([]); used = 0; }
+    lines.at(-1).push(item);
+    used += item.width + GAP;
+  }
+  lines.forEach((line, number) => {
+    let x = (width - line.reduce((sum, item) => sum + item.width + GAP, -GAP)) / 2;
+    for (const item of line) { item.x = x; item.y = top + LINE * number; x += item.width + GAP; }
+  });
+  return top + LINE * lines.length;
+}
+
 function layOut(graph, view, width, name) {
   const layers = findLayers(graph), boxes = [], titles = [], pills = [];
   let top = MARGIN;
   for (const number of layersShown(graph, layers, view)) {
     const layer = layers[number], shown = shownOf(layer, number, view);
     titles.push({ y: top + 12, text: `layer ${number + 1} of ${layers.length} · ${plural(layer.length, "component")}` });
-    let x = MARGIN, y = top + TITLE;
-    const put = (wide) => {
-      if (x > MARGIN && x + wide > width - MARGIN) { x = MARGIN; y += LINE; }
-      const place = { x, y, width: Math.min(wide, width - 2 * MARGIN) };
-      x += wide + GAP;
-      return place;
-    };
-    for (const component of shown) {
+    const mine = shown.map((component) => {
       const label = labelOf(graph, component, name);
-      boxes.push({ component, label, number, height: 38, ...put(widthOf(label)) });
-    }
-    if (shown.length < layer.length) {
-      const text = `+ ${count(layer.length - shown.length)} more`;
-      pills.push({ text, height: 38, layer: number, ...put(20 + SIGN * text.length) });
-    }
-    top = y + LINE + BETWEEN;
+      return { component, label, height: HIGH, width: widthOf(label) };
+    });
+    const text = `+ ${count(layer.length - shown.length)} more`;
+    const more = shown.length < layer.length ? [{ text, layer: number, height: HIGH, width: 20 + SIGN * text.length }] : [];
+    top = fillLines([...mine, ...more], top + TITLE, width) + BETWEEN;
+    boxes.push(...mine);
+    pills.push(...more);
   }
   const left = layers.length - Math.min(view.layers, layers.length);
   if (left > 0) {
     const text = `+ ${plural(left, "layer")} below`;
-    pills.push({ text, height: 38, layer: null, x: MARGIN, y: top, width: 20 + SIGN * text.length });
-    top += LINE;
+    const below = { text, layer: null, height: HIGH, width: 20 + SIGN * text.length };
+    top = fillLines([below], top, width) + BETWEEN;
+    pills.push(below);
   }
-  return { boxes, titles, pills, height: top - BETWEEN / 2 };
+  return { boxes, titles, pills, height: top - BETWEEN };
 }

@@ -34,7 +34,7 @@ function showCoverage(automaton) {
   const config = manifest.config || {};
   const embedded = Boolean(config.embeddings);
   const rows = [
-    ["One layer, one head, trained on W = K Qᵀ", "assumed"],
+    ["One layer of one head, whose weights W are trained as one matrix", "assumed"],
     ["The output reads the attention mass on each token (token ids or a tied head)", "assumed"],
     ["Log-loss, gradient descent with small enough steps", "assumed"],
     ["The label stands in the context", `true for ${percent(coverage.realisable)} of the samples; the others teach nothing and are left out`],
@@ -54,10 +54,10 @@ function showCoverage(automaton) {
 function showVerdicts(automaton) {
   const { verdicts } = automaton.data;
   if (!verdicts.length) return [make("p", { class: "quiet" }, "No verdicts: run attomaton verify on this folder, then write the report again.")];
-  const rows = verdicts.map((one) => [one.claim,
-    make("span", { class: `status ${one.status}` }, { holds: "✓ holds", fails: "✗ fails", not_applicable: "not applicable" }[one.status] || one.status),
-    short(one.value), short(one.bound), one.reason]);
-  return [table("Verdicts", ["claim", "verdict", "value", "bound", "reason"], rows, { class: "verdicts" })];
+  const status = (one) => ({ holds: "✓ holds", fails: "✗ fails", not_applicable: "not applicable" })[one.status] || one.status;
+  const rows = verdicts.map((one) => [[one.claim, make("small", null, one.reason)],
+    [make("span", { class: `status ${one.status}` }, status(one)), one.value === null ? null : make("small", null, `${short(one.value)}, bound ${short(one.bound)}`)]]);
+  return [table("Verdicts", ["claim, and what was measured", "verdict"], rows, { class: "verdicts" })];
 }
 
 // The command that makes such a run, from what the manifest keeps of it.
