@@ -12,6 +12,7 @@ import pytest
 
 import attomaton as at
 from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.report.page import content
 from attomaton.report.page.content import choose_queries
 from attomaton.report.page.packing import Packer
 from attomaton.report.page.write import write_report
@@ -303,6 +304,63 @@ def test_a_query_left_out_is_said_to_be(browser, drawn, folder):
     assert "holds 1 of the" in opened.page.inner_text("#summary")
     opened.page.fill("#context-text", "bee nobody")
     assert "nobody" in opened.page.inner_text(".problem")
+    opened.page.close()
+
+
+def test_tokens_of_a_tokenizer_file_are_added_one_by_one(browser, drawn, folder):
+    solved, _, _ = drawn
+    words = Vocabulary(tuple(WORDS.split()), "tokenizer.json", "{}")
+    automaton = at.Automaton(solved.components, solved.hard, solved.soft, words)
+    automaton.save(folder / "subwords")
+    write_report(folder / "subwords", folder / "subwords.html")
+    opened = Opened(browser.new_page(), folder / "subwords.html")
+    page = opened.page
+    assert page.locator("#context-text").count() == 0
+    page.click("text=Clear")
+    for word in ("fox", "hen", "hen", "cat"):
+        page.fill("#token-search", word)
+        page.press("#token-search", "Enter")
+    found, rule = shown_answer(page)
+    context = [5, 7, 7, 2]
+    expected = automaton.predict_proba(context)
+    assert {token: value for token, (value, _) in found.items()} == pytest.approx(
+        {token: expected[token] for token in set(context)}, abs=1e-9
+    )
+    assert rule == automaton.explain(context).rule.name.lower().replace("_", " ")
+    assert opened.wrong == []
+    page.close()
+
+
+def test_of_a_large_vocabulary_the_tokens_shown_are_kept(browser, drawn, folder, monkeypatch):
+    automaton, _, _ = drawn
+    monkeypatch.setattr(content, "MOST_TOKEN_BYTES", 70)
+    write_report(folder / "drawn", folder / "few.html", most_queries=1)
+    opened = Opened(browser.new_page(), folder / "few.html")
+    names = json.loads(opened.page.locator("#data").text_content())["tokens"]
+    packer = Packer(automaton)
+    ids = np.cumsum(names["ids"])
+    assert ids.tolist() == packer.tokens(int(packer.by_samples[0])).tolist()
+    assert names["texts"][0] == automaton.name(int(ids[0]))
+    assert names["texts"][-1] == f"#{ids[-1]}"  # no room for its text
+    context = [int(ids[-1]), int(ids[0]), int(automaton.components.queries[packer.by_samples[0]])]
+    opened.page.fill("#context-text", " ".join(names["texts"][ids.tolist().index(one)] for one in context))
+    expected = automaton.predict_proba(context)
+    found, _ = shown_answer(opened.page)
+    assert all(abs(expected[token] - value) <= 1e-9 for token, (value, _) in found.items())
+    assert set(found) == set(context)
+    assert opened.wrong == []
+    opened.page.close()
+
+
+@pytest.mark.filterwarnings("ignore::attomaton.errors.NothingRealisable")
+def test_a_run_without_any_query_has_a_page(browser, folder):
+    at.learn(at.Samples.from_lists([[0, 1], [1, 0]], [2, 2])).save(folder / "empty")
+    assert write_report(folder / "empty", folder / "empty.html").n_shown == 0
+    opened = Opened(browser.new_page(), folder / "empty.html")
+    assert "does not apply" in opened.page.inner_text("#summary")
+    opened.page.fill("#context-text", "0 1")
+    assert shown_answer(opened.page) == ({0: (0.5, 0.5), 1: (0.5, 0.5)}, "back off")
+    assert opened.wrong == []
     opened.page.close()
 
 

@@ -63,10 +63,17 @@ class ContextBox {
     this.problem.replaceChildren(...(unknown.length ? ["Not among the tokens of this page: ", ...unknown.slice(0, 5).flatMap((word) => [token(word, 30), " "]), "(mind case and punctuation)"] : []));
     const found = this.ids.length ? this.automaton.answer(this.ids) : null;
     this.showStrip(found);
+    find("context-said").textContent = found ? this.say(found) : "";
     const place = find("context-answer");
     if (!this.ids.length) place.replaceChildren(unknown.length ? "" : make("p", { class: "quiet" }, "Type a context, or choose tokens of the graph below."));
     else if (!found) place.replaceChildren(make("p", { class: "notice" }, "The query ", token(this.automaton.name(this.ids.at(-1)), 30), " is not in this page, which holds those with the most samples; ask attomaton explain on the run folder."));
     else place.replaceChildren(...this.describe(found));
+  }
+
+  // The answer in one line, for those who listen.
+  say(found) {
+    const best = [...found.entries].sort((one, other) => other.chance - one.chance).slice(0, 3);
+    return `${found.rule.toLowerCase().replaceAll("_", " ")}: ` + best.map((entry) => `${cut(this.automaton.name(entry.token), 30)} ${percent(entry.chance)}`).join(", ");
   }
 
   showStrip(found) {

@@ -59,7 +59,7 @@ class GraphView {
     this.name = (id) => automaton.name(id);
     this.head = make("div", { class: "graph-head" });
     this.canvas = make("div", { class: "canvas" });
-    this.detail = make("div", { class: "detail", "aria-live": "polite" });
+    this.detail = make("div", { class: "detail" });
     find("graph").append(this.head, this.canvas, this.detail);
     this.width = 0;
     new ResizeObserver(() => { if (Math.abs(this.canvas.clientWidth - this.width) > 4) this.render(); }).observe(this.canvas);
