@@ -15,7 +15,18 @@ from attomaton.report.page.content import MOST_BYTES, choose_queries, gather, me
 from attomaton.report.page.packing import Packer
 from attomaton.report.page.past import read_training, read_verdicts
 
-SCRIPTS = ("automaton", "elements", "overview", "layout", "graph", "heat", "context", "curves", "start")
+SCRIPTS = (
+    "automaton",
+    "elements",
+    "overview",
+    "picker",
+    "layout",
+    "graph",
+    "heat",
+    "context",
+    "curves",
+    "start",
+)
 """Scripts of the page, in the order in which they stand in it."""
 
 

@@ -9,7 +9,8 @@ function sumUp(differences) {
 function findComponents(size, ties) {
   const group = new Array(size).fill(null);
   for (const rows of ties) for (const row of rows) group[row] = rows;
-  const members = [], componentOf = new Array(size).fill(null);
+  const members = [],
+    componentOf = new Array(size).fill(null);
   for (let row = 0; row < size; row++) {
     if (componentOf[row] !== null) continue;
     const rows = group[row] || [row];
@@ -25,15 +26,32 @@ function unpackQuery(fields, list) {
   const { members, componentOf } = findComponents(tokens.length, packed.ties.map(sumUp));
   const soft = new Float64Array(tokens.length);
   sumUp(packed.soft_rows).forEach((row, place) => (soft[row] = packed.soft_values[place]));
-  const above = sumUp(packed.above), below = sumUp(packed.below);
-  const downward = members.map(() => []), upward = members.map(() => []);
-  above.forEach((from, row) => { downward[from].push(row); upward[below[row]].push(row); });
+  const above = sumUp(packed.above),
+    below = sumUp(packed.below);
+  const downward = members.map(() => []),
+    upward = members.map(() => []);
+  above.forEach((from, row) => {
+    downward[from].push(row);
+    upward[below[row]].push(row);
+  });
   const implied = new Set(sumUp(packed.implied));
   return {
-    query: packed.query, samples: packed.samples, tokens, members, componentOf, soft,
+    query: packed.query,
+    samples: packed.samples,
+    tokens,
+    members,
+    componentOf,
+    soft,
     hard: packed.hard_places.map((place) => packed.hard_values[place]),
-    heights: packed.heights, above, below, edges: packed.edges, support: packed.support, implied,
-    downward, upward, rowOf: new Map(tokens.map((token, row) => [token, row])),
+    heights: packed.heights,
+    above,
+    below,
+    edges: packed.edges,
+    support: packed.support,
+    implied,
+    downward,
+    upward,
+    rowOf: new Map(tokens.map((token, row) => [token, row])),
   };
 }
 
@@ -68,7 +86,10 @@ function answer(graph, context, tie) {
   }
   const seen = entries.filter((entry) => entry.seen);
   if (!seen.length) {
-    for (const entry of entries) { entry.chance = entry.times / context.length; entry.taken = true; }
+    for (const entry of entries) {
+      entry.chance = entry.times / context.length;
+      entry.taken = true;
+    }
     return { entries, rule: "BACK_OFF", retrieved: [], beaten: [], incomparable: [] };
   }
   const best = Math.max(...seen.map((entry) => graph.hard[entry.row]));
@@ -85,7 +106,8 @@ function answer(graph, context, tie) {
 }
 
 function compare(graph, seen, taken) {
-  const componentsOf = (list) => [...new Set(list.map((entry) => graph.componentOf[entry.row]))].sort((a, b) => a - b);
+  const componentsOf = (list) =>
+    [...new Set(list.map((entry) => graph.componentOf[entry.row]))].sort((a, b) => a - b);
   const retrieved = componentsOf(taken);
   const paths = retrieved.map((top) => reach(graph, top));
   const others = componentsOf(seen).filter((one) => !retrieved.includes(one));
@@ -115,7 +137,9 @@ class PageAutomaton {
     this.ids = this.texts && new Map(this.texts.map((text, place) => [text, ids ? ids[place] : place]));
   }
 
-  get queries() { return this.data.queries; }
+  get queries() {
+    return this.data.queries;
+  }
 
   graph(query) {
     if (!this.unpacked.has(query) && this.packed.has(query)) {
@@ -132,10 +156,16 @@ class PageAutomaton {
 
   // The ids of tokens given as text, and those that are not known here.
   lookup(words) {
-    const ids = [], unknown = [];
+    const ids = [],
+      unknown = [];
     for (const word of words) {
-      const id = this.ids ? this.ids.get(word) : /^\d+$/.test(word) && Number(word) < this.data.n_tokens ? Number(word) : undefined;
-      if (id === undefined) unknown.push(word); else ids.push(id);
+      const id = this.ids
+        ? this.ids.get(word)
+        : /^\d+$/.test(word) && Number(word) < this.data.n_tokens
+          ? Number(word)
+          : undefined;
+      if (id === undefined) unknown.push(word);
+      else ids.push(id);
     }
     return { ids, unknown };
   }
@@ -145,15 +175,22 @@ class PageAutomaton {
     const spaces = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/;
     const words = (one) => one.split(spaces).filter((word) => word);
     switch (this.data.tokenizer) {
-      case null: return words(text);
-      case "word": return words(text.replaceAll("\n", " <eos> "));
-      case "character": return Array.from(text);
-      case "byte": return Array.from(new TextEncoder().encode(text), (byte) => this.name(byte));
-      default: return null;
+      case null:
+        return words(text);
+      case "word":
+        return words(text.replaceAll("\n", " <eos> "));
+      case "character":
+        return Array.from(text);
+      case "byte":
+        return Array.from(new TextEncoder().encode(text), (byte) => this.name(byte));
+      default:
+        return null;
     }
   }
 
-  get canSplit() { return this.split("") !== null; }
+  get canSplit() {
+    return this.split("") !== null;
+  }
 
   answer(context) {
     const query = context[context.length - 1];

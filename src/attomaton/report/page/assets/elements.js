@@ -18,7 +18,8 @@ const make = (tag, properties, ...children) => fill(document.createElement(tag),
 const draw = (tag, properties, ...children) => fill(document.createElementNS(SVG, tag), properties, children);
 const find = (id) => document.getElementById(id);
 
-const replace = (element, ...children) => element.replaceChildren(...children.flat().filter((child) => child !== null));
+const replace = (element, ...children) =>
+  element.replaceChildren(...children.flat().filter((child) => child !== null));
 
 const count = (number) => number.toLocaleString("en-US");
 const percent = (share) => `${(100 * share).toFixed(share > 0 && share < 0.001 ? 3 : 1)} %`;
@@ -33,11 +34,21 @@ function short(number) {
 }
 
 // A token as it can be seen: white space and signs that would not show, or that would turn text around, are named.
-const NAMED = new Map([[" ", "␣"], ["\n", "⏎"], ["\t", "⇥"], ["", "(empty)"]]);
+const NAMED = new Map([
+  [" ", "␣"],
+  ["\n", "⏎"],
+  ["\t", "⇥"],
+  ["", "(empty)"],
+]);
 function visible(text) {
   if (NAMED.has(text)) return NAMED.get(text);
-  return text.replace(/^ /, "␣").replace(/\n/g, "⏎").replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g,
-    (sign) => `\\u{${sign.codePointAt(0).toString(16)}}`);
+  return text
+    .replace(/^ /, "␣")
+    .replace(/\n/g, "⏎")
+    .replace(
+      /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g,
+      (sign) => `\\u{${sign.codePointAt(0).toString(16)}}`,
+    );
 }
 
 function cut(text, most) {
@@ -45,15 +56,44 @@ function cut(text, most) {
   return signs.length > most ? signs.slice(0, most - 1).join("") + "…" : text;
 }
 
-const token = (text, most = 60) => make("bdi", { class: "token", title: text.length > most ? text.slice(0, 400) : null }, cut(visible(text), most));
+const token = (text, most = 60) =>
+  make(
+    "bdi",
+    { class: "token", title: text.length > most ? text.slice(0, 400) : null },
+    cut(visible(text), most),
+  );
 
 function table(caption, headers, rows, properties) {
-  return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
-    make("table", properties,
+  return make(
+    "div",
+    { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
+    make(
+      "table",
+      properties,
       make("caption", null, caption),
-      make("thead", null, make("tr", null, headers.map((header) => make("th", { scope: "col" }, header)))),
-      make("tbody", null, rows.map((row) => make("tr", null, row.map((cell, place) =>
-        place ? make("td", null, cell) : make("th", { scope: "row" }, cell)))))));
+      make(
+        "thead",
+        null,
+        make(
+          "tr",
+          null,
+          headers.map((header) => make("th", { scope: "col" }, header)),
+        ),
+      ),
+      make(
+        "tbody",
+        null,
+        rows.map((row) =>
+          make(
+            "tr",
+            null,
+            row.map((cell, place) => (place ? make("td", null, cell) : make("th", { scope: "row" }, cell))),
+          ),
+        ),
+      ),
+    ),
+  );
 }
 
-const button = (label, act, properties) => make("button", { type: "button", onclick: act, ...properties }, label);
+const button = (label, act, properties) =>
+  make("button", { type: "button", onclick: act, ...properties }, label);

@@ -8,14 +8,22 @@ function setTheme(name) {
   find("theme").setAttribute("aria-label", `Switch to ${name === "dark" ? "light" : "dark"} colours`);
 }
 setTheme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
-find("theme").addEventListener("click", () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
+find("theme").addEventListener("click", () =>
+  setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"),
+);
 
 // A context to begin with: tokens of the largest tie, something it precedes, and the query.
 function firstContext(query) {
-  const graph = automaton.graph(query), top = findLargest(graph);
+  const graph = automaton.graph(query),
+    top = findLargest(graph);
   const best = (rows) => [...rows].sort((one, other) => graph.support[other] - graph.support[one]);
-  const above = graph.members[top].map((row) => graph.tokens[row]).filter((id) => id !== query).slice(0, 3);
-  const below = best(graph.downward[top]).slice(0, 2).map((row) => graph.tokens[graph.members[graph.below[row]][0]]);
+  const above = graph.members[top]
+    .map((row) => graph.tokens[row])
+    .filter((id) => id !== query)
+    .slice(0, 3);
+  const below = best(graph.downward[top])
+    .slice(0, 2)
+    .map((row) => graph.tokens[graph.members[graph.below[row]][0]]);
   return [...above, ...below.filter((id) => id !== query), query];
 }
 
