@@ -22,7 +22,7 @@ const replace = (element, ...children) =>
   element.replaceChildren(...children.flat().filter((child) => child !== null));
 
 const count = (number) => number.toLocaleString("en-US");
-const percent = (share) => `${(100 * share).toFixed(share > 0 && share < 0.001 ? 3 : 1)} %`;
+const percent = (share) => `${(100 * share).toFixed(share > 0 && share < 0.001 ? 3 : 1)}\u00a0%`;
 const plural = (number, word, many) => `${count(number)} ${number === 1 ? word : many || word + "s"}`;
 
 function short(number) {

@@ -48,7 +48,7 @@ class GraphView {
       make(
         "p",
         null,
-        `${plural(graph.samples, "sample")}; ${plural(graph.tokens.length, "token")} in ${plural(graph.members.length, "component")}, ${ties === 1 ? "one of them a tie" : `${count(ties)} of them ties`}; ${plural(graph.layers.length, "layer")}. A line leads from the winner down to the loser; the thicker, the more support. Arrow keys move between components.`,
+        `${plural(graph.samples, "sample")}; ${plural(graph.tokens.length, "token")} in ${plural(graph.members.length, "component")}, ${ties < 2 ? `${ties ? "one" : "none"} of them a tie` : `${count(ties)} of them ties`}; ${plural(graph.layers.length, "layer")}. A line leads from the winner down to the loser; the thicker, the more support. Arrow keys move between components.`,
       ),
       make(
         "p",

@@ -13,7 +13,7 @@ function showSummary(automaton, pick) {
     `${plural(coverage.n_read, "sample was", "samples were")} read. In ${percent(coverage.realisable)} of them the next token already stands in the context; only these can be learned by attention alone, and all that follows is about them.`,
   );
   lines.push(
-    `Under ${plural(coverage.n_queries, "query", "queries")} (last tokens), ${plural(coverage.n_edges, "edge")} say which token wins over which. They form ${plural(coverage.n_components, "component")}: tokens of one component beat each other in turn and so tie; between components the winner is settled.`,
+    `Under ${plural(coverage.n_queries, "query", "queries")} (last tokens), ${plural(coverage.n_edges, "edge")} say which token wins over which. They form ${plural(coverage.n_components, "component")}: tokens of one component beat each other in turn and so tie; where a path leads from one component to another, the winner is settled.`,
   );
   lines.push(
     `${percent(coverage.tied_queries)} of the queries have ties, where training mixes tokens with finite odds. ${percent(coverage.ordered_queries)} have all their components in one line, so that every context of known tokens is decided by the theorem.`,
