@@ -138,7 +138,7 @@ def _write_files(
 def read_run(folder: str | Path) -> Run:
     """Read a run folder back, every file checked against the manifest's digest."""
     place = Path(folder)
-    manifest = _read_manifest(place)
+    manifest = read_manifest(place)
     tables: dict[str, pa.Table] = {}
     arrays: dict[str, NDArray[Any]] = {}
     records: dict[str, Any] = {}
@@ -213,7 +213,8 @@ def _digest_all(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str]) ->
     return hashlib.sha256(f"{told}{digest_arrays(*map(arrays.__getitem__, names))}".encode()).hexdigest()
 
 
-def _read_manifest(place: Path) -> dict[str, Any]:
+def read_manifest(place: Path) -> dict[str, Any]:
+    """The manifest of a run folder."""
     try:
         manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
     except FileNotFoundError as error:

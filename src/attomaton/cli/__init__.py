@@ -13,6 +13,7 @@ from attomaton.cli.explain import explain
 from attomaton.cli.export import export
 from attomaton.cli.learn import learn
 from attomaton.cli.output import print_error
+from attomaton.cli.report import report
 from attomaton.cli.reproduce import reproduce
 from attomaton.cli.scan_snap import scan_snap
 from attomaton.cli.tokenize import tokenize
@@ -29,6 +30,7 @@ app.command()(learn)
 app.command()(explain)
 app.command()(diff)
 app.command()(export)
+app.command()(report)
 app.command()(reproduce)
 app.command()(train)
 app.command()(verify)

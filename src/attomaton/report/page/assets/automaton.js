@@ -1,0 +1,201 @@
+// The automaton again, from the packed lists, and its answer to a context: the same steps as Automaton.explain.
+
+function sumUp(differences) {
+  let total = 0;
+  return differences.map((step) => (total += step));
+}
+
+// Rows of each component and the component of each row; numbered by the smallest row.
+function findComponents(size, ties) {
+  const group = new Array(size).fill(null);
+  for (const rows of ties) for (const row of rows) group[row] = rows;
+  const members = [],
+    componentOf = new Array(size).fill(null);
+  for (let row = 0; row < size; row++) {
+    if (componentOf[row] !== null) continue;
+    const rows = group[row] || [row];
+    for (const one of rows) componentOf[one] = members.length;
+    members.push(rows);
+  }
+  return { members, componentOf };
+}
+
+function unpackQuery(fields, list) {
+  const packed = Object.fromEntries(fields.map((name, place) => [name, list[place]]));
+  const tokens = sumUp(packed.tokens);
+  const { members, componentOf } = findComponents(tokens.length, packed.ties.map(sumUp));
+  const soft = new Float64Array(tokens.length);
+  sumUp(packed.soft_rows).forEach((row, place) => (soft[row] = packed.soft_values[place]));
+  const above = sumUp(packed.above),
+    below = sumUp(packed.below);
+  const downward = members.map(() => []),
+    upward = members.map(() => []);
+  above.forEach((from, row) => {
+    downward[from].push(row);
+    upward[below[row]].push(row);
+  });
+  const implied = new Set(sumUp(packed.implied));
+  return {
+    query: packed.query,
+    samples: packed.samples,
+    tokens,
+    members,
+    componentOf,
+    soft,
+    hard: packed.hard_places.map((place) => packed.hard_values[place]),
+    heights: packed.heights,
+    above,
+    below,
+    edges: packed.edges,
+    support: packed.support,
+    implied,
+    downward,
+    upward,
+    rowOf: new Map(tokens.map((token, row) => [token, row])),
+  };
+}
+
+// The components that a path leads to from `top`, and the row of the order by which each was reached first.
+function reach(graph, top) {
+  const by = new Map([[top, null]]);
+  const waiting = [top];
+  for (let next = 0; next < waiting.length; next++) {
+    for (const row of graph.downward[waiting[next]]) {
+      if (by.has(graph.below[row])) continue;
+      by.set(graph.below[row], row);
+      waiting.push(graph.below[row]);
+    }
+  }
+  return by;
+}
+
+function countTokens(context) {
+  const counts = new Map();
+  for (const token of context) counts.set(token, (counts.get(token) || 0) + 1);
+  return [...counts].sort((one, other) => one[0] - other[0]).map(([token, times]) => ({ token, times }));
+}
+
+// Every distinct token of the context with its chance; which components are retrieved, beaten, incomparable.
+function answer(graph, context, tie) {
+  const entries = countTokens(context);
+  for (const entry of entries) {
+    entry.row = graph && graph.rowOf.has(entry.token) ? graph.rowOf.get(entry.token) : null;
+    entry.seen = entry.row !== null;
+    entry.taken = false;
+    entry.chance = 0;
+  }
+  const seen = entries.filter((entry) => entry.seen);
+  if (!seen.length) {
+    for (const entry of entries) {
+      entry.chance = entry.times / context.length;
+      entry.taken = true;
+    }
+    return { entries, rule: "BACK_OFF", retrieved: [], beaten: [], incomparable: [] };
+  }
+  const best = Math.max(...seen.map((entry) => graph.hard[entry.row]));
+  const taken = seen.filter((entry) => graph.hard[entry.row] >= best - tie);
+  const largest = Math.max(...taken.map((entry) => graph.soft[entry.row]));
+  let total = 0;
+  for (const entry of taken) {
+    entry.taken = true;
+    entry.odds = entry.times * Math.exp(graph.soft[entry.row] - largest);
+    total += entry.odds;
+  }
+  for (const entry of taken) entry.chance = entry.odds / total;
+  return { entries, ...compare(graph, seen, taken) };
+}
+
+function compare(graph, seen, taken) {
+  const componentsOf = (list) =>
+    [...new Set(list.map((entry) => graph.componentOf[entry.row]))].sort((a, b) => a - b);
+  const retrieved = componentsOf(taken);
+  const paths = retrieved.map((top) => reach(graph, top));
+  const others = componentsOf(seen).filter((one) => !retrieved.includes(one));
+  const beaten = others.filter((one) => paths.every((path) => path.has(one)));
+  const incomparable = others.filter((one) => !beaten.includes(one));
+  const undecided = incomparable.length > 0 || retrieved.length > 1;
+  return { retrieved, beaten, incomparable, paths, undecided };
+}
+
+// The rule's name, as `explain` names it.
+function nameRule(found) {
+  if (found.rule) return found.rule;
+  if (found.undecided) return "INCOMPARABLE";
+  return found.entries.every((entry) => entry.seen) ? "DETERMINED" : "UNSEEN_IGNORED";
+}
+
+// The automaton of the page; queries are unpacked when they are first asked for.
+class PageAutomaton {
+  constructor(data) {
+    this.data = data;
+    this.packed = new Map(data.queries.map((list) => [list[0], list]));
+    this.hidden = new Set(sumUp(data.hidden));
+    this.unpacked = new Map();
+    const ids = data.tokens && data.tokens.ids ? sumUp(data.tokens.ids) : null;
+    this.texts = data.tokens ? data.tokens.texts : null;
+    this.places = ids && new Map(ids.map((id, place) => [id, place]));
+    this.ids = this.texts && new Map(this.texts.map((text, place) => [text, ids ? ids[place] : place]));
+  }
+
+  get queries() {
+    return this.data.queries;
+  }
+
+  graph(query) {
+    if (!this.unpacked.has(query) && this.packed.has(query)) {
+      this.unpacked.set(query, unpackQuery(this.data.fields, this.packed.get(query)));
+    }
+    return this.unpacked.get(query);
+  }
+
+  name(token) {
+    if (!this.texts) return String(token);
+    const place = this.places ? this.places.get(token) : token;
+    return place === undefined ? `#${token}` : this.texts[place];
+  }
+
+  // The ids of tokens given as text, and those that are not known here.
+  lookup(words) {
+    const ids = [],
+      unknown = [];
+    for (const word of words) {
+      const id = this.ids
+        ? this.ids.get(word)
+        : /^\d+$/.test(word) && Number(word) < this.data.n_tokens
+          ? Number(word)
+          : undefined;
+      if (id === undefined) unknown.push(word);
+      else ids.push(id);
+    }
+    return { ids, unknown };
+  }
+
+  // A text as tokens, as the tokenizer of the run splits it; null if that cannot be done in a page.
+  split(text) {
+    const spaces = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/;
+    const words = (one) => one.split(spaces).filter((word) => word);
+    switch (this.data.tokenizer) {
+      case null:
+        return words(text);
+      case "word":
+        return words(text.replaceAll("\n", " <eos> "));
+      case "character":
+        return Array.from(text);
+      case "byte":
+        return Array.from(new TextEncoder().encode(text), (byte) => this.name(byte));
+      default:
+        return null;
+    }
+  }
+
+  get canSplit() {
+    return this.split("") !== null;
+  }
+
+  answer(context) {
+    const query = context[context.length - 1];
+    if (this.hidden.has(query)) return null;
+    const found = answer(this.graph(query), context, this.data.tie);
+    return { ...found, rule: nameRule(found), query };
+  }
+}

@@ -1,0 +1,131 @@
+// Where the components of a graph stand: layers by height, the highest on top, lines broken at the width.
+
+const FIRST_LAYERS = 8,
+  FIRST_COMPONENTS = 10,
+  MORE_LAYERS = 12,
+  MORE_COMPONENTS = 100;
+const GAP = 14,
+  LINE = 50,
+  MARGIN = 10,
+  TITLE = 26,
+  BETWEEN = 34,
+  HIGH = 38,
+  SIGN = 7.6;
+
+// The components of each layer, highest first; in a layer, larger ones and those with more support first.
+function findLayers(graph) {
+  if (graph.layers) return graph.layers;
+  const weight = graph.members.map((rows, component) =>
+    [...graph.downward[component], ...graph.upward[component]].reduce(
+      (sum, row) => sum + graph.support[row],
+      0,
+    ),
+  );
+  const layers = [];
+  graph.heights.forEach((height, component) => (layers[height] ||= []).push(component));
+  for (const layer of layers)
+    layer.sort(
+      (one, other) => graph.members[other].length - graph.members[one].length || weight[other] - weight[one],
+    );
+  graph.weight = weight;
+  graph.layers = layers.reverse();
+  return graph.layers;
+}
+
+// The largest tie; without ties, the first component of the highest layer.
+function findLargest(graph) {
+  const firsts = findLayers(graph).map((layer) => layer[0]);
+  return firsts.reduce((best, one) => (graph.members[one].length > graph.members[best].length ? one : best));
+}
+
+function labelOf(graph, component, name) {
+  const rows = graph.members[component];
+  if (rows.length === 1) return { title: cut(visible(name(graph.tokens[rows[0]])), 16), note: "" };
+  const first = [...rows]
+    .sort((one, other) => graph.soft[other] - graph.soft[one])
+    .slice(0, 2)
+    .map((row) => cut(visible(name(graph.tokens[row])), 9));
+  return {
+    title: first.join(", ") + (rows.length > 2 ? " …" : ""),
+    note: `${count(rows.length)} tokens tie`,
+  };
+}
+
+const widthOf = (label) =>
+  20 + SIGN * Math.max(Array.from(label.title).length, Array.from(label.note).length * 0.85, 3);
+
+// Which components of a layer are shown: the first ones, as many as were asked for, and those that must be.
+function shownOf(layer, number, view) {
+  const most = view.limits.get(number) || FIRST_COMPONENTS;
+  const shown = layer.slice(0, most);
+  for (const component of view.kept)
+    if (!shown.includes(component) && layer.includes(component)) shown.push(component);
+  return shown;
+}
+
+// Which layers are shown: the first ones, and those of the components that must be.
+function layersShown(graph, layers, view) {
+  const kept = new Set([...view.kept].map((component) => layers.length - 1 - graph.heights[component]));
+  return layers.map((_, number) => number).filter((number) => number < view.layers || kept.has(number));
+}
+
+// Items of one layer side by side, broken at the width, each line in the middle.
+function fillLines(items, top, width) {
+  const most = width - 2 * MARGIN,
+    lines = [[]];
+  let used = 0;
+  for (const item of items) {
+    item.width = Math.min(item.width, most);
+    if (used && used + item.width > most) {
+      lines.push([]);
+      used = 0;
+    }
+    lines.at(-1).push(item);
+    used += item.width + GAP;
+  }
+  lines.forEach((line, number) => {
+    let x = (width - line.reduce((sum, item) => sum + item.width + GAP, -GAP)) / 2;
+    for (const item of line) {
+      item.x = x;
+      item.y = top + LINE * number;
+      x += item.width + GAP;
+    }
+  });
+  return top + LINE * lines.length;
+}
+
+function layOut(graph, view, width, name) {
+  const layers = findLayers(graph),
+    boxes = [],
+    titles = [],
+    pills = [];
+  let top = MARGIN;
+  for (const number of layersShown(graph, layers, view)) {
+    const layer = layers[number],
+      shown = shownOf(layer, number, view);
+    titles.push({
+      y: top + 12,
+      text: `layer ${number + 1} of ${layers.length} · ${plural(layer.length, "component")}`,
+    });
+    const mine = shown.map((component) => {
+      const label = labelOf(graph, component, name);
+      return { component, label, height: HIGH, width: widthOf(label) };
+    });
+    const text = `+ ${count(layer.length - shown.length)} more`;
+    const more =
+      shown.length < layer.length
+        ? [{ text, layer: number, height: HIGH, width: 20 + SIGN * text.length }]
+        : [];
+    top = fillLines([...mine, ...more], top + TITLE, width) + BETWEEN;
+    boxes.push(...mine);
+    pills.push(...more);
+  }
+  const left = layers.length - Math.min(view.layers, layers.length);
+  if (left > 0) {
+    const text = `+ ${plural(left, "layer")} below`;
+    const below = { text, layer: null, height: HIGH, width: 20 + SIGN * text.length };
+    top = fillLines([below], top, width) + BETWEEN;
+    pills.push(below);
+  }
+  return { boxes, titles, pills, height: top - BETWEEN };
+}

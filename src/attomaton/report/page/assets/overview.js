@@ -1,0 +1,203 @@
+// Summary, coverage, verdicts and provenance: sentences and tables.
+
+function showSummary(automaton, pick) {
+  const { coverage, n_shown, samples_share, note, manifest, verdicts } = automaton.data;
+  const source = manifest.input && manifest.input.name;
+  find("title").replaceChildren(
+    "What attention learns from ",
+    token(source || automaton.data.run || "this corpus", 40),
+  );
+  const lines = [];
+  if (note) lines.push(note);
+  lines.push(
+    `${plural(coverage.n_read, "sample was", "samples were")} read. In ${percent(coverage.realisable)} of them the next token already stands in the context; only these can be learned by attention alone, and all that follows is about them.`,
+  );
+  lines.push(
+    `Under ${plural(coverage.n_queries, "query", "queries")} (last tokens), ${plural(coverage.n_edges, "edge")} say which token wins over which. They form ${plural(coverage.n_components, "component")}: tokens of one component beat each other in turn and so tie; where a path leads from one component to another, the winner is settled.`,
+  );
+  lines.push(
+    `${percent(coverage.tied_queries)} of the queries have ties, where training mixes tokens with finite odds. ${percent(coverage.ordered_queries)} have all their components in one line, so that every context of known tokens is decided by the theorem.`,
+  );
+  if (n_shown < coverage.n_queries) {
+    lines.push(
+      `This page holds ${count(n_shown)} of the ${count(coverage.n_queries)} queries, those with the most samples: they stand for ${percent(samples_share)} of the samples that can be learned. The run folder holds all of them.`,
+    );
+  }
+  const figures = [
+    [count(coverage.n_read), "samples read"],
+    [percent(coverage.realisable), "can be learned"],
+    [count(coverage.n_queries), "queries"],
+    [count(coverage.n_components), "components"],
+    [proven(coverage), "solutions proven"],
+  ];
+  if (verdicts.length)
+    figures.push([
+      `${verdicts.filter((one) => one.status === "holds").length} of ${verdicts.filter((one) => one.status !== "not_applicable").length}`,
+      "claims hold",
+    ]);
+  find("summary").append(
+    make(
+      "dl",
+      { class: "figures" },
+      figures.map(([number, label]) => make("div", null, make("dt", null, label), make("dd", null, number))),
+    ),
+    ...lines.map((line) =>
+      make("p", { class: n_shown < coverage.n_queries && line === lines.at(-1) ? "notice" : null }, line),
+    ),
+  );
+  if (coverage.largest.length) {
+    find("summary").append(
+      make(
+        "p",
+        null,
+        "Largest ties: ",
+        coverage.largest.flatMap((one, place) => [
+          place ? ", " : "",
+          button([token(automaton.name(one.query), 20)], () => pick(one.query, true), {
+            class: "link",
+            disabled: !automaton.packed.has(one.query),
+          }),
+          ` (${plural(one.size, "token")})`,
+        ]),
+        ".",
+      ),
+    );
+  }
+}
+
+const proven = (coverage) =>
+  [coverage.hard, coverage.soft].filter((one) => one.status === "certified").length + " of 2";
+
+function showCoverage(automaton) {
+  const { coverage, manifest } = automaton.data;
+  const config = manifest.config || {};
+  const embedded = Boolean(config.embeddings);
+  const rows = [
+    ["One layer of one head, whose weights W are trained as one matrix", "assumed"],
+    ["The output reads the attention mass on each token (token ids or a tied head)", "assumed"],
+    ["Log-loss, gradient descent with small enough steps", "assumed"],
+    [
+      "The label stands in the context",
+      `true for ${percent(coverage.realisable)} of the samples; the others teach nothing and are left out`,
+    ],
+    [
+      "Embeddings",
+      embedded ? "given; both parts were solved jointly" : "orthonormal, so that queries do not interact",
+    ],
+    [
+      "Each context is ordered by the corpus",
+      `true for every context of ${percent(coverage.ordered_queries)} of the queries; elsewhere hard scores decide, and the answer says so`,
+    ],
+    [
+      "Evidence kept",
+      config.min_support > 1
+        ? `edges seen at least ${config.min_support} times`
+        : "every edge, also those seen once",
+    ],
+  ];
+  const { hard, soft } = coverage;
+  find("coverage").append(
+    table("What is assumed, and what the data say", ["assumption", "here"], rows),
+    table(
+      "Certificates, computed from the solutions themselves",
+      ["part", "status", "proof"],
+      [
+        [
+          "hard (W_svm)",
+          hard.status,
+          `relative gap ${short(hard.gap)}, largest violation ${short(hard.violation)} (asked: ${short(hard.rtol)})`,
+        ],
+        [
+          "soft (W_fin)",
+          soft.status,
+          `gradient norm ${short(soft.gradient_norm)} (asked: ${short(soft.atol)})` +
+            (soft.error_bound === null ? "" : `; no score is off by more than ${short(soft.error_bound)}`),
+        ],
+      ],
+    ),
+  );
+}
+
+function showVerdicts(automaton) {
+  const { verdicts } = automaton.data;
+  if (!verdicts.length)
+    return [
+      make(
+        "p",
+        { class: "quiet" },
+        "No verdicts: run attomaton verify on this folder, then write the report again.",
+      ),
+    ];
+  const status = (one) =>
+    ({ holds: "✓ holds", fails: "✗ fails", not_applicable: "not applicable" })[one.status] || one.status;
+  const rows = verdicts.map((one) => [
+    [one.claim, make("small", null, one.reason)],
+    [
+      make("span", { class: `status ${one.status}` }, status(one)),
+      one.value === null ? null : make("small", null, `${short(one.value)}, bound ${short(one.bound)}`),
+    ],
+  ]);
+  return [table("Verdicts", ["claim, and what was measured", "verdict"], rows, { class: "verdicts" })];
+}
+
+// The command that makes such a run, from what the manifest keeps of it.
+function tellCommand({ input, config }) {
+  if (!input || !config || !input.name) return null;
+  const options = [
+    ["--window", config.window, 32],
+    ["--tokenizer", input.tokenizer, "word"],
+    ["--min-support", config.min_support, 1],
+    ["--engine", config.engine, "auto"],
+  ];
+  const quoted = (text) =>
+    /^[\w.\/:@%+-]+$/.test(text) ? text : `'${String(text).replaceAll("'", "'\\''")}'`;
+  return [
+    "attomaton learn",
+    quoted(input.name),
+    ...options
+      .filter(([, value, usual]) => value !== undefined && value !== null && value !== usual)
+      .map(([name, value]) => `${name} ${quoted(value)}`),
+    "--out",
+    quoted("run"),
+  ].join(" ");
+}
+
+function showProvenance(automaton) {
+  const { manifest, written_by, run } = automaton.data;
+  const command = tellCommand(manifest);
+  const facts = [
+    ["run folder", run],
+    ["report written by", `attomaton ${written_by}`],
+  ];
+  if (command) facts.push(["command", make("code", null, command)]);
+  for (const [name, value] of Object.entries(manifest.input || {}))
+    facts.push([`input: ${name}`, make("code", null, String(value))]);
+  for (const [name, value] of Object.entries(manifest.config || {})) {
+    if (value !== null) facts.push([`setting: ${name}`, make("code", null, cut(JSON.stringify(value), 120))]);
+  }
+  const versions = Object.entries(manifest.versions || {})
+    .map(([name, value]) => `${name} ${value}`)
+    .join(", ");
+  facts.push(["versions", versions]);
+  find("provenance").append(
+    make(
+      "dl",
+      { class: "facts" },
+      facts.flatMap(([name, value]) => [make("dt", null, name), make("dd", null, value)]),
+    ),
+    make(
+      "details",
+      null,
+      make("summary", null, "SHA-256 of every file of the run"),
+      table(
+        "Files",
+        ["file", "bytes", "SHA-256"],
+        Object.entries(manifest.files || {}).map(([name, one]) => [
+          name,
+          count(one.bytes),
+          make("code", null, one.sha256),
+        ]),
+      ),
+    ),
+  );
+}

@@ -1,0 +1,129 @@
+"""All that a page shows, as one JSON record, and which queries it has room for."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from attomaton.limit.automaton import TIE, Automaton
+from attomaton.limit.explanation import Rule
+from attomaton.report.page.packing import FIELDS, Packer, differences
+from attomaton.tables import Int64
+
+MOST_BYTES = 4_700_000
+"""Room for queries and tokens; with code and text a page stays below 5 MB."""
+
+MOST_TOKEN_BYTES = 1_500_000
+"""Vocabularies up to this size are shown whole; of larger ones, the tokens of the queries shown."""
+
+ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
+"""Signs that stand only inside the strings of JSON, and what is written for them."""
+
+MISSES = 50
+"""After so many queries that no longer fit, no further ones are tried."""
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """The queries of a page.
+
+    Attributes
+    ----------
+    places : int64 array, shape (n_shown,)
+        Places among ``components.queries``, most samples first.
+    packed : tuple of str
+        Each as JSON.
+    samples_share : float
+        The share of all realisable samples that have one of these queries.
+    """
+
+    places: Int64
+    packed: tuple[str, ...]
+    samples_share: float
+
+
+def choose_queries(packer: Packer, *, room: int, most: int | None = None) -> Chosen:
+    """The queries with the most samples that fit into ``room`` bytes, at most ``most`` of them."""
+    places: list[int] = []
+    packed: list[str] = []
+    misses = 0
+    for place in packer.by_samples.tolist():
+        if misses == MISSES or len(places) == most:
+            break
+        text = to_json(packer.pack(place))
+        if len(text) > room:
+            misses += 1
+            continue
+        room -= len(text) + 1
+        places.append(place)
+        packed.append(text)
+    chosen = np.array(places, np.int64)
+    total = int(packer.samples.sum())
+    return Chosen(chosen, tuple(packed), int(packer.samples[chosen].sum()) / total if total else 0.0)
+
+
+def to_json(record: Any) -> str:
+    r"""A record as short JSON that cannot end the script element it stands in, nor be read as markup.
+
+    Examples
+    --------
+    >>> print(to_json(["</script>"]))
+    ["\u003c/script\u003e"]
+    """
+    text = json.dumps(record, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.translate(ESCAPES)
+
+
+def gather(automaton: Automaton, chosen: Chosen, about: Mapping[str, Any]) -> str:
+    """The JSON of a page: the automaton of the chosen queries, and what is known about the run."""
+    queries = automaton.components.queries
+    hidden = np.delete(queries, chosen.places)
+    vocabulary = automaton.vocabulary
+    record = {
+        **about,
+        "tie": TIE,
+        "rules": {rule.name: rule.value for rule in Rule},
+        "n_tokens": automaton.n_tokens,
+        "tokenizer": None if vocabulary is None else vocabulary.tokenizer,
+        "coverage": automaton.coverage.to_dict(),
+        "note": automaton.coverage.note,
+        "n_shown": len(chosen.places),
+        "samples_share": chosen.samples_share,
+        "hidden": differences(hidden),
+        "fields": FIELDS,
+    }
+    return (
+        to_json(record)[:-1]
+        + f',"tokens":{_tokens(automaton, chosen)},"queries":[{",".join(chosen.packed)}]}}'
+    )
+
+
+def measure_tokens(automaton: Automaton) -> int:
+    """Bytes that the whole vocabulary takes in a page, or what is allowed for a part of it."""
+    if automaton.vocabulary is None:
+        return 0
+    return min(len(to_json(automaton.vocabulary.tokens).encode()), MOST_TOKEN_BYTES)
+
+
+def _tokens(automaton: Automaton, chosen: Chosen) -> str:
+    """Ids and texts of the tokens that the page can name: all, if there is room; null without a vocabulary.
+
+    Of those for which there is no room, the id stands in place of the text.
+    """
+    vocabulary = automaton.vocabulary
+    if vocabulary is None:
+        return "null"
+    if len(to_json(vocabulary.tokens).encode()) <= MOST_TOKEN_BYTES:
+        return to_json({"ids": None, "texts": vocabulary.tokens})
+    packer = Packer(automaton)
+    ids = np.unique(np.concatenate([np.empty(0, np.int32), *map(packer.tokens, chosen.places.tolist())]))
+    texts: list[str] = []
+    room = MOST_TOKEN_BYTES
+    wanted: list[int] = ids.tolist()
+    for token in wanted:
+        text = vocabulary.tokens[token]
+        room -= len(to_json(text).encode()) + 8
+        texts.append(text if room > 0 else f"#{token}")
+    return to_json({"ids": differences(ids), "texts": texts})

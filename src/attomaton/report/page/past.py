@@ -1,0 +1,113 @@
+"""What a run folder tells about its training: curves, the predicted ones beside them, and verdicts."""
+
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from attomaton.errors import CorruptRun
+
+MOST_POINTS = 300
+"""Points of a curve in the page."""
+
+PREDICTED_POINTS = 40
+MOST_TRIALS = 5
+"""Trials up to which the predicted curve is computed."""
+
+
+def read_training(run: Path) -> dict[str, Any] | None:
+    """Measured and predicted curves of ``run/training``; None if there was no training."""
+    place = run / "training" / "trace.jsonl"
+    if not place.is_file():
+        return None
+    try:
+        lines = [json.loads(line) for line in place.read_text(encoding="utf-8").splitlines()]
+        records = [[line["step"], line["loss_mean"], line["norm_mean"]] for line in lines]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CorruptRun(
+            f"{place} cannot be read ({error}); train again, or delete {place.parent}"
+        ) from error
+    kept = sorted({round(row) for row in np.linspace(0, len(records) - 1, MOST_POINTS)}) if records else []
+    predicted, reason = _predict(run)
+    return {
+        "measured": [records[row] for row in kept],
+        "predicted": predicted,
+        "reason": reason,
+        "asked": _read_asked(run),
+    }
+
+
+def read_verdicts(run: Path) -> list[dict[str, Any]]:
+    """The verdicts that ``attomaton verify`` left; empty if it did not run."""
+    place = run / "verdicts.json"
+    if not place.is_file():
+        return []
+    try:
+        found: list[dict[str, Any]] = json.loads(place.read_text(encoding="utf-8"))
+        return [
+            {name: one[name] for name in ("claim", "status", "value", "bound", "reason")} for one in found
+        ]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CorruptRun(f"{place} cannot be read ({error}); run attomaton verify again") from error
+
+
+def _read_asked(run: Path) -> dict[str, Any]:
+    try:
+        told = json.loads((run / "training" / "manifest.json").read_text(encoding="utf-8"))
+        return cast("dict[str, Any]", told["asked"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def _predict(run: Path) -> tuple[list[list[float]], str]:
+    """Step, loss and norm that fast-forward predicts, mean over trials; or why there is no prediction."""
+    try:
+        from attomaton.training.checkpoints import read_trace
+        from attomaton.verify.evidence import Evidence, need_log_loss, need_mass_head, need_plain_descent
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        return (
+            [],
+            "predicted curves need PyTorch: pip install 'attomaton[train]', then write the report again",
+        )
+    try:
+        trace = read_trace(run)
+    except CorruptRun as error:
+        return [], str(error)
+    if trace.n_trials > MOST_TRIALS:
+        return (
+            [],
+            f"{trace.n_trials} trials were trained; the predicted curve is drawn for up to {MOST_TRIALS}",
+        )
+    evidence = Evidence(trace, ())
+    for need in (need_plain_descent, need_log_loss, need_mass_head):
+        missing = need(evidence)
+        if missing:
+            return [], f"no curve is predicted: {missing}"
+    return _follow(trace), ""
+
+
+def _follow(trace: Any) -> list[list[float]]:
+    """Step, mean loss and mean norm along the trajectory of :func:`~attomaton.fast_forward`."""
+    from attomaton.limit.curves import inner
+    from attomaton.limit.fast_forward import fast_forward
+    from attomaton.verify.measures import unless_identity
+
+    last = float(trace.steps[-1])
+    steps = np.unique(np.geomspace(1.0, max(last, 1.0), PREDICTED_POINTS).round()).tolist()
+    curves: list[list[list[float]]] = []
+    for trial, (samples, table) in enumerate(zip(trace.samples, trace.embeddings, strict=True)):
+        path = fast_forward(
+            samples,
+            embeddings=unless_identity(table),
+            step_size=trace.step.step_size,
+            to=last,
+            start=trace.weights[0, trial],
+        )
+        weights = [path.weights_at(step) for step in steps]
+        norms = [inner(one, one) ** 0.5 for one in weights]
+        curves.append([[path.loss_at(step), norm] for step, norm in zip(steps, norms, strict=True)])
+    mean = np.mean(curves, axis=0).tolist()
+    return [[step, *values] for step, values in zip(steps, mean, strict=True)]

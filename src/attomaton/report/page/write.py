@@ -1,0 +1,122 @@
+"""The page as one HTML file: our own style and scripts in it, the data as JSON, nothing from elsewhere."""
+
+import hashlib
+from base64 import b64encode
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from attomaton.artifacts import explained, read_manifest, write_file
+from attomaton.errors import UnwritablePlace
+from attomaton.limit.automaton import Automaton
+from attomaton.report.page.content import MOST_BYTES, choose_queries, gather, measure_tokens
+from attomaton.report.page.packing import Packer
+from attomaton.report.page.past import read_training, read_verdicts
+
+SCRIPTS = (
+    "automaton",
+    "elements",
+    "overview",
+    "picker",
+    "layout",
+    "graph",
+    "heat",
+    "context",
+    "curves",
+    "start",
+)
+"""Scripts of the page, in the order in which they stand in it."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A page that was written.
+
+    Attributes
+    ----------
+    path : Path
+        Where.
+    n_bytes : int
+        Its size.
+    n_shown, n_queries : int
+        Queries in the page, and in the run.
+    samples_share : float
+        Share of the realisable samples that the queries in the page stand for.
+    """
+
+    path: Path
+    n_bytes: int
+    n_shown: int
+    n_queries: int
+    samples_share: float
+
+
+def write_report(
+    run: str | Path, out: str | Path = "report.html", *, most_queries: int | None = None
+) -> Written:
+    """Write the page of a run folder.
+
+    Parameters
+    ----------
+    run : str or Path
+        A folder written by ``attomaton learn --out`` or ``Automaton.save``.
+    out : str or Path
+        The HTML file.
+    most_queries : int, optional
+        Show at most so many queries. None: as many as fit into 5 MB. Those with the most samples come first.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import attomaton as at
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])).save(f"{folder}/run")
+    ...     write_report(f"{folder}/run", f"{folder}/report.html").n_shown
+    1
+    """
+    place = Path(out)
+    if place.is_dir():
+        raise UnwritablePlace(
+            f"{place} is a folder; give the path of a file, such as {place / 'report.html'}"
+        )
+    folder = Path(run)
+    automaton = Automaton.load(folder)
+    chosen = choose_queries(Packer(automaton), room=MOST_BYTES - measure_tokens(automaton), most=most_queries)
+    about = {
+        "manifest": read_manifest(folder),
+        "run": folder.name,
+        "written_by": version("attomaton"),
+        "training": read_training(folder),
+        "verdicts": read_verdicts(folder),
+    }
+    text = render_page(gather(automaton, chosen, about))
+    with explained(place):
+        written: dict[str, Any] = write_file(place, lambda draft: draft.write_text(text, encoding="utf-8"))
+    n_queries = len(automaton.components.queries)
+    return Written(place, written["bytes"], len(chosen.places), n_queries, chosen.samples_share)
+
+
+def render_page(data: str) -> str:
+    """The HTML of a page around its JSON, which :func:`~attomaton.report.page.content.to_json` has made safe.
+
+    The policy allows this very script and style and nothing else, so neither a token nor anything that is
+    added to the file later can run or fetch.
+    """
+    script = "\n".join(_asset(f"{name}.js") for name in SCRIPTS)
+    script = f'"use strict";\n(() => {{\n{script}\n}})();'
+    style = _asset("style.css")
+    policy = f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'"
+    parts = {"POLICY": policy, "STYLE": style, "SCRIPT": script, "DATA": data}
+    page = _asset("page.html")
+    pieces = page.split("%%")
+    return "".join(parts[piece] if odd % 2 else piece for odd, piece in enumerate(pieces))
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _asset(name: str) -> str:
+    return (files("attomaton.report.page") / "assets" / name).read_text(encoding="utf-8")
