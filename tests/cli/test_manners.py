@@ -31,12 +31,14 @@ WORKING = {
     "scan-snap": ["scan-snap", "story.txt", "--window", "8"],
     "scan-snap-strange": ["scan-snap", "strange.txt", "--window", "5"],
     "export": ["export", "run", "--graphml", "deep/folder/of/its/own/run.graphml", "--csv", "tables"],
+    "report": ["report", "run", "-o", "page.html"],
+    "report-strange": ["report", "strange", "-o", "strange.html"],
     "doctor": ["doctor"],
     "example": ["example", "story.txt"],
     "version": ["--version"],
 }
 NAMES = ("learn", "explain", "diff", "export", "reproduce", "train", "verify", "scan-snap", "tokenize")
-NAMES += ("example", "bench", "doctor")
+NAMES += ("report", "example", "bench", "doctor")
 HELP = {f"{name}-help": [name, "--help"] for name in NAMES} | {"help": ["--help"]}
 WRONG = {
     "no-run": ["explain", "nowhere", "a"],
