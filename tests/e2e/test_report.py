@@ -209,6 +209,7 @@ def test_hostile_tokens_are_text(browser, folder):
     page.close()
 
 
+@pytest.mark.slow
 @pytest.mark.timing
 @pytest.mark.parametrize("shape", ["star", "chain", "random"])
 def test_a_graph_of_a_thousand_components_stays_quick(browser, folder, shape):
@@ -418,6 +419,7 @@ def test_errors_say_what_to_do(drawn, folder, arguments, says):
     assert "Traceback" not in printed.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.timing
 def test_wikitext_paints_within_a_second(browser, folder, wikitext):
     at.learn(str(wikitext / "valid.txt"), out=folder / "wikitext")
