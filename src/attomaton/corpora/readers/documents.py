@@ -16,6 +16,7 @@ from attomaton.corpora.readers.batches import (
     Skips,
     TextBatch,
 )
+from attomaton.corpora.readers.files import shorten
 from attomaton.corpora.readers.sources import find_readers, is_tokenized
 from attomaton.corpora.samples import MAX_TOKENS, Samples
 from attomaton.corpora.tokenizers.encoders import TableEncoder, distinct_tokens
@@ -54,9 +55,8 @@ def read_text(path: str | Path, *, tokenizer: str = "word") -> Documents:
     except IsADirectoryError as error:
         raise UnreadableSource(f"{file} is a folder; give one text file") from error
     except OSError as error:
-        shown = str(file) if len(str(file)) <= 80 else f"{str(file)[:80]}…"
         raise UnreadableSource(
-            f"{shown} cannot be read: {error.strerror}; give the path of a text file"
+            f"{shorten(str(file))} cannot be read: {error.strerror}; give the path of a text file"
         ) from error
     vocabulary, ids = Vocabulary.from_text(text, tokenizer)
     if len(ids) < 2:
