@@ -15,7 +15,7 @@ from attomaton.training.steps import GradientDescent
 from attomaton.training.trace import Trace
 from attomaton.verify.forecast import expand_trial, find_levels
 from attomaton.verify.measures import aim_at, dense, solve_trials
-from attomaton.verify.verdicts import Verdict, VerdictStatus
+from attomaton.verify.verdicts import Judgement, Verdict
 
 REACHED = 0.9
 """The tangent of the angle to W_svm must fall to this share when R doubles; in the limit it halves."""
@@ -65,11 +65,10 @@ def _judge(claim: str, levels: Float64, correlation: Float64) -> Verdict:
     tangents = np.sqrt(np.maximum(1.0 / correlation[[half, -1]] ** 2 - 1.0, 0.0))
     share = tangents[1] / np.maximum(tangents[0], 1e-6)
     worst = int(share.argmax())
-    return Verdict(
-        claim,
-        VerdictStatus.HOLDS if share[worst] <= REACHED else VerdictStatus.FAILS,
+    return Judgement(
         float(share[worst]),
         REACHED,
+        bool(share[worst] <= REACHED),
         f"tangent of the angle to W_svm at R = {levels[-1]:g} ‖W_svm‖ over that at {levels[half]:g} (trial "
         f"{worst}); {int((share <= REACHED).sum())} of {len(share)} trials are within the bound",
-    )
+    ).about(claim)

@@ -7,7 +7,7 @@ import numpy as np
 from attomaton.artifacts import json_writer, write_file
 from attomaton.experiments.outcome import Measured, Outcome
 from attomaton.report.figures import Panel, draw_panels
-from attomaton.report.markdown import render_table
+from attomaton.report.markdown import render_table, render_verdicts
 from attomaton.tables import write_parquet
 from attomaton.verify.verdicts import as_record
 
@@ -41,10 +41,7 @@ def summarise(outcome: Outcome) -> str:
         *settings.remarks,
     ]
     if outcome.verdicts:
-        lines += [
-            "## Verdicts",
-            render_table(["claim", "verdict", "value", "bound", "reason"], _judged(outcome)),
-        ]
+        lines += ["## Verdicts", render_verdicts(outcome.verdicts)]
     lines += [
         "![Curves](figure.png)",
         "Lines are means over trials and bands one standard deviation (of logarithms on logarithmic axes); "
@@ -89,13 +86,6 @@ def _foretold(outcome: Outcome) -> list[str]:
         "Computed without training, for the same place (means; geometric where the axis is logarithmic): "
         + "; ".join(shown)
         + "."
-    ]
-
-
-def _judged(outcome: Outcome) -> list[list[str]]:
-    return [
-        [one.claim, one.status.value, one.shown_value, one.shown_bound, one.reason]
-        for one in outcome.verdicts
     ]
 
 

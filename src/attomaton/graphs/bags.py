@@ -10,7 +10,7 @@ import numpy as np
 
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.grouping import count_keys, pack_pairs, unpack_pairs
-from attomaton.tables import Bool, Int32, Int64
+from attomaton.tables import Bool, Int32, Int64, ranges_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +77,4 @@ def _flatten(samples: Samples) -> tuple[Int64, Int32]:
     """Every (sample, token) occurrence, in order."""
     lengths = samples.lengths
     sample = np.repeat(np.arange(len(samples)), lengths)
-    before = np.cumsum(lengths) - lengths
-    position = np.arange(len(sample)) + np.repeat(samples.starts - before, lengths)
-    return sample, samples.values[position]
+    return sample, samples.values[ranges_of(samples.starts, lengths)]

@@ -79,6 +79,11 @@ def finish_figure(figure: Any, path: Path, *, caption: str, n_columns: int, font
     figure.legend(
         named.values(), named, loc="outside lower center", ncols=n_columns, frameon=False, fontsize=fontsize
     )
+    return save_figure(figure, path, caption=caption)
+
+
+def save_figure(figure: Any, path: Path, *, caption: str) -> list[Path]:
+    """Caption above; write ``path`` as PNG and PDF, and close the figure."""
     figure.suptitle(caption, fontsize=7)
     written = [path.with_suffix(kind) for kind in (".png", ".pdf")]
     for file in written:

@@ -12,7 +12,7 @@ from attomaton.artifacts import explained, write_file
 from attomaton.limit.automaton import Automaton
 from attomaton.report.escaping import escape_text
 from attomaton.report.token_texts import TokenTexts, as_text, join_columns, join_rows
-from attomaton.tables import Bool, Int64, column, offsets_of
+from attomaton.tables import Bool, Int64, column, offsets_of, ranges_of
 
 BATCH = 1 << 16
 """Nodes or edges that are turned into text at a time."""
@@ -89,7 +89,7 @@ class _ComponentGraph:
         for batch in _batches(len(components)):
             numbers = batch[self._queries[components.query_of[batch]]]
             sizes = components.sizes[numbers]
-            inner, places = _ragged_places(offsets[numbers], sizes)
+            inner, places = offsets_of(sizes), ranges_of(offsets[numbers], sizes)
             tokens = components.token_of_node[rows[places]]
             query = components.query_of[numbers]
             yield (
@@ -116,7 +116,8 @@ class _ComponentGraph:
     def _labels(self, offsets: Int64, tokens: Any) -> Any:
         """The first few tokens of each component, and a sign where there are more."""
         sizes = np.diff(offsets)
-        inner, places = _ragged_places(offsets[:-1], np.minimum(sizes, SHOWN))
+        few = np.minimum(sizes, SHOWN)
+        inner, places = offsets_of(few), ranges_of(offsets[:-1], few)
         shown = join_rows(inner, self._texts.of(tokens[places]), " ")
         return join_columns(shown, as_text(np.where(sizes > SHOWN, " …", "")))
 
@@ -163,13 +164,6 @@ class _TokenGraph:
 def _batches(length: int) -> Generator[Int64]:
     for start in range(0, max(length, 1), BATCH):  # one empty batch of nothing, which names the attributes
         yield np.arange(start, min(start + BATCH, length))
-
-
-def _ragged_places(starts: Int64, sizes: Int64) -> tuple[Int64, Int64]:
-    """Offsets of runs of these sizes laid end to end, and the place that each of their members comes from."""
-    offsets = offsets_of(sizes)
-    places: Int64 = np.repeat(starts - offsets[:-1], sizes)
-    return offsets, places + np.arange(len(places))
 
 
 def _keys(kind: str, batches: Callable[[], Batches]) -> str:

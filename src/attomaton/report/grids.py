@@ -6,7 +6,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-from attomaton.report.figures import WIDTH, load_pyplot
+from attomaton.report.figures import WIDTH, load_pyplot, save_figure
 
 ROW = 0.17
 """Inches of one row of a grid."""
@@ -56,12 +56,7 @@ def draw_grids(grids: Sequence[Grid], path: Path, *, caption: str) -> list[Path]
         axis.set_visible(False)
     for axis, grid in zip(axes.flat, grids, strict=False):
         _draw(axis, grid)
-    figure.suptitle("\n".join(title), fontsize=7)
-    written = [path.with_suffix(kind) for kind in (".png", ".pdf")]
-    for file in written:
-        figure.savefig(file, dpi=300)
-    plt.close(figure)
-    return written
+    return save_figure(figure, path, caption="\n".join(title))
 
 
 def _draw(axis: Any, grid: Grid) -> None:

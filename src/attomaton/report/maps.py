@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.report.figures import WIDTH, load_pyplot
+from attomaton.report.figures import WIDTH, load_pyplot, save_figure
 from attomaton.tables import Float64
 
 SIDE = 1.5
@@ -60,12 +60,7 @@ def draw_maps(panels: Sequence[MapPanel], path: Path, *, caption: str, n_columns
     )
     bar.ax.tick_params(labelsize=6, length=2)
     bar.set_label("attention of the row's token on the column's", fontsize=6.5, labelpad=1)
-    figure.suptitle("\n".join(lines), fontsize=7)
-    written = [path.with_suffix(kind) for kind in (".png", ".pdf")]
-    for file in written:
-        figure.savefig(file, dpi=300)
-    plt.close(figure)
-    return written
+    return save_figure(figure, path, caption="\n".join(lines))
 
 
 def _draw(axis: Any, panel: MapPanel) -> Any:

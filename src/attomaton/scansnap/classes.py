@@ -22,7 +22,7 @@ from attomaton.graphs.grouping import (
     pack_pairs,
     unpack_pairs,
 )
-from attomaton.tables import Bool, Float64, Int32, Int64, offsets_of
+from attomaton.tables import Bool, Float64, Int32, Int64, offsets_of, ranges_of
 
 AT_ONCE = 1 << 24
 """So many tokens are laid out at a time when classes are counted: about half a gigabyte."""
@@ -195,7 +195,7 @@ class CorpusClasses:
 
     def take(self, kept: Int64) -> Self:
         """The classes of these numbers, with the shares that they have in the whole corpus."""
-        entries = _positions(self.offsets[kept], np.diff(self.offsets)[kept])
+        entries = ranges_of(self.offsets[kept], np.diff(self.offsets)[kept])
         return type(self)(
             self.queries[kept],
             self.labels[kept],
@@ -273,12 +273,6 @@ def make_star(n_classes: int, n_tokens: int, *, common: float) -> CorpusClasses:
     return CorpusClasses.from_table(own + n_classes, own + 2 * n_classes, weights)
 
 
-def _positions(starts: Int64, lengths: Int64) -> Int64:
-    """Indices of ragged slices, one after the other."""
-    begins = offsets_of(lengths)[:-1]
-    return np.arange(int(lengths.sum())) + np.repeat(starts - begins, lengths)
-
-
 def _count_entries(samples: Samples, number: Int64) -> tuple[Int64, Int64]:
     """The pairs of class and token before the query, packed and rising, and how often each occurs.
 
@@ -292,7 +286,7 @@ def _count_entries(samples: Samples, number: Int64) -> tuple[Int64, Int64]:
     parts: list[tuple[Int64, Int64]] = []
     for start, stop in pairwise(distinct_keys(np.concatenate([[0], borders, [len(number)]])).tolist()):
         some = slice(start, stop)
-        flat = samples.values[_positions(starts[some], lengths[some])]
+        flat = samples.values[ranges_of(starts[some], lengths[some])]
         parts.append(count_keys(pack_pairs(np.repeat(number[some], lengths[some]), flat)))
     entries, seen = zip(*parts, strict=True)
     return np.concatenate(entries), np.concatenate(seen)

@@ -12,7 +12,7 @@ from attomaton.corpora.samples import Samples
 from attomaton.errors import InvalidSamples
 from attomaton.graphs.grouping import count_keys, pack_pairs, unpack_pairs
 from attomaton.scansnap.classes import CorpusClasses
-from attomaton.tables import Int32, Int64, offsets_of, sum_equal_rows
+from attomaton.tables import Int32, Int64, offsets_of, ranges_of, sum_equal_rows
 
 
 def classes_of_contexts(samples: Samples, *, query_is_key: bool = False) -> CorpusClasses:
@@ -44,9 +44,8 @@ def classes_of_contexts(samples: Samples, *, query_is_key: bool = False) -> Corp
         raise InvalidSamples("no sample has a token before its query; give longer contexts")
     lengths = kept.lengths - masked
     begins = offsets_of(lengths)
-    positions = np.arange(int(begins[-1])) + np.repeat(kept.starts - begins[:-1], lengths)
     row = np.repeat(np.arange(len(kept)), lengths)
-    token = unpack_pairs(np.sort(pack_pairs(row, kept.values[positions])))[1]
+    token = unpack_pairs(np.sort(pack_pairs(row, kept.values[ranges_of(kept.starts, lengths)])))[1]
     heads = np.stack([kept.queries, kept.labels], axis=1)
     words = np.insert(token, np.repeat(begins[:-1], 2), heads.ravel())
     offsets, found, count = sum_equal_rows(

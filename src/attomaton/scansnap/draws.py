@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attomaton.scansnap.classes import CorpusClasses
 from attomaton.scansnap.reduced import Reduced
 from attomaton.tables import Float64, Int64
 
@@ -35,7 +34,7 @@ def draw_counts(reduced: Reduced, shape: tuple[int, ...], length: int, rng: np.r
     """
     classes = reduced.classes
     number = rng.choice(len(classes), shape, p=classes.shares)
-    tokens, law = _padded(classes, reduced)
+    tokens, law = reduced.padded
     drawn = rng.multinomial(length - 1, law[number])
     counts = np.zeros((*shape, len(reduced.used)))
     np.put_along_axis(counts, tokens[number], drawn.astype(np.float64), axis=-1)
@@ -55,19 +54,8 @@ def draw_sequences(
     ((3, 6), np.True_)
     """
     number = rng.choice(len(reduced.classes), n_sequences, p=reduced.classes.shares)
-    tokens, law = _padded(reduced.classes, reduced)
+    tokens, law = reduced.padded
     passed = rng.random((n_sequences, length - 1, 1)) > np.cumsum(law, axis=1)[number][:, None, :-1]
     place = np.take_along_axis(tokens[number], passed.sum(axis=2), axis=1)
     queries = reduced.classes.queries.astype(np.int64)
     return number, np.column_stack([reduced.used[place], queries[number]])
-
-
-def _padded(classes: CorpusClasses, reduced: Reduced) -> tuple[Int64, Float64]:
-    """Positions and probabilities of each class's tokens, as wide as the widest class.
-
-    Rows are filled up with tokens the class does not have, at probability 0.
-    """
-    width = int(np.diff(classes.offsets).max())
-    order = np.argsort(-reduced.law, axis=1, kind="stable")[:, :width]
-    law = np.take_along_axis(reduced.law, order, axis=1)
-    return order, law / law.sum(axis=1, keepdims=True)

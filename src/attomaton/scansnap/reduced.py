@@ -45,6 +45,17 @@ class Reduced:
         return table
 
     @cached_property
+    def padded(self) -> tuple[Int64, Float64]:
+        """Positions and probabilities of each class's tokens, both as wide as the widest class.
+
+        Rows are filled up with tokens the class does not have, at probability 0.
+        """
+        width = int(np.diff(self.classes.offsets).max())
+        order = np.argsort(-self.law, axis=1, kind="stable")[:, :width]
+        law = np.take_along_axis(self.law, order, axis=1)
+        return order, law / law.sum(axis=1, keepdims=True)
+
+    @cached_property
     def query_of(self) -> Int64:
         """Position of each class's query among the queries."""
         return find_keys(self.queries, self.classes.queries.astype(np.int64))

@@ -13,7 +13,7 @@ from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import EdgeTable, make_edges, pack_edges
 from attomaton.graphs.grouping import count_keys
 from attomaton.hard.solve import HardSolution, solve_graph_svm
-from attomaton.tables import Bool, Float64, Int64, offsets_of
+from attomaton.tables import Bool, Float64, Int64, ranges_of
 from attomaton.training.settle import settle_within
 from attomaton.training.trace import Trace
 from attomaton.verify.masses import Contexts, read_contexts
@@ -95,7 +95,7 @@ def _selected_edges(contexts: Contexts, mass: Float64) -> EdgeTable:
     winner = np.flatnonzero(mass > SELECTED)
     first, sizes = contexts.starts, np.bincount(bags.sample, minlength=len(bags.samples))
     beside = sizes[bags.sample[winner]]
-    loser = _ranges(first[bags.sample[winner]], beside)
+    loser = ranges_of(first[bags.sample[winner]], beside)
     winner = np.repeat(winner, beside)
     kept = (winner != loser) & ((mass[loser] > SELECTED) | (mass[loser] <= UNDECIDED))
     winner, loser = winner[kept], loser[kept]
@@ -105,11 +105,6 @@ def _selected_edges(contexts: Contexts, mass: Float64) -> EdgeTable:
     return make_edges(
         bags.samples.n_tokens, keys, support, queries.astype(np.int64), counts, np.zeros_like(counts)
     )
-
-
-def _ranges(starts: Int64, lengths: Int64) -> Int64:
-    """The numbers start … start + length − 1 of each range, one after the other."""
-    return np.arange(int(lengths.sum())) + np.repeat(starts - offsets_of(lengths)[:-1], lengths)
 
 
 def _most_attended(contexts: Contexts, mass: Float64) -> Int64:

@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from attomaton.scansnap.assumptions import largest_overlap
 from attomaton.scansnap.flow import Flow
 from attomaton.scansnap.law import SnapLaw
 from attomaton.scansnap.measures import find_snap, find_turn, fit_power, measure_gain
@@ -61,9 +62,7 @@ class ScanEvidence:
     @cached_property
     def overlap(self) -> float:
         """Largest f_n·f_n' of two classes at the start."""
-        law = self.flow.reduced.law
-        features = law / np.linalg.norm(law, axis=1, keepdims=True)
-        return float(np.max(np.triu(features @ features.T, 1), initial=0.0))
+        return largest_overlap(self.flow.reduced.classes)
 
     @cached_property
     def alone(self) -> bool:

@@ -74,6 +74,11 @@ class Judgement:
     enough: bool
     meaning: str
 
+    def about(self, claim: str) -> Verdict:
+        """The verdict on a claim of this name."""
+        status = VerdictStatus.HOLDS if self.enough else VerdictStatus.FAILS
+        return Verdict(claim, status, self.value, self.bound, self.meaning)
+
 
 @dataclass(frozen=True)
 class Claim(Generic[Evidence]):
@@ -103,6 +108,4 @@ class Claim(Generic[Evidence]):
 
     def judge_anyway(self, evidence: Evidence) -> Verdict:
         """What the judge says without its assumptions: a claim may then fail, and should be able to."""
-        found = self.judge(evidence)
-        status = VerdictStatus.HOLDS if found.enough else VerdictStatus.FAILS
-        return Verdict(self.name, status, found.value, found.bound, found.meaning)
+        return self.judge(evidence).about(self.name)

@@ -8,16 +8,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.errors import UnsupportedOption, needing_torch
+from attomaton.errors import UnsupportedOption
+from attomaton.experiments.scan_snap.language import OUTSIDE, describe_model, make_training
 from attomaton.experiments.scan_snap.page import Page, PageTable
 from attomaton.experiments.scan_snap.texts import Texts, read_texts
 from attomaton.report.figures import Panel, draw_panels
 from attomaton.tables import Float64, make_table
+from attomaton.training.language import AttentionRecord, LanguageRun, Progress, cut_windows, run_all
 from attomaton.verify.verdicts import Verdict, VerdictStatus
-
-with needing_torch("figure 10"):
-    from attomaton.experiments.scan_snap.language import OUTSIDE, describe_model, make_training
-    from attomaton.training.language import AttentionRecord, LanguageRun, Progress, cut_windows, run_all
 
 MEASURES = ("entropy", "loss", "largest", "own", "previous")
 SCHEMA = pa.schema(

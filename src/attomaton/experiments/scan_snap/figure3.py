@@ -15,7 +15,7 @@ from attomaton.scansnap.law import Rates, SnapLaw, integrate_law, star_constant
 from attomaton.scansnap.measures import find_snap, find_turn, measure_gain
 from attomaton.tables import Float64
 from attomaton.verify.scan_snap import verify_flow
-from attomaton.verify.verdicts import Verdict, VerdictStatus
+from attomaton.verify.verdicts import Judgement
 
 Row = dict[str, Any]
 MOMENTS = (14.0, 70.0, 280.0, 700.0)
@@ -31,8 +31,7 @@ def run_figure3(settings: dict[str, Any]) -> Page:
     numbers = pa.table({name: [row.get(name) for row in rows] for name in names})
     worst = max(row["error"] for row in grid)
     bound = settings["grid"]["bound"]
-    status = VerdictStatus.HOLDS if worst <= bound else VerdictStatus.FAILS
-    judged = Verdict("closed form", status, worst, bound, "largest |ΔB| to the equation over the grid")
+    judged = Judgement(worst, bound, worst <= bound, "largest |ΔB| to the equation over the grid")
     size = f"K = {settings['n_classes']}, M = {settings['n_tokens']:,}, η_Z = {settings['attention_rate']:g}"
     return Page(
         "scan-snap-3",
@@ -41,7 +40,7 @@ def run_figure3(settings: dict[str, Any]) -> Page:
         (_moments(settings), _grid_table(grid), _turn_table(stars), _growth_table(stars)),
         numbers,
         lambda path, caption: _draw(curves, path, caption),
-        (judged, *verify_flow(_flow(settings["star"], 10, 1000, 10.0))),
+        (judged.about("closed form"), *verify_flow(_flow(settings["star"], 10, 1000, 10.0))),
         NOTES,
     )
 

@@ -16,7 +16,7 @@ from attomaton.scansnap.model.steps import Momentum
 from attomaton.scansnap.model.train import train_classes
 from attomaton.scansnap.reduced import Reduced
 from attomaton.tables import Float64
-from attomaton.verify.verdicts import Verdict, VerdictStatus
+from attomaton.verify.verdicts import Judgement, Verdict
 
 RANKED = 0.95
 """Least rank correlation between P(l | n) and final weight."""
@@ -130,25 +130,22 @@ def _judge_loss(settings: dict[str, Any], rows: list[dict[str, Any]]) -> Verdict
         for step, told in zip(published["steps"], published["losses"], strict=True)
         if step
     )
-    status = VerdictStatus.HOLDS if off <= published["within"] else VerdictStatus.FAILS
-    return Verdict(
-        "loss", status, off, published["within"], "largest relative distance to the published loss"
-    )
+    within = published["within"]
+    meaning = "largest relative distance to the published loss"
+    return Judgement(off, within, off <= within, meaning).about("loss")
 
 
 def _judge_ranks(ranks: Float64) -> Verdict:
-    status = VerdictStatus.HOLDS if ranks.min() >= RANKED else VerdictStatus.FAILS
+    least = float(ranks.min())
     meaning = f"least rank correlation of P and final weight; mean {ranks.mean():.4f}"
-    return Verdict("ranks follow P (3)", status, float(ranks.min()), RANKED, meaning)
+    return Judgement(least, RANKED, least >= RANKED, meaning).about("ranks follow P (3)")
 
 
 def _judge_common(rows: list[dict[str, Any]]) -> Verdict:
     first = rows[0]["all common"]
     last = max(row["all common"] for row in rows if row["step"] == rows[-1]["step"])
-    status = VerdictStatus.HOLDS if last < first else VerdictStatus.FAILS
-    return Verdict(
-        "off the common tokens (2)", status, last, first, "attention on them at the end and the start"
-    )
+    meaning = "attention on them at the end and the start"
+    return Judgement(last, first, last < first, meaning).about("off the common tokens (2)")
 
 
 def _caption(settings: dict[str, Any], reduced: Reduced, each: int) -> str:

@@ -17,7 +17,7 @@ from attomaton.scansnap.classes import draw_linear_classes
 from attomaton.scansnap.model.train import train_classes
 from attomaton.scansnap.reduced import Reduced
 from attomaton.tables import Float64
-from attomaton.verify.verdicts import Verdict, VerdictStatus
+from attomaton.verify.verdicts import Judgement, Verdict
 
 Cell = tuple[int, float, float]
 """Number of queries, η_Z, η_Y/η_Z."""
@@ -130,10 +130,9 @@ def _judge_published(
     off = float(
         np.mean([abs(values.mean() - published[cell]) for cell, values in cells.items() if cell in published])
     )
-    status = VerdictStatus.HOLDS if off <= settings["within"] else VerdictStatus.FAILS
-    return Verdict(
-        "published table", status, off, settings["within"], "mean absolute difference of the cells, nats"
-    )
+    within = settings["within"]
+    meaning = "mean absolute difference of the cells, nats"
+    return Judgement(off, within, off <= within, meaning).about("published table")
 
 
 def _judge_sparser(settings: dict[str, Any], cells: dict[Cell, Float64]) -> Verdict:
@@ -165,10 +164,8 @@ def _judge_order(name: str, steps: list[tuple[Float64, Float64]], meaning: str) 
         gap = higher.mean() - lower.mean()
         told += bool(abs(gap) > SPREADS * error)
         wrong += bool(gap < -SPREADS * error)
-    status = VerdictStatus.FAILS if wrong else VerdictStatus.HOLDS
-    return Verdict(
-        name, status, float(wrong), 0.0, f"{meaning}: {wrong} of {told} pairs told apart go the other way"
-    )
+    found = f"{meaning}: {wrong} of {told} pairs told apart go the other way"
+    return Judgement(float(wrong), 0.0, not wrong, found).about(name)
 
 
 def _table(

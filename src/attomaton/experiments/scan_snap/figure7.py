@@ -9,17 +9,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.errors import needing_torch
+from attomaton.experiments.scan_snap.language import OUTSIDE, describe_model, make_training
 from attomaton.experiments.scan_snap.page import Page, PageTable
 from attomaton.experiments.scan_snap.texts import Texts, read_texts
 from attomaton.report.lines import Line, LinePanel, draw_lines
 from attomaton.report.maps import MapPanel, draw_maps
 from attomaton.tables import Float64, Int64, make_table, offsets_of
+from attomaton.training.language import AttentionRecord, Progress, cut_windows
 from attomaton.verify.verdicts import Verdict, VerdictStatus
-
-with needing_torch("figure 7"):
-    from attomaton.experiments.scan_snap.language import OUTSIDE, describe_model, make_training
-    from attomaton.training.language import AttentionRecord, Progress, cut_windows
 
 SCHEMA = pa.schema(
     [

@@ -25,7 +25,7 @@ from attomaton.scansnap.law import Rates
 from attomaton.scansnap.layer import Head, LayerPath, LearnedHead, MassHead, TiedHead, follow_layer
 from attomaton.scansnap.pull import find_pulls
 from attomaton.tables import Bool, Float64
-from attomaton.verify.verdicts import Verdict, VerdictStatus
+from attomaton.verify.verdicts import Judgement, Verdict
 
 Row = dict[str, Any]
 STORY = ("retrieved", "is_label", "is_query", "loss")
@@ -298,7 +298,6 @@ def _judge(
     verdicts: list[Verdict] = []
     for learned, found in hits.items():
         share = float(np.mean(found))
-        status = VerdictStatus.HOLDS if share == 1 else VerdictStatus.FAILS
         reason = "share of samples and layers whose top token is the one that the theory keeps"
-        verdicts.append(Verdict(names[learned], status, share, 1.0, reason))
+        verdicts.append(Judgement(share, 1.0, share == 1, reason).about(names[learned]))
     return verdicts

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from attomaton.artifacts import json_writer, write_file
-from attomaton.report.markdown import render_table
+from attomaton.report.markdown import render_table, render_verdicts
 from attomaton.tables import write_parquet
 from attomaton.verify.verdicts import Verdict, as_record
 
@@ -74,11 +74,7 @@ def summarise_page(page: Page) -> str:
         parts += [f"**{table.title}**", render_table(table.headers, table.rows)]
     parts += page.notes
     if page.verdicts:
-        judged = [
-            [one.claim, one.status.value, one.shown_value, one.shown_bound, one.reason]
-            for one in page.verdicts
-        ]
-        parts += ["## Verdicts", render_table(["claim", "verdict", "value", "bound", "reason"], judged)]
+        parts += ["## Verdicts", render_verdicts(page.verdicts)]
     parts += [
         "![Figure](figure.png)",
         "All numbers: `numbers.parquet`. Again: "
