@@ -44,6 +44,7 @@ RUN_NAMES = frozenset(
         "arrays",
         "training",
         "verdicts",
+        "report",
     ]
 )
 """Everything that a run folder may hold, without endings."""

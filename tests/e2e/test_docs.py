@@ -1,9 +1,12 @@
 """The docs speak of things that exist."""
 
 import re
+import runpy
 from pathlib import Path
 
 import attomaton as at
+from attomaton.experiments.settings import SCAN_SNAP, list_experiments, list_tables
+from attomaton.experiments.text_settings import list_text_experiments
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,3 +32,22 @@ def test_every_public_name_is_in_the_reference():
     missing = [name for name in at.__all__ if f"attomaton.{name}\n" not in page and name != "AttomatonError"]
     assert missing == []
     assert len(at.__all__) <= 30
+
+
+def test_every_picture_is_in_the_gallery_with_its_command():
+    page = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
+    figures = {f"figures/{path.name}" for path in (ROOT / "docs" / "figures").iterdir()}
+    rows = re.findall(r"^\| !\[\]\((\S+?)\).*\| (?:`(.+)`|the same) \|$", page, flags=re.MULTILINE)
+    assert figures <= {picture for picture, _ in rows}
+    names = {*list_experiments(), *list_text_experiments(), *list_tables(SCAN_SNAP)}
+    for _, command in rows:
+        if command.startswith("attomaton reproduce "):
+            assert command.split()[2] in names
+        elif command:
+            assert (ROOT / command.split()[1]).is_file(), command
+
+
+def test_the_picture_of_the_landing_page_is_what_its_command_draws():
+    place = ROOT / "docs" / "pictures" / "automaton.py"
+    picture = runpy.run_path(str(place))
+    assert picture["PLACE"].read_text(encoding="utf-8") == picture["draw"]()

@@ -125,3 +125,9 @@ def test_a_foreign_run_is_refused(tmp_path):
     artifacts.write_run(Path(tmp_path), tables={}, arrays={}, records={}, about={})
     with pytest.raises(CorruptRun, match="holds no whole automaton"):
         at.Automaton.load(tmp_path)
+
+
+def test_the_report_of_a_run_may_stand_in_its_folder_and_goes_with_it(run, text):
+    (run / "report.html").write_text("a page of the earlier run")
+    at.learn(text, window=3, out=run)
+    assert {path.name for path in run.iterdir()} == FILES

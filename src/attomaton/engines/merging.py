@@ -88,6 +88,8 @@ class Merger:
             "memory_limit": f"{self._memory // 2}B",
             "temp_directory": str(self._spill),
             "preserve_insertion_order": False,
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
         }
         connection = self._duckdb.connect(config=settings)
         connection.execute("SET enable_progress_bar = false")

@@ -1,0 +1,77 @@
+"""Every code block of README and docs runs, and every output shown is an output."""
+
+import re
+
+import pytest
+
+from tests.e2e.pages import (
+    PAGES,
+    prepare_inputs,
+    prepare_long_inputs,
+    read_blocks,
+    run_command,
+    run_python,
+    run_session,
+)
+
+ELSEWHERE = {
+    r"pip install ": "test_readme.py and test_extras.py install in fresh environments",
+    r"python benchmarks/": "test_benchmarks.py runs them, in the full gate",
+    r"--master spark://": "tests/engines/test_spark.py starts a cluster and gives its address",
+}
+"""Commands that another test runs."""
+
+LONG = r"reproduce (all-mechanics|scan-snap-(6|7|10|meeting))"
+"""Commands that take minutes: run in the full gate."""
+
+CODE = [page for page in PAGES if read_blocks(page)]
+
+
+@pytest.mark.parametrize("page", CODE, ids=lambda page: page.stem)
+def test_the_code_on_the_page_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    prepare_inputs(tmp_path)
+    _walk(page, tmp_path, long=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "page", [page for page in CODE if re.search(LONG, page.read_text(encoding="utf-8"))], ids=lambda p: p.stem
+)
+def test_the_long_commands_on_the_page_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    prepare_inputs(tmp_path)
+    prepare_long_inputs(tmp_path)
+    _walk(page, tmp_path, long=True)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_no_command_hides_in_an_indented_block(page):
+    text = page.read_text(encoding="utf-8")
+    assert re.findall(r"^    (?:\$ |attomaton |python |pip |>>> |import ).*", text, flags=re.MULTILINE) == []
+
+
+def _walk(page, folder, *, long):
+    """Run the blocks in order, in one folder and one set of names; outputs shown must be outputs."""
+    names, printed = {"__name__": "page"}, []
+    for block in read_blocks(page):
+        if block.language == "python":
+            printed.append(run_python(block, names))
+        elif block.language == "pycon":
+            run_session(block, names)
+        elif block.language == "console":
+            for words in block.commands():
+                line = " ".join(words)
+                elsewhere = any(re.search(pattern, line) for pattern in ELSEWHERE)
+                if not elsewhere and (long or not re.search(LONG, line)):
+                    printed.append(run_command(words, folder))
+        else:
+            assert block.language == "text", f"{block}: nothing runs a block of {block.language!r}"
+            assert any(_shows(block.text, output) for output in printed), f"{block} was printed by nothing"
+
+
+def _shows(shown, printed):
+    """Whether the lines shown stand in what was printed, one after the other; rounding errors may differ."""
+    texts = (re.sub(r"\d\.\de-1\d", "rounding", text) for text in (shown, printed))
+    wanted, lines = ([line.rstrip() for line in text.splitlines()] for text in texts)
+    return any(lines[at : at + len(wanted)] == wanted for at in range(len(lines)))
