@@ -1,7 +1,7 @@
 """Draw the picture of the landing page from the example story: ``python docs/pictures/automaton.py``.
 
-Left, one sample of the text; in the middle, the order that all samples put the tokens in under the query *the*; right,
-what attention does with a new context. All words and numbers come from the automaton.
+Left, one sample of the text; in the middle, the order that all samples put the tokens in under the query
+*the*; right, what attention does with a new context. All words and numbers come from the automaton.
 """
 
 from html import escape
@@ -21,7 +21,8 @@ STYLE = """
 text { font: 15px system-ui, 'Segoe UI', Roboto, 'Noto Sans', sans-serif; fill: #1b2330; }
 .head { font-size: 18px; font-weight: 650; } .quiet { fill: #525d6e; font-size: 13.5px; }
 .box { fill: #fff; stroke: #c3cad5; } .win { fill: #dcebfb; stroke: #1f5fa8; } .bar { fill: #1f5fa8; }
-.gone { fill: #8a94a3; text-decoration: line-through; } .line { stroke: #1f5fa8; stroke-width: 1.6; fill: none; }
+.gone { fill: #8a94a3; text-decoration: line-through; }
+.line { stroke: #1f5fa8; stroke-width: 1.6; fill: none; }
 """
 
 
@@ -33,11 +34,12 @@ def draw() -> str:
     parts = [*_sample(context, label), *_order(auto), *_answer(auto)]
     head = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1080 430" role="img"'
     told = (
-        f'aria-label="From a text to an order of tokens, and from a context, {CONTEXT}, to the tokens that are '
-        'retrieved and their odds">'
+        f'aria-label="From a text to an order of tokens, and from a context, {CONTEXT}, to the tokens '
+        'that are retrieved and their odds">'
     )
     marker = (
-        '<defs><marker id="tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7" orient="auto">'
+        '<defs><marker id="tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7" '
+        'orient="auto">'
         '<path d="M0 0 L10 5 L0 10 z" fill="#1f5fa8"/></marker></defs>'
     )
     card = '<rect width="1080" height="430" rx="12" fill="#f5f6f8"/>'

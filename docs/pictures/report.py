@@ -1,4 +1,4 @@
-"""Photograph the report of the example story: ``python docs/pictures/report.py`` (needs Chromium and playwright)."""
+"""Photograph the report of the example story: ``python docs/pictures/report.py`` (Chromium, playwright)."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What docs/security.md promises of the whole: nothing is unpickled or evaluated, and no command asks the network."""
+"""What docs/security.md promises: nothing is unpickled or evaluated, and no command asks the network."""
 
 import ast
 import re
@@ -75,7 +75,8 @@ def test_duckdb_fetches_no_extensions(tmp_path):
 
     with Merger(tmp_path / "spill", 1 << 28, 1, lambda *_: None) as merger:
         rows = merger._connection.execute(
-            "select current_setting('autoinstall_known_extensions'), current_setting('autoload_known_extensions')"
+            "select current_setting('autoinstall_known_extensions'), "
+            "current_setting('autoload_known_extensions')"
         ).fetchall()
     assert rows == [(False, False)]
 

@@ -16,10 +16,12 @@ pytestmark = pytest.mark.xdist_group("site")
 WIDTHS = (1440, 820, 390)
 
 
+LOADED = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src"}
+"""The attribute by which an element loads something."""
+
+
 class Links(HTMLParser):
     """The places a page has (ids), the places it leads to, and what it loads."""
-
-    LOADED = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src"}
 
     def __init__(self, path):
         super().__init__()
@@ -31,7 +33,7 @@ class Links(HTMLParser):
         self.places.update(name for name in (found.get("id"), found.get("name")) if name)
         if tag == "a" and found.get("href"):
             self.leads.append(found["href"])
-        wanted = found.get(self.LOADED.get(tag, ""))
+        wanted = found.get(LOADED.get(tag, ""))
         if wanted and found.get("rel") not in ("canonical", "prev", "next"):
             self.loads.append(wanted)
 
