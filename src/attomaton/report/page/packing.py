@@ -32,19 +32,39 @@ component larger than one token; every other node is a component by itself, and 
 their smallest token. ``hard_places`` point into ``hard_values``; a soft score is 0 but for ``soft_rows``.
 ``heights`` go by component; ``above``, ``below``, ``edges`` and ``support`` are the order, and ``implied``
 its rows that a longer path replaces. Rising lists and the ends of the order are differences to the entry
-before.
+before, and in lists of whole numbers ``[value, times]`` stands for a run.
 """
 
+SHORTEST_RUN = 4
+"""Runs from this length on are shorter to write as ``[value, times]``."""
 
-def differences(values: Integers) -> list[int]:
+
+def differences(values: Integers) -> list[int | list[int]]:
     """Each entry less the one before it, the first less 0: shorter to write where neighbours are close.
 
     Examples
     --------
-    >>> differences(np.array([3, 4, 4, 9]))
-    [3, 1, 0, 5]
+    >>> differences(np.array([3, 4, 4, 9, 10, 11, 12, 13]))
+    [3, 1, 0, 5, [1, 4]]
     """
-    return np.diff(values.astype(np.int64), prepend=0).tolist()
+    return runs(np.diff(values.astype(np.int64), prepend=0))
+
+
+def runs(values: Integers) -> list[int | list[int]]:
+    """The values, with ``[value, times]`` in place of each long run.
+
+    Examples
+    --------
+    >>> runs(np.array([1, 1, 0, 0, 0, 0, 0]))
+    [1, 1, [0, 5]]
+    """
+    starts = np.flatnonzero(np.diff(values, prepend=values[:1] - 1)) if len(values) else np.empty(0, np.int64)
+    times = np.diff(starts, append=len(values))
+    found: list[int | list[int]] = []
+    pairs: list[tuple[int, int]] = list(zip(values[starts].tolist(), times.tolist(), strict=True))
+    for value, length in pairs:
+        found += [[value, length]] if length >= SHORTEST_RUN else [value] * length
+    return found
 
 
 class Packer:
@@ -103,11 +123,11 @@ class Packer:
             hard_places,
             differences(soft_rows),
             soft[soft_rows].tolist(),
-            self._components.heights[first:stop].tolist(),
+            runs(self._components.heights[first:stop]),
             differences(self._above[rows] - first),
             differences(self._below[rows] - first),
-            self._edges[rows].tolist(),
-            self._support[rows].tolist(),
+            runs(self._edges[rows]),
+            runs(self._support[rows]),
             differences(np.flatnonzero(self._implied[rows])),
         ]
 
@@ -121,13 +141,13 @@ class Packer:
         return ~find_needed(self._components)
 
 
-def _distinct(values: Float64) -> tuple[list[float], list[int]]:
+def _distinct(values: Float64) -> tuple[list[float], list[int | list[int]]]:
     """The distinct values, rising, and the place of each value among them."""
     distinct = np.unique(values)
-    return distinct.tolist(), np.searchsorted(distinct, values).tolist()
+    return distinct.tolist(), runs(np.searchsorted(distinct, values))
 
 
-def _ties(component: Int64) -> list[list[int]]:
+def _ties(component: Int64) -> list[list[int | list[int]]]:
     """The rows of each component with more than one, as differences."""
     sizes = np.bincount(component)
     rows = np.argsort(component, kind="stable")

@@ -1,8 +1,18 @@
 // The automaton again, from the packed lists, and its answer to a context: the same steps as Automaton.explain.
 
+// A list in which [value, times] stands for a run, in full.
+function expand(list) {
+  const full = [];
+  for (const one of list) {
+    if (!Array.isArray(one)) full.push(one);
+    else for (let left = one[1]; left > 0; left--) full.push(one[0]);
+  }
+  return full;
+}
+
 function sumUp(differences) {
   let total = 0;
-  return differences.map((step) => (total += step));
+  return expand(differences).map((step) => (total += step));
 }
 
 // Rows of each component and the component of each row; numbered by the smallest row.
@@ -42,12 +52,12 @@ function unpackQuery(fields, list) {
     members,
     componentOf,
     soft,
-    hard: packed.hard_places.map((place) => packed.hard_values[place]),
-    heights: packed.heights,
+    hard: expand(packed.hard_places).map((place) => packed.hard_values[place]),
+    heights: expand(packed.heights),
     above,
     below,
-    edges: packed.edges,
-    support: packed.support,
+    edges: expand(packed.edges),
+    support: expand(packed.support),
     implied,
     downward,
     upward,

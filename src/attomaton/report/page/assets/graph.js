@@ -1,7 +1,8 @@
 // The priority graph of one query: its drawing, and what is known about the chosen component.
 
 const MOST_LINES = 160,
-  MOST_LISTED = 12;
+  MOST_LISTED = 12,
+  MOST_CHIPS = 30;
 
 class GraphView {
   constructor(automaton, addToken) {
@@ -224,7 +225,7 @@ class GraphView {
     const { graph, selected } = this,
       rows = [...graph.members[selected]].sort((one, other) => graph.soft[other] - graph.soft[one]);
     const odds = rows.map((row) => Math.exp(graph.soft[row] - graph.soft[rows[0]]));
-    const chips = rows.slice(0, 60).map((row, place) => this.chip(row, rows.length > 1 ? odds[place] : null));
+    const chips = rows.slice(0, MOST_CHIPS).map((row, place) => this.chip(row, rows.length > 1 ? odds[place] : null));
     const left = rows.length - chips.length;
     replace(
       this.detail,

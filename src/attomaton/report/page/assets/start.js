@@ -12,19 +12,27 @@ find("theme").addEventListener("click", () =>
   setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"),
 );
 
-// A context to begin with: tokens of the largest tie, something it precedes, and the query.
+// Whether a token is a word that a reader knows; "<unk>" and punctuation are not.
+function isWord(id) {
+  return /^\p{L}+$/u.test(automaton.name(id));
+}
+
+// The query to begin with: the word with the most samples, or whatever has most.
+function firstQuery() {
+  const ids = automaton.queries.map((query) => query[0]);
+  return ids.find(isWord) ?? ids[0];
+}
+
+// A context to begin with: tokens of the largest tie, something it precedes, and the query; words first.
 function firstContext(query) {
   const graph = automaton.graph(query),
     top = findLargest(graph);
   const best = (rows) => [...rows].sort((one, other) => graph.support[other] - graph.support[one]);
-  const above = graph.members[top]
-    .map((row) => graph.tokens[row])
-    .filter((id) => id !== query)
-    .slice(0, 3);
-  const below = best(graph.downward[top])
-    .slice(0, 2)
-    .map((row) => graph.tokens[graph.members[graph.below[row]][0]]);
-  return [...above, ...below.filter((id) => id !== query), query];
+  const wordsFirst = (ids) => [...ids.filter(isWord), ...ids.filter((id) => !isWord(id))];
+  const others = (ids, most) => wordsFirst(ids.filter((id) => id !== query)).slice(0, most);
+  const above = graph.members[top].map((row) => graph.tokens[row]);
+  const below = best(graph.downward[top]).map((row) => graph.tokens[graph.members[graph.below[row]][0]]);
+  return [...others(above, 3), ...others(below.slice(0, 20), 2), query];
 }
 
 let pending = 0;
@@ -47,7 +55,7 @@ showCoverage(automaton);
 showProvenance(automaton);
 picker.render();
 if (automaton.queries.length) {
-  const first = automaton.queries[0][0];
+  const first = firstQuery();
   pickQuery(first);
   context.set(firstContext(first));
 } else context.set([]);
