@@ -124,22 +124,28 @@ class Trials:
         slope = self._filled(self.model.loss.slope(right)) * self.weight
         return self._collect(slope * along), self._mean_loss(right)
 
-    def hessian(self, weights: Tensor, axes: Tensor | None = None) -> Tensor:
-        """∇²L by W written as a vector, shape (b, d·d, d·d), or along m axes (b, m, d·d), shape (b, m, m).
+    def hessian(self, weights: Tensor, moved: Tensor | None = None) -> Tensor:
+        """∇²L by W written as a vector, shape (b, d·d, d·d), or along the m axes of ``moved``, (b, m, m).
 
-        Samples do not interact, so one derivative of their slopes by each position is enough.
+        ``moved`` is what :meth:`moved_scores` says of the axes: the same at every W, so that many Hessians
+        share it. Samples do not interact, so one derivative of their slopes by each position is enough.
         """
-        b, n, t, d = self.keys.shape
+        moved = self.moved_scores() if moved is None else moved
+        b, n, t, _ = self.keys.shape
         with torch.enable_grad():
             scores = self._scores(weights).detach().requires_grad_()
             right, along = self.model.head.read(self._softmax(scores), self.prepared)
             slope = self._filled(self.model.loss.slope(right)) * self.weight
             pressed = (slope * along).sum((1, 2))
             rows = [torch.autograd.grad(one, scores, retain_graph=True)[0] for one in pressed]
+        pulled = torch.stack(rows).permute(2, 3, 0, 1) @ moved.reshape(b, n, t, -1)
+        return moved.transpose(1, 2) @ pulled.reshape(b, n * t, -1)
+
+    def moved_scores(self, axes: Tensor | None = None) -> Tensor:
+        """How all scores X W x̄ move with W along m axes (b, m, d·d), or its entries: (b, n·t, m or d·d)."""
+        b, n, t, d = self.keys.shape
         features = (self.keys[..., None] * self.keys[:, :, -1:, None, :]).reshape(b, n * t, d * d)
-        along = features if axes is None else features @ axes.transpose(1, 2)
-        pulled = torch.stack(rows).permute(2, 3, 0, 1) @ along.reshape(b, n, t, -1)
-        return along.transpose(1, 2) @ pulled.reshape(b, n * t, -1)
+        return features if axes is None else features @ axes.transpose(1, 2)
 
     def _mean_loss(self, right: Tensor) -> Tensor:
         return (self._filled(self.model.loss.value(right)) * self.weight).sum(-1)

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from attomaton.models.attention import Trials
 
@@ -19,6 +21,7 @@ NEGLIGIBLE = 1e-9
 TINY = float(np.finfo(np.float64).tiny)
 
 _linalg: Any = torch.linalg
+_unique: Any = torch.unique
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +59,11 @@ class Frame:
 
     def curvature(self, place: Tensor) -> Tensor:
         """∇²L along the axes, shape (b, m, m)."""
-        return self.batch.hessian(self.weights(place), self.axes)
+        return self.batch.hessian(self.weights(place), self._moved)
+
+    @cached_property
+    def _moved(self) -> Tensor:
+        return self.batch.moved_scores(self.axes)
 
 
 def find_frame(batch: Trials) -> Frame:
@@ -64,15 +71,23 @@ def find_frame(batch: Trials) -> Frame:
 
     So gradients lie in the span of (x_t − x̄) x̄ᵀ over all contexts, whatever head and loss.
     """
-    b, n, t, d = batch.keys.shape
-    query = batch.keys[:, :, -1:]
-    apart = (batch.keys - query) * (batch.there & (batch.weight > 0)[..., None])[..., None]
-    moves = (apart[..., None] * query[..., None, :]).reshape(b, n * t, d * d)
+    b, _, _, d = batch.keys.shape
+    moves = pad_sequence([_distinct_moves(batch, trial) for trial in range(b)], batch_first=True)
     _, sizes, axes = _linalg.svd(moves, full_matrices=False)
     rank = (sizes > NEGLIGIBLE * sizes[:, :1]).sum(1)
     most = int(rank.max())
     kept = torch.arange(most)[None] < rank[:, None]
     return Frame(batch, axes[:, :most] * kept[..., None], torch.zeros(b, d, d, dtype=moves.dtype))
+
+
+def _distinct_moves(batch: Trials, trial: int) -> Tensor:
+    """(x_t − x̄) x̄ᵀ of one trial, shape (r, d·d), each pair of a key and a query once."""
+    keys, there = batch.keys[trial], batch.there[trial] & (batch.weight[trial] > 0)[:, None]
+    vectors, number = _unique(keys.flatten(0, 1), dim=0, return_inverse=True)
+    number = number.reshape(there.shape)
+    pairs = _unique(torch.stack([number, number[:, -1:].expand_as(number)], -1)[there], dim=0)
+    key, query = vectors[pairs[pairs[:, 0] != pairs[:, 1]]].unbind(1)
+    return ((key - query)[..., None] * query[:, None]).flatten(1)
 
 
 def solve_downhill(curvature: Tensor, slope: Tensor, floor: Tensor) -> Tensor:

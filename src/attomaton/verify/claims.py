@@ -153,7 +153,7 @@ def judge_direction(evidence: Evidence) -> Judgement:
 def judge_local(evidence: Evidence) -> Judgement:
     """W/‖W‖ → the direction of the tokens that the model selects."""
     what = "correlation of W with the Graph-SVM of the selected tokens at the end"
-    return _judge_angle(evidence.trace.weights, evidence.local.directions, evidence.once(_decided), what)
+    return _judge_angle(evidence.trace.weights, evidence.local_directions, evidence.once(_decided), what)
 
 
 def _decided(evidence: Evidence) -> Bool:
@@ -169,7 +169,7 @@ def _decided(evidence: Evidence) -> Bool:
         kept = after >= KEEPS * before
         clear = (after > SELECTED) | (after <= UNDECIDED)
         settled[trial] = bool((clear & (kept == (after > SELECTED)))[after > 0].all())
-    return settled & np.asarray(evidence.local.directions.any(axis=(1, 2)))
+    return settled & np.asarray(evidence.local_directions.any(axis=(1, 2)))
 
 
 def _need_decided(evidence: Evidence) -> str:

@@ -13,7 +13,7 @@ from attomaton.models.losses import LogLoss
 from attomaton.tables import Bool, Float64, Int64
 from attomaton.training.steps import GradientDescent
 from attomaton.training.trace import Trace
-from attomaton.verify.local import LocalSolutions, solve_local
+from attomaton.verify.local import find_local_directions
 from attomaton.verify.measures import Curves, Target, aim_at, measure_against
 
 Found = TypeVar("Found")
@@ -54,9 +54,9 @@ class Evidence:
         return self.target.cyclic_places(self.trace.weights)
 
     @cached_property
-    def local(self) -> LocalSolutions:
-        """What the tokens selected at the end say."""
-        return solve_local(self.trace)
+    def local_directions(self) -> Float64:
+        """The directions of the tokens selected at the end, shape (n_trials, dim, dim)."""
+        return find_local_directions(self.trace)
 
     @cached_property
     def directed(self) -> Bool:

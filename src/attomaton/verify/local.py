@@ -57,18 +57,33 @@ class LocalSolutions:
 def solve_local(trace: Trace, *, step: int | None = None) -> LocalSolutions:
     """The pseudo-graph of every trial at a recorded step (None: the last), its Graph-SVM and finite part."""
     weights = trace.weights[-1] if step is None else trace.at(step)
+    read = tuple(read_contexts(*pair) for pair in zip(trace.samples, trace.embeddings, strict=True))
     hard: list[HardSolution] = []
     below: list[Bool] = []
-    read = tuple(read_contexts(*pair) for pair in zip(trace.samples, trace.embeddings, strict=True))
     for contexts, one in zip(read, weights, strict=True):
         mass = contexts.masses(one[None])[0]
-        found = find_components(_selected_edges(contexts, mass))
-        hard.append(solve_graph_svm(found, embeddings=unless_identity(contexts.table)))
+        hard.append(_solve_selected(contexts, mass))
         below.append(contexts.apart_from(hard[-1].components, _most_attended(contexts, mass)))
     directions = np.stack([dense(solution.weights) for solution in hard])
     axes = cyclic_axes(trace, [solution.components for solution in hard])
     place = _settle(trace, weights, axes, directions)
     return LocalSolutions(tuple(hard), Target(directions, axes, place, read, tuple(below)))
+
+
+def find_local_directions(trace: Trace) -> Float64:
+    """The directions of :func:`solve_local` at the end, without the finite parts, which take far longer."""
+    read = (read_contexts(*pair) for pair in zip(trace.samples, trace.embeddings, strict=True))
+    hard = [
+        _solve_selected(contexts, contexts.masses(one[None])[0])
+        for contexts, one in zip(read, trace.weights[-1], strict=True)
+    ]
+    return np.stack([dense(solution.weights) for solution in hard])
+
+
+def _solve_selected(contexts: Contexts, mass: Float64) -> HardSolution:
+    """The Graph-SVM of the tokens that hold this mass."""
+    found = find_components(_selected_edges(contexts, mass))
+    return solve_graph_svm(found, embeddings=unless_identity(contexts.table))
 
 
 def find_selected(samples: Samples, table: Float64, weights: Float64) -> Components:
