@@ -55,7 +55,19 @@ class LocalSolutions:
 
 
 def solve_local(trace: Trace, *, step: int | None = None) -> LocalSolutions:
-    """The pseudo-graph of every trial at a recorded step (None: the last), its Graph-SVM and finite part."""
+    """The pseudo-graph of every trial at a recorded step (None: the last), its Graph-SVM and finite part.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.models.embeddings import Orthonormal
+    >>> corpus = at.Samples.from_lists([[0, 1, 2]], [0])
+    >>> trace = at.train(corpus, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=1000)
+    >>> solve_local(trace, step=0).directions[0].any()  # all three are still selected: they tie
+    np.False_
+    >>> solve_local(trace).hard[0].scores.column("score").to_numpy().round(4).tolist()  # 0 beats the others
+    [0.6667, -0.3333, -0.3333]
+    """
     weights = trace.weights[-1] if step is None else trace.at(step)
     hard: list[HardSolution] = []
     below: list[Bool] = []
