@@ -15,7 +15,16 @@ SCORE_SCHEMA = pa.schema([("query", pa.int32()), ("token", pa.int32()), ("score"
 
 
 class Status(Enum):
-    """How a solve ended; the value is the message."""
+    """How a solve ended; the value is the message.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])
+    >>> hard = at.solve_graph_svm(at.find_components(at.extract_edges(samples)))
+    >>> hard.status.name, hard.status.value
+    ('CERTIFIED', 'the certificate proves the answer to within its tolerance')
+    """
 
     CERTIFIED = "the certificate proves the answer to within its tolerance"
     UNCERTIFIED = "the solver stopped before its answer could be certified"

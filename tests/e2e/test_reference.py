@@ -15,6 +15,9 @@ import pytest
 
 import attomaton as at
 
+NOT_HERE = {"SparkEngine": "needs Java and a session; tests/engines/test_spark.py runs it"}
+"""Examples that the doctests leave out, and why."""
+
 PAGE = (Path(__file__).parents[2] / "docs" / "reference.md").read_text(encoding="utf-8")
 
 
@@ -53,7 +56,10 @@ CLASSES = {name: value for name, value in SHOWN.items() if inspect.isclass(value
 
 def methods(kind: type) -> dict[str, object]:
     """The public methods that a class defines itself."""
-    plain = {name: getattr(value, "__func__", value) for name, value in vars(kind).items()}
+    stored = [field.name for field in fields(kind)] if is_dataclass(kind) else []
+    plain = {
+        name: getattr(value, "__func__", value) for name, value in vars(kind).items() if name not in stored
+    }
     return {name: value for name, value in plain.items() if inspect.isfunction(value) and name[0] != "_"}
 
 
@@ -72,7 +78,9 @@ def section(thing: object, title: str) -> list[str] | None:
 
 
 def parameters(function: object) -> list[str]:
-    """The names a function takes, without the object itself."""
+    """The names a function takes, without the object itself; those of errors are nobody's business."""
+    if inspect.isclass(function) and issubclass(function, BaseException):
+        return []
     return [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
 
 
@@ -96,6 +104,16 @@ def test_nothing_is_shown_twice():
 @pytest.mark.parametrize("name", SHOWN)
 def test_every_shown_name_has_an_example(name):
     assert example(SHOWN[name])
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_examples_run_and_stand_in_their_section(name):
+    """Outside its section an example would be set as quoted text."""
+    thing = SHOWN[name]
+    for one in [thing, *methods(thing).values()] if inspect.isclass(thing) else [thing]:
+        text = inspect.getdoc(one) or ""
+        assert ">>>" not in text.partition("\nExamples\n--------\n")[0], one.__qualname__
+        assert ("+SKIP" in text) == (one.__qualname__ in NOT_HERE), one.__qualname__
 
 
 @pytest.mark.parametrize("name", CLASSES)

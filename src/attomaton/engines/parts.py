@@ -165,9 +165,9 @@ def _read_near(piece: Path | pa.Table, first: int, stop: int) -> pa.Table:
         return piece
     with arrow_parquet().ParquetFile(piece, pre_buffer=False) as file:
         query = file.schema_arrow.get_field_index("query")
-        footers = (file.metadata.row_group(group) for group in range(file.num_row_groups))
-        limits = [footer.column(query).statistics for footer in footers]
-        near = [group for group, limit in enumerate(limits) if limit.max >= first and limit.min < stop]
+        footers = [file.metadata.row_group(group) for group in range(file.num_row_groups)]
+        limits = {at: one.column(query).statistics for at, one in enumerate(footers) if one.num_rows}
+        near = [group for group, limit in limits.items() if limit.max >= first and limit.min < stop]
         return file.read_row_groups(near, use_threads=False)
 
 

@@ -42,6 +42,15 @@ class Coverage:
         The largest components with more than one token.
     hard, soft : dict
         The certificates, with a text under ``"status"``.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> coverage = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2]], [0, 1, 0])).coverage
+    >>> coverage.n_read, round(coverage.realisable, 3), coverage.n_components, coverage.tied_queries
+    (3, 0.667, 2, 1.0)
+    >>> coverage.to_dict()["largest"][0]
+    {'query': 2, 'size': 2, 'tokens': (0, 1)}
     """
 
     n_read: int

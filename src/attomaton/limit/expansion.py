@@ -38,6 +38,20 @@ class Expansion(WeightPath):
         R with what it was found from: tight edges, their flow, the gradient that is left.
     start : Start, optional
         W(0), if it is not zero.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1]], [0])  # 0 precedes 1 under the query 1
+    >>> expansion = expand(at.learn(samples), samples)
+    >>> expansion.weights_at(1e6).toarray().round(3).tolist()  # ± ½ ln(2 η t)
+    [[0.0, 7.254], [0.0, -7.254]]
+    >>> expansion.residual.toarray()[:, 1].round(4).tolist()  # R: the 2 in it
+    [0.3466, -0.3466]
+    >>> expansion.error_at(1e6) < 1e-3, round(expansion.loss_at(1e6) * 1e6, 2), len(expansion.scores_at(1e6))
+    (True, 0.5, 2)
+    >>> (expansion.weights_along(0.0) - expansion.residual).nnz  # W_fin is zero: nothing ties
+    0
     """
 
     def __init__(

@@ -35,6 +35,16 @@ class Score:
         Share of contexts with a token that has no evidence under its query.
     backed_off : float
         Share of contexts without any token that has evidence under its query: a back-off answered.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1]))
+    >>> new = at.Samples.from_lists([[0, 2], [0, 1, 2]], [0, 1])  # in the second the label 1 loses to 0
+    >>> auto.score(new)
+    Score(n_samples=2, log_loss=inf, top1=0.5, zero_share=0.5, unseen=0.0, backed_off=0.0)
+    >>> round(auto.score(new, epsilon=0.1).log_loss, 3)
+    1.726
     """
 
     n_samples: int

@@ -123,6 +123,15 @@ def choose_strength(
 ) -> Tuning:
     """Learn from ``samples`` with each strength and score it on ``held_back``.
 
+    Parameters
+    ----------
+    samples, held_back : Samples
+        What to learn from, and what to score on.
+    strengths : sequence of float
+        Those to try.
+    ridge : float
+        How hard the pooled scores are pulled towards 0, as in :func:`shrink`.
+
     Examples
     --------
     >>> often = Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])

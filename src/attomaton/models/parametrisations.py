@@ -227,7 +227,8 @@ class Factored:
     >>> keys, queries = torch.tensor([[[3.0], [1.0]]]), torch.tensor([[[0.0], [2.0]]])
     >>> kind.scores((keys, queries), Places.of(pairs)).tolist()  # 3 · 2 and 1 · 2
     [6.0, 2.0]
-    >>> [part.tolist() for part in kind.pull_back((keys, queries), Places.of(pairs), torch.tensor([-1.0, 1.0]))]
+    >>> slopes = torch.tensor([-1.0, 1.0])
+    >>> [part.tolist() for part in kind.pull_back((keys, queries), Places.of(pairs), slopes)]
     [[[[-2.0], [2.0]]], [[[0.0], [-2.0]]]]
     """
 

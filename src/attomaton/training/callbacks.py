@@ -117,10 +117,10 @@ class WandB(_Tracker):
     >>> import sys, attomaton as at
     >>> from attomaton.training.loop import Watch
     >>> from unittest.mock import MagicMock, patch
-    >>> samples, model, step = at.Samples.from_lists([[0, 1]], [0]), at.AttentionModel(), at.GradientDescent(1.0)
+    >>> samples, step = at.Samples.from_lists([[0, 1]], [0]), at.GradientDescent(1.0)
     >>> with patch.dict(sys.modules, wandb=MagicMock()) as modules:  # so that this runs without the package
     ...     with WandB("attention", {"mode": "offline"}) as tracker:
-    ...         trace = at.train(samples, model, step, steps=10, watch=Watch([tracker]))
+    ...         trace = at.train(samples, at.AttentionModel(), step, steps=10, watch=Watch([tracker]))
     ...     modules["wandb"].init.call_args
     call(project='attention', mode='offline')
     """
@@ -144,10 +144,10 @@ class Trackio(_Tracker):
     >>> import sys, attomaton as at
     >>> from attomaton.training.loop import Watch
     >>> from unittest.mock import MagicMock, patch
-    >>> samples, model, step = at.Samples.from_lists([[0, 1]], [0]), at.AttentionModel(), at.GradientDescent(1.0)
+    >>> samples, step = at.Samples.from_lists([[0, 1]], [0]), at.GradientDescent(1.0)
     >>> with patch.dict(sys.modules, trackio=MagicMock()) as modules:  # so that this runs without the package
     ...     with Trackio("attention", {"name": "first run"}) as tracker:
-    ...         trace = at.train(samples, model, step, steps=10, watch=Watch([tracker]))
+    ...         trace = at.train(samples, at.AttentionModel(), step, steps=10, watch=Watch([tracker]))
     ...     modules["trackio"].init.call_args
     call(project='attention', name='first run')
     """

@@ -64,12 +64,14 @@ def trace_path(
 
     Parameters
     ----------
-    samples, tables : sequences
-        The corpus and the embeddings, shape (n_tokens, dim), of each trial.
+    samples : sequence of Samples
+        The corpus of each trial.
     model : AttentionModel
         Head and loss; the loss is decreasing. For log-loss with a linear head the minimum is the global one;
         for others it is the better of two that are reached along the path, from W = 0 and from the path of
         log-loss.
+    tables : sequence of float arrays, shape (n_tokens, dim)
+        The embeddings of each trial.
     radii : sequence of float, or float array, shape (n_radii, n_trials)
         R, rising: the same for all trials, or for each its own. Where all masses but e^-30 have gone where
         they go, nothing can be told any more.

@@ -40,6 +40,17 @@ class FactoredSolution(Solution):
     multipliers : pyarrow.Table
         Columns above, below (components) and multiplier (float64), a row for each edge of the order: how hard
         each priority presses. They add up to the lower bound.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1], [0, 2]], [0, 0])  # 0 beats 1 under 1, and 2 under 2
+    >>> factored = solve_factored(at.find_components(at.extract_edges(samples))).expect()
+    >>> factored.rank, np.abs(factored.weights[:, 0]).max().round(4).item()  # nothing asks under query 0
+    (1, 0.0)
+    >>> pressed = factored.multipliers.column("multiplier").to_numpy()
+    >>> bool(np.isclose(pressed.sum(), factored.certificate.lower))
+    True
     """
 
     weights: Float64

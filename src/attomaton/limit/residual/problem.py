@@ -62,6 +62,16 @@ class Residual(ABC):
         part that does not.
     gradient : float
         Largest entry of the gradient that is left.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1]], [0])
+    >>> third = at.expand(at.learn(samples), samples, step_size=1.0).third
+    >>> third.scores.round(4).tolist(), third.priorities.kappa.tolist()  # ± ½ ln 2, as κ e^−2R = ½
+    ([0.3466, -0.3466], [1.0])
+    >>> round(third.settling(), 6), third.degenerate.any(), third.path_dependent.any()
+    (1.0, np.False_, np.False_)
     """
 
     priorities: Priorities
