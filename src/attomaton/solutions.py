@@ -31,7 +31,16 @@ class Status(Enum):
 
 
 class Certificate(Protocol):
-    """A proof of quality that attomaton derives from the answer itself, never from a solver's word."""
+    """A proof of quality that attomaton derives from the answer itself, never from a solver's word.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])
+    >>> auto = at.learn(samples)
+    >>> auto.hard.certificate.certified, auto.soft.certificate.certified
+    (True, True)
+    """
 
     @property
     def certified(self) -> bool:
@@ -52,6 +61,14 @@ class Solution:
         matrix itself: rows are key tokens, columns queries.
     certificate : Certificate
         How good the answer provably is.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 2]], [0])  # 0 beats 1 and the query 2
+    >>> solution = at.solve_graph_svm(at.find_components(at.extract_edges(samples))).expect()
+    >>> solution.status.name, solution.scores.column_names, solution.weights.shape
+    ('CERTIFIED', ['query', 'token', 'score'], (3, 3))
     """
 
     scores: pa.Table

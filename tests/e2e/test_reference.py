@@ -11,14 +11,13 @@ from dataclasses import fields, is_dataclass
 from doctest import DocTestParser
 from pathlib import Path
 
-import pytest
-
 import attomaton as at
 
 NOT_HERE = {"SparkEngine": "needs Java and a session; tests/engines/test_spark.py runs it"}
 """Examples that the doctests leave out, and why."""
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference.md").read_text(encoding="utf-8")
+DIRECTIVES = re.findall(r"^::: (\S+)$", PAGE, re.MULTILINE)
 
 
 def find(name: str) -> object:
@@ -46,21 +45,28 @@ def members(name: str, found: object) -> Iterator[tuple[str, object]]:
             yield f"{name}.{inner}", value
 
 
-SHOWN = {
-    name: value
-    for directive in re.findall(r"^::: (\S+)", PAGE, re.MULTILINE)
-    for name, value in members(directive, find(directive))
-}
+SHOWN = {name: value for directive in DIRECTIVES for name, value in members(directive, find(directive))}
 CLASSES = {name: value for name, value in SHOWN.items() if inspect.isclass(value)}
+DATACLASSES = {name: value for name, value in CLASSES.items() if is_dataclass(value)}
 
 
 def methods(kind: type) -> dict[str, object]:
-    """The public methods that a class defines itself."""
+    """The public methods that a class defines itself; functions that are defaults of fields are none."""
     stored = [field.name for field in fields(kind)] if is_dataclass(kind) else []
-    plain = {
-        name: getattr(value, "__func__", value) for name, value in vars(kind).items() if name not in stored
+    plain = {name: getattr(value, "__func__", value) for name, value in vars(kind).items()}
+    return {
+        name: value
+        for name, value in plain.items()
+        if inspect.isfunction(value) and not name.startswith("_") and name not in stored
     }
-    return {name: value for name, value in plain.items() if inspect.isfunction(value) and name[0] != "_"}
+
+
+def documented() -> Iterator[tuple[str, object]]:
+    """Everything shown, and the methods of the classes among it."""
+    for name, value in SHOWN.items():
+        yield name, value
+        if inspect.isclass(value):
+            yield from ((f"{name}.{method}", function) for method, function in methods(value).items())
 
 
 def example(thing: object) -> str:
@@ -70,90 +76,91 @@ def example(thing: object) -> str:
 
 def section(thing: object, title: str) -> list[str] | None:
     """The names that a section of a numpydoc docstring explains; None if there is none."""
-    found = re.search(rf"^{title}\n-+\n(.*?)(?=^\S[^\n]*\n-+$|\Z)", inspect.getdoc(thing) or "", re.S | re.M)
+    text = inspect.cleandoc(thing.__doc__ or "")
+    found = re.search(rf"^{title}\n-+\n(.*?)(?=^\S[^\n]*\n-+$|\Z)", text, re.DOTALL | re.MULTILINE)
     if found is None:
         return None
     heads = re.findall(r"^(\S[^:\n]*?)(?: :.*)?$", found[1], re.MULTILINE)
     return [name.strip(" *") for head in heads for name in head.split(",")]
 
 
-def parameters(function: object) -> list[str]:
-    """The names a function takes, without the object itself; those of errors are nobody's business."""
-    if inspect.isclass(function) and issubclass(function, BaseException):
+def parameters(thing: object) -> list[str]:
+    """The names a function or constructor takes, without the object itself; errors take a message."""
+    if inspect.isclass(thing) and issubclass(thing, BaseException):
         return []
-    return [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
+    return [name for name in inspect.signature(thing).parameters if name not in ("self", "cls")]
 
 
 def test_every_public_name_is_in_the_reference():
-    public = [*at.__all__, *at._LAZY]
     shown = [id(value) for value in SHOWN.values()]
     missing = [
-        name for name in public if id(getattr(at, name)) not in shown and f"attomaton.{name}\n" not in PAGE
+        name
+        for name in [*at.__all__, *at._LAZY]
+        if id(getattr(at, name)) not in shown and f"attomaton.{name}" not in DIRECTIVES
     ]
     assert missing == []
     assert len(at.__all__) <= 30
 
 
 def test_nothing_is_shown_twice():
-    names = re.findall(r"^::: (\S+)", PAGE, re.MULTILINE)
-    twice = [name for name in names if names.count(name) > 1]
-    assert twice == []
+    assert len(set(DIRECTIVES)) == len(DIRECTIVES)
     assert len({id(value) for value in SHOWN.values()}) == len(SHOWN)
 
 
-@pytest.mark.parametrize("name", SHOWN)
-def test_every_shown_name_has_an_example(name):
-    assert example(SHOWN[name])
+def test_every_shown_name_has_an_example():
+    assert [name for name, thing in SHOWN.items() if not example(thing)] == []
 
 
-@pytest.mark.parametrize("name", SHOWN)
-def test_examples_run_and_stand_in_their_section(name):
-    """Outside its section an example would be set as quoted text."""
-    thing = SHOWN[name]
-    for one in [thing, *methods(thing).values()] if inspect.isclass(thing) else [thing]:
-        text = inspect.getdoc(one) or ""
-        assert ">>>" not in text.partition("\nExamples\n--------\n")[0], one.__qualname__
-        assert ("+SKIP" in text) == (one.__qualname__ in NOT_HERE), one.__qualname__
-
-
-@pytest.mark.parametrize("name", CLASSES)
-def test_every_method_is_used_in_an_example(name):
-    used = example(CLASSES[name])
+def test_every_method_is_used_or_defined_in_an_example():
     unused = [
-        method
-        for method, function in methods(CLASSES[name]).items()
-        if not example(function) and not re.search(rf"(?:\.|def ){method}\(", used)
+        f"{name}.{method}"
+        for name, kind in CLASSES.items()
+        for method, function in methods(kind).items()
+        if not example(function) and not re.search(rf"(?:\.|def ){method}\(", example(kind))
     ]
     assert unused == []
 
 
-@pytest.mark.parametrize("name", SHOWN)
-def test_a_section_of_parameters_names_all_of_them_and_no_others(name):
-    thing = SHOWN[name]
-    for function in [thing, *methods(thing).values()] if inspect.isclass(thing) else [thing]:
-        told = section(function, "Parameters")
-        assert told in (None, parameters(function)), function.__qualname__
+def test_examples_stand_in_their_section():
+    """Outside it they would be set as quoted text."""
+    texts = {name: inspect.cleandoc(thing.__doc__ or "") for name, thing in documented()}
+    outside = [name for name, text in texts.items() if ">>>" in text.partition("\nExamples\n--------\n")[0]]
+    assert outside == []
 
 
-@pytest.mark.parametrize("name", [name for name, value in CLASSES.items() if is_dataclass(value)])
-def test_a_section_of_attributes_names_all_fields_and_no_others(name):
-    given = [field.name for field in fields(CLASSES[name]) if field.init]
-    own = [field for field in given if field in inspect.get_annotations(CLASSES[name])]
-    assert section(CLASSES[name], "Attributes") in (None, given, own)
+def test_examples_run():
+    left_out = [name for name, thing in documented() if "+SKIP" in (thing.__doc__ or "")]
+    assert [name.rpartition(".")[2] for name in left_out] == list(NOT_HERE)
+
+
+def test_a_section_of_parameters_names_all_of_them_and_no_others():
+    told = {name: (section(thing, "Parameters"), thing) for name, thing in documented()}
+    assert [
+        name for name, (found, one) in told.items() if found is not None and found != parameters(one)
+    ] == []
+
+
+def test_a_section_of_attributes_names_all_fields_and_no_others():
+    """Those of the class itself will do: its parent explains the others."""
+    wrong = []
+    for name, kind in DATACLASSES.items():
+        given = [field.name for field in fields(kind) if field.init]
+        own = [field for field in given if field in inspect.get_annotations(kind)]
+        if section(kind, "Attributes") not in (None, given, own):
+            wrong.append(name)
+    assert wrong == []
 
 
 def test_what_has_many_parts_explains_each():
     """A sentence can explain one or two; from three parameters or two fields on there is a section."""
-    functions = {name: value for name, value in SHOWN.items() if inspect.isfunction(value)}
+    functions = {name: thing for name, thing in SHOWN.items() if inspect.isfunction(thing)}
     bare = [
         name for name, one in functions.items() if len(parameters(one)) > 2 and not section(one, "Parameters")
     ]
+    made = {name: kind for name, kind in DATACLASSES.items() if "__init__" in vars(kind)}
     bare += [
         name
-        for name, kind in CLASSES.items()
-        if is_dataclass(kind)
-        and "__init__" in vars(kind)
-        and len(parameters(kind)) > 1
-        and not (section(kind, "Attributes") or section(kind, "Parameters"))
+        for name, kind in made.items()
+        if len(parameters(kind)) > 1 and not (section(kind, "Attributes") or section(kind, "Parameters"))
     ]
     assert bare == []

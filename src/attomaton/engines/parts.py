@@ -42,6 +42,16 @@ class EdgeParts:
         The edges, each piece with whole queries, in rising order.
     sizes : tuple of int
         Edges in each piece.
+
+    Examples
+    --------
+    >>> from attomaton.corpora.samples import Samples
+    >>> from attomaton.engines.memory import MemoryEngine
+    >>> parts = MemoryEngine(Samples.from_windows([0, 1, 0, 2, 0, 1, 0], window=3)).edges()
+    >>> parts, parts.load(), parts.read(1, 2).num_rows  # all edges, and those of the query 1
+    (EdgeParts(4 edges in 1 parts), EdgeTable(4 edges, 3 queries, 3 samples), 2)
+    >>> parts.digest() == hold(parts.load()).digest()
+    True
     """
 
     queries: pa.Table

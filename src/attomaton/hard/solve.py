@@ -32,7 +32,19 @@ MULTIPLIER_SCHEMA = pa.schema([("above", pa.int64()), ("below", pa.int64()), ("m
 
 @runtime_checkable
 class OrderSolver(Protocol):
-    """What solves the orthonormal problem."""
+    """What solves the orthonormal problem.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> class Levels:  # any class with this method will do: here the longest path below, seldom the answer
+    ...     def solve_order(self, problem):
+    ...         return components.heights.astype(float), np.zeros(len(problem.above))
+    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1])
+    >>> components = at.find_components(at.extract_edges(samples))
+    >>> solve_graph_svm(components, solver=Levels()).status.name  # what is no optimum is not certified
+    'UNCERTIFIED'
+    """
 
     def solve_order(self, problem: OrderProblem) -> tuple[Float64, Float64]:
         """Positions, shape (n_components,), and edge multipliers, shape (n_edges,)."""
@@ -41,7 +53,20 @@ class OrderSolver(Protocol):
 
 @runtime_checkable
 class EmbeddedSolver(Protocol):
-    """What solves the problem for given embeddings."""
+    """What solves the problem for given embeddings.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.hard.solvers.distance import LeastDistance
+    >>> components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1, 2]], [0])))
+    >>> problem = embedded_problem(components, np.eye(3) + 0.5)
+    >>> forces, multipliers = LeastDistance().solve_embedded(problem)
+    >>> multipliers.round(4).tolist()  # of the edges 0 → 1 and 0 → 2
+    [0.1212, 0.1212]
+    >>> solve_graph_svm(components, embeddings=np.eye(3) + 0.5, solver=LeastDistance()).status.name
+    'CERTIFIED'
+    """
 
     def solve_embedded(self, problem: EmbeddedProblem) -> tuple[Float64, Float64]:
         """Forces, shape (n_nodes,), and edge multipliers, shape (n_edges,)."""

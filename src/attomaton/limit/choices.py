@@ -31,7 +31,14 @@ SHOWN = 12
 
 
 class Comparison(NamedTuple):
-    """One comparison of two items, and how it ends."""
+    """One comparison of two items, and how it ends.
+
+    Examples
+    --------
+    >>> fit = fit_choices(["a", "b"], [["a", "b"], ["b", "c"]])  # a over b over c
+    >>> fit.missing, str(fit.missing[0])
+    ((Comparison(winner='c', loser='a'),), "a comparison of 'c' with 'a' in which 'c' wins")
+    """
 
     winner: Any
     loser: Any

@@ -43,7 +43,17 @@ UNSEEN, UNORDERED, PRECEDES, FOLLOWS, TIES = range(5)
 
 
 class Change(Enum):
-    """How the relation of two tokens differs; the value says it in words."""
+    """How the relation of two tokens differs; the value says it in words.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> a, b = (at.learn(at.Samples.from_lists([[0, 1, 2]], [label])) for label in (0, 1))
+    >>> {change.name: count for change, count in at.diff(a, b).counts.items() if count}
+    {'REVERSED': 1, 'LOST': 1, 'GAINED': 1}
+    >>> Change.REVERSED.value
+    'each corpus puts the other token first'
+    """
 
     REVERSED = "each corpus puts the other token first"
     SPLIT = "tied in a, ordered in b"

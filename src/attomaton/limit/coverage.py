@@ -14,7 +14,21 @@ N_LARGEST = 5
 
 @dataclass(frozen=True)
 class LargeComponent:
-    """One of the largest components: its query, its size, and its first few tokens."""
+    """One of the largest components: its query, its size, and its first few tokens.
+
+    Attributes
+    ----------
+    query, size : int
+        The query, and how many tokens tie under it.
+    tokens : tuple of int
+        The first eight of them.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])).coverage.largest
+    (LargeComponent(query=2, size=2, tokens=(0, 1)),)
+    """
 
     query: int
     size: int

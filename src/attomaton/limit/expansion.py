@@ -148,6 +148,15 @@ class Start:
         The part outside the span, which stays, and the part inside, which the limit does not remember.
     scores : float64 array, shape (n_nodes,)
         What is kept, as scores of the nodes.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples, first = at.Samples.from_lists([[0, 1]], [0]), np.array([[2.0, 1.0], [0.0, 0.0]])
+    >>> auto = at.learn(samples, embeddings=np.eye(2))
+    >>> start = expand(auto, samples, embeddings=np.eye(2), start=first).start
+    >>> start.kept.round(6).tolist(), start.forgotten.round(6).tolist()  # 0 against 1 under 1 is what moves
+    ([[2.0, 0.5], [0.0, 0.5]], [[0.0, 0.5], [0.0, -0.5]])
     """
 
     kept: Float64

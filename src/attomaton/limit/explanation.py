@@ -33,7 +33,15 @@ class Rule(Enum):
 
 
 class Edge(NamedTuple):
-    """A data edge: in ``support`` samples the winner was the label where the loser stood in the context."""
+    """A data edge: in ``support`` samples the winner was the label where the loser stood in the context.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [0, 1, 2], [1, 2]], [0, 0, 1]))
+    >>> auto.explain([0, 1, 2]).beaten[0].steps
+    ((Edge(winner=0, loser=1, support=2),),)
+    """
 
     winner: int
     loser: int
@@ -50,6 +58,14 @@ class Beaten:
         Its tokens that stand in the context.
     steps : tuple of tuples of Edge
         The path from the retrieved component down to this one, as the data edges behind each step.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 3], [1, 2, 3], [1, 2, 3]], [0, 1, 1]))
+    >>> [beaten] = [one for one in auto.explain([0, 2, 3]).beaten if one.tokens == (2,)]
+    >>> beaten.steps, beaten.support  # never compared, but 0 beats 1 and 1 beats 2
+    (((Edge(winner=0, loser=1, support=1),), (Edge(winner=1, loser=2, support=2),)), 1)
     """
 
     tokens: tuple[int, ...]

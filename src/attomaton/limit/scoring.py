@@ -88,7 +88,16 @@ def score_prediction(prediction: BatchPrediction) -> Score:
 
 
 def mix_uniform(prediction: BatchPrediction, epsilon: float) -> BatchPrediction:
-    """(1 − ε) · prediction + ε · uniform over the context's positions. This is ours, not the theory's."""
+    """(1 − ε) · prediction + ε · uniform over the context's positions. This is ours, not the theory's.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.limit.batch import predict_samples
+    >>> samples = at.Samples.from_lists([[1, 0]], [1])  # 1 beats 0
+    >>> mix_uniform(predict_samples(at.learn(samples), samples), epsilon=0.5).probabilities.tolist()
+    [0.25, 0.75]
+    """
     if not 0.0 <= epsilon <= 1.0:
         raise UnsupportedOption(f"epsilon is {epsilon}; it is a share, so give a number from 0 to 1")
     uniform = uniform_chances(prediction.bags)
@@ -123,7 +132,15 @@ def fit_epsilon(prediction: BatchPrediction, *, n_halvings: int = 60) -> float:
 
 
 def uniform_chances(bags: Bags) -> Float64:
-    """Every position of a context weighing the same, shape (n_pairs,): m_j / T."""
+    """Every position of a context weighing the same, shape (n_pairs,): m_j / T.
+
+    Examples
+    --------
+    >>> from attomaton.corpora.samples import Samples
+    >>> from attomaton.graphs.bags import count_tokens
+    >>> uniform_chances(count_tokens(Samples.from_lists([[1, 0, 1, 2]], [0]))).tolist()
+    [0.25, 0.5, 0.25]
+    """
     return bags.multiplicity / bags.samples.lengths[bags.sample]
 
 

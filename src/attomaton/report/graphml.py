@@ -35,7 +35,23 @@ Batches = Generator[tuple[list[Any], Columns]]
 
 @dataclass
 class Counts:
-    """How many nodes and edges were written."""
+    """How many nodes and edges were written.
+
+    Attributes
+    ----------
+    nodes, edges : int
+        How many of each.
+
+    Examples
+    --------
+    >>> import tempfile, attomaton as at
+    >>> from attomaton.report.export import pick_queries
+    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     counts = write_graphml(auto, Path(folder, "graphs.graphml"), pick_queries(auto))
+    >>> counts.nodes, counts.edges
+    (2, 1)
+    """
 
     nodes: int = 0
     edges: int = 0

@@ -20,7 +20,22 @@ from attomaton.tables import Float64, column
 
 
 class LuceSolver(Protocol):
-    """What solves the Luce problem with free scores."""
+    """What solves the Luce problem with free scores.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.soft.solvers.reference import Reference
+    >>> class Telling:  # any class with this method will do
+    ...     def solve(self, problem, *, anchor=None, stiffness=0.0):
+    ...         print(f"{problem.n_alternatives} scores to find")
+    ...         return Reference().solve(problem, anchor=anchor, stiffness=stiffness)
+    >>> samples = at.Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
+    >>> components = at.find_components(at.extract_edges(samples))
+    >>> solve_luce(samples, components, solver=Telling()).status.name
+    2 scores to find
+    'CERTIFIED'
+    """
 
     def solve(
         self, problem: LuceProblem, *, anchor: Float64 | None = None, stiffness: float = 0.0

@@ -20,7 +20,13 @@ from attomaton.training.steps import Step
 
 
 class Record(NamedTuple):
-    """One moment of a run: steps taken, W (n_trials, dim, dim), mean losses (n_trials,)."""
+    """One moment of a run: steps taken, W (n_trials, dim, dim), mean losses (n_trials,).
+
+    Examples
+    --------
+    >>> Record(step=0, weights=np.zeros((1, 2, 2)), losses=np.log([2.0])).losses.round(4).tolist()
+    [0.6931]
+    """
 
     step: int
     weights: Float64

@@ -164,6 +164,20 @@ class Target:
         The (sample, token) pairs of each trial.
     below : tuple of bool arrays
         Which of them are below the highest component of their context.
+
+    Examples
+    --------
+    >>> from attomaton.models.attention import AttentionModel
+    >>> from attomaton.models.embeddings import Orthonormal
+    >>> from attomaton.training.loop import train
+    >>> from attomaton.training.steps import GradientDescent
+    >>> corpus = Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])  # 0 and 1 tie, and both beat 2
+    >>> trace = train(corpus, AttentionModel(Orthonormal()), GradientDescent(1.0), steps=100, every=100)
+    >>> target = aim_at(trace, solve_trials(trace))
+    >>> target.level(trace.weights)[-1].round(2).tolist(), target.correlation(trace.weights)[-1].round(4)
+    ([3.53], array([1.]))
+    >>> target.cyclic_places(trace.weights).shape, bool((target.finite_distance(trace.weights) < 1e-6).all())
+    ((2, 1, 1), True)
     """
 
     directions: Float64

@@ -20,7 +20,19 @@ NEGLIGIBLE = 1e-5
 
 @runtime_checkable
 class FactoredSolver(Protocol):
-    """What solves the problem of least nuclear norm."""
+    """What solves the problem of least nuclear norm.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.hard.factored.interior import InteriorPoint
+    >>> class Hasty:  # any class with this method will do
+    ...     def solve_factored(self, problem):
+    ...         return InteriorPoint(max_steps=2).solve_factored(problem)
+    >>> samples = at.Samples.from_lists([[0, 1], [0, 2]], [0, 0])
+    >>> solve_factored(at.find_components(at.extract_edges(samples)), solver=Hasty()).status.name
+    'UNCERTIFIED'
+    """
 
     def solve_factored(self, problem: FactoredProblem) -> tuple[Float64, Float64]:
         """Weights, shape (n_rows, n_columns), and multipliers, shape (n_constraints,)."""

@@ -31,6 +31,16 @@ class Priorities:
     kappa : float64 array, shape (n_order,)
         κ = (η/n) Σ over samples labelled above of (Σ_{x below} m_x e^{w_x}) / (Σ_{a above} m_a e^{w_a}), with
         the soft scores w.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1])  # 0 beats 1 and 2, 1 beats 2
+    >>> priorities = at.expand(at.learn(samples), samples).third.priorities
+    >>> priorities.above.tolist(), priorities.below.tolist(), priorities.tight.tolist()
+    ([0, 0, 1], [1, 2, 2], [True, False, True])
+    >>> priorities.slack.round(6).tolist(), priorities.kappa.tolist()
+    ([0.0, 1.0, 0.0], [0.5, 0.5, 0.5])
     """
 
     above: Int64
