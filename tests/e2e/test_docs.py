@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import griffe
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -20,3 +22,19 @@ def test_every_test_named_in_theory_to_code_exists():
             assert re.search(rf"\b(?:def|class) {name}\b", place.read_text(encoding="utf-8")), (file, name)
             seen += 1
     assert seen > 20
+
+
+def test_cross_references_of_docstrings_become_links():
+    hook = griffe.load_extensions(str(ROOT / "docs" / ".hooks" / "roles.py"))
+    package = griffe.load("attomaton", search_paths=[ROOT / "src"], extensions=hook)
+    texts = docstrings(package)
+    assert not any(re.search(r":(?:func|class|meth|mod|attr):`", text) for text in texts)
+    assert sum('<autoref optional identifier="attomaton.' in text for text in texts) > 50
+    assert "attomaton.models.parametrisations.Dense" in package["models.parametrisations"].docstring.value
+
+
+def docstrings(thing):
+    """Those of a thing and of all in it."""
+    own = [] if thing.docstring is None else [thing.docstring.value]
+    inner = [one for one in thing.members.values() if isinstance(one, griffe.Object)]
+    return own + [text for one in inner for text in docstrings(one)]
