@@ -1,4 +1,4 @@
-"""Cross-references in docstrings (``:func:`~package.name```) as links: mkdocstrings does not read them itself.
+"""Cross-references in docstrings (``:func:`~package.name```) as links; mkdocstrings cannot read them.
 
 A name that the page does not show becomes code without a link.
 """

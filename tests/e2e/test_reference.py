@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from doctest import DocTestParser
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import attomaton as at
 
@@ -91,6 +92,23 @@ def parameters(thing: object) -> list[str]:
     return [name for name in inspect.signature(thing).parameters if name not in ("self", "cls")]
 
 
+def mentioned(annotation: object) -> Iterator[type]:
+    """The public classes of attomaton that an annotation names."""
+    ours = inspect.isclass(annotation) and annotation.__module__.startswith("attomaton.")
+    if ours and not annotation.__name__.startswith("_"):
+        yield annotation
+    for part in get_args(annotation):
+        for one in part if isinstance(part, list) else [part]:
+            yield from mentioned(one)
+
+
+def annotated(kind: type) -> list[object]:
+    """A class and its properties: what has annotations beside its methods."""
+    values = [value for name, value in vars(kind).items() if not name.startswith("_")]
+    computed = [one.fget if isinstance(one, property) else getattr(one, "func", None) for one in values]
+    return [kind, *filter(inspect.isfunction, computed)]
+
+
 def test_every_public_name_is_in_the_reference():
     shown = [id(value) for value in SHOWN.values()]
     missing = [
@@ -100,6 +118,15 @@ def test_every_public_name_is_in_the_reference():
     ]
     assert missing == []
     assert len(at.__all__) <= 30
+
+
+def test_what_is_taken_and_returned_is_shown_too():
+    known, missing = {id(value) for value in SHOWN.values()}, set()
+    for _, thing in documented():
+        for part in annotated(thing) if inspect.isclass(thing) else [thing]:
+            kinds = [kind for hint in get_type_hints(part).values() for kind in mentioned(hint)]
+            missing |= {f"{kind.__module__}.{kind.__name__}" for kind in kinds if id(kind) not in known}
+    assert missing == set()
 
 
 def test_nothing_is_shown_twice():
