@@ -9,60 +9,199 @@ from contextlib import contextmanager
 
 
 class AttomatonError(Exception):
-    """Base of every error that attomaton raises on purpose."""
+    """Base of every error that attomaton raises on purpose.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> try:
+    ...     at.learn("nowhere.txt")
+    ... except at.AttomatonError as error:  # or OSError, which this one also is
+    ...     print(type(error).__name__, isinstance(error, OSError))
+    UnreadableSource True
+    """
 
 
 class InvalidSamples(AttomatonError, ValueError):
-    """The arrays or lists given do not describe samples."""
+    """The arrays or lists given do not describe samples.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> at.Samples.from_lists([[0, 1], [1, 2]], [0])
+    Traceback (most recent call last):
+        ...
+    attomaton.errors.InvalidSamples: 2 contexts but 1 labels; give one label for each context
+    """
 
 
 class EmptyContext(InvalidSamples):
-    """A sample has no context, hence no query."""
+    """A sample has no context, hence no query.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> at.Samples.from_lists([[0, 1], []], [0, 1])
+    Traceback (most recent call last):
+        ...
+    attomaton.errors.EmptyContext: sample 1 has no context (1 such samples); drop it: the query is the
+    last context token, so a context needs at least one
+    """
 
 
 class TokenOutOfRange(InvalidSamples):
-    """A token id is negative or not below ``n_tokens``."""
+    """A token id is negative or not below ``n_tokens``.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> at.Samples.from_lists([[0, 5], [1, 2]], [0, 1], n_tokens=4)
+    Traceback (most recent call last):
+        ...
+    attomaton.errors.TokenOutOfRange: token 5 at position 1 of the context of sample 0 is not in 0 … 3
+    (1 such ids); raise n_tokens, or mend the ids
+    """
 
 
 class UnknownToken(AttomatonError, LookupError):
-    """A token is not in the vocabulary, or a query or token is not in the tables asked."""
+    """A token is not in the vocabulary, or a query or token is not in the tables asked.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> vocabulary, _ = at.Vocabulary.from_text("a rose is a rose")
+    >>> vocabulary.encode("a tulip")
+    Traceback (most recent call last):
+        ...
+    attomaton.errors.UnknownToken: not among the 3 tokens of the vocabulary: 'tulip'; leave that out,
+    mind case and punctuation, or learn from a corpus that has it
+    """
 
 
 class UnreadableSource(AttomatonError, OSError):
-    """A corpus cannot be read as it was asked to be."""
+    """A corpus cannot be read as it was asked to be.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> at.read_corpus("nowhere.txt")
+    Traceback (most recent call last):
+        ...
+    attomaton.errors.UnreadableSource: nowhere.txt cannot be read: No such file or directory; give a
+    path that can be read
+    """
 
 
 class InvalidEmbeddings(AttomatonError, ValueError):
-    """The embeddings have the wrong shape, or a value that is not finite."""
+    """The embeddings have the wrong shape, or a value that is not finite.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> at.learn([0, 1, 0, 2, 0, 1], embeddings=[[1.0, 0.0], [0.0, 1.0]])
+    Traceback (most recent call last):
+        ...
+    attomaton.errors.InvalidEmbeddings: embeddings have shape (2, 2); give one row per token, shape (3,
+    dim)
+    """
 
 
 class UncertifiedSolution(AttomatonError, ArithmeticError):
-    """A solver stopped before its answer could be certified."""
+    """A solver stopped before its answer could be certified.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.hard.factored.solve import solve_factored
+    >>> samples = at.Samples.from_lists([[0, 1, 0], [0, 1, 1]], [0, 0])  # 0 beats 1 under both queries
+    >>> components = at.find_components(at.extract_edges(samples))
+    >>> solve_factored(components, embeddings=[[1.0], [-1.0]]).expect()  # no W can # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    attomaton.errors.UncertifiedSolution: the solver stopped before its answer could be certified: ...
+    """
 
 
 class MismatchedParts(AttomatonError, ValueError):
-    """Tables that were not made from one another are used together."""
+    """Tables that were not made from one another are used together.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> one, other = at.learn([0, 1, 0, 2, 0, 1]), at.learn([0, 1, 0, 1, 1, 0])
+    >>> at.Automaton(one.components, one.hard, other.soft)
+    Traceback (most recent call last):
+        ...
+    attomaton.errors.MismatchedParts: the SoftSolution given is not one of these components; give
+    Automaton(components, hard, soft), both solved from the same components
+    """
 
 
 class UnwritablePlace(AttomatonError, OSError):
-    """A file or folder cannot be written where it was asked for."""
+    """A file or folder cannot be written where it was asked for.
+
+    Examples
+    --------
+    >>> import tempfile, attomaton as at
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     at.learn([0, 1, 0, 2, 0, 1]).save(file.name)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    attomaton.errors.UnwritablePlace: ... is a file; give the path of a folder to write the
+    run to
+    """
 
 
 class CorruptRun(AttomatonError, OSError):
-    """A run folder is incomplete, altered, or of a format this version does not read."""
+    """A run folder is incomplete, altered, or of a format this version does not read.
+
+    Examples
+    --------
+    >>> import tempfile, attomaton as at
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     at.Automaton.load(folder)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    attomaton.errors.CorruptRun: ... has no manifest.json: there is no run, or it was cut short; ...
+    """
 
 
 class UnsupportedOption(AttomatonError, ValueError):
-    """An option has a value that this version does not offer."""
+    """An option has a value that this version does not offer.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> at.learn([0, 1, 0, 2, 0, 1], engine="abacus")
+    Traceback (most recent call last):
+        ...
+    attomaton.errors.UnsupportedOption: there is no engine 'abacus'; choose auto, memory, duckdb or
+    spark
+    """
 
 
 class MissingExtra(AttomatonError, ImportError):
-    """Something was asked for that needs a package which a plain install of attomaton leaves out."""
+    """Something was asked for that needs a package which a plain install of attomaton leaves out.
+
+    Examples
+    --------
+    >>> with needing_torch("train"):  # where PyTorch is not installed, attomaton.train raises this
+    ...     raise ModuleNotFoundError("No module named 'torch'", name="torch")
+    Traceback (most recent call last):
+        ...
+    attomaton.errors.MissingExtra: train needs PyTorch: pip install 'attomaton[train]'
+    """
 
 
 @contextmanager
 def needing_torch(what: str) -> Generator[None]:
-    """Say which extra to install if PyTorch is not there."""
+    """Say which extra to install if PyTorch is not there.
+
+    Examples
+    --------
+    >>> with needing_torch("train"):
+    ...     from attomaton import train
+    """
     try:
         yield
     except ModuleNotFoundError as error:
@@ -72,8 +211,29 @@ def needing_torch(what: str) -> Generator[None]:
 
 
 class UndeterminedChoice(AttomatonError, ValueError):
-    """The choices seen do not say which of these items would be chosen."""
+    """The choices seen do not say which of these items would be chosen.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> fit = at.fit_choices(["a", "c"], [["a", "b"], ["c", "d"]])  # nothing compares a or b with c or d
+    >>> fit.probability("a", ["a", "c"])
+    Traceback (most recent call last):
+        ...
+    attomaton.errors.UndeterminedChoice: no choices lead from 'a' to 'c' or back, so neither is
+    preferred; add comparisons that connect them (see .missing)
+    """
 
 
 class NothingRealisable(UserWarning):
-    """No sample has its label in its context, so that attention alone cannot predict any of them."""
+    """No sample has its label in its context, so that attention alone cannot predict any of them.
+
+    Examples
+    --------
+    >>> import warnings, attomaton as at
+    >>> with warnings.catch_warnings(record=True) as told:
+    ...     warnings.simplefilter("always")
+    ...     auto = at.learn([0, 1, 2, 3, 4, 5])
+    >>> told[0].category.__name__, auto.coverage.realisable
+    ('NothingRealisable', 0.0)
+    """

@@ -40,6 +40,12 @@ class Package:
         The one that is installed.
     state : str
         ``ready``, ``missing``, ``too old``, or what was raised when it was imported.
+
+    Examples
+    --------
+    >>> [numpy] = [package for package in find_installation().packages if package.name == "numpy"]
+    >>> numpy.wanted, numpy.state
+    ('>=2.0', 'ready')
     """
 
     name: str
@@ -50,7 +56,23 @@ class Package:
 
 @dataclass(frozen=True)
 class Extra:
-    """An extra with its packages, and the command that installs what is missing (None: nothing is)."""
+    """An extra with its packages, and the command that installs what is missing (None: nothing is).
+
+    Attributes
+    ----------
+    name : str
+        As in ``pip install 'attomaton[name]'``.
+    packages : tuple of Package
+        What it brings.
+    install : str or None
+        The command that installs what is missing; None: nothing is.
+
+    Examples
+    --------
+    >>> [train] = [extra for extra in find_installation().extras if extra.name == "train"]
+    >>> [package.name for package in train.packages]
+    ['torch']
+    """
 
     name: str
     packages: tuple[Package, ...]
@@ -59,7 +81,21 @@ class Extra:
 
 @dataclass(frozen=True)
 class Program:
-    """A program beside Python: where it is, its version, and how to install it if it is not there."""
+    """A program beside Python: where it is, its version, and how to install it if it is not there.
+
+    Attributes
+    ----------
+    path, version : str or None
+        Where it is, and which; None if it is not there, or does not say.
+    install : str or None
+        How to install it if it is not there.
+
+    Examples
+    --------
+    >>> java = find_installation().java
+    >>> java.path is not None or java.install is not None  # it is there, or how to get it is
+    True
+    """
 
     path: str | None
     version: str | None
@@ -78,6 +114,12 @@ class Machine:
         How many threads each would take; PyTorch's only if it was loaded.
     memory, limit, share : int or None
         Of the machine; what the cgroup allows; what ``learn --engine duckdb`` takes if it is not told.
+
+    Examples
+    --------
+    >>> machine = find_installation().machine
+    >>> 1 <= machine.usable <= machine.processors
+    True
     """
 
     processors: int
@@ -91,7 +133,23 @@ class Machine:
 
 @dataclass(frozen=True)
 class Place:
-    """A folder, whether it can be used, and what to do if not."""
+    """A folder, whether it can be used, and what to do if not.
+
+    Attributes
+    ----------
+    path : str or None
+        Where it is.
+    usable : bool
+        Whether it can be used.
+    remedy : str or None
+        What to do if not.
+
+    Examples
+    --------
+    >>> cache = find_installation().cache
+    >>> cache.usable == (cache.remedy is None)
+    True
+    """
 
     path: str | None
     usable: bool
@@ -100,7 +158,29 @@ class Place:
 
 @dataclass(frozen=True)
 class Installation:
-    """All of it."""
+    """All of it.
+
+    Attributes
+    ----------
+    attomaton, python, platform : str
+        Versions of attomaton and Python, and what they run on.
+    packages : tuple of Package
+        What attomaton itself needs.
+    extras : tuple of Extra
+        What can be added.
+    java, browser : Program
+        For Spark, and for the report.
+    machine : Machine
+        Processors and memory.
+    data, cache : Place
+        The folder of ``ATTOMATON_DATA``, and the one where compiled code is kept.
+
+    Examples
+    --------
+    >>> found = find_installation()
+    >>> found.to_dict()["python"] == found.python, "train" in [extra.name for extra in found.extras]
+    (True, True)
+    """
 
     attomaton: str
     python: str

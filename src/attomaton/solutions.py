@@ -15,14 +15,32 @@ SCORE_SCHEMA = pa.schema([("query", pa.int32()), ("token", pa.int32()), ("score"
 
 
 class Status(Enum):
-    """How a solve ended; the value is the message."""
+    """How a solve ended; the value is the message.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])
+    >>> hard = at.solve_graph_svm(at.find_components(at.extract_edges(samples)))
+    >>> hard.status.name, hard.status.value
+    ('CERTIFIED', 'the certificate proves the answer to within its tolerance')
+    """
 
     CERTIFIED = "the certificate proves the answer to within its tolerance"
     UNCERTIFIED = "the solver stopped before its answer could be certified"
 
 
 class Certificate(Protocol):
-    """A proof of quality that attomaton derives from the answer itself, never from a solver's word."""
+    """A proof of quality that attomaton derives from the answer itself, never from a solver's word.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])
+    >>> auto = at.learn(samples)
+    >>> auto.hard.certificate.certified, auto.soft.certificate.certified
+    (True, True)
+    """
 
     @property
     def certified(self) -> bool:
@@ -43,6 +61,14 @@ class Solution:
         matrix itself: rows are key tokens, columns queries.
     certificate : Certificate
         How good the answer provably is.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 2]], [0])  # 0 beats 1 and the query 2
+    >>> solution = at.solve_graph_svm(at.find_components(at.extract_edges(samples))).expect()
+    >>> solution.status.name, solution.scores.column_names, solution.weights.shape
+    ('CERTIFIED', ['query', 'token', 'score'], (3, 3))
     """
 
     scores: pa.Table

@@ -109,6 +109,15 @@ def test_map_queries(make_engine, tmp_path):
     assert sum(sizes) == len(edges)
 
 
+def test_map_queries_where_parts_hold_no_edge(make_quick_engine, tmp_path):
+    shards = write_shards(tmp_path, [[0, 1, 0, 2, 0, 1, 0]], 3)
+    for min_support in (1, 100):
+        engine = make_quick_engine(shards, tmp_path / f"work{min_support}", Selection(3, None, min_support))
+        edges = engine.edges()
+        found = engine.map_queries(lambda rows: rows, edges, n_parts=3)
+        assert same_tables(found, edges.load().table)
+
+
 def test_a_long_document_is_cut(make_engine, tmp_path, monkeypatch):
     monkeypatch.setattr(DuckDBEngine, "_max_keys", 500)
     monkeypatch.setattr(DuckDBEngine, "_workshop", property(small_pieces))

@@ -1,5 +1,6 @@
 """What is special about Spark: solvers where the data is, a bounded driver, lost workers, clear errors."""
 
+import doctest
 import json
 import sys
 import time
@@ -47,6 +48,15 @@ def test_solvers_run_where_the_data_is(make_engine, tmp_path):
     for found, whole in zip((hard, soft), wholes, strict=True):
         assert found.drop("score").equals(whole.drop("score"))
         np.testing.assert_allclose(found["score"].to_numpy(), whole["score"].to_numpy(), rtol=0, atol=1e-9)
+
+
+@on_spark
+def test_the_example_of_the_docstring_runs(make_engine):
+    """The doctests leave it out, for it needs Java; the engine takes the session that the fixture started."""
+    (example,) = doctest.DocTestFinder(recurse=False).find(SparkEngine)
+    for line in example.examples:
+        line.options.pop(doctest.SKIP, None)
+    assert doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(example).failed == 0
 
 
 @on_spark

@@ -44,6 +44,14 @@ def test_the_path_is_that_of_the_batched_loop(parametrisation, step):
         np.testing.assert_allclose(found, trace.at(moment.step)[0][pairs.token, pairs.query], atol=1e-10)
 
 
+@pytest.mark.parametrize("step", STEPS, ids=str)
+def test_single_precision_takes_the_same_path(step):
+    samples = paper_draw(3, n_tokens=5, n_samples=12, repeats=True)
+    _, double = run(LookupTraining(PerQuery(), step), samples, AtSteps((0, 1, 40)))
+    _, single = run(LookupTraining(PerQuery(), step, single=True), samples, AtSteps((0, 1, 40)))
+    np.testing.assert_allclose(single, double, atol=1e-4)
+
+
 @pytest.mark.parametrize("parametrisation", [Dense(), PerQuery(), Shared(), Factored(3)], ids=str)
 def test_mini_batches_learn_and_the_seed_decides(parametrisation):
     samples = at.synthetic.draw_cyclic(np.random.default_rng(1), n_tokens=6, n_samples=40, window=4)

@@ -25,7 +25,14 @@ MAX_TOKENS = 1 << TOKEN_BITS
 
 
 class Sample(NamedTuple):
-    """One context and the token that followed it. The query is the last context token."""
+    """One context and the token that followed it. The query is the last context token.
+
+    Examples
+    --------
+    >>> sample = Samples.from_lists([[1, 0, 2]], [0])[0]
+    >>> sample, sample.context[-1]  # the query
+    (Sample(context=(1, 0, 2), label=0), 2)
+    """
 
     context: tuple[int, ...]
     label: int
@@ -54,6 +61,12 @@ class Samples:
     >>> samples = Samples.from_lists([[0, 2], [1, 0, 2]], [0, 1])
     >>> len(samples), samples.n_tokens, samples[1]
     (2, 3, Sample(context=(1, 0, 2), label=1))
+    >>> list(samples) == list(Samples.from_arrays([0, 2, 1, 0, 2], [0, 2, 5], [0, 1]))  # offsets, as in Arrow
+    True
+    >>> list(samples.take(samples.lengths > 2).relabel([2, 0, 1]))  # 0 is now called 2, 1 is 0 and 2 is 1
+    [Sample(context=(0, 2, 1), label=0)]
+    >>> [len(piece) for piece in samples.chunks(max_values=3)]
+    [1, 1]
     """
 
     values: Int32
@@ -69,6 +82,15 @@ class Samples:
         """Samples from nested lists.
 
         ``n_tokens`` defaults to one more than the largest id seen.
+
+        Parameters
+        ----------
+        contexts : sequence of sequences of int
+            Token ids; the last one of each is the query.
+        labels : sequence of int
+            The token that followed each context.
+        n_tokens : int, optional
+            Size of the vocabulary; one more than the largest id if not given.
         """
         try:
             if len(contexts) != len(labels):

@@ -44,6 +44,15 @@ class TokenizedCorpus:
         What ``manifest.json`` says: counts, inputs, files with their digests.
     vocabulary : Vocabulary, optional
         None for a corpus of ids whose tokenizer is not known.
+
+    Examples
+    --------
+    >>> import tempfile, attomaton as at
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     corpus = at.tokenize_corpus(["to be", "or not to be"], folder).verify()
+    ...     ids, [batch] = corpus.documents().ids.tolist(), list(corpus.batches())
+    >>> corpus.n_documents, corpus.length, ids, batch.num_rows
+    (2, 6, [0, 1, 2, 3, 0, 1], 2)
     """
 
     folder: Path
@@ -109,6 +118,14 @@ def read_tokens(folder: str | Path) -> TokenizedCorpus:
     """Read the manifest and the vocabulary of a tokenised corpus; its files must be there in full length.
 
     :meth:`TokenizedCorpus.verify` compares their digests too.
+
+    Examples
+    --------
+    >>> import tempfile, attomaton as at
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = at.tokenize_corpus(["to be", "or not to be"], folder)
+    ...     read_tokens(folder).vocabulary
+    Vocabulary(tokens=('to', 'be', 'or', 'not'), tokenizer='word')
     """
     place = Path(folder)
     if not is_tokenized(place):

@@ -63,12 +63,12 @@ def tokenize_corpus(
 
     Examples
     --------
-    >>> from tempfile import mkdtemp
-    >>> corpus = tokenize_corpus(["to be", "or not to be"], mkdtemp())
-    >>> corpus.n_documents, corpus.length, corpus.vocabulary.tokens
-    (2, 6, ('to', 'be', 'or', 'not'))
-    >>> corpus.documents().offsets.tolist()
-    [0, 2, 6]
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     corpus = tokenize_corpus(["to be", "or not to be"], folder)
+    ...     offsets = corpus.documents().offsets.tolist()
+    >>> corpus.n_documents, corpus.length, corpus.vocabulary.tokens, offsets
+    (2, 6, ('to', 'be', 'or', 'not'), [0, 2, 6])
     """
     if workers < 1 or shard_tokens < 1:
         raise UnsupportedOption(

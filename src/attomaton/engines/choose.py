@@ -47,10 +47,24 @@ def make_engine(
     selection : Selection
         What to keep.
     work : Path
-        Where an engine that works on disk may; see :class:`~attomaton.engines.duckdb.DuckDBEngine`, also for
-        the other parameters.
+        Where an engine that works on disk may; see :class:`~attomaton.engines.duckdb.DuckDBEngine`.
+    memory : str or int, optional
+        About how much memory the duckdb engine or a local Spark may use.
+    threads : int, optional
+        For the same two.
     master : str, optional
         Where Spark runs; see :class:`~attomaton.engines.spark.SparkEngine`.
+    progress : callable
+        Called now and then with a stage, how much of it is done, and how much there is.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> samples = Samples.from_windows([0, 1, 0, 2, 0, 1, 0], window=3)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     engine = make_engine("auto", samples, Selection(window=3), work=Path(folder))
+    >>> type(engine).__name__, engine.edges().load()
+    ('MemoryEngine', EdgeTable(4 edges, 3 queries, 3 samples))
     """
     if needs_shards(name) and isinstance(corpus, Samples):
         raise UnsupportedOption(

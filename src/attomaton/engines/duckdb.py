@@ -55,13 +55,20 @@ class DuckDBEngine:
     Examples
     --------
     >>> import tempfile, pyarrow.parquet
-    >>> documents = pa.table({"tokens": pa.array([[0, 1, 0, 2, 0, 1, 0]], pa.list_(pa.int32()))})
+    >>> from attomaton.graphs.components import find_components
+    >>> from attomaton.limit.by_query import HardByQuery
+    >>> documents = pa.table({"tokens": pa.array([[0, 2, 1, 1, 2, 0, 1, 2, 2]], pa.list_(pa.int32()))})
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     pyarrow.parquet.write_table(documents, f"{folder}/0.parquet")
     ...     shards = Shards.from_folder(folder)
     ...     engine = DuckDBEngine(shards, Path(folder, "work"), Selection(window=3), memory="1GB", threads=1)
-    ...     engine.edges().load()
-    EdgeTable(4 edges, 3 queries, 3 samples)
+    ...     edges = engine.edges()
+    ...     components = find_components(edges.load())
+    ...     choices = engine.choices(components)
+    ...     hard = engine.map_queries(HardByQuery(3), edges, edges.queries, n_parts=3)
+    >>> edges, components, choices, hard.num_rows
+    (EdgeParts(8 edges in 3 parts), Components(8 components of 3 queries),
+     ChoiceTable(3 distinct choices, 3 in all), 9)
     """
 
     shards: Shards

@@ -37,10 +37,15 @@ class MemoryEngine:
 
     Examples
     --------
-    >>> engine = MemoryEngine(Samples.from_windows([0, 1, 0, 2, 0, 1, 0], window=3), Selection(window=3))
-    >>> edges = engine.edges().load()
-    >>> edges
-    EdgeTable(4 edges, 3 queries, 3 samples)
+    >>> from attomaton.graphs.components import find_components
+    >>> from attomaton.limit.by_query import HardByQuery
+    >>> engine = MemoryEngine(Samples.from_windows([0, 2, 1, 1, 2, 0, 1, 2, 2], window=3))
+    >>> edges = engine.edges()
+    >>> components = find_components(edges.load())
+    >>> components, engine.choices(components)
+    (Components(8 components of 3 queries), ChoiceTable(3 distinct choices, 3 in all))
+    >>> engine.map_queries(HardByQuery(3), edges, edges.queries, n_parts=3).num_rows
+    9
     """
 
     corpus: Samples | Shards

@@ -42,6 +42,16 @@ class EdgeParts:
         The edges, each piece with whole queries, in rising order.
     sizes : tuple of int
         Edges in each piece.
+
+    Examples
+    --------
+    >>> from attomaton.corpora.samples import Samples
+    >>> from attomaton.engines.memory import MemoryEngine
+    >>> parts = MemoryEngine(Samples.from_windows([0, 1, 0, 2, 0, 1, 0], window=3)).edges()
+    >>> parts, parts.load(), parts.read(1, 2).num_rows  # all edges, and those of the query 1
+    (EdgeParts(4 edges in 1 parts), EdgeTable(4 edges, 3 queries, 3 samples), 2)
+    >>> parts.digest() == hold(parts.load()).digest()
+    True
     """
 
     queries: pa.Table
@@ -165,9 +175,9 @@ def _read_near(piece: Path | pa.Table, first: int, stop: int) -> pa.Table:
         return piece
     with arrow_parquet().ParquetFile(piece, pre_buffer=False) as file:
         query = file.schema_arrow.get_field_index("query")
-        footers = (file.metadata.row_group(group) for group in range(file.num_row_groups))
-        limits = [footer.column(query).statistics for footer in footers]
-        near = [group for group, limit in enumerate(limits) if limit.max >= first and limit.min < stop]
+        footers = [file.metadata.row_group(group) for group in range(file.num_row_groups)]
+        limits = {at: one.column(query).statistics for at, one in enumerate(footers) if one.num_rows}
+        near = [group for group, limit in limits.items() if limit.max >= first and limit.min < stop]
         return file.read_row_groups(near, use_threads=False)
 
 

@@ -31,9 +31,14 @@ class Selection:
 
     Examples
     --------
-    >>> selection = Selection(window=32, sample_queries=0.5)
-    >>> np.flatnonzero(selection.kept(8)).tolist()
+    >>> selection = Selection(window=32, top_queries=2, sample_queries=0.5)
+    >>> kept = selection.kept(8)
+    >>> np.flatnonzero(kept).tolist()
     [1, 2, 4, 5, 6]
+    >>> np.flatnonzero(selection.largest(kept, realisable=np.array([9, 1, 5, 9, 3, 2, 4, 9]))).tolist()
+    [2, 6]
+    >>> selection.to_dict()["window"], selection.reach
+    (32, 32)
     """
 
     window: int = 32

@@ -30,6 +30,19 @@ class Shards:
         The files, in the order in which their documents count.
     n_tokens : int
         Size of the vocabulary.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ids, offsets = np.array([0, 1, 0, 2, 1, 1], np.int32), np.array([0, 6])  # one document
+    ...     shards = Shards.write(Path(folder), ids, offsets, n_tokens=3)
+    ...     again = Shards.from_folder(folder)  # reads the files to find n_tokens
+    ...     pieces = [piece.ids.tolist() for piece in again.pieces(size=3, window=2)]
+    ...     print(again == shards == Shards.from_paths(shards.paths), again.sizes, len(again.jobs(size=100)))
+    True (6,) 1
+    >>> pieces  # where a document is cut, the next piece begins with the context that it needs
+    [[0, 1, 0], [1, 0, 2, 1, 1]]
     """
 
     paths: tuple[Path, ...]
@@ -52,7 +65,19 @@ class Shards:
 
     @classmethod
     def write(cls, folder: Path, ids: Int32, offsets: Int64, *, n_tokens: int) -> "Shards":
-        """Documents in memory as shards; document ``i`` is ``ids[offsets[i]:offsets[i + 1]]``."""
+        """Documents in memory as shards; document ``i`` is ``ids[offsets[i]:offsets[i + 1]]``.
+
+        Parameters
+        ----------
+        folder : Path
+            Where to; made if it is not there.
+        ids : int32 array, shape (n_values,)
+            All documents, one after the other.
+        offsets : int64 array, shape (n_documents + 1,)
+            Where each document begins, and the end.
+        n_tokens : int
+            Size of the vocabulary.
+        """
         with explained(folder):
             folder.mkdir(parents=True, exist_ok=True)
             table = make_table(SCHEMA, {TOKENS: (offsets, ids)})

@@ -61,6 +61,22 @@ class SparkEngine:
         Of local sessions; all processors if not given.
     progress : callable
         Called now and then with a stage, how much of it is done, and how much there is.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from attomaton.graphs.components import find_components
+    >>> from attomaton.limit.by_query import HardByQuery
+    >>> with tempfile.TemporaryDirectory() as folder:  # doctest: +SKIP
+    ...     ids, offsets = np.array([0, 2, 1, 1, 2, 0, 1, 2, 2], np.int32), np.array([0, 9])
+    ...     shards = Shards.write(Path(folder, "shards"), ids, offsets, n_tokens=3)
+    ...     engine = SparkEngine(shards, Path(folder, "work"), Selection(window=3))
+    ...     edges = engine.edges()
+    ...     components = find_components(edges.load())
+    ...     print(components, engine.choices(components))
+    ...     print(engine.map_queries(HardByQuery(3), edges, edges.queries, n_parts=3).num_rows)
+    Components(8 components of 3 queries) ChoiceTable(3 distinct choices, 3 in all)
+    9
     """
 
     shards: Shards

@@ -27,6 +27,14 @@ class Bags:
         A token of that sample's context.
     multiplicity : int64 array, shape (n_pairs,)
         How often the token occurs in the context.
+
+    Examples
+    --------
+    >>> bags = count_tokens(Samples.from_lists([[1, 0, 1], [2, 0]], [0, 0]))
+    >>> bags.sample.tolist(), bags.token.tolist(), bags.multiplicity.tolist()
+    ([0, 0, 1, 1], [0, 1, 0, 2], [1, 2, 1, 1])
+    >>> bags.keep(bags.token != bags.samples.labels[bags.sample]).token.tolist()  # what loses in each context
+    [1, 2]
     """
 
     samples: Samples
@@ -66,7 +74,13 @@ def count_all_tokens(samples: Samples) -> Bags:
 
 
 def find_realisable(samples: Samples) -> Bool:
-    """Which samples have their label in the context, shape (n_samples,). Assumption B of the theory."""
+    """Which samples have their label in the context, shape (n_samples,). Assumption B of the theory.
+
+    Examples
+    --------
+    >>> find_realisable(Samples.from_lists([[1, 0, 1], [2, 0]], [0, 1])).tolist()
+    [True, False]
+    """
     sample, token = _flatten(samples)
     realisable = np.zeros(len(samples), bool)
     realisable[sample[token == samples.labels[sample]]] = True

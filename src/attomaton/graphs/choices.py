@@ -41,6 +41,15 @@ class ChoiceTable:
         Columns query, winner (int32), tokens, multiplicities (lists of int32: the choice set, tokens rising,
         and how often each stood in the context) and count (int64, how many samples were equal to this row).
         Sorted by query, winner and choice set.
+
+    Examples
+    --------
+    >>> samples = Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
+    >>> choices = extract_choices(samples)
+    >>> choices, choices["winner"].tolist(), choices["count"].tolist()
+    (ChoiceTable(2 distinct choices, 4 in all), [0, 1], [3, 1])
+    >>> (choices + choices)["count"].tolist()
+    [6, 2]
     """
 
     table: pa.Table

@@ -48,6 +48,20 @@ class Components:
     order : pyarrow.Table
         The condensation: columns above, below (components), edges (how many data edges lead from one to the
         other) and support (the sum of theirs), all int64, sorted by above and below.
+
+    Examples
+    --------
+    >>> from attomaton.corpora.samples import Samples
+    >>> from attomaton.graphs.edges import extract_edges
+    >>> samples = Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])  # 0 and 1 tie, and beat 2
+    >>> comps = find_components(extract_edges(samples))
+    >>> comps.sizes.tolist(), comps.component(query=2, token=1), comps.tokens(0).tolist()
+    ([2, 1], 0, [0, 1])
+    >>> comps.hangs_on(0).to_pylist()[0]  # one sample alone makes them tie
+    {'component': 0, 'query': 2, 'winner': 1, 'loser': 0, 'support': 1}
+    >>> rows, found = comps.rows(np.array([2, 2]), np.array([1, 5]))
+    >>> found.tolist(), comps.heights.tolist()
+    ([True, False], [1, 0])
     """
 
     edges: EdgeTable

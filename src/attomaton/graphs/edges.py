@@ -41,6 +41,14 @@ class EdgeTable:
         Columns query (int32), realisable, unrealisable (int64): the samples read, by query.
     n_tokens : int
         Size of the vocabulary.
+
+    Examples
+    --------
+    >>> edges = extract_edges(Samples.from_lists([[1, 0, 2], [0, 1, 2], [1, 2]], [0, 0, 1]))
+    >>> edges, edges["winner"].tolist(), edges["support"].tolist()
+    (EdgeTable(3 edges, 1 queries, 3 samples), [0, 0, 1], [2, 2, 1])
+    >>> edges.filter(min_support=2), (edges + edges)["support"].tolist()
+    (EdgeTable(2 edges, 1 queries, 3 samples), [4, 4, 2])
     """
 
     table: pa.Table

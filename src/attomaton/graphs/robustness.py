@@ -50,6 +50,14 @@ class Robustness:
     bridges : pyarrow.Table
         Columns component (int64), query, winner, loser (int32), support (int64): every edge whose loss alone
         would split its component, by component, and in it weakest first.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 2], [0, 1, 2], [1, 0, 2], [1, 0, 2]], [0, 0, 1, 1])
+    >>> robustness = measure_robustness(at.find_components(at.extract_edges(samples)))
+    >>> robustness, robustness.table.column("support").to_pylist()  # min_support=2 leaves the tie, 3 does not
+    (Robustness(1 components, 2 bridges), [2])
     """
 
     table: pa.Table

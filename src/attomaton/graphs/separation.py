@@ -50,6 +50,18 @@ class Separation:
     independent : bool
         Whether the embeddings of the tokens and queries in use are linearly independent: then every priority
         can be met, and scores inside components are free.
+
+    Examples
+    --------
+    >>> from attomaton.corpora.samples import Samples
+    >>> from attomaton.graphs.components import find_components
+    >>> from attomaton.graphs.edges import extract_edges
+    >>> samples = Samples.from_lists([[0, 1, 0], [0, 1, 1]], [0, 0])  # 0 beats 1 under both queries
+    >>> separation = separate(find_components(extract_edges(samples)), [[1.0], [-1.0]])
+    >>> separation.inseparable.tolist(), separation.multipliers.round(6).tolist()
+    ([True, True], [1.0, 1.0])
+    >>> separation.residual < 1e-9, separation.components.sizes.tolist()  # 0 and 1 now tie under both
+    (True, [2, 2])
     """
 
     components: Components

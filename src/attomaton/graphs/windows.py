@@ -28,6 +28,12 @@ class Piece:
         So many tokens at the front continue a document begun in the piece before: context, but no labels.
     n_tokens : int
         Size of the vocabulary.
+
+    Examples
+    --------
+    >>> piece = Piece(np.array([0, 1, 0, 2, 1], np.int32), np.array([0, 5]), 0, 3)
+    >>> [len(part.samples(window=2)) for part in piece.cut(size=3, window=2)], len(piece.samples(window=2))
+    ([2, 2], 4)
     """
 
     ids: Int32

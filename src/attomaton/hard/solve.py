@@ -32,7 +32,19 @@ MULTIPLIER_SCHEMA = pa.schema([("above", pa.int64()), ("below", pa.int64()), ("m
 
 @runtime_checkable
 class OrderSolver(Protocol):
-    """What solves the orthonormal problem."""
+    """What solves the orthonormal problem.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> class Levels:  # any class with this method will do: here the longest path below, seldom the answer
+    ...     def solve_order(self, problem):
+    ...         return components.heights.astype(float), np.zeros(len(problem.above))
+    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1])
+    >>> components = at.find_components(at.extract_edges(samples))
+    >>> solve_graph_svm(components, solver=Levels()).status.name  # what is no optimum is not certified
+    'UNCERTIFIED'
+    """
 
     def solve_order(self, problem: OrderProblem) -> tuple[Float64, Float64]:
         """Positions, shape (n_components,), and edge multipliers, shape (n_edges,)."""
@@ -41,7 +53,20 @@ class OrderSolver(Protocol):
 
 @runtime_checkable
 class EmbeddedSolver(Protocol):
-    """What solves the problem for given embeddings."""
+    """What solves the problem for given embeddings.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.hard.solvers.distance import LeastDistance
+    >>> components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1, 2]], [0])))
+    >>> problem = embedded_problem(components, np.eye(3) + 0.5)
+    >>> forces, multipliers = LeastDistance().solve_embedded(problem)
+    >>> multipliers.round(4).tolist()  # of the edges 0 → 1 and 0 → 2
+    [0.1212, 0.1212]
+    >>> solve_graph_svm(components, embeddings=np.eye(3) + 0.5, solver=LeastDistance()).status.name
+    'CERTIFIED'
+    """
 
     def solve_embedded(self, problem: EmbeddedProblem) -> tuple[Float64, Float64]:
         """Forces, shape (n_nodes,), and edge multipliers, shape (n_edges,)."""
@@ -49,7 +74,18 @@ class EmbeddedSolver(Protocol):
 
 
 class Kind(Enum):
-    """What the answer answers; the value is the message."""
+    """What the answer answers; the value is the message.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 0], [0, 1, 1]], [0, 0])  # 0 beats 1 under both queries
+    >>> comps = at.find_components(at.extract_edges(samples))
+    >>> for embeddings in ([[1.0, 0.0], [0.0, 1.0]], [[1.0], [-1.0]]):
+    ...     print(at.solve_graph_svm(comps, embeddings=embeddings).kind.name)
+    EVERY_PRIORITY
+    GENERALISED
+    """
 
     EVERY_PRIORITY = "every priority is met with a margin of 1"
     GENERALISED = "the embeddings cannot tell some priorities apart; those count as ties, all others are met"
@@ -61,13 +97,25 @@ class HardSolution(Solution):
 
     Attributes
     ----------
-    components : Components
-        What was solved: the components given, with those merged that the embeddings cannot tell apart.
     certificate : HardCertificate
         ``lower ≤ ‖W_svm‖² ≤ upper``.
+    components : Components
+        What was solved: the components given, with those merged that the embeddings cannot tell apart.
     multipliers : pyarrow.Table
         Columns above, below (components) and multiplier (float64), a row for each edge of the order: how hard
         each priority presses. A positive multiplier marks a tight one.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 2]], [0])  # 0 beats 1 and the query 2
+    >>> hard = solve_graph_svm(at.find_components(at.extract_edges(samples))).expect()
+    >>> hard.weights.toarray()[:, 2].round(4).tolist(), hard.kind.name
+    ([0.6667, -0.3333, -0.3333], 'EVERY_PRIORITY')
+    >>> round(hard.certificate.lower, 4), round(hard.certificate.upper, 4)  # of ‖W_svm‖² = 2/3
+    (0.6667, 0.6667)
+    >>> hard.multipliers.column("multiplier").to_numpy().round(4).tolist()
+    [0.3333, 0.3333]
     """
 
     certificate: HardCertificate

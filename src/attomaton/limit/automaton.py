@@ -64,12 +64,23 @@ class Automaton:
 
     Examples
     --------
-    >>> import attomaton as at
+    >>> import tempfile, attomaton as at
     >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 2]], [0, 1, 1])
     >>> comps = at.find_components(at.extract_edges(samples))
-    >>> auto = at.Automaton(comps, at.solve_graph_svm(comps), at.solve_luce(samples, comps))
+    >>> auto = at.Automaton(comps, at.solve_graph_svm(comps), at.solve_luce(samples, comps), samples=samples)
     >>> auto.retrieve([1, 0, 2]).tolist(), auto.predict_proba([1, 0, 2]).round(6).tolist()
     ([0, 1], [0.5, 0.5, 0.0])
+    >>> auto.attention([1, 1, 0, 2]).round(3).tolist()  # each 1 weighs as much as the 0
+    [0.333, 0.333, 0.333, 0.0]
+    >>> auto.explain([1, 0, 2]).rule.name, auto.name(1), auto.sample([1, 2], np.random.default_rng(0))
+    ('DETERMINED', '1', 1)
+    >>> auto.at(step=20).predict_proba([1, 0, 2]).round(2).tolist()  # training stopped early
+    [0.47, 0.51, 0.02]
+    >>> round(auto.score(samples).log_loss, 4)  # ln 2, ln 2 and 0
+    0.4621
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     at.Automaton.load(auto.save(folder))
+    Automaton(1 queries, 2 components, 3 tokens)
     """
 
     def __init__(

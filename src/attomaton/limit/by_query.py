@@ -43,7 +43,24 @@ class HardByQuery:
 
 @dataclass(frozen=True)
 class SoftByQuery:
-    """Edges, samples by query and choices inside components → the soft scores."""
+    """Edges, samples by query and choices inside components → the soft scores.
+
+    Attributes
+    ----------
+    n_tokens : int
+        Size of the vocabulary.
+
+    Examples
+    --------
+    >>> from attomaton.corpora.samples import Samples
+    >>> from attomaton.engines.memory import MemoryEngine
+    >>> engine = MemoryEngine(Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1]))
+    >>> edges = engine.edges()
+    >>> choices = engine.choices(find_components(edges.load())).table
+    >>> soft = engine.map_queries(SoftByQuery(3), edges, edges.queries, choices)
+    >>> soft.column("score").to_numpy().round(4).tolist()  # ± ½ ln 3, and 0 for the query
+    [0.5493, -0.5493, 0.0]
+    """
 
     n_tokens: int
 

@@ -31,7 +31,14 @@ SHOWN = 12
 
 
 class Comparison(NamedTuple):
-    """One comparison of two items, and how it ends."""
+    """One comparison of two items, and how it ends.
+
+    Examples
+    --------
+    >>> fit = fit_choices(["a", "b"], [["a", "b"], ["b", "c"]])  # a over b over c
+    >>> fit.missing, str(fit.missing[0])
+    ((Comparison(winner='c', loser='a'),), "a comparison of 'c' with 'a' in which 'c' wins")
+    """
 
     winner: Any
     loser: Any
@@ -52,6 +59,16 @@ class ChoiceFit:
         Who beats whom: token i is ``items[i]``, under one query that is no item and comes last.
     soft : SoftSolution
         The scores inside components, with their certificate.
+
+    Examples
+    --------
+    >>> fit = fit_choices(["a", "b", "a", "a"], [["a", "b"], ["a", "b"], ["b", "a"], ["a", "c"]]).expect()
+    >>> fit.components, fit.order  # a and b beat each other; c never wins
+    ((('a', 'b'), ('c',)), ((0, 1),))
+    >>> round(fit.probability("a", ["a", "b"]), 4), fit.probability("c", ["a", "c"])
+    (0.6667, 0.0)
+    >>> [str(comparison) for comparison in fit.missing]  # what would make all odds finite
+    ["a comparison of 'c' with 'b' in which 'c' wins"]
     """
 
     items: tuple[Any, ...]

@@ -43,7 +43,17 @@ UNSEEN, UNORDERED, PRECEDES, FOLLOWS, TIES = range(5)
 
 
 class Change(Enum):
-    """How the relation of two tokens differs; the value says it in words."""
+    """How the relation of two tokens differs; the value says it in words.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> a, b = (at.learn(at.Samples.from_lists([[0, 1, 2]], [label])) for label in (0, 1))
+    >>> {change.name: count for change, count in at.diff(a, b).counts.items() if count}
+    {'REVERSED': 1, 'LOST': 1, 'GAINED': 1}
+    >>> Change.REVERSED.value
+    'each corpus puts the other token first'
+    """
 
     REVERSED = "each corpus puts the other token first"
     SPLIT = "tied in a, ordered in b"
@@ -67,6 +77,26 @@ class Difference:
         How many pairs were compared: those with an edge in either corpus.
     tokens : tuple of str
         The tokens by id, those of ``a`` first; their ids as text where there is no vocabulary.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> a = at.learn(at.Samples.from_lists([[0, 1, 2]] * 3, [0, 0, 0]))
+    >>> b = at.learn(at.Samples.from_lists([[0, 1, 2]] * 3, [0, 0, 1]))
+    >>> difference = at.diff(a, b)
+    >>> print(difference)
+    2 of 3 pairs of tokens are related differently
+    0 reversed: each corpus puts the other token first
+    0 split: tied in a, ordered in b
+    1 merged: ordered in a, tied in b
+      under 2: 0 before 1 ×3 in a, 0 and 1 tie, 2 to 1 in b
+    0 lost: ordered or tied in a, neither in b
+    1 gained: ordered or tied in b, neither in a
+      under 2: 1 and 2 unordered in a, 1 before 2 ×1 in b
+    >>> difference.describe(Change.MERGED, 1)
+    [('2', '0 before 1 ×3', '0 and 1 tie, 2 to 1')]
+    >>> difference.strongest(Change.MERGED, 1).select(["wins_b", "losses_b"]).to_pylist()
+    [{'wins_b': 2, 'losses_b': 1}]
     """
 
     table: pa.Table

@@ -14,7 +14,21 @@ N_LARGEST = 5
 
 @dataclass(frozen=True)
 class LargeComponent:
-    """One of the largest components: its query, its size, and its first few tokens."""
+    """One of the largest components: its query, its size, and its first few tokens.
+
+    Attributes
+    ----------
+    query, size : int
+        The query, and how many tokens tie under it.
+    tokens : tuple of int
+        The first eight of them.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])).coverage.largest
+    (LargeComponent(query=2, size=2, tokens=(0, 1)),)
+    """
 
     query: int
     size: int
@@ -42,6 +56,15 @@ class Coverage:
         The largest components with more than one token.
     hard, soft : dict
         The certificates, with a text under ``"status"``.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> coverage = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2]], [0, 1, 0])).coverage
+    >>> coverage.n_read, round(coverage.realisable, 3), coverage.n_components, coverage.tied_queries
+    (3, 0.667, 2, 1.0)
+    >>> coverage.to_dict()["largest"][0]
+    {'query': 2, 'size': 2, 'tokens': (0, 1)}
     """
 
     n_read: int

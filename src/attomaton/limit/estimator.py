@@ -85,6 +85,8 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
     >>> model = AttentionLimit().fit(X, [0, 1, 1])
     >>> model.predict_proba([[1, 0, 2], [2, 1, 2]]).round(6).tolist()
     [[0.5, 0.5], [0.0, 1.0]]
+    >>> model.predict([[2, 1, 2], [2, 0, 2]]).tolist()
+    [1, 0]
     """
 
     def __init__(

@@ -38,6 +38,20 @@ class Expansion(WeightPath):
         R with what it was found from: tight edges, their flow, the gradient that is left.
     start : Start, optional
         W(0), if it is not zero.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1]], [0])  # 0 precedes 1 under the query 1
+    >>> expansion = expand(at.learn(samples), samples)
+    >>> expansion.weights_at(1e6).toarray().round(3).tolist()  # ± ½ ln(2 η t)
+    [[0.0, 7.254], [0.0, -7.254]]
+    >>> expansion.residual.toarray()[:, 1].round(4).tolist()  # R: the 2 in it
+    [0.3466, -0.3466]
+    >>> expansion.error_at(1e6) < 1e-3, round(expansion.loss_at(1e6) * 1e6, 2), len(expansion.scores_at(1e6))
+    (True, 0.5, 2)
+    >>> (expansion.weights_along(0.0) - expansion.residual).nnz  # W_fin is zero: nothing ties
+    0
     """
 
     def __init__(
@@ -134,6 +148,15 @@ class Start:
         The part outside the span, which stays, and the part inside, which the limit does not remember.
     scores : float64 array, shape (n_nodes,)
         What is kept, as scores of the nodes.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples, first = at.Samples.from_lists([[0, 1]], [0]), np.array([[2.0, 1.0], [0.0, 0.0]])
+    >>> auto = at.learn(samples, embeddings=np.eye(2))
+    >>> start = expand(auto, samples, embeddings=np.eye(2), start=first).start
+    >>> start.kept.round(6).tolist(), start.forgotten.round(6).tolist()  # 0 against 1 under 1 is what moves
+    ([[2.0, 0.5], [0.0, 0.5]], [[0.0, 0.5], [0.0, -0.5]])
     """
 
     kept: Float64

@@ -7,7 +7,17 @@ from typing import Any, NamedTuple
 
 
 class Rule(Enum):
-    """Which rule answered; the value says it in a sentence."""
+    """Which rule answered; the value says it in a sentence.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1], n_tokens=4))
+    >>> [auto.explain(context).rule.name for context in ([0, 1, 2], [0, 3, 2], [0, 1])]
+    ['DETERMINED', 'UNSEEN_IGNORED', 'BACK_OFF']
+    >>> auto.explain([0, 1]).rule.value
+    'no sample teaches anything about this query: each position weighs the same, by our choice'
+    """
 
     DETERMINED = "one component precedes every other component of the context: the theorem decides"
     INCOMPARABLE = "no component precedes all others: hard scores decide, soft ones if they tie; no theorem"
@@ -23,7 +33,15 @@ class Rule(Enum):
 
 
 class Edge(NamedTuple):
-    """A data edge: in ``support`` samples the winner was the label where the loser stood in the context."""
+    """A data edge: in ``support`` samples the winner was the label where the loser stood in the context.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [0, 1, 2], [1, 2]], [0, 0, 1]))
+    >>> auto.explain([0, 1, 2]).beaten[0].steps
+    ((Edge(winner=0, loser=1, support=2),),)
+    """
 
     winner: int
     loser: int
@@ -40,6 +58,14 @@ class Beaten:
         Its tokens that stand in the context.
     steps : tuple of tuples of Edge
         The path from the retrieved component down to this one, as the data edges behind each step.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 3], [1, 2, 3], [1, 2, 3]], [0, 1, 1]))
+    >>> [beaten] = [one for one in auto.explain([0, 2, 3]).beaten if one.tokens == (2,)]
+    >>> beaten.steps, beaten.support  # never compared, but 0 beats 1 and 1 beats 2
+    (((Edge(winner=0, loser=1, support=1),), (Edge(winner=1, loser=2, support=2),)), 1)
     """
 
     tokens: tuple[int, ...]
@@ -72,6 +98,18 @@ class Explanation:
         The tokens of components that are neither retrieved nor beaten: no path says who wins.
     unseen : tuple of int
         Tokens of the context that no realisable sample with this query shows: they are not in its graph.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [0, 1, 2], [1, 2]], [0, 0, 1], n_tokens=4))
+    >>> explanation = auto.explain([3, 0, 1, 2])
+    >>> explanation.retrieved, explanation.probabilities, explanation.unseen
+    (((0,),), {0: 1.0}, (3,))
+    >>> [(beaten.tokens, beaten.support) for beaten in explanation.beaten]
+    [((1,), 2), ((2,), 2)]
+    >>> explanation.to_dict(auto.name)["meaning"]
+    'tokens without evidence under this query get no mass; among the others the theorem decides'
     """
 
     context: tuple[int, ...]

@@ -40,6 +40,17 @@ class Trajectory(WeightPath):
     """W(t) of plain gradient descent at any step, from :func:`fast_forward`.
 
     Steps beyond the last one computed are computed when asked for.
+
+    Examples
+    --------
+    >>> samples = Samples.from_lists([[0, 1]], [0])  # 0 precedes 1 under the query 1
+    >>> trajectory = fast_forward(samples, to=1e9)
+    >>> [round(float(trajectory.weights_at(step)[0, 1]), 3) for step in (1e3, 1e6, 1e9)]  # ½ ln(2 η t)
+    [3.801, 7.254, 10.708]
+    >>> trajectory.scores_at(1e9).select(["query", "token"]).to_pylist()
+    [{'query': 1, 'token': 0}, {'query': 1, 'token': 1}]
+    >>> trajectory.error_at(1e9) < 1e-3, round(1e9 * trajectory.loss_at(1e9), 3)
+    (True, 0.5)
     """
 
     def __init__(

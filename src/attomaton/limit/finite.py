@@ -51,8 +51,15 @@ class FiniteAttention:
     >>> attention = FiniteAttention(table, np.array([0.0, 0.0, -50.0]))
     >>> attention.predict_proba([0, 1, 1, 2]).round(3).tolist()  # odds 1·3 to 2·1
     [0.6, 0.4, 0.0]
+    >>> attention.attention([0, 1, 1, 2]).round(3).tolist()
+    [0.6, 0.2, 0.2, 0.0]
     >>> attention.explain([0, 1, 1, 2]).rule.name
     'UNSEEN_BACKGROUND'
+    >>> samples = Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 0])
+    >>> attention.predict_samples(samples).of_labels().round(3).tolist()
+    [0.75, 0.75]
+    >>> round(attention.score(samples).log_loss, 4)  # −ln ¾
+    0.2877
     """
 
     scores: pa.Table

@@ -23,6 +23,17 @@ class BatchPrediction:
         Whether the token is a node under its context's query. Without any such entry a sample is backed off.
     probabilities : float64 array, shape (n_entries,)
         The chance of the token to be the next one; they sum to 1 over each sample that has entries.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.limit.batch import predict_samples
+    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1]))
+    >>> prediction = predict_samples(auto, at.Samples.from_lists([[0, 1, 2], [1, 2], [0, 1]], [0, 2, 0]))
+    >>> prediction.of_labels().tolist(), prediction.backed_off.tolist()
+    ([1.0, 0.0, 0.5], [False, False, True])
+    >>> [part.tolist() for part in prediction.most_likely()]
+    [[0, 1, 2], [0, 1, 0]]
     """
 
     bags: Bags

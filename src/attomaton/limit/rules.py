@@ -63,6 +63,17 @@ def _precede(automaton: Automaton, first: Int64, component: Int64, top: Int64) -
 
 
 def answer_bags(automaton: Automaton, bags: Bags) -> tuple[BatchPrediction, Int64]:
-    """What is predicted for each context, and by which rule."""
+    """What is predicted for each context, and by which rule.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.graphs.bags import count_all_tokens
+    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1], n_tokens=4))
+    >>> asked = at.Samples.from_lists([[0, 1, 2], [1, 3, 2]], [0, 1], n_tokens=4)
+    >>> prediction, rules = answer_bags(auto, count_all_tokens(asked))
+    >>> prediction.of_labels().tolist(), [RULES[number].name for number in rules]
+    ([1.0, 1.0], ['DETERMINED', 'UNSEEN_IGNORED'])
+    """
     prediction = predict_bags(automaton, bags)
     return prediction, find_rules(automaton, prediction)

@@ -35,6 +35,16 @@ class Score:
         Share of contexts with a token that has no evidence under its query.
     backed_off : float
         Share of contexts without any token that has evidence under its query: a back-off answered.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1]))
+    >>> new = at.Samples.from_lists([[0, 2], [0, 1, 2]], [0, 1])  # in the second the label 1 loses to 0
+    >>> auto.score(new)
+    Score(n_samples=2, log_loss=inf, top1=0.5, zero_share=0.5, unseen=0.0, backed_off=0.0)
+    >>> round(auto.score(new, epsilon=0.1).log_loss, 3)
+    1.726
     """
 
     n_samples: int
@@ -78,7 +88,16 @@ def score_prediction(prediction: BatchPrediction) -> Score:
 
 
 def mix_uniform(prediction: BatchPrediction, epsilon: float) -> BatchPrediction:
-    """(1 − ε) · prediction + ε · uniform over the context's positions. This is ours, not the theory's."""
+    """(1 − ε) · prediction + ε · uniform over the context's positions. This is ours, not the theory's.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.limit.batch import predict_samples
+    >>> samples = at.Samples.from_lists([[1, 0]], [1])  # 1 beats 0
+    >>> mix_uniform(predict_samples(at.learn(samples), samples), epsilon=0.5).probabilities.tolist()
+    [0.25, 0.75]
+    """
     if not 0.0 <= epsilon <= 1.0:
         raise UnsupportedOption(f"epsilon is {epsilon}; it is a share, so give a number from 0 to 1")
     uniform = uniform_chances(prediction.bags)
@@ -113,7 +132,15 @@ def fit_epsilon(prediction: BatchPrediction, *, n_halvings: int = 60) -> float:
 
 
 def uniform_chances(bags: Bags) -> Float64:
-    """Every position of a context weighing the same, shape (n_pairs,): m_j / T."""
+    """Every position of a context weighing the same, shape (n_pairs,): m_j / T.
+
+    Examples
+    --------
+    >>> from attomaton.corpora.samples import Samples
+    >>> from attomaton.graphs.bags import count_tokens
+    >>> uniform_chances(count_tokens(Samples.from_lists([[1, 0, 1, 2]], [0]))).tolist()
+    [0.25, 0.5, 0.25]
+    """
     return bags.multiplicity / bags.samples.lengths[bags.sample]
 
 

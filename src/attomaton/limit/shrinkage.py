@@ -68,6 +68,13 @@ class Tuning:
         The strengths tried.
     scores : tuple of Score
         Their scores on the samples held back.
+
+    Examples
+    --------
+    >>> often = Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
+    >>> tuning = choose_strength(often, often, strengths=(0.1, 10.0))
+    >>> tuning.best, [round(score.log_loss, 2) for score in tuning.scores]
+    (0.1, [0.59, 0.72])
     """
 
     strengths: tuple[float, ...]
@@ -122,6 +129,15 @@ def choose_strength(
     samples: Samples, held_back: Samples, *, strengths: Sequence[float] = STRENGTHS, ridge: float = 1.0
 ) -> Tuning:
     """Learn from ``samples`` with each strength and score it on ``held_back``.
+
+    Parameters
+    ----------
+    samples, held_back : Samples
+        What to learn from, and what to score on.
+    strengths : sequence of float
+        Those to try.
+    ridge : float
+        How hard the pooled scores are pulled towards 0, as in :func:`shrink`.
 
     Examples
     --------

@@ -38,6 +38,18 @@ class AttentionModel:
         W(0) is uniform in ±start/√dim, as PyTorch's linear layers begin with ``start=1``; 0: zero.
     device : str
         Where PyTorch computes.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.models.embeddings import Orthonormal
+    >>> model = AttentionModel(Orthonormal(), rank=2, start=1.0)
+    >>> [factor.shape for factor in model.draw_start(3, np.random.default_rng(0))]  # K(0) and Q(0)
+    [(3, 2), (3, 2)]
+    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])  # 0 and 1 tie: half the mass each
+    >>> trace = at.train(samples, model, at.GradientDescent(1.0), steps=2000)
+    >>> trace.losses[-1].round(2).tolist()
+    [0.69]
     """
 
     embeddings: Embeddings = field(default_factory=lambda: RandomUnit(8))

@@ -11,7 +11,19 @@ from attomaton.tables import Float64
 
 
 class Embeddings(Protocol):
-    """What draws a table."""
+    """What draws a table.
+
+    Examples
+    --------
+    >>> class Doubled:  # any class with this method will do
+    ...     def draw(self, n_tokens, rng):
+    ...         return 2 * np.eye(n_tokens)
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1]], [0])
+    >>> trace = at.train(samples, at.AttentionModel(Doubled()), at.GradientDescent(1.0), steps=10)
+    >>> trace.embeddings[0].tolist()
+    [[2.0, 0.0], [0.0, 2.0]]
+    """
 
     def draw(self, n_tokens: int, rng: np.random.Generator) -> Float64:
         """A table, shape (n_tokens, dim)."""
@@ -20,7 +32,13 @@ class Embeddings(Protocol):
 
 @dataclass(frozen=True)
 class Orthonormal:
-    """The first ``n_tokens`` rows of the identity; ``dim`` is ``n_tokens`` if None."""
+    """The first ``n_tokens`` rows of the identity; ``dim`` is ``n_tokens`` if None.
+
+    Examples
+    --------
+    >>> Orthonormal().draw(3, np.random.default_rng(0)).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    """
 
     dim: int | None = None
 
@@ -36,7 +54,19 @@ class Orthonormal:
 
 @dataclass(frozen=True)
 class RandomUnit:
-    """Rows drawn uniformly from the unit sphere."""
+    """Rows drawn uniformly from the unit sphere.
+
+    Attributes
+    ----------
+    dim : int
+        Numbers of each row; may be below ``n_tokens``, and then rows are dependent.
+
+    Examples
+    --------
+    >>> table = RandomUnit(8).draw(1000, np.random.default_rng(0))
+    >>> table.shape, np.linalg.norm(table, axis=1).round(6).min().item()
+    ((1000, 8), 1.0)
+    """
 
     dim: int
 
@@ -48,7 +78,21 @@ class RandomUnit:
 
 @dataclass(frozen=True)
 class Equicorrelated:
-    """Unit rows with the same inner product, turned at random."""
+    """Unit rows with the same inner product, turned at random.
+
+    Attributes
+    ----------
+    dim : int
+        Numbers of each row, at least ``n_tokens``.
+    correlation : float
+        The inner product of any two rows.
+
+    Examples
+    --------
+    >>> table = Equicorrelated(4, correlation=0.5).draw(3, np.random.default_rng(0))
+    >>> (table @ table.T).round(6).tolist()
+    [[1.0, 0.5, 0.5], [0.5, 1.0, 0.5], [0.5, 0.5, 1.0]]
+    """
 
     dim: int
     correlation: float
@@ -67,7 +111,14 @@ class Equicorrelated:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """A table of your own, shape (n_tokens, dim)."""
+    """A table of your own, shape (n_tokens, dim).
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> Given(np.array([[1.0, 0.0], [0.6, 0.8]])).draw(2, rng).tolist()  # the same in every trial
+    [[1.0, 0.0], [0.6, 0.8]]
+    """
 
     table: Float64
 

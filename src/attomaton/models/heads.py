@@ -18,6 +18,20 @@ class Head(Protocol):
     """What reads the label's value from attention.
 
     Shapes: trials b, samples n, positions t, tokens k, dimensions d.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> class Root:  # any class with these methods will do: u = the root of the attention mass on the label
+    ...     def prepare(self, keys, hit, table, labels):
+    ...         return TokenId().prepare(keys, hit, table, labels)
+    ...     def read(self, attention, prepared):
+    ...         mass, slope = TokenId().read(attention, prepared)
+    ...         return mass.sqrt(), slope / (2 * mass.sqrt())
+    >>> samples = at.Samples.from_lists([[0, 1, 2]], [0])
+    >>> trace = at.train(samples, at.AttentionModel(head=Root()), at.GradientDescent(1.0), steps=10)
+    >>> trace.losses[0].round(4).tolist()  # ½ ln 3
+    [0.5493]
     """
 
     def prepare(self, keys: Tensor, hit: Tensor, table: Tensor, labels: Tensor) -> tuple[Tensor, ...]:
@@ -35,7 +49,18 @@ class Head(Protocol):
 
 @dataclass(frozen=True)
 class TokenId:
-    """u = the attention mass on the label, whatever the embeddings."""
+    """u = the attention mass on the label, whatever the embeddings.
+
+    Examples
+    --------
+    >>> table = torch.tensor([[[1.0, 0.0], [1.0, 1.0]]])  # embeddings of tokens 0 and 1
+    >>> keys, labels = table[:, None], torch.tensor([[0]])  # one context, (0, 1), labelled 0
+    >>> head = TokenId()
+    >>> prepared = head.prepare(keys, torch.tensor([[[True, False]]]), table, labels)
+    >>> value, slope = head.read(torch.tensor([[[0.7]], [[0.3]]]), prepared)
+    >>> round(value.item(), 6), [round(one, 6) for one in slope.flatten().tolist()]
+    (0.7, [0.21, -0.21])
+    """
 
     def prepare(self, keys: Tensor, hit: Tensor, table: Tensor, labels: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
         """Where the label stands, and where it does not."""
@@ -54,7 +79,18 @@ class TokenId:
 
 @dataclass(frozen=True)
 class Tied:
-    """C with C Eᵀ = I (assumption A): u = c_yᵀ f, the attention mass on the label if rows are independent."""
+    """C with C Eᵀ = I (assumption A): u = c_yᵀ f, the attention mass on the label if rows are independent.
+
+    Examples
+    --------
+    >>> table = torch.tensor([[[1.0, 0.0], [1.0, 1.0]]])  # embeddings of tokens 0 and 1, not orthogonal
+    >>> keys, labels = table[:, None], torch.tensor([[0]])  # one context, (0, 1), labelled 0
+    >>> head = Tied()
+    >>> prepared = head.prepare(keys, torch.tensor([[[True, False]]]), table, labels)
+    >>> value, slope = head.read(torch.tensor([[[0.7]], [[0.3]]]), prepared)
+    >>> round(value.item(), 6)  # the mass on the label all the same
+    0.7
+    """
 
     def prepare(self, keys: Tensor, hit: Tensor, table: Tensor, labels: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
         """c_y · x_t."""
@@ -69,7 +105,24 @@ class Tied:
 
 @dataclass(frozen=True)
 class Untied:
-    """C = E: u = e_yᵀ f, or with a temperature softmax(E f / temperature)_y. Violates assumption A."""
+    """C = E: u = e_yᵀ f, or with a temperature softmax(E f / temperature)_y. Violates assumption A.
+
+    Attributes
+    ----------
+    temperature : float, optional
+        Of the softmax over all tokens. None: no softmax.
+
+    Examples
+    --------
+    >>> table = torch.tensor([[[1.0, 0.0], [1.0, 1.0]]])  # embeddings of tokens 0 and 1, not orthogonal
+    >>> keys, labels = table[:, None], torch.tensor([[0]])  # one context, (0, 1), labelled 0
+    >>> for head in (Untied(), Untied(temperature=1.0)):
+    ...     prepared = head.prepare(keys, torch.tensor([[[True, False]]]), table, labels)
+    ...     value, slope = head.read(torch.tensor([[[0.7]], [[0.3]]]), prepared)
+    ...     print(round(value.item(), 4))  # 0.7 · 1 + 0.3 · 1; and 1/(1 + e^0.3), as e_1 · f is larger by 0.3
+    1.0
+    0.4256
+    """
 
     temperature: float | None = None
 

@@ -34,6 +34,12 @@ class LanguageModel:
         Longest sequence.
     positions : bool
         Whether sinusoids of the position are added to the embeddings.
+
+    Examples
+    --------
+    >>> layer = LanguageLayer(LanguageModel(n_tokens=1000, width=8, hidden=16))
+    >>> sum(parameter.numel() for parameter in layer.parameters())
+    17600
     """
 
     n_tokens: int
@@ -57,9 +63,12 @@ class LanguageLayer(nn.Module):
     Examples
     --------
     >>> layer = LanguageLayer(LanguageModel(n_tokens=5, width=4, hidden=4, window=3)).eval()
-    >>> logits, attention = layer(torch.tensor([[1, 2, 4]]))
+    >>> logits, attention = layer(torch.tensor([[1, 2, 4]]))  # which is layer.forward(…)
     >>> tuple(logits.shape), tuple(attention.shape), attention[0, 0].tolist()
     ((1, 3, 5), (1, 3, 3), [1.0, 0.0, 0.0])
+    >>> outputs, attention = layer.encode(torch.zeros(1, 3, 4))
+    >>> attention[0, 2].detach().numpy().round(3)  # equal inputs: equal weights on all up to the query
+    array([0.333, 0.333, 0.333], dtype=float32)
     """
 
     mask: Tensor
@@ -102,7 +111,14 @@ class LanguageLayer(nn.Module):
 
 
 def place_codes(length: int, width: int) -> Tensor:
-    """Sines and cosines of position · 10000^(−2i/width), shape (length, width)."""
+    """Sines and cosines of position · 10000^(−2i/width), shape (length, width).
+
+    Examples
+    --------
+    >>> place_codes(2, 4).numpy().round(2) + 0.0
+    array([[0.  , 1.  , 0.  , 1.  ],
+           [0.84, 0.54, 0.01, 1.  ]], dtype=float32)
+    """
     angles = torch.arange(length)[:, None] * torch.exp(
         torch.arange(0, width, 2) * (-math.log(10_000.0) / width)
     )

@@ -29,6 +29,17 @@ class Pairs:
         Query and token packed, rising.
     n_tokens : int
         Size of the vocabulary.
+
+    Examples
+    --------
+    >>> from attomaton.corpora.samples import Samples
+    >>> from attomaton.graphs.bags import count_tokens
+    >>> bags = count_tokens(Samples.from_lists([[1, 0, 1], [2, 1]], [0, 2]))
+    >>> pairs = find_pairs([bags])
+    >>> list(zip(pairs.query.tolist(), pairs.token.tolist()))
+    [(1, 0), (1, 1), (1, 2)]
+    >>> pairs.find(bags).tolist()  # tokens 0 and 1 of the first context, 1 and 2 of the second
+    [0, 1, 1, 2]
     """
 
     keys: Int64
@@ -91,6 +102,20 @@ class Lookups:
         ln m of each; −∞ where a row is filled up.
     label : Tensor of int64, shape (n, 1)
         The column of the label.
+
+    Examples
+    --------
+    >>> from attomaton.corpora.samples import Samples
+    >>> from attomaton.graphs.bags import count_tokens
+    >>> bags = count_tokens(Samples.from_lists([[0, 1], [2, 1]], [0, 2]))
+    >>> lookups = lay_out_lookups(bags, find_pairs([bags]))
+    >>> scores = torch.tensor([0.0, 0.0, np.log(3)], dtype=torch.float64)  # of 0, 1 and 2 under 1
+    >>> round(lookups.loss(scores).exp().item() ** 2, 6)  # 1/(½ · ¾)
+    2.666667
+    >>> lookups.slopes(scores)[0].round(decimals=6).tolist()
+    [-0.25, 0.375, -0.125]
+    >>> round(lookups.take(torch.tensor([1])).loss(scores).item(), 6)  # −ln ¾
+    0.287682
     """
 
     place: Tensor
@@ -123,7 +148,28 @@ class Lookups:
 
 
 def lay_out_lookups(bags: Bags, pairs: Pairs, *, dtype: torch.dtype = torch.float64) -> Lookups:
-    """The contexts as tensors, in the order of their queries: neighbours look up neighbouring scores."""
+    """The contexts as tensors, in the order of their queries: neighbours look up neighbouring scores.
+
+    Parameters
+    ----------
+    bags : Bags
+        Contexts that hold their labels (:func:`~attomaton.graphs.bags.count_tokens`).
+    pairs : Pairs
+        What has a score; all pairs of these contexts must be among them.
+    dtype : torch.dtype
+        In which to compute.
+
+    Examples
+    --------
+    >>> from attomaton.corpora.samples import Samples
+    >>> from attomaton.graphs.bags import count_tokens
+    >>> bags = count_tokens(Samples.from_lists([[1, 0, 1], [2, 1]], [0, 2]))
+    >>> lookups = lay_out_lookups(bags, find_pairs([bags]))
+    >>> lookups.place.tolist(), lookups.label.tolist()  # rows of find_pairs; the column of each label
+    ([[0, 1], [1, 2]], [[0], [1]])
+    >>> lookups.log_multiplicity.exp().tolist()
+    [[1.0, 2.0], [1.0, 1.0]]
+    """
     size = len(bags.samples)
     bags = _sort_by_query(bags)
     own = bags.token == bags.samples.labels[bags.sample]

@@ -7,7 +7,21 @@ from torch import Tensor
 
 
 class Loss(Protocol):
-    """A decreasing function of u, with its derivative."""
+    """A decreasing function of u, with its derivative.
+
+    Examples
+    --------
+    >>> import torch, attomaton as at
+    >>> class Linear:  # any class with these methods will do
+    ...     def value(self, right):
+    ...         return 1 - right
+    ...     def slope(self, right):
+    ...         return -torch.ones_like(right)
+    >>> samples = at.Samples.from_lists([[0, 1]], [0])
+    >>> trace = at.train(samples, at.AttentionModel(loss=Linear()), at.GradientDescent(1.0), steps=10)
+    >>> trace.losses[0].tolist(), bool(trace.losses[-1] < 0.3)
+    ([0.5], True)
+    """
 
     def value(self, right: Tensor) -> Tensor:
         """ℓ(u)."""
@@ -20,7 +34,15 @@ class Loss(Protocol):
 
 @dataclass(frozen=True)
 class LogLoss:
-    """ℓ(u) = −ln u. With a softmax head this is cross-entropy."""
+    """ℓ(u) = −ln u. With a softmax head this is cross-entropy.
+
+    Examples
+    --------
+    >>> import torch
+    >>> right = torch.tensor([0.5, 0.25])
+    >>> LogLoss().value(right).exp().round(decimals=4).tolist(), LogLoss().slope(right).tolist()
+    ([2.0, 4.0], [-2.0, -4.0])
+    """
 
     def value(self, right: Tensor) -> Tensor:
         """ℓ(u)."""
@@ -33,7 +55,15 @@ class LogLoss:
 
 @dataclass(frozen=True)
 class SquaredLoss:
-    """ℓ(u) = (1 − u)²."""
+    """ℓ(u) = (1 − u)².
+
+    Examples
+    --------
+    >>> import torch
+    >>> right = torch.tensor([0.5, 0.25])
+    >>> SquaredLoss().value(right).tolist(), SquaredLoss().slope(right).tolist()
+    ([0.25, 0.5625], [-1.0, -1.5])
+    """
 
     def value(self, right: Tensor) -> Tensor:
         """ℓ(u)."""
@@ -46,7 +76,15 @@ class SquaredLoss:
 
 @dataclass(frozen=True)
 class CorrelationLoss:
-    """ℓ(u) = −u."""
+    """ℓ(u) = −u.
+
+    Examples
+    --------
+    >>> import torch
+    >>> right = torch.tensor([0.5, 0.25])
+    >>> CorrelationLoss().value(right).tolist(), CorrelationLoss().slope(right).tolist()
+    ([-0.5, -0.25], [-1.0, -1.0])
+    """
 
     def value(self, right: Tensor) -> Tensor:
         """ℓ(u)."""

@@ -22,7 +22,26 @@ Parameters = tuple[Tensor, ...]
 
 
 class Parametrisation(Protocol):
-    """What turns parameters into scores of pairs, and derivatives by scores into those by parameters."""
+    """What turns parameters into scores of pairs, and derivatives by scores into those by parameters.
+
+    Examples
+    --------
+    >>> from attomaton.corpora.samples import Samples
+    >>> from attomaton.graphs.bags import count_tokens
+    >>> from attomaton.models.lookup import find_pairs
+    >>> pairs = find_pairs([count_tokens(Samples.from_lists([[0, 1], [1, 2]], [0, 1]))])
+    >>> for kind in (Dense(), PerQuery(), Shared(), Factored(rank=2)):
+    ...     print(kind, [part.shape for part in kind.draw_start(pairs, np.random.default_rng(0))])
+    Dense() [(1, 3, 3)]
+    PerQuery() [(1, 1, 4)]
+    Shared(scale=1.0) [(1, 1, 4), (1, 1, 3)]
+    Factored(rank=2, start=0.1) [(1, 3, 2), (1, 3, 2)]
+    >>> kind, start = Shared(), (torch.zeros(1, 1, 4), torch.ones(1, 1, 3))
+    >>> kind.scores(start, Places.of(pairs)).tolist()
+    [1.0, 1.0, 1.0, 1.0]
+    >>> [part.tolist() for part in kind.pull_back(start, Places.of(pairs), torch.arange(4.0))]
+    [[[[0.0, 1.0, 2.0, 3.0]]], [[[0.0, 3.0, 3.0]]]]
+    """
 
     def draw_start(self, pairs: Pairs, rng: np.random.Generator) -> tuple[Float64, ...]:
         """The parameters training starts from."""
@@ -39,7 +58,25 @@ class Parametrisation(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Pairs as tensors: query and token of each, int64, shape (n_pairs,)."""
+    """Pairs as tensors: query and token of each, int64, shape (n_pairs,).
+
+    Attributes
+    ----------
+    query, token : Tensor of int64, shape (n_pairs,)
+        The query and the token of each pair.
+    n_tokens : int
+        Size of the vocabulary.
+
+    Examples
+    --------
+    >>> from attomaton.corpora.samples import Samples
+    >>> from attomaton.graphs.bags import count_tokens
+    >>> from attomaton.models.lookup import find_pairs
+    >>> pairs = find_pairs([count_tokens(Samples.from_lists([[0, 1], [1, 2]], [0, 1]))])
+    >>> places = Places.of(pairs)
+    >>> places.query.tolist(), places.token.tolist(), places.flat.tolist()
+    ([1, 1, 2, 2], [0, 1, 1, 2], [1, 4, 5, 8])
+    """
 
     query: Tensor
     token: Tensor
@@ -65,7 +102,21 @@ class Places:
 
 @dataclass(frozen=True)
 class Dense:
-    """W of shape (1, n_tokens, n_tokens) with orthonormal embeddings: rows are tokens, columns queries."""
+    """W of shape (1, n_tokens, n_tokens) with orthonormal embeddings: rows are tokens, columns queries.
+
+    Examples
+    --------
+    >>> from attomaton.graphs.grouping import pack_pairs
+    >>> pairs = Pairs(pack_pairs(np.array([1, 1]), np.array([0, 1])), 2)  # tokens 0 and 1 under the query 1
+    >>> kind = Dense()
+    >>> [part.shape for part in kind.draw_start(pairs, np.random.default_rng(0))]
+    [(1, 2, 2)]
+    >>> weights = (torch.tensor([[[5.0, 1.0], [7.0, 2.0]]]),)
+    >>> kind.scores(weights, Places.of(pairs)).tolist()  # the column of the query 1
+    [1.0, 2.0]
+    >>> kind.pull_back(weights, Places.of(pairs), torch.tensor([-3.0, 3.0]))[0].tolist()
+    [[[0.0, -3.0], [0.0, 3.0]]]
+    """
 
     def draw_start(self, pairs: Pairs, rng: np.random.Generator) -> tuple[Float64, ...]:  # noqa: ARG002
         """Zeros."""
@@ -84,7 +135,20 @@ class Dense:
 
 @dataclass(frozen=True)
 class PerQuery:
-    """A number for each pair, shape (1, 1, n_pairs): the entries of W that some context needs."""
+    """A number for each pair, shape (1, 1, n_pairs): the entries of W that some context needs.
+
+    Examples
+    --------
+    >>> from attomaton.graphs.grouping import pack_pairs
+    >>> pairs = Pairs(pack_pairs(np.array([1, 1]), np.array([0, 1])), 2)  # tokens 0 and 1 under the query 1
+    >>> kind = PerQuery()
+    >>> [part.shape for part in kind.draw_start(pairs, np.random.default_rng(0))]
+    [(1, 1, 2)]
+    >>> kind.scores((torch.tensor([[[1.0, 2.0]]]),), Places.of(pairs)).tolist()
+    [1.0, 2.0]
+    >>> kind.pull_back((), Places.of(pairs), torch.tensor([-3.0, 3.0]))[0].tolist()
+    [[[-3.0, 3.0]]]
+    """
 
     def draw_start(self, pairs: Pairs, rng: np.random.Generator) -> tuple[Float64, ...]:  # noqa: ARG002
         """Zeros."""
@@ -110,6 +174,19 @@ class Shared:
     scale : float
         How much u counts. A token's u feels the samples of all queries, so that steps which suit v are too
         long for u unless it counts less: its scores move by scale² times the step.
+
+    Examples
+    --------
+    >>> from attomaton.graphs.grouping import pack_pairs
+    >>> pairs = Pairs(pack_pairs(np.array([1, 1]), np.array([0, 1])), 2)  # tokens 0 and 1 under the query 1
+    >>> kind = Shared(scale=0.5)
+    >>> [part.shape for part in kind.draw_start(pairs, np.random.default_rng(0))]
+    [(1, 1, 2), (1, 1, 2)]
+    >>> numbers = torch.tensor([[[1.0, 2.0]]]), torch.tensor([[[4.0, 0.0]]])  # v under the query 1, and u
+    >>> kind.scores(numbers, Places.of(pairs)).tolist()
+    [3.0, 2.0]
+    >>> [part.tolist() for part in kind.pull_back(numbers, Places.of(pairs), torch.tensor([-3.0, 3.0]))]
+    [[[[-3.0, 3.0]]], [[[-1.5, 1.5]]]]
     """
 
     scale: float = 1.0
@@ -139,6 +216,20 @@ class Factored:
         Columns of each factor (the width of the head).
     start : float
         Entries begin normal with standard deviation start/√rank: at zero the gradient of both is zero.
+
+    Examples
+    --------
+    >>> from attomaton.graphs.grouping import pack_pairs
+    >>> pairs = Pairs(pack_pairs(np.array([1, 1]), np.array([0, 1])), 2)  # tokens 0 and 1 under the query 1
+    >>> kind = Factored(rank=1)
+    >>> [part.shape for part in kind.draw_start(pairs, np.random.default_rng(0))]
+    [(1, 2, 1), (1, 2, 1)]
+    >>> keys, queries = torch.tensor([[[3.0], [1.0]]]), torch.tensor([[[0.0], [2.0]]])
+    >>> kind.scores((keys, queries), Places.of(pairs)).tolist()  # 3 · 2 and 1 · 2
+    [6.0, 2.0]
+    >>> slopes = torch.tensor([-1.0, 1.0])
+    >>> [part.tolist() for part in kind.pull_back((keys, queries), Places.of(pairs), slopes)]
+    [[[[-2.0], [2.0]]], [[[0.0], [-2.0]]]]
     """
 
     rank: int

@@ -35,6 +35,21 @@ def write_csv(automaton: Automaton, folder: Path, queries: Bool) -> dict[str, in
         Where to; files that are there already are replaced.
     queries : array of bool, shape (n_tokens,)
         Which queries to write.
+
+    Examples
+    --------
+    >>> import tempfile, attomaton as at
+    >>> from attomaton.report.export import pick_queries
+    >>> auto = at.learn(["a rose is a rose"], window=4)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     rows = write_csv(auto, Path(folder), pick_queries(auto))
+    ...     print(Path(folder, "edges.csv").read_text(), rows)
+    "query","query_text","winner","winner_text","loser","loser_text","support"
+    0,"a",1,"rose",0,"a",1
+    0,"a",1,"rose",2,"is",1
+    2,"is",0,"a",1,"rose",1
+    2,"is",0,"a",2,"is",1
+     {'tokens': 3, 'edges': 4, 'components': 6, 'order': 4, 'hard': 6, 'soft': 6, 'choices': 0}
     """
     texts = TokenTexts(automaton, escape_cell)
     written: dict[str, int] = {}

@@ -35,7 +35,23 @@ Batches = Generator[tuple[list[Any], Columns]]
 
 @dataclass
 class Counts:
-    """How many nodes and edges were written."""
+    """How many nodes and edges were written.
+
+    Attributes
+    ----------
+    nodes, edges : int
+        How many of each.
+
+    Examples
+    --------
+    >>> import tempfile, attomaton as at
+    >>> from attomaton.report.export import pick_queries
+    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     counts = write_graphml(auto, Path(folder, "graphs.graphml"), pick_queries(auto))
+    >>> counts.nodes, counts.edges
+    (2, 1)
+    """
 
     nodes: int = 0
     edges: int = 0
@@ -55,6 +71,16 @@ def write_graphml(automaton: Automaton, path: Path, queries: Bool, *, nodes: str
     nodes : str
         ``"components"``: a node is a component, an edge leads to one that it precedes. ``"tokens"``: a node
         is a token under a query and an edge leads from winner to loser.
+
+    Examples
+    --------
+    >>> import tempfile, attomaton as at
+    >>> from attomaton.report.export import pick_queries
+    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1]))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path, chosen = Path(folder, "graphs.graphml"), pick_queries(auto)
+    ...     write_graphml(auto, path, chosen), write_graphml(auto, path, chosen, nodes="tokens")
+    (Counts(nodes=2, edges=1), Counts(nodes=3, edges=4))
     """
     texts = TokenTexts(automaton, lambda text: escape(escape_text(text)))
     graph = {"components": _ComponentGraph, "tokens": _TokenGraph}[nodes](automaton, texts, queries)

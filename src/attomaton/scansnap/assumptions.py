@@ -37,6 +37,13 @@ class Assumption:
         Whether it holds.
     meaning : str
         What the numbers are, and what to make of a miss.
+
+    Examples
+    --------
+    >>> from attomaton.scansnap.classes import draw_linear_classes
+    >>> few = [one for one in check_assumptions(draw_linear_classes(2)) if one.name == "many tokens"][0]
+    >>> few.value, few.bound, few.met
+    (34.0, 40.0, False)
     """
 
     name: str

@@ -57,6 +57,14 @@ class CorpusClasses:
     >>> classes = CorpusClasses.from_table([3, 3], [4, 5], [[0.5, 0.5, 0, 0, 0, 0], [0.5, 0, 0.5, 0, 0, 0]])
     >>> classes.distinct().tolist(), classes.common().tolist()
     ([1, 2], [0])
+    >>> tokens, probabilities = classes.entries_of(1)
+    >>> tokens.tolist(), probabilities.tolist(), classes.is_distinct().tolist()
+    ([0, 2], [0.5, 0.5], [False, True, True, False, False, False])
+    >>> counted = CorpusClasses.from_samples(Samples.from_lists([[0, 1, 3], [0, 0, 3], [2, 4]], [5, 5, 5]))
+    >>> counted, counted.probabilities.tolist(), [part.round(3).tolist() for part in counted.query_shares()]
+    (CorpusClasses(2 classes of 2 queries, 6 tokens), [0.75, 0.25, 1.0], [[3, 4], [0.667, 0.333]])
+    >>> counted.of_queries([4]), counted.take(np.array([0])).queries.tolist()
+    (CorpusClasses(1 classes of 1 queries, 6 tokens), [3])
     """
 
     queries: Int32
@@ -236,6 +244,21 @@ def draw_linear_classes(
     All share ``n_common`` tokens of equal weight. Each has ``n_distinct`` tokens of its own, whose weights
     rise evenly. Ids: common tokens, distinct tokens by class, queries, labels, so M is their number.
 
+    Parameters
+    ----------
+    n_queries : int
+        How many queries.
+    classes_per_query : int
+        How many labels follow each query.
+    n_common, n_distinct : int
+        Tokens that all classes share, and tokens of each class alone.
+    common_weight : float
+        The weight of each common token.
+    distinct_weights : tuple of two floats
+        The least and the largest weight of a distinct token.
+
+    Examples
+    --------
     >>> draw_linear_classes(2)
     CorpusClasses(2 classes of 2 queries, 34 tokens)
     """
@@ -257,6 +280,15 @@ def make_star(n_classes: int, n_tokens: int, *, common: float) -> CorpusClasses:
 
     The corpus on which the closed form can be derived: see :func:`attomaton.scansnap.law.star_constant`.
 
+    Parameters
+    ----------
+    n_classes, n_tokens : int
+        K and M; M is at least 3 K + 1.
+    common : float
+        The probability of the common token.
+
+    Examples
+    --------
     >>> star = make_star(3, 20, common=0.1)
     >>> star, star.common().tolist(), star.distinct().tolist()
     (CorpusClasses(3 classes of 3 queries, 20 tokens), [0], [1, 2, 3])

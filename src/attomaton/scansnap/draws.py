@@ -18,6 +18,14 @@ class Draws:
         The class of each sequence.
     counts : float64 array, shape (..., n_used)
         How often each used token stands before the query.
+
+    Examples
+    --------
+    >>> from attomaton.scansnap.classes import make_star
+    >>> drawn = draw_counts(Reduced(make_star(2, 10, common=0.5)), (1000,), 9, np.random.default_rng(0))
+    >>> own = drawn.counts[np.arange(1000), 1 + drawn.classes]  # the distinct token of each sequence's class
+    >>> bool((own + drawn.counts[:, 0] == 8).all()), round(own.mean())
+    (True, 4)
     """
 
     classes: Int64
@@ -27,6 +35,19 @@ class Draws:
 def draw_counts(reduced: Reduced, shape: tuple[int, ...], length: int, rng: np.random.Generator) -> Draws:
     """Draw classes by their shares and ``length`` − 1 tokens before the query by P(l | n).
 
+    Parameters
+    ----------
+    reduced : Reduced
+        The corpus.
+    shape : tuple of int
+        How many sequences to draw, along any number of axes.
+    length : int
+        Tokens of a sequence with its query.
+    rng : numpy.random.Generator
+        What to draw with.
+
+    Examples
+    --------
     >>> from attomaton.scansnap.classes import draw_linear_classes
     >>> drawn = draw_counts(Reduced(draw_linear_classes(2)), (5,), 128, np.random.default_rng(0))
     >>> drawn.counts.shape, drawn.counts.sum(axis=1).tolist()
@@ -46,6 +67,17 @@ def draw_sequences(
 ) -> tuple[Int64, Int64]:
     """The class of each sequence, and its token ids, shape (n_sequences, length), the query last.
 
+    Parameters
+    ----------
+    reduced : Reduced
+        The corpus.
+    n_sequences, length : int
+        How many sequences to draw, and how many tokens each has with its query.
+    rng : numpy.random.Generator
+        What to draw with.
+
+    Examples
+    --------
     >>> from attomaton.scansnap.classes import draw_linear_classes
     >>> classes, tokens = draw_sequences(
     ...     Reduced(draw_linear_classes(2)), 3, 6, np.random.default_rng(0)

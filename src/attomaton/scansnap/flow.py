@@ -67,6 +67,15 @@ class Flow:
     growth : float64 array, shape (n_times, n_classes)
         B_n, the integral of ż_l / f_{nl}² for the most probable distinct token l of class n; NaN if there is
         none.
+
+    Examples
+    --------
+    >>> from attomaton.scansnap.classes import draw_linear_classes
+    >>> flow = solve_flow(draw_linear_classes(2), Rates(decoder=10.0, attention=1.0), [1.0, 100.0])
+    >>> flow.loss().round(3).tolist(), flow.entropy().round(3).tolist()  # attention grows sparser
+    ([0.729, 0.003], [2.15, 2.104])
+    >>> flow.attention().shape  # times, classes, tokens in use
+    (2, 2, 30)
     """
 
     reduced: Reduced
@@ -113,9 +122,11 @@ def solve_flow(
     classes : CorpusClasses
         The corpus. The state is dense: for corpora of up to some thousand numbers.
     rates : Rates
-        η_Y, η_Z and momentum.
+        η_Y and η_Z.
     times : rising, positive
         Where to report.
+    rtol, atol : float
+        Largest errors of one step of the integration, relative and absolute.
 
     Examples
     --------

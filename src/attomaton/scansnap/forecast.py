@@ -61,6 +61,16 @@ class QueryForecast:
         P(l | n) of each in its class.
     everywhere : int64 array
         Those of them that belong to one class of the whole corpus.
+
+    Examples
+    --------
+    >>> from attomaton.scansnap.classes import draw_linear_classes
+    >>> two = draw_linear_classes(1, classes_per_query=2)  # each with ten tokens of its own, and ten shared
+    >>> [one] = forecast_queries(two, Rates(decoder=10.0, attention=1.0))
+    >>> one.first_to_fade(2).tolist(), one.last_to_stay(2).tolist(), one.upward
+    ([10, 20], [29, 19], 1.0)
+    >>> sorted(one.lowered_first(10).tolist()) == one.common.tolist(), sorted(one.raised_first(2).tolist())
+    (True, [19, 29])
     """
 
     query: int
@@ -119,7 +129,22 @@ class QueryForecast:
 
 @dataclass(frozen=True)
 class Clock:
-    """t₀' and t₀ for classes of any share, over M tokens and for slow attention."""
+    """t₀' and t₀ for classes of any share, over M tokens and for slow attention.
+
+    Attributes
+    ----------
+    n_tokens : int
+        M.
+    rates : Rates
+        η_Y and η_Z.
+
+    Examples
+    --------
+    >>> clock = Clock(1000, Rates(decoder=5.0, attention=0.5))
+    >>> shares = np.array([0.1, 0.01])
+    >>> clock.turn(shares).round(1).tolist(), clock.snap(shares).round(1).tolist()
+    ([11.3, 112.8], [17.3, 173.2])
+    """
 
     n_tokens: int
     rates: Rates

@@ -20,6 +20,8 @@ def follow(
 
     By scipy's LSODA, which turns to stiff steps where they are needed.
 
+    Examples
+    --------
     >>> follow(lambda x: 1 - x, 1, [1.0, 50.0], rtol=1e-9, atol=1e-12).round(6).tolist()
     [[0.632121], [1.0]]
     """

@@ -41,6 +41,13 @@ class KeptTokens:
         z of each.
     before, after : float64 arrays, shape (n_used,)
         Attention to each, the mean over the query's sequences, at the start and at the end.
+
+    Examples
+    --------
+    >>> from attomaton.scansnap.classes import draw_linear_classes
+    >>> kept, _ = follow_attention(draw_linear_classes(2), Rates(decoder=10.0, attention=1.0), until=100.0)
+    >>> kept.query, kept.tokens[-1].item(), (kept.after / kept.before).round(2)[[0, -1]].tolist()
+    (30, 19, [0.89, 1.39])
     """
 
     query: int

@@ -42,6 +42,13 @@ class Rates:
     ----------
     decoder, attention : float
         η_Y and η_Z as they act on a flow.
+
+    Examples
+    --------
+    >>> Rates(decoder=5.0, attention=0.5).ratio
+    10.0
+    >>> Rates.with_momentum(1.0, 0.1, 0.9)  # what SGD with momentum amounts to
+    Rates(decoder=10.0, attention=1.0)
     """
 
     decoder: float
@@ -57,6 +64,8 @@ class Rates:
     def with_momentum(cls, decoder: float, attention: float, momentum: float) -> "Rates":
         """Rates that act on a flow as those of SGD with momentum do: η/(1 − μ).
 
+        Examples
+        --------
         >>> Rates.with_momentum(1.0, 0.5, 0.9)
         Rates(decoder=10.0, attention=5.0)
         """
@@ -74,6 +83,15 @@ class Rates:
 def star_constant(n_classes: int, n_tokens: int, *, common: float) -> float:
     """C₀ of :func:`attomaton.scansnap.classes.make_star`: tan²θ₀ K (M − 1)²/((K − 1) M).
 
+    Parameters
+    ----------
+    n_classes, n_tokens : int
+        K and M.
+    common : float
+        The share of the common token before the query.
+
+    Examples
+    --------
     >>> round(star_constant(10, 1000, common=0.05), 1)
     400309.3
     """
@@ -88,6 +106,8 @@ def solve_exponent(clock: ArrayLike, n_tokens: int) -> Float64:
 
     Newton's method from above, where the function is convex, so that no step overshoots.
 
+    Examples
+    --------
     >>> solve_exponent([0.0, 1.0], 1000).round(6).tolist()
     [0.0, 0.999283]
     """
@@ -123,6 +143,12 @@ class SnapLaw:
     >>> law = SnapLaw(10, 1000, Rates(decoder=5.0, attention=0.5))
     >>> law.growth(280.0).round(4).item(), law.growth_as_printed(280.0).round(4).item()
     (1.9809, 1.4053)
+    >>> law.clock(280.0).item(), law.exponent(280.0).round(3).item()  # η_Y t/K and M h
+    (140.0, 11.762)
+    >>> [law.gain(time).round(2).item() for time in (1.0, law.turn, 280.0)]  # largest at the turn
+    [0.5, 4.42, 0.09]
+    >>> law.integral(280.0).round(2).item(), round(law.snap, 2), law.steepness(law.snap).round(4).item()
+    (69.03, 14.41, 0.1941)
     """
 
     n_classes: int
@@ -219,6 +245,8 @@ class SnapLaw:
 def integrate_law(law: SnapLaw, times: ArrayLike) -> tuple[Float64, Float64]:
     """γ and B at rising times by integrating ẇ and Ḃ themselves: the definition of the closed form.
 
+    Examples
+    --------
     >>> law = SnapLaw(10, 1000, Rates(decoder=5.0, attention=0.5))
     >>> gain, growth = integrate_law(law, [10.0, 280.0])
     >>> np.abs(growth - law.growth([10.0, 280.0])).max() < 1e-6

@@ -16,6 +16,15 @@ def measure_gain(flow: Flow) -> Float64:
     """f_nᵀ Y (x_n − α_n) along a flow, shape (n_times, n_classes): what the decoder gives back to class n.
 
     For orthogonal classes that is γ M/(M − 1).
+
+    Examples
+    --------
+    >>> from attomaton.scansnap.classes import make_star
+    >>> from attomaton.scansnap.flow import solve_flow
+    >>> from attomaton.scansnap.law import Rates
+    >>> flow = solve_flow(make_star(10, 1000, common=0.05), Rates(5.0, 0.5), [1.0, 15.0, 300.0])
+    >>> measure_gain(flow)[:, 0].round(2).tolist()  # it rises, turns near K ln M/η_Y = 13.8, and falls
+    [0.5, 3.7, 0.08]
     """
     reduced = flow.reduced
     gains = np.empty((len(flow.times), len(reduced.classes)))
@@ -30,6 +39,8 @@ def measure_gain(flow: Flow) -> Float64:
 def find_turn(times: ArrayLike, gain: ArrayLike) -> float:
     """t₀', where the gain is largest: the top of the parabola through the largest value and its neighbours.
 
+    Examples
+    --------
     >>> round(find_turn([1.0, 2.0, 3.0, 4.0], [0.0, 3.0, 4.0, 3.0]), 6)
     3.0
     """
@@ -45,6 +56,15 @@ def find_turn(times: ArrayLike, gain: ArrayLike) -> float:
 def find_snap(times: ArrayLike, growth: ArrayLike, turn: float) -> float:
     """t₀, where d ln B/d ln t has fallen to half its value at ``turn``/2.
 
+    Parameters
+    ----------
+    times, growth : arrays, shape (n_times,)
+        Rising times, and B there.
+    turn : float
+        t₀', as :func:`find_turn` gives it.
+
+    Examples
+    --------
     >>> times = np.geomspace(0.01, 100, 4001)
     >>> round(find_snap(times, np.log1p(times), 1e-1), 1)  # t/((1 + t) ln(1 + t)) halves there
     4.3
@@ -64,6 +84,8 @@ def find_snap(times: ArrayLike, growth: ArrayLike, turn: float) -> float:
 def fit_power(times: ArrayLike, values: ArrayLike) -> float:
     """Slope of ln(values) over ln(times), by least squares.
 
+    Examples
+    --------
     >>> round(fit_power([1.0, 2.0, 4.0], [3.0, 12.0, 48.0]), 6)
     2.0
     """

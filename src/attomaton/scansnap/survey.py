@@ -62,6 +62,17 @@ class Survey:
         What attention keeps, by the exact flow on the corpus's own contexts; empty where that is too large.
     until : float
         The time to which that flow was followed; 0 where it was not.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> samples = Samples.from_lists([[0, 1, 4], [0, 2, 4], [0, 1, 4]], [1, 2, 3])
+    >>> survey = survey_samples(samples, Rates(decoder=1.0, attention=0.1))
+    >>> survey.to_dict()["classes"], [one.name for one in survey.assumptions if one.met][:2]
+    (3, ['fast decoder', 'one query for each label'])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sorted(path.name for path in survey.write(folder))
+    ['classes.parquet', 'distinct.parquet', 'forecast.json', 'tokens.parquet']
     """
 
     classes: CorpusClasses

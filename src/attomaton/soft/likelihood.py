@@ -31,6 +31,24 @@ class LuceProblem:
         How often this choice was made.
     component : int64 array, shape (n_alternatives,)
         Which alternatives are compared with which: no choice set holds two components.
+
+    Examples
+    --------
+    >>> entries = np.array([0, 1, 0, 1]), np.array([0, 2, 4]), np.zeros(4)
+    >>> problem = LuceProblem(*entries, np.array([0, 1]), np.array([3.0, 1.0]), np.array([0, 0]))  # 3 to 1
+    >>> best = np.array([np.log(3.0), 0.0])
+    >>> chances = problem.probabilities(best)
+    >>> chances.round(6).tolist(), round(problem.loss(best), 4), problem.gradient(np.zeros(2)).tolist()
+    ([0.75, 0.25, 0.75, 0.25], 2.2493, [-1.0, 1.0])
+    >>> bool((np.abs(problem.gradient(best)) <= problem.rounding()[problem.component]).all())
+    True
+    >>> problem.curvature(chances, np.array([1.0, -1.0])).round(6).tolist()  # ¾ ((1, −1), (−1, 1))
+    [1.5, -1.5]
+    >>> problem.curvature_diagonal(chances).round(6).tolist(), problem.curvature_of(chances, np.eye(2)).shape
+    ([0.75, 0.75], (2, 2))
+    >>> kept, same = problem.restrict(np.array([True]))  # to some components; here there is one
+    >>> kept.tolist()
+    [0, 1]
     """
 
     alternative: Int64

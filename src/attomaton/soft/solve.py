@@ -20,7 +20,22 @@ from attomaton.tables import Float64, column
 
 
 class LuceSolver(Protocol):
-    """What solves the Luce problem with free scores."""
+    """What solves the Luce problem with free scores.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.soft.solvers.reference import Reference
+    >>> class Telling:  # any class with this method will do
+    ...     def solve(self, problem, *, anchor=None, stiffness=0.0):
+    ...         print(f"{problem.n_alternatives} scores to find")
+    ...         return Reference().solve(problem, anchor=anchor, stiffness=stiffness)
+    >>> samples = at.Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
+    >>> components = at.find_components(at.extract_edges(samples))
+    >>> solve_luce(samples, components, solver=Telling()).status.name
+    2 scores to find
+    'CERTIFIED'
+    """
 
     def solve(
         self, problem: LuceProblem, *, anchor: Float64 | None = None, stiffness: float = 0.0
@@ -47,6 +62,16 @@ class SoftSolution(Solution):
         The regulariser asked for; 0 is none.
     free : bool
         Whether scores inside components are free, as they are unless dependent embeddings tie them together.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
+    >>> soft = solve_luce(samples, at.find_components(at.extract_edges(samples))).expect()
+    >>> soft.scores.column("score").to_numpy().round(4).tolist()  # ± ½ ln 3 inside the component of 0 and 1
+    [0.5493, -0.5493, 0.0]
+    >>> round(soft.loss, 4), soft.standard_errors().round(4).tolist()  # −3 ln ¾ − ln ¼
+    (2.2493, [0.5774, 0.5774, 0.0])
     """
 
     certificate: SoftCertificate

@@ -10,7 +10,19 @@ from attomaton.tables import Float64
 
 
 class Callback(Protocol):
-    """What is called with the steps taken and the mean loss of each trial, shape (n_trials,)."""
+    """What is called with the steps taken and the mean loss of each trial, shape (n_trials,).
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.training.loop import Watch
+    >>> def note(step, losses):  # any function will do
+    ...     print(step, losses.round(4))
+    >>> samples, watch = at.Samples.from_lists([[0, 1]], [0]), Watch([note])
+    >>> model = at.AttentionModel(start=0.0)
+    >>> trace = at.train(samples, model, at.GradientDescent(1.0), steps=0, trials=2, watch=watch)
+    0 [0.6931 0.6931]
+    """
 
     def __call__(self, step: int, losses: Float64, /) -> object:
         """Take note."""
@@ -22,6 +34,21 @@ class TensorBoard:
     """Losses to TensorBoard's event files in ``folder``; needs the package ``tensorboard``.
 
     Use it as a context manager, or call :meth:`close` at the end.
+
+    Attributes
+    ----------
+    folder : str
+        Where the files go, to be shown by ``tensorboard --logdir folder``.
+
+    Examples
+    --------
+    >>> import os, tempfile, numpy as np
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tracker = TensorBoard(folder)  # give it to train in Watch([tracker])
+    ...     tracker(0, np.array([0.7, 0.5]))
+    ...     tracker.close()
+    ...     print([name.split(".")[0] for name in os.listdir(folder)])
+    ['events']
     """
 
     folder: str
@@ -76,14 +103,54 @@ class _Tracker:
 
 @dataclass(frozen=True, eq=False)
 class WandB(_Tracker):
-    """Losses to Weights & Biases; needs the package ``wandb``."""
+    """Losses to Weights & Biases; needs the package ``wandb``.
+
+    Attributes
+    ----------
+    project : str
+        The project the run belongs to.
+    settings : dict
+        What else goes to ``wandb.init``, such as ``{"mode": "offline"}``.
+
+    Examples
+    --------
+    >>> import sys, attomaton as at
+    >>> from attomaton.training.loop import Watch
+    >>> from unittest.mock import MagicMock, patch
+    >>> samples, step = at.Samples.from_lists([[0, 1]], [0]), at.GradientDescent(1.0)
+    >>> with patch.dict(sys.modules, wandb=MagicMock()) as modules:  # so that this runs without the package
+    ...     with WandB("attention", {"mode": "offline"}) as tracker:
+    ...         trace = at.train(samples, at.AttentionModel(), step, steps=10, watch=Watch([tracker]))
+    ...     modules["wandb"].init.call_args
+    call(project='attention', mode='offline')
+    """
 
     package: str = field(default="wandb", init=False)
 
 
 @dataclass(frozen=True, eq=False)
 class Trackio(_Tracker):
-    """Losses to trackio, which keeps them on this machine; needs the package ``trackio``."""
+    """Losses to trackio, which keeps them on this machine; needs the package ``trackio``.
+
+    Attributes
+    ----------
+    project : str
+        The project the run belongs to.
+    settings : dict
+        What else goes to ``trackio.init``, such as ``{"name": "first run"}``.
+
+    Examples
+    --------
+    >>> import sys, attomaton as at
+    >>> from attomaton.training.loop import Watch
+    >>> from unittest.mock import MagicMock, patch
+    >>> samples, step = at.Samples.from_lists([[0, 1]], [0]), at.GradientDescent(1.0)
+    >>> with patch.dict(sys.modules, trackio=MagicMock()) as modules:  # so that this runs without the package
+    ...     with Trackio("attention", {"name": "first run"}) as tracker:
+    ...         trace = at.train(samples, at.AttentionModel(), step, steps=10, watch=Watch([tracker]))
+    ...     modules["trackio"].init.call_args
+    call(project='attention', name='first run')
+    """
 
     package: str = field(default="trackio", init=False)
 

@@ -46,6 +46,19 @@ class Store:
         Go on from the last checkpoint there, if there is one. False: an earlier training in it is erased.
     every : int, optional
         Steps between checkpoints. None: a twentieth of the run.
+
+    Examples
+    --------
+    >>> import tempfile, attomaton as at
+    >>> samples, model = at.Samples.from_lists([[0, 1]], [0]), at.AttentionModel()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     first = at.train(samples, model, at.GradientDescent(1.0), steps=100, out=Store(folder, every=50))
+    ...     store = Store(folder, resume=True)  # nothing is left to do, so the trace is read back
+    ...     again = at.train(samples, model, at.GradientDescent(1.0), steps=100, out=store)
+    ...     print(sorted(path.name for path in Path(folder, "training").iterdir()))
+    ['checkpoints', 'manifest.json', 'trace.jsonl', 'trace.safetensors']
+    >>> bool((first.weights == again.weights).all())
+    True
     """
 
     path: str | Path

@@ -45,6 +45,14 @@ class AttentionRecord:
         Sum of the attention on each token as a key.
     shown : float64 array, shape (n_shown, window, window)
         Attention in the windows to be shown, rows the queries.
+
+    Examples
+    --------
+    >>> text = np.arange(200) % 7
+    >>> training = LanguageTraining(LanguageModel(7, width=4, hidden=4, window=5), batch_size=4)
+    >>> [record] = training.run(text, cut_windows(text, 5, 2), records=(0,))
+    >>> record.entropy.round(2).tolist()[0], record.shown.shape, record.by_distance.sum().round(6).item()
+    (0.0, (1, 5, 5), 1.0)
     """
 
     step: int
@@ -81,6 +89,16 @@ class LanguageTraining:
         Largest norm of the gradient of all parameters.
     seed : int
         Of start and dropout.
+
+    Examples
+    --------
+    >>> text = np.arange(2000) % 7  # each token has one successor
+    >>> training = LanguageTraining(LanguageModel(7, width=8, hidden=8, window=5, dropout=0.0), rate=1.0)
+    >>> first, last = training.run(text, cut_windows(text, 5, 10), records=(0, 100))
+    >>> round(first.loss, 1), last.loss < 0.5
+    (1.9, True)
+    >>> tuple(next(training.batches(text)).shape)  # streams, window + 1
+    (20, 6)
     """
 
     model: LanguageModel
@@ -194,6 +212,15 @@ def cut_windows(text: Integers, window: int, number: int) -> NDArray[np.int64]:
     """So many windows spread evenly over a text, none overlapping; shape (number, window + 1).
 
     Each has ``window`` tokens to read and the next token of each of them.
+
+    Parameters
+    ----------
+    text : int array, shape (n,)
+        Token ids.
+    window : int
+        Tokens to read in each window.
+    number : int
+        How many windows.
 
     Examples
     --------

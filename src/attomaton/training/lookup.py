@@ -37,6 +37,20 @@ class Moment:
         Time spent on training; that of laying out the corpus and of measuring is not counted.
     measured : mapping of str to float
         What was asked for.
+
+    Examples
+    --------
+    >>> from attomaton.corpora.samples import Samples
+    >>> from attomaton.graphs.bags import count_tokens
+    >>> from attomaton.models.lookup import find_pairs
+    >>> from attomaton.models.parametrisations import PerQuery
+    >>> from attomaton.training.steps import Adam
+    >>> bags = count_tokens(Samples.from_lists([[0, 1]] * 4, [0] * 4))
+    >>> training = LookupTraining(PerQuery(), Adam(0.1), batch_size=2)
+    >>> measure = lambda scores: {"largest": scores.max()}
+    >>> _, moment = training.run(bags, find_pairs([bags]), records=AtSteps((0, 6)), measure=measure)
+    >>> moment.step, moment.epochs, moment.seconds > 0, list(moment.measured)
+    (6, 3.0, True, ['largest'])
     """
 
     step: int
@@ -46,7 +60,18 @@ class Moment:
 
 
 class Records(Protocol):
-    """When to record; the run ends with the last record."""
+    """When to record; the run ends with the last record.
+
+    Examples
+    --------
+    >>> class Doubling:  # any class with these methods will do: after 1, 2, 4, 8 … steps
+    ...     def passed(self, step, seconds):
+    ...         return step.bit_length()
+    ...     def __len__(self):
+    ...         return 10
+    >>> Doubling().passed(8, 0.1), len(Doubling())
+    (4, 10)
+    """
 
     def passed(self, step: int, seconds: float) -> int:
         """How many records are due by now."""
@@ -57,7 +82,14 @@ class Records(Protocol):
 
 @dataclass(frozen=True)
 class AtSteps:
-    """Record after so many steps each, rising."""
+    """Record after so many steps each, rising.
+
+    Examples
+    --------
+    >>> records = AtSteps((0, 10, 100))
+    >>> records.passed(10, seconds=0.1), len(records)
+    (2, 3)
+    """
 
     steps: tuple[int, ...]
 
@@ -71,7 +103,14 @@ class AtSteps:
 
 @dataclass(frozen=True)
 class AtSeconds:
-    """Record with the first step that ends after so many seconds each, rising."""
+    """Record with the first step that ends after so many seconds each, rising.
+
+    Examples
+    --------
+    >>> records = AtSeconds((1.0, 60.0))
+    >>> records.passed(500, seconds=2.5), len(records)
+    (1, 2)
+    """
 
     seconds: tuple[float, ...]
 

@@ -36,6 +36,15 @@ class Watch:
         A run that was killed and resumed calls again what it had recorded after its last checkpoint.
     stop : callable, optional
         ``stop(step, losses)`` ends the run with this record if it is true.
+
+    Examples
+    --------
+    >>> from attomaton.training.steps import GradientDescent
+    >>> corpus, seen = Samples.from_lists([[0, 1]], [0]), []
+    >>> watch = Watch([lambda step, losses: seen.append(step)], stop=lambda step, losses: losses.max() < 0.1)
+    >>> trace = train(corpus, AttentionModel(), GradientDescent(1.0), steps=1000, every=10, watch=watch)
+    >>> trace.steps[-1] < 1000, seen == trace.steps.tolist()
+    (np.True_, True)
     """
 
     callbacks: Sequence[Callback] = ()

@@ -39,6 +39,13 @@ class WeightsByRadius:
         L(W_R).
     left : float64 array, shape (n_radii, n_trials)
         The part of ∇L along the sphere, relative to ‖∇L‖: 0 at a stationary point.
+
+    Examples
+    --------
+    >>> corpus = Samples.from_lists([[0, 1]], [0])
+    >>> path = trace_path([corpus], AttentionModel(), [np.eye(2)], radii=[1.0, 2.0])
+    >>> path, path.weights[:, 0, 0, 1].round(4).tolist()  # along ±1/√2, R long
+    (WeightsByRadius(1 trials, 2 radii to 2), [0.7071, 1.4142])
     """
 
     radii: Float64
@@ -64,12 +71,14 @@ def trace_path(
 
     Parameters
     ----------
-    samples, tables : sequences
-        The corpus and the embeddings, shape (n_tokens, dim), of each trial.
+    samples : sequence of Samples
+        The corpus of each trial.
     model : AttentionModel
         Head and loss; the loss is decreasing. For log-loss with a linear head the minimum is the global one;
         for others it is the better of two that are reached along the path, from W = 0 and from the path of
         log-loss.
+    tables : sequence of float arrays, shape (n_tokens, dim)
+        The embeddings of each trial.
     radii : sequence of float, or float array, shape (n_radii, n_trials)
         R, rising: the same for all trials, or for each its own. Where all masses but e^-30 have gone where
         they go, nothing can be told any more.

@@ -11,12 +11,27 @@ Parameters = tuple[Tensor, ...]
 """W, or K and Q: the first axis is the trial."""
 
 
-RAISED = 2.0**400
+RAISED = {torch.float64: 2.0**400, torch.float32: 2.0**40}
 """Gradients are raised by this, exactly, before they are squared: small ones would vanish."""
 
 
 class Step(Protocol):
-    """What turns gradients into new parameters; its state is a tuple of tensors."""
+    """What turns gradients into new parameters; its state is a tuple of tensors.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> class SignDescent:  # any class with these methods will do
+    ...     def begin(self, parameters):
+    ...         return ()
+    ...     def move(self, parameters, gradients, state, step):
+    ...         pairs = zip(parameters, gradients, strict=True)
+    ...         return tuple(one - 0.1 * slope.sign() for one, slope in pairs), state
+    >>> from attomaton.models.embeddings import Orthonormal
+    >>> samples = at.Samples.from_lists([[0, 1]], [0])
+    >>> at.train(samples, at.AttentionModel(Orthonormal()), SignDescent(), steps=3).at(3)[0].round(6).tolist()
+    [[0.0, 0.3], [0.0, -0.3]]
+    """
 
     def begin(self, parameters: Parameters) -> Parameters:
         """The state before the first step."""
@@ -43,6 +58,16 @@ class GradientDescent:
         v ← momentum · v + gradient.
     schedule : callable, optional
         Step number → factor of η.
+
+    Examples
+    --------
+    >>> start, slope = (torch.zeros(1, 2, 2),), (torch.tensor([[[3.0, 0.0], [4.0, 0.0]]]),)
+    >>> plain, short = GradientDescent(0.1), GradientDescent(0.1, normalized=True)
+    >>> for step in (plain, short):
+    ...     moved, _ = step.move(start, slope, step.begin(start), 0)
+    ...     print([round(one, 6) for one in moved[0].flatten().tolist()])
+    [-0.3, 0.0, -0.4, 0.0]
+    [-0.06, 0.0, -0.08, 0.0]
     """
 
     step_size: float
@@ -60,7 +85,7 @@ class GradientDescent:
         """New parameters and running sums."""
         pace = self.step_size * (1.0 if self.schedule is None else self.schedule(step))
         if self.normalized:
-            raised = [one * RAISED for one in gradients]
+            raised = [one * RAISED[one.dtype] for one in gradients]
             norm = sum((one * one).sum((1, 2), keepdim=True) for one in raised) ** 0.5
             gradients = tuple(one / norm for one in raised)
         if self.momentum:
@@ -71,7 +96,25 @@ class GradientDescent:
 
 @dataclass(frozen=True)
 class Adam:
-    """Adam (Kingma and Ba 2015), without weight decay."""
+    """Adam (Kingma and Ba 2015), without weight decay.
+
+    Attributes
+    ----------
+    step_size : float
+        η.
+    betas : tuple of two floats
+        How much of the running means of the gradient and of its square is kept at each step.
+    epsilon : float
+        Added to the root of the mean square.
+
+    Examples
+    --------
+    >>> start, slope = (torch.zeros(1, 1, 2),), (torch.tensor([[[3.0, -0.001]]]),)
+    >>> step = Adam(0.1)
+    >>> moved, state = step.move(start, slope, step.begin(start), 0)
+    >>> [round(one, 4) for one in moved[0].flatten().tolist()]  # about η each, whatever the gradient's size
+    [-0.1, 0.1]
+    """
 
     step_size: float
     betas: tuple[float, float] = (0.9, 0.999)

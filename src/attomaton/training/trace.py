@@ -20,7 +20,13 @@ from attomaton.training.steps import Step
 
 
 class Record(NamedTuple):
-    """One moment of a run: steps taken, W (n_trials, dim, dim), mean losses (n_trials,)."""
+    """One moment of a run: steps taken, W (n_trials, dim, dim), mean losses (n_trials,).
+
+    Examples
+    --------
+    >>> Record(step=0, weights=np.zeros((1, 2, 2)), losses=np.log([2.0])).losses.round(4).tolist()
+    [0.6931]
+    """
 
     step: int
     weights: Float64
@@ -45,6 +51,20 @@ class Trace:
         What each trial was trained on.
     about : mapping
         Model, step and seed as a JSON record.
+
+    Examples
+    --------
+    >>> import tempfile, attomaton as at
+    >>> from attomaton.models.embeddings import Orthonormal
+    >>> samples = at.Samples.from_lists([[0, 1]], [0])
+    >>> model = at.AttentionModel(Orthonormal())
+    >>> trace = at.train(samples, model, at.GradientDescent(1.0), steps=100, every=50, trials=2)
+    >>> trace, trace.steps.tolist(), trace.at(100).shape
+    (Trace(2 trials, 3 records to step 100), [0, 50, 100], (2, 2, 2))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     loaded = Trace.load(trace.save(f"{folder}/trace.safetensors"))
+    >>> loaded.model == model, loaded.step
+    (True, GradientDescent(step_size=1.0, normalized=False, momentum=0.0, schedule=None))
     """
 
     steps: Int64
@@ -62,7 +82,15 @@ class Trace:
         samples: Sequence[Samples],
         about: Mapping[str, Any],
     ) -> "Trace":
-        """The records one after the other."""
+        """The records one after the other.
+
+        Examples
+        --------
+        >>> samples = Samples.from_lists([[0, 1]], [0])
+        >>> records = [Record(step, np.zeros((1, 2, 2)), np.log([2.0])) for step in (0, 10)]
+        >>> Trace.from_records(records, np.eye(2)[None], [samples], {"made by": "hand"})
+        Trace(1 trials, 2 records to step 10)
+        """
         return cls(
             np.array([record.step for record in records], np.int64),
             np.stack([record.weights for record in records]),

@@ -40,6 +40,16 @@ class LocalSolutions:
     target : Target
         Where weights are then said to go. The finite part is the stationary point nearest to W of the
         model's own loss on the selected tokens.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.models.embeddings import Orthonormal
+    >>> corpus = at.Samples.from_lists([[0, 1]], [0])
+    >>> trace = at.train(corpus, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=1000)
+    >>> local = solve_local(trace)
+    >>> local, local.directions[0].round(4).tolist()
+    (LocalSolutions(1 trials), [[0.0, 0.5], [0.0, -0.5]])
     """
 
     hard: tuple[HardSolution, ...]
@@ -55,7 +65,19 @@ class LocalSolutions:
 
 
 def solve_local(trace: Trace, *, step: int | None = None) -> LocalSolutions:
-    """The pseudo-graph of every trial at a recorded step (None: the last), its Graph-SVM and finite part."""
+    """The pseudo-graph of every trial at a recorded step (None: the last), its Graph-SVM and finite part.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.models.embeddings import Orthonormal
+    >>> corpus = at.Samples.from_lists([[0, 1, 2]], [0])
+    >>> trace = at.train(corpus, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=1000)
+    >>> solve_local(trace, step=0).directions[0].any()  # all three are still selected: they tie
+    np.False_
+    >>> solve_local(trace).hard[0].scores.column("score").to_numpy().round(4).tolist()  # 0 beats the others
+    [0.6667, -0.3333, -0.3333]
+    """
     weights = trace.weights[-1] if step is None else trace.at(step)
     read = tuple(read_contexts(*pair) for pair in zip(trace.samples, trace.embeddings, strict=True))
     hard: list[HardSolution] = []

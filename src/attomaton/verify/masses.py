@@ -24,6 +24,15 @@ class Contexts:
         The pairs, sorted by sample and token.
     table : float64 array, shape (n_tokens, dim)
         E.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])  # 0 and 1 tie, and both beat 2
+    >>> contexts = read_contexts(samples, np.eye(3))
+    >>> below = contexts.below(at.find_components(at.extract_edges(samples)))
+    >>> contexts.sums(contexts.masses(np.zeros((1, 3, 3))) * below).round(3).tolist()  # lost to the query
+    [[0.333, 0.333]]
     """
 
     bags: Bags
@@ -49,7 +58,16 @@ class Contexts:
         return self.apart_from(components, self.bags.samples.labels)
 
     def apart_from(self, components: Components, tokens: Integers) -> Bool:
-        """Which pairs are not in the component of their sample's token, shape (n_pairs,)."""
+        """Which pairs are not in the component of their sample's token, shape (n_pairs,).
+
+        Examples
+        --------
+        >>> import attomaton as at
+        >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])
+        >>> components = at.find_components(at.extract_edges(samples))
+        >>> read_contexts(samples, np.eye(3)).apart_from(components, np.array([0, 2])).tolist()
+        [False, False, True, True, True, False]
+        """
         queries = self.bags.samples.queries
         own, _ = components.rows(queries, tokens)
         rows, known = components.rows(queries[self.bags.sample], self.bags.token)

@@ -43,6 +43,20 @@ class Curves:
         1 − the attention mass on the highest component present in the context, mean over the samples.
     loss : float64 array
         The mean training loss.
+
+    Examples
+    --------
+    >>> from attomaton.models.attention import AttentionModel
+    >>> from attomaton.models.embeddings import Orthonormal
+    >>> from attomaton.training.loop import train
+    >>> from attomaton.training.steps import GradientDescent
+    >>> corpus = Samples.from_lists([[0, 1]], [0])
+    >>> trace = train(corpus, AttentionModel(Orthonormal()), GradientDescent(1.0), steps=1000, trials=2)
+    >>> curves = measure_trace(trace, solve_trials(trace))
+    >>> curves, curves.correlation[-1].round(6).tolist()
+    (Curves(201 records of 2 trials), [1.0, 1.0])
+    >>> round(curves.summary().column("norm_mean")[-1].as_py(), 2)  # ln(2 η t)/√2
+    5.37
     """
 
     steps: Int64
@@ -117,7 +131,20 @@ def dense(weights: Float64 | csc_array) -> Float64:
 
 
 def measure_trace(trace: Trace, automata: Sequence[Automaton]) -> Curves:
-    """All curves of a run against the automata of its trials (:func:`solve_trials`)."""
+    """All curves of a run against the automata of its trials (:func:`solve_trials`).
+
+    Examples
+    --------
+    >>> from attomaton.models.attention import AttentionModel
+    >>> from attomaton.models.embeddings import Orthonormal
+    >>> from attomaton.training.loop import train
+    >>> from attomaton.training.steps import GradientDescent
+    >>> corpus = Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])  # 0 and 1 tie, and both beat 2
+    >>> trace = train(corpus, AttentionModel(Orthonormal()), GradientDescent(1.0), steps=1000)
+    >>> curves = measure_trace(trace, solve_trials(trace))
+    >>> curves.missed[[0, -1], 0].round(3).tolist()  # mass on neither 0 nor 1: a third, then hardly any
+    [0.333, 0.001]
+    """
     return measure_against(trace, aim_at(trace, automata))
 
 
@@ -137,6 +164,20 @@ class Target:
         The (sample, token) pairs of each trial.
     below : tuple of bool arrays
         Which of them are below the highest component of their context.
+
+    Examples
+    --------
+    >>> from attomaton.models.attention import AttentionModel
+    >>> from attomaton.models.embeddings import Orthonormal
+    >>> from attomaton.training.loop import train
+    >>> from attomaton.training.steps import GradientDescent
+    >>> corpus = Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])  # 0 and 1 tie, and both beat 2
+    >>> trace = train(corpus, AttentionModel(Orthonormal()), GradientDescent(1.0), steps=100, every=100)
+    >>> target = aim_at(trace, solve_trials(trace))
+    >>> target.level(trace.weights)[-1].round(2).tolist(), target.correlation(trace.weights)[-1].round(4)
+    ([3.53], array([1.]))
+    >>> target.cyclic_places(trace.weights).shape, bool((target.finite_distance(trace.weights) < 1e-6).all())
+    ((2, 1, 1), True)
     """
 
     directions: Float64

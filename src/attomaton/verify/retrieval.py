@@ -48,6 +48,17 @@ class Agreement:
         Share of them whose top token is also the automaton's likeliest; ties as above.
     distance : float
         Mean total variation ½ Σ |attention − automaton| between the two over the context's tokens.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.graphs.bags import count_tokens
+    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1])  # 0 beats 1 and 2, 1 beats 2
+    >>> retrieval = read_retrieval(at.learn(samples), count_tokens(samples))
+    >>> scores = np.log([3.0, 1.0, 1.0, 3.0, 1.0])  # attention that has learned it by half
+    >>> found = retrieval.compare(attend(retrieval.bags, scores))["all"]
+    >>> found.retrieved, round(found.mass, 3), found.same_top, round(found.distance, 3)
+    (1.0, 0.675, 1.0, 0.325)
     """
 
     n_contexts: int
@@ -67,6 +78,18 @@ class Retrieval:
         The automaton's chances for each distinct token of each context.
     rules : int64 array, shape (n_contexts,)
         The rule that answered, as its place in ``limit.rules.RULES``.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.graphs.bags import count_tokens
+    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1])
+    >>> retrieval = read_retrieval(at.learn(samples), count_tokens(samples))
+    >>> retrieval.shares()["determined"]
+    1.0
+    >>> masses = attend(retrieval.bags, np.log([3.0, 1.0, 1.0, 3.0, 1.0]))
+    >>> round(retrieval.compare(masses)["determined"].mass, 6), round(retrieval.score(masses).log_loss, 4)
+    (0.675, 0.3993)
     """
 
     prediction: BatchPrediction

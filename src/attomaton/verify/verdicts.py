@@ -11,7 +11,18 @@ Evidence = TypeVar("Evidence")
 
 
 class VerdictStatus(Enum):
-    """How a claim fared."""
+    """How a claim fared.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.models.embeddings import Orthonormal
+    >>> corpus = at.Samples.from_lists([[0, 1]], [0])
+    >>> trace = at.train(corpus, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=100)
+    >>> verdicts = at.verify(at.learn(corpus), trace)
+    >>> sum(verdict.status is VerdictStatus.FAILS for verdict in verdicts)
+    0
+    """
 
     HOLDS = "holds"
     FAILS = "fails"
@@ -32,6 +43,16 @@ class Verdict:
         What was measured and what it was held against, of the worst trial.
     reason : str
         What the numbers mean, or which assumption is missing.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.models.embeddings import Orthonormal
+    >>> corpus = at.Samples.from_lists([[0, 1]], [0])
+    >>> trace = at.train(corpus, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=100)
+    >>> verdict = {one.claim: one for one in at.verify(at.learn(corpus), trace)}["finite part"]
+    >>> verdict.status.name, verdict.reason
+    ('NOT_APPLICABLE', 'no trial has a cycle, so that there is no finite part')
     """
 
     claim: str

@@ -37,6 +37,15 @@ class Reading:
         Skip documents that cannot be read, and empty files, and count them; a damaged file is still an error.
     n_tokens : int
         Ids must be below this.
+
+    Examples
+    --------
+    >>> import tempfile, attomaton as at
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+    ...     print("to be", file=file)
+    ...     print("or not to be", file=file, flush=True)
+    ...     at.read_corpus(file.name, reading=Reading(documents="line")).offsets.tolist()
+    [0, 2, 6]
     """
 
     column: str | None = None
@@ -58,7 +67,25 @@ class Reading:
 
 @dataclass(frozen=True)
 class Skipped:
-    """How many documents were skipped, and why the first of them was."""
+    """How many documents were skipped, and why the first of them was.
+
+    Attributes
+    ----------
+    count : int
+        How many.
+    first : str or None
+        What was wrong with the first.
+
+    Examples
+    --------
+    >>> import tempfile, attomaton as at
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
+    ...     print('{"text": "to be"}', file=file)
+    ...     print('{"title": "no text"}', file=file, flush=True)
+    ...     skipped = at.read_corpus(file.name, reading=Reading(skip_bad=True)).skipped
+    >>> skipped.count, skipped.first[-70:]
+    (1, "line 2, has no field 'text' (it has title); name the field with column")
+    """
 
     count: int = 0
     first: str | None = None

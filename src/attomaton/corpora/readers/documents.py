@@ -29,7 +29,22 @@ from attomaton.tables import Int32, Int64, offsets_of
 class Documents:
     """A tokenised corpus: document ``i`` is ``ids[offsets[i]:offsets[i + 1]]``.
 
-    ``vocabulary`` is None for a corpus of ids whose tokenizer is not known.
+    Attributes
+    ----------
+    ids : int32 array, shape (n_values,)
+        All documents, one after the other.
+    offsets : int64 array, shape (n_documents + 1,)
+        Where each begins, and the end.
+    vocabulary : Vocabulary, optional
+        None for a corpus of ids whose tokenizer is not known.
+    skipped : Skipped
+        What could not be read.
+
+    Examples
+    --------
+    >>> documents = read_corpus(["to be", "or not to be"])
+    >>> list(documents.windows(window=2))[:2]  # no context crosses the border of a document
+    [Sample(context=(0,), label=1), Sample(context=(2,), label=3)]
     """
 
     ids: Int32

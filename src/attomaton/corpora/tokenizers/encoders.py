@@ -13,7 +13,16 @@ from attomaton.tables import Int32, Int64, number_strings, offsets_of
 
 
 class Encoder(Protocol):
-    """A tokenizer with its numbers."""
+    """A tokenizer with its numbers.
+
+    Examples
+    --------
+    >>> from attomaton.corpora.tokenizers import Vocabulary
+    >>> vocabulary, _ = Vocabulary.from_text("a rose is a rose")
+    >>> offsets, ids = vocabulary.encoder.encode(["a rose", "", "is"])
+    >>> offsets.tolist(), ids.tolist()
+    ([0, 2, 2, 3], [0, 1, 2])
+    """
 
     def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
         """The texts as ids: ``(offsets, ids)``, text ``i`` is ``ids[offsets[i]:offsets[i + 1]]``."""

@@ -32,6 +32,12 @@ class Vocabulary:
     >>> vocabulary, ids = Vocabulary.from_text("a rose is a rose")
     >>> vocabulary.tokens, ids.tolist(), vocabulary.encode("is a").tolist()
     (('a', 'rose', 'is'), [0, 1, 2, 0, 1], [2, 0])
+    >>> vocabulary.lookup(["rose", "is"]).tolist(), vocabulary.decode([1, 2])
+    ([1, 2], ['rose', 'is'])
+    >>> Vocabulary.from_record(vocabulary.to_record()) == vocabulary
+    True
+    >>> len(Vocabulary.fixed("byte")), Vocabulary.fixed("word")  # words are known once a text is read
+    (256, None)
     """
 
     tokens: tuple[str, ...]

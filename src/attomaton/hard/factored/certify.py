@@ -30,6 +30,17 @@ class FactoredCertificate:
         Largest amount by which the returned answer misses a constraint (rounding, if anything).
     rtol : float
         The relative gap asked for.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.hard.factored.solve import solve_factored
+    >>> samples = at.Samples.from_lists([[0, 1], [0, 2]], [0, 0])  # 0 beats 1 under 1, and 2 under 2
+    >>> certificate = solve_factored(at.find_components(at.extract_edges(samples))).certificate
+    >>> round(certificate.lower, 4), round(certificate.upper, 4), certificate.certified
+    (1.1547, 1.1547, True)
+    >>> round(certificate.scaled(2.0).upper, 4)
+    2.3094
     """
 
     lower: float

@@ -85,6 +85,23 @@ class InteriorPoint:
     """Solve until the relative gap is ``rtol``, in at most ``max_steps`` steps.
 
     Time grows with the cube of the number of constraints (priorities and ties), memory with the square.
+
+    Attributes
+    ----------
+    rtol : float
+        The relative gap at which to stop.
+    max_steps : int
+        Steps, at most.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.hard.factored.problem import factored_problem
+    >>> samples = at.Samples.from_lists([[0, 1], [0, 2]], [0, 0])  # 0 beats 1 under 1, and 2 under 2
+    >>> problem, _, _ = factored_problem(at.find_components(at.extract_edges(samples)), np.eye(3))
+    >>> weights, multipliers = InteriorPoint().solve_factored(problem)
+    >>> problem.differences(weights).round(4).tolist(), multipliers.round(4).tolist()
+    ([1.0, 1.0], [0.2887, 0.2887])
     """
 
     rtol: float = 1e-7

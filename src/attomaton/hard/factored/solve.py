@@ -20,7 +20,19 @@ NEGLIGIBLE = 1e-5
 
 @runtime_checkable
 class FactoredSolver(Protocol):
-    """What solves the problem of least nuclear norm."""
+    """What solves the problem of least nuclear norm.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.hard.factored.interior import InteriorPoint
+    >>> class Hasty:  # any class with this method will do
+    ...     def solve_factored(self, problem):
+    ...         return InteriorPoint(max_steps=2).solve_factored(problem)
+    >>> samples = at.Samples.from_lists([[0, 1], [0, 2]], [0, 0])
+    >>> solve_factored(at.find_components(at.extract_edges(samples)), solver=Hasty()).status.name
+    'UNCERTIFIED'
+    """
 
     def solve_factored(self, problem: FactoredProblem) -> tuple[Float64, Float64]:
         """Weights, shape (n_rows, n_columns), and multipliers, shape (n_constraints,)."""
@@ -40,6 +52,17 @@ class FactoredSolution(Solution):
     multipliers : pyarrow.Table
         Columns above, below (components) and multiplier (float64), a row for each edge of the order: how hard
         each priority presses. They add up to the lower bound.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1], [0, 2]], [0, 0])  # 0 beats 1 under 1, and 2 under 2
+    >>> factored = solve_factored(at.find_components(at.extract_edges(samples))).expect()
+    >>> factored.rank, np.abs(factored.weights[:, 0]).max().round(4).item()  # nothing asks under query 0
+    (1, 0.0)
+    >>> pressed = factored.multipliers.column("multiplier").to_numpy()
+    >>> bool(np.isclose(pressed.sum(), factored.certificate.lower))
+    True
     """
 
     weights: Float64

@@ -32,9 +32,21 @@ DEEP_NODES, DEEP_LEVELS = 4096, 2 * MARGIN
 class Blocks:
     """Solve all groups of the problem side by side.
 
-    Edges violated by less than ``rtol`` times the levels of their group count as satisfied: that is what
-    rounding leaves of positions. ``greed`` is how close to the worst violation an edge must come to be taken
-    in during a sweep.
+    Attributes
+    ----------
+    rtol : float
+        Edges violated by less than this times the levels of their group count as satisfied: that is what
+        rounding leaves of positions.
+    greed : float
+        How close to the worst violation an edge must come to be taken in during a sweep.
+
+    Examples
+    --------
+    >>> sizes, group = np.array([3, 1, 1]), np.zeros(3, int)  # a line of three components under one query
+    >>> problem = OrderProblem(sizes, np.array([0, 1]), np.array([1, 2]), group)
+    >>> positions, multipliers = Blocks().solve_order(problem)
+    >>> positions.round(6).tolist(), multipliers.round(6).tolist()
+    ([0.6, -0.4, -1.4], [1.8, 1.4])
     """
 
     rtol: float = 4e-15

@@ -36,7 +36,25 @@ class State(NamedTuple):
 class Joint:
     """Solve until the certificate's relative gap is ``rtol``.
 
-    At most ``max_stages`` proximal steps are taken, and at most ``max_products`` products for one system.
+    Attributes
+    ----------
+    rtol : float
+        The relative gap of the certificate at which to stop.
+    max_stages : int
+        Proximal steps, at most.
+    max_products : int
+        Products for one system, at most.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.hard.constraints import embedded_problem
+    >>> components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1]], [0])))
+    >>> problem = embedded_problem(components, np.array([[1.0, 0.0], [0.5, 1.0]]))
+    >>> forces, multipliers = Joint().solve_embedded(problem)
+    >>> scores = problem.scores(forces)
+    >>> round(float(scores[0] - scores[1]), 6), multipliers.round(4).tolist()
+    (1.0, [0.64])
     """
 
     rtol: float = 1e-10

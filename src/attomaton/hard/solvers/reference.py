@@ -15,7 +15,25 @@ clarabel: Any = _clarabel  # ships no types
 
 @dataclass(frozen=True)
 class Reference:
-    """Clarabel with tolerance ``rtol`` on gap and feasibility, at most ``max_steps`` iterations."""
+    """Clarabel with tolerance ``rtol`` on gap and feasibility, at most ``max_steps`` iterations.
+
+    Attributes
+    ----------
+    rtol : float
+        Tolerance on gap and feasibility.
+    max_steps : int
+        Iterations, at most.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.hard.constraints import embedded_problem, order_problem
+    >>> components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1]], [0])))
+    >>> positions, _ = Reference().solve_order(order_problem(components))
+    >>> forces, _ = Reference().solve_embedded(embedded_problem(components, np.eye(2)))
+    >>> positions.round(6).tolist(), forces.round(6).tolist()  # with orthonormal embeddings the same
+    ([0.5, -0.5], [0.5, -0.5])
+    """
 
     rtol: float = 1e-11
     max_steps: int = 200

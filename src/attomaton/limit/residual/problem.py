@@ -31,6 +31,16 @@ class Priorities:
     kappa : float64 array, shape (n_order,)
         κ = (η/n) Σ over samples labelled above of (Σ_{x below} m_x e^{w_x}) / (Σ_{a above} m_a e^{w_a}), with
         the soft scores w.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1])  # 0 beats 1 and 2, 1 beats 2
+    >>> priorities = at.expand(at.learn(samples), samples).third.priorities
+    >>> priorities.above.tolist(), priorities.below.tolist(), priorities.tight.tolist()
+    ([0, 0, 1], [1, 2, 2], [True, False, True])
+    >>> priorities.slack.round(6).tolist(), priorities.kappa.tolist()
+    ([0.0, 1.0, 0.0], [0.5, 0.5, 0.5])
     """
 
     above: Int64
@@ -62,6 +72,16 @@ class Residual(ABC):
         part that does not.
     gradient : float
         Largest entry of the gradient that is left.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1]], [0])
+    >>> third = at.expand(at.learn(samples), samples, step_size=1.0).third
+    >>> third.scores.round(4).tolist(), third.priorities.kappa.tolist()  # ± ½ ln 2, as κ e^−2R = ½
+    ([0.3466, -0.3466], [1.0])
+    >>> round(third.settling(), 6), third.degenerate.any(), third.path_dependent.any()
+    (1.0, np.False_, np.False_)
     """
 
     priorities: Priorities

@@ -32,6 +32,14 @@ def logits_of_counts(
     Returns
     -------
     tensor, shape (n_trials, n_samples, n_tokens)
+
+    Examples
+    --------
+    >>> decoder, scores = torch.eye(3).double()[None], torch.tensor([[[1.0, 3.0, 1.0]]]).double().log()
+    >>> counts = torch.tensor([[[2.0, 1.0, 0.0]]])  # token 0 twice, token 1 once, before the one query
+    >>> logits = logits_of_counts(decoder, scores, counts, torch.tensor([[0]]), normalize=False)
+    >>> logits.round(decimals=4).tolist()  # 2 · 1 and 1 · 3, over their sum
+    [[[0.4, 0.6, 0.0]]]
     """
     trial = torch.arange(len(scores))[:, None]
     mixed = counts * torch.exp(scores - scores.amax(dim=2, keepdim=True).detach())[trial, queries]
@@ -67,6 +75,14 @@ def logits_of_sequences(
     Returns
     -------
     tensor, shape (n_trials, n_samples, n_tokens)
+
+    Examples
+    --------
+    >>> decoder, scores = torch.eye(3).double()[None], torch.zeros(1, 3, 3).double()
+    >>> scores[0, 2, 1] = 1.0986123  # ln 3: the query 2 asks for token 1
+    >>> tokens = torch.tensor([[[0, 1, 0, 2]]])
+    >>> logits_of_sequences([decoder], [scores], tokens, normalize=False).round(decimals=4).tolist()
+    [[[0.4, 0.6, 0.0]]]
     """
     hidden = torch.eye(scores[0].shape[-1], dtype=scores[0].dtype)[tokens]
     length = tokens.shape[-1]

@@ -37,6 +37,18 @@ def train_stack(
         How many layers, with ReLU between them.
     residual : bool
         Whether the input of a layer is added to what it attends to.
+    seed : int
+        Trial i draws by the i-th child of this seed, whatever else is trained beside it.
+    progress : callable, optional
+        Called now and then with how many trials are done, and how many there are.
+
+    Examples
+    --------
+    >>> from attomaton.scansnap.classes import draw_linear_classes
+    >>> setup = Setup(n_steps=5, batch_size=16, length=16, random_start=True)
+    >>> trace = train_stack(Reduced(draw_linear_classes(2)), np.array([[1.0, 1.0]]), setup, n_layers=2)
+    >>> trace.scores.shape  # records, trials, layers, and Z over the whole vocabulary
+    (6, 1, 2, 34, 34)
     """
     n_tokens = reduced.classes.n_tokens
     labels = reduced.classes.labels.astype(np.int64)

@@ -8,7 +8,22 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Momentum:
-    """SGD with momentum: v ← μ v + ∇, W ← W − η v."""
+    """SGD with momentum: v ← μ v + ∇, W ← W − η v.
+
+    Attributes
+    ----------
+    momentum : float
+        μ.
+
+    Examples
+    --------
+    >>> optimiser, weights = Momentum(0.9), torch.zeros(1, 1, 1)
+    >>> state, rate = optimiser.start(weights), torch.tensor(0.1)
+    >>> for _ in range(3):
+    ...     optimiser.move(weights, torch.ones(1, 1, 1), rate, state)
+    >>> round(-weights.item(), 4)  # 0.1 (1 + 1.9 + 2.71)
+    0.561
+    """
 
     momentum: float = 0.9
 
@@ -24,7 +39,23 @@ class Momentum:
 
 @dataclass(frozen=True)
 class Adam:
-    """Adam with the usual constants."""
+    """Adam with the usual constants.
+
+    Attributes
+    ----------
+    betas : tuple of two floats
+        How much of the running means of the gradient and of its square is kept at each step.
+    eps : float
+        Added to the root of the mean square.
+
+    Examples
+    --------
+    >>> optimiser, weights = Adam(), torch.zeros(1, 1, 2)
+    >>> state, rate = optimiser.start(weights), torch.tensor(0.1)
+    >>> optimiser.move(weights, torch.tensor([[[3.0, -0.001]]]), rate, state)
+    >>> [round(one, 4) for one in weights.flatten().tolist()]  # about the rate, whatever the gradient's size
+    [-0.1, 0.1]
+    """
 
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8

@@ -35,6 +35,17 @@ def train_classes(
         How to train.
     seed : int
         Trial i draws by the i-th child of this seed, whatever else is trained beside it.
+    progress : callable, optional
+        Called now and then with how many trials are done, and how many there are.
+
+    Examples
+    --------
+    >>> from attomaton.scansnap.classes import draw_linear_classes
+    >>> reduced = Reduced(draw_linear_classes(2))
+    >>> trace = train_classes(reduced, np.array([[1.0, 1.0]]), Setup(n_steps=20))
+    >>> attention = reduced.attention(trace.scores[:, 0])  # at each record
+    >>> bool(np.diff(reduced.distinct_entropy(attention)[[0, -1]]) < 0)  # distinct tokens: fewer of them
+    True
     """
     n_tokens = reduced.classes.n_tokens
     shapes = [(len(reduced.used), n_tokens), reduced.shapes[1]]

@@ -104,6 +104,23 @@ class Newton:
     and for the pull of the anchor. Where conjugate gradients stall, elimination takes over. Equal
     to :class:`~attomaton.soft.solvers.reference.Reference` without an
     anchor.
+
+    Attributes
+    ----------
+    atol : float
+        Largest gradient entry to be left.
+    max_steps : int
+        Steps for each group, at most.
+
+    Examples
+    --------
+    >>> entries = np.array([0, 1, 0, 1]), np.array([0, 2, 4]), np.zeros(4)
+    >>> problem = LuceProblem(*entries, np.array([0, 1]), np.array([3.0, 1.0]), np.array([0, 0]))  # 3 to 1
+    >>> scores = Newton().solve(problem)
+    >>> round(float(np.exp(scores[0] - scores[1])), 6)
+    3.0
+    >>> Newton().solve(problem, stiffness=1.0).round(4).tolist()  # pulled towards 0
+    [0.3418, -0.3418]
     """
 
     atol: float = 1e-12

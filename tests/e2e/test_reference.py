@@ -1,0 +1,193 @@
+"""The reference shows every public name, each with an example that runs and with its parameters explained.
+
+That the examples run is the doctests' business: pytest collects those of all of ``src``.
+"""
+
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from doctest import DocTestParser
+from pathlib import Path
+from typing import get_args, get_type_hints
+
+import attomaton as at
+
+NOT_HERE = {"SparkEngine": "needs Java and a session; tests/engines/test_spark.py runs it"}
+"""Examples that the doctests leave out, and why."""
+
+PAGE = (Path(__file__).parents[2] / "docs" / "reference.md").read_text(encoding="utf-8")
+DIRECTIVES = re.findall(r"^::: (\S+)$", PAGE, re.MULTILINE)
+
+
+def find(name: str) -> object:
+    """What a dotted name on the page stands for."""
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        try:
+            found: object = importlib.import_module(".".join(parts[:length]))
+            for part in parts[length:]:
+                found = getattr(found, part)
+        except (ImportError, AttributeError):
+            continue
+        return found
+    raise LookupError(name)
+
+
+def members(name: str, found: object) -> Iterator[tuple[str, object]]:
+    """The name itself, or what a module defines: what mkdocstrings shows under it."""
+    if not inspect.ismodule(found):
+        yield name, found
+        return
+    for inner, value in vars(found).items():
+        own = getattr(value, "__module__", None) == found.__name__
+        if own and not inner.startswith("_") and (inspect.isclass(value) or inspect.isfunction(value)):
+            yield f"{name}.{inner}", value
+
+
+SHOWN = {name: value for directive in DIRECTIVES for name, value in members(directive, find(directive))}
+CLASSES = {name: value for name, value in SHOWN.items() if inspect.isclass(value)}
+DATACLASSES = {name: value for name, value in CLASSES.items() if is_dataclass(value)}
+
+
+def methods(kind: type) -> dict[str, object]:
+    """The public methods that a class defines itself; functions that are defaults of fields are none."""
+    stored = [field.name for field in fields(kind)] if is_dataclass(kind) else []
+    plain = {name: getattr(value, "__func__", value) for name, value in vars(kind).items()}
+    return {
+        name: value
+        for name, value in plain.items()
+        if inspect.isfunction(value) and not name.startswith("_") and name not in stored
+    }
+
+
+def documented() -> Iterator[tuple[str, object]]:
+    """Everything shown, and the methods of the classes among it."""
+    for name, value in SHOWN.items():
+        yield name, value
+        if inspect.isclass(value):
+            yield from ((f"{name}.{method}", function) for method, function in methods(value).items())
+
+
+def example(thing: object) -> str:
+    """The code of a docstring's example."""
+    return "".join(one.source for one in DocTestParser().get_examples(thing.__doc__ or ""))
+
+
+def section(thing: object, title: str) -> list[str] | None:
+    """The names that a section of a numpydoc docstring explains; None if there is none."""
+    text = inspect.cleandoc(thing.__doc__ or "")
+    found = re.search(rf"^{title}\n-+\n(.*?)(?=^\S[^\n]*\n-+$|\Z)", text, re.DOTALL | re.MULTILINE)
+    if found is None:
+        return None
+    heads = re.findall(r"^(\S[^:\n]*?)(?: :.*)?$", found[1], re.MULTILINE)
+    return [name.strip(" *") for head in heads for name in head.split(",")]
+
+
+def parameters(thing: object) -> list[str]:
+    """The names a function or constructor takes, without the object itself; errors take a message."""
+    if inspect.isclass(thing) and issubclass(thing, BaseException):
+        return []
+    return [name for name in inspect.signature(thing).parameters if name not in ("self", "cls")]
+
+
+def mentioned(annotation: object) -> Iterator[type]:
+    """The public classes of attomaton that an annotation names."""
+    ours = inspect.isclass(annotation) and annotation.__module__.startswith("attomaton.")
+    if ours and not annotation.__name__.startswith("_"):
+        yield annotation
+    for part in get_args(annotation):
+        for one in part if isinstance(part, list) else [part]:
+            yield from mentioned(one)
+
+
+def annotated(kind: type) -> list[object]:
+    """A class and its properties: what has annotations beside its methods."""
+    values = [value for name, value in vars(kind).items() if not name.startswith("_")]
+    computed = [one.fget if isinstance(one, property) else getattr(one, "func", None) for one in values]
+    return [kind, *filter(inspect.isfunction, computed)]
+
+
+def test_every_public_name_is_in_the_reference():
+    shown = [id(value) for value in SHOWN.values()]
+    missing = [
+        name
+        for name in [*at.__all__, *at._LAZY]
+        if id(getattr(at, name)) not in shown and f"attomaton.{name}" not in DIRECTIVES
+    ]
+    assert missing == []
+    assert len(at.__all__) <= 30
+
+
+def test_what_is_taken_and_returned_is_shown_too():
+    known, missing = {id(value) for value in SHOWN.values()}, set()
+    for _, thing in documented():
+        for part in annotated(thing) if inspect.isclass(thing) else [thing]:
+            kinds = [kind for hint in get_type_hints(part).values() for kind in mentioned(hint)]
+            missing |= {f"{kind.__module__}.{kind.__name__}" for kind in kinds if id(kind) not in known}
+    assert missing == set()
+
+
+def test_nothing_is_shown_twice():
+    assert len(set(DIRECTIVES)) == len(DIRECTIVES)
+    assert len({id(value) for value in SHOWN.values()}) == len(SHOWN)
+
+
+def test_every_shown_name_has_an_example():
+    assert [name for name, thing in SHOWN.items() if not example(thing)] == []
+
+
+def test_every_method_is_used_or_defined_in_an_example():
+    unused = [
+        f"{name}.{method}"
+        for name, kind in CLASSES.items()
+        for method, function in methods(kind).items()
+        if not example(function) and not re.search(rf"(?:\.|def ){method}\(", example(kind))
+    ]
+    assert unused == []
+
+
+def test_examples_stand_in_their_section():
+    """Outside it they would be set as quoted text."""
+    texts = {name: inspect.cleandoc(thing.__doc__ or "") for name, thing in documented()}
+    outside = [name for name, text in texts.items() if ">>>" in text.partition("\nExamples\n--------\n")[0]]
+    assert outside == []
+
+
+def test_examples_run():
+    left_out = [name for name, thing in documented() if "+SKIP" in (thing.__doc__ or "")]
+    assert [name.rpartition(".")[2] for name in left_out] == list(NOT_HERE)
+
+
+def test_a_section_of_parameters_names_all_of_them_and_no_others():
+    told = {name: (section(thing, "Parameters"), thing) for name, thing in documented()}
+    assert [
+        name for name, (found, one) in told.items() if found is not None and found != parameters(one)
+    ] == []
+
+
+def test_a_section_of_attributes_names_all_fields_and_no_others():
+    """Those of the class itself will do: its parent explains the others."""
+    wrong = []
+    for name, kind in DATACLASSES.items():
+        given = [field.name for field in fields(kind) if field.init]
+        own = [field for field in given if field in inspect.get_annotations(kind)]
+        if section(kind, "Attributes") not in (None, given, own):
+            wrong.append(name)
+    assert wrong == []
+
+
+def test_what_has_many_parts_explains_each():
+    """A sentence can explain one or two; from three parameters or two fields on there is a section."""
+    functions = {name: thing for name, thing in SHOWN.items() if inspect.isfunction(thing)}
+    bare = [
+        name for name, one in functions.items() if len(parameters(one)) > 2 and not section(one, "Parameters")
+    ]
+    made = {name: kind for name, kind in DATACLASSES.items() if "__init__" in vars(kind)}
+    bare += [
+        name
+        for name, kind in made.items()
+        if len(parameters(kind)) > 1 and not (section(kind, "Attributes") or section(kind, "Parameters"))
+    ]
+    assert bare == []
