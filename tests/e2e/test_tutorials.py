@@ -1,0 +1,198 @@
+"""Tutorials run as they are written, print what they show, and stand on the site with every link alive."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from tests.e2e.browser import chromium
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "docs" / "tutorials"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
+PATHS = ("/tmp", "/work", "/root", "/home", "/Users", "C:\\")  # noqa: S108
+MOST_SECONDS = 600
+MOST_PICTURE = 80_000  # bytes of base64, 60 kB of PNG
+
+
+@pytest.fixture(scope="session")
+def tutorials():
+    """The module that runs them, which is no part of the package."""
+    place = importlib.util.spec_from_file_location("tutorials_execute", FOLDER / "execute.py")
+    module = importlib.util.module_from_spec(place)
+    place.loader.exec_module(module)
+    return module
+
+
+def need_data(tutorials, name):
+    if (
+        tutorials.needs_data(tutorials.read_tutorial(FOLDER / f"{name}.ipynb"))
+        and not tutorials.DATA.is_dir()
+    ):
+        pytest.skip("no real corpora here: set ATTOMATON_DATA (listed in tests/SKIPS.md)")
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in NAMES])
+def test_it_prints_what_it_shows(tutorials, name):
+    need_data(tutorials, name)
+    path = FOLDER / f"{name}.ipynb"
+    shown, printed = tutorials.read_tutorial(path), tutorials.run_tutorial(path)
+    for cell, old, new in zip(
+        shown.cells, tutorials.texts_of(shown), tutorials.texts_of(printed), strict=True
+    ):
+        assert new == old, f"{name}, cell {cell.id}; if it should, run docs/tutorials/execute.py {name}"
+    assert not any(output.get("name") == "stderr" for cell in printed.cells for output in outputs(cell))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_is_as_execute_leaves_it(tutorials, name):
+    path = FOLDER / f"{name}.ipynb"
+    written = path.read_text(encoding="utf-8")
+    notebook = tutorials.read_tutorial(path)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
+    assert any(output for cell in code for output in outputs(cell))
+    tutorials.write_tutorial(tutorials.clean(notebook, name), path.with_suffix(".again"))
+    again = path.with_suffix(".again").read_text(encoding="utf-8")
+    path.with_suffix(".again").unlink()
+    assert again == written
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_outputs_hold_texts_that_every_machine_shows(tutorials, name):
+    for cell in tutorials.read_tutorial(FOLDER / f"{name}.ipynb").cells:
+        for output in outputs(cell):
+            assert output.get("name") != "stderr", cell.id
+            for kind, shown in {"text/plain": output.get("text", ""), **output.get("data", {})}.items():
+                if kind.startswith("image/"):
+                    assert kind == "image/png", cell.id
+                    assert len(shown) <= MOST_PICTURE, cell.id
+                else:
+                    assert not any(path in shown for path in PATHS), cell.id
+                    assert not re.search(r"\b0x[0-9a-f]{6,}", shown), cell.id
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_has_a_title_and_says_where_to_go_next(tutorials, name):
+    cells = tutorials.read_tutorial(FOLDER / f"{name}.ipynb").cells
+    assert cells[0].cell_type == cells[-1].cell_type == "markdown"
+    assert cells[0].source.startswith("# ")
+    assert re.search(r"^## Where to go next$.*\]\(", cells[-1].source, re.MULTILINE | re.DOTALL)
+
+
+def test_a_changed_output_is_noticed_and_a_volatile_one_is_not(tutorials, tmp_path):
+    from nbformat.v4 import new_code_cell, new_notebook
+
+    cells = [
+        new_code_cell("import os; print(os.getcwd() + '/corpus.txt')"),
+        new_code_cell("import time; print(time.perf_counter())", metadata={"tags": ["volatile"]}),
+        new_code_cell("1 + 1"),
+    ]
+    path = tmp_path / "made.ipynb"
+    tutorials.write_tutorial(new_notebook(cells=cells), path)
+    first, second = tutorials.run_tutorial(path), tutorials.run_tutorial(path)
+    assert tutorials.texts_of(first) == tutorials.texts_of(second) == [["corpus.txt"], [], ["2"]]
+    assert first.cells[1].outputs != second.cells[1].outputs
+    second.cells[2].outputs[0].data["text/plain"] = "3"
+    assert tutorials.texts_of(first) != tutorials.texts_of(second)
+
+
+@pytest.mark.slow
+@pytest.mark.timing
+def test_all_together_take_less_than_ten_minutes(tutorials):
+    start = time.perf_counter()
+    for name in NAMES:
+        tutorials.run_tutorial(FOLDER / f"{name}.ipynb")
+    assert time.perf_counter() - start < MOST_SECONDS
+
+
+def outputs(cell):
+    return cell.get("outputs", [])
+
+
+class Links(HTMLParser):
+    """What a page fetches, where it leads, and which places of it can be led to."""
+
+    def __init__(self):
+        super().__init__()
+        self.fetched, self.links, self.places = [], [], {""}
+
+    def handle_starttag(self, tag, attrs):
+        given = {name: value or "" for name, value in attrs}
+        self.places |= {given[name] for name in ("id", "name") if name in given}
+        if tag in ("script", "img", "iframe", "source", "video", "audio", "embed") and "src" in given:
+            self.fetched.append(given["src"])
+        elif tag == "link" and "href" in given:
+            self.fetched.append(given["href"])
+        elif tag == "a" and "href" in given:
+            self.links.append(given["href"])
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """All pages of the strictly built site, by address. No --quiet: mkdocs would then not count warnings."""
+    place = tmp_path_factory.mktemp("site")
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(place)]
+    told = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert told.returncode == 0, told.stderr[-3000:]
+    pages = {}
+    for file in place.rglob("*.html"):
+        text = file.read_text(encoding="utf-8")
+        pages[file] = (text, Links())
+        pages[file][1].feed(text)
+    return place, pages
+
+
+@pytest.mark.xdist_group("site")
+def test_pages_of_tutorials_fetch_nothing_from_the_network(site):
+    place, pages = site
+    for name in NAMES:
+        text, links = pages[place / "tutorials" / name / "index.html"]
+        for address in links.fetched:
+            assert urlsplit(address).scheme in ("", "data"), (name, address)
+        assert len(text) < 1_000_000, name
+
+
+@pytest.mark.xdist_group("site")
+def test_a_browser_asks_the_network_for_nothing(site):
+    place, _ = site
+    asked = []
+    with chromium() as browser:
+        page = browser.new_page()
+        page.on("request", lambda sent: asked.append(sent.url))
+        for name in NAMES:
+            page.goto((place / "tutorials" / name / "index.html").as_uri())
+    assert [address for address in asked if not address.startswith(("file:", "data:", "blob:"))] == []
+    assert len(asked) > len(NAMES)
+
+
+@pytest.mark.xdist_group("site")
+def test_every_link_of_the_site_leads_somewhere(site):
+    place, pages = site
+    dead = []
+    for file, (_, links) in pages.items():
+        if file.name == "404.html":
+            continue
+        for address in links.links + links.fetched:
+            parts = urlsplit(address)
+            if parts.scheme or parts.netloc or not (parts.path or parts.fragment):
+                continue
+            target = (file.parent / unquote(parts.path)).resolve() if parts.path else file
+            target = target / "index.html" if target.is_dir() else target
+            known = pages[target][1].places if target in pages else {parts.fragment}
+            if not target.is_file() or unquote(parts.fragment) not in known | {""}:
+                dead.append((str(file.relative_to(place)), address))
+    assert dead == []
+
+
+@pytest.mark.xdist_group("site")
+def test_every_tutorial_is_in_the_contents(site):
+    place, pages = site
+    addresses = pages[place / "index.html"][1].links
+    assert {f"tutorials/{name}/" for name in NAMES} <= set(addresses)
