@@ -51,17 +51,16 @@ def test_it_prints_what_it_shows(tutorials, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_is_as_execute_leaves_it(tutorials, name):
+def test_it_is_as_execute_leaves_it(tutorials, name, tmp_path):
     path = FOLDER / f"{name}.ipynb"
     written = path.read_text(encoding="utf-8")
     notebook = tutorials.read_tutorial(path)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
     assert any(output for cell in code for output in outputs(cell))
-    tutorials.write_tutorial(tutorials.clean(notebook, name), path.with_suffix(".again"))
-    again = path.with_suffix(".again").read_text(encoding="utf-8")
-    path.with_suffix(".again").unlink()
-    assert again == written
+    again = tmp_path / path.name
+    tutorials.write_tutorial(tutorials.clean(notebook, name), again)
+    assert again.read_text(encoding="utf-8") == written
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from attomaton.display import render_card, render_note, render_status, render_table
 from attomaton.errors import InvalidSamples, UncertifiedSolution, UndeterminedChoice, UnknownToken
 from attomaton.graphs.choices import ChoiceTable, count_choices, make_choices
 from attomaton.graphs.components import Components, find_components
@@ -64,6 +65,18 @@ class ChoiceFit:
 
     def __str__(self) -> str:
         return "\n".join([*_describe_components(self), *_describe_missing(self)])
+
+    def _repr_html_(self) -> str:
+        soft, shown = self.soft, range(min(len(self.components), SHOWN))
+        rows = [[place + 1, _describe_members(self, place), _describe_below(self, place)] for place in shown]
+        return render_card(
+            f"{_describe_size(self)}",
+            render_status(
+                soft.status.name.lower(), f"scores: {soft.certificate}", good=soft.certificate.certified
+            ),
+            render_table(["", "items", "always before"], rows, n_rows=len(self.components), most=SHOWN),
+            *map(render_note, _describe_missing(self)),
+        )
 
     @cached_property
     def components(self) -> tuple[tuple[Any, ...], ...]:
@@ -317,10 +330,15 @@ def _choices_inside(data: NumberedChoices, graph: Components) -> ChoiceTable:
     return count_choices([choices]) if repeated else choices  # else hardly two choices are equal
 
 
-def _describe_components(fit: ChoiceFit) -> list[str]:
+def _describe_size(fit: ChoiceFit) -> str:
     made = int(column(fit.graph.edges.queries, "realisable").sum())
     number = len(fit.components)
-    lines = [f"{made:,} choices between {len(fit.items):,} items: {number:,} component{'s' * (number != 1)}"]
+    return f"{made:,} choices between {len(fit.items):,} items: {number:,} component{'s' * (number != 1)}"
+
+
+def _describe_components(fit: ChoiceFit) -> list[str]:
+    number = len(fit.components)
+    lines = [_describe_size(fit)]
     lines += [_describe_component(fit, place) for place in range(min(number, SHOWN))]
     if number > SHOWN:
         lines.append(f"  and {number - SHOWN:,} more")
@@ -328,13 +346,25 @@ def _describe_components(fit: ChoiceFit) -> list[str]:
 
 
 def _describe_component(fit: ChoiceFit, place: int) -> str:
+    below = _describe_below(fit, place)
+    beats = f"; always before {below}" if below else ""
+    return f"  {place + 1}. {_describe_members(fit, place)}{beats}"
+
+
+def _describe_members(fit: ChoiceFit, place: int) -> str:
+    """The first items of a component, with their scores."""
     members = fit.components[place]
     numbers = len(members) > 1 and fit.soft.status is Status.CERTIFIED
-    shown = [f"{item!r} {fit.scores[item]:+.3f}" if numbers else repr(item) for item in members]
+    first = members[:SHOWN]
+    shown = [f"{item!r} {fit.scores[item]:+.3f}" if numbers else repr(item) for item in first]
     rest = f" and {len(members) - SHOWN:,} more" if len(members) > SHOWN else ""
+    return ", ".join(shown) + rest
+
+
+def _describe_below(fit: ChoiceFit, place: int) -> str:
+    """The numbers of the components right below this one."""
     below = [str(other + 1) for above, other in fit.order if above == place]
-    beats = f"; always before {', '.join(below[:SHOWN])}{', …' * (len(below) > SHOWN)}" if below else ""
-    return f"  {place + 1}. {', '.join(shown[:SHOWN])}{rest}{beats}"
+    return ", ".join(below[:SHOWN]) + ", …" * (len(below) > SHOWN)
 
 
 def _describe_missing(fit: ChoiceFit) -> list[str]:
