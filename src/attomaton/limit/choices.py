@@ -5,7 +5,7 @@ one another in both directions tie and have finite scores; between components th
 """
 
 from collections.abc import Collection, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -19,11 +19,12 @@ from attomaton.graphs.connection import connect
 from attomaton.graphs.edges import EdgeTable, make_edges, pack_edges
 from attomaton.graphs.grouping import count_keys, sum_by_key
 from attomaton.graphs.reduction import reduce_order
+from attomaton.hard.solve import solve_graph_svm
 from attomaton.limit.evidence import QueryOrder
 from attomaton.limit.numbering import NumberedChoices, number_choices
 from attomaton.soft.solve import SoftSolution, solve_luce
 from attomaton.solutions import Status
-from attomaton.tables import Bool, Float64, Int64, column, offsets_of
+from attomaton.tables import Bool, Float64, Int64, column, keep_rows, offsets_of
 
 Item = Hashable
 
@@ -140,6 +141,26 @@ class ChoiceFit:
         pairs = np.array(self.order, np.int64).reshape(-1, 2)
         added = connect(len(self.components), pairs[:, 0], pairs[:, 1])
         return tuple(Comparison(self.components[a][0], self.components[b][-1]) for a, b in added)
+
+    @cached_property
+    def direction(self) -> dict[Any, float]:
+        """Where the scores of a ridge on all gaps go when it vanishes: s(λ) / ln(1/λ) tends to this.
+
+        The Graph-SVM of the items: the least Σ s² with s_i = s_j inside a component and s_i − s_j ≥ 1 where
+        the component of i precedes that of j. Items that were never compared score 0.
+
+        Examples
+        --------
+        >>> fit = fit_choices(["a", "b", "a"], [["a", "b"], ["b", "a"], ["b", "a", "c"]])
+        >>> {item: round(score, 6) for item, score in fit.direction.items()}
+        {'a': 0.333333, 'b': 0.333333, 'c': -0.666667}
+        """
+        edges = self.graph.edges
+        between_items = keep_rows(edges.table, edges["loser"] < len(self.items))
+        scores = solve_graph_svm(find_components(replace(edges, table=between_items))).expect().scores
+        items = column(scores, "token")[:-1].tolist()  # the last is the query, which is no item
+        found = dict(zip(items, column(scores, "score").tolist(), strict=False))
+        return {item: found.get(number, 0.0) for number, item in enumerate(self.items)}
 
     def probability(self, winner: Any, choice_set: Collection[Any]) -> float:
         """The chance that ``winner`` is chosen from ``choice_set`` (repeats count), where there is one.
