@@ -19,6 +19,9 @@ HERE = Path(__file__).resolve().parent
 DATA = Path(os.environ.get("ATTOMATON_DATA", HERE / "../../../shared/data")).resolve()
 """Real corpora, for the tutorials that ask for ``ATTOMATON_DATA``."""
 
+SOURCE = HERE.parents[1] / "src"
+"""The library of this checkout, whichever is installed."""
+
 VOLATILE = "volatile"
 """The tag of cells whose output differs from run to run, such as seconds."""
 
@@ -68,6 +71,9 @@ def run_tutorial(path: Path) -> NotebookNode:
         own = {
             "ATTOMATON_DATA": str(DATA),
             "IPYTHONDIR": str(Path(folder, "ipython")),
+            "PYTHONPATH": os.pathsep.join(
+                [str(SOURCE), os.environ.get("PYTHONPATH", "")]
+            ),
         }
         client.execute(env={**os.environ, **own}, cleanup_kc=True)
         return clean(
