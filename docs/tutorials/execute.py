@@ -1,4 +1,4 @@
-"""Run tutorials anew and write them back: ``python docs/tutorials/execute.py [NAME …]``.
+"""Run tutorials anew, write them back: ``python docs/tutorials/execute.py [NAME …]``.
 
 What is written is the same on every machine: no times of execution, no random ids of
 cells, no paths.
@@ -16,10 +16,11 @@ from nbclient import NotebookClient
 from nbformat import NotebookNode
 
 HERE = Path(__file__).resolve().parent
-DATA = Path(
-    os.environ.get("ATTOMATON_DATA", HERE / "../../../shared/data")
-).resolve()
+DATA = Path(os.environ.get("ATTOMATON_DATA", HERE / "../../../shared/data")).resolve()
 """Real corpora, for the tutorials that ask for ``ATTOMATON_DATA``."""
+
+SOURCE = HERE.parents[1] / "src"
+"""The library of this checkout, whichever is installed."""
 
 VOLATILE = "volatile"
 """The tag of cells whose output differs from run to run, such as seconds."""
@@ -70,6 +71,9 @@ def run_tutorial(path: Path) -> NotebookNode:
         own = {
             "ATTOMATON_DATA": str(DATA),
             "IPYTHONDIR": str(Path(folder, "ipython")),
+            "PYTHONPATH": os.pathsep.join(
+                [str(SOURCE), os.environ.get("PYTHONPATH", "")]
+            ),
         }
         client.execute(env={**os.environ, **own}, cleanup_kc=True)
         return clean(
@@ -97,24 +101,20 @@ def clean(
                 output.metadata = nbformat.from_dict({})
                 for kind, shown in output.get("data", {}).items():
                     output.data[kind] = (
-                        _hide(shown, hidden)
-                        if kind.startswith("text/")
-                        else shown
+                        _hide(shown, hidden) if kind.startswith("text/") else shown
                     )
     nbformat.validate(notebook)
     return notebook
 
 
 def texts_of(notebook: NotebookNode) -> list[list[str]]:
-    """What each cell shows, as far as two runs must agree: texts, and that there is a picture."""
+    """What each cell must show in every run: its texts, and that there is a picture."""
     return [[] if _is_volatile(cell) else _texts(cell) for cell in notebook.cells]
 
 
 def write_tutorial(notebook: NotebookNode, path: Path) -> None:
     """Write it, the same bytes for the same notebook."""
-    path.write_text(
-        nbformat.writes(notebook).rstrip("\n") + "\n", encoding="utf-8"
-    )
+    path.write_text(nbformat.writes(notebook).rstrip("\n") + "\n", encoding="utf-8")
 
 
 def _is_volatile(cell: NotebookNode) -> bool:

@@ -1,9 +1,9 @@
 """A hook of mkdocs: notebooks as pages of this site.
 
-mkdocs-jupyter turns a notebook into a page that brings JupyterLab's style sheets (600 kB)
-and scripts from the network, and leaves links as they are. Here only the cells are kept,
-in the site's own style, and links to other sources become links to their pages; one that
-leads nowhere is a warning, so a strict build fails.
+mkdocs-jupyter turns a notebook into a page that brings JupyterLab's style sheets
+(600 kB) and scripts from the network, and leaves links as they are. Here only the cells
+are kept, in the site's own style, and links to other sources become links to their
+pages; one that leads nowhere is a warning, so a strict build fails.
 """
 
 import logging
@@ -49,7 +49,7 @@ def on_page_content(html: str, page: Any, files: Any, **_: Any) -> str:
 
 
 def _fold(source: Tag) -> None:
-    """Source that few want to read, such as that of a figure, behind a line to click."""
+    """Source that few want to read, as that of a figure, behind a line to click."""
     soup = BeautifulSoup(
         "<details class='fold'><summary>code of this figure</summary></details>",
         "html.parser",
@@ -58,7 +58,7 @@ def _fold(source: Tag) -> None:
 
 
 def _restyle(code: Tag) -> None:
-    """Source as the site shows it elsewhere, with its colours and its button for copying."""
+    """Source as the site shows it elsewhere, with its colours and its copy button."""
     code["class"] = ["language-python", "highlight"]
     for block in code.select("pre"):
         inner = BeautifulSoup("", "html.parser").new_tag("code")

@@ -7,6 +7,7 @@ import sys
 import time
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -21,13 +22,17 @@ MOST_SECONDS = 600
 MOST_PICTURE = 80_000  # bytes of base64, 60 kB of PNG
 
 
-@pytest.fixture(scope="session")
-def tutorials():
-    """The module that runs them, which is no part of the package."""
-    place = importlib.util.spec_from_file_location("tutorials_execute", FOLDER / "execute.py")
+def load(name):
+    """A module beside the tutorials, which is no part of the package."""
+    place = importlib.util.spec_from_file_location(f"tutorials_{name}", FOLDER / f"{name}.py")
     module = importlib.util.module_from_spec(place)
     place.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="session")
+def tutorials():
+    return load("execute")
 
 
 def need_data(tutorials, name):
@@ -113,6 +118,27 @@ def test_all_together_take_less_than_ten_minutes(tutorials):
 
 def outputs(cell):
     return cell.get("outputs", [])
+
+
+def test_links_become_addresses_and_dead_ones_are_warned_of(caplog):
+    from mkdocs.structure.files import File, Files
+
+    def source(path):
+        return File(path, "docs", "site", use_directory_urls=True)
+
+    page = SimpleNamespace(file=source("tutorials/made.ipynb"))
+    files = Files([source("theory.md"), page.file])
+    cell = "<div class='jupyter-wrapper'><div class='jp-MarkdownCell'>{}</div></div>"
+    text = cell.format(
+        "<a href='../theory.md#soft'>x</a><a href='https://a.b'>y</a><a href='../gone.md'>z</a>"
+    )
+    made = load("pages").on_page_content(text, page=page, files=files)
+    reader = Links()
+    reader.feed(made)
+    assert reader.links[1:] == ["https://a.b", "../gone.md"]
+    assert urlsplit(reader.links[0])[2:] == ("../theory/", "", "soft")
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "../gone.md" in caplog.text
 
 
 class Links(HTMLParser):
