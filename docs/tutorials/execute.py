@@ -1,6 +1,7 @@
-"""Run tutorials anew and write them back with their outputs: ``python docs/tutorials/execute.py [NAME ...]``.
+"""Run tutorials anew, write them back: ``python docs/tutorials/execute.py [NAME …]``.
 
-What is written is the same on every machine: no times of execution, no random cell ids, no paths.
+What is written is the same on every machine: no times of execution, no random ids of
+cells, no paths.
 """
 
 import os
@@ -18,10 +19,19 @@ HERE = Path(__file__).resolve().parent
 DATA = Path(os.environ.get("ATTOMATON_DATA", HERE / "../../../shared/data")).resolve()
 """Real corpora, for the tutorials that ask for ``ATTOMATON_DATA``."""
 
+SOURCE = HERE.parents[1] / "src"
+"""The library of this checkout, whichever is installed."""
+
 VOLATILE = "volatile"
 """The tag of cells whose output differs from run to run, such as seconds."""
 
-KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
+KERNEL = {
+    "kernelspec": {
+        "display_name": "Python 3",
+        "language": "python",
+        "name": "python3",
+    }
+}
 MOST_SECONDS = 300
 
 
@@ -43,7 +53,7 @@ def needs_data(notebook: NotebookNode) -> bool:
 
 
 def run_tutorial(path: Path) -> NotebookNode:
-    """The notebook with new outputs, run in a temporary folder by a kernel of its own."""
+    """The notebook with new outputs, run in a temporary folder by its own kernel."""
     notebook = read_tutorial(path)
     with tempfile.TemporaryDirectory(prefix="tutorial-") as folder:
         work = Path(folder, "work")
@@ -51,17 +61,31 @@ def run_tutorial(path: Path) -> NotebookNode:
         client = NotebookClient(
             notebook,
             timeout=MOST_SECONDS,
-            km=AsyncKernelManager(kernel_name="python3", transport="ipc", ip=f"{folder}/kernel"),
+            km=AsyncKernelManager(
+                kernel_name="python3", transport="ipc", ip=f"{folder}/kernel"
+            ),
             record_timing=False,
             coalesce_streams=True,
             resources={"metadata": {"path": str(work)}},
         )
-        own = {"ATTOMATON_DATA": str(DATA), "IPYTHONDIR": str(Path(folder, "ipython"))}
+        own = {
+            "ATTOMATON_DATA": str(DATA),
+            "IPYTHONDIR": str(Path(folder, "ipython")),
+            "PYTHONPATH": os.pathsep.join(
+                [str(SOURCE), os.environ.get("PYTHONPATH", "")]
+            ),
+        }
         client.execute(env={**os.environ, **own}, cleanup_kc=True)
-        return clean(notebook, path.stem, hidden=(f"{work}/", str(work), f"{DATA}/", str(DATA)))
+        return clean(
+            notebook,
+            path.stem,
+            hidden=(f"{work}/", str(work), f"{DATA}/", str(DATA)),
+        )
 
 
-def clean(notebook: NotebookNode, name: str, *, hidden: tuple[str, ...] = ()) -> NotebookNode:
+def clean(
+    notebook: NotebookNode, name: str, *, hidden: tuple[str, ...] = ()
+) -> NotebookNode:
     """The same notebook without what differs from machine to machine."""
     notebook.metadata = nbformat.from_dict(KERNEL)
     notebook.nbformat, notebook.nbformat_minor = 4, 5
@@ -76,13 +100,15 @@ def clean(notebook: NotebookNode, name: str, *, hidden: tuple[str, ...] = ()) ->
             else:
                 output.metadata = nbformat.from_dict({})
                 for kind, shown in output.get("data", {}).items():
-                    output.data[kind] = _hide(shown, hidden) if kind.startswith("text/") else shown
+                    output.data[kind] = (
+                        _hide(shown, hidden) if kind.startswith("text/") else shown
+                    )
     nbformat.validate(notebook)
     return notebook
 
 
 def texts_of(notebook: NotebookNode) -> list[list[str]]:
-    """What each cell shows, as far as two runs must agree: its texts, and that there is a picture."""
+    """What each cell must show in every run: its texts, and that there is a picture."""
     return [[] if _is_volatile(cell) else _texts(cell) for cell in notebook.cells]
 
 

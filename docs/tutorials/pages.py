@@ -1,8 +1,9 @@
 """A hook of mkdocs: notebooks as pages of this site.
 
-mkdocs-jupyter turns a notebook into a page that brings JupyterLab's style sheets (600 kB) and scripts from
-the network, and leaves links as they are. Here only the cells are kept, in the site's own style, and links
-to other sources become links to their pages; one that leads nowhere is a warning, so a strict build fails.
+mkdocs-jupyter turns a notebook into a page that brings JupyterLab's style sheets
+(600 kB) and scripts from the network, and leaves links as they are. Here only the cells
+are kept, in the site's own style, and links to other sources become links to their
+pages; one that leads nowhere is a warning, so a strict build fails.
 """
 
 import logging
@@ -14,7 +15,10 @@ from bs4 import BeautifulSoup, Tag
 
 LOG = logging.getLogger("mkdocs.hooks.tutorials")
 
-CHROME = ".zeroclipboard-container, .clipboard-copy-txt, .celltoolbar, .jp-InputPrompt, .jp-OutputPrompt"
+CHROME = (
+    ".zeroclipboard-container, .clipboard-copy-txt, .celltoolbar, "
+    ".jp-InputPrompt, .jp-OutputPrompt"
+)
 """Parts of JupyterLab around cells: buttons, tags, prompts."""
 
 
@@ -24,7 +28,10 @@ def on_page_content(html: str, page: Any, files: Any, **_: Any) -> str:
         return html
     cells = BeautifulSoup(html, "html.parser").select_one(".jupyter-wrapper")
     if cells is None:
-        LOG.warning("%s: no cells found in what mkdocs-jupyter made of it", page.file.src_uri)
+        LOG.warning(
+            "%s: no cells found in what mkdocs-jupyter made of it",
+            page.file.src_uri,
+        )
         return html
     for part in cells.select(CHROME):
         part.decompose()
@@ -42,15 +49,16 @@ def on_page_content(html: str, page: Any, files: Any, **_: Any) -> str:
 
 
 def _fold(source: Tag) -> None:
-    """Source that few want to read, such as that of a figure, behind a line to click."""
+    """Source that few want to read, as that of a figure, behind a line to click."""
     soup = BeautifulSoup(
-        "<details class='fold'><summary>code of this figure</summary></details>", "html.parser"
+        "<details class='fold'><summary>code of this figure</summary></details>",
+        "html.parser",
     )
     source.wrap(soup.details)
 
 
 def _restyle(code: Tag) -> None:
-    """Source as the site shows it elsewhere, with its colours and its button for copying."""
+    """Source as the site shows it elsewhere, with its colours and its copy button."""
     code["class"] = ["language-python", "highlight"]
     for block in code.select("pre"):
         inner = BeautifulSoup("", "html.parser").new_tag("code")
@@ -64,7 +72,9 @@ def _resolve(target: str, page: Any, files: Any) -> str:
     if parts.scheme or not parts.path:
         return target
     here = page.file.src_uri
-    found = files.get_file_from_path(posixpath.normpath(posixpath.join(posixpath.dirname(here), parts.path)))
+    found = files.get_file_from_path(
+        posixpath.normpath(posixpath.join(posixpath.dirname(here), parts.path))
+    )
     if found is None:
         LOG.warning("%s links to %s, which is not there", here, target)
         return target

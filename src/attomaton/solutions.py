@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from scipy.sparse import csc_array
 
+from attomaton.display import Cell, render_card, render_facts, render_first_rows, render_status
 from attomaton.errors import InvalidEmbeddings, UncertifiedSolution
 from attomaton.tables import Float64, column, make_table, offsets_of
 
@@ -78,6 +79,19 @@ class Solution:
     def __repr__(self) -> str:
         size, status = f"{self.scores.num_rows:,} scores", self.status.name.lower()
         return f"{type(self).__name__}({size}, {status}: {self.certificate})"
+
+    def _repr_html_(self) -> str:
+        good = self.status is Status.CERTIFIED
+        return render_card(
+            type(self).__name__,
+            render_status(self.status.name.lower(), self.status.value, good=good),
+            render_facts([("certificate", str(self.certificate)), *self._facts()]),
+            render_first_rows(self.scores),
+        )
+
+    def _facts(self) -> list[tuple[str, Cell]]:
+        """What else is shown of this kind of solution."""
+        return []
 
     @property
     def status(self) -> Status:

@@ -7,6 +7,7 @@ import sys
 import time
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -19,15 +20,20 @@ NAMES = sorted(path.stem for path in FOLDER.glob("*.ipynb"))
 PATHS = ("/tmp", "/work", "/root", "/home", "/Users", "C:\\")  # noqa: S108
 MOST_SECONDS = 600
 MOST_PICTURE = 80_000  # bytes of base64, 60 kB of PNG
+MOST_PAGE = 500_000
+
+
+def load(name):
+    """A module beside the tutorials, which is no part of the package."""
+    place = importlib.util.spec_from_file_location(f"tutorials_{name}", FOLDER / f"{name}.py")
+    module = importlib.util.module_from_spec(place)
+    place.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture(scope="session")
 def tutorials():
-    """The module that runs them, which is no part of the package."""
-    place = importlib.util.spec_from_file_location("tutorials_execute", FOLDER / "execute.py")
-    module = importlib.util.module_from_spec(place)
-    place.loader.exec_module(module)
-    return module
+    return load("execute")
 
 
 def need_data(tutorials, name):
@@ -38,7 +44,7 @@ def need_data(tutorials, name):
         pytest.skip("no real corpora here: set ATTOMATON_DATA (listed in tests/SKIPS.md)")
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in NAMES])
+@pytest.mark.parametrize("name", NAMES)
 def test_it_prints_what_it_shows(tutorials, name):
     need_data(tutorials, name)
     path = FOLDER / f"{name}.ipynb"
@@ -51,17 +57,16 @@ def test_it_prints_what_it_shows(tutorials, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_is_as_execute_leaves_it(tutorials, name):
+def test_it_is_as_execute_leaves_it(tutorials, name, tmp_path):
     path = FOLDER / f"{name}.ipynb"
     written = path.read_text(encoding="utf-8")
     notebook = tutorials.read_tutorial(path)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
     assert any(output for cell in code for output in outputs(cell))
-    tutorials.write_tutorial(tutorials.clean(notebook, name), path.with_suffix(".again"))
-    again = path.with_suffix(".again").read_text(encoding="utf-8")
-    path.with_suffix(".again").unlink()
-    assert again == written
+    again = tmp_path / path.name
+    tutorials.write_tutorial(tutorials.clean(notebook, name), again)
+    assert again.read_text(encoding="utf-8") == written
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -116,12 +121,33 @@ def outputs(cell):
     return cell.get("outputs", [])
 
 
+def test_links_become_addresses_and_dead_ones_are_warned_of(caplog):
+    from mkdocs.structure.files import File, Files
+
+    def source(path):
+        return File(path, "docs", "site", use_directory_urls=True)
+
+    page = SimpleNamespace(file=source("tutorials/made.ipynb"))
+    files = Files([source("theory.md"), page.file])
+    cell = "<div class='jupyter-wrapper'><div class='jp-MarkdownCell'>{}</div></div>"
+    text = cell.format(
+        "<a href='../theory.md#soft'>x</a><a href='https://a.b'>y</a><a href='../gone.md'>z</a>"
+    )
+    made = load("pages").on_page_content(text, page=page, files=files)
+    reader = Links()
+    reader.feed(made)
+    assert reader.links[1:] == ["https://a.b", "../gone.md"]
+    assert urlsplit(reader.links[0])[2:] == ("../theory/", "", "soft")
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "../gone.md" in caplog.text
+
+
 class Links(HTMLParser):
     """What a page fetches, where it leads, and which places of it can be led to."""
 
     def __init__(self):
         super().__init__()
-        self.fetched, self.links, self.places = [], [], {""}
+        self.fetched, self.links, self.places = [], [], {""}  # "" is the top of the page
 
     def handle_starttag(self, tag, attrs):
         given = {name: value or "" for name, value in attrs}
@@ -134,50 +160,46 @@ class Links(HTMLParser):
             self.links.append(given["href"])
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    """All pages of the strictly built site, by address. No --quiet: mkdocs would then not count warnings."""
-    place = tmp_path_factory.mktemp("site")
-    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(place)]
+def test_the_site_is_whole_and_needs_no_network(tmp_path):
+    """One test, as building takes long. No --quiet: mkdocs would then not count warnings."""
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     told = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
     assert told.returncode == 0, told.stderr[-3000:]
     pages = {}
-    for file in place.rglob("*.html"):
-        text = file.read_text(encoding="utf-8")
-        pages[file] = (text, Links())
-        pages[file][1].feed(text)
-    return place, pages
+    for file in tmp_path.rglob("*.html"):
+        pages[file] = Links()
+        pages[file].feed(file.read_text(encoding="utf-8"))
+    tutorials = [tmp_path / "tutorials" / name / "index.html" for name in NAMES]
+    assert {f"tutorials/{name}/" for name in NAMES} <= set(pages[tmp_path / "index.html"].links)
+    assert [page for page in tutorials if page.stat().st_size > MOST_PAGE] == []
+    assert find_fetched_elsewhere(pages, tutorials) == []
+    assert find_requests(tutorials) == []
+    assert find_dead_links(pages) == []
 
 
-@pytest.mark.xdist_group("site")
-def test_pages_of_tutorials_fetch_nothing_from_the_network(site):
-    place, pages = site
-    for name in NAMES:
-        text, links = pages[place / "tutorials" / name / "index.html"]
-        for address in links.fetched:
-            assert urlsplit(address).scheme in ("", "data"), (name, address)
-        assert len(text) < 1_000_000, name
+def find_fetched_elsewhere(pages, among):
+    fetched = [address for page in among for address in pages[page].fetched]
+    assert len(fetched) > len(among)
+    return [address for address in fetched if urlsplit(address).scheme not in ("", "data")]
 
 
-@pytest.mark.xdist_group("site")
-def test_a_browser_asks_the_network_for_nothing(site):
-    place, _ = site
+def find_requests(files):
+    """What a browser asks the network for when it opens these pages."""
     asked = []
     with chromium() as browser:
         page = browser.new_page()
         page.on("request", lambda sent: asked.append(sent.url))
-        for name in NAMES:
-            page.goto((place / "tutorials" / name / "index.html").as_uri())
-    assert [address for address in asked if not address.startswith(("file:", "data:", "blob:"))] == []
-    assert len(asked) > len(NAMES)
+        for file in files:
+            page.goto(file.as_uri())
+    assert len(asked) > len(files)
+    return [address for address in asked if not address.startswith(("file:", "data:", "blob:"))]
 
 
-@pytest.mark.xdist_group("site")
-def test_every_link_of_the_site_leads_somewhere(site):
-    place, pages = site
+def find_dead_links(pages):
+    """Links to files that are not there, or to places that their page does not have."""
     dead = []
-    for file, (_, links) in pages.items():
-        if file.name == "404.html":
+    for file, links in pages.items():
+        if file.name == "404.html":  # its links are those of the site's root
             continue
         for address in links.links + links.fetched:
             parts = urlsplit(address)
@@ -185,14 +207,7 @@ def test_every_link_of_the_site_leads_somewhere(site):
                 continue
             target = (file.parent / unquote(parts.path)).resolve() if parts.path else file
             target = target / "index.html" if target.is_dir() else target
-            known = pages[target][1].places if target in pages else {parts.fragment}
-            if not target.is_file() or unquote(parts.fragment) not in known | {""}:
-                dead.append((str(file.relative_to(place)), address))
-    assert dead == []
-
-
-@pytest.mark.xdist_group("site")
-def test_every_tutorial_is_in_the_contents(site):
-    place, pages = site
-    addresses = pages[place / "index.html"][1].links
-    assert {f"tutorials/{name}/" for name in NAMES} <= set(addresses)
+            places = pages[target].places if target in pages else {parts.fragment}
+            if not target.is_file() or unquote(parts.fragment) not in places:
+                dead.append((file.parent.name, address))
+    return dead

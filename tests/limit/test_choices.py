@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize
 
 from attomaton.errors import InvalidSamples, UncertifiedSolution, UndeterminedChoice, UnknownToken
 from attomaton.limit.choices import fit_choices, unroll_rankings
@@ -210,6 +211,71 @@ def test_a_summary_to_read():
 def test_unsound_choices_are_refused(winners, sets, counts, message):
     with pytest.raises(InvalidSamples, match=message):
         fit_choices(winners, sets, counts=counts)
+
+
+def ridge_path(winners, sets, items, ridge):
+    """Scores of all items under the whole likelihood with a ridge, by Newton's method with halved steps."""
+    place = {item: number for number, item in enumerate(items)}
+    options = np.zeros((len(sets), len(items)))
+    for row, members in enumerate(sets):
+        options[row, [place[item] for item in members]] = 1.0
+    chosen = np.bincount([place[item] for item in winners], minlength=len(items))
+
+    def loss(scores):
+        total = np.log((options * np.exp(scores - scores.max())).sum(axis=1)) + scores.max()
+        return total.sum() - chosen @ scores + ridge / 2 * scores @ scores
+
+    scores = np.zeros(len(items))
+    for _ in range(200):
+        chances = options * np.exp(scores - scores.max())
+        chances /= chances.sum(axis=1, keepdims=True)
+        slope = chances.sum(axis=0) - chosen + ridge * scores
+        curve = np.diag(chances.sum(axis=0) + ridge) - chances.T @ chances
+        step, length = np.linalg.solve(curve, slope), 1.0
+        while loss(scores - length * step) > loss(scores) and length > 1e-9:
+            length /= 2
+        scores = scores - length * step
+    return scores
+
+
+@given(seeds, st.integers(1, 14))
+def test_the_direction_is_the_least_scores_with_all_gaps(seed, n_choices):
+    winners, sets = draw(seed, n_choices=n_choices)
+    fit = fit_choices(winners, sets)
+    place = {item: number for number, members in enumerate(fit.components) for item in members}
+    rows = [
+        (fit.items.index(winner), fit.items.index(other), float(place[winner] != place[other]))
+        for winner, other in beats_graph(winners, sets).edges
+    ]
+    scores = np.array([fit.direction[item] for item in fit.items])
+    for winner, loser, gap in rows:
+        found = scores[winner] - scores[loser]
+        assert found >= gap - 1e-9 if gap else abs(found) < 1e-9
+    least = minimize(
+        lambda s: s @ s,
+        scores + 0.1,
+        jac=lambda s: 2 * s,
+        method="SLSQP",
+        constraints=[
+            {"type": "ineq" if gap else "eq", "fun": lambda s, w=w, x=x, gap=gap: s[w] - s[x] - gap}
+            for w, x, gap in rows
+        ],
+        options={"ftol": 1e-12},
+    )
+    assert scores @ scores <= least.fun + 1e-6
+
+
+def test_scores_with_a_vanishing_ridge_go_in_the_direction():
+    winners = ["a", "b", "a", "b", "c", "d", "c", "d", "c", "e"]
+    sets = [*["ab"] * 2, "abc", "bd", *["cd"] * 3, "de", "ce", "ef"]
+    fit = fit_choices(winners, [list(members) for members in sets])
+    assert fit.components == (("a", "b"), ("c", "d"), ("e",), ("f",))
+    direction = np.array([fit.direction[item] for item in fit.items])
+    paths = [ridge_path(winners, sets, fit.items, ridge) for ridge in (1e-4, 1e-8, 1e-12)]
+    angles = [path @ direction / np.linalg.norm(path) / np.linalg.norm(direction) for path in paths]
+    assert 0.98 < angles[0] < angles[1] < angles[2]
+    growth = (paths[2] - paths[1]) / np.log(1e4)  # falls short by ln ln, about 1 in ln(1/ridge)
+    assert np.allclose(growth, direction, atol=0.08 * np.abs(direction).max())
 
 
 def test_unknown_items_are_refused():

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 import attomaton as at
 from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.display import show_hidden
 from attomaton.errors import UnknownToken, UnsupportedOption, UnwritablePlace
 from attomaton.report import csv_tables, graphml
 from attomaton.report.csv_tables import write_csv
-from attomaton.report.escaping import escape_cell, escape_text, show_hidden, unescape_text
+from attomaton.report.escaping import escape_cell, escape_text, unescape_text
 from attomaton.report.export import check_place, pick_queries
 from attomaton.report.graphml import write_graphml
 

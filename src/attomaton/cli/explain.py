@@ -9,9 +9,7 @@ import typer
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_table
 
 if TYPE_CHECKING:
-    from attomaton.limit.explanation import Beaten, Edge, Explanation
-
-SHOWN = 3
+    from attomaton.limit.explanation import Explanation
 
 
 def explain(
@@ -36,7 +34,7 @@ def explain(
 
 def _print_explanation(explanation: "Explanation", name: Callable[[int], str]) -> None:
     print_line(f"Query: {name(explanation.query)}")
-    print_line(f"Rule: {explanation.rule.name.lower().replace('_', ' ')} ({explanation.rule.value})")
+    print_line(f"Rule: {explanation.rule.words} ({explanation.rule.value})")
     by_chance = sorted(explanation.probabilities.items(), key=lambda item: -item[1])
     print_table("Retrieved", ["token", "probability"], [(name(token), f"{p:.6f}") for token, p in by_chance])
     if len(explanation.retrieved) > 1:
@@ -44,21 +42,13 @@ def _print_explanation(explanation: "Explanation", name: Callable[[int], str]) -
             f"They are {len(explanation.retrieved)} components of equal hard score; no path orders them."
         )
     if explanation.beaten:
-        rows = [_beaten_row(beaten, name) for beaten in explanation.beaten]
-        print_table("It beat", ["tokens", "path", "support", "edges behind it"], rows)
+        rows = [
+            (" ".join(map(name, one.tokens)), one.path, one.support, one.describe_edges(name))
+            for one in explanation.beaten
+        ]
+        print_table("It beat", ["tokens", "path", "support", "edges behind it"], list(rows))
     if explanation.incomparable:
         groups = "; ".join(" ".join(map(name, tokens)) for tokens in explanation.incomparable)
         print_line(f"No path decides against these, only their lower hard score: {groups}")
     if explanation.unseen and explanation.probabilities.keys().isdisjoint(explanation.unseen):
         print_line(f"Ignored, without evidence under this query: {' '.join(map(name, explanation.unseen))}")
-
-
-def _beaten_row(beaten: "Beaten", name: Callable[[int], str]) -> tuple[object, ...]:
-    path = "direct" if len(beaten.steps) == 1 else f"{len(beaten.steps)} steps"
-    shown = "; then ".join(_step_text(step, name) for step in beaten.steps)
-    return " ".join(map(name, beaten.tokens)), path, beaten.support, shown
-
-
-def _step_text(step: "tuple[Edge, ...]", name: Callable[[int], str]) -> str:
-    shown = ", ".join(f"{name(edge.winner)} → {name(edge.loser)} ×{edge.support}" for edge in step[:SHOWN])
-    return shown + (f" and {len(step) - SHOWN} more" if len(step) > SHOWN else "")

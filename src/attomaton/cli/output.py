@@ -12,7 +12,7 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from attomaton.report.escaping import show_hidden
+from attomaton.display import show_hidden
 
 if TYPE_CHECKING:
     from attomaton.verify.verdicts import Verdict
@@ -97,7 +97,7 @@ def _holds(encoding: str, text: str) -> bool:
 
 def print_verdicts(verdicts: "Sequence[Verdict]") -> None:
     """What became of each claim, with its numbers and the reason."""
-    rows = [(one.claim, one.status.value.replace("_", " "), _measured(one)) for one in verdicts]
+    rows = [(one.claim, one.status.words, _measured(one)) for one in verdicts]
     if rows:
         print_table("Verdicts", ["claim", "verdict", "what was measured, and its bound"], list(rows))
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS, Samples
+from attomaton.display import render_card, render_facts, render_first_rows
 from attomaton.errors import TokenOutOfRange, UnsupportedOption
 from attomaton.graphs.bags import count_tokens
 from attomaton.graphs.grouping import count_keys, gather, sum_by_key
@@ -59,6 +60,18 @@ class EdgeTable:
         return (
             f"EdgeTable({len(self):,} edges, {self.queries.num_rows:,} queries, {self.n_samples:,} samples)"
         )
+
+    def _repr_html_(self) -> str:
+        counts = [
+            ("edges", f"{len(self):,}"),
+            ("queries", f"{self.queries.num_rows:,}"),
+            (
+                "samples",
+                f"{self.n_samples:,} with their label in the context, {self.n_unrealisable:,} left out",
+            ),
+            ("tokens", f"{self.n_tokens:,}"),
+        ]
+        return render_card("EdgeTable", render_facts(counts), render_first_rows(self.table))
 
     def __len__(self) -> int:
         return self.table.num_rows

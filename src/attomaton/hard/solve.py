@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import pyarrow as pa
 
+from attomaton.display import Cell
 from attomaton.errors import InvalidEmbeddings, UnsupportedOption
 from attomaton.graphs.components import Components
 from attomaton.graphs.separation import separate
@@ -121,6 +122,9 @@ class HardSolution(Solution):
     certificate: HardCertificate
     components: Components
     multipliers: pa.Table
+
+    def _facts(self) -> list[tuple[str, Cell]]:
+        return [("answers", self.kind.value)]
 
     @property
     def kind(self) -> Kind:

@@ -25,6 +25,7 @@ from attomaton.limit.explanation import Explanation, Rule
 from attomaton.limit.finite import FiniteAttention
 from attomaton.limit.reading import Context, Reading, read_context
 from attomaton.limit.scoring import Score, mix_uniform, score_prediction
+from attomaton.limit.showing import Shown, render_automaton
 from attomaton.limit.stopped import Followed
 from attomaton.soft.solve import SoftSolution
 from attomaton.tables import Float64, Int32, Int64, column
@@ -104,6 +105,9 @@ class Automaton:
             f"Automaton({len(self.components.queries):,} queries, {len(self.components):,} components, "
             f"{self.n_tokens:,} tokens)"
         )
+
+    def _repr_html_(self) -> str:
+        return render_automaton(self)
 
     @property
     def n_tokens(self) -> int:
@@ -199,6 +203,23 @@ class Automaton:
             incomparable=incomparable,
             unseen=tuple(reading.tokens[~reading.seen].tolist()),
         )
+
+    def show(self, context: Context) -> Shown:
+        """The same to be looked at: a notebook draws it, a terminal prints it.
+
+        Examples
+        --------
+        >>> import attomaton as at
+        >>> auto = at.learn(at.Samples.from_lists([[0, 1, 3], [1, 0, 3], [1, 2, 3]], [0, 1, 1]))
+        >>> auto.show([0, 2, 1, 3])
+        query 3: determined (one component precedes every other component of the context: the theorem decides)
+        [0] 2 [1] 3
+          0  0.500000  ##########
+          1  0.500000  ##########
+        beats 2: direct, support 1: 1 → 2 ×1
+        beats 3: direct, support 3: 1 → 3 ×2, 0 → 3 ×1
+        """
+        return Shown(self.explain(context), self.name)
 
     def score(self, samples: Samples, *, epsilon: float = 0.0) -> Score:
         """Log-loss and top-1 on the realisable samples among these.

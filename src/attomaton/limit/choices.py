@@ -5,12 +5,13 @@ one another in both directions tie and have finite scores; between components th
 """
 
 from collections.abc import Collection, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from attomaton.display import render_card, render_note, render_status, render_table
 from attomaton.errors import InvalidSamples, UncertifiedSolution, UndeterminedChoice, UnknownToken
 from attomaton.graphs.choices import ChoiceTable, count_choices, make_choices
 from attomaton.graphs.components import Components, find_components
@@ -18,11 +19,12 @@ from attomaton.graphs.connection import connect
 from attomaton.graphs.edges import EdgeTable, make_edges, pack_edges
 from attomaton.graphs.grouping import count_keys, sum_by_key
 from attomaton.graphs.reduction import reduce_order
+from attomaton.hard.solve import solve_graph_svm
 from attomaton.limit.evidence import QueryOrder
 from attomaton.limit.numbering import NumberedChoices, number_choices
 from attomaton.soft.solve import SoftSolution, solve_luce
 from attomaton.solutions import Status
-from attomaton.tables import Bool, Float64, Int64, column, offsets_of
+from attomaton.tables import Bool, Float64, Int64, column, keep_rows, offsets_of
 
 Item = Hashable
 
@@ -80,6 +82,18 @@ class ChoiceFit:
 
     def __str__(self) -> str:
         return "\n".join([*_describe_components(self), *_describe_missing(self)])
+
+    def _repr_html_(self) -> str:
+        soft, shown = self.soft, range(min(len(self.components), SHOWN))
+        rows = [[place + 1, _describe_members(self, place), _describe_below(self, place)] for place in shown]
+        return render_card(
+            f"{_describe_size(self)}",
+            render_status(
+                soft.status.name.lower(), f"scores: {soft.certificate}", good=soft.certificate.certified
+            ),
+            render_table(["", "items", "always before"], rows, n_rows=len(self.components), most=SHOWN),
+            *map(render_note, _describe_missing(self)),
+        )
 
     @cached_property
     def components(self) -> tuple[tuple[Any, ...], ...]:
@@ -144,6 +158,26 @@ class ChoiceFit:
         pairs = np.array(self.order, np.int64).reshape(-1, 2)
         added = connect(len(self.components), pairs[:, 0], pairs[:, 1])
         return tuple(Comparison(self.components[a][0], self.components[b][-1]) for a, b in added)
+
+    @cached_property
+    def direction(self) -> dict[Any, float]:
+        """Where the scores of a ridge on all gaps go when it vanishes: s(λ) / ln(1/λ) tends to this.
+
+        The Graph-SVM of the items: the least Σ s² with s_i = s_j inside a component and s_i − s_j ≥ 1 where
+        the component of i precedes that of j. Items that were never compared score 0.
+
+        Examples
+        --------
+        >>> fit = fit_choices(["a", "b", "a"], [["a", "b"], ["b", "a"], ["b", "a", "c"]])
+        >>> {item: round(score, 6) for item, score in fit.direction.items()}
+        {'a': 0.333333, 'b': 0.333333, 'c': -0.666667}
+        """
+        edges = self.graph.edges
+        between_items = keep_rows(edges.table, edges["loser"] < len(self.items))
+        scores = solve_graph_svm(find_components(replace(edges, table=between_items))).expect().scores
+        items = column(scores, "token")[:-1].tolist()  # the last is the query, which is no item
+        found = dict(zip(items, column(scores, "score").tolist(), strict=False))
+        return {item: found.get(number, 0.0) for number, item in enumerate(self.items)}
 
     def probability(self, winner: Any, choice_set: Collection[Any]) -> float:
         """The chance that ``winner`` is chosen from ``choice_set`` (repeats count), where there is one.
@@ -313,10 +347,15 @@ def _choices_inside(data: NumberedChoices, graph: Components) -> ChoiceTable:
     return count_choices([choices]) if repeated else choices  # else hardly two choices are equal
 
 
-def _describe_components(fit: ChoiceFit) -> list[str]:
+def _describe_size(fit: ChoiceFit) -> str:
     made = int(column(fit.graph.edges.queries, "realisable").sum())
     number = len(fit.components)
-    lines = [f"{made:,} choices between {len(fit.items):,} items: {number:,} component{'s' * (number != 1)}"]
+    return f"{made:,} choices between {len(fit.items):,} items: {number:,} component{'s' * (number != 1)}"
+
+
+def _describe_components(fit: ChoiceFit) -> list[str]:
+    number = len(fit.components)
+    lines = [_describe_size(fit)]
     lines += [_describe_component(fit, place) for place in range(min(number, SHOWN))]
     if number > SHOWN:
         lines.append(f"  and {number - SHOWN:,} more")
@@ -324,13 +363,25 @@ def _describe_components(fit: ChoiceFit) -> list[str]:
 
 
 def _describe_component(fit: ChoiceFit, place: int) -> str:
+    below = _describe_below(fit, place)
+    beats = f"; always before {below}" if below else ""
+    return f"  {place + 1}. {_describe_members(fit, place)}{beats}"
+
+
+def _describe_members(fit: ChoiceFit, place: int) -> str:
+    """The first items of a component, with their scores."""
     members = fit.components[place]
     numbers = len(members) > 1 and fit.soft.status is Status.CERTIFIED
-    shown = [f"{item!r} {fit.scores[item]:+.3f}" if numbers else repr(item) for item in members]
+    first = members[:SHOWN]
+    shown = [f"{item!r} {fit.scores[item]:+.3f}" if numbers else repr(item) for item in first]
     rest = f" and {len(members) - SHOWN:,} more" if len(members) > SHOWN else ""
+    return ", ".join(shown) + rest
+
+
+def _describe_below(fit: ChoiceFit, place: int) -> str:
+    """The numbers of the components right below this one."""
     below = [str(other + 1) for above, other in fit.order if above == place]
-    beats = f"; always before {', '.join(below[:SHOWN])}{', …' * (len(below) > SHOWN)}" if below else ""
-    return f"  {place + 1}. {', '.join(shown[:SHOWN])}{rest}{beats}"
+    return ", ".join(below[:SHOWN]) + ", …" * (len(below) > SHOWN)
 
 
 def _describe_missing(fit: ChoiceFit) -> list[str]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.display import Bar, Cell, render_card, render_facts, render_note, render_status
 from attomaton.graphs.components import Components
 from attomaton.hard.solve import HardSolution
 from attomaton.soft.solve import SoftSolution
@@ -90,6 +91,27 @@ class Coverage:
             "take a longer window. If they are never repeated, the second theory applies, whose decoder is "
             "learned too: attomaton scan-snap CORPUS, or attomaton.scansnap.survey in Python."
         )
+
+    @property
+    def facts(self) -> list[tuple[str, Cell]]:
+        """The numbers with their names, to be shown."""
+        return [
+            ("samples read", f"{self.n_read:,}"),
+            ("label in the context", Bar(self.realisable, f"{self.realisable:.1%}")),
+            ("queries", f"{self.n_queries:,}"),
+            ("edges", f"{self.n_edges:,}"),
+            ("components", f"{self.n_components:,}"),
+            ("queries with ties", Bar(self.tied_queries, f"{self.tied_queries:.1%}")),
+            ("queries in one line", Bar(self.ordered_queries, f"{self.ordered_queries:.1%}")),
+        ]
+
+    def _repr_html_(self) -> str:
+        proofs = [
+            render_status(side["status"], f"{name} side", good=side["status"] == "certified")
+            for name, side in (("hard", self.hard), ("soft", self.soft))
+        ]
+        notes = [render_note(self.note)] if self.note else []
+        return render_card("Coverage", *proofs, render_facts(self.facts), *notes)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain JSON values."""

@@ -8,6 +8,7 @@ import pyarrow as pa
 from scipy.sparse import csc_array
 
 from attomaton.corpora.samples import Samples
+from attomaton.display import render_card, render_code, render_facts, render_status
 from attomaton.errors import MismatchedParts, UncertifiedSolution, UnsupportedOption
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.limit.automaton import Automaton
@@ -77,6 +78,21 @@ class Expansion(WeightPath):
     def __repr__(self) -> str:
         known = self.caveat or f"error falls like t^-{self.rate:.3g}"
         return f"Expansion({self.loss.pairs.num_rows:,} scores: {known})"
+
+    def _repr_html_(self) -> str:
+        sizes = [(name, inner(part, part) ** 0.5) for name, part in self._terms()]
+        known = f"the error falls like t^-{self.rate:.3g}"
+        return render_card(
+            "Expansion: W(t) = ln t·W_svm + W_fin + R",
+            render_status(
+                "with a caveat" if self.caveat else "determined", self.caveat or known, good=not self.caveat
+            ),
+            render_facts([("scores", f"{self.loss.pairs.num_rows:,}"), *sizes]),
+            render_code("path.weights_at(200_000)", "path.scores_at(200_000)"),
+        )
+
+    def _terms(self) -> list[tuple[str, Float64 | csc_array]]:
+        return [("‖W_svm‖", self.direction), ("‖W_fin‖", self.finite), ("‖R‖", self.residual)]
 
     @property
     def path_dependent(self) -> Bool:

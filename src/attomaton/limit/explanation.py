@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
 
+SHOWN = 3
+"""Edges of a step that are named."""
+
 
 class Rule(Enum):
     """Which rule answered; the value says it in a sentence.
@@ -30,6 +33,11 @@ class Rule(Enum):
         "tokens without evidence under this query keep their background score, by our choice; no theorem"
     )
     BACKGROUND = "no sample teaches anything about this query: background scores answer, by our choice"
+
+    @property
+    def words(self) -> str:
+        """Its name as words."""
+        return self.name.lower().replace("_", " ")
 
 
 class Edge(NamedTuple):
@@ -75,6 +83,15 @@ class Beaten:
     def support(self) -> int:
         """The path's weakest link: the least number of supporting (sample, loser) pairs among its steps."""
         return min(sum(edge.support for edge in step) for step in self.steps)
+
+    @property
+    def path(self) -> str:
+        """How long the path is, in words."""
+        return "direct" if len(self.steps) == 1 else f"{len(self.steps)} steps"
+
+    def describe_edges(self, name: Callable[[int], str]) -> str:
+        """The best supported data edges of each step, tokens shown by ``name``."""
+        return "; then ".join(_describe_step(step, name) for step in self.steps)
 
 
 @dataclass(frozen=True)
@@ -151,3 +168,8 @@ class Explanation:
             "incomparable": [names(tokens) for tokens in self.incomparable],
             "unseen": names(self.unseen),
         }
+
+
+def _describe_step(step: tuple[Edge, ...], name: Callable[[int], str]) -> str:
+    shown = ", ".join(f"{name(edge.winner)} → {name(edge.loser)} ×{edge.support}" for edge in step[:SHOWN])
+    return shown + (f" and {len(step) - SHOWN} more" if len(step) > SHOWN else "")

@@ -19,6 +19,7 @@ from attomaton.limit.explanation import Explanation, Rule
 from attomaton.limit.prediction import BatchPrediction, largest_of
 from attomaton.limit.reading import Context, Reading, read_context
 from attomaton.limit.scoring import Score, mix_uniform, score_prediction
+from attomaton.limit.showing import Shown
 from attomaton.tables import Bool, Float64, Int64, Integers, column, sum_at
 
 
@@ -105,6 +106,11 @@ class FiniteAttention:
             incomparable=(),
             unseen=tuple(reading.tokens[~reading.seen].tolist()),
         )
+
+    def show(self, context: Context) -> Shown:
+        """The same to be looked at: a notebook draws it, a terminal prints it."""
+        texts = self.vocabulary
+        return Shown(self.explain(context), str if texts is None else texts.tokens.__getitem__)
 
     def predict_samples(self, samples: Samples) -> BatchPrediction:
         """The same as :meth:`predict_proba`, for many contexts at once; ``rows`` are those of ``scores``.

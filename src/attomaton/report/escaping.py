@@ -1,31 +1,16 @@
-r"""Token text where a reader could mistake it for something else: files for other programs, terminals.
+r"""Token text where a reader could mistake it for something else: files for other programs.
 
 One rule for all of them: what cannot be seen or could be obeyed is written as in a JSON string (``\n``,
 ``\u001b``), and where the text must be found again a backslash is written twice. Quotes stay as they are.
 """
 
-import json
 import re
 
-_HIDDEN = re.compile(
-    "[\x00-\x1f\x7f-\x9f"  # control characters: what terminals obey, and XML cannot hold
-    "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"  # line and paragraph ends, marks that turn the direction
-    "\ufeff\ufffe\uffff\ud800-\udfff]"  # byte order mark, no characters, halves of characters
-)
+from attomaton.display import show_hidden
+
 _FORMULA = re.compile("(?:^|(?<=[;,|\"']))(\\s*)([=+\\-@\uff1d\uff0b\uff0d\uff20])(?=.)")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-f]{4})|(.))", re.DOTALL)
 _SHORT = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
-
-
-def show_hidden(text: str) -> str:
-    r"""The text with every hidden character written out, for a terminal; a backslash stays as it is.
-
-    Examples
-    --------
-    >>> print(show_hidden("a\nb\x1b[31m c:\\d"))
-    a\nb\u001b[31m c:\d
-    """
-    return _HIDDEN.sub(_written_out, text)
 
 
 def escape_text(text: str) -> str:
@@ -62,10 +47,6 @@ def unescape_text(text: str) -> str:
     '=1 \\n \n'
     """
     return _ESCAPE.sub(_read_escape, text)
-
-
-def _written_out(match: "re.Match[str]") -> str:
-    return json.dumps(match[0])[1:-1]
 
 
 def _read_escape(match: "re.Match[str]") -> str:

@@ -6,6 +6,7 @@ from typing import Protocol
 import numpy as np
 
 from attomaton.corpora.samples import Samples
+from attomaton.display import Cell
 from attomaton.errors import MismatchedParts, UnsupportedOption
 from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.graphs.components import Components
@@ -80,6 +81,9 @@ class SoftSolution(Solution):
     components: Components
     ridge: float = 0.0
     free: bool = True
+
+    def _facts(self) -> list[tuple[str, Cell]]:
+        return [("loss", f"{self.loss:.6g}, summed over the choices"), ("ridge", self.ridge)]
 
     def standard_errors(self) -> Float64:
         """The standard error of each score about the mean of its component, shape (n_scores,).

@@ -35,7 +35,7 @@ from attomaton.verify.evidence import (
 from attomaton.verify.forecast import judge_fast_forward, judge_third_term, need_late_records, need_told
 from attomaton.verify.local import SELECTED, UNDECIDED
 from attomaton.verify.measures import check_automata, dense, solve_trials
-from attomaton.verify.verdicts import Claim, Judgement, Verdict
+from attomaton.verify.verdicts import Claim, Judgement, Verdicts
 
 CLOSER = 0.9
 """A tangent that halves in the limit must fall at least to this share; before, it falls more slowly."""
@@ -53,7 +53,7 @@ PATH_TRIALS = 10
 """The path is followed for this many trials, at most."""
 
 
-def verify(automata: Automaton | Sequence[Automaton], trace: Trace) -> list[Verdict]:
+def verify(automata: Automaton | Sequence[Automaton], trace: Trace) -> Verdicts:
     """Hold a training run against every claim of the theory.
 
     Parameters
@@ -67,8 +67,8 @@ def verify(automata: Automaton | Sequence[Automaton], trace: Trace) -> list[Verd
 
     Returns
     -------
-    list of Verdict
-        One for each claim. Numbers are those of the worst trial.
+    Verdicts
+        A list, one for each claim. Numbers are those of the worst trial.
 
     Examples
     --------
@@ -100,7 +100,7 @@ def verify(automata: Automaton | Sequence[Automaton], trace: Trace) -> list[Verd
         automata = solve_trials(trace)
     check_automata(trace, automata)
     evidence = Evidence(trace, tuple(automata))
-    return [claim.check(evidence) for claim in CLAIMS]
+    return Verdicts(claim.check(evidence) for claim in CLAIMS)
 
 
 def _worst(shortfall: Float64, among: Bool) -> int:

@@ -14,7 +14,7 @@ from attomaton.scansnap.flow import Flow
 from attomaton.scansnap.law import SnapLaw
 from attomaton.scansnap.measures import find_snap, find_turn, fit_power, measure_gain
 from attomaton.tables import Float64
-from attomaton.verify.verdicts import Claim, Judgement, Verdict
+from attomaton.verify.verdicts import Claim, Judgement, Verdicts
 
 NEAR = 0.25
 """Times are held against their formulas within this share."""
@@ -75,7 +75,7 @@ class ScanEvidence:
         return int((~self.flow.reduced.is_own.any(axis=0)).sum())
 
 
-def verify_flow(flow: Flow) -> list[Verdict]:
+def verify_flow(flow: Flow) -> Verdicts:
     """Hold a flow against claims 1 to 4; times should reach from t₀'/50 to 100 t₀'.
 
     Examples
@@ -89,7 +89,7 @@ def verify_flow(flow: Flow) -> list[Verdict]:
     ['ratios (3)']
     """
     evidence = ScanEvidence(flow)
-    return [claim.check(evidence) for claim in CLAIMS]
+    return Verdicts(claim.check(evidence) for claim in CLAIMS)
 
 
 def _need_weak(evidence: ScanEvidence) -> str:

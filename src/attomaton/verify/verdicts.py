@@ -6,8 +6,14 @@ from enum import Enum
 from math import isfinite
 from typing import Any, Generic, TypeVar
 
+from attomaton.display import render_card, render_status, render_table
+
 Evidence = TypeVar("Evidence")
 """What a claim looks at: each theory has its own."""
+
+
+MOST_SHOWN = 50
+"""Verdicts that a notebook shows."""
 
 
 class VerdictStatus(Enum):
@@ -27,6 +33,11 @@ class VerdictStatus(Enum):
     HOLDS = "holds"
     FAILS = "fails"
     NOT_APPLICABLE = "not_applicable"
+
+    @property
+    def words(self) -> str:
+        """The value as words."""
+        return self.value.replace("_", " ")
 
 
 @dataclass(frozen=True)
@@ -75,6 +86,25 @@ class Verdict:
     def shown_bound(self) -> str:
         """The bound in few digits; empty if there is none."""
         return "" if self.bound is None else f"{self.bound:.4g}"
+
+
+class Verdicts(list[Verdict]):
+    """A list of verdicts that a notebook shows as a table, those that fail first."""
+
+    def _repr_html_(self) -> str:
+        order = [VerdictStatus.FAILS, VerdictStatus.HOLDS, VerdictStatus.NOT_APPLICABLE]
+        counts = [f"{status.words}: {sum(one.status is status for one in self)}" for status in order]
+        rows = [
+            [one.claim, one.status.words, one.shown_value, one.shown_bound, one.reason]
+            for one in sorted(self, key=lambda one: order.index(one.status))
+        ]
+        failing = sum(one.fails for one in self)
+        word = f"{failing} of {len(self)} claims fail" if failing else "no claim fails"
+        return render_card(
+            "Verdicts",
+            render_status(word, ", ".join(counts), good=not failing if self else None),
+            render_table(["claim", "verdict", "value", "bound", "reason"], rows, most=MOST_SHOWN),
+        )
 
 
 def as_record(verdict: Verdict) -> dict[str, Any]:
