@@ -1,63 +1,30 @@
 """The documentation as built: every link leads somewhere, and nothing is fetched from elsewhere."""
 
-import os
 import re
-import subprocess
-import sys
-from html.parser import HTMLParser
 from urllib.parse import unquote, urldefrag
 
 import pytest
 
 from tests.e2e.browser import chromium
+from tests.e2e.built import build_site, leads_somewhere
 from tests.e2e.pages import ROOT
 
-pytestmark = pytest.mark.xdist_group("site")
 WIDTHS = (1440, 820, 390)
-
-
-LOADED = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src"}
-"""The attribute by which an element loads something."""
-
-
-class Links(HTMLParser):
-    """The places a page has (ids), the places it leads to, and what it loads."""
-
-    def __init__(self, path):
-        super().__init__()
-        self.places, self.leads, self.loads = set(), [], []
-        self.feed(path.read_text(encoding="utf-8"))
-
-    def handle_starttag(self, tag, attributes):
-        found = dict(attributes)
-        self.places.update(name for name in (found.get("id"), found.get("name")) if name)
-        if tag == "a" and found.get("href"):
-            self.leads.append(found["href"])
-        wanted = found.get(LOADED.get(tag, ""))
-        if wanted and found.get("rel") not in ("canonical", "prev", "next"):
-            self.loads.append(wanted)
+TUTORIALS = sorted(path.stem for path in (ROOT / "docs" / "tutorials").glob("*.ipynb"))
+OPENED = ["index", "get-started", "report", "gallery", "reference", *TUTORIALS]
+MOST_BYTES = 500_000
+"""Of a tutorial's page: JupyterLab's style sheets alone would be more."""
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    place = tmp_path_factory.mktemp("site")
-    # not --quiet, which hides the warnings that --strict counts
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(place)]
-    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONWARNINGS": "ignore"}
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment)
-    assert result.returncode == 0, result.stderr
-    return {path: Links(path) for path in sorted(place.rglob("*.html")) if path.name != "404.html"}
+    return build_site(tmp_path_factory.mktemp("site"))
 
 
 def test_every_link_leads_somewhere(site):
-    dead = [
-        f"{path.name}: {link}"
-        for path, page in site.items()
-        for link in page.leads
-        if not _lives(site, path, link)
-    ]
-    assert dead == []
-    assert sum(len(page.leads) for page in site.values()) > 1000
+    links = [(path, link) for path, page in site.items() for link in page.leads]
+    assert len(links) > 1000
+    assert [f"{path.name}: {link}" for path, link in links if not leads_somewhere(site, path, link)] == []
 
 
 def test_nothing_is_loaded_from_elsewhere(site):
@@ -65,6 +32,13 @@ def test_nothing_is_loaded_from_elsewhere(site):
     assert [f"{path.name}: {one}" for path, one in loads if re.match(r"(\w+:)?//", one)] == []
     files = [(path, path.parent / unquote(one.split("?")[0])) for path, one in loads]
     assert [f"{path.name}: {file.name}" for path, file in files if not file.is_file()] == []
+
+
+def test_every_page_is_in_the_contents(site):
+    index = next(path for path in site if path.name == "index.html")
+    reached = {(index.parent / unquote(urldefrag(link).url)).resolve() for link in site[index].leads}
+    assert [path.name for path in site if path.resolve() not in reached] == []
+    assert len(TUTORIALS) == 8
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
@@ -75,11 +49,9 @@ def test_links_of_the_files_beside_the_docs(name):
 
 
 def test_pages_open_from_the_disk_without_a_request_or_an_error(site):
-    index = next(path for path in site if path.name == "index.html")
-    chosen = [
-        index,
-        *(path for path in site if path.stem in ("get-started", "report", "reference", "first-automaton")),
-    ]
+    chosen = [path for path in site if path.stem in OPENED]
+    assert len(chosen) == len(OPENED)
+    assert [path.name for path in chosen if path.stem in TUTORIALS and path.stat().st_size > MOST_BYTES] == []
     with chromium() as browser:
         wrong = [one for path in chosen for one in _open(browser, path)]
     assert wrong == []
@@ -101,16 +73,3 @@ def _open(browser, path):
             wrong.append(f"{path.name} is {beyond} px too wide at {width}")
     page.close()
     return wrong
-
-
-def _lives(site, path, link):
-    """Whether a link leads to a page of the site, or a place on it; addresses elsewhere are only read."""
-    if re.match(r"(https?|mailto):", link):
-        return "//" not in link or len(link.split("/")) > 2
-    file, place = urldefrag(link)
-    target = (path.parent / unquote(file)).resolve() if file else path
-    if target.is_dir():
-        target /= "index.html"
-    if not target.is_file():
-        return False
-    return not place or target not in site or unquote(place) in site[target].places

@@ -2,17 +2,14 @@
 
 import importlib.util
 import re
-import subprocess
-import sys
 import time
-from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 import pytest
 
-from tests.e2e.browser import chromium
+from tests.e2e.built import Links
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "tutorials"
@@ -134,80 +131,8 @@ def test_links_become_addresses_and_dead_ones_are_warned_of(caplog):
         "<a href='../theory.md#soft'>x</a><a href='https://a.b'>y</a><a href='../gone.md'>z</a>"
     )
     made = load("pages").on_page_content(text, page=page, files=files)
-    reader = Links()
-    reader.feed(made)
-    assert reader.links[1:] == ["https://a.b", "../gone.md"]
-    assert urlsplit(reader.links[0])[2:] == ("../theory/", "", "soft")
+    leads = Links(made).leads
+    assert leads[1:] == ["https://a.b", "../gone.md"]
+    assert urlsplit(leads[0])[2:] == ("../theory/", "", "soft")
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "../gone.md" in caplog.text
-
-
-class Links(HTMLParser):
-    """What a page fetches, where it leads, and which places of it can be led to."""
-
-    def __init__(self):
-        super().__init__()
-        self.fetched, self.links, self.places = [], [], {""}  # "" is the top of the page
-
-    def handle_starttag(self, tag, attrs):
-        given = {name: value or "" for name, value in attrs}
-        self.places |= {given[name] for name in ("id", "name") if name in given}
-        if tag in ("script", "img", "iframe", "source", "video", "audio", "embed") and "src" in given:
-            self.fetched.append(given["src"])
-        elif tag == "link" and "href" in given:
-            self.fetched.append(given["href"])
-        elif tag == "a" and "href" in given:
-            self.links.append(given["href"])
-
-
-def test_the_site_is_whole_and_needs_no_network(tmp_path):
-    """One test, as building takes long. No --quiet: mkdocs would then not count warnings."""
-    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
-    told = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert told.returncode == 0, told.stderr[-3000:]
-    pages = {}
-    for file in tmp_path.rglob("*.html"):
-        pages[file] = Links()
-        pages[file].feed(file.read_text(encoding="utf-8"))
-    tutorials = [tmp_path / "tutorials" / name / "index.html" for name in NAMES]
-    assert {f"tutorials/{name}/" for name in NAMES} <= set(pages[tmp_path / "index.html"].links)
-    assert [page for page in tutorials if page.stat().st_size > MOST_PAGE] == []
-    assert find_fetched_elsewhere(pages, tutorials) == []
-    assert find_requests(tutorials) == []
-    assert find_dead_links(pages) == []
-
-
-def find_fetched_elsewhere(pages, among):
-    fetched = [address for page in among for address in pages[page].fetched]
-    assert len(fetched) > len(among)
-    return [address for address in fetched if urlsplit(address).scheme not in ("", "data")]
-
-
-def find_requests(files):
-    """What a browser asks the network for when it opens these pages."""
-    asked = []
-    with chromium() as browser:
-        page = browser.new_page()
-        page.on("request", lambda sent: asked.append(sent.url))
-        for file in files:
-            page.goto(file.as_uri())
-    assert len(asked) > len(files)
-    return [address for address in asked if not address.startswith(("file:", "data:", "blob:"))]
-
-
-def find_dead_links(pages):
-    """Links to files that are not there, or to places that their page does not have."""
-    dead = []
-    for file, links in pages.items():
-        if file.name == "404.html":  # its links are those of the site's root
-            continue
-        for address in links.links + links.fetched:
-            parts = urlsplit(address)
-            if parts.scheme or parts.netloc or not (parts.path or parts.fragment):
-                continue
-            target = (file.parent / unquote(parts.path)).resolve() if parts.path else file
-            target = target / "index.html" if target.is_dir() else target
-            places = pages[target].places if target in pages else {parts.fragment}
-            if not target.is_file() or unquote(parts.fragment) not in places:
-                dead.append((file.parent.name, address))
-    return dead
