@@ -31,8 +31,8 @@ WORKING = {
     "scan-snap": ["scan-snap", "story.txt", "--window", "8"],
     "scan-snap-strange": ["scan-snap", "strange.txt", "--window", "5"],
     "export": ["export", "run", "--graphml", "deep/folder/of/its/own/run.graphml", "--csv", "tables"],
-    "report": ["report", "run", "-o", "page.html"],
-    "report-strange": ["report", "strange", "-o", "strange.html"],
+    "report": ["report", "run", "-o", "page.html", "--figures", "pictures", "--query", "the"],
+    "report-strange": ["report", "strange", "-o", "strange.html", "--figures", "strange-pictures"],
     "doctor": ["doctor"],
     "example": ["example", "story.txt"],
     "version": ["--version"],
@@ -46,6 +46,7 @@ WRONG = {
     "no-option": ["learn", "--colour"],
     "no-argument": ["diff", "run"],
     "no-command": ["unknown"],
+    "no-figures": ["report", "run", "--query", "the"],
     "no-token": ["explain", "run", "zebra \x1b[31m"],
 }
 COMMANDS = WORKING | HELP | WRONG

@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = {
+    "figures.md": "needs an extra: test_figures_page.py runs it",
     "scale.md": "needs shards: tests/engines/test_page.py runs it",
     "train-and-verify.md": "needs an extra: test_verify_page.py runs it",
 }

@@ -5,7 +5,8 @@ from typing import Annotated, Any
 
 import typer
 
-from attomaton.cli.output import AsJson, Quiet, print_json, print_line, stages
+from attomaton.cli.output import AsJson, Quiet, Stages, print_json, print_line, stages
+from attomaton.errors import UnsupportedOption
 
 
 def report(
@@ -13,6 +14,13 @@ def report(
     out: Annotated[Path, typer.Option("--out", "-o", help="The HTML file to write.")] = Path("report.html"),
     queries: Annotated[
         int | None, typer.Option(min=1, help="Show at most so many queries; as many as fit if not given.")
+    ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(help="Also draw pictures for papers into this folder, as PDF and PNG.")
+    ] = None,
+    query: Annotated[
+        str | None,
+        typer.Option(help="The query that --figures draws; that with the most samples if not given."),
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -27,12 +35,14 @@ def report(
     with stages(quiet or as_json) as announce:
         announce("writing the page")
         written = write_report(run, out, most_queries=queries)
+        drawn = _draw(run, figures, query, announce)
     record: dict[str, Any] = {
         "out": str(written.path),
         "bytes": written.n_bytes,
         "queries_shown": written.n_shown,
         "queries": written.n_queries,
         "samples_share": written.samples_share,
+        "figures": list(map(str, drawn)),
     }
     if as_json:
         print_json(record)
@@ -43,3 +53,16 @@ def report(
                 f"It holds {written.n_shown:,} of {written.n_queries:,} queries, those with the most "
                 f"samples: {written.samples_share:.1%} of the samples that attention can learn."
             )
+        if drawn:
+            print_line(f"Drew {', '.join(path.name for path in drawn)} in {figures}.")
+
+
+def _draw(run: Path, figures: Path | None, query: str | None, announce: Stages) -> list[Path]:
+    if figures is None:
+        if query is not None:
+            raise UnsupportedOption("--query says what --figures draws; give --figures DIR too")
+        return []
+    from attomaton.report.pictures import write_figures
+
+    announce("drawing the pictures")
+    return write_figures(run, figures, query=query)

@@ -3,10 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from textwrap import wrap
 from typing import Any
 
-from attomaton.report.figures import WIDTH, load_pyplot, save_figure
+from attomaton.report.style import (
+    TWO_COLUMNS,
+    hide_rest,
+    new_figure,
+    paper_style,
+    save_figure,
+    wrap_caption,
+)
 
 ROW = 0.17
 """Inches of one row of a grid."""
@@ -40,40 +46,36 @@ class Grid:
 
 def draw_grids(grids: Sequence[Grid], path: Path, *, caption: str) -> list[Path]:
     """Draw the grids two by two; write ``path`` as PNG and PDF."""
-    plt = load_pyplot()
-    title = wrap(caption, 120)
+    title = wrap_caption(caption, width=TWO_COLUMNS)
     n_rows = -(-len(grids) // 2)
     heights = [max(len(one.rows) for one in grids[2 * row : 2 * row + 2]) for row in range(n_rows)]
-    figure, axes = plt.subplots(
-        n_rows,
-        2,
-        figsize=(2 * WIDTH, ROW * sum(heights) + 0.9 * n_rows + 0.13 * len(title)),
-        layout="constrained",
-        squeeze=False,
-        height_ratios=heights,
-    )
-    for axis in axes.flat[len(grids) :]:
-        axis.set_visible(False)
-    for axis, grid in zip(axes.flat, grids, strict=False):
-        _draw(axis, grid)
-    return save_figure(figure, path, caption="\n".join(title))
+    with paper_style():
+        figure = new_figure(ROW * sum(heights) + 0.9 * n_rows + 0.13 * len(title), width=TWO_COLUMNS)
+        axes = figure.subplots(n_rows, 2, squeeze=False, height_ratios=heights)
+        for axis, grid in zip(hide_rest(axes, len(grids)), grids, strict=True):
+            _draw(axis, grid)
+        return save_figure(figure, path, caption="\n".join(title))
 
 
 def _draw(axis: Any, grid: Grid) -> None:
+    from matplotlib.patches import Rectangle
+
     shown = [[float("nan") if one is None else one for one in row] for row in grid.values]
-    axis.imshow(shown, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
+    axis.imshow(shown, vmin=0.0, vmax=1.0, aspect="auto")
     for row, values in enumerate(grid.values):
         for column, value in enumerate(values):
             if value is not None:
                 colour = "white" if value > 0.6 else "black"
-                axis.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=6, color=colour)
+                axis.text(
+                    column, row, f"{value:.2f}", ha="center", va="center", fontsize="small", color=colour
+                )
     for row, column in grid.marked:
-        box = {"fill": False, "edgecolor": "#d9731a", "linewidth": 1.4}
-        axis.add_patch(load_pyplot().Rectangle((column - 0.48, row - 0.46), 0.96, 0.92, **box))
+        box: dict[str, Any] = {"fill": False, "edgecolor": "C1", "linewidth": 1.4}
+        axis.add_patch(Rectangle((column - 0.48, row - 0.46), 0.96, 0.92, **box))
     for row in grid.borders:
-        axis.axhline(row - 0.5, color="black", linewidth=0.8)
-    axis.set_xticks(range(len(grid.columns)), grid.columns, fontsize=5.5)
-    axis.set_yticks(range(len(grid.rows)), grid.rows, fontsize=6)
-    axis.set_title(grid.title, fontsize=7, loc="left")
+        axis.axhline(row - 0.5, color="black")
+    axis.set_xticks(range(len(grid.columns)), grid.columns)
+    axis.set_yticks(range(len(grid.rows)), grid.rows)
+    axis.set_title(grid.title, loc="left")
     axis.tick_params(length=0)
     axis.spines[:].set_visible(False)

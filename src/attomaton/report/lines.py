@@ -3,12 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from textwrap import wrap
 from typing import Any
 
-from attomaton.report.figures import BLUE, HEIGHT, ORANGE, WIDTH, finish_figure, load_pyplot
+from attomaton.report.style import HEIGHT, finish_figure, hide_rest, new_figure, paper_style, wrap_caption
 
-COLOURS = (BLUE, ORANGE, "#3a8f5a", "#8a4f9e", "#222222")
 STYLES = ("-", "--", ":", "-.")
 
 
@@ -23,7 +21,7 @@ class Line:
     steps, values : sequences of float
         Where it was measured, and what. One value only: a level, drawn across the panel.
     colour, style : int
-        Numbers of the colour and of the kind of stroke, so that neither alone has to tell lines apart.
+        Numbers of the style's colour and of the stroke, so that neither alone has to tell lines apart.
     """
 
     name: str
@@ -61,38 +59,28 @@ class LinePanel:
 
 def draw_lines(panels: Sequence[LinePanel], path: Path, *, caption: str, n_columns: int = 1) -> list[Path]:
     """Draw the panels row by row, those of a column over one axis; write ``path`` as PNG and PDF."""
-    plt = load_pyplot()
     n_rows = -(-len(panels) // n_columns)
-    title = [line for part in caption.split("\n") for line in wrap(part, 66)]
-    figure, axes = plt.subplots(
-        n_rows,
-        n_columns,
-        figsize=(WIDTH, HEIGHT * n_rows + 0.11 * len(title) + 0.9),
-        layout="constrained",
-        sharex="col",
-        squeeze=False,
-    )
-    for axis, panel in zip(axes.flat, panels, strict=False):
-        _draw(axis, panel)
-    for axis in axes.flat[len(panels) :]:
-        axis.set_visible(False)
-    for axis, panel in zip(axes.flat[: len(panels)][-n_columns:], panels[-n_columns:], strict=True):
-        axis.set_xlabel(panel.axis, fontsize=7)
-    return finish_figure(figure, path, caption="\n".join(title), n_columns=2, fontsize=5.5)
+    title = wrap_caption(caption)
+    with paper_style():
+        figure = new_figure(HEIGHT * n_rows + 0.11 * len(title) + 0.9)
+        axes = hide_rest(figure.subplots(n_rows, n_columns, sharex="col", squeeze=False), len(panels))
+        for axis, panel in zip(axes, panels, strict=True):
+            _draw(axis, panel)
+        for axis, panel in zip(axes[-n_columns:], panels[-n_columns:], strict=True):
+            axis.set_xlabel(panel.axis)
+        return finish_figure(figure, path, caption="\n".join(title), n_columns=2)
 
 
 def _draw(axis: Any, panel: LinePanel) -> None:
     for line in panel.lines:
-        look = {"color": COLOURS[line.colour], "linestyle": STYLES[line.style], "label": line.name}
+        look = {"color": f"C{line.colour}", "linestyle": STYLES[line.style], "label": line.name}
         if len(line.values) == 1:
             axis.axhline(line.values[0], linewidth=0.8, **look)
         else:
-            axis.plot(line.steps, line.values, linewidth=1.2, **look)
+            axis.plot(line.steps, line.values, **look)
     if panel.log_axis:
         axis.set_xscale("log")
     if panel.log:
         axis.set_yscale("log")
     axis.set_ylim(bottom=panel.least)
-    axis.set_title(panel.title, fontsize=6.5, loc="left")
-    axis.tick_params(labelsize=6)
-    axis.spines[["top", "right"]].set_visible(False)
+    axis.set_title(panel.title, loc="left")

@@ -3,19 +3,23 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from textwrap import wrap
 from typing import Any
 
 import numpy as np
 
-from attomaton.report.figures import WIDTH, load_pyplot, save_figure
+from attomaton.report.style import (
+    LIGHT,
+    drawable,
+    hide_rest,
+    new_figure,
+    paper_style,
+    save_figure,
+    wrap_caption,
+)
 from attomaton.tables import Float64
 
 SIDE = 1.5
 """Inches of one map."""
-
-FUTURE = "#eeeeee"
-"""Colour of what no query sees."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,24 +47,24 @@ def draw_maps(panels: Sequence[MapPanel], path: Path, *, caption: str, n_columns
     Tokens stand at the left of each row of maps and below each column of them, so the maps of a row, and
     those of a column, should have the same tokens.
     """
-    plt = load_pyplot()
     n_rows = -(-len(panels) // n_columns)
-    lines = wrap(caption, 66)
-    size = (WIDTH, SIDE * n_rows + 0.85 + 0.11 * len(lines))
-    figure, axes = plt.subplots(
-        n_rows, n_columns, figsize=size, layout="constrained", sharex="col", sharey="row", squeeze=False
-    )
-    image: Any = None
-    for axis, panel in zip(axes.flat, panels, strict=False):
-        image = _draw(axis, panel)
-    for axis in axes.flat[len(panels) :]:
-        axis.set_visible(False)
-    bar = figure.colorbar(
-        image, ax=axes, location="bottom", fraction=0.03, pad=0.02, aspect=40, ticks=[0, 0.05, 0.2, 0.5, 1]
-    )
-    bar.ax.tick_params(labelsize=6, length=2)
-    bar.set_label("attention of the row's token on the column's", fontsize=6.5, labelpad=1)
-    return save_figure(figure, path, caption="\n".join(lines))
+    lines = wrap_caption(caption)
+    with paper_style():
+        figure = new_figure(SIDE * n_rows + 0.85 + 0.11 * len(lines))
+        axes = figure.subplots(n_rows, n_columns, sharex="col", sharey="row", squeeze=False)
+        used = zip(hide_rest(axes, len(panels)), panels, strict=True)
+        image = [_draw(axis, panel) for axis, panel in used][-1]
+        bar = figure.colorbar(
+            image,
+            ax=axes,
+            location="bottom",
+            fraction=0.03,
+            pad=0.02,
+            aspect=40,
+            ticks=[0, 0.05, 0.2, 0.5, 1],
+        )
+        bar.set_label("attention of the row's token on the column's")
+        return save_figure(figure, path, caption="\n".join(lines))
 
 
 def _draw(axis: Any, panel: MapPanel) -> Any:
@@ -68,14 +72,14 @@ def _draw(axis: Any, panel: MapPanel) -> Any:
     from matplotlib.colors import PowerNorm
 
     masses = np.ma.masked_array(panel.masses, np.triu(np.ones(panel.masses.shape, bool), 1))
-    image = axis.imshow(masses, cmap="Blues", norm=PowerNorm(0.5, 0.0, 1.0), interpolation="nearest")
+    image = axis.imshow(masses, norm=PowerNorm(0.5, 0.0, 1.0), interpolation="nearest")
     places = np.arange(len(panel.tokens))
-    names = [token if len(token) <= 11 else f"{token[:10]}…" for token in panel.tokens]
+    names = [drawable(token, 11) for token in panel.tokens]
     size = min(6.0, 72 * SIDE / len(names) * 0.85)
-    axis.set_xticks(places, names, rotation=90, fontsize=size)
-    axis.set_yticks(places, names, fontsize=size)
+    axis.set_xticks(places, names, rotation=90, fontsize=size, parse_math=False)
+    axis.set_yticks(places, names, fontsize=size, parse_math=False)
     axis.tick_params(length=0, pad=1.5)
-    axis.set_title(panel.title, fontsize=6.5, pad=2)
-    axis.set_facecolor(FUTURE)
+    axis.set_title(panel.title)
+    axis.set_facecolor(LIGHT)  # what no query sees
     axis.spines[:].set_visible(False)
     return image

@@ -1,0 +1,163 @@
+"""The priority graph of one query for a paper's column: components in layers, winners on top."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attomaton.report.query_graph import QueryGraph
+from attomaton.report.style import (
+    GREY,
+    ONE_COLUMN,
+    drawable,
+    measure_text,
+    new_figure,
+    paper_style,
+    save_figure,
+    wrap_caption,
+)
+
+MOST_LAYERS, MOST_COMPONENTS = 8, 10
+"""Layers, and components of a layer, that are drawn."""
+
+MOST_LINES = 160
+"""Lines that are drawn, those with the most support."""
+
+HIGH, LINE, BETWEEN = 0.19, 0.26, 0.2
+"""Inches: height of a box, from one line of boxes to the next, and between layers."""
+
+GAP, EDGE = 0.07, 0.13
+"""Inches: between boxes, and around the text of one."""
+
+
+@dataclass(frozen=True)
+class Box:
+    """A component, or a word on those left out, and where it stands, in inches from the top."""
+
+    text: str
+    kind: str
+    component: int | None
+    x: float
+    y: float
+
+    @property
+    def width(self) -> float:
+        """Inches."""
+        return _width(self.text)
+
+
+def draw_graph(graph: QueryGraph, name: Callable[[int], str], path: Path) -> list[Path]:
+    """Draw a query's graph as its page does; write ``path`` as PNG and PDF."""
+    boxes, height = lay_out(graph, name)
+    drawn = {box.component: box for box in boxes if box.component is not None}
+    caption = _caption(graph, name, len(drawn))
+    lines = wrap_caption(caption)
+    with paper_style():
+        figure = new_figure(height + 0.02 + 0.115 * len(lines) + 0.15)
+        axis = figure.subplots()
+        axis.set(xlim=(0, ONE_COLUMN), ylim=(height, -0.02))
+        axis.set_axis_off()
+        for row in _rows_shown(graph, drawn):
+            _draw_line(axis, graph, int(row), drawn)
+        for box in boxes:
+            _draw_box(axis, box)
+        return save_figure(figure, path, caption="\n".join(lines))
+
+
+def lay_out(graph: QueryGraph, name: Callable[[int], str]) -> tuple[list[Box], float]:
+    """Where boxes stand, layer by layer, broken at the column's width; and how high all is, in inches."""
+    boxes: list[Box] = []
+    top = 0.0
+    for layer in graph.layers[:MOST_LAYERS]:
+        shown = layer[:MOST_COMPONENTS]
+        items: list[tuple[str, str, int | None]] = [_label(graph, one, name) for one in shown]
+        if len(layer) > len(shown):
+            items.append((f"+ {len(layer) - len(shown):,} more", "rest", None))
+        top = _fill(items, top, boxes) + BETWEEN
+    left = len(graph.layers) - MOST_LAYERS
+    if left > 0:
+        text = f"+ {left:,} layer{'s' * (left != 1)} below"
+        top = _fill([(text, "rest", None)], top, boxes) + BETWEEN
+    return boxes, top - BETWEEN
+
+
+def _label(graph: QueryGraph, component: int, name: Callable[[int], str]) -> tuple[str, str, int]:
+    """What a box says: its token, or of a tie the tokens with the best odds and how many there are."""
+    rows = sorted(graph.members[component], key=lambda row: -graph.soft[row])
+    if len(rows) == 1:
+        return drawable(name(int(graph.tokens[rows[0]])), 14), "one", component
+    first = ", ".join(drawable(name(int(graph.tokens[row])), 10) for row in rows[:3])
+    rest = f" … ({len(rows):,} tie)" if len(rows) > 3 else ""
+    return first + rest, "tie", component
+
+
+def _width(text: str) -> float:
+    return min(EDGE + max(measure_text(text), 0.08), ONE_COLUMN)
+
+
+def _fill(items: list[tuple[str, str, int | None]], top: float, boxes: list[Box]) -> float:
+    """Put boxes side by side, each line in the middle; the place below the last line."""
+    lines: list[list[tuple[str, str, int | None]]] = [[]]
+    used = 0.0
+    for item in items:
+        if used and used + _width(item[0]) > ONE_COLUMN:
+            lines.append([])
+            used = 0.0
+        lines[-1].append(item)
+        used += _width(item[0]) + GAP
+    for line in lines:
+        x = (ONE_COLUMN - sum(_width(text) + GAP for text, _, _ in line) + GAP) / 2
+        for text, kind, component in line:
+            boxes.append(Box(text, kind, component, x, top))
+            x += _width(text) + GAP
+        top += LINE
+    return top
+
+
+def _rows_shown(graph: QueryGraph, drawn: dict[int, Box]) -> Any:
+    """The rows of the order between boxes that no longer path replaces, the best supported last."""
+    seen = np.zeros(len(graph.members), bool)
+    seen[list(drawn)] = True
+    rows = np.flatnonzero(seen[graph.above] & seen[graph.below] & ~graph.implied)
+    return rows[np.argsort(-graph.support[rows], kind="stable")][:MOST_LINES][::-1]
+
+
+def _draw_line(axis: Any, graph: QueryGraph, row: int, drawn: dict[int, Box]) -> None:
+    """A curve from the foot of the winner to the head of the loser, as thick as its support."""
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path as Curve
+
+    winner, loser = drawn[int(graph.above[row])], drawn[int(graph.below[row])]
+    x1, y1, x2, y2 = winner.x + winner.width / 2, winner.y + HIGH, loser.x + loser.width / 2, loser.y
+    bend = max(0.1, (y2 - y1) / 2)
+    points = [(x1, y1), (x1, y1 + bend), (x2, y2 - bend), (x2, y2)]
+    curve = Curve(points, [Curve.MOVETO, *[Curve.CURVE4] * 3])
+    width = 0.4 + 1.8 * log(graph.support[row]) / log(1 + graph.support.max())
+    axis.add_patch(PathPatch(curve, fill=False, edgecolor=GREY, linewidth=width, alpha=0.55))
+
+
+def _draw_box(axis: Any, box: Box) -> None:
+    from matplotlib.patches import FancyBboxPatch
+
+    look: dict[str, Any] = {
+        "one": {"facecolor": "white", "edgecolor": GREY},
+        "tie": {"facecolor": "#d6e9f5", "edgecolor": "C0"},
+        "rest": {"facecolor": "white", "edgecolor": "none"},
+    }[box.kind]
+    shape = "round,pad=0,rounding_size=0.05"
+    axis.add_patch(FancyBboxPatch((box.x, box.y), box.width, HIGH, boxstyle=shape, zorder=2, **look))
+    colour = GREY if box.kind == "rest" else "black"
+    place = (box.x + box.width / 2, box.y + HIGH / 2)
+    axis.text(*place, box.text, ha="center", va="center_baseline", color=colour, zorder=3, parse_math=False)
+
+
+def _caption(graph: QueryGraph, name: Callable[[int], str], n_drawn: int) -> str:
+    number = len(graph.members)
+    shown = f"{n_drawn:,} of {number:,} components shown" if n_drawn < number else f"{number:,} components"
+    return (
+        f"Query “{drawable(name(graph.query), 24)}”: {graph.samples:,} samples, {shown}. Winners above "
+        "losers, ties in one box, lines as thick as their support."
+    )

@@ -1,0 +1,80 @@
+"""The pictures of a run for papers: what its page shows, drawn in the style of the figures."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attomaton.errors import UnsupportedOption
+from attomaton.limit.automaton import Automaton
+from attomaton.report.export import check_place, pick_queries
+from attomaton.report.heat import COLUMNS, draw_heat
+from attomaton.report.layers import draw_graph
+from attomaton.report.lines import Line, LinePanel, draw_lines
+from attomaton.report.page.packing import Packer
+from attomaton.report.page.past import read_training
+from attomaton.report.query_graph import read_graph
+
+
+def write_figures(run: str | Path, folder: str | Path, *, query: str | None = None) -> list[Path]:
+    """Draw a run's pictures as PDF and PNG, one paper column wide.
+
+    ``graph`` is the priority graph of a query, ``scores`` the hard scores of its tokens under the queries
+    with the most samples, and ``training`` the measured and predicted curves, if the run has training.
+
+    Parameters
+    ----------
+    run : str or Path
+        A folder written by ``attomaton learn --out`` or ``Automaton.save``.
+    folder : str or Path
+        Where to; not inside the run.
+    query : str, optional
+        The token whose graph is drawn (an id, for runs without a vocabulary). None: that with most samples.
+
+    Returns
+    -------
+    list of Path
+        What was written.
+    """
+    source, place = Path(run), Path(folder)
+    check_place(source, place)
+    automaton = Automaton.load(source)
+    packer = Packer(automaton)
+    chosen = _find_place(automaton, packer, query)
+    places = [chosen, *(one for one in packer.by_samples.tolist() if one != chosen)][:COLUMNS]
+    graphs = [read_graph(packer, one) for one in places]
+    training = read_training(source)
+    return [
+        *draw_graph(graphs[0], automaton.name, place / "graph"),
+        *draw_heat(graphs, automaton.name, place / "scores"),
+        *(_draw_training(training, place / "training") if training else []),
+    ]
+
+
+def _find_place(automaton: Automaton, packer: Packer, query: str | None) -> int:
+    queries = automaton.components.queries
+    if not len(queries):
+        raise UnsupportedOption("this run has no query with a graph, so there is nothing to draw")
+    if query is None:
+        return int(packer.by_samples[0])
+    return int(np.flatnonzero(pick_queries(automaton, [query])[queries])[0])
+
+
+def _draw_training(training: dict[str, Any], path: Path) -> list[Path]:
+    """Loss and norm of W by step, as measured, and as predicted from the corpus alone."""
+    kinds = (("measured", 0, 0), ("predicted", 1, 1))
+    panels = [
+        LinePanel(
+            title, [_line(training[name], which, name, look) for name, *look in kinds if training[name]]
+        )
+        for title, which in (("training loss", 1), ("norm of W", 2))
+    ]
+    caption = "Training, and what is predicted from the corpus alone"
+    return draw_lines(
+        panels, path, caption=f"{caption}. {training['reason']}" if training["reason"] else caption
+    )
+
+
+def _line(points: list[list[Any]], which: int, name: str, look: list[int]) -> Line:
+    kept = [point for point in points if point[0] > 0 and point[which] is not None]
+    return Line(name, [point[0] for point in kept], [point[which] for point in kept], *look)

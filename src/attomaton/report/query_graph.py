@@ -1,0 +1,95 @@
+"""One query of a run as its page shows it: components in layers, the order between them, and the scores."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from attomaton.report.page.packing import FIELDS, Packer
+from attomaton.tables import Bool, Float64, Int64
+
+
+@dataclass(frozen=True, eq=False)
+class QueryGraph:
+    """The graph of one query, read back from what the page holds.
+
+    Attributes
+    ----------
+    query, samples : int
+        The query, and how many realisable samples it has.
+    tokens : int64 array, shape (n_nodes,)
+        The nodes, rising; rows below are places among them.
+    members : tuple of tuples of int
+        The rows of each component.
+    hard, soft : float64 arrays, shape (n_nodes,)
+        The scores.
+    heights : int64 array, shape (n_components,)
+        Longest chain below each component.
+    above, below, support : int64 arrays, shape (n_pairs,)
+        The order between components.
+    implied : bool array, shape (n_pairs,)
+        Which pairs a longer path replaces.
+    """
+
+    query: int
+    samples: int
+    tokens: Int64
+    members: tuple[tuple[int, ...], ...]
+    hard: Float64
+    soft: Float64
+    heights: Int64
+    above: Int64
+    below: Int64
+    support: Int64
+    implied: Bool
+
+    @cached_property
+    def layers(self) -> tuple[tuple[int, ...], ...]:
+        """The components of each layer, highest first; larger ones and those with more support come first."""
+        weight = np.zeros(len(self.members), np.int64)
+        np.add.at(weight, self.above, self.support)
+        np.add.at(weight, self.below, self.support)
+        sizes = np.array([len(rows) for rows in self.members])
+        order = np.lexsort((-weight, -sizes, -self.heights))
+        borders = np.flatnonzero(np.diff(self.heights[order])) + 1
+        return tuple(tuple(part.tolist()) for part in np.split(order, borders))
+
+
+def read_graph(packer: Packer, place: int) -> QueryGraph:
+    """The query at this place of ``components.queries``, out of its packed form.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 3], [1, 0, 3], [1, 2, 3]], [0, 1, 1]))
+    >>> graph = read_graph(Packer(auto), 0)
+    >>> graph.members, graph.layers, graph.hard.round(6).tolist()
+    (((0, 1), (2,), (3,)), ((0,), (2, 1)), [0.5, 0.5, -0.5, -0.5])
+    """
+    packed = dict(zip(FIELDS, packer.pack(place), strict=True))
+    tokens = np.cumsum(packed["tokens"], dtype=np.int64)
+    soft = np.zeros(len(tokens))
+    soft[np.cumsum(packed["soft_rows"], dtype=np.int64)] = packed["soft_values"]
+    above = np.cumsum(packed["above"], dtype=np.int64)
+    implied = np.zeros(len(above), bool)
+    implied[np.cumsum(packed["implied"], dtype=np.int64)] = True
+    return QueryGraph(
+        query=packed["query"],
+        samples=packed["samples"],
+        tokens=tokens,
+        members=_members([np.cumsum(rows).tolist() for rows in packed["ties"]], len(tokens)),
+        hard=np.array(packed["hard_values"])[packed["hard_places"]],
+        soft=soft,
+        heights=np.array(packed["heights"], np.int64),
+        above=above,
+        below=np.cumsum(packed["below"], dtype=np.int64),
+        support=np.array(packed["support"], np.int64),
+        implied=implied,
+    )
+
+
+def _members(ties: list[list[int]], n_nodes: int) -> tuple[tuple[int, ...], ...]:
+    """Ties and every other node alone, by their smallest row, as components are numbered."""
+    tied = {row for rows in ties for row in rows}
+    alone = [(row,) for row in range(n_nodes) if row not in tied]
+    return tuple(sorted([*map(tuple, ties), *alone]))

@@ -1,0 +1,133 @@
+"""One style for every figure, ``paper.mplstyle``, which others can use by name, and how figures are saved.
+
+``matplotlib.pyplot.style.use("attomaton.report.paper")`` gives a paper's own figures the same widths, fonts
+and colours. Figures here are made without pyplot, so the style, the backend and the windows of the session
+that asks for them stay as they are.
+"""
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from textwrap import wrap
+from typing import Any
+
+from attomaton.artifacts import explained
+from attomaton.display import show_hidden
+from attomaton.errors import MissingExtra
+
+STYLE = "attomaton.report.paper"
+"""The style's name for matplotlib."""
+
+ONE_COLUMN, TWO_COLUMNS = 3.4, 7.0
+"""Inches of a figure as wide as one column, or two."""
+
+FONT_SIZE = 6.5
+"""Points of the style's text."""
+
+HEIGHT = 1.35
+"""Inches of one row of panels."""
+
+GREY, LIGHT = "0.55", "0.93"
+"""Colours of what is beside the point, and of what is left out."""
+
+
+@contextmanager
+def paper_style() -> Generator[None]:
+    """The style, and nothing of what the session has set, for as long as a figure is drawn and saved.
+
+    Examples
+    --------
+    >>> import matplotlib as mpl
+    >>> with paper_style():
+    ...     mpl.rcParams["pdf.fonttype"]
+    42
+    >>> mpl.rcParams["pdf.fonttype"]
+    3
+    """
+    try:
+        from matplotlib import style
+    except ImportError as error:
+        raise MissingExtra("figures need matplotlib: pip install attomaton[report]") from error
+    context: Any = style.context(STYLE, after_reset=True)
+    with context:
+        yield
+
+
+def new_figure(height: float, *, width: float = ONE_COLUMN) -> Any:
+    """An empty figure of so many inches; call it inside :func:`paper_style`."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height))
+
+
+def wrap_caption(caption: str, *, width: float = ONE_COLUMN) -> list[str]:
+    """The caption in lines that fit the width."""
+    return [line for part in caption.split("\n") for line in wrap(part, round(19 * width))]
+
+
+def finish_figure(figure: Any, path: Path, *, caption: str, n_columns: int) -> list[Path]:
+    """Caption above, one legend of all panels below; write ``path`` as PNG and PDF."""
+    named = {
+        label: handle
+        for axis in figure.axes
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
+    }
+    if named:
+        figure.legend(named.values(), named, loc="outside lower center", ncols=n_columns)
+    return save_figure(figure, path, caption=caption)
+
+
+def save_figure(figure: Any, path: Path, *, caption: str) -> list[Path]:
+    """Caption above; write ``path`` as PNG and PDF, the same bytes whenever it is drawn."""
+    figure.suptitle(caption, parse_math=False)
+    written = [path.with_suffix(kind) for kind in (".png", ".pdf")]
+    with explained(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for file in written:
+            figure.savefig(file, metadata={"CreationDate": None} if file.suffix == ".pdf" else None)
+    return written
+
+
+def drawable(text: str, most: int) -> str:
+    """A token as a figure can hold it: hidden signs and those the font lacks by number, cut if long.
+
+    Examples
+    --------
+    >>> drawable("lighthouse", 6), drawable("a😀", 20)
+    ('light…', 'a😀')
+    """
+    known = _font().get_charmap()
+    shown = [
+        sign if sign.isprintable() and ord(sign) in known else f"U+{ord(sign):04X}"
+        for sign in show_hidden(text[: most + 1])
+    ]
+    cut = False
+    while sum(map(len, shown)) + cut > most:
+        shown.pop()
+        cut = True
+    return "".join(shown) + "…" * cut
+
+
+def measure_text(text: str, size: float = FONT_SIZE) -> float:
+    """Inches that a text takes, in points of the style's font."""
+    font = _font()
+    font.set_size(size, 720)
+    font.set_text(text)
+    return font.get_width_height()[0] / 64 / 720
+
+
+def hide_rest(axes: Any, n_used: int) -> Sequence[Any]:
+    """The axes that are used; the others are hidden."""
+    for axis in axes.flat[n_used:]:
+        axis.set_visible(False)
+    return axes.flat[:n_used]
+
+
+@cache
+def _font() -> Any:
+    """The style's font, which comes with matplotlib."""
+    from matplotlib import font_manager, ft2font
+
+    fonts: Any = font_manager
+    return ft2font.FT2Font(fonts.findfont("DejaVu Sans"))
