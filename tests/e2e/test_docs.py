@@ -8,6 +8,7 @@ import griffe
 
 from attomaton.experiments.settings import SCAN_SNAP, list_experiments, list_tables
 from attomaton.experiments.text_settings import list_text_experiments
+from attomaton.verify.claims import CLAIMS
 
 ROOT = Path(__file__).parents[2]
 
@@ -61,3 +62,13 @@ def docstrings(thing):
     own = [] if thing.docstring is None else [thing.docstring.value]
     inner = [one for one in thing.members.values() if isinstance(one, griffe.Object)]
     return own + [text for one in inner for text in docstrings(one)]
+
+
+def test_every_claim_is_explained():
+    page = (ROOT / "docs" / "train-and-verify.md").read_text(encoding="utf-8")
+    assert [claim.name for claim in CLAIMS if f"| {claim.name} |" not in page] == []
+
+
+def test_every_experiment_with_a_figure_is_on_its_page():
+    page = (ROOT / "docs" / "figures.md").read_text(encoding="utf-8")
+    assert [name for name in list_experiments() if f"`{name}`" not in page and name != "mechanics-path"] == []

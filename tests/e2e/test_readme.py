@@ -10,11 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ELSEWHERE = {
-    "figures.md": "needs an extra: test_figures_page.py runs it",
-    "scale.md": "needs shards: tests/engines/test_page.py runs it",
-    "train-and-verify.md": "needs an extra: test_verify_page.py runs it",
-}
+EXTRAS = {"scale.md", "train-and-verify.md", "figures.md"}
+"""Pages whose Python needs an extra, or shards: test_pages.py runs them, and all others too."""
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -63,7 +60,7 @@ def test_the_quick_start_runs_from_an_installed_wheel(installed):
 @pytest.mark.xdist_group("readme")
 def test_the_python_of_readme_and_docs_runs(installed):
     place, bin_folder, _ = installed
-    docs = [page for page in sorted((ROOT / "docs").glob("*.md")) if page.name not in ELSEWHERE]
+    docs = [page for page in sorted((ROOT / "docs").glob("*.md")) if page.name not in EXTRAS]
     pages = [README, *(page.read_text(encoding="utf-8") for page in docs)]
     subprocess.run(
         [bin_folder / "attomaton", "example", "story.txt"], cwd=place, check=True, capture_output=True

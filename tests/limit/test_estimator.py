@@ -1,9 +1,7 @@
 """AttentionLimit: scikit-learn's own checks, and that it is the automaton."""
 
-import doctest
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -155,12 +153,6 @@ def test_it_can_be_searched_over_and_scored():
     assert model.score(rows, samples.labels) == np.mean(model.predict(rows) == samples.labels)
     with pytest.raises(at.AttomatonError, match="min_support is 0"):
         AttentionLimit(min_support=0).fit(rows, samples.labels)
-
-
-def test_the_page_says_what_happens():
-    page = Path(__file__).parents[2] / "docs" / "scikit-learn.md"
-    failed, tried = doctest.testfile(str(page), module_relative=False)
-    assert (failed, tried) == (0, 13)
 
 
 def test_without_scikit_learn_the_rest_works_and_the_error_says_what_to_install():
