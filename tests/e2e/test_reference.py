@@ -93,9 +93,9 @@ def parameters(thing: object) -> list[str]:
 
 
 def mentioned(annotation: object) -> Iterator[type]:
-    """The public classes of attomaton that an annotation names."""
+    """The public classes of attomaton that an annotation names; markup for notebooks is nobody's input."""
     ours = inspect.isclass(annotation) and annotation.__module__.startswith("attomaton.")
-    if ours and not annotation.__name__.startswith("_"):
+    if ours and not annotation.__name__.startswith("_") and annotation.__module__ != "attomaton.display":
         yield annotation
     for part in get_args(annotation):
         for one in part if isinstance(part, list) else [part]:

@@ -74,6 +74,8 @@ class Beaten:
     >>> [beaten] = [one for one in auto.explain([0, 2, 3]).beaten if one.tokens == (2,)]
     >>> beaten.steps, beaten.support  # never compared, but 0 beats 1 and 1 beats 2
     (((Edge(winner=0, loser=1, support=1),), (Edge(winner=1, loser=2, support=2),)), 1)
+    >>> beaten.describe_edges(str)
+    '0 → 1 ×1; then 1 → 2 ×2'
     """
 
     tokens: tuple[int, ...]

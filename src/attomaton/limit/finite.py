@@ -56,6 +56,8 @@ class FiniteAttention:
     [0.6, 0.2, 0.2, 0.0]
     >>> attention.explain([0, 1, 1, 2]).rule.name
     'UNSEEN_BACKGROUND'
+    >>> print(str(attention.show([0, 1, 1, 2])).splitlines()[1])  # in brackets: what has attention
+    [0] [1] [1] [2]
     >>> samples = Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 0])
     >>> attention.predict_samples(samples).of_labels().round(3).tolist()
     [0.75, 0.75]

@@ -53,6 +53,17 @@ class Shown:
         What is shown.
     name : callable
         The text of each token id.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 3], [1, 0, 3]], [0, 1]))
+    >>> Shown(auto.explain([0, 1, 3]), "abcd".__getitem__)
+    query d: determined (one component precedes every other component of the context: the theorem decides)
+    [a] [b] d
+      a  0.500000  ##########
+      b  0.500000  ##########
+    beats d: direct, support 2: a → d ×1, b → d ×1
     """
 
     explanation: Explanation

@@ -89,7 +89,14 @@ class Verdict:
 
 
 class Verdicts(list[Verdict]):
-    """A list of verdicts that a notebook shows as a table, those that fail first."""
+    """A list of verdicts that a notebook shows as a table, those that fail first.
+
+    Examples
+    --------
+    >>> verdicts = Verdicts([Verdict("norm grows", VerdictStatus.HOLDS, 1.3, 1.0, "‖W‖ at the end")])
+    >>> [one.claim for one in verdicts if one.fails]
+    []
+    """
 
     def _repr_html_(self) -> str:
         order = [VerdictStatus.FAILS, VerdictStatus.HOLDS, VerdictStatus.NOT_APPLICABLE]
