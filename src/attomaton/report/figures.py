@@ -126,7 +126,7 @@ def load_pyplot() -> Any:
     try:
         import matplotlib as mpl
     except ImportError as error:
-        raise MissingExtra("figures need matplotlib: pip install attomaton[report]") from error
+        raise MissingExtra("figures need matplotlib: pip install 'attomaton[report]'") from error
     mpl.use("agg")
     import matplotlib.pyplot as plt
 
