@@ -75,7 +75,13 @@ def prepare_inputs(folder):
     """Small files under the names that the pages' commands give to larger ones."""
     run_command(["attomaton", "example", "story.txt"], folder)
     story = (folder / "story.txt").read_text(encoding="utf-8")
-    for name in ("text.txt", "corpus.txt", "tinyshakespeare/input.txt", "wikitext-2/valid.txt"):
+    for name in (
+        "text.txt",
+        "corpus.txt",
+        "moby-dick.txt",
+        "tinyshakespeare/input.txt",
+        "wikitext-2/valid.txt",
+    ):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(story, encoding="utf-8")
     (folder / "msnbc.txt").write_text("1 2 3\n2 1\n3 2 1\n1 3\n" * 9, encoding="utf-8")

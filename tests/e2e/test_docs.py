@@ -38,6 +38,8 @@ def test_every_picture_is_in_the_gallery_with_its_command():
     for _, command in rows:
         if command.startswith("attomaton reproduce "):
             assert command.split()[2] in names
+        elif command.startswith("python -m "):
+            assert (ROOT / command.split()[2].replace(".", "/")).with_suffix(".py").is_file(), command
         elif command.startswith("python "):
             assert (ROOT / command.split()[1]).is_file(), command
 

@@ -18,8 +18,6 @@ from attomaton.report.page.packing import Packer, differences
 from attomaton.report.page.write import write_report
 from tests.e2e.browser import Opened, chromium
 
-pytestmark = pytest.mark.xdist_group("browser")
-
 HOSTILE = (
     "</script><script>document.title='broken'</script>",
     "\"quoted'&amp;<b>",

@@ -23,8 +23,8 @@ ENGINES: dict[str, Callable] = {
 
 
 SPARKS = [
-    pytest.param("spark-local", marks=pytest.mark.xdist_group("spark")),
-    pytest.param("spark-cluster", marks=[pytest.mark.xdist_group("spark"), pytest.mark.slow]),
+    "spark-local",
+    pytest.param("spark-cluster", marks=pytest.mark.slow),
 ]
 
 

@@ -22,8 +22,6 @@ from attomaton.limit.by_query import HardByQuery, SoftByQuery
 from tests.engines.conftest import SPARKS, write_shards
 from tests.engines.sparks import cluster_in, session_on
 
-pytestmark = pytest.mark.xdist_group("spark")
-
 
 def draw_text(n_documents, length, n_tokens=60):
     rng = np.random.default_rng(9)

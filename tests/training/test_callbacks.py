@@ -65,5 +65,5 @@ def test_trackers_are_begun_told_and_ended(monkeypatch, kind, package):
 )
 def test_a_missing_package_is_named(monkeypatch, callback, package):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MissingExtra, match=f"pip install {package}"):
+    with pytest.raises(MissingExtra, match=rf"pip install 'attomaton\[{package}\]'"):
         trained(callback)

@@ -29,7 +29,7 @@ try:
     from sklearn.utils import multiclass, validation
 except ModuleNotFoundError as error:
     raise MissingExtra(
-        "AttentionLimit is a scikit-learn estimator; install that with: pip install attomaton[sklearn]"
+        "AttentionLimit is a scikit-learn estimator: pip install 'attomaton[sklearn]'"
     ) from error
 
 _multiclass: Any = multiclass  # scikit-learn's functions are not typed

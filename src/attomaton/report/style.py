@@ -48,7 +48,7 @@ def paper_style() -> Generator[None]:
     try:
         from matplotlib import style
     except ImportError as error:
-        raise MissingExtra("figures need matplotlib: pip install attomaton[report]") from error
+        raise MissingExtra("figures need matplotlib: pip install 'attomaton[report]'") from error
     context: Any = style.context(STYLE, after_reset=True)
     with context:
         yield

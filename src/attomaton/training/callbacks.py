@@ -71,7 +71,7 @@ class TensorBoard:
     @cached_property
     def _writer(self) -> Any:
         _load("tensorboard")
-        return _load("torch.utils.tensorboard").SummaryWriter(self.folder)
+        return import_module("torch.utils.tensorboard").SummaryWriter(self.folder)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,4 +167,4 @@ def _load(package: str) -> Any:
     try:
         return import_module(package)
     except ImportError as error:
-        raise MissingExtra(f"this needs {package}; install it with `pip install {package}`") from error
+        raise MissingExtra(f"this needs {package}: pip install 'attomaton[{package}]'") from error

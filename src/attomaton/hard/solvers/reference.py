@@ -3,12 +3,17 @@
 from dataclasses import dataclass
 from typing import Any
 
-import clarabel as _clarabel
 import numpy as np
 from scipy.sparse import csc_array, csr_array, diags_array
 
+from attomaton.errors import MissingExtra
 from attomaton.hard.problem import EmbeddedProblem, OrderProblem
 from attomaton.tables import Float64
+
+try:
+    import clarabel as _clarabel
+except ModuleNotFoundError as error:
+    raise MissingExtra("the reference solver is Clarabel: pip install 'attomaton[bench]'") from error
 
 clarabel: Any = _clarabel  # ships no types
 

@@ -1,0 +1,136 @@
+"""The files of a release: the same bytes from the same tree, and all that belongs in them."""
+
+import email
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+
+import pytest
+
+import attomaton
+from tests.e2e.environments import ROOT, build
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+NAME = f"attomaton-{attomaton.__version__}"
+pytestmark = pytest.mark.xdist_group("distribution")
+in_a_clone = pytest.mark.skipif(
+    not (ROOT / ".git").exists(), reason="not a clone: git lists the tree (listed in tests/SKIPS.md)"
+)
+
+
+def digests(files):
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+
+def list_tree():
+    """What git would commit now."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return {name for name in listed.rstrip("\0").split("\0") if (ROOT / name).exists()}
+
+
+def copy_tree(place):
+    """The tree with other times and rights, and with rubbish that git ignores."""
+    for name in list_tree():
+        source, copy = ROOT / name, place / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(source.read_bytes())
+        copy.chmod(0o700 if os.access(source, os.X_OK) else 0o600)
+        os.utime(copy, (1_000_000_000, 1_000_000_000))
+    for rubbish in ("graphs/__pycache__/walks.cpython-311.nbi", "__pycache__/errors.cpython-311.pyc"):
+        file = place / "src/attomaton" / rubbish
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(b"not to be shipped")
+    return place
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory):
+    return build(tmp_path_factory.mktemp("first"))
+
+
+@in_a_clone
+def test_two_builds_are_the_same_bytes(released, tmp_path):
+    copy = copy_tree(tmp_path / "elsewhere" / "attomaton")
+    before = os.umask(0o077)
+    try:
+        again = build(tmp_path / "second", copy, TZ="Pacific/Kiritimati", LC_ALL="C", PYTHONHASHSEED="7")
+    finally:
+        os.umask(before)
+    assert digests(again) == digests(released)
+
+
+def test_the_wheel_of_the_unpacked_sdist_is_that_of_the_tree(released, tmp_path):
+    sdist, from_sdist = split(released)
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path, filter="data")
+    unpacked = build(tmp_path / "unpacked", tmp_path / NAME, kinds=("--wheel",))
+    tree = build(tmp_path / "tree", kinds=("--wheel",))
+    assert digests(unpacked) == digests(tree) == digests([from_sdist])
+
+
+def test_the_date_of_the_files_can_be_set(released, tmp_path):
+    dated = build(tmp_path, SOURCE_DATE_EPOCH="1700000000")
+    assert digests(dated) != digests(released)
+    with zipfile.ZipFile(split(dated)[1]) as archive:
+        assert {info.date_time[:3] for info in archive.infolist()} == {(2023, 11, 14)}
+
+
+def split(files):
+    """The sdist and the wheel."""
+    sdist, wheel = sorted(files, key=lambda file: file.suffix)
+    assert (sdist.name, wheel.name) == (f"{NAME}.tar.gz", f"{NAME}-py3-none-any.whl")
+    return sdist, wheel
+
+
+@in_a_clone
+def test_the_sdist_holds_all_that_git_does(released):
+    with tarfile.open(split(released)[0]) as archive:
+        names = {name.removeprefix(f"{NAME}/") for name in archive.getnames()}
+    assert names - {"PKG-INFO"} == list_tree()
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(released):
+    with zipfile.ZipFile(split(released)[1]) as archive:
+        names = archive.namelist()
+    assert {name.partition("/")[0] for name in names} == {"attomaton", f"{NAME}.dist-info"}
+    assert "attomaton/py.typed" in names
+    assert f"{NAME}.dist-info/licenses/LICENSE" in names
+    assert not [name for name in names if re.search(r"__pycache__|\.py[co]$|\.nb[ic]$|/tests?/", name)]
+
+
+def test_twine_accepts_both(released):
+    command = [sys.executable, "-m", "twine", "check", "--strict", *map(str, released)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stdout.count("PASSED") == 2
+
+
+def test_metadata_is_whole(released):
+    with zipfile.ZipFile(split(released)[1]) as archive:
+        told = email.message_from_bytes(archive.read(f"{NAME}.dist-info/METADATA"))
+    assert told["License-Expression"] == "Apache-2.0"
+    assert told["License-File"] == "LICENSE"
+    assert told["Description-Content-Type"] == "text/markdown"
+    assert set(told.get_all("Provides-Extra", [])) == set(PROJECT["optional-dependencies"])
+    assert told["Requires-Python"] == ">=3.11"
+    for field in ("Summary", "Author", "Keywords", "Classifier"):
+        assert told[field], field
+
+
+def test_the_citation_and_the_changelog_speak_of_this_version():
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    cited = dict(re.findall(r"^(version|date-released): \"?([\w.-]+)\"?$", citation, flags=re.MULTILINE))
+    first, *rest = re.findall(r"^## (.*)$", changelog, flags=re.MULTILINE)
+    assert first == "Unreleased"
+    dates = dict(re.fullmatch(r"(\d+\.\d+\.\d+) \((\d{4}-\d\d-\d\d)\)", heading).groups() for heading in rest)
+    assert list(dates.values()) == sorted(dates.values(), reverse=True)
+    assert cited["version"] == attomaton.__version__
+    # a version that is not released yet has no date, neither here nor there
+    assert cited.get("date-released") == dates.get(attomaton.__version__)
