@@ -12,7 +12,7 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def plain(wheel, tmp_path_factory):
-    """What ``pip install attomaton`` gives, no extras. Tests that use it belong to the group ``readme``."""
+    """What ``pip install attomaton`` gives, no extras."""
     environment = Environment(tmp_path_factory.mktemp("plain"))
     environment.install(wheel)
     return environment

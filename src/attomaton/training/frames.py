@@ -21,7 +21,7 @@ NEGLIGIBLE = 1e-9
 TINY = float(np.finfo(np.float64).tiny)
 
 _linalg: Any = torch.linalg
-_unique: Any = torch.unique
+_torch: Any = torch
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,9 +83,9 @@ def find_frame(batch: Trials) -> Frame:
 def _distinct_moves(batch: Trials, trial: int) -> Tensor:
     """(x_t − x̄) x̄ᵀ of one trial, shape (r, d·d), each pair of a key and a query once."""
     keys, there = batch.keys[trial], batch.there[trial] & (batch.weight[trial] > 0)[:, None]
-    vectors, number = _unique(keys.flatten(0, 1), dim=0, return_inverse=True)
+    vectors, number = _torch.unique(keys.flatten(0, 1), dim=0, return_inverse=True)
     number = number.reshape(there.shape)
-    pairs = _unique(torch.stack([number, number[:, -1:].expand_as(number)], -1)[there], dim=0)
+    pairs = _torch.unique(torch.stack([number, number[:, -1:].expand_as(number)], -1)[there], dim=0)
     key, query = vectors[pairs[pairs[:, 0] != pairs[:, 1]]].unbind(1)
     return ((key - query)[..., None] * query[:, None]).flatten(1)
 
