@@ -27,6 +27,7 @@ from attomaton.report.style import (
     FONT_SIZE,
     ONE_COLUMN,
     STYLE,
+    TITLE_SIZE,
     TWO_COLUMNS,
     drawable,
     measure_text,
@@ -109,6 +110,7 @@ def test_the_style_can_be_used_by_its_name():
     with mpl.style.context(STYLE):
         assert mpl.rcParams["figure.figsize"][0] == ONE_COLUMN
         assert mpl.rcParams["font.size"] == FONT_SIZE
+        assert mpl.rcParams["figure.titlesize"] == TITLE_SIZE
         assert mpl.rcParams["pdf.fonttype"] == 42
 
 

@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from attomaton.report.page.packing import FIELDS, Packer
+from attomaton.report.page.packing import FIELDS, Packer, expand, sum_up
 from attomaton.tables import Bool, Float64, Int64
 
 
@@ -67,23 +67,23 @@ def read_graph(packer: Packer, place: int) -> QueryGraph:
     (((0, 1), (2,), (3,)), ((0,), (2, 1)), [0.5, 0.5, -0.5, -0.5])
     """
     packed = dict(zip(FIELDS, packer.pack(place), strict=True))
-    tokens = np.cumsum(packed["tokens"], dtype=np.int64)
+    tokens = sum_up(packed["tokens"])
     soft = np.zeros(len(tokens))
-    soft[np.cumsum(packed["soft_rows"], dtype=np.int64)] = packed["soft_values"]
-    above = np.cumsum(packed["above"], dtype=np.int64)
+    soft[sum_up(packed["soft_rows"])] = packed["soft_values"]
+    above = sum_up(packed["above"])
     implied = np.zeros(len(above), bool)
-    implied[np.cumsum(packed["implied"], dtype=np.int64)] = True
+    implied[sum_up(packed["implied"])] = True
     return QueryGraph(
         query=packed["query"],
         samples=packed["samples"],
         tokens=tokens,
-        members=_members([np.cumsum(rows).tolist() for rows in packed["ties"]], len(tokens)),
-        hard=np.array(packed["hard_values"])[packed["hard_places"]],
+        members=_members([sum_up(rows).tolist() for rows in packed["ties"]], len(tokens)),
+        hard=np.array(packed["hard_values"])[expand(packed["hard_places"])],
         soft=soft,
-        heights=np.array(packed["heights"], np.int64),
+        heights=expand(packed["heights"]),
         above=above,
-        below=np.cumsum(packed["below"], dtype=np.int64),
-        support=np.array(packed["support"], np.int64),
+        below=sum_up(packed["below"]),
+        support=expand(packed["support"]),
         implied=implied,
     )
 

@@ -9,7 +9,6 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from textwrap import wrap
 from typing import Any
 
 from attomaton.artifacts import explained
@@ -22,8 +21,11 @@ STYLE = "attomaton.report.paper"
 ONE_COLUMN, TWO_COLUMNS = 3.4, 7.0
 """Inches of a figure as wide as one column, or two."""
 
-FONT_SIZE = 6.5
-"""Points of the style's text."""
+FONT_SIZE, TITLE_SIZE = 6.5, 7.0
+"""Points of the style's text, and of captions."""
+
+MARGIN = 0.16
+"""Inches that a caption keeps from the edges, both together."""
 
 HEIGHT = 1.35
 """Inches of one row of panels."""
@@ -45,10 +47,8 @@ def paper_style() -> Generator[None]:
     >>> mpl.rcParams["pdf.fonttype"]
     3
     """
-    try:
+    with _needing_matplotlib():
         from matplotlib import style
-    except ImportError as error:
-        raise MissingExtra("figures need matplotlib: pip install 'attomaton[report]'") from error
     context: Any = style.context(STYLE, after_reset=True)
     with context:
         yield
@@ -62,8 +62,23 @@ def new_figure(height: float, *, width: float = ONE_COLUMN) -> Any:
 
 
 def wrap_caption(caption: str, *, width: float = ONE_COLUMN) -> list[str]:
-    """The caption in lines that fit the width."""
-    return [line for part in caption.split("\n") for line in wrap(part, round(19 * width))]
+    """The caption in lines that fit the width.
+
+    Examples
+    --------
+    >>> wrap_caption("Loss and norm of W by step, measured and predicted from the corpus alone")
+    ['Loss and norm of W by step, measured and predicted from the', 'corpus alone']
+    """
+    lines: list[str] = []
+    for part in caption.split("\n"):
+        lines.append("")
+        for word in part.split():
+            longer = f"{lines[-1]} {word}".lstrip()
+            if lines[-1] and measure_text(longer, TITLE_SIZE) > width - MARGIN:
+                lines.append(word)
+            else:
+                lines[-1] = longer
+    return lines
 
 
 def finish_figure(figure: Any, path: Path, *, caption: str, n_columns: int) -> list[Path]:
@@ -127,7 +142,16 @@ def hide_rest(axes: Any, n_used: int) -> Sequence[Any]:
 @cache
 def _font() -> Any:
     """The style's font, which comes with matplotlib."""
-    from matplotlib import font_manager, ft2font
+    with _needing_matplotlib():
+        from matplotlib import font_manager, ft2font
 
     fonts: Any = font_manager
     return ft2font.FT2Font(fonts.findfont("DejaVu Sans"))
+
+
+@contextmanager
+def _needing_matplotlib() -> Generator[None]:
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtra("figures need matplotlib: pip install attomaton[report]") from error

@@ -1,5 +1,6 @@
 """One query's graph and scores as short lists of numbers, from which the page makes the automaton again."""
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -65,6 +66,24 @@ def runs(values: Integers) -> list[int | list[int]]:
     for value, length in pairs:
         found += [[value, length]] if length >= SHORTEST_RUN else [value] * length
     return found
+
+
+def expand(packed: Sequence[int | list[int]]) -> Int64:
+    """What :func:`runs` packed.
+
+    Examples
+    --------
+    >>> expand([1, 1, [0, 5]]).tolist()
+    [1, 1, 0, 0, 0, 0, 0]
+    """
+    pairs = [one if isinstance(one, list) else [one, 1] for one in packed]
+    values, times = np.array(pairs, np.int64).reshape(-1, 2).T
+    return np.repeat(values, times)
+
+
+def sum_up(packed: Sequence[int | list[int]]) -> Int64:
+    """What :func:`differences` packed."""
+    return np.cumsum(expand(packed), dtype=np.int64)
 
 
 class Packer:
