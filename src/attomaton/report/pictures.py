@@ -35,6 +35,15 @@ def write_figures(run: str | Path, folder: str | Path, *, query: str | None = No
     -------
     list of Path
         What was written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import attomaton as at
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])).save(f"{folder}/run")
+    ...     [path.name for path in write_figures(f"{folder}/run", f"{folder}/pictures")]
+    ['graph.png', 'graph.pdf', 'scores.png', 'scores.pdf']
     """
     source, place = Path(run), Path(folder)
     check_place(source, place)

@@ -154,4 +154,4 @@ def _needing_matplotlib() -> Generator[None]:
     try:
         yield
     except ImportError as error:
-        raise MissingExtra("figures need matplotlib: pip install attomaton[report]") from error
+        raise MissingExtra("figures need matplotlib: pip install 'attomaton[report]'") from error
