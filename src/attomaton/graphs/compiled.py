@@ -15,7 +15,31 @@ def compiled(function: Function) -> Function:
 
     It runs without Python's lock, so threads may call it side by side.
     """
+    return _compile(function)
+
+
+def compiled_within(function: Function) -> Function:
+    """The same for a function that only compiled code calls.
+
+    Python cannot call it: the code that would unpack Python's objects is left out, which for functions of a
+    dozen arrays is much of what there is to compile.
+    """
+    return _compile(function, no_cpython_wrapper=True)
+
+
+def _compile(function: Function, **options: bool) -> Function:
+    options |= {"nogil": True, "no_cfunc_wrapper": True}  # C does not call any of it
     try:
-        return njit(function, cache=True, nogil=True)
+        return njit(function, cache=True, **options)
     except RuntimeError:  # neither the installation nor the home folder can be written
-        return njit(function, nogil=True)
+        return njit(function, **options)
+
+
+@compiled_within
+def copy_into(target: Any, begin: int, values: Any) -> None:
+    """``target[begin : begin + len(values)] = values``, without the words for shapes that do not fit.
+
+    Those words alone take seconds to compile.
+    """
+    for place in range(len(values)):
+        target[begin + place] = values[place]

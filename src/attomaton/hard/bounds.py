@@ -49,5 +49,6 @@ def _sum_groups(
         for node in range(len(divergence)):
             add_precisely(total, lost, 0, sizes[first + node] * positions[first + node] ** 2)
             add_precisely(total, lost, 2, (divergence[node] + slip[node]) ** 2 / sizes[first + node])
-        sums[:, group] = total + lost
+        for row in range(3):
+            sums[row, group] = total[row] + lost[row]
     return shortfall

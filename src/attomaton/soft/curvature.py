@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attomaton.graphs.compiled import compiled
+from attomaton.graphs.compiled import compiled, compiled_within, copy_into
 from attomaton.graphs.summation import add_precisely
 from attomaton.soft.likelihood import LuceProblem
 from attomaton.soft.solvers.groups import find_part, make_room, share_out, sort_by_group
@@ -75,7 +75,7 @@ def _measure_groups(
         found.curvature[group] = ridge + _least_curvature(choices, part, space, loose, moved)
 
 
-@compiled
+@compiled_within
 def find_looseness(choices: Choices, part: Part, scores: Array) -> float:
     """Relative rounding error of a chance: of logits as large as they are, and sums as long as they are."""
     largest, longest = 0.0, 0
@@ -87,7 +87,7 @@ def find_looseness(choices: Choices, part: Part, scores: Array) -> float:
     return EPS * (4.0 * largest + longest + 8.0)
 
 
-@compiled
+@compiled_within
 def _measure_gradient(
     choices: Choices, part: Part, scores: Array, space: Space, loose: tuple[float, float], moved: Array
 ) -> tuple[float, float]:
@@ -118,7 +118,7 @@ def _measure_gradient(
     return largest, np.sqrt(square) * (1.0 + EPS * len(moved))
 
 
-@compiled
+@compiled_within
 def _least_curvature(choices: Choices, part: Part, space: Space, loose: float, moved: Array) -> float:
     """A proven lower bound on the smallest eigenvalue over scores with mean zero; 0 if none is found."""
     size = part.last - part.first
@@ -127,7 +127,7 @@ def _least_curvature(choices: Choices, part: Part, space: Space, loose: float, m
     if space.diagonal[:size].min() <= 0.0 or not _solve_grounded(choices, part, space, root):
         return 0.0
     least, largest = np.inf, space.step[:size].max()
-    space.direction[:size] = space.step[:size]
+    copy_into(space.direction, 0, space.step[:size])
     bend(choices, part, space)
     for node in range(size):
         if node != root:
@@ -137,7 +137,7 @@ def _least_curvature(choices: Choices, part: Part, space: Space, loose: float, m
     return max(least, 0.0) / largest * (1.0 - 4.0 * loose)
 
 
-@compiled
+@compiled_within
 def _solve_grounded(choices: Choices, part: Part, space: Space, root: int) -> bool:
     """L_r v ≈ 1 by conjugate gradients, v = 0 at the root, into ``space.step``; whether it came close."""
     size = part.last - part.first

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from attomaton.graphs.compiled import compiled
+from attomaton.graphs.compiled import compiled, copy_into
 from attomaton.hard.problem import OrderProblem
 from attomaton.hard.solvers.contraction import MARGIN, solve_deep
 from attomaton.hard.solvers.forest import empty_forest, empty_walk, unit_graph
@@ -108,6 +108,6 @@ def _solve_parts(
         else:
             plant(graph, forest, rank_edges(graph, height, depth))
         pivot(graph, forest, walk, (limits[0], limits[1] * (1 + height.max())))
-        multipliers[there] = collect(graph, forest, walk)
-        positions[here] = forest.position
+        copy_into(multipliers, edges[part], collect(graph, forest, walk))
+        copy_into(positions, nodes[part], forest.position)
     return deep

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attomaton.graphs.compiled import compiled
+from attomaton.graphs.compiled import compiled, compiled_within
 from attomaton.tables import Bool
 
 NONE = -1
@@ -22,6 +22,13 @@ UNSEEN = -2
 
 Array = Any
 """An array inside compiled code, where its elements are numbers (numpy's types would call them arrays)."""
+
+
+whole: Any = np.int64
+"""What nodes and places in lists are turned into: where all are of one type, each function compiles once."""
+
+FIRST: Any = whole(0)
+"""Where lists begin."""
 
 
 class Graph(NamedTuple):
@@ -81,7 +88,7 @@ def empty_walk(graph: Graph) -> Walk:
     return Walk(np.empty(2 * n_nodes, np.int32), numbers[0], numbers[1], sums[0], sums[1])
 
 
-@compiled
+@compiled_within
 def link(graph: Graph, forest: Forest, edge: int) -> None:
     """Make an edge active."""
     for side in range(2):
@@ -95,7 +102,7 @@ def link(graph: Graph, forest: Forest, edge: int) -> None:
         forest.first[node] = half
 
 
-@compiled
+@compiled_within
 def unlink(graph: Graph, forest: Forest, edge: int) -> None:
     """Make an edge inactive."""
     for side in range(2):
@@ -122,7 +129,7 @@ def active_edges(graph: Graph, forest: Forest) -> Bool:
     return active
 
 
-@compiled
+@compiled_within
 def survey(graph: Graph, forest: Forest, walk: Walk, root: int, begin: int) -> tuple[int, float, float]:
     """List the block of ``root`` in ``order[begin:]`` and weigh it: its list's end, weight and root position.
 
@@ -138,7 +145,7 @@ def survey(graph: Graph, forest: Forest, walk: Walk, root: int, begin: int) -> t
     return end, walk.mass[root], -walk.load[root] / walk.mass[root]
 
 
-@compiled
+@compiled_within
 def _walk_block(graph: Graph, forest: Forest, walk: Walk, root: int, begin: int) -> int:
     """List the block of ``root``, from it outwards, with the load and mass of each node alone."""
     walk.order[begin] = root
@@ -164,7 +171,7 @@ def _walk_block(graph: Graph, forest: Forest, walk: Walk, root: int, begin: int)
     return end
 
 
-@compiled
+@compiled_within
 def place(forest: Forest, walk: Walk, begin: int, end: int, root_position: float) -> None:
     """Set the positions of the listed block."""
     for at in range(begin, end):
@@ -172,14 +179,14 @@ def place(forest: Forest, walk: Walk, begin: int, end: int, root_position: float
         forest.position[node] = root_position + walk.offset[node]
 
 
-@compiled
+@compiled_within
 def multiplier_into(walk: Walk, node: int, root_position: float) -> float:
     """The multiplier of the edge by which ``node`` was entered: what hangs beyond it must balance."""
     load = walk.load[node] + walk.mass[node] * root_position
     return load if walk.entry[node] & 1 else -load
 
 
-@compiled
+@compiled_within
 def settle(graph: Graph, forest: Forest, walk: Walk, root: int, begin: int) -> tuple[int, float]:
     """Put the block of ``root`` where it balances; returns where its list ends and its root position."""
     end, _, root_position = survey(graph, forest, walk, root, begin)
@@ -187,7 +194,7 @@ def settle(graph: Graph, forest: Forest, walk: Walk, root: int, begin: int) -> t
     return end, root_position
 
 
-@compiled
+@compiled_within
 def first_to_ease(
     walk: Walk, begin: int, end: int, block: tuple[float, float], upwards: bool
 ) -> tuple[float, int]:

@@ -9,8 +9,9 @@ rounding.
 
 import numpy as np
 
-from attomaton.graphs.compiled import compiled
+from attomaton.graphs.compiled import compiled, compiled_within
 from attomaton.hard.solvers.forest import (
+    FIRST,
     NONE,
     UNSEEN,
     Forest,
@@ -23,6 +24,7 @@ from attomaton.hard.solvers.forest import (
     settle,
     survey,
     unlink,
+    whole,
 )
 from attomaton.tables import Float64
 
@@ -57,19 +59,19 @@ def collect(graph: Graph, forest: Forest, walk: Walk) -> Float64:
     walk.entry[:] = UNSEEN
     for root in range(len(graph.weight)):
         if walk.entry[root] == UNSEEN:
-            end, root_position = settle(graph, forest, walk, root, 0)
+            end, root_position = settle(graph, forest, walk, root, FIRST)
             for at in range(1, end):
                 node = walk.order[at]
                 multipliers[walk.entry[node] >> 1] = multiplier_into(walk, node, root_position)
     return multipliers
 
 
-@compiled
+@compiled_within
 def _violation(graph: Graph, forest: Forest, edge: int) -> float:
     return graph.gap[edge] - forest.position[graph.above[edge]] + forest.position[graph.below[edge]]
 
 
-@compiled
+@compiled_within
 def _drop_negative(graph: Graph, forest: Forest, walk: Walk) -> int:
     """Settle every block and let go of the edges that pull; returns how many there were."""
     pulling = np.flatnonzero(collect(graph, forest, walk) < 0.0)
@@ -78,10 +80,11 @@ def _drop_negative(graph: Graph, forest: Forest, walk: Walk) -> int:
     return len(pulling)
 
 
-@compiled
+@compiled_within
 def _take_in(graph: Graph, forest: Forest, walk: Walk, edge: int) -> None:
     """Make a violated edge tight: push its ends apart and let go of each edge that the push eases to zero."""
-    top, bottom, begin, middle = graph.above[edge], graph.below[edge], 0, len(graph.weight)
+    top, bottom = whole(graph.above[edge]), whole(graph.below[edge])
+    begin, middle = FIRST, len(graph.weight)
     walk.entry[bottom] = UNSEEN
     end, weight, height = survey(graph, forest, walk, top, begin)
     if walk.entry[bottom] != UNSEEN:
@@ -97,12 +100,12 @@ def _take_in(graph: Graph, forest: Forest, walk: Walk, edge: int) -> None:
             break
         if push <= push_low:
             unlink(graph, forest, eased)
-            settle(graph, forest, walk, graph.below[eased], begin)
+            settle(graph, forest, walk, whole(graph.below[eased]), begin)
             end, weight, height = survey(graph, forest, walk, top, begin)
             push, eased = first_to_ease(walk, begin, end, (weight, height), True)
         else:
             unlink(graph, forest, eased_low)
-            settle(graph, forest, walk, graph.above[eased_low], middle)
+            settle(graph, forest, walk, whole(graph.above[eased_low]), middle)
             end_low, weight_low, height_low = survey(graph, forest, walk, bottom, middle)
             push_low, eased_low = first_to_ease(walk, middle, end_low, (weight_low, height_low), False)
     link(graph, forest, edge)
@@ -111,7 +114,7 @@ def _take_in(graph: Graph, forest: Forest, walk: Walk, edge: int) -> None:
     place(forest, walk, middle, end_low, joint - gap)
 
 
-@compiled
+@compiled_within
 def _weakest(graph: Graph, walk: Walk, top: int, bottom: int, root_position: float) -> int:
     """The weakest edge that holds the upper end of an edge down, when both ends are in the listed block."""
     weakest, least, node = NONE, np.inf, bottom

@@ -7,9 +7,9 @@ it pull on one from above; those edges come first, then all others by their slac
 
 import numpy as np
 
-from attomaton.graphs.compiled import compiled
+from attomaton.graphs.compiled import compiled, compiled_within
 from attomaton.graphs.topology import sort_topologically
-from attomaton.hard.solvers.forest import NONE, Array, Forest, Graph, link
+from attomaton.hard.solvers.forest import NONE, Array, Forest, Graph, link, whole
 from attomaton.tables import Float64, Int32, Int64
 
 
@@ -73,7 +73,7 @@ def prefer_edges(graph: Graph, height: Int32, depth: Int32, reach: tuple[Float64
     return np.concatenate((ranked[:critical], bond[bond != NONE], ranked[critical:]))
 
 
-@compiled
+@compiled_within
 def _on_longest(graph: Graph, through: Array, low: Array, high: Array, edge: int) -> bool:
     """Whether an edge is on a longest path of its weak component: both its ends have no play."""
     a, b = graph.above[edge], graph.below[edge]
@@ -129,24 +129,25 @@ def plant(graph: Graph, forest: Forest, edges: Int32) -> None:
     """Make active every edge, in the order given, that closes no circle."""
     leader = np.arange(len(graph.weight))
     for edge in edges:
-        one, other = _lead(leader, graph.above[edge]), _lead(leader, graph.below[edge])
+        one, other = _lead(leader, whole(graph.above[edge])), _lead(leader, whole(graph.below[edge]))
         if one != other:
             leader[one] = other
-            link(graph, forest, edge)
+            link(graph, forest, whole(edge))
 
 
-@compiled
+@compiled_within
 def find_leaders(graph: Graph) -> Int64:
     """One node for each weak component, the same for all its nodes, shape (n_nodes,)."""
     leader = np.arange(len(graph.weight))
     for edge in range(len(graph.above)):
-        leader[_lead(leader, graph.above[edge])] = _lead(leader, graph.below[edge])
+        one, other = whole(graph.above[edge]), whole(graph.below[edge])
+        leader[_lead(leader, one)] = _lead(leader, other)
     for node in range(len(leader)):
         leader[node] = _lead(leader, node)
     return leader
 
 
-@compiled
+@compiled_within
 def _lead(leader: Array, node: int) -> int:
     """The leader of a node's set, halving the way there for the next call."""
     while leader[node] != node:

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from attomaton.graphs.compiled import compiled
+from attomaton.graphs.compiled import compiled, compiled_within
 from attomaton.graphs.grouping import group_borders
 from attomaton.soft.likelihood import LuceProblem
 from attomaton.soft.solvers.direct import solve_direct
@@ -164,14 +164,14 @@ class Newton:
         return answer
 
 
-@compiled
+@compiled_within
 def find_part(starts: tuple[Array, Array], group: int) -> Part:
     """Where a group stands; ``starts`` are the borders of alternatives and of choices."""
     nodes, choices = starts
     return Part(nodes[group], nodes[group + 1], choices[group], choices[group + 1])
 
 
-@compiled
+@compiled_within
 def make_room(choices: Choices, starts: tuple[Array, Array], some: Array) -> Space:
     """Room for the largest of some groups."""
     n_alternatives, n_entries = 0, 0

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attomaton.graphs.compiled import compiled
+from attomaton.graphs.compiled import compiled_within
 
 Array = Any
 """A numpy array, in code that is compiled."""
@@ -62,7 +62,7 @@ class Space(NamedTuple):
     step: Array
 
 
-@compiled
+@compiled_within
 def make_space(n_alternatives: int, n_entries: int) -> Space:
     """Room for groups up to this size."""
     return Space(
@@ -77,7 +77,7 @@ def make_space(n_alternatives: int, n_entries: int) -> Space:
     )
 
 
-@compiled
+@compiled_within
 def weigh(choices: Choices, part: Part, scores: Array, space: Space) -> None:
     """Chances of all members of all sets, and the gradient of the summed loss.
 
@@ -103,7 +103,7 @@ def weigh(choices: Choices, part: Part, scores: Array, space: Space) -> None:
         gradient[winner - first] -= count * lost
 
 
-@compiled
+@compiled_within
 def find_odds(choices: Choices, part: Part, scores: Array, space: Space) -> None:
     """M e^s for each member of each set, up to a factor for each set, into ``space.chance``.
 
@@ -131,7 +131,7 @@ def find_odds(choices: Choices, part: Part, scores: Array, space: Space) -> None
             chance[entry] = np.exp(chance[entry] - highest)
 
 
-@compiled
+@compiled_within
 def bend(choices: Choices, part: Part, space: Space) -> None:
     """Curvature of the summed loss along ``space.direction``, into ``space.bent``.
 
@@ -151,7 +151,7 @@ def bend(choices: Choices, part: Part, space: Space) -> None:
             bent[node] += count * shares[entry] * (direction[node] - here - mean)
 
 
-@compiled
+@compiled_within
 def find_diagonal(choices: Choices, part: Part, space: Space) -> None:
     """The diagonal of the curvature, into ``space.diagonal``."""
     first, base = part.first, choices.offsets[part.first_choice]
@@ -171,7 +171,7 @@ def find_diagonal(choices: Choices, part: Part, space: Space) -> None:
         diagonal[winner - first] += count * won * lost
 
 
-@compiled
+@compiled_within
 def find_step(choices: Choices, part: Part, stiffness: float, space: Space, rtol: float) -> bool:
     """The Newton step by conjugate gradients, the residual lowered by ``rtol``, into ``space.step``.
 
@@ -210,7 +210,7 @@ def find_step(choices: Choices, part: Part, stiffness: float, space: Space, rtol
     return False
 
 
-@compiled
+@compiled_within
 def guess_scores(choices: Choices, part: Part, scores: Array, space: Space) -> None:
     """Raise each score by ln(observed wins / expected wins), a few times.
 
@@ -229,7 +229,7 @@ def guess_scores(choices: Choices, part: Part, scores: Array, space: Space) -> N
             scores[node] -= np.log1p(space.gradient[node] / observed[node])
 
 
-@compiled
+@compiled_within
 def add_pull(gradient: Array, anchor: Array, stiffness: float, scores: Array) -> float:
     """Add the pull of the anchor to the gradient of the loss; returns the largest entry."""
     total, largest = 0.0, 0.0
@@ -243,7 +243,7 @@ def add_pull(gradient: Array, anchor: Array, stiffness: float, scores: Array) ->
     return largest
 
 
-@compiled
+@compiled_within
 def solve_part(
     choices: Choices,
     part: Part,
