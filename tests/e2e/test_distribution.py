@@ -17,7 +17,6 @@ from tests.e2e.environments import ROOT, build
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 NAME = f"attomaton-{attomaton.__version__}"
-pytestmark = pytest.mark.xdist_group("distribution")
 in_a_clone = pytest.mark.skipif(
     not (ROOT / ".git").exists(), reason="not a clone: git lists the tree (listed in tests/SKIPS.md)"
 )

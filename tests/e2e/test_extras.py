@@ -95,7 +95,6 @@ def test_every_extra_has_its_feature():
     assert set(FEATURES) == set(EXTRAS) - NO_FEATURE
 
 
-@pytest.mark.xdist_group("readme")
 @pytest.mark.parametrize("extra", FEATURES)
 def test_without_its_extra_a_feature_says_what_to_install(plain, extra):
     needed = FEATURES[extra].replace(OTHERS, "")  # other people's errors are not ours
@@ -104,7 +103,6 @@ def test_without_its_extra_a_feature_says_what_to_install(plain, extra):
     assert f"pip install 'attomaton[{wanted}]'" in plain.python(code)
 
 
-@pytest.mark.xdist_group("readme")
 @pytest.mark.parametrize(
     ("extra", "command"),
     [
@@ -125,7 +123,6 @@ def test_commands_say_it_in_one_line(plain, extra, command):
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("extras")  # one at a time: each downloads, and the large ones are large
 @pytest.mark.parametrize("extra", FEATURES)
 def test_an_extra_alone_is_enough(wheel, tmp_path, extra):
     environment = install(wheel, tmp_path, extra)
@@ -136,7 +133,6 @@ def test_an_extra_alone_is_enough(wheel, tmp_path, extra):
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("extras")
 def test_all_is_all_features_of_a_user(wheel, tmp_path):
     environment = install(wheel, tmp_path, "all")
     for extra in ("train", "sklearn", "hf", "report"):
@@ -144,7 +140,6 @@ def test_all_is_all_features_of_a_user(wheel, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("extras")
 def test_docs_builds_the_docs(wheel, tmp_path):
     environment = install(wheel, tmp_path, "docs")
     result = environment.run(

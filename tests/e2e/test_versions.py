@@ -43,7 +43,6 @@ def oldest(wheel, tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("oldest")
 def test_the_lowest_versions_are_what_is_installed(oldest):
     listed = oldest.run("pip", "list", "--format=freeze").stdout.lower().replace("_", "-").splitlines()
     installed = dict(line.split("==") for line in listed)
@@ -63,7 +62,6 @@ def find_python(version):
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("pythons")
 @pytest.mark.parametrize("version", ["3.12", "3.13"])
 def test_other_versions_of_python(wheel, tmp_path, version):
     """All but training: PyTorch's build for processors is to be had for 3.11 only."""
@@ -91,13 +89,11 @@ def run_tests(environment):
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("oldest")
 def test_the_tests_pass_with_the_lowest_versions(oldest):
     run_tests(oldest)
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("oldest")
 @pytest.mark.parametrize(
     ("command", "code", "told"),
     [
