@@ -36,6 +36,12 @@ def test_what_cannot_be_read_is_named(tmp_path):
     latin.write_bytes("caf\xe9 caf\xe9".encode("latin-1"))
     with pytest.raises(UnreadableSource, match=r"latin\.txt is not UTF-8 text \(byte 3: .*convert"):
         read_text(latin)
+    program = tmp_path / "program.txt"
+    program.write_bytes(b"\x7fELF\x02\x00\xff")
+    with pytest.raises(
+        UnreadableSource, match=r"program\.txt is not UTF-8 text .*zero bytes.* give the text"
+    ):
+        read_text(program)
     with pytest.raises(UnreadableSource, match=r"is a folder"):
         read_text(tmp_path)
     with pytest.raises(OSError, match=r"missing cannot be read: No such file"):

@@ -164,7 +164,7 @@ def test_without_scikit_learn_the_rest_works_and_the_error_says_what_to_install(
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.startswith("True AttentionLimit is a scikit-learn estimator")
-    assert "pip install attomaton[sklearn]" in result.stdout
+    assert "pip install 'attomaton[sklearn]'" in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -88,14 +88,16 @@ def _queries(given: str) -> list[str] | int:
 
 def _suggestion(automaton: "Automaton", out: Path) -> str:
     """A command to try next, with tokens that compete under one query as its context."""
+    from attomaton.corpora.tokenizers.splitting import EOS
+
     edges = automaton.components.edges
     if not len(edges):
         return ""
     best = int(edges["support"].argmax())
     tokens = [int(edges[name][best]) for name in ("loser", "winner", "query")]
-    if automaton.coverage.largest:
-        largest = automaton.coverage.largest[0]
-        tokens = [*largest.tokens[:2], largest.query]
+    competing = [[*one.tokens[:2], one.query] for one in automaton.coverage.largest]
+    worded = [one for one in competing if EOS not in map(automaton.name, one)]  # line ends say little
+    tokens = next(iter(worded or competing), tokens)
     context = " ".join(map(automaton.name, tokens))
     return f" Try: attomaton explain {shlex.quote(str(out))} {shlex.quote(context)}"
 

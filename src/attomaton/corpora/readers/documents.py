@@ -16,7 +16,7 @@ from attomaton.corpora.readers.batches import (
     Skips,
     TextBatch,
 )
-from attomaton.corpora.readers.files import shorten
+from attomaton.corpora.readers.files import decode, shorten
 from attomaton.corpora.readers.sources import find_readers, is_tokenized
 from attomaton.corpora.samples import MAX_TOKENS, Samples
 from attomaton.corpora.tokenizers.encoders import TableEncoder, distinct_tokens
@@ -62,17 +62,14 @@ def read_text(path: str | Path, *, tokenizer: str = "word") -> Documents:
     """Read one UTF-8 text file as one document."""
     file = Path(path)
     try:
-        text = file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise UnreadableSource(
-            f"{file} is not UTF-8 text (byte {error.start}: {error.reason}); convert it to UTF-8 first"
-        ) from error
+        content = file.read_bytes().removeprefix(b"\xef\xbb\xbf")
     except IsADirectoryError as error:
         raise UnreadableSource(f"{file} is a folder; give one text file") from error
     except OSError as error:
         raise UnreadableSource(
             f"{shorten(str(file))} cannot be read: {error.strerror}; give the path of a text file"
         ) from error
+    text = decode(content, str(file)).replace("\r\n", "\n").replace("\r", "\n")
     vocabulary, ids = Vocabulary.from_text(text, tokenizer)
     if len(ids) < 2:
         raise UnreadableSource(

@@ -154,11 +154,18 @@ def decode(content: bytes, place: str) -> str:
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
-        guess = " (it looks like UTF-16)" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else ""
         raise UnreadableSource(
-            f"{place} is not UTF-8 text (byte {error.start}: {error.reason}){guess}; convert it to UTF-8"
-            " first"
+            f"{place} is not UTF-8 text (byte {error.start}: {error.reason}){_advise(content)}"
         ) from error
+
+
+def _advise(content: bytes) -> str:
+    """What bytes that are not UTF-8 look like, and what to do."""
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return " (it looks like UTF-16); convert it to UTF-8 first: iconv -f UTF-16 -t UTF-8"
+    if b"\0" in content[:CHUNK]:
+        return " (it holds zero bytes, as no text does); give the text of it in a .txt file"
+    return "; convert it to UTF-8 first, if it is Western text by: iconv -f WINDOWS-1252 -t UTF-8"
 
 
 def shorten(source: str) -> str:
