@@ -145,7 +145,8 @@ def learn(
         automaton = Automaton(components, hard, soft, corpus.vocabulary, samples)
         if out is not None:
             begin("writing the run")
-            config = {**selection.to_dict(), "engine": engine, "embeddings": _digest(embeddings)}
+            made = {"documents": documents, "engine": engine, "embeddings": _digest(embeddings)}
+            config = {**selection.to_dict(), **made}
             automaton.save(Path(out), about={"input": corpus.about, "config": config})
     if automaton.coverage.note:
         warnings.warn(automaton.coverage.note, NothingRealisable, stacklevel=2)

@@ -179,6 +179,18 @@ def test_the_graph_shows_components_ties_and_support(browser, drawn):
     page.close()
 
 
+def test_a_script_that_somebody_adds_does_not_run(browser, folder, drawn):
+    write_report(folder / "drawn", folder / "whole.html")
+    text = (folder / "whole.html").read_text(encoding="utf-8")
+    added = "<script>document.title = 'owned'</script><img src=x onerror=\"document.title = 'owned'\">"
+    (folder / "altered.html").write_text(text.replace("</body>", f"{added}</body>"), encoding="utf-8")
+    page = browser.new_page()
+    page.goto((folder / "altered.html").as_uri())
+    assert "owned" in page.content()
+    assert page.title() == "attomaton report"
+    page.close()
+
+
 def test_hostile_tokens_are_text(browser, folder):
     n = len(HOSTILE)
     contexts = [[one, (one + 1) % n, (one + 2) % n, 0] for one in range(n)] + [[1, 2, 3, 4, 5]]

@@ -26,11 +26,16 @@ def _breaches(tree):
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names if name.name.split(".")[0] in MODULES)
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in MODULES:
-            yield node.module
+        elif isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{name.name}" for name in node.names]
+            yield from (name for name in names if name.split(".")[0] in MODULES or name in CALLS)
         elif isinstance(node, ast.Call):
-            if _dotted(node.func) in CALLS:
-                yield _dotted(node.func)
+            called = _dotted(node.func)
+            given = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else ""
+            if called in CALLS or (
+                called.split(".")[-1] in ("__import__", "import_module") and given in MODULES
+            ):
+                yield called
             yield from (word.arg for word in node.keywords if word.arg in ("allow_pickle", "shell"))
 
 
@@ -41,7 +46,17 @@ def test_nothing_is_unpickled_or_evaluated(path):
 
 @pytest.mark.parametrize(
     "code",
-    ["import pickle", "from joblib import load", "eval(x)", "torch.load(x)", "f(x, allow_pickle=True)"],
+    [
+        "import pickle",
+        "from joblib import load",
+        "eval(x)",
+        "torch.load(x)",
+        "f(x, allow_pickle=True)",
+        "from torch import load",
+        "from os import system",
+        "__import__('pickle')",
+        "import_module('dill')",
+    ],
 )
 def test_the_check_would_find_it(code):
     assert len(list(_breaches(ast.parse(code)))) == 1
@@ -62,6 +77,8 @@ def test_no_command_asks_the_network(tmp_path, monkeypatch):
         "export run --csv tables --graphml run.graphml",
         "report run -o report.html",
         "scan-snap story.txt --window 8",
+        "tokenize data/one.jsonl.zst --tokenizer gpt2/tokenizer.json --out tokens",
+        "train story.txt --window 8 --steps 20 --out run",
         "diff run run",
         "doctor",
     ]

@@ -32,10 +32,12 @@ def report(
     """
     from attomaton.report.page.write import write_report
 
+    if query is not None and figures is None:
+        raise UnsupportedOption("--query says what --figures draws; give --figures DIR too")
     with stages(quiet or as_json) as announce:
+        drawn = [] if figures is None else _draw(run, figures, query, announce)
         announce("writing the page")
         written = write_report(run, out, most_queries=queries)
-        drawn = _draw(run, figures, query, announce)
     record: dict[str, Any] = {
         "out": str(written.path),
         "bytes": written.n_bytes,
@@ -57,11 +59,7 @@ def report(
             print_line(f"Drew {', '.join(path.name for path in drawn)} in {figures}.")
 
 
-def _draw(run: Path, figures: Path | None, query: str | None, announce: Stages) -> list[Path]:
-    if figures is None:
-        if query is not None:
-            raise UnsupportedOption("--query says what --figures draws; give --figures DIR too")
-        return []
+def _draw(run: Path, figures: Path, query: str | None, announce: Stages) -> list[Path]:
     from attomaton.report.pictures import write_figures
 
     announce("drawing the pictures")

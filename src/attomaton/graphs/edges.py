@@ -64,11 +64,11 @@ class EdgeTable:
     def _repr_html_(self) -> str:
         counts = [
             ("edges", f"{len(self):,}"),
-            ("queries", f"{self.queries.num_rows:,}"),
             (
                 "samples",
                 f"{self.n_samples:,} with their label in the context, {self.n_unrealisable:,} left out",
             ),
+            ("queries", f"{np.count_nonzero(column(self.queries, 'realisable')):,} with such samples"),
             ("tokens", f"{self.n_tokens:,}"),
         ]
         return render_card("EdgeTable", render_facts(counts), render_first_rows(self.table))

@@ -140,13 +140,17 @@ function showVerdicts(automaton) {
   return [table("Verdicts", ["claim, and what was measured", "verdict"], rows, { class: "verdicts" })];
 }
 
-// The command that makes such a run, from what the manifest keeps of it.
-function tellCommand({ input, config }) {
-  if (!input || !config || !input.name) return null;
+// A command that makes such a run, from what the manifest keeps of it; null where none does.
+function tellCommand({ input, config }, run) {
+  if (!input || !config || !input.name || config.embeddings || config.queries) return null;
   const options = [
     ["--window", config.window, 32],
     ["--tokenizer", input.tokenizer, "word"],
+    ["--documents", config.documents, "file"],
+    ["--max-window", config.max_window, null],
     ["--min-support", config.min_support, 1],
+    ["--queries", config.top_queries, null],
+    ["--sample-queries", config.sample_queries, 1],
     ["--engine", config.engine, "auto"],
   ];
   const quoted = (text) =>
@@ -158,22 +162,22 @@ function tellCommand({ input, config }) {
       .filter(([, value, usual]) => value !== undefined && value !== null && value !== usual)
       .map(([name, value]) => `${name} ${quoted(value)}`),
     "--out",
-    quoted("run"),
+    quoted(run),
   ].join(" ");
 }
 
 function showProvenance(automaton) {
   const { manifest, written_by, run } = automaton.data;
-  const command = tellCommand(manifest);
+  const command = tellCommand(manifest, run);
   const facts = [
     ["run folder", run],
     ["report written by", `attomaton ${written_by}`],
   ];
-  if (command) facts.push(["command", make("code", null, command)]);
+  if (command) facts.push(["a command for it", make("code", null, command)]);
   for (const [name, value] of Object.entries(manifest.input || {}))
-    facts.push([`input: ${name}`, make("code", null, String(value))]);
+    if (!(name in (manifest.config || {}))) facts.push([`input: ${name}`, make("code", null, String(value))]);
   for (const [name, value] of Object.entries(manifest.config || {})) {
-    if (value !== null) facts.push([`setting: ${name}`, make("code", null, cut(JSON.stringify(value), 120))]);
+    if (value !== null) facts.push([`setting: ${name}`, make("code", null, cut(typeof value === "string" ? value : JSON.stringify(value), 120))]);
   }
   const versions = Object.entries(manifest.versions || {})
     .map(([name, value]) => `${name} ${value}`)

@@ -1,0 +1,5 @@
+"""``python -m attomaton``: the command line."""
+
+from attomaton.cli import main
+
+main()
