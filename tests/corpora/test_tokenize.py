@@ -1,5 +1,6 @@
 """Tokenised corpora: the same bytes however many workers there are and however often it was stopped."""
 
+import contextlib
 import json
 import shutil
 import signal
@@ -217,11 +218,12 @@ def test_an_error_in_a_worker_names_the_file_and_leaves_nothing_that_loads(corpu
 
 
 def multiprocessing_children():
-    return [
-        child
-        for child in psutil.Process().children(recursive=True)
-        if "spawn_main" in " ".join(child.cmdline())
-    ]
+    """Workers that run; one that has ended and waits to be noticed has no command line."""
+    found = []
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):  # also what has just ended
+            found += [child] if "spawn_main" in " ".join(child.cmdline()) else []
+    return found
 
 
 FULL = """

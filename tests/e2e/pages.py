@@ -13,6 +13,8 @@ import pyarrow as pa
 
 import attomaton as at
 from tests.cli.inside import run_inside
+from tests.e2e.first_hour import CONTEXT
+from tests.e2e.first_hour import TEXT as MOBY_DICK
 from tests.engines.conftest import write_shards
 
 ROOT = Path(__file__).parents[2]
@@ -75,15 +77,10 @@ def prepare_inputs(folder):
     """Small files under the names that the pages' commands give to larger ones."""
     run_command(["attomaton", "example", "story.txt"], folder)
     story = (folder / "story.txt").read_text(encoding="utf-8")
-    for name in (
-        "text.txt",
-        "corpus.txt",
-        "moby-dick.txt",
-        "tinyshakespeare/input.txt",
-        "wikitext-2/valid.txt",
-    ):
+    for name in ("text.txt", "corpus.txt", "tinyshakespeare/input.txt", "wikitext-2/valid.txt"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(story, encoding="utf-8")
+    (folder / MOBY_DICK).write_text(f"{story}\n{CONTEXT}\n", encoding="utf-8")
     (folder / "msnbc.txt").write_text("1 2 3\n2 1\n3 2 1\n1 3\n" * 9, encoding="utf-8")
     rng = np.random.default_rng(0)
     write_shards(folder / "shards", [rng.integers(0, 9, 80).tolist() for _ in range(6)], 9, 2)
