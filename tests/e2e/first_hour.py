@@ -102,7 +102,8 @@ def open_report(path, picture=None):
         opened.page.wait_for_selector("#answer tbody tr")
         rows = opened.page.eval_on_selector_all(
             "#answer tbody tr",
-            "rows => rows.map(row => row.cells[0].innerText + ' ' + row.querySelector('data').textContent)",
+            "rows => rows.map(row => [row.cells[0].innerText.split('\\n')[0],"
+            " row.querySelector('data').textContent].join(' '))",
         )
         told = "\n".join([opened.page.inner_text("#rule"), *rows])
         if picture is not None:
