@@ -1,5 +1,7 @@
 """Start-up: quick, and without the heavy parts."""
 
+import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -25,3 +27,20 @@ def test_start_up_is_quick():
         [sys.executable, BENCHMARK, "--check"], capture_output=True, text=True, check=False
     )
     assert result.returncode == 0, result.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.timing
+def test_the_first_learn_compiles_within_half_a_minute(tmp_path):
+    """Processor seconds of `learn` on a small text, with no compiled code kept, and with it."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    learn = "import attomaton as at; at.learn(['a b a c b a b c a b c b a b'] * 3, window=4)"
+    first, again = (_processor_seconds([sys.executable, "-c", learn], environment) for _ in range(2))
+    assert first < 30
+    assert again < 5
+
+
+def _processor_seconds(command, environment):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    subprocess.run(command, env=environment, check=True)
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
