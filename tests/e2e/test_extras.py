@@ -85,7 +85,8 @@ print(Path("figure.pdf").read_bytes().startswith(b"%PDF"))
     "bench": f"""{SAMPLES}
 {OTHERS}
 from attomaton.hard.solvers.reference import Reference
-hard = at.solve_graph_svm(at.find_components(at.extract_edges(samples)), solver=Reference()).expect()
+components = at.find_components(at.extract_edges(samples))
+hard = at.solve_graph_svm(components, rtol=1e-8, solver=Reference()).expect()
 print(hard.certificate.certified)
 """,
 }
