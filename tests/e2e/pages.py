@@ -5,6 +5,8 @@ import doctest
 import io
 import re
 import shlex
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -68,7 +70,11 @@ def run_command(words, folder):
     """Run ``attomaton`` with these words; what it printed."""
     program, *arguments = words
     assert program == "attomaton", words
-    result = run_inside(*arguments, cwd=folder)
+    if "spark" in arguments:  # a session would stay with this process, and with all tests after this one
+        command = [sys.executable, "-m", "attomaton", *arguments]
+        result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    else:
+        result = run_inside(*arguments, cwd=folder)
     assert result.returncode == 0, (words, result.stderr)
     return result.stdout
 
