@@ -133,3 +133,10 @@ def test_the_citation_and_the_changelog_speak_of_this_version():
     assert cited["version"] == attomaton.__version__
     # a version that is not released yet has no date, neither here nor there
     assert cited.get("date-released") == dates.get(attomaton.__version__)
+
+
+def test_the_readme_has_no_link_into_the_tree():
+    """On a package index such a link leads nowhere."""
+    targets = re.findall(r"\]\(([^)\s]+)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert targets
+    assert [target for target in targets if not target.startswith(("https://", "#"))] == []
