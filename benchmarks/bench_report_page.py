@@ -1,4 +1,4 @@
-"""The report of WikiText-2, train and valid, in Chromium. Bars: 5 MB, paint in 1 s, 100 ms to pick a query."""
+"""WikiText-2's report, train and valid, in Chromium. Bars: 5 MB, paint in 1 s, 100 ms to pick a query."""
 
 import sys
 import tempfile
