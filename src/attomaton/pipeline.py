@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.artifacts import digest_arrays, prepare_folder
+from attomaton.artifacts import Building, build_folder, digest_arrays
 from attomaton.corpora.samples import Samples
 from attomaton.engines.choose import make_engine, needs_shards
 from attomaton.engines.selection import Selection
@@ -44,6 +44,7 @@ def learn(
     threads: int | None = None,
     master: str | None = None,
     out: str | PathLike[str] | None = None,
+    overwrite: bool = False,
     progress: bool | Callable[[str], object] = False,
 ) -> Automaton:
     """Compute what gradient descent makes of a self-attention layer trained on ``source``.
@@ -83,7 +84,10 @@ def learn(
         Where Spark runs, such as ``"spark://host:7077"``; by default in the session that runs already, or on
         local processors.
     out : path, optional
-        Write the run folder there; an earlier run in it is replaced.
+        Write the run folder there: a new or empty folder, or that of an earlier run. What is being done
+        stands beside it until it is whole.
+    overwrite : bool
+        Replace an earlier run in ``out``, with its training. What attomaton did not write is not touched.
     progress : bool or callable
         True: name each stage on stderr as it begins. A callable is called with the name instead; if it has a
         method ``advance``, that is called with how much of the stage is done and how much there is.
@@ -106,10 +110,8 @@ def learn(
     [0.0, 1.0, 0.0]
     """
     on_disk = needs_shards(engine)
-    if out is not None:
-        prepare_folder(Path(out))
     begin = _announcer(progress)
-    with _workplace(out) as work:
+    with _workplace(out, overwrite, resumable=on_disk) as (work, building):
         begin("reading")
         corpus = read_source(
             source,
@@ -143,26 +145,29 @@ def learn(
         soft = solve_luce(choices, components, embeddings=embeddings)
         samples = corpus.samples(passes.kept, selection)
         automaton = Automaton(components, hard, soft, corpus.vocabulary, samples)
-        if out is not None:
+        if building is not None:
             begin("writing the run")
             made = {"documents": documents, "engine": engine, "embeddings": _digest(embeddings)}
             config = {**selection.to_dict(), **made}
-            automaton.save(Path(out), about={"input": corpus.about, "config": config})
+            automaton.save(building, about={"input": corpus.about, "config": config})
     if automaton.coverage.note:
         warnings.warn(automaton.coverage.note, NothingRealisable, stacklevel=2)
     return automaton
 
 
 @contextmanager
-def _workplace(out: str | PathLike[str] | None) -> Generator[Path]:
-    """Where an engine may work: beside the run, to be taken up after a crash, or nowhere lasting."""
+def _workplace(
+    out: str | PathLike[str] | None, overwrite: bool, *, resumable: bool
+) -> Generator[tuple[Path, Building | None]]:
+    """Where an engine may work: in the folder that is being built, where a later run takes it up, if any."""
     if out is None:
         with tempfile.TemporaryDirectory(prefix="attomaton-") as name:
-            yield Path(name)
+            yield Path(name), None
         return
-    place = Path(out) / "work.draft"
-    yield place
-    shutil.rmtree(place, ignore_errors=True)
+    with build_folder(out, "run", overwrite=overwrite, resumable=resumable) as building:
+        work = building.folder / "work"
+        yield work, building
+        shutil.rmtree(work, ignore_errors=True)
 
 
 def _digest(embeddings: object) -> str | None:

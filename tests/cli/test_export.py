@@ -25,7 +25,7 @@ def test_both_formats_are_written_and_said(folder):
     assert "edges.csv" in printed.stdout
     names = {path.name for path in (folder / "tables").iterdir()}
     tables = ("tokens", "edges", "components", "order", "hard", "soft", "choices")
-    assert names == {f"{name}.csv" for name in tables}
+    assert names == {"manifest.json"} | {f"{name}.csv" for name in tables}
 
 
 def test_json_counts_what_is_in_the_files(folder):
@@ -50,8 +50,8 @@ def test_json_counts_what_is_in_the_files(folder):
         (["run", "--csv", "x", "--nodes", "queries"], "choose components or tokens"),
         (["run", "--csv", "x", "--queries", "zebra"], "not among the 61 tokens of the vocabulary: 'zebra'"),
         (["run", "--csv", "run/tables"], "is in the run folder run; choose another place"),
-        (["run", "--csv", "story.txt"], "story.txt cannot be written: File exists"),
-        (["run", "--graphml", "run.graphml/"], "run.graphml cannot be written: Is a directory"),
+        (["run", "--csv", "story.txt"], "story.txt is a file; give the path of a folder"),
+        (["run", "--graphml", "run.graphml/"], "run.graphml is a folder; give the path of a file"),
         (["nowhere", "--csv", "x"], "nowhere has no manifest.json"),
     ],
 )

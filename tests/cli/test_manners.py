@@ -17,14 +17,24 @@ from tests.cli.inside import run_inside
 CONTEXT = "the wind saw the lamp and the"
 STRANGE = "漢字仮名交じり文 \x1b[31mred \x9b2J שלום 😀😀 " + "long" * 40 + " é \u202eevil 漢字仮名交じり文"
 WORKING = {
-    "learn": ["learn", "story.txt", "--window", "8", "--out", "learned"],
+    "learn": ["learn", "story.txt", "--window", "8", "--out", "learned", "--overwrite"],
     "learn-strange": ["learn", "strange.txt", "--window", "5"],
     "learn-nothing": ["learn", "visits.txt", "--documents", "line"],
     "explain": ["explain", "run", CONTEXT],
     "explain-strange": ["explain", "strange", STRANGE],
     "diff": ["diff", "run", "other"],
     "diff-strange": ["diff", "strange", "run"],
-    "train": ["train", "short.txt", "--out", "trained-again", "--window", "3", "--steps", "20"],
+    "train": [
+        "train",
+        "short.txt",
+        "--out",
+        "trained-again",
+        "--window",
+        "3",
+        "--steps",
+        "20",
+        "--overwrite",
+    ],
     "verify": ["verify", "trained"],
     "tokenize": ["tokenize", "story.txt", "--out", "shards"],
     "reproduce-list": ["reproduce", "list"],

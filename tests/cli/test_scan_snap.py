@@ -89,7 +89,7 @@ def test_where_nothing_is_distinct_it_says_so(folder):
         (["story.txt", "--min-samples", "999"], "lower min_samples"),
         (["story.txt", "--documents", "page"], "choose file or line"),
         (["story.txt", "--window", "1"], "Invalid value"),
-        (["story.txt", "--out", "story.txt"], "error: story.txt cannot be written"),
+        (["story.txt", "--out", "story.txt"], "error: story.txt is a file; give the path of a folder"),
     ],
 )
 def test_user_errors_are_one_line_and_exit_code_2(folder, arguments, message):

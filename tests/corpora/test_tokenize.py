@@ -103,7 +103,9 @@ def test_ids_pass_through(tmp_path):
     assert tokens.vocabulary is None
     assert tokens.n_tokens == 12
     assert tokens.documents().ids.tolist() == list(range(12))
-    tokens = tokenize_corpus(tmp_path / "a.npy", tmp_path / "out", tokenizer="byte")
+    with pytest.raises(UnwritablePlace, match="holds a tokenised corpus already"):
+        tokenize_corpus(tmp_path / "a.npy", tmp_path / "out", tokenizer="byte")
+    tokens = tokenize_corpus(tmp_path / "a.npy", tmp_path / "out", tokenizer="byte", overwrite=True)
     assert (tokens.n_tokens, tokens.vocabulary.tokenizer) == (256, "byte")
 
 
@@ -129,9 +131,9 @@ class Counted:
         self.inputs = []
         write = jobs.EncodeJob._write_shards
 
-        def counted(job, path, key):
+        def counted(job, path, keys):
             self.inputs.append(job.reader.name)
-            write(job, path, key)
+            write(job, path, keys)
 
         monkeypatch.setattr(jobs.EncodeJob, "_write_shards", counted)
 
@@ -146,7 +148,7 @@ def test_only_what_changed_is_done_again(corpus, tmp_path, monkeypatch):
     shutil.copytree(corpus, source)
 
     def rerun(**options):
-        tokenize_corpus(source, out, **options)
+        tokenize_corpus(source, out, overwrite=True, **options)
         done = counted.take()
         shutil.rmtree(fresh, ignore_errors=True)
         tokenize_corpus(source, fresh, **options)
@@ -246,7 +248,7 @@ def test_a_disk_that_takes_no_more_is_named_and_leaves_nothing_that_loads(tmp_pa
         [sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, check=True
     )
     assert "cannot be written" in printed.stdout
-    assert "File too large; make room or choose another folder" in printed.stdout
+    assert "File too large; make room" in printed.stdout
     with pytest.raises(CorruptRun):
         read_tokens(tmp_path)
 
@@ -279,7 +281,7 @@ def test_killed_and_resumed_gives_the_same_bytes(workers, moments, larger, tmp_p
     command = [sys.executable, str(script), str(source), str(out), str(workers)]
     for pattern, count in moments:
         process = subprocess.Popen(command)
-        while process.poll() is None and len(list(out.glob(pattern))) < count:
+        while process.poll() is None and len(list(out.parent.glob(f"out.partial-*/{pattern}"))) < count:
             time.sleep(0.001)
         children = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
         process.send_signal(signal.SIGKILL)
@@ -300,7 +302,7 @@ def test_killed_at_random_moments(larger, tmp_path):
         out = tmp_path / "out"
         shutil.rmtree(out, ignore_errors=True)
         process = subprocess.Popen([sys.executable, str(script), str(source), str(out), "2"])
-        while process.poll() is None and not out.exists():
+        while process.poll() is None and not list(out.parent.glob("out.partial-*")):
             time.sleep(0.01)
         time.sleep(rng.uniform(0, 4))
         process.send_signal(signal.SIGKILL)

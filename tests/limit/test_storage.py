@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import attomaton as at
-from attomaton import artifacts
+from attomaton.artifacts import Run, runs, write_run
+from attomaton.artifacts.seals import seal
 from attomaton.errors import CorruptRun, UnwritablePlace
 
 FILES = {
@@ -60,11 +61,18 @@ def test_a_damaged_manifest_is_refused(run):
     (run / "manifest.json").write_text("[]")
     with pytest.raises(CorruptRun, match="holds no manifest"):
         at.Automaton.load(run)
-    (run / "manifest.json").write_text('{"format": 1, "files": []}')
+    ours = {"format": 2, "kind": "run"}
+    (run / "manifest.json").write_text(json.dumps({**ours, "files": {}}))
+    with pytest.raises(CorruptRun, match="was altered after it was written"):
+        at.Automaton.load(run)
+    (run / "manifest.json").write_text(json.dumps(seal({**ours, "files": []})))
     with pytest.raises(CorruptRun, match="lists its files wrongly"):
         at.Automaton.load(run)
-    (run / "manifest.json").write_text('{"format": 1, "files": {"../text.txt": {"sha256": ""}}}')
+    (run / "manifest.json").write_text(json.dumps(seal({**ours, "files": {"../text.txt": {"sha256": ""}}})))
     with pytest.raises(CorruptRun, match="not in the folder; do not trust"):
+        at.Automaton.load(run)
+    (run / "manifest.json").write_text(json.dumps(seal({"format": 2, "kind": "tokens", "files": {}})))
+    with pytest.raises(CorruptRun, match="of the kind 'tokens', not 'run'"):
         at.Automaton.load(run)
     with pytest.raises(CorruptRun, match="is a file; give the folder"):
         at.Automaton.load(run / "manifest.json")
@@ -73,9 +81,10 @@ def test_a_damaged_manifest_is_refused(run):
         at.Automaton.load(run)
 
 
-def test_a_write_that_is_cut_short_leaves_nothing_that_loads(run, text, monkeypatch):
+def test_a_write_that_is_cut_short_leaves_the_old_run(run, text, monkeypatch):
     written = []
-    original = artifacts.write_file
+    original = runs.write_file
+    before = {path.name: path.read_bytes() for path in run.iterdir()}
 
     def stop_after_three(path, write):
         if len(written) == 3:
@@ -83,14 +92,25 @@ def test_a_write_that_is_cut_short_leaves_nothing_that_loads(run, text, monkeypa
         written.append(path)
         return original(path, write)
 
-    monkeypatch.setattr(artifacts, "write_file", stop_after_three)
+    monkeypatch.setattr(runs, "write_file", stop_after_three)
     with pytest.raises(KeyboardInterrupt):
-        at.learn(text, window=2, out=run)
+        at.learn(text, window=2, out=run, overwrite=True)
     monkeypatch.undo()
-    with pytest.raises(CorruptRun, match=r"no manifest\.json"):
-        at.Automaton.load(run)
-    at.learn(text, window=2, out=run)
-    assert at.Automaton.load(run).n_tokens == 4
+    assert {path.name: path.read_bytes() for path in run.iterdir()} == before
+    assert {path.name for path in run.parent.iterdir()} == {"run", "text.txt"}
+    at.learn(text, window=2, out=run, overwrite=True)
+    assert json.loads((run / "manifest.json").read_text())["config"]["window"] == 2
+
+
+def test_a_run_is_replaced_only_if_that_is_asked_for(run, text):
+    before = (run / "manifest.json").read_bytes()
+    with pytest.raises(UnwritablePlace, match=r"holds a run already; .* --overwrite"):
+        at.learn(text, window=2, out=run)
+    with pytest.raises(UnwritablePlace, match="holds a run already"):
+        at.learn(text, window=2).save(run)
+    assert (run / "manifest.json").read_bytes() == before
+    at.learn(text, window=2).save(run, overwrite=True)
+    assert (run / "manifest.json").read_bytes() != before
 
 
 def test_two_runs_of_the_same_input_are_the_same_bytes(text, tmp_path):
@@ -114,7 +134,7 @@ def test_a_file_in_the_way_is_named(text):
     stages = []
     with pytest.raises(UnwritablePlace, match=r"text\.txt is a file; give the path of a folder"):
         at.learn(text, out=text, progress=stages.append)
-    with pytest.raises(UnwritablePlace, match=r"cannot be written: .*choose another folder"):
+    with pytest.raises(UnwritablePlace, match=r"cannot be written: .*work elsewhere"):
         at.learn(text, out="/proc/nowhere", progress=stages.append)
     with pytest.raises(UnwritablePlace, match=r"holds other files \('text\.txt'\); give a new folder"):
         at.learn(text, out=text.parent, progress=stages.append)
@@ -122,12 +142,14 @@ def test_a_file_in_the_way_is_named(text):
 
 
 def test_a_foreign_run_is_refused(tmp_path):
-    artifacts.write_run(Path(tmp_path), tables={}, arrays={}, records={}, about={})
+    write_run(Path(tmp_path), Run(tables={}, arrays={}, records={}, manifest={}))
     with pytest.raises(CorruptRun, match="holds no whole automaton"):
         at.Automaton.load(tmp_path)
 
 
-def test_the_report_of_a_run_may_stand_in_its_folder_and_goes_with_it(run, text):
-    (run / "report.html").write_text("a page of the earlier run")
-    at.learn(text, window=3, out=run)
-    assert {path.name for path in run.iterdir()} == FILES
+def test_what_is_not_ours_in_a_run_folder_keeps_it_from_being_replaced(run, text):
+    (run / "report.html").write_text("a page that somebody wrote")
+    with pytest.raises(UnwritablePlace, match=r"did not write \('report\.html'\)"):
+        at.learn(text, window=3, out=run, overwrite=True)
+    assert (run / "report.html").read_text() == "a page that somebody wrote"
+    assert at.Automaton.load(run).n_tokens == 4

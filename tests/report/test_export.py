@@ -169,13 +169,14 @@ def test_a_run_without_edges_gives_whole_files(tmp_path):
     for nodes in ("components", "tokens"):
         write_graphml(nothing, tmp_path / "a.graphml", pick_queries(nothing), nodes=nodes)
         assert len(nx.read_graphml(tmp_path / "a.graphml")) == 0
-    assert write_csv(nothing, tmp_path, pick_queries(nothing))["edges"] == 0
-    assert (tmp_path / "edges.csv").read_text().count("\n") == 1
+    assert write_csv(nothing, tmp_path / "tables", pick_queries(nothing))["edges"] == 0
+    assert (tmp_path / "tables" / "edges.csv").read_text().count("\n") == 1
 
 
 def test_a_failure_leaves_the_old_file_and_no_draft(automaton, tmp_path, monkeypatch):
     target = tmp_path / "a.graphml"
-    target.write_text("old")
+    write_graphml(automaton, target, pick_queries(automaton))
+    old = target.read_bytes()
 
     def fail(*_):
         raise OSError(28, "No space left on device")
@@ -184,7 +185,7 @@ def test_a_failure_leaves_the_old_file_and_no_draft(automaton, tmp_path, monkeyp
     with pytest.raises(UnwritablePlace, match="No space left on device; make room"):
         write_graphml(automaton, target, pick_queries(automaton))
     assert [path.name for path in tmp_path.iterdir()] == ["a.graphml"]
-    assert target.read_text() == "old"
+    assert target.read_bytes() == old
 
 
 def test_the_run_itself_is_no_place_to_write_to(tmp_path):

@@ -281,8 +281,8 @@ def test_training_is_drawn_with_what_was_predicted(tmp_path):
     (tmp_path / "short.txt").write_text("a b a c a b a c b a c a b b a c a a b c a b a\n" * 2)
     run, text = str(tmp_path / "run"), str(tmp_path / "short.txt")
     for command in (
-        ["train", text, "--out", run, "--window", "3", "--steps", "100", "--quiet"],
         ["learn", text, "--out", run, "--window", "3", "--quiet"],
+        ["train", text, "--out", run, "--window", "3", "--steps", "100", "--quiet"],
     ):
         assert CliRunner().invoke(app, command).exit_code == 0
     written = write_figures(run, tmp_path / "pictures")

@@ -12,7 +12,7 @@ import pytest
 from attomaton.errors import CorruptRun, MismatchedParts, UnwritablePlace
 from attomaton.models.attention import AttentionModel
 from attomaton.models.embeddings import Orthonormal
-from attomaton.training.checkpoints import Store
+from attomaton.training.checkpoints import Store, read_trace
 from attomaton.training.loop import Watch, train
 from attomaton.training.steps import GradientDescent
 from attomaton.training.trace import Trace
@@ -74,9 +74,18 @@ def stop_early(step, _):
     return step >= 50
 
 
-def test_without_resume_an_earlier_run_is_erased(tmp_path, whole):
-    run(Store(tmp_path, every=50), seed=9)
-    assert_same_bits(run(Store(tmp_path, every=1500)), whole)
+def test_an_earlier_run_is_replaced_only_if_that_is_asked_for(tmp_path, whole):
+    earlier = run(Store(tmp_path, every=50), seed=9)
+    with pytest.raises(UnwritablePlace, match="holds a training already; go on with it by --resume"):
+        run(Store(tmp_path, every=1500))
+    with pytest.raises(Interrupted):
+        run(Store(tmp_path, every=1500, overwrite=True), watch=interrupt_at(3500))
+    assert_same_bits(read_trace(tmp_path), earlier)
+    with pytest.raises(UnwritablePlace, match="holds an unfinished training already"):
+        run(Store(tmp_path, every=1500))
+    assert_same_bits(run(Store(tmp_path, every=1500, overwrite=True)), whole)
+    assert_same_bits(read_trace(tmp_path), whole)
+    assert {path.name for path in tmp_path.iterdir()} == {"manifest.json", "training"}
     names = sorted(path.stem.lstrip("0") for path in (tmp_path / "training" / "checkpoints").iterdir())
     assert names == ["1500", "3000", "4000"]
 
@@ -123,7 +132,7 @@ def cut_run(tmp_path):
 
 
 def checkpoints(folder):
-    return sorted((folder / "training" / "checkpoints").glob("*.safetensors"))
+    return sorted(folder.glob("training*/checkpoints/*.safetensors"))
 
 
 @pytest.mark.parametrize("which", [0, 1, 2])
@@ -159,7 +168,7 @@ def test_a_missing_or_swapped_checkpoint_is_refused(cut_run, whole):
 
 
 def test_a_broken_manifest_and_an_impossible_place_are_refused(cut_run, tmp_path):
-    manifest = cut_run / "training" / "manifest.json"
+    [manifest] = cut_run.glob("training.partial-*/partial.json")
     manifest.write_text(manifest.read_text()[:50])
     with pytest.raises(CorruptRun, match="train again without resume"):
         run(Store(cut_run, resume=True))

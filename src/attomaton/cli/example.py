@@ -15,17 +15,14 @@ def example(
     quiet: Quiet = False,
 ) -> None:
     """Write the sample text that comes with attomaton to PATH. A file that is there already is kept."""
-    from attomaton.errors import UnwritablePlace
+    from attomaton.artifacts import write_target
 
     text = files("attomaton.corpora").joinpath("example.txt").read_text(encoding="utf-8")
-    try:
-        if path.exists() and path.read_bytes() != text.encode():
-            raise UnwritablePlace(f"{path} is there already and holds something else; choose another name")
-        path.write_bytes(text.encode())
-    except UnwritablePlace:
-        raise
-    except OSError as error:
-        raise UnwritablePlace(f"{path} cannot be written: {error.strerror}; choose another place") from error
+    write_target(
+        path,
+        lambda draft: draft.write_bytes(text.encode()),
+        is_ours=lambda there: there.read_bytes() == text.encode(),
+    )
     if as_json:
         print_json({"path": str(path), "words": len(text.split())})
     elif not quiet:

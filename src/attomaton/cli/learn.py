@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_table, stages
+from attomaton.cli.output import AsJson, Overwrite, Quiet, print_json, print_line, print_table, stages
 
 if TYPE_CHECKING:
     from attomaton.limit.automaton import Automaton
@@ -45,7 +45,8 @@ def learn(
         float, typer.Option(help="Only this share of the queries, by a hash; what is kept is exact.")
     ] = 1.0,
     max_window: Annotated[int | None, typer.Option(min=1, help="Cut longer contexts to this.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder to write the run to.")] = None,
+    out: Annotated[Path | None, typer.Option(help="New or empty folder to write the run to.")] = None,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -69,6 +70,7 @@ def learn(
             threads=threads,
             master=master,
             out=out,
+            overwrite=overwrite,
             progress=announce,
         )
     if as_json:

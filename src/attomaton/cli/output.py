@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from attomaton.verify.verdicts import Verdict
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
+Overwrite = Annotated[
+    bool,
+    typer.Option("--overwrite", help="Replace what an earlier command wrote to --out, and nothing else."),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print no tables and no progress.")]
 
 STAND_INS = {

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_table, stages
+from attomaton.cli.output import AsJson, Overwrite, Quiet, print_json, print_line, print_table, stages
 
 
 def tokenize(
@@ -21,6 +21,7 @@ def tokenize(
     max_document: Annotated[int, typer.Option(min=1, help="Longest document, in megabytes.")] = 64,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip and count bad documents.")] = False,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -44,6 +45,7 @@ def tokenize(
             tokenizer=tokenizer,
             reading=reading,
             workers=workers,
+            overwrite=overwrite,
             progress=announce.advance,
         )
     record = {

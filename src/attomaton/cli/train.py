@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_table, stages
+from attomaton.cli.output import AsJson, Overwrite, Quiet, print_json, print_line, print_table, stages
 
 if TYPE_CHECKING:
     from attomaton.corpora.samples import Samples
@@ -33,6 +33,7 @@ def train(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")
     ] = False,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -59,7 +60,7 @@ def train(
             steps=steps,
             seed=seed,
             watch=loop.Watch([lambda step, _: announce.advance(step, steps)]),
-            out=Store(out, resume=resume),
+            out=Store(out, resume=resume, overwrite=overwrite),
         )
     record = _record(trace, out)
     if as_json:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_verdicts, stages
+from attomaton.cli.output import AsJson, Quiet, print_error, print_json, print_line, print_verdicts, stages
 
 
 def verify(
@@ -17,13 +17,13 @@ def verify(
 
     Verdicts are written to verdicts.json in RUN. Known ways for a run to go wrong are named with their cure.
     """
-    from attomaton.artifacts import json_writer, write_file
     from attomaton.errors import needing_torch
 
     with needing_torch("verifying"):
         from attomaton.training.checkpoints import read_trace
         from attomaton.verify import claims
         from attomaton.verify.diagnose import diagnose
+        from attomaton.verify.kept import write_verdicts
         from attomaton.verify.measures import solve_trials
         from attomaton.verify.verdicts import as_record
 
@@ -35,12 +35,15 @@ def verify(
         announce("judging")
         verdicts = claims.verify(automata, trace)
         advice = diagnose(trace, automata)
-    record = {"verdicts": [as_record(verdict) for verdict in verdicts], "diagnosis": advice}
-    write_file(run / "verdicts.json", json_writer(record["verdicts"]))
+    judged = [as_record(verdict) for verdict in verdicts]
+    record = {"verdicts": judged, "diagnosis": advice}
+    unwritten = write_verdicts(run, judged)
     if as_json:
         print_json(record)
     elif not quiet:
         print_verdicts(verdicts)
         for line in advice:
             print_line(f"Diagnosis: {line}.")
+    if unwritten:
+        print_error(f"The verdicts were not kept: {unwritten}.")
     raise typer.Exit(1 if any(verdict.fails for verdict in verdicts) else 0)

@@ -1,20 +1,20 @@
 """The work on one input file: its distinct words, or its shards; each ends with a record."""
 
-import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 
-from attomaton.artifacts import digest_file, json_writer, write_file
+from attomaton.artifacts import digest_file, digest_record, read_sealed, sealed_writer, write_file
+from attomaton.artifacts.seals import FORMAT
 from attomaton.corpora.processes import check_stop
 from attomaton.corpora.readers.batches import NOTHING_SKIPPED, Reader, Reading, Skipped, TextBatch
 from attomaton.corpora.readers.documents import Numbering, checked_batches
-from attomaton.corpora.shards import FORMAT, VOCABULARY, shard_table, write_shards
+from attomaton.corpora.shards import VOCABULARY, shard_table, write_shards
 from attomaton.corpora.tokenizers.encoders import distinct_tokens
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 from attomaton.errors import AttomatonError, UnreadableSource, UnwritablePlace
@@ -36,7 +36,7 @@ class WordsJob:
     def run(self) -> None:
         """Write the record, unless it is there."""
         path = record_path(self.out, WORDS, self.index)
-        key = _key(self.reader, self.reading, tokenizer=self.tokenizer)
+        key = digest_record([input_key(self.reader, self.reading), self.tokenizer])
         if read_record(path).get("key") == key:
             return
         numbering, holds = Numbering(self.tokenizer), None
@@ -68,9 +68,10 @@ class EncodeJob:
     def run(self) -> None:
         """Write the shards and then the record, unless they are there."""
         path = record_path(self.out, INPUTS, self.index)
-        key = _key(self.reader, self.reading, numbers=self.numbers, shard_tokens=self.shard_tokens)
+        source = input_key(self.reader, self.reading)
+        key = digest_record([source, self.numbers, self.shard_tokens])
         record = read_record(path)
-        if record.get("key") == key and _whole(self.out, record):
+        if record.get("key") == key and is_whole(self.out, record):
             return
         try:
             path.unlink(missing_ok=True)
@@ -78,9 +79,9 @@ class EncodeJob:
                 shard.unlink()
         except OSError as error:
             raise _unwritable(self.out, error) from error
-        self._write_shards(path, key)
+        self._write_shards(path, {"key": key, "input": source})
 
-    def _write_shards(self, path: Path, key: str) -> None:
+    def _write_shards(self, path: Path, keys: dict[str, str]) -> None:
         counts = _Counts()
         try:
             files = write_shards(
@@ -92,7 +93,7 @@ class EncodeJob:
             raise
         except OSError as error:
             raise _unwritable(self.out, error) from error
-        record = {"key": key, "name": self.reader.name, "holds": counts.holds, "largest": counts.largest}
+        record = {**keys, "name": self.reader.name, "holds": counts.holds, "largest": counts.largest}
         record |= {"documents": sum(entry["documents"] for entry in files.values())}
         record |= {"tokens": sum(entry["tokens"] for entry in files.values())}
         _write(path, {**record, "skipped": asdict(counts.skipped), "files": files})
@@ -130,25 +131,17 @@ def record_path(out: Path, folder: str, index: int) -> Path:
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """A record, empty if there is none that can be read."""
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return cast("dict[str, Any]", record) if isinstance(record, dict) else {}
+    """A record, empty if there is none that is whole."""
+    return read_sealed(path) or {}
 
 
-def digest_record(record: Any) -> str:
-    """The SHA-256 of a record."""
-    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
+def input_key(reader: Reader, reading: Reading) -> str:
+    """The digest of an input's bytes, of its name, and of how it is read."""
+    return digest_record([FORMAT, reader.name, reader.digest(), asdict(reading)])
 
 
-def _key(reader: Reader, reading: Reading, **settings: Any) -> str:
-    about = {"format": FORMAT, "name": reader.name, "input": reader.digest(), "reading": asdict(reading)}
-    return digest_record({**about, **settings})
-
-
-def _whole(out: Path, record: dict[str, Any]) -> bool:
+def is_whole(out: Path, record: Mapping[str, Any]) -> bool:
+    """Whether every file that a record or manifest lists is as it was written."""
     try:
         return all(digest_file(out / name) == entry["sha256"] for name, entry in record["files"].items())
     except (OSError, KeyError, TypeError, AttributeError):
@@ -164,7 +157,7 @@ def _load_vocabulary(path: Path, _digest: str) -> Vocabulary | None:
 
 def _write(path: Path, record: dict[str, Any]) -> None:
     try:
-        write_file(path, json_writer(record))
+        write_file(path, sealed_writer(record))
     except AttomatonError:
         raise
     except OSError as error:

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.artifacts import MANIFEST, digest_file, write_file
+from attomaton.artifacts import digest_file, write_file
+from attomaton.artifacts.runs import read_manifest
 from attomaton.corpora.readers.batches import Skipped
 from attomaton.corpora.readers.documents import Documents
-from attomaton.corpora.readers.sources import is_tokenized
+from attomaton.corpora.readers.sources import TOKENIZED, is_tokenized
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 from attomaton.errors import CorruptRun
 from attomaton.tables import Int32, Int64, offsets_of
 
 _arrow: Any = pa
-FORMAT = 1
 VOCABULARY = "vocabulary.json"
 GROUP_TOKENS = 1 << 20
 """A row group is closed when it holds so many tokens."""
@@ -133,13 +133,11 @@ def read_tokens(folder: str | Path) -> TokenizedCorpus:
             f"{place} holds no tokenised corpus, or one that was cut short; write it with "
             f"`attomaton tokenize … --out {place}`, which goes on where it stopped"
         )
-    manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
-    if manifest.get("format") != FORMAT:
-        raise CorruptRun(f"{place} is of format {manifest.get('format')}, not {FORMAT}; tokenize again")
+    manifest = read_manifest(place, TOKENIZED)
     try:
         for name, entry in manifest["files"].items():
             if Path(name).name != name:
-                raise CorruptRun(f"{place / MANIFEST} lists {name!r}, which is not in the folder")
+                raise CorruptRun(f"{place} lists {name!r}, which is not in the folder")
             if (place / name).stat().st_size != entry["bytes"]:
                 raise CorruptRun(f"{place / name} was altered after it was written; tokenize again")
         words = json.loads((place / VOCABULARY).read_text(encoding="utf-8"))

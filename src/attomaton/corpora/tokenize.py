@@ -7,22 +7,47 @@ wrote them, so the folder has the same bytes however often it was stopped and ho
 """
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import asdict
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from attomaton.artifacts import MANIFEST, digest_file, json_writer, write_file
-from attomaton.corpora.jobs import INPUTS, WORDS, EncodeJob, WordsJob, digest_record, read_record, record_path
+from attomaton.artifacts import (
+    MANIFEST,
+    build_folder,
+    digest_file,
+    digest_record,
+    explained,
+    json_writer,
+    read_manifest,
+    sealed_writer,
+    write_file,
+)
+from attomaton.artifacts.files import DRAFT
+from attomaton.artifacts.folders import find_place, hold
+from attomaton.artifacts.naming import shown
+from attomaton.artifacts.ownership import take_stock
+from attomaton.artifacts.seals import FORMAT
+from attomaton.corpora.jobs import (
+    INPUTS,
+    WORDS,
+    EncodeJob,
+    WordsJob,
+    input_key,
+    is_whole,
+    read_record,
+    record_path,
+)
 from attomaton.corpora.processes import Progress, Workers
 from attomaton.corpora.readers.batches import NOTHING_SKIPPED, Reader, Reading, Skipped
 from attomaton.corpora.readers.documents import Numbering, bounded, refuse_mixture
 from attomaton.corpora.readers.files import FileReader
-from attomaton.corpora.readers.sources import TOKENIZED, find_readers
-from attomaton.corpora.shards import FORMAT, VOCABULARY, TokenizedCorpus, read_tokens
+from attomaton.corpora.readers.sources import TOKENIZED, find_readers, is_tokenized
+from attomaton.corpora.shards import VOCABULARY, TokenizedCorpus, read_tokens
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 from attomaton.errors import UnreadableSource, UnsupportedOption, UnwritablePlace
 
@@ -38,6 +63,7 @@ def tokenize_corpus(
     reading: Reading | None = None,
     workers: int = 1,
     shard_tokens: int = SHARD_TOKENS,
+    overwrite: bool = False,
     progress: Progress | None = None,
 ) -> TokenizedCorpus:
     """Tokenise a corpus to Parquet shards; a run that was stopped goes on where it was.
@@ -47,7 +73,8 @@ def tokenize_corpus(
     source : path, URL, sequence or dataset
         What :func:`~attomaton.corpora.readers.find_readers` takes.
     out : path
-        Folder for the shards: new, empty, or that of an earlier call.
+        Folder for the shards: new, empty, or that of an earlier call. While they are written they stand
+        beside it, in a folder that the same call takes up if this one is stopped.
     tokenizer : str
         ``"word"``, ``"character"``, ``"byte"``, or the path of a ``tokenizer.json`` or ``.tiktoken`` file.
         Words and characters are numbered as they first appear in the corpus, which takes a pass of its own.
@@ -58,6 +85,9 @@ def tokenize_corpus(
         ``if __name__ == "__main__":``.
     shard_tokens : int
         A shard is closed when it holds so many tokens.
+    overwrite : bool
+        Replace the shards of another corpus or of other settings; those of the very same call are returned as
+        they are.
     progress : callable, optional
         Called with the number of files done and of all files, in each pass.
 
@@ -74,61 +104,114 @@ def tokenize_corpus(
         raise UnsupportedOption(
             f"workers is {workers} and shard_tokens is {shard_tokens}; give positive numbers"
         )
-    vocabulary = Vocabulary.fixed(tokenizer)
-    asked = bounded(Reading() if reading is None else reading, vocabulary)
-    readers = find_readers(source, asked)
-    place = _prepare(Path(out), readers)
-    with Workers(workers, progress) as pool:
-        if vocabulary is None:
-            pool.run([WordsJob(index, one, asked, place, tokenizer) for index, one in enumerate(readers)])
-            vocabulary, numbers = _merge_words(place, len(readers), tokenizer)
-        else:
-            numbers = [digest_record([vocabulary.tokenizer, vocabulary.definition])] * len(readers)
-        digest = _write(place / VOCABULARY, None if vocabulary is None else vocabulary.to_record())["sha256"]
-        pool.run(
-            [
-                EncodeJob(index, one, asked, place, numbers[index], digest, shard_tokens)
-                for index, one in enumerate(readers)
-            ]
-        )
-    records = [read_record(record_path(place, INPUTS, index)) for index in range(len(readers))]
-    _write(place / MANIFEST, _manifest(place, records, vocabulary, asked))
+    job = _Job.of(source, tokenizer, reading, shard_tokens)
+    place = find_place(out)
+    job.refuse_inputs_in(place)
+    with hold(place) as lock:
+        same = job.is_that_of(place)
+        if same and is_whole(place, read_manifest(place, TOKENIZED)):
+            return read_tokens(place)
+        replace = overwrite or same  # a damaged corpus is mended by the call that made it
+        with build_folder(place, TOKENIZED, overwrite=replace, resumable=True, held=lock) as building:
+            _seed(building.folder, place)
+            job.run(building.folder, workers, progress)
     return read_tokens(place)
 
 
-def _prepare(place: Path, readers: Sequence[Reader]) -> Path:
-    """The folder, without manifest, drafts, and what is left of more inputs than there are now."""
-    within = place.resolve()
-    local = [one.source for one in readers if isinstance(one, FileReader) and not one.file.is_url]
-    for path in (path for path in local if within in Path(path).resolve().parents):
-        raise UnwritablePlace(f"{place} holds the corpus itself ({path}); give another folder for the shards")
-    try:
-        for folder in (place / WORDS, place / INPUTS):
-            folder.mkdir(parents=True, exist_ok=True)
-        present = sorted(place.iterdir())
-        strangers = [path.name for path in present if not _is_ours(path)]
-        if strangers:
+def tokenize_into(folder: Path, source: Any, *, tokenizer: str, reading: Reading) -> TokenizedCorpus:
+    """The same into a folder that is all ours, and is taken up as it is."""
+    _Job.of(source, tokenizer, reading, SHARD_TOKENS).run(folder, 1, None)
+    return read_tokens(folder)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What to tokenise, and how."""
+
+    readers: Sequence[Reader]
+    reading: Reading
+    tokenizer: str
+    vocabulary: Vocabulary | None
+    shard_tokens: int
+
+    @classmethod
+    def of(cls, source: Any, tokenizer: str, reading: Reading | None, shard_tokens: int) -> "_Job":
+        vocabulary = Vocabulary.fixed(tokenizer)
+        asked = bounded(Reading() if reading is None else reading, vocabulary)
+        return cls(find_readers(source, asked), asked, tokenizer, vocabulary, shard_tokens)
+
+    def refuse_inputs_in(self, place: Path) -> None:
+        """Never write to the folder that holds an input."""
+        files = [one for one in self.readers if isinstance(one, FileReader) and not one.file.is_url]
+        for path in (one.source for one in files if place in Path(one.source).resolve().parents):
             raise UnwritablePlace(
-                f"{place} holds other files ({strangers[0]!r}); give a new folder, or that of an earlier run"
+                f"{shown(place)} holds the corpus itself ({path}); give another folder for the shards"
             )
-        (place / MANIFEST).unlink(missing_ok=True)
-        for path in [*present, *(place / WORDS).iterdir(), *(place / INPUTS).iterdir()]:
-            if path.name.endswith(".draft") or _number(path) >= len(readers):
-                path.unlink()
-    except (FileExistsError, NotADirectoryError) as error:
-        raise UnwritablePlace(f"{place} is a file; give the path of a folder for the shards") from error
-    except UnwritablePlace:
-        raise
-    except OSError as error:
-        raise UnwritablePlace(
-            f"{place} cannot be written: {error.strerror}; choose another folder"
-        ) from error
-    return place
+
+    def is_that_of(self, place: Path) -> bool:
+        """Whether a folder holds what this job writes."""
+        if not is_tokenized(place):
+            return False
+        inputs = [input_key(one, self.reading) for one in self.readers]
+        return read_manifest(place, TOKENIZED).get("job") == self.digest(inputs)
+
+    def digest(self, inputs: Sequence[str]) -> str:
+        """The digest of every input and of all settings."""
+        fixed = None if self.vocabulary is None else self.vocabulary.definition
+        return digest_record([FORMAT, list(inputs), self.tokenizer, fixed, self.shard_tokens])
+
+    def run(self, place: Path, workers: int, progress: Progress | None) -> None:
+        """Write shards, records and the manifest into a folder that is all ours."""
+        vocabulary, readers = self.vocabulary, self.readers
+        with explained(place):
+            _prepare(place, len(readers), counted=vocabulary is None)
+        with Workers(workers, progress) as pool:
+            if vocabulary is None:
+                pool.run(
+                    [
+                        WordsJob(index, one, self.reading, place, self.tokenizer)
+                        for index, one in enumerate(readers)
+                    ]
+                )
+                vocabulary, numbers = _merge_words(place, len(readers), self.tokenizer)
+            else:
+                numbers = [digest_record([vocabulary.tokenizer, vocabulary.definition])] * len(readers)
+            words = None if vocabulary is None else vocabulary.to_record()
+            digest = _write(place / VOCABULARY, json_writer(words))["sha256"]
+            pool.run(
+                [
+                    EncodeJob(index, one, self.reading, place, numbers[index], digest, self.shard_tokens)
+                    for index, one in enumerate(readers)
+                ]
+            )
+        records = [read_record(record_path(place, INPUTS, index)) for index in range(len(readers))]
+        manifest = _manifest(place, records, vocabulary, self.reading)
+        job = self.digest([record["input"] for record in records])
+        _write(place / MANIFEST, sealed_writer({**manifest, "job": job}))
 
 
-def _is_ours(path: Path) -> bool:
-    known = path.name in (MANIFEST, VOCABULARY, WORDS, INPUTS) or path.name.endswith(".draft")
-    return known or (path.name.startswith("part-") and path.suffix == ".parquet")
+def _prepare(place: Path, n_inputs: int, *, counted: bool) -> None:
+    """Make the folders; what is left of more inputs than there are now goes."""
+    for folder in (place / WORDS, place / INPUTS):
+        folder.mkdir(parents=True, exist_ok=True)
+    (place / MANIFEST).unlink(missing_ok=True)
+    for path in [*place.glob("part-*"), *(place / WORDS).iterdir(), *(place / INPUTS).iterdir()]:
+        gone = path.parent.name == WORDS and not counted
+        if gone or path.name.endswith(DRAFT) or _number(path) >= n_inputs:
+            path.unlink()
+
+
+def _seed(folder: Path, place: Path) -> None:
+    """Begin with the shards and records of the folder that is replaced: links to the same files cost nothing.
+
+    They are taken only where their digests fit, and never written: each new file has a new name first.
+    """
+    stock = take_stock(place) if place.is_dir() else None
+    for file in [] if stock is None else stock.files:
+        new = folder / file.relative_to(place)
+        if file.name != MANIFEST and not new.exists():
+            new.parent.mkdir(exist_ok=True)
+            os.link(file, new)
 
 
 def _number(path: Path) -> int:
@@ -180,13 +263,12 @@ def _manifest(
         ],
         "versions": {package: version(package) for package in ("attomaton", "pyarrow")},
         "files": {**files, VOCABULARY: {"sha256": digest_file(words), "bytes": words.stat().st_size}},
+        "records": sorted(
+            f"{folder}/{path.name}" for folder in (WORDS, INPUTS) for path in (place / folder).iterdir()
+        ),
     }
 
 
-def _write(path: Path, record: Any) -> dict[str, Any]:
-    try:
-        return write_file(path, json_writer(record))
-    except OSError as error:
-        raise UnwritablePlace(
-            f"{path} cannot be written: {error.strerror or error}; make room, and run it again"
-        ) from error
+def _write(path: Path, write: Callable[[Path], object]) -> dict[str, Any]:
+    with explained(path):
+        return write_file(path, write)

@@ -156,9 +156,9 @@ def _read_shards(folder: Path, window: int) -> Corpus:
 
 def _write_shards(source: Any, window: int, tokenizer: str, tokens: Path, reading: Reading) -> Corpus:
     """Tokenise into shards first; a run that was cut short goes on where it was."""
-    from attomaton.corpora.tokenize import tokenize_corpus
+    from attomaton.corpora.tokenize import tokenize_into
 
-    corpus = tokenize_corpus(source, tokens, tokenizer=tokenizer, reading=reading)
+    corpus = tokenize_into(tokens, source, tokenizer=tokenizer, reading=reading)
     shards = Shards.from_paths(corpus.shards, n_tokens=corpus.n_tokens)
     path = _path_of(source)
     name = None if path is None else path.name

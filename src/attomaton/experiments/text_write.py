@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from attomaton.artifacts import write_file
+from attomaton.artifacts import build_folder, explained
 from attomaton.experiments.text import Row, TextOutcome
 from attomaton.limit.rules import RULES
 from attomaton.report.lines import Line, LinePanel, draw_lines
@@ -31,12 +31,14 @@ SHOWN = {
 
 def write_text_outcome(outcome: TextOutcome, folder: Path) -> list[Path]:
     """Write ``figure.png``, ``figure.pdf``, ``curves.parquet`` and ``summary.md``; returns their paths."""
-    folder.mkdir(parents=True, exist_ok=True)
-    written = draw_lines(_panels(outcome), folder / "figure", caption=_caption(outcome))
-    numbers, page = folder / "curves.parquet", folder / "summary.md"
-    write_file(numbers, lambda place: write_parquet(outcome.curves, str(place)))
-    write_file(page, lambda place: place.write_text(summarise_text(outcome), encoding="utf-8"))
-    return [*written, numbers, page]
+    with build_folder(folder, "experiment", overwrite=True) as building:
+        written = draw_lines(_panels(outcome), building.folder / "figure", caption=_caption(outcome))
+        numbers, page = building.folder / "curves.parquet", building.folder / "summary.md"
+        with explained(folder):
+            write_parquet(outcome.curves, str(numbers))
+            page.write_text(summarise_text(outcome), encoding="utf-8")
+            building.finish({"name": outcome.settings.name})
+    return [folder / path.name for path in (*written, numbers, page)]
 
 
 def summarise_text(outcome: TextOutcome) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attomaton.artifacts import json_writer, write_file
+from attomaton.artifacts import build_folder, explained, json_writer
 from attomaton.experiments.outcome import Measured, Outcome
 from attomaton.report.figures import Panel, draw_panels
 from attomaton.report.markdown import render_table, render_verdicts
@@ -17,13 +17,16 @@ LEAST = 1e-16
 
 def write_outcome(outcome: Outcome, folder: Path) -> list[Path]:
     """Write figure.png, figure.pdf, curves.parquet, verdicts.json and summary.md; returns their paths."""
-    folder.mkdir(parents=True, exist_ok=True)
-    written = draw_panels(_panels(outcome), folder / "figure", caption=caption(outcome))
-    numbers, verdicts, page = (folder / name for name in ("curves.parquet", "verdicts.json", "summary.md"))
-    write_file(numbers, lambda place: write_parquet(outcome.table(), str(place)))
-    write_file(verdicts, json_writer([as_record(one) for one in outcome.verdicts]))
-    write_file(page, lambda place: place.write_text(summarise(outcome), encoding="utf-8"))
-    return [*written, numbers, verdicts, page]
+    with build_folder(folder, "experiment", overwrite=True) as building:
+        place = building.folder
+        written = draw_panels(_panels(outcome), place / "figure", caption=caption(outcome))
+        numbers, verdicts, page = (place / name for name in ("curves.parquet", "verdicts.json", "summary.md"))
+        with explained(folder):
+            write_parquet(outcome.table(), str(numbers))
+            json_writer([as_record(one) for one in outcome.verdicts])(verdicts)
+            page.write_text(summarise(outcome), encoding="utf-8")
+            building.finish({"name": outcome.settings.name})
+    return [folder / path.name for path in (*written, numbers, verdicts, page)]
 
 
 def summarise(outcome: Outcome) -> str:

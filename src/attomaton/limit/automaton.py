@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.artifacts import Building
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.errors import MismatchedParts, TokenOutOfRange, UnsupportedOption
@@ -232,11 +233,17 @@ class Automaton:
 
         return score_prediction(mix_uniform(predict_bags(self, count_tokens(samples)), epsilon))
 
-    def save(self, path: str | Path, *, about: Mapping[str, Any] | None = None) -> Path:
-        """Write a run folder: Parquet, safetensors, JSON, the manifest last; ``about`` joins the manifest."""
-        return storage.save(
-            path, self.components, self.hard, self.soft, self.vocabulary, self.coverage, about or {}
+    def save(
+        self, path: str | Path | Building, *, about: Mapping[str, Any] | None = None, overwrite: bool = False
+    ) -> Path:
+        """Write a run folder: Parquet, safetensors, JSON; ``about`` joins the manifest.
+
+        The folder must be new or empty, or hold an earlier run, which ``overwrite`` replaces as a whole.
+        """
+        run = storage.describe(
+            self.components, self.hard, self.soft, self.vocabulary, self.coverage, about or {}
         )
+        return storage.save(path, run, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | Path) -> "Automaton":

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attomaton.artifacts import Run, read_run, write_run
+from attomaton.artifacts import Building, Run, fill_run, read_run, write_run
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.errors import CorruptRun
 from attomaton.graphs.choices import CHOICE_SCHEMA, ChoiceTable
@@ -33,22 +33,28 @@ SCHEMAS = {
 """Table of a run folder → its columns."""
 
 
-def save(
-    path: str | Path,
+def save(path: str | Path | Building, run: Run, *, overwrite: bool) -> Path:
+    """Write a run folder, or into one that is being built."""
+    if isinstance(path, Building):
+        fill_run(path, run)
+        return path.target
+    return write_run(path, run, overwrite=overwrite)
+
+
+def describe(
     components: Components,
     hard: HardSolution,
     soft: SoftSolution,
     vocabulary: Vocabulary | None,
     coverage: Coverage,
     about: Mapping[str, Any],
-) -> Path:
-    """Write everything an automaton is made of."""
+) -> Run:
+    """Everything an automaton is made of, as a run folder holds it."""
     edges = components.edges
     records: dict[str, Any] = {"coverage": coverage.to_dict()}
     if vocabulary is not None:
         records["vocabulary"] = vocabulary.to_record()
-    return write_run(
-        path,
+    return Run(
         tables={
             "edges": edges.table,
             "components": components.nodes,
@@ -64,7 +70,7 @@ def save(
             **_dense_weights("soft/weights", soft),
         },
         records=records,
-        about={
+        manifest={
             **about,
             "n_tokens": edges.n_tokens,
             "certificates": {

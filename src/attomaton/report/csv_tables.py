@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from attomaton.artifacts import explained, write_file
+from attomaton.artifacts import build_folder, explained, write_file
 from attomaton.limit.automaton import Automaton
 from attomaton.report.escaping import escape_cell
 from attomaton.report.token_texts import TokenTexts, as_text, join_rows
@@ -32,7 +32,7 @@ def write_csv(automaton: Automaton, folder: Path, queries: Bool) -> dict[str, in
     automaton : Automaton
         What to write.
     folder : Path
-        Where to; files that are there already are replaced.
+        Where to: a new or empty folder, or one of earlier tables, which are replaced.
     queries : array of bool, shape (n_tokens,)
         Which queries to write.
 
@@ -53,12 +53,13 @@ def write_csv(automaton: Automaton, folder: Path, queries: Bool) -> dict[str, in
     """
     texts = TokenTexts(automaton, escape_cell)
     written: dict[str, int] = {}
-    with explained(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+    with build_folder(folder, "tables", overwrite=True) as building, explained(folder):
+        files: dict[str, Any] = {}
         for name, table in _tables(automaton).items():
             rows = _Rows(table, texts, queries)
-            write_file(folder / f"{name}.csv", rows.write)
+            files[f"{name}.csv"] = write_file(building.folder / f"{name}.csv", rows.write)
             written[name] = rows.written
+        building.finish({}, files)
     return written
 
 

@@ -8,7 +8,7 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from attomaton.artifacts import explained, write_file
+from attomaton.artifacts import begins_with, explained, write_target
 from attomaton.limit.automaton import Automaton
 from attomaton.report.escaping import escape_text
 from attomaton.report.token_texts import TokenTexts, as_text, join_columns, join_rows
@@ -20,10 +20,15 @@ BATCH = 1 << 16
 SHOWN = 5
 """Tokens in the label of a component."""
 
-HEAD = """<?xml version="1.0" encoding="UTF-8"?>
+MADE = "<!-- written by attomaton -->"
+HEAD = f"""<?xml version="1.0" encoding="UTF-8"?>
+{MADE}
 <graphml xmlns="http://graphml.graphdrawing.org/xmlns" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" \
 xsi:schemaLocation="http://graphml.graphdrawing.org/xmlns http://graphml.graphdrawing.org/xmlns/1.0/graphml.xsd">
 """
+is_graphml = begins_with(MADE.encode())
+"""Whether a file is one of ours, which a new one may replace."""
+
 TYPES = {"edges": "long", "support": "long", "component": "long", "size": "int", "height": "int"}
 TYPES.update({"query_id": "int", "token_id": "int", "hard": "double", "soft": "double"})
 """Attribute → its type; the others are strings."""
@@ -96,7 +101,7 @@ def write_graphml(automaton: Automaton, path: Path, queries: Bool, *, nodes: str
 
     with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, write)
+    write_target(path, write, is_ours=is_graphml)
     return counts
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.artifacts import build_folder
 from attomaton.errors import UnsupportedOption
 from attomaton.limit.automaton import Automaton
 from attomaton.report.export import check_place, pick_queries
@@ -27,7 +28,7 @@ def write_figures(run: str | Path, folder: str | Path, *, query: str | None = No
     run : str or Path
         A folder written by ``attomaton learn --out`` or ``Automaton.save``.
     folder : str or Path
-        Where to; not inside the run.
+        Where to: a new or empty folder, or one of earlier figures, which are replaced.
     query : str, optional
         The token whose graph is drawn (an id, for runs without a vocabulary). None: that with most samples.
 
@@ -53,11 +54,14 @@ def write_figures(run: str | Path, folder: str | Path, *, query: str | None = No
     places = [chosen, *(one for one in packer.by_samples.tolist() if one != chosen)][:COLUMNS]
     graphs = [read_graph(packer, one) for one in places]
     training = read_training(source)
-    return [
-        *draw_graph(graphs[0], automaton.name, place / "graph"),
-        *draw_heat(graphs, automaton.name, place / "scores"),
-        *(_draw_training(training, place / "training") if training else []),
-    ]
+    with build_folder(place, "figures", overwrite=True) as building:
+        written = [
+            *draw_graph(graphs[0], automaton.name, building.folder / "graph"),
+            *draw_heat(graphs, automaton.name, building.folder / "scores"),
+            *(_draw_training(training, building.folder / "training") if training else []),
+        ]
+        building.finish({})
+    return [place / path.name for path in written]
 
 
 def _find_place(automaton: Automaton, packer: Packer, query: str | None) -> int:

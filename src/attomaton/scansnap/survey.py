@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.artifacts import explained, json_writer, write_file
+from attomaton.artifacts import build_folder, explained, json_writer, write_file
 from attomaton.corpora.samples import Samples
 from attomaton.scansnap.assumptions import Assumption, check_assumptions
 from attomaton.scansnap.classes import CorpusClasses
@@ -102,14 +102,13 @@ class Survey:
     def write(self, folder: str | Path, name: Name = str) -> list[Path]:
         """Write forecast.json and the tables of ``SCHEMAS`` as Parquet; returns their paths."""
         place = Path(folder)
-        files = {place / "forecast.json": json_writer(self.to_dict(name))}
+        files = {"forecast.json": json_writer(self.to_dict(name))}
         for table, schema in SCHEMAS.items():
-            files[place / f"{table}.parquet"] = _table_writer(self._table(table, schema))
-        with explained(place):
-            place.mkdir(parents=True, exist_ok=True)
-            for file, write in files.items():
-                write_file(file, write)
-        return list(files)
+            files[f"{table}.parquet"] = _table_writer(self._table(table, schema))
+        with build_folder(place, "survey", overwrite=True) as building, explained(place):
+            written = {file: write_file(building.folder / file, write) for file, write in files.items()}
+            building.finish({}, written)
+        return [place / file for file in files]
 
     def _table(self, table: str, schema: pa.Schema) -> pa.Table:
         parts = [_columns(one)[table] for one in self.forecasts]

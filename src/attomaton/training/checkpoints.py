@@ -1,35 +1,45 @@
 """A training run on disk, so that it can be killed at any moment and continued as if it had not been.
 
-``training/manifest.json`` (what was asked, written first), ``training/trace.jsonl`` (a line per record),
-``training/checkpoints/STEP.safetensors`` and, at the end, ``training/trace.safetensors``. A checkpoint holds
-the parameters, the state of the step, and the records made since the checkpoint before it, whose digest it
-names: so it costs the same late as early, and none can be missing from the middle.
+A run grows in ``training.partial-<id>`` and is called ``training`` when it is whole: ``trace.jsonl`` (a line
+per record), ``checkpoints/STEP.safetensors``, at the end ``trace.safetensors``, and ``manifest.json`` with
+what was asked and the digest of every file. A checkpoint holds the parameters, the state of the step, and the
+records made since the checkpoint before it, whose digest it names: so it costs the same late as early, and
+none can be missing from the middle.
 """
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attomaton.artifacts import (
+    MANIFEST,
+    Building,
+    build_folder,
     digest_file,
-    json_writer,
-    prepare_folder,
+    explained,
     read_arrays,
+    read_sealed,
+    sealed_writer,
     write_arrays,
     write_file,
 )
+from attomaton.artifacts.folders import check_kind, check_replaceable, find_partials, find_place, hold
+from attomaton.artifacts.naming import shown
+from attomaton.artifacts.ownership import PARTIAL, is_partial, remove_partial, take_stock
+from attomaton.artifacts.seals import FORMAT
 from attomaton.errors import CorruptRun, MismatchedParts, UnwritablePlace
 from attomaton.tables import Float64
 from attomaton.training.configuration import first_difference
 from attomaton.training.trace import Record, Trace
 
-FORMAT = 1
+TRAINING, TRACE, CHECKPOINTS = "training", "trace.safetensors", "checkpoints"
 FIRST = "none"
 """Stands for the digest of the checkpoint before the first."""
 
@@ -43,9 +53,12 @@ class Store:
     path : str or Path
         The run folder; files go to ``path/training``.
     resume : bool
-        Go on from the last checkpoint there, if there is one. False: an earlier training in it is erased.
+        Go on from the last checkpoint there, if there is one.
     every : int, optional
         Steps between checkpoints. None: a twentieth of the run.
+    overwrite : bool
+        Replace an earlier training in the folder, once this one is whole. Without it and without ``resume``,
+        a folder that has a training is refused.
 
     Examples
     --------
@@ -64,6 +77,7 @@ class Store:
     path: str | Path
     resume: bool = False
     every: int | None = None
+    overwrite: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,44 +95,20 @@ class Checkpoint:
 
 
 class TrainingFiles:
-    """The files of one run; make one with :meth:`begin`."""
+    """The files of one run that goes on; :func:`open_training` makes them."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, building: Building, asked: Mapping[str, Any]) -> None:
+        self._building = building
+        self._asked = asked
         self._previous = FIRST
-
-    @classmethod
-    def begin(cls, store: Store, asked: Mapping[str, Any]) -> tuple["TrainingFiles", Checkpoint | None]:
-        """The files, and what to go on from: the last checkpoint with all records, if there is one."""
-        files = cls(prepare_folder(store.path) / "training")
-        try:
-            if store.resume and files._manifest.exists():
-                return files, files._continue(asked)
-            files._erase()
-            write_file(files._manifest, json_writer({"format": FORMAT, "asked": asked}))
-        except CorruptRun:
-            raise
-        except OSError as error:
-            raise UnwritablePlace(
-                f"{files._folder} cannot be written: {error.strerror}; choose another folder"
-            ) from error
-        return files, None
-
-    @property
-    def _manifest(self) -> Path:
-        return self._folder / "manifest.json"
 
     @property
     def _lines(self) -> Path:
-        return self._folder / "trace.jsonl"
-
-    @property
-    def _trace(self) -> Path:
-        return self._folder / "trace.safetensors"
+        return self._building.folder / "trace.jsonl"
 
     def tell(self, record: Record) -> None:
         """Add a line to ``trace.jsonl``."""
-        with self._lines.open("a", encoding="utf-8") as file:
+        with explained(self._lines), self._lines.open("a", encoding="utf-8") as file:
             file.write(_line(record))
 
     def save(self, checkpoint: Checkpoint) -> None:
@@ -137,77 +127,143 @@ class TrainingFiles:
             "previous": self._previous,
             "finished": json.dumps(checkpoint.finished),
         }
-        name = f"{checkpoint.step:012d}.safetensors"
-        place = write_arrays(self._folder / "checkpoints" / name, arrays, about)
-        self._previous = digest_file(place)
+        place = self._building.folder / CHECKPOINTS
+        with explained(place):
+            place.mkdir(exist_ok=True)
+            written = write_arrays(place / f"{checkpoint.step:012d}.safetensors", arrays, about)
+        self._previous = written["sha256"]
 
     def finish(self, trace: Trace) -> None:
-        """Write the whole trace as one file."""
-        trace.save(self._trace)
+        """Write the whole trace as one file, and the manifest, which makes the training whole."""
+        with explained(self._building.folder):
+            write_arrays(self._building.folder / TRACE, *trace.pack())
+            self._building.finish({"asked": self._asked})
 
-    def _erase(self) -> None:
-        """Remove an earlier run, its manifest first, so that a run cut short here is none."""
-        (self._folder / "checkpoints").mkdir(parents=True, exist_ok=True)
-        ours = [self._manifest, self._lines, self._trace, *self._folder.glob("checkpoints/*.safetensors")]
-        for file in [*ours, *self._folder.rglob(".*.draft")]:
-            file.unlink(missing_ok=True)
-
-    def _continue(self, asked: Mapping[str, Any]) -> Checkpoint | None:
-        self._check_manifest(asked)
-        records: list[Record] = []
-        last: Checkpoint | None = None
-        for file in sorted(self._folder.glob("checkpoints/*.safetensors")):
-            last = self._read(file)
-            records += last.records
-            self._previous = digest_file(file)
+    def take_up(self) -> Checkpoint | None:
+        """What to go on from: the last checkpoint with all records, if there is one."""
+        found, self._previous = _read_all(self._building.folder)
+        records = () if found is None else found.records
         write_file(self._lines, lambda draft: draft.write_text("".join(map(_line, records)), "utf-8"))
-        if last is None:
-            return None
-        return Checkpoint(last.step, last.parameters, last.state, tuple(records), last.finished)
+        return found
 
-    def _check_manifest(self, asked: Mapping[str, Any]) -> None:
-        try:
-            stored = json.loads(self._manifest.read_text(encoding="utf-8"))
-            known, there = stored["format"], dict(stored["asked"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CorruptRun(
-                f"{self._manifest} was cut short or altered; train again without resume"
-            ) from error
-        if known != FORMAT:
-            raise CorruptRun(
-                f"{self._manifest} is of format {known}, not {FORMAT}; train again without resume"
-            )
-        different = first_difference(json.loads(json.dumps(asked)), there)
-        if different is not None:
-            raise MismatchedParts(
-                f"the run in {self._folder.parent} was trained otherwise: {different}; resume it with its "
-                "own settings, or train without resume, or in another folder"
-            )
 
-    def _read(self, file: Path) -> Checkpoint:
-        arrays, about = read_arrays(file)
-        if about.get("previous") != self._previous or about.get("step") != str(int(file.stem)):
-            raise CorruptRun(
-                f"{file} does not follow the checkpoint before it: one was deleted or replaced; restore it, "
-                "or train again without resume"
-            )
-        return Checkpoint(
-            int(about["step"]),
-            _numbered(arrays, "parameters"),
-            _numbered(arrays, "state"),
-            _records(arrays),
-            about["finished"] == "true",
+@contextmanager
+def open_training(
+    store: Store, asked: Mapping[str, Any]
+) -> Generator[tuple[TrainingFiles | None, Checkpoint | None]]:
+    """The files to write, and what to go on from; no files where nothing is left to do.
+
+    The lock of the run folder is held until the end.
+    """
+    place = find_place(store.path)
+    wanted = json.loads(json.dumps(asked))
+    with hold(place) as lock:
+        with explained(place):
+            _prepare_run(place)
+            going_on = _choose(place / TRAINING, store, wanted)
+        if going_on == "finished":
+            yield None, _read_all(place / TRAINING)[0]
+            return
+        with build_folder(
+            place / TRAINING,
+            TRAINING,
+            overwrite=store.overwrite or store.resume,
+            resumable=True,
+            held=lock,
+            about={"asked": wanted},
+        ) as building:
+            files = TrainingFiles(building, wanted)
+            yield files, files.take_up()
+
+
+def _prepare_run(place: Path) -> None:
+    """Make the run folder if it is new or empty; refuse any that is not ours."""
+    if take_stock(place) is not None:
+        check_kind(place, "run")
+        return
+    check_replaceable(place, "run", overwrite=False)
+    place.mkdir(exist_ok=True)
+    write_file(place / MANIFEST, sealed_writer({"kind": "run", "format": FORMAT, "files": {}}))
+
+
+def _choose(target: Path, store: Store, asked: Mapping[str, Any]) -> str:
+    """Whether a training is taken up, read because it is finished, or begun anew; what it replaces goes."""
+    left = find_partials(target)
+    broken = [one for one in left if not is_partial(one) and take_stock(one) is None]
+    if broken and store.resume:
+        raise CorruptRun(f"{broken[0] / PARTIAL} was cut short or altered; train again without resume")
+    left = [one for one in left if is_partial(one)]
+    there = _asked_there(left[0] / PARTIAL if left else target / MANIFEST)
+    if there is None:
+        if store.resume and target.exists():
+            raise CorruptRun(f"{target / MANIFEST} was cut short or altered; train again without resume")
+        return "begun"
+    different = first_difference(dict(asked), there)
+    if store.resume and different is None:
+        return "taken up" if left else "finished"
+    if not store.overwrite and store.resume:
+        raise MismatchedParts(
+            f"the run in {shown(target.parent)} was trained otherwise: {different}; resume it with its "
+            "own settings, or train in another folder, or replace it with --overwrite (overwrite=True)"
         )
+    if not store.overwrite:
+        state = "an unfinished training" if left else "a training"
+        raise UnwritablePlace(
+            f"{shown(target.parent)} holds {state} already; go on with it by --resume (in Python: "
+            "resume=True), replace it with --overwrite (overwrite=True), or give another folder"
+        )
+    for one in left:
+        remove_partial(one)
+    return "begun"
+
+
+def _asked_there(path: Path) -> dict[str, Any] | None:
+    """What a training on disk was asked to do; None if there is none."""
+    record = read_sealed(path)
+    if record is None:
+        return None
+    about = record.get("about") if path.name == PARTIAL else record
+    asked = cast("dict[str, Any]", about).get("asked") if isinstance(about, dict) else None
+    return cast("dict[str, Any]", asked) if isinstance(asked, dict) else None
+
+
+def _read_all(folder: Path) -> tuple[Checkpoint | None, str]:
+    """The last checkpoint with the records of all, and its digest."""
+    records: list[Record] = []
+    last, previous = None, FIRST
+    for file in sorted((folder / CHECKPOINTS).glob("*.safetensors")):
+        last = _read(file, previous)
+        records += last.records
+        previous = digest_file(file)
+    if last is None:
+        return None, previous
+    return Checkpoint(last.step, last.parameters, last.state, tuple(records), last.finished), previous
+
+
+def _read(file: Path, previous: str) -> Checkpoint:
+    arrays, about = read_arrays(file)
+    if about.get("previous") != previous or f"{about.get('step', ''):0>12}" != file.stem:
+        raise CorruptRun(
+            f"{file} does not follow the checkpoint before it: one was deleted or replaced; restore it, "
+            "or train again without resume"
+        )
+    return Checkpoint(
+        int(about["step"]),
+        _numbered(arrays, "parameters"),
+        _numbered(arrays, "state"),
+        _records(arrays),
+        about["finished"] == "true",
+    )
 
 
 def read_trace(run: str | Path) -> Trace:
     """The trace of a finished run folder."""
-    folder = Path(run) / "training"
-    if not (folder / "trace.safetensors").is_file():
-        begun = (folder / "manifest.json").is_file()
+    folder = Path(run) / TRAINING
+    if not (folder / TRACE).is_file():
+        begun = any(map(is_partial, find_partials(folder))) if folder.parent.is_dir() else False
         advice = "it was cut short: train on with resume" if begun else "give a folder that train wrote"
         raise CorruptRun(f"{run} holds no finished training; {advice}")
-    return Trace.load(folder / "trace.safetensors")
+    return Trace.load(folder / TRACE)
 
 
 def _numbered(arrays: Mapping[str, NDArray[Any]], name: str) -> tuple[Float64, ...]:

@@ -16,7 +16,7 @@ from attomaton.errors import UnsupportedOption
 from attomaton.models.attention import AttentionModel, Trials, lay_out
 from attomaton.tables import Float64
 from attomaton.training.callbacks import Callback
-from attomaton.training.checkpoints import Checkpoint, Store, TrainingFiles
+from attomaton.training.checkpoints import Checkpoint, Store, TrainingFiles, open_training
 from attomaton.training.configuration import describe, digest_corpora, versions
 from attomaton.training.steps import Parameters, Step
 from attomaton.training.trace import Record, Trace
@@ -103,15 +103,15 @@ def train(
     every = max(steps // 200, 1) if every is None else every
     watch = Watch() if watch is None else watch
     asked = _asked(model, step, corpora, steps=steps, seed=seed, every=every, stop=watch.stop)
-    files, checkpoint = _open(out, asked)
     tables, starts = _draw(model, corpora, seed)
     batch = lay_out(model, corpora, tables)
-    run = _Run(batch, step, watch, steps, every, files, _checkpoint_every(out, steps))
-    with _threads(1 if batch.there.numel() <= SMALL else torch.get_num_threads()), torch.no_grad():
-        records = run.go(starts, checkpoint)
-    trace = Trace.from_records(records, np.stack(tables), corpora, asked)
-    if files is not None:
-        files.finish(trace)
+    with _open(out, asked) as (files, checkpoint):
+        run = _Run(batch, step, watch, steps, every, files, _checkpoint_every(out, steps))
+        with _threads(1 if batch.there.numel() <= SMALL else torch.get_num_threads()), torch.no_grad():
+            records = run.go(starts, checkpoint)
+        trace = Trace.from_records(records, np.stack(tables), corpora, asked)
+        if files is not None:
+            files.finish(trace)
     return trace
 
 
@@ -178,12 +178,15 @@ def _asked(model: AttentionModel, step: Step, corpora: Sequence[Samples], **sett
     return {**parts, **{name: describe(one) for name, one in settings.items()}, "versions": versions()}
 
 
+@contextmanager
 def _open(
     out: Store | str | PathLike[str] | None, asked: dict[str, Any]
-) -> tuple[TrainingFiles | None, Checkpoint | None]:
+) -> Generator[tuple[TrainingFiles | None, Checkpoint | None]]:
     if out is None:
-        return None, None
-    return TrainingFiles.begin(out if isinstance(out, Store) else Store(Path(out)), asked)
+        yield None, None
+        return
+    with open_training(out if isinstance(out, Store) else Store(Path(out)), asked) as opened:
+        yield opened
 
 
 def _checkpoint_every(out: Store | str | PathLike[str] | None, steps: int) -> int:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attomaton.artifacts import read_arrays, write_arrays
+from attomaton.artifacts import read_arrays, save_arrays
 from attomaton.corpora.samples import Samples
 from attomaton.errors import CorruptRun, UnknownToken
 from attomaton.models.attention import AttentionModel
@@ -129,7 +129,11 @@ class Trace:
         return self.weights[place[0]]
 
     def save(self, path: str | Path) -> Path:
-        """Write one safetensors file, atomically; corpora that several trials share are written once."""
+        """Write one safetensors file, atomically; of other files in the place, only a trace is replaced."""
+        return save_arrays(path, *self.pack())
+
+    def pack(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """Arrays and texts to write; corpora that several trials share are among them once."""
         corpora = list({id(one): one for one in self.samples}.values())
         number = {id(one): place for place, one in enumerate(corpora)}
         parts = {"steps": self.steps, "weights": self.weights, "losses": self.losses}
@@ -140,7 +144,7 @@ class Trace:
                 arrays[f"corpora/{place}/{name}"] = getattr(one, name)
         sizes = [one.n_tokens for one in corpora]
         about = {"holds": "trace", "n_tokens": json.dumps(sizes), "about": json.dumps(dict(self.about))}
-        return write_arrays(path, arrays, about)
+        return arrays, about
 
     @classmethod
     def load(cls, path: str | Path) -> "Trace":

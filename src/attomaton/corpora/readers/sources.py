@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from attomaton.artifacts import MANIFEST
+from attomaton.artifacts import MANIFEST, read_manifest
 from attomaton.corpora.readers.batches import Reader, Reading
 from attomaton.corpora.readers.fasta import FastaReader
 from attomaton.corpora.readers.files import File, is_url, naming, shorten, url_system
@@ -113,7 +113,7 @@ def _listed_shards(folder: Path) -> list[Path] | None:
     """The shards of a folder that ``tokenize_corpus`` finished; None for other folders."""
     if not is_tokenized(folder):
         return None
-    manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    manifest = read_manifest(folder, TOKENIZED)
     return [folder / name for name in manifest["files"] if name.endswith(".parquet")]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from attomaton.artifacts import json_writer, write_file
+from attomaton.artifacts import build_folder, explained, json_writer
 from attomaton.report.markdown import render_table, render_verdicts
 from attomaton.tables import write_parquet
 from attomaton.verify.verdicts import Verdict, as_record
@@ -58,13 +58,18 @@ class Page:
 
 def write_page(page: Page, folder: Path) -> list[Path]:
     """Write figure.png, figure.pdf, numbers.parquet, verdicts.json and summary.md; returns their paths."""
-    folder.mkdir(parents=True, exist_ok=True)
-    written = page.draw(folder / "figure", page.caption)
-    numbers, verdicts, text = (folder / name for name in ("numbers.parquet", "verdicts.json", "summary.md"))
-    write_file(numbers, lambda place: write_parquet(page.numbers, str(place)))
-    write_file(verdicts, json_writer([as_record(one) for one in page.verdicts]))
-    write_file(text, lambda place: place.write_text(summarise_page(page), encoding="utf-8"))
-    return [*written, numbers, verdicts, text]
+    with build_folder(folder, "experiment", overwrite=True) as building:
+        place = building.folder
+        written = page.draw(place / "figure", page.caption)
+        numbers, verdicts, text = (
+            place / name for name in ("numbers.parquet", "verdicts.json", "summary.md")
+        )
+        with explained(folder):
+            write_parquet(page.numbers, str(numbers))
+            json_writer([as_record(one) for one in page.verdicts])(verdicts)
+            text.write_text(summarise_page(page), encoding="utf-8")
+            building.finish({"name": page.name})
+    return [folder / path.name for path in (*written, numbers, verdicts, text)]
 
 
 def summarise_page(page: Page) -> str:

@@ -2,11 +2,13 @@
 
 import json
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
+from attomaton.artifacts.runs import read_checked, read_manifest
 from attomaton.errors import CorruptRun
+from attomaton.verify.kept import read_verdicts as read_kept
 
 MOST_POINTS = 300
 """Points of a curve in the page."""
@@ -17,47 +19,35 @@ MOST_TRIALS = 5
 
 
 def read_training(run: Path) -> dict[str, Any] | None:
-    """Measured and predicted curves of ``run/training``; None if there was no training."""
-    place = run / "training" / "trace.jsonl"
-    if not place.is_file():
+    """Measured and predicted curves of ``run/training``; None if there was no training that ended."""
+    place = run / "training"
+    if not place.is_dir():
         return None
+    manifest = read_manifest(place, "training")
+    path = place / "trace.jsonl"
     try:
-        lines = [json.loads(line) for line in place.read_text(encoding="utf-8").splitlines()]
+        text = read_checked(path, manifest["files"][path.name]["sha256"]).decode()
+        lines = [json.loads(line) for line in text.splitlines()]
         records = [[line["step"], line["loss_mean"], line["norm_mean"]] for line in lines]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CorruptRun(
-            f"{place} cannot be read ({error}); train again, or delete {place.parent}"
-        ) from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptRun(f"{path} cannot be read ({error}); train again, or delete {place}") from error
     kept = sorted({round(row) for row in np.linspace(0, len(records) - 1, MOST_POINTS)}) if records else []
     predicted, reason = _predict(run)
     return {
         "measured": [records[row] for row in kept],
         "predicted": predicted,
         "reason": reason,
-        "asked": _read_asked(run),
+        "asked": manifest["asked"],
     }
 
 
 def read_verdicts(run: Path) -> list[dict[str, Any]]:
-    """The verdicts that ``attomaton verify`` left; empty if it did not run."""
-    place = run / "verdicts.json"
-    if not place.is_file():
-        return []
+    """The verdicts that ``attomaton verify`` left on this training; empty if it did not run."""
+    shown = ("claim", "status", "value", "bound", "reason")
     try:
-        found: list[dict[str, Any]] = json.loads(place.read_text(encoding="utf-8"))
-        return [
-            {name: one[name] for name in ("claim", "status", "value", "bound", "reason")} for one in found
-        ]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise CorruptRun(f"{place} cannot be read ({error}); run attomaton verify again") from error
-
-
-def _read_asked(run: Path) -> dict[str, Any]:
-    try:
-        told = json.loads((run / "training" / "manifest.json").read_text(encoding="utf-8"))
-        return cast("dict[str, Any]", told["asked"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return {}
+        return [{name: one[name] for name in shown} for one in read_kept(run)]
+    except (KeyError, TypeError) as error:
+        raise CorruptRun(f"the verdicts of {run} lack {error}; run attomaton verify again") from error
 
 
 def _predict(run: Path) -> tuple[list[list[float]], str]:

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
-from attomaton.artifacts import explained, read_manifest, write_file
-from attomaton.errors import UnwritablePlace
+from attomaton.artifacts import begins_with, check_target, read_manifest, write_target
 from attomaton.limit.automaton import Automaton
 from attomaton.report.page.content import MOST_BYTES, choose_queries, gather, measure_tokens
 from attomaton.report.page.packing import Packer
@@ -28,6 +26,10 @@ SCRIPTS = (
     "start",
 )
 """Scripts of the page, in the order in which they stand in it."""
+
+
+is_report = begins_with(b'<meta name="generator" content="attomaton">')
+"""Whether a file is such a page, which a new one may replace."""
 
 
 @dataclass(frozen=True)
@@ -86,11 +88,7 @@ def write_report(
     ...     write_report(f"{folder}/run", f"{folder}/report.html").n_shown
     1
     """
-    place = Path(out)
-    if place.is_dir():
-        raise UnwritablePlace(
-            f"{place} is a folder; give the path of a file, such as {place / 'report.html'}"
-        )
+    place = check_target(out, is_ours=is_report)
     folder = Path(run)
     automaton = Automaton.load(folder)
     chosen = choose_queries(Packer(automaton), room=MOST_BYTES - measure_tokens(automaton), most=most_queries)
@@ -102,8 +100,7 @@ def write_report(
         "verdicts": read_verdicts(folder),
     }
     text = render_page(gather(automaton, chosen, about))
-    with explained(place):
-        written: dict[str, Any] = write_file(place, lambda draft: draft.write_text(text, encoding="utf-8"))
+    written = write_target(place, lambda draft: draft.write_text(text, encoding="utf-8"), is_ours=is_report)
     n_queries = len(automaton.components.queries)
     return Written(place, written["bytes"], len(chosen.places), n_queries, chosen.samples_share)
 

@@ -1,0 +1,33 @@
+"""Folders and files on disk: whose they are, how they are written whole and checked when they are read."""
+
+from attomaton.artifacts.arrays import digest_arrays, read_arrays, save_arrays, write_arrays
+from attomaton.artifacts.files import digest_file, explained, write_file
+from attomaton.artifacts.folders import Building, build_folder
+from attomaton.artifacts.runs import Run, fill_run, read_manifest, read_run, write_run
+from attomaton.artifacts.seals import MANIFEST, digest_record, json_writer, read_sealed, sealed_writer
+from attomaton.artifacts.targets import begins_with, check_target, write_target
+
+__all__ = [
+    "MANIFEST",
+    "Building",
+    "Run",
+    "begins_with",
+    "build_folder",
+    "check_target",
+    "digest_arrays",
+    "digest_file",
+    "digest_record",
+    "explained",
+    "fill_run",
+    "json_writer",
+    "read_arrays",
+    "read_manifest",
+    "read_run",
+    "read_sealed",
+    "save_arrays",
+    "sealed_writer",
+    "write_arrays",
+    "write_file",
+    "write_run",
+    "write_target",
+]

@@ -1,0 +1,93 @@
+"""One file on disk: written beside its place under a private name, flushed, renamed, read back."""
+
+import hashlib
+import os
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+from attomaton.artifacts.naming import shown
+from attomaton.errors import AttomatonError, CorruptRun, UnwritablePlace
+
+DRAFT = ".draft"
+"""Ends the name of a file that is being written."""
+
+
+def write_file(path: Path, write: Callable[[Path], object], *, draft: Path | None = None) -> dict[str, Any]:
+    """Write a draft, flush it, rename it to ``path``, read it back; the digest and size of what is there.
+
+    For places inside a folder of ours; :func:`~attomaton.artifacts.targets.write_target` is for those that a
+    user names. ``draft`` is a new file on the same file system; by default it stands beside ``path``.
+    """
+    place = path.with_name(draft_name()) if draft is None else draft
+    digest = write_draft(place, write)
+    try:
+        place.replace(path)
+    except BaseException:
+        place.unlink(missing_ok=True)
+        raise
+    flush(path.parent)
+    return check_written(path, digest)
+
+
+def write_draft(draft: Path, write: Callable[[Path], object]) -> str:
+    """Fill a new file and flush it; its digest. A link or file of that name is not touched."""
+    os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
+    try:
+        write(draft)
+        flush(draft)
+        return digest_file(draft)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def check_written(path: Path, digest: str) -> dict[str, Any]:
+    """Digest and size of a file, which must read back as it was written."""
+    if digest_file(path) != digest:
+        raise CorruptRun(f"{path} reads back differently than it was written; check the disk")
+    return {"sha256": digest, "bytes": path.stat().st_size}
+
+
+def draft_name() -> str:
+    """A name that no other file has."""
+    return f".{token_hex(8)}{DRAFT}"
+
+
+def flush(path: Path) -> None:
+    """Have a file or folder on the disk, not only on its way there."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def flush_tree(folder: Path) -> None:
+    """Have a folder and all that is in it on the disk."""
+    for place, _, names in os.walk(folder, topdown=False):
+        for name in names:
+            flush(Path(place, name))
+        flush(Path(place))
+
+
+def digest_file(path: str | Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def explained(folder: Path) -> Generator[None]:
+    """Whatever the disk refuses becomes an error that says where and what to do."""
+    try:
+        yield
+    except AttomatonError:
+        raise
+    except OSError as error:
+        raise UnwritablePlace(
+            f"{shown(folder)} cannot be written: {error.strerror or error}; make room there, or work "
+            "elsewhere"
+        ) from error

@@ -1,0 +1,188 @@
+"""One lock for each target: who writes there now, and since when.
+
+The lock is a small file beside the target, ``.NAME.attomaton-lock``, on which the operating system holds an
+advisory lock for as long as its owner lives. A file that a killed owner left is taken over by the next
+writer, who also removes the owner's unfinished draft, whose name the file tells.
+"""
+
+import errno
+import fcntl
+import json
+import os
+import socket
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from attomaton.artifacts.files import draft_name
+from attomaton.artifacts.naming import shown, sibling
+from attomaton.errors import UnwritablePlace
+
+LOCK = ".attomaton-lock"
+KIND = "lock of attomaton"
+LONGEST = 24 * 3600
+"""Seconds after which a lock is stale where nobody can say whether its owner lives."""
+
+
+@dataclass(frozen=True)
+class Lock:
+    """A lock that is held.
+
+    Attributes
+    ----------
+    path : Path
+        The lock file.
+    draft : Path
+        A file beside it that its owner may write; what a killed owner leaves there is removed.
+    """
+
+    path: Path
+    draft: Path
+
+
+@contextmanager
+def locked(target: Path, beside: Path) -> Generator[Lock]:
+    """Hold the lock of ``target``; the lock file is in the folder ``beside``.
+
+    Raises
+    ------
+    UnwritablePlace
+        If another process, or another thread of this one, writes to the target.
+    """
+    path = beside / sibling("." + target.name, LOCK)
+    descriptor, draft = _take(path, target)
+    try:
+        yield Lock(path, beside / draft)
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _take(path: Path, target: Path) -> tuple[int, str]:
+    """The descriptor of a lock file of ours, and the name of its draft."""
+    for _ in range(1000):
+        _remove_stale(path, target)
+        draft = draft_name()
+        descriptor = _make(path, draft)
+        if descriptor is not None:
+            return descriptor, draft
+    raise UnwritablePlace(f"{shown(target)} is being written by others all the time; write to another place")
+
+
+def _make(path: Path, draft: str) -> int | None:
+    """A new lock file that is whole and locked when it appears; None if another one is there."""
+    about = {"kind": KIND, "pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}
+    blob = json.dumps({**about, "draft": draft}).encode()
+    descriptor, name = _open_unnamed(path)
+    try:
+        os.write(descriptor, blob)
+        _lock(descriptor)
+        if name is None:  # the folder is not looked at, but without one Python does not follow the link
+            os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor)
+        else:
+            os.link(name, path)
+    except FileExistsError:
+        os.close(descriptor)
+        return None
+    except BaseException:
+        os.close(descriptor)
+        raise
+    finally:
+        if name is not None:
+            name.unlink(missing_ok=True)
+    return descriptor
+
+
+def _open_unnamed(path: Path) -> tuple[int, Path | None]:
+    """A new file without a name, or with a private one where the file system asks for one."""
+    try:
+        return os.open(path.parent, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o666), None
+    except (AttributeError, OSError) as error:
+        unknown = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)
+        if isinstance(error, OSError) and error.errno not in unknown:
+            raise
+    name = path.with_name(draft_name())
+    return os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666), name
+
+
+def _remove_stale(path: Path, target: Path) -> None:
+    """Remove a lock whose owner is gone, with its draft; say who holds one that is in use."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise
+        raise _in_the_way(path) from error
+    try:
+        owner = _read(descriptor)
+        if owner is None:
+            raise _in_the_way(path)
+        if not _lock(descriptor, owner):
+            raise UnwritablePlace(
+                f"{shown(target)} is being written by {_describe(owner)}; wait, or write elsewhere"
+            )
+        if _is_same(descriptor, path):
+            _remove_draft(path.with_name(str(owner.get("draft"))))
+            path.unlink()
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, owner: dict[str, Any] | None = None) -> bool:
+    """Whether the file could be locked; where none can, whether its owner seems gone."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return owner is None or not _seems_alive(owner)
+    return True
+
+
+def _seems_alive(owner: dict[str, Any]) -> bool:
+    if owner.get("host") != socket.gethostname():
+        return time.time() - float(owner.get("since", 0.0)) < LONGEST
+    return Path(f"/proc/{owner.get('pid')}").exists()
+
+
+def _read(descriptor: int) -> dict[str, Any] | None:
+    """Who a lock file says its owner is; None for a file that is no lock of ours."""
+    try:
+        owner = json.loads(os.pread(descriptor, 4096, 0))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(owner, dict) or cast("dict[str, Any]", owner).get("kind") != KIND:
+        return None
+    return cast("dict[str, Any]", owner)
+
+
+def _is_same(descriptor: int, path: Path) -> bool:
+    try:
+        there = path.lstat()
+    except FileNotFoundError:
+        return False
+    mine = os.fstat(descriptor)
+    return (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)
+
+
+def _remove_draft(draft: Path) -> None:
+    """Remove the draft of an owner that is gone; its name is one that only :func:`draft_name` gives."""
+    if len(draft.name) == len(draft_name()) and draft.name.startswith(".") and draft.suffix == ".draft":
+        draft.unlink(missing_ok=True)
+
+
+def _describe(owner: dict[str, Any]) -> str:
+    minutes = (time.time() - float(owner.get("since", 0.0))) / 60
+    age = f"{minutes:.0f} minutes" if minutes >= 2 else f"{60 * minutes:.0f} seconds"
+    return f"process {owner.get('pid')} on {owner.get('host')}, for {age} now"
+
+
+def _in_the_way(path: Path) -> UnwritablePlace:
+    return UnwritablePlace(
+        f"{shown(path)} is in the way and no lock of attomaton; move it away, or write elsewhere"
+    )

@@ -1,0 +1,32 @@
+"""Names beside a target, which fit the file system whatever the target is called, and names for sentences."""
+
+import hashlib
+import os
+from pathlib import Path
+
+LONGEST = 255
+"""Bytes of a name."""
+
+
+def sibling(name: str, ending: str) -> str:
+    """The name with an ending; one that would be too long is cut, with a digest of the whole.
+
+    Examples
+    --------
+    >>> sibling("run", ".partial-1"), len(sibling("x" * 255, ".partial-1"))
+    ('run.partial-1', 255)
+    """
+    raw, tail = os.fsencode(name), os.fsencode(ending)
+    if len(raw) + len(tail) > LONGEST:
+        digest = hashlib.sha256(raw).hexdigest()[:16].encode()
+        raw = raw[: LONGEST - len(tail) - len(digest)] + digest
+    return os.fsdecode(raw + tail)
+
+
+def shown(place: Path) -> str:
+    """A path as a sentence names it: from the working directory, if it is in there."""
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:  # it was removed
+        return str(place)
+    return str(place.relative_to(here)) if place != here and here in place.parents else str(place)

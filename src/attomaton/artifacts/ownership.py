@@ -1,0 +1,139 @@
+"""Which files of a folder are ours: those that its own sealed manifest lists, by exact name and kind.
+
+Nothing else is ever touched, whatever it is called. A folder inside one of ours is ours if it has a manifest
+of its own, or if the names listed lead into it; a link never is.
+"""
+
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from attomaton.artifacts.seals import MANIFEST, read_sealed
+
+PARTIAL = "partial.json"
+"""The record of a folder that is being built: its kind, and the end of its name."""
+
+SIDE_RECORDS = frozenset(["verdicts.json"])
+"""Sealed records that other commands leave in a run."""
+
+
+@dataclass(frozen=True)
+class Stock:
+    """What a folder of ours holds.
+
+    Attributes
+    ----------
+    manifest : mapping
+        What its manifest says.
+    files, folders : list of Path
+        What is ours, in the order in which it can be removed: the manifest comes last.
+    drafts : list of Path
+        Folders in it that are being built, or were when their writer was killed.
+    strangers : list of str
+        Names of everything else.
+    """
+
+    manifest: Mapping[str, Any]
+    files: list[Path] = field(default_factory=list[Path])
+    folders: list[Path] = field(default_factory=list[Path])
+    drafts: list[Path] = field(default_factory=list[Path])
+    strangers: list[str] = field(default_factory=list[str])
+
+    @property
+    def missing(self) -> bool:
+        """Whether a listed file is not there: a writer was killed while it moved them in."""
+        found = {path.relative_to(self.folders[-1]).as_posix() for path in self.files}
+        return not listed_names(self.manifest) <= found
+
+
+def take_stock(folder: Path) -> Stock | None:
+    """What is ours in a folder; None if the folder itself is not."""
+    manifest = read_sealed(folder / MANIFEST)
+    if manifest is None or not isinstance(manifest.get("kind"), str):
+        return None
+    stock = Stock(manifest)
+    _sort(folder, listed_names(manifest), stock)
+    return stock
+
+
+def listed_names(manifest: Mapping[str, Any]) -> set[str]:
+    """The names in a manifest, relative to its folder."""
+    found: set[str] = set()
+    for part in ("files", "records"):
+        names = manifest.get(part, ())
+        if isinstance(names, Mapping | list | tuple):
+            found.update(map(str, cast("Iterable[object]", names)))
+    return found
+
+
+def _sort(folder: Path, listed: set[str], stock: Stock) -> None:
+    """Everything in a folder, told apart."""
+    with os.scandir(folder) as entries:
+        found = sorted(entries, key=lambda entry: entry.name)
+    manifest: list[Path] = []
+    for entry in found:
+        path = Path(entry.path)
+        inner = {name.split("/", 1)[1] for name in listed if name.startswith(f"{entry.name}/")}
+        if entry.is_file(follow_symlinks=False):
+            if entry.name == MANIFEST:
+                manifest.append(path)
+            elif entry.name in listed or _is_side_record(path):
+                stock.files.append(path)
+            else:
+                stock.strangers.append(entry.name)
+        elif not entry.is_dir(follow_symlinks=False):
+            stock.strangers.append(entry.name)
+        elif is_partial(path):
+            stock.drafts.append(path)
+        elif inner:
+            _sort(path, inner, stock)
+        elif (within := read_sealed(path / MANIFEST)) is not None:
+            _sort(path, listed_names(within), stock)
+        else:
+            stock.strangers.append(entry.name)
+    stock.files.extend(manifest)
+    stock.folders.append(folder)
+
+
+def _is_side_record(path: Path) -> bool:
+    if path.name not in SIDE_RECORDS:
+        return False
+    record = read_sealed(path)
+    return record is not None and f"{record.get('kind')}.json" == path.name
+
+
+def is_partial(folder: Path) -> bool:
+    """Whether a folder is one that we are building, or were: its own record repeats the end of its name."""
+    record = read_sealed(folder / PARTIAL)
+    return record is not None and folder.name.endswith(f".partial-{record.get('id')}")
+
+
+def remove_ours(folder: Path) -> list[str]:
+    """Remove what is ours in a folder, and the folder if nothing else is in it; the names of what stays."""
+    stock = take_stock(folder)
+    if stock is None:
+        return [folder.name]
+    for draft in stock.drafts:
+        remove_partial(draft)
+    for file in stock.files:
+        file.unlink(missing_ok=True)
+    for inner in stock.folders:
+        if not any(inner.iterdir()):
+            inner.rmdir()
+    return stock.strangers
+
+
+def remove_partial(folder: Path) -> None:
+    """Remove a folder that was being built; its record goes last, so that a kill leaves one we know."""
+    for entry in list(folder.iterdir()):
+        if entry.name == PARTIAL:
+            continue
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink(missing_ok=True)
+    (folder / PARTIAL).unlink(missing_ok=True)
+    folder.rmdir()

@@ -1,0 +1,88 @@
+"""Records that carry a digest of themselves, so that no altered one is taken for what was written."""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+MANIFEST = "manifest.json"
+"""The record of a folder that attomaton wrote: its kind, its files, and a digest of itself."""
+
+FORMAT = 2
+SEAL = "seal"
+"""The name under which a record holds its own digest."""
+
+LARGEST = 1 << 28
+"""Bytes of a record; a larger one is not ours."""
+
+
+def digest_record(record: Any) -> str:
+    """The SHA-256 of a record of plain values, however it is laid out as text."""
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
+
+
+def seal(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The record with its own digest.
+
+    Examples
+    --------
+    >>> sorted(seal({"kind": "run"}))
+    ['kind', 'seal']
+    """
+    return {**record, SEAL: digest_record(dict(record))}
+
+
+def is_sealed(record: object) -> bool:
+    """Whether a record has the digest that it carries.
+
+    Examples
+    --------
+    >>> sealed = seal({"kind": "run"})
+    >>> is_sealed(sealed), is_sealed({**sealed, "kind": "rum"}), is_sealed([])
+    (True, False, False)
+    """
+    if not isinstance(record, dict):
+        return False
+    rest = dict(cast("dict[str, Any]", record))
+    return rest.pop(SEAL, None) == digest_record(rest)
+
+
+def read_sealed(path: Path) -> dict[str, Any] | None:
+    """The record in a regular file, without its digest; None if there is none that is whole and ours."""
+    try:
+        record = read_json(path)
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not is_sealed(record):
+        return None
+    return {name: value for name, value in record.items() if name != SEAL}
+
+
+def read_json(path: Path) -> Any:
+    """What a regular file holds as JSON; no link is followed."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:  # noqa: PTH123  a descriptor
+        blob = file.read(LARGEST + 1)
+    if len(blob) > LARGEST:
+        raise ValueError(f"it is larger than {LARGEST:,} bytes")
+    return json.loads(blob)
+
+
+def sealed_writer(record: Mapping[str, Any]) -> Callable[[Path], object]:
+    """What writes a record with its digest, for :func:`~attomaton.artifacts.files.write_file`."""
+    return json_writer(seal(record))
+
+
+def json_writer(record: Any) -> Callable[[Path], object]:
+    """What writes a record as JSON, for :func:`~attomaton.artifacts.files.write_file`.
+
+    Text stays readable; names of files that are not UTF-8 are written as escapes.
+    """
+    text = json.dumps(record, ensure_ascii=False, indent=1, allow_nan=False)
+    try:
+        blob = text.encode()
+    except UnicodeEncodeError:
+        blob = json.dumps(record, ensure_ascii=True, indent=1, allow_nan=False).encode()
+    return lambda path: path.write_bytes(blob + b"\n")

@@ -1,0 +1,51 @@
+"""Verdicts in a run folder: sealed, and tied to the training that they judge."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attomaton.artifacts import MANIFEST, digest_file, explained, read_sealed, sealed_writer, write_file
+from attomaton.artifacts.folders import hold
+from attomaton.artifacts.seals import FORMAT
+from attomaton.errors import CorruptRun, UnwritablePlace
+
+VERDICTS = "verdicts.json"
+TRACE = Path("training", "trace.safetensors")
+
+
+def write_verdicts(run: str | Path, verdicts: Sequence[Mapping[str, Any]]) -> str:
+    """Keep verdicts in ``run/verdicts.json``, with the digest of the trace they judge; why not, or nothing.
+
+    A run that cannot be written, or that somebody else writes to, is read all the same.
+    """
+    place = Path(os.path.realpath(run))
+    manifest = read_sealed(place / MANIFEST)
+    if manifest is None or manifest.get("kind") != "run":
+        return f"{run} is no run folder that attomaton wrote"
+    try:
+        about = {"kind": "verdicts", "format": FORMAT, "trace": _digest_trace(place)}
+        with hold(place) as lock, explained(place):
+            path = place / VERDICTS
+            if os.path.lexists(path) and read_sealed(path) is None:
+                return f"{path} is there already and attomaton did not write it"
+            write_file(path, sealed_writer({**about, "verdicts": list(verdicts)}), draft=lock.draft)
+    except UnwritablePlace as error:
+        return str(error)
+    return ""
+
+
+def read_verdicts(run: str | Path) -> list[Mapping[str, Any]]:
+    """The verdicts that a run has; empty if there are none, or if they judge another training."""
+    path = Path(run) / VERDICTS
+    if not path.is_file():
+        return []
+    record = read_sealed(path)
+    if record is None:
+        raise CorruptRun(f"{path} was cut short or altered; run attomaton verify again")
+    return record["verdicts"] if record["trace"] == _digest_trace(Path(run)) else []
+
+
+def _digest_trace(run: Path) -> str | None:
+    path = run / TRACE
+    return digest_file(path) if path.is_file() else None
