@@ -241,4 +241,4 @@ def unpack_choices(keys: Any, count: Int64) -> ChoiceTable:
 
 
 def _n_bytes(strings: Any) -> int:
-    return sum(int(chunk.offsets[len(chunk)].as_py() - chunk.offsets[0].as_py()) for chunk in strings.chunks)
+    return sum(chunk.total_values_length for chunk in strings.chunks)

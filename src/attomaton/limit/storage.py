@@ -75,7 +75,7 @@ def load(path: str | Path) -> tuple[Components, HardSolution, SoftSolution, Voca
     run = read_run(path)
     try:
         return _assemble(run)
-    except (KeyError, TypeError, ValueError) as error:  # MismatchedParts is a ValueError
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:  # or MismatchedParts
         reason = str(error).partition(";")[0]
         raise CorruptRun(f"{path} holds no whole automaton ({reason}); write the run again") from error
 

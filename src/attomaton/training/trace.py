@@ -179,7 +179,7 @@ class Trace:
             raise CorruptRun(f"{path} holds no trace; give a file that Trace.save wrote")
         try:
             return cls._assemble(arrays, about)
-        except (KeyError, TypeError, ValueError, RecursionError) as error:  # MismatchedParts is a ValueError
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
             reason = str(error).partition(";")[0]
             raise CorruptRun(f"{path} holds no whole trace ({reason}); {MEND}") from error
 
