@@ -2,14 +2,15 @@
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
 from scipy.sparse import csc_array
 
+from attomaton.borders import MEND, check_floats, check_table
 from attomaton.display import Cell, render_card, render_facts, render_first_rows, render_status
-from attomaton.errors import InvalidEmbeddings, UncertifiedSolution
+from attomaton.errors import InvalidEmbeddings, MismatchedParts, UncertifiedSolution
 from attomaton.tables import Float64, column, make_table, offsets_of
 
 SCORE_SCHEMA = pa.schema([("query", pa.int32()), ("token", pa.int32()), ("score", pa.float64())])
@@ -105,6 +106,28 @@ class Solution:
         raise UncertifiedSolution(
             f"{self.status.value}: {self.certificate}; loosen rtol/atol or allow more steps"
         )
+
+
+def check_scores(scores: pa.Table, nodes: pa.Table, what: str) -> None:
+    """Scores are finite, one for each row of (query, token) in ``nodes``, in the same order."""
+    check_table(scores, SCORE_SCHEMA, what)
+    if not scores.select(["query", "token"]).equals(nodes.select(["query", "token"])):
+        raise MismatchedParts(f"{what} has other rows than the components it is of; {MEND}")
+    check_floats(column(scores, "score"), (None,), what)
+
+
+def check_weights(weights: object, n_tokens: int, what: str) -> None:
+    """Weights are a square array of finite numbers, or a sound sparse one of one row for each token."""
+    if not isinstance(weights, csc_array):
+        sides: Any = np.shape(check_floats(weights, (None, None), what))
+        check_floats(weights, (sides[0], sides[0]), what)
+        return
+    try:
+        weights.check_format(full_check=True)
+    except ValueError as error:
+        raise MismatchedParts(f"{what} is no sound sparse array ({error}); {MEND}") from error
+    if weights.shape != (n_tokens, n_tokens):
+        raise MismatchedParts(f"{what} has shape {weights.shape}, not {(n_tokens, n_tokens)}; {MEND}")
 
 
 def score_table(nodes: pa.Table, scores: Float64) -> pa.Table:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Self, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from attomaton.borders import check_int64, check_size, keep_checked, trusted
 from attomaton.errors import EmptyContext, InvalidSamples, TokenOutOfRange
 from attomaton.tables import Int32, Int64, offsets_of
 
@@ -42,8 +43,8 @@ class Sample(NamedTuple):
 class Samples:
     """Contexts and labels, ragged: context ``i`` is ``values[starts[i]:stops[i]]``.
 
-    Build one with :meth:`from_lists`, :meth:`from_arrays` or :meth:`from_windows`; they check what they are
-    given. The constructor itself trusts its arguments.
+    Build one with :meth:`from_lists`, :meth:`from_arrays` or :meth:`from_windows`. They and the constructor
+    check what they are given, so that compiled code need not.
 
     Attributes
     ----------
@@ -74,6 +75,23 @@ class Samples:
     stops: Int64
     labels: Int32
     n_tokens: int
+
+    def __post_init__(self) -> None:
+        """Refuse what compiled code must not be given."""
+        size = check_size(self.n_tokens, MAX_TOKENS, "n_tokens", error=InvalidSamples)
+        values, labels = _integers(self.values, "values"), _integers(self.labels, "labels")
+        starts = check_int64(self.starts, "starts", error=InvalidSamples)
+        stops = check_int64(self.stops, "stops", error=InvalidSamples)
+        if not len(starts) == len(stops) == len(labels):
+            raise InvalidSamples(
+                f"{len(starts)} starts, {len(stops)} stops and {len(labels)} labels; give one of each for "
+                "each sample"
+            )
+        _check_range(values, size, lambda at: f"place {at} of values")
+        _check_range(labels, size, lambda at: f"the label of sample {at}")
+        _check_contexts(starts, stops, len(values))
+        ids = {"values": values.astype(np.int32, copy=False), "labels": labels.astype(np.int32, copy=False)}
+        keep_checked(self, starts=starts, stops=stops, n_tokens=size, **ids)
 
     @classmethod
     def from_lists(
@@ -145,7 +163,14 @@ class Samples:
         starts, stops = borders[:-1].astype(np.int64), borders[1:].astype(np.int64)
         _check_range(ids, size, lambda at: _place(at, stops, starts))
         _check_range(wanted, size, lambda at: f"the label of sample {at}")
-        return cls(ids.astype(np.int32), starts, stops, wanted.astype(np.int32), size)
+        return trusted(
+            cls,
+            values=ids.astype(np.int32),
+            starts=starts,
+            stops=stops,
+            labels=wanted.astype(np.int32),
+            n_tokens=size,
+        )
 
     @classmethod
     def from_windows(
@@ -183,7 +208,7 @@ class Samples:
         stops = position[position > document_start]
         starts = np.maximum(document_start[stops], stops - longest)
         values = stream.astype(np.int32)
-        return cls(values, starts, stops, values[stops], size)
+        return trusted(cls, values=values, starts=starts, stops=stops, labels=values[stops], n_tokens=size)
 
     def __repr__(self) -> str:
         return f"Samples({len(self):,} samples, {self.n_tokens:,} tokens)"
@@ -201,12 +226,13 @@ class Samples:
     def __add__(self, other: "Samples") -> "Samples":
         """Both sample sets, one after the other."""
         shift = len(self.values)
-        return Samples(
-            np.concatenate([self.values, other.values]),
-            np.concatenate([self.starts, other.starts + shift]),
-            np.concatenate([self.stops, other.stops + shift]),
-            np.concatenate([self.labels, other.labels]),
-            max(self.n_tokens, other.n_tokens),
+        return trusted(
+            Samples,
+            values=np.concatenate([self.values, other.values]),
+            starts=np.concatenate([self.starts, other.starts + shift]),
+            stops=np.concatenate([self.stops, other.stops + shift]),
+            labels=np.concatenate([self.labels, other.labels]),
+            n_tokens=max(self.n_tokens, other.n_tokens),
         )
 
     @cached_property
@@ -221,7 +247,8 @@ class Samples:
 
     def take(self, index: slice | NDArray[np.integer[Any]] | NDArray[np.bool_]) -> "Samples":
         """The samples at ``index`` (a slice, positions or a mask); the token array is shared."""
-        return Samples(self.values, self.starts[index], self.stops[index], self.labels[index], self.n_tokens)
+        kept = {name: getattr(self, name)[index] for name in ("starts", "stops", "labels")}
+        return trusted(Samples, values=self.values, n_tokens=self.n_tokens, **kept)
 
     def chunks(self, max_values: int) -> Iterator["Samples"]:
         """Consecutive pieces whose contexts hold about ``max_values`` tokens in all."""
@@ -240,7 +267,8 @@ class Samples:
                 f"new_ids must hold each of 0 … {self.n_tokens - 1} once; give a permutation"
             )
         ids = mapping.astype(np.int32)
-        return Samples(ids[self.values], self.starts, self.stops, ids[self.labels], self.n_tokens)
+        renamed = {"values": ids[self.values], "labels": ids[self.labels]}
+        return trusted(Samples, starts=self.starts, stops=self.stops, n_tokens=self.n_tokens, **renamed)
 
 
 def _integers(array: ArrayLike, name: str) -> NDArray[np.integer[Any]]:
@@ -275,6 +303,21 @@ def _check_offsets(offsets: NDArray[np.integer[Any]], n_values: int, what: str) 
     if len(falling):
         raise InvalidSamples(
             f"{what} offsets must not decrease, but {what} {falling[0]} ends before it starts"
+        )
+
+
+def _check_contexts(starts: Int64, stops: Int64, n_values: int) -> None:
+    outside = np.flatnonzero((starts < 0) | (stops > n_values) | (starts > stops))
+    if len(outside):
+        raise InvalidSamples(
+            f"the context of sample {outside[0]} is values[{starts[outside[0]]}:{stops[outside[0]]}], and "
+            f"there are {n_values} values ({len(outside)} such samples); mend starts and stops"
+        )
+    empty = np.flatnonzero(starts == stops)
+    if len(empty):
+        raise EmptyContext(
+            f"sample {empty[0]} has no context ({len(empty)} such samples); "
+            "drop it: the query is the last context token, so a context needs at least one"
         )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from attomaton.borders import trusted
 from attomaton.engines.selection import Selection
 from attomaton.errors import InvalidSamples, TokenOutOfRange, UnreadableSource
 from attomaton.graphs.choices import ChoiceTable, extract_choices
@@ -118,7 +119,7 @@ def piece_of(batch: pa.RecordBatch, n_tokens: int, *, place: str = "the batch", 
             f"token {values[at]} at position {at - offsets[row]} of document {first_row + row} of {place} is "
             f"not in 0 … {n_tokens - 1}; mend the ids, or give the vocabulary they belong to"
         )
-    return Piece(values, offsets, 0, n_tokens)
+    return trusted(Piece, ids=values, documents=offsets, head=0, n_tokens=n_tokens)
 
 
 def flatten_lists(batch: pa.RecordBatch, *, place: str, first_row: int = 0) -> tuple[Int64, Int32]:

@@ -31,13 +31,12 @@ from attomaton.engines.parts import (
 from attomaton.engines.queries import cut_queries
 from attomaton.engines.work import Progress, clear_drafts
 from attomaton.errors import AttomatonError, UnsupportedOption, UnwritablePlace
-from attomaton.graphs.choices import ChoiceTable, count_choices, decode_choices
+from attomaton.graphs.choices import ChoiceTable, count_choices, unpack_choices
 from attomaton.graphs.edges import QUERY_SCHEMA
 from attomaton.graphs.grouping import sum_by_key
 from attomaton.tables import (
     Int64,
     arrow_parquet,
-    bytes_to_rows,
     column,
     make_table,
     read_parquet,
@@ -131,8 +130,7 @@ class Merger:
             "SELECT row, sum(count)::BIGINT AS count FROM read_parquet($paths) GROUP BY row ORDER BY row",
             params={"paths": paths},
         ).to_arrow_table()
-        rows = merged.column("row").cast(pa.large_binary())
-        return decode_choices(*bytes_to_rows(rows), column(merged, "count"))
+        return unpack_choices(merged.column("row"), column(merged, "count"))
 
     def _merge_ranges(
         self, paths: Sequence[Path], queries: pa.Table, place: Path, min_support: int

@@ -11,9 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.artifacts import digest_file, json_writer, write_file
+from attomaton.borders import check_counts, check_ids_of, check_lengths, check_rising, check_size, check_table
+from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.engines.kernel import edge_rows
 from attomaton.errors import CorruptRun
-from attomaton.graphs.edges import EDGE_SCHEMA, EdgeTable
+from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
 from attomaton.graphs.grouping import run_starts
 from attomaton.tables import Int64, arrow_parquet, column, keep_rows, read_parquet
 
@@ -58,6 +60,16 @@ class EdgeParts:
     n_tokens: int
     pieces: tuple[Path | pa.Table, ...]
     sizes: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse queries beyond the vocabulary; the edges are checked as they are read."""
+        size = check_size(self.n_tokens, MAX_TOKENS, "n_tokens")
+        check_table(self.queries, QUERY_SCHEMA, "the table of queries")
+        check_ids_of(self.queries, {"query": size}, "the table of queries")
+        check_rising(column(self.queries, "query"), "the table of queries")
+        for name in ("realisable", "unrealisable"):
+            check_counts(column(self.queries, name), 0, f"{name} in the table of queries")
+        check_lengths("pieces of edges and their sizes", pieces=self.pieces, sizes=self.sizes)
 
     def __repr__(self) -> str:
         return f"EdgeParts({len(self):,} edges in {len(self.pieces):,} parts)"
@@ -162,18 +174,30 @@ def open_parts(folder: Path, about: Mapping[str, Any]) -> EdgeParts:
 def _parts_of(folder: Path, record: Mapping[str, Any]) -> EdgeParts:
     queries = read_parquet((folder / QUERIES).read_bytes())
     sizes = tuple(int(entry["rows"]) for entry in record["files"])
-    paths = tuple(folder / entry["name"] for entry in record["files"])
-    return EdgeParts(queries, int(record["n_tokens"]), paths, sizes)
+    names = [entry["name"] for entry in record["files"]]
+    outside = [name for name in names if Path(name).name != name]
+    if outside:
+        raise ValueError(f"it lists {outside[0]!r}, which is not in the folder")
+    return EdgeParts(queries, record["n_tokens"], tuple(folder / name for name in names), sizes)
 
 
 def _read_piece(piece: Path | pa.Table) -> pa.Table:
-    return read_parquet(piece.read_bytes()) if isinstance(piece, Path) else piece
+    if not isinstance(piece, Path):
+        return piece
+    try:
+        table = read_parquet(piece.read_bytes())
+        check_table(table, EDGE_SCHEMA, "the edge table")
+    except ValueError as error:  # Arrow's errors and MismatchedParts are such
+        raise CorruptRun(f"{piece} was altered ({error}); delete {piece.parent} and run again") from error
+    return table
 
 
 def _read_near(piece: Path | pa.Table, first: int, stop: int) -> pa.Table:
     if not isinstance(piece, Path):
         return piece
     with arrow_parquet().ParquetFile(piece, pre_buffer=False) as file:
+        if file.schema_arrow.names != EDGE_SCHEMA.names:
+            raise CorruptRun(f"{piece} has other columns than edges; delete {piece.parent} and run again")
         query = file.schema_arrow.get_field_index("query")
         footers = [file.metadata.row_group(group) for group in range(file.num_row_groups)]
         limits = {at: one.column(query).statistics for at, one in enumerate(footers) if one.num_rows}

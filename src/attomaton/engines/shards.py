@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.artifacts import explained, write_file
+from attomaton.borders import trusted
 from attomaton.engines.kernel import TOKENS, flatten_lists, piece_of
 from attomaton.errors import UnreadableSource
 from attomaton.graphs.windows import Piece
@@ -140,7 +141,8 @@ def _join(pieces: list[Piece]) -> Piece:
     shifts = np.cumsum([0, *(len(piece.ids) for piece in pieces)])
     borders = [piece.documents[1:] + shift for piece, shift in zip(pieces, shifts[:-1], strict=True)]
     ids = np.concatenate([piece.ids for piece in pieces])
-    return Piece(ids, np.concatenate([[0], *borders]), 0, pieces[0].n_tokens)
+    documents = np.concatenate([[0], *borders])
+    return trusted(Piece, ids=ids, documents=documents, head=0, n_tokens=pieces[0].n_tokens)
 
 
 def _largest_id(shards: Shards) -> int:

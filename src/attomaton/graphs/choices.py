@@ -13,12 +13,23 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from attomaton.corpora.samples import Samples
+from attomaton.borders import check_counts, check_ids, check_ids_of, check_rising, check_table, trusted
+from attomaton.corpora.samples import MAX_TOKENS, Samples
+from attomaton.errors import MismatchedParts
 from attomaton.graphs.bags import Bags, count_tokens
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import CHUNK_VALUES
 from attomaton.graphs.grouping import gather
-from attomaton.tables import Int32, Int64, column, make_table, offsets_of, ragged_column, sum_equal_rows
+from attomaton.tables import (
+    Int32,
+    Int64,
+    bytes_to_rows,
+    column,
+    make_table,
+    offsets_of,
+    ragged_column,
+    sum_equal_rows,
+)
 
 CHOICE_SCHEMA = pa.schema(
     [
@@ -53,6 +64,14 @@ class ChoiceTable:
     """
 
     table: pa.Table
+
+    def __post_init__(self) -> None:
+        """Refuse what compiled code must not be given."""
+        check_table(self.table, CHOICE_SCHEMA, "the choice table")
+        check_ids_of(self.table, {"query": MAX_TOKENS, "winner": MAX_TOKENS}, "the choice table")
+        check_rising(self["query"], "the choice table, by query,", strictly=False)
+        check_counts(self["count"], 1, "count in the choice table")
+        _check_sets(self)
 
     def __repr__(self) -> str:
         return f"ChoiceTable({len(self):,} distinct choices, {int(self['count'].sum()):,} in all)"
@@ -110,6 +129,25 @@ def choices_by_definition(
     return choices
 
 
+def _check_sets(choices: ChoiceTable) -> None:
+    """Each choice set has two tokens or more, rising, each with a multiplicity, and the winner is one."""
+    offsets, tokens = ragged_column(choices.table, "tokens")
+    other_offsets, multiplicities = ragged_column(choices.table, "multiplicities")
+    if not np.array_equal(offsets, other_offsets):
+        raise MismatchedParts("a choice set has more or fewer multiplicities than tokens; give one for each")
+    check_ids(tokens, MAX_TOKENS, "a token of the choice sets")
+    check_counts(multiplicities, 1, "a multiplicity of the choice sets")
+    lengths = np.diff(offsets)
+    falls = np.flatnonzero(tokens[1:] <= tokens[:-1]) + 1
+    if (lengths < 2).any() or not np.isin(falls, offsets).all():
+        raise MismatchedParts(
+            "a choice set has fewer than two tokens, or they do not rise; use extract_choices"
+        )
+    chosen = np.flatnonzero(tokens == np.repeat(choices["winner"], lengths))
+    if len(chosen) != len(choices):
+        raise MismatchedParts("a winner is not in its choice set; use extract_choices")
+
+
 def _extract_chunk(samples: Samples, components: Components | None) -> ChoiceTable:
     bags = count_tokens(samples)
     inside = np.arange(len(bags.sample)) if components is None else _inside(bags, components)
@@ -158,7 +196,7 @@ def make_choices(
         "multiplicities": (offsets, multiplicities),
         "count": count,
     }
-    return ChoiceTable(make_table(CHOICE_SCHEMA, columns))
+    return trusted(ChoiceTable, table=make_table(CHOICE_SCHEMA, columns))
 
 
 def count_choices(parts: list[ChoiceTable]) -> ChoiceTable:
@@ -189,3 +227,18 @@ def decode_choices(starts: Int64, words: Int32, count: Int64) -> ChoiceTable:
     pairs = words[~header].reshape(-1, 2)
     offsets = starts // 2 - np.arange(len(starts))
     return make_choices(words[starts[:-1]], words[starts[:-1] + 1], offsets, pairs[:, 0], pairs[:, 1], count)
+
+
+def unpack_choices(keys: Any, count: Int64) -> ChoiceTable:
+    """The table of encoded choices as a column of byte strings from a file, sorted: checked."""
+    rows = keys.cast(pa.large_binary())
+    starts, words = bytes_to_rows(rows)
+    lengths = np.diff(starts)
+    whole = rows.null_count == 0 and len(lengths) == len(count) and 4 * len(words) == _n_bytes(rows)
+    if not whole or (lengths % 2).any() or (lengths < 6).any():  # query, winner, two tokens with multiplicity
+        raise MismatchedParts("an encoded choice was cut short or altered; count the choices again")
+    return ChoiceTable(decode_choices(starts, words, count).table)
+
+
+def _n_bytes(strings: Any) -> int:
+    return sum(chunk.total_values_length for chunk in strings.chunks)

@@ -12,8 +12,17 @@ import pyarrow as pa
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
+from attomaton.borders import (
+    check_counts,
+    check_ids,
+    check_ids_of,
+    check_kind,
+    check_rising,
+    check_table,
+    trusted,
+)
 from attomaton.display import SHOWN, render_card, render_facts, render_table
-from attomaton.errors import UnknownToken
+from attomaton.errors import MismatchedParts, UnknownToken
 from attomaton.graphs.edges import EdgeTable
 from attomaton.graphs.grouping import (
     distinct_keys,
@@ -68,6 +77,12 @@ class Components:
     edges: EdgeTable
     nodes: pa.Table
     order: pa.Table
+
+    def __post_init__(self) -> None:
+        """Refuse what compiled code must not be given."""
+        check_kind(self.edges, EdgeTable, "edges")
+        _check_nodes(self)
+        _check_order(self)
 
     def __repr__(self) -> str:
         return f"Components({len(self):,} components of {len(self.queries):,} queries)"
@@ -200,6 +215,17 @@ class Components:
         rows, found = find_rows(self.node_keys, keys)
         return rows, found & (tokens >= 0) & (tokens < self.edges.n_tokens)
 
+    def components_of(self, queries: Integers, tokens: Integers) -> Int64:
+        """The component of each (query, token), all of which must be nodes, as those of edges are."""
+        rows, found = self.rows(queries, tokens)
+        if not found.all():
+            first = int(np.argmin(found))
+            raise MismatchedParts(
+                f"an edge of query {queries[first]} leads to token {tokens[first]}, which is no node there; "
+                "give find_components(edges), of the same edges"
+            )
+        return self.component_of_node[rows]
+
     @cached_property
     def node_keys(self) -> Int64:
         """One rising key per row of ``nodes``: query and token packed."""
@@ -235,7 +261,8 @@ def find_components(edges: EdgeTable) -> Components:
         },
     )
     ones = np.ones(len(winner), np.int64)
-    return Components(edges, nodes, _condense(component[winner], component[loser], ones, edges["support"]))
+    order = _condense(component[winner], component[loser], ones, edges["support"])
+    return trusted(Components, edges=edges, nodes=nodes, order=order)
 
 
 def merge_components(components: Components, groups: Integers) -> Components:
@@ -254,6 +281,40 @@ def merge_components(components: Components, groups: Integers) -> Components:
         make_table(NODE_SCHEMA, {**columns, "component": component}),
         _condense(number[column(order, "above")], number[column(order, "below")], *counts),
     )
+
+
+def _check_nodes(components: Components) -> None:
+    """Nodes are sorted, components numbered as they appear, and each is of one query."""
+    size = components.edges.n_tokens
+    check_table(components.nodes, NODE_SCHEMA, "the table of components")
+    check_ids_of(components.nodes, {"query": size, "token": size}, "the table of components")
+    check_rising(components.node_keys, "the table of components, by query and token,")
+    number = components.component_of_node
+    check_ids(number, len(number), "component in the table of components")
+    if not len(number):
+        return
+    known = np.maximum.accumulate(number)
+    if number[0] != 0 or (number[1:] > known[:-1] + 1).any():
+        raise MismatchedParts(
+            "components must be numbered 0, 1, 2 … by query and smallest token; use find_components"
+        )
+    if (components.query_of[number] != components.query_of_node).any():
+        raise MismatchedParts("a component holds tokens of two queries; use find_components")
+
+
+def _check_order(components: Components) -> None:
+    """The order joins different components of one query, each pair once and sorted, without a cycle."""
+    order, size = components.order, len(components)
+    check_table(order, ORDER_SCHEMA, "the order")
+    check_ids_of(order, {"above": size, "below": size}, "the order")
+    above, below = column(order, "above"), column(order, "below")
+    check_rising(above * size + below, "the order, by above and below,")
+    for name in ("edges", "support"):
+        check_counts(column(order, name), 1, f"{name} in the order")
+    if (above == below).any() or (components.query_of[above] != components.query_of[below]).any():
+        raise MismatchedParts("the order joins a component with itself or two queries; use find_components")
+    if len(above) and int(label_strong_components(above, below, size).max()) + 1 < size:
+        raise MismatchedParts("the order has a cycle, and must have none; use find_components")
 
 
 def _number_nodes(edges: EdgeTable) -> tuple[Int64, Int64, Int64]:

@@ -6,16 +6,25 @@ context: the winner y was chosen where the loser x could have been.
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from attomaton.borders import (
+    check_counts,
+    check_ids_of,
+    check_rising,
+    check_size,
+    check_table,
+    keep_checked,
+    trusted,
+)
 from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS, Samples
 from attomaton.display import render_card, render_facts, render_first_rows
-from attomaton.errors import TokenOutOfRange, UnsupportedOption
+from attomaton.errors import MismatchedParts, TokenOutOfRange, UnsupportedOption
 from attomaton.graphs.bags import count_tokens
 from attomaton.graphs.grouping import count_keys, gather, sum_by_key
 from attomaton.tables import Int32, Int64, Integers, column, keep_rows, make_table
@@ -55,6 +64,24 @@ class EdgeTable:
     table: pa.Table
     queries: pa.Table
     n_tokens: int
+
+    def __post_init__(self) -> None:
+        """Refuse what compiled code must not be given."""
+        size = check_size(self.n_tokens, MAX_TOKENS, "n_tokens")
+        check_table(self.table, EDGE_SCHEMA, "the edge table")
+        check_ids_of(self.table, dict.fromkeys(("query", "winner", "loser"), size), "the edge table")
+        if (self["winner"] == self["loser"]).any():
+            row = int(np.argmax(self["winner"] == self["loser"]))
+            raise MismatchedParts(f"row {row} of the edge table lets a token beat itself; drop that row")
+        keys = pack_edges(self["query"], self["winner"], self["loser"])
+        check_rising(keys, "the edge table, by query, winner and loser,")
+        check_counts(self["support"], 1, "support in the edge table")
+        check_table(self.queries, QUERY_SCHEMA, "the table of queries")
+        check_ids_of(self.queries, {"query": size}, "the table of queries")
+        check_rising(column(self.queries, "query"), "the table of queries")
+        for name in ("realisable", "unrealisable"):
+            check_counts(column(self.queries, name), 0, f"{name} in the table of queries")
+        keep_checked(self, n_tokens=size)
 
     def __repr__(self) -> str:
         return (
@@ -105,7 +132,8 @@ class EdgeTable:
             wanted = np.array(sorted(_checked_queries(queries, self.n_tokens)), np.int32)
             kept &= np.isin(self["query"], wanted)
             counted = np.isin(column(self.queries, "query"), wanted)
-        return replace(self, table=keep_rows(self.table, kept), queries=keep_rows(self.queries, counted))
+        tables = {"table": keep_rows(self.table, kept), "queries": keep_rows(self.queries, counted)}
+        return trusted(EdgeTable, n_tokens=self.n_tokens, **tables)
 
 
 def extract_edges(samples: Samples) -> EdgeTable:
@@ -196,13 +224,13 @@ def make_edges(
 ) -> EdgeTable:
     """An edge table from packed distinct keys with their support, and the samples read by query."""
     query, winner, loser = unpack_edges(keys)
-    return EdgeTable(
-        make_table(EDGE_SCHEMA, {"query": query, "winner": winner, "loser": loser, "support": support}),
-        make_table(
-            QUERY_SCHEMA,
-            {"query": queries.astype(np.int32), "realisable": realisable, "unrealisable": unrealisable},
-        ),
-        n_tokens,
+    edges = {"query": query, "winner": winner, "loser": loser, "support": support}
+    read = {"query": queries.astype(np.int32), "realisable": realisable, "unrealisable": unrealisable}
+    return trusted(
+        EdgeTable,
+        table=make_table(EDGE_SCHEMA, edges),
+        queries=make_table(QUERY_SCHEMA, read),
+        n_tokens=n_tokens,
     )
 
 

@@ -152,8 +152,10 @@ def _check_numbers(numbers: Sequence[int], n_components: int) -> None:
 def _find_links(components: Components, wanted: Bool) -> _Links:
     edges = components.edges
     rows = np.flatnonzero(np.isin(edges["query"], components.query_of[wanted]))
-    winner, _ = components.rows(edges["query"][rows], edges["winner"][rows])
-    loser, _ = components.rows(edges["query"][rows], edges["loser"][rows])
+    winner, known = components.rows(edges["query"][rows], edges["winner"][rows])
+    loser, also_known = components.rows(edges["query"][rows], edges["loser"][rows])
+    if not (known.all() and also_known.all()):
+        raise MismatchedParts("an edge leads to a token that is no node; give find_components(edges)")
     component = components.component_of_node
     inside = (component[winner] == component[loser]) & wanted[component[winner]]
     rows, winner, loser = rows[inside], winner[inside], loser[inside]

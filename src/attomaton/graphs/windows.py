@@ -10,7 +10,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attomaton.corpora.samples import Samples
+from attomaton.borders import (
+    check_ids,
+    check_int32,
+    check_int64,
+    check_lengths,
+    check_offsets,
+    check_size,
+    keep_checked,
+    trusted,
+)
+from attomaton.corpora.samples import MAX_TOKENS, Samples
+from attomaton.errors import InvalidSamples, MismatchedParts, TokenOutOfRange
 from attomaton.tables import Bool, Int32, Int64
 
 
@@ -41,6 +52,16 @@ class Piece:
     head: int
     n_tokens: int
 
+    def __post_init__(self) -> None:
+        """Refuse what compiled code must not be given."""
+        size = check_size(self.n_tokens, MAX_TOKENS, "n_tokens", error=InvalidSamples)
+        ids = check_int32(self.ids, "ids", error=InvalidSamples)
+        documents = check_int64(self.documents, "documents", error=InvalidSamples)
+        check_ids(ids, size, "a token of the piece", error=TokenOutOfRange)
+        check_offsets(documents, len(ids), "offsets of documents", error=InvalidSamples)
+        head = check_size(self.head, len(ids), "the head of a piece", error=InvalidSamples)
+        keep_checked(self, ids=ids, documents=documents, head=head, n_tokens=size)
+
     def cut(self, size: int, window: int) -> Iterator["Piece"]:
         """Pieces of ``size`` labels, each with as much of the text before it as its contexts reach."""
         for start in range(self.head, len(self.ids), size):
@@ -49,7 +70,8 @@ class Piece:
             begun = int(self.documents[np.searchsorted(self.documents, start, side="right") - 1])
             first = max(begun, start - window)
             borders = np.concatenate([[first], inside, [stop]])
-            yield Piece(self.ids[first:stop], borders - first, start - first, self.n_tokens)
+            own = {"ids": self.ids[first:stop], "documents": borders - first, "head": start - first}
+            yield trusted(Piece, n_tokens=self.n_tokens, **own)
 
     def samples(self, window: int) -> Samples:
         """Its labels with their contexts, one by one."""
@@ -57,7 +79,8 @@ class Piece:
         position = np.arange(len(self.ids), dtype=np.int64)
         stops = position[(position > begun) & (position >= self.head)]
         starts = np.maximum(begun[stops], stops - window)
-        return Samples(self.ids, starts, stops, self.ids[stops], self.n_tokens)
+        ends = {"starts": starts, "stops": stops, "labels": self.ids[stops]}
+        return trusted(Samples, values=self.ids, n_tokens=self.n_tokens, **ends)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +106,7 @@ def link_repeats(piece: Piece, window: int, kept: Bool) -> Links:
     """Link every token to its like before and after, and count the samples of the kept queries."""
     from attomaton.graphs.sliding import NOT_YET, count_samples, link_tokens
 
+    kept = _check_kept(kept, piece.n_tokens)
     before, after = np.empty(len(piece.ids), np.int32), np.empty(len(piece.ids), np.int32)
     last = np.full(piece.n_tokens, NOT_YET, np.int32)
     link_tokens(piece.ids, piece.documents, last, before, after)
@@ -114,16 +138,30 @@ def window_edges(
     """
     from attomaton.graphs.sliding import count_runs, pack_windows
 
-    place, longest = 0, min(window, len(piece.ids))
+    kept = _check_kept(kept, piece.n_tokens)
+    before, after = check_int32(links.before, "before"), check_int32(links.after, "after")
+    check_lengths("tokens and their links", ids=piece.ids, before=before, after=after)
+    place, longest = 0, max(0, min(window, len(piece.ids)))
     room = max(max_keys, longest) + 1  # a context is never torn, and one place is scratch
-    room = min(room, int(links.realisable.sum()) * longest + 1)
+    realisable = int(check_int64(links.realisable, "realisable").sum())
+    room = min(room, max(realisable, 1) * longest + 1)
     while place < len(piece.ids):
         keys = np.empty(room, np.int64)
         borders = (piece.documents, piece.head, place)
-        place, n_keys = pack_windows(piece.ids, *borders, longest, kept, links.before, links.after, keys)
+        place, n_keys = pack_windows(piece.ids, *borders, longest, kept, before, after, keys)
         if n_keys:
             found = keys[:n_keys]
             found.sort()
             support = np.empty(n_keys, np.int32)
             n_distinct = count_runs(found, support)
             yield found[:n_distinct], support[:n_distinct]
+
+
+def _check_kept(kept: object, n_tokens: int) -> Bool:
+    """One truth value for each token."""
+    mask = np.asarray(kept)
+    if mask.dtype != np.bool_ or mask.shape != (n_tokens,):
+        raise MismatchedParts(
+            f"kept is {mask.dtype} of shape {mask.shape}; give one truth value for each of {n_tokens} tokens"
+        )
+    return mask

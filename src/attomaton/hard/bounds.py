@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.borders import check_floats
 from attomaton.graphs.compiled import compiled
 from attomaton.graphs.summation import add_precisely
 from attomaton.hard.problem import OrderProblem
@@ -15,6 +16,8 @@ def bound_groups(problem: OrderProblem, positions: Float64, flow: Float64) -> tu
 
     Upper: Σ|C|p². Lower: (Σf)² / Σ (div f)²/|C| with f = max(flow, 0), the dual value at f's best multiple.
     """
+    positions = check_floats(positions, (len(problem.sizes),), "positions", finite=False)
+    flow = check_floats(flow, (len(problem.above),), "the flow on the edges", finite=False)
     sums = np.zeros((3, problem.n_groups))
     ends = problem.above, problem.below
     shortfall = _sum_groups(problem.sizes, ends, problem.borders, (positions, flow), sums)

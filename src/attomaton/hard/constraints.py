@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from attomaton.borders import trusted
 from attomaton.graphs.components import Components
 from attomaton.hard.problem import EmbeddedProblem, OrderProblem
 from attomaton.tables import Float64, column
@@ -15,8 +16,8 @@ def order_problem(components: Components) -> OrderProblem:
     number = np.zeros(components.edges.n_tokens, np.int64)
     number[components.queries] = np.arange(len(components.queries))
     group = number[components.query_of]
-    order = components.order
-    return OrderProblem(components.sizes, column(order, "above"), column(order, "below"), group)
+    edges = {name: column(components.order, name) for name in ("above", "below")}
+    return trusted(OrderProblem, sizes=components.sizes, group=group, **edges)
 
 
 def embedded_problem(components: Components, embeddings: Float64) -> EmbeddedProblem:

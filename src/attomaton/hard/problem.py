@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attomaton.borders import check_floats, check_ids, check_int64, check_lengths, keep_checked
 from attomaton.errors import MismatchedParts
+from attomaton.graphs.components import count_strong_components
 from attomaton.tables import Float64, Int64, sum_at
 
 
@@ -43,12 +45,27 @@ class OrderProblem:
     group: Int64
 
     def __post_init__(self) -> None:
-        """Refuse what solvers would silently misread."""
-        if (np.diff(self.above) < 0).any() or (np.diff(self.group) < 0).any():
+        """Refuse what solvers would silently misread, or compiled code must not be given."""
+        sizes, group = check_int64(self.sizes, "sizes"), check_int64(self.group, "group")
+        above, below = check_int64(self.above, "above"), check_int64(self.below, "below")
+        check_lengths("sizes and groups of components", sizes=sizes, group=group)
+        check_lengths("both ends of edges", above=above, below=below)
+        if (np.diff(above) < 0).any() or (np.diff(group) < 0).any():
             raise MismatchedParts(
                 "an order problem needs its edges sorted by the component above and its components sorted by "
                 "group; sort them first"
             )
+        for name, ends in (("above", above), ("below", below)):
+            check_ids(ends, len(sizes), f"the component {name} an edge")
+        if len(group) and (group[0] != 0 or int(np.diff(group, prepend=0).max()) > 1):
+            raise MismatchedParts("the groups of an order problem are numbered 0, 1, 2 …; renumber them")
+        if len(sizes) and int(sizes.min()) < 1:
+            raise MismatchedParts("a component of an order problem has no tokens; every size is 1 or more")
+        if (group[above] != group[below]).any():
+            raise MismatchedParts("an edge of an order problem joins two groups; each is solved alone")
+        if (above == below).any() or count_strong_components(above, below, len(sizes)) < len(sizes):
+            raise MismatchedParts("the edges of an order problem close a cycle; an order has none")
+        keep_checked(self, sizes=sizes, above=above, below=below, group=group)
 
     @property
     def n_groups(self) -> int:
@@ -112,6 +129,21 @@ class EmbeddedProblem:
     query: Int64
     component: Int64
     order: OrderProblem
+
+    def __post_init__(self) -> None:
+        """Refuse what compiled code must not be given."""
+        n_tokens, n_queries = len(self.token_gram), len(self.query_gram)
+        check_floats(self.token_gram, (n_tokens, n_tokens), "token_gram")
+        check_floats(self.query_gram, (n_queries, n_queries), "query_gram")
+        sizes = {"token": n_tokens, "query": n_queries, "component": len(self.order.sizes)}
+        nodes = {name: check_int64(getattr(self, name), name) for name in sizes}
+        check_lengths("the columns of nodes", **nodes)
+        for name, size in sizes.items():
+            check_ids(nodes[name], size, f"the {name} of a node")
+        counted = np.bincount(nodes["component"], minlength=len(self.order.sizes))
+        if not np.array_equal(counted, self.order.sizes):
+            raise MismatchedParts("the components of the nodes have other sizes than those of the order")
+        keep_checked(self, **nodes)
 
     def combine(self, forces: Float64) -> Float64:
         """A, shape (n_tokens_used, n_queries)."""

@@ -8,8 +8,9 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import pyarrow as pa
 
+from attomaton.borders import MEND, check_floats, check_kind, check_table, trusted
 from attomaton.display import Cell
-from attomaton.errors import InvalidEmbeddings, UnsupportedOption
+from attomaton.errors import InvalidEmbeddings, MismatchedParts, UnsupportedOption
 from attomaton.graphs.components import Components
 from attomaton.graphs.separation import separate
 from attomaton.hard.certify import (
@@ -22,7 +23,15 @@ from attomaton.hard.certify import (
 )
 from attomaton.hard.constraints import embedded_problem, order_problem
 from attomaton.hard.problem import EmbeddedProblem, OrderProblem
-from attomaton.solutions import Solution, check_embeddings, scale_rows, score_table, sparse_weights
+from attomaton.solutions import (
+    Solution,
+    check_embeddings,
+    check_scores,
+    check_weights,
+    scale_rows,
+    score_table,
+    sparse_weights,
+)
 from attomaton.tables import Float64, column, make_table
 
 SMALL = 600
@@ -123,6 +132,19 @@ class HardSolution(Solution):
     components: Components
     multipliers: pa.Table
 
+    def __post_init__(self) -> None:
+        """Refuse what later code must not be given."""
+        check_kind(self.components, Components, "components")
+        check_scores(self.scores, self.components.nodes, "the table of hard scores")
+        check_weights(self.weights, self.components.edges.n_tokens, "the array of hard weights")
+        check_table(self.multipliers, MULTIPLIER_SCHEMA, "the table of multipliers")
+        ends = ["above", "below"]
+        if not self.multipliers.select(ends).equals(self.components.order.select(ends)):
+            raise MismatchedParts(f"the multipliers are of other edges than the order's; {MEND}")
+        pressed = check_floats(column(self.multipliers, "multiplier"), (None,), "the table of multipliers")
+        if (pressed < 0).any():
+            raise MismatchedParts(f"a multiplier is negative, and must not be; {MEND}")
+
     def _facts(self) -> list[tuple[str, Cell]]:
         return [("answers", self.kind.value)]
 
@@ -189,7 +211,8 @@ def _solve_orthonormal(components: Components, rtol: float, solver: object) -> H
         positions = repair_positions(problem, positions)
         certificate = certify_positions(problem, positions, flow, rtol=rtol)
     scores = score_table(components.nodes, positions[components.component_of_node])
-    return HardSolution(
+    return trusted(
+        HardSolution,
         components=components,
         scores=scores,
         weights=sparse_weights(scores, components.edges.n_tokens),
@@ -214,7 +237,8 @@ def _solve_embedded(given: Components, embeddings: object, rtol: float, solver: 
     forces, flow, certificate = _first_certified(problem, choice, rtol)
     placed = unit[np.unique(components.token_of_node)].T @ problem.combine(forces)
     proof = {"inseparable": int(separation.inseparable.sum()), "farkas": separation.residual}
-    return HardSolution(
+    return trusted(
+        HardSolution,
         components=components,
         scores=score_table(components.nodes, problem.scores(forces)),
         weights=placed @ unit[np.unique(components.query_of_node)] / scale**2,

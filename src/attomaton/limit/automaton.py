@@ -94,6 +94,7 @@ class Automaton:
         samples: Samples | None = None,
     ) -> None:
         _check_parts(components, hard, soft)
+        _check_vocabulary(vocabulary, components.edges.n_tokens)
         self.components = components
         self.hard = hard
         self.soft = soft
@@ -294,6 +295,14 @@ def _check_parts(components: Components, hard: object, soft: object) -> None:
         )
     if len(spaces) > 1:
         raise MismatchedParts("only one of hard and soft was solved with embeddings; give both or neither")
+
+
+def _check_vocabulary(vocabulary: Vocabulary | None, n_tokens: int) -> None:
+    if vocabulary is not None and len(vocabulary) != n_tokens:
+        raise MismatchedParts(
+            f"the vocabulary has {len(vocabulary)} tokens and the components {n_tokens}; give one token for "
+            "each id"
+        )
 
 
 def _rule(reading: _Reading, undecided: bool) -> Rule:

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from attomaton.borders import trusted
 from attomaton.corpora.samples import MAX_TOKENS, Samples
 from attomaton.errors import EmptyContext, InvalidSamples, MissingExtra, TokenOutOfRange
 from attomaton.graphs.bags import count_all_tokens
@@ -249,4 +250,11 @@ def _trust_as_samples(values: Int64, padded: Bool, unknown: int) -> Samples:
     """Contexts to predict from, without labels; ``unknown`` is an id beyond the vocabulary."""
     offsets = offsets_of(np.count_nonzero(~padded, axis=1))
     labels = np.full(len(values), unknown, np.int32)
-    return Samples(values[~padded].astype(np.int32), offsets[:-1], offsets[1:], labels, unknown + 1)
+    return trusted(
+        Samples,
+        values=values[~padded].astype(np.int32),
+        starts=offsets[:-1],
+        stops=offsets[1:],
+        labels=labels,
+        n_tokens=unknown + 1,
+    )

@@ -66,8 +66,7 @@ class QueryOrder:
             components.edges[name][first:stop] for name in ("winner", "loser", "support")
         )
         queries = np.full(stop - first, query)
-        above = components.component_of_node[components.rows(queries, winner)[0]]
-        below = components.component_of_node[components.rows(queries, loser)[0]]
+        above, below = (components.components_of(queries, tokens) for tokens in (winner, loser))
         pairs = self._pair(above, below)
         order = np.argsort(pairs, kind="stable")
         self._pairs: Integers = pairs[order]

@@ -1,9 +1,11 @@
 """An automaton as a run folder, and back."""
 
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, fields
+from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,26 +13,18 @@ from numpy.typing import NDArray
 from attomaton.artifacts import Building, Run, fill_run, read_run, write_run
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.errors import CorruptRun
-from attomaton.graphs.choices import CHOICE_SCHEMA, ChoiceTable
-from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components
-from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
+from attomaton.graphs.choices import ChoiceTable
+from attomaton.graphs.components import Components
+from attomaton.graphs.edges import QUERY_SCHEMA, EdgeTable
 from attomaton.hard.certify import HardCertificate
 from attomaton.hard.solve import MULTIPLIER_SCHEMA, HardSolution
 from attomaton.limit.coverage import Coverage
 from attomaton.soft.certify import SoftCertificate
 from attomaton.soft.solve import SoftSolution
-from attomaton.solutions import SCORE_SCHEMA, Solution, sparse_weights
+from attomaton.solutions import Solution, check_scores, sparse_weights
 from attomaton.tables import column, make_table
 
-SCHEMAS = {
-    "edges": EDGE_SCHEMA,
-    "components": NODE_SCHEMA,
-    "order": ORDER_SCHEMA,
-    "hard": SCORE_SCHEMA,
-    "soft": SCORE_SCHEMA,
-    "choices": CHOICE_SCHEMA,
-}
-"""Table of a run folder → its columns."""
+Proof = TypeVar("Proof", HardCertificate, SoftCertificate)
 
 
 def save(path: str | Path | Building, run: Run, *, overwrite: bool) -> Path:
@@ -83,45 +77,93 @@ def describe(
 
 
 def load(path: str | Path) -> tuple[Components, HardSolution, SoftSolution, Vocabulary | None]:
-    """Read what :func:`save` wrote."""
+    """Read what :func:`save` wrote; what was altered does not load, even if its digests were made anew."""
     run = read_run(path)
     try:
         return _assemble(run)
-    except (KeyError, TypeError, ValueError) as error:
-        raise CorruptRun(f"{path} holds no whole automaton ({error}); write the run again") from error
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:  # or MismatchedParts
+        reason = str(error).partition(";")[0]
+        raise CorruptRun(f"{path} holds no whole automaton ({reason}); write the run again") from error
 
 
 def _assemble(run: Run) -> tuple[Components, HardSolution, SoftSolution, Vocabulary | None]:
-    for name, schema in SCHEMAS.items():
-        if run.tables[name].schema != schema:
-            raise ValueError(f"{name}.parquet has other columns than it should")
+    """Every part through its constructor, which checks it, in the order in which one indexes another."""
     queries = make_table(QUERY_SCHEMA, {name: run.arrays[f"queries/{name}"] for name in QUERY_SCHEMA.names})
-    n_tokens = int(run.manifest["n_tokens"])
-    edges = EdgeTable(run.tables["edges"], queries, n_tokens)
-    components = Components(edges, run.tables["components"], run.tables["order"])
+    with _named("edges.parquet"):
+        edges = EdgeTable(run.tables["edges"], queries, run.manifest["n_tokens"])
+    with _named("components.parquet and order.parquet"):
+        components = Components(edges, run.tables["components"], run.tables["order"])
+    for name in ("hard", "soft"):
+        with _named(f"{name}.parquet"):
+            check_scores(run.tables[name], components.nodes, "the table of scores")
     proofs = run.manifest["certificates"]
     multipliers = {name: run.arrays[f"multipliers/{name}"] for name in MULTIPLIER_SCHEMA.names}
-    hard = HardSolution(
-        components=components,
-        scores=run.tables["hard"],
-        weights=_weights(run, "hard", n_tokens),
-        certificate=HardCertificate(**proofs["hard"]),
-        multipliers=make_table(MULTIPLIER_SCHEMA, multipliers),
-    )
-    soft = SoftSolution(
-        scores=run.tables["soft"],
-        weights=_weights(run, "soft", n_tokens),
-        certificate=SoftCertificate(**proofs["soft"]),
-        choices=ChoiceTable(run.tables["choices"]),
-        components=components,
-        **run.manifest["soft"],
-    )
+    with _named("hard.parquet and arrays.safetensors"):
+        hard = HardSolution(
+            components=components,
+            scores=run.tables["hard"],
+            weights=_weights(run, "hard", edges.n_tokens),
+            certificate=_certificate(HardCertificate, proofs["hard"]),
+            multipliers=make_table(MULTIPLIER_SCHEMA, multipliers),
+        )
+    with _named("choices.parquet"):
+        choices = ChoiceTable(run.tables["choices"])
+    with _named("soft.parquet and arrays.safetensors"):
+        soft = SoftSolution(
+            scores=run.tables["soft"],
+            weights=_weights(run, "soft", edges.n_tokens),
+            certificate=_certificate(SoftCertificate, proofs["soft"]),
+            choices=choices,
+            components=components,
+            **_numbers(run.manifest["soft"], {"loss": float, "ridge": float, "free": bool}),
+        )
+    return components, hard, soft, _vocabulary(run, edges.n_tokens)
+
+
+@contextmanager
+def _named(files: str) -> Generator[None]:
+    """Say in which file something is wrong."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{files}: {error}") from error
+
+
+def _vocabulary(run: Run, n_tokens: int) -> Vocabulary | None:
     words = run.records.get("vocabulary")
-    vocabulary = None if words is None else Vocabulary.from_record(words)
-    largest = max((int(edges[name].max(initial=-1)) for name in ("query", "winner", "loser")), default=-1)
-    if largest >= n_tokens or (vocabulary is not None and len(vocabulary) != n_tokens):
-        raise ValueError(f"its tokens do not fit a vocabulary of {n_tokens}")
-    return components, hard, soft, vocabulary
+    if words is None:
+        return None
+    texts = [*words["tokens"], words["tokenizer"], words.get("definition") or ""]
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("vocabulary.json holds tokens that are no text")
+    for text in texts:
+        text.encode()  # an error, which is a ValueError, where it is no Unicode
+    if len(words["tokens"]) != n_tokens:
+        raise ValueError(f"vocabulary.json holds {len(words['tokens'])} tokens, and ids go up to {n_tokens}")
+    return Vocabulary.from_record(words)
+
+
+def _certificate(kind: type[Proof], record: Mapping[str, Any]) -> Proof:
+    """The certificate, if each of its numbers is one."""
+    kinds: dict[str, Any] = {field.name: field.type for field in fields(kind)}
+    return kind(**_numbers(record, kinds))
+
+
+def _numbers(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[str, Any]:
+    """What the manifest says, if all of it is there, of these types and finite."""
+    if record.keys() != kinds.keys():
+        raise ValueError(f"manifest.json should give {', '.join(kinds)}")
+    for name, kind in kinds.items():
+        value = record[name]
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        right = isinstance(value, kind) or (whole and isinstance(float(value), kind))
+        if not right or (isinstance(value, bool) and not isinstance(True, kind)) or not _finite(value):
+            raise ValueError(f"manifest.json gives {str(value)[:40]} as {name}")
+    return dict(record)
+
+
+def _finite(value: float | None) -> bool:
+    return value is None or isfinite(value)
 
 
 def _dense_weights(name: str, solution: Solution) -> dict[str, NDArray[Any]]:

@@ -12,7 +12,16 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from attomaton.corpora.samples import Samples
+from attomaton.borders import (
+    check_floats,
+    check_ids,
+    check_int32,
+    check_int64,
+    check_offsets,
+    check_size,
+    keep_checked,
+)
+from attomaton.corpora.samples import MAX_TOKENS, Samples
 from attomaton.errors import InvalidSamples
 from attomaton.graphs.grouping import (
     count_keys,
@@ -76,6 +85,24 @@ class CorpusClasses:
     n_tokens: int
     lengths: Float64 | None = None
     n_samples: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what later code must not be given."""
+        size = check_size(self.n_tokens, MAX_TOKENS, "n_tokens", error=InvalidSamples)
+        names = ("queries", "labels", "tokens")
+        ids = {name: check_int32(getattr(self, name), name, error=InvalidSamples) for name in names}
+        for name in names:
+            check_ids(ids[name], size, name, error=InvalidSamples)
+        offsets = check_int64(self.offsets, "offsets", error=InvalidSamples)
+        check_offsets(offsets, len(ids["tokens"]), "offsets of classes", error=InvalidSamples)
+        if not len(offsets) - 1 == len(ids["queries"]) == len(ids["labels"]):
+            raise InvalidSamples(
+                f"{len(ids['queries'])} queries, {len(ids['labels'])} labels and {len(offsets)} offsets; "
+                "give one query and one label for each class, and one offset more"
+            )
+        shares = check_floats(self.shares, (len(offsets) - 1,), "shares")
+        chances = check_floats(self.probabilities, (len(ids["tokens"]),), "probabilities")
+        keep_checked(self, offsets=offsets, shares=shares, probabilities=chances, n_tokens=size, **ids)
 
     def __len__(self) -> int:
         return len(self.queries)

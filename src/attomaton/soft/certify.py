@@ -82,6 +82,8 @@ def certify_scores(
     """The certificate of ``scores``, shape (n_alternatives,), for the summed loss + ½ ridge Σ s²."""
     from attomaton.soft.curvature import measure_slopes  # compiles, so only when needed
 
+    if not np.isfinite(scores).all():  # a solver gave up: nothing can be proven
+        return SoftCertificate(np.inf, np.inf, atol, None, None)
     slopes = measure_slopes(problem, scores, ridge=ridge)
     distance = bound_distance(slopes.gradient, slopes.curvature)
     return SoftCertificate(

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from attomaton.borders import check_floats
 from attomaton.graphs.compiled import compiled, compiled_within, copy_into
 from attomaton.graphs.summation import add_precisely
 from attomaton.soft.likelihood import LuceProblem
@@ -42,6 +43,7 @@ def measure_slopes(problem: LuceProblem, scores: Float64, *, ridge: float = 0.0)
 
     Where nothing is proven, as in a group that no choices connect, the curvature is that of the ridge alone.
     """
+    scores = check_floats(scores, (problem.n_alternatives,), "scores")
     groups = sort_by_group(problem)
     n_groups = problem.n_components
     found = Slopes(np.zeros(n_groups), np.zeros(n_groups), np.full(n_groups, np.inf))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.borders import check_floats
 from attomaton.errors import UnsupportedOption
 from attomaton.graphs.compiled import compiled
 from attomaton.soft.likelihood import LuceProblem
@@ -24,6 +25,7 @@ LARGEST = 16_384
 
 def score_errors(problem: LuceProblem, scores: Float64, *, ridge: float = 0.0) -> Float64:
     """The standard error of each score about the mean of its component, shape (n_alternatives,)."""
+    scores = check_floats(scores, (problem.n_alternatives,), "scores")
     groups = sort_by_group(problem)
     largest = int(np.diff(groups.borders).max(initial=0))
     if largest > LARGEST:

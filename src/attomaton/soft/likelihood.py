@@ -7,10 +7,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attomaton.borders import (
+    MOST_COUNTED,
+    check_floats,
+    check_ids,
+    check_int64,
+    check_lengths,
+    check_offsets,
+    keep_checked,
+    trusted,
+)
 from attomaton.errors import MismatchedParts
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components, count_strong_components
 from attomaton.tables import Bool, Float64, Int64, offsets_of, ragged_column, sum_at
+
+MOST_ODDS = 100.0
+"""Largest known offset of a member of a choice set: ln m is at most 44 for a whole number m of 64 bits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +71,34 @@ class LuceProblem:
     count: Float64
     component: Int64
 
+    def __post_init__(self) -> None:
+        """Refuse what compiled code must not be given."""
+        names = ("alternative", "offsets", "winner", "component")
+        numbers = {name: check_int64(getattr(self, name), name) for name in names}
+        entries, choices = len(numbers["alternative"]), len(numbers["winner"])
+        odds = check_floats(self.log_multiplicity, (entries,), "log_multiplicity")
+        count = check_floats(self.count, (choices,), "count")
+        check_lengths("choices and their sets", winner=numbers["winner"], sets=numbers["offsets"][1:])
+        check_offsets(numbers["offsets"], entries, "offsets of choice sets")
+        for name in ("alternative", "winner", "component"):
+            check_ids(numbers[name], len(numbers["component"]), name)
+        if (count < 0).any() or float(count.sum()) > MOST_COUNTED:
+            raise MismatchedParts(f"counts of choices are 0 or more, and at most {MOST_COUNTED:,} in all")
+        if float(np.abs(odds).max(initial=0.0)) > MOST_ODDS:
+            raise MismatchedParts(f"a log_multiplicity is beyond ± {MOST_ODDS:g}; it is ln of a whole number")
+        keep_checked(self, log_multiplicity=odds, count=count, **numbers)
+        self._check_sets()
+
+    def _check_sets(self) -> None:
+        """Each set holds its winner once, and alternatives of the winner's component only."""
+        lengths = np.diff(self.offsets)
+        choice = np.repeat(np.arange(len(self.winner)), lengths)
+        won = np.flatnonzero(self.alternative == self.winner[choice])
+        if not np.array_equal(choice[won], np.arange(len(self.winner))):
+            raise MismatchedParts("a choice set does not hold its winner, or holds it twice; mend the sets")
+        if (self.component[self.alternative] != self.component[self.winner][choice]).any():
+            raise MismatchedParts("a choice set holds alternatives of two components; mend the sets")
+
     @property
     def n_alternatives(self) -> int:
         """Length of the score vector."""
@@ -79,7 +120,8 @@ class LuceProblem:
         entries = np.repeat(choices, lengths)
         number = np.zeros(self.n_alternatives, np.int64)
         number[kept] = np.arange(len(kept))
-        smaller = LuceProblem(
+        smaller = trusted(
+            LuceProblem,
             alternative=number[self.alternative[entries]],
             offsets=offsets_of(lengths[choices]),
             log_multiplicity=self.log_multiplicity[entries],

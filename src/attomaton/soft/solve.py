@@ -5,6 +5,7 @@ from typing import Protocol
 
 import numpy as np
 
+from attomaton.borders import MEND, check_kind, trusted
 from attomaton.corpora.samples import Samples
 from attomaton.display import Cell
 from attomaton.errors import MismatchedParts, UnsupportedOption
@@ -16,7 +17,15 @@ from attomaton.soft.certify import SoftCertificate, certify_coordinates, certify
 from attomaton.soft.likelihood import LuceProblem, luce_problem
 from attomaton.soft.solvers.reference import centre
 from attomaton.soft.solvers.subspace import Subspace
-from attomaton.solutions import Solution, check_embeddings, scale_rows, score_table, sparse_weights
+from attomaton.solutions import (
+    Solution,
+    check_embeddings,
+    check_scores,
+    check_weights,
+    scale_rows,
+    score_table,
+    sparse_weights,
+)
 from attomaton.tables import Float64, column
 
 
@@ -81,6 +90,15 @@ class SoftSolution(Solution):
     components: Components
     ridge: float = 0.0
     free: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse what later code must not be given."""
+        check_kind(self.components, Components, "components")
+        check_scores(self.scores, self.components.nodes, "the table of soft scores")
+        check_weights(self.weights, self.components.edges.n_tokens, "the array of soft weights")
+        check_kind(self.choices, ChoiceTable, "choices")
+        if not (np.isfinite(self.loss) and 0.0 <= self.ridge < np.inf):
+            raise MismatchedParts(f"loss is {self.loss} and ridge {self.ridge}, which cannot be; {MEND}")
 
     def _facts(self) -> list[tuple[str, Cell]]:
         return [("loss", f"{self.loss:.6g}, summed over the choices"), ("ridge", self.ridge)]
@@ -173,7 +191,8 @@ def solve_luce(
     else:
         weights, scores = _embed(components, scores, table)
     inside = centre(problem.component, scores[rows])
-    return SoftSolution(
+    return trusted(
+        SoftSolution,
         scores=score_table(components.nodes, scores),
         weights=weights,
         certificate=certify_scores(problem, inside, atol=atol, ridge=ridge),
@@ -216,7 +235,8 @@ def _solve_dependent(
     coordinates = Subspace().solve(problem, tied)
     scores = features @ axes.T @ coordinates
     weights = left.T @ (coordinates @ axes).reshape(len(left), len(right)) @ right
-    return SoftSolution(
+    return trusted(
+        SoftSolution,
         scores=score_table(components.nodes, scores),
         weights=weights / scale**2,
         certificate=certify_coordinates(problem, tied, coordinates, atol=atol),

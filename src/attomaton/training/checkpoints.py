@@ -34,6 +34,7 @@ from attomaton.artifacts.folders import check_kind, check_replaceable, find_part
 from attomaton.artifacts.naming import shown
 from attomaton.artifacts.ownership import PARTIAL, is_partial, remove_partial, take_stock
 from attomaton.artifacts.seals import FORMAT
+from attomaton.borders import check_floats, check_int64
 from attomaton.errors import CorruptRun, MismatchedParts, UnwritablePlace
 from attomaton.tables import Float64
 from attomaton.training.configuration import first_difference
@@ -242,18 +243,12 @@ def _read_all(folder: Path) -> tuple[Checkpoint | None, str]:
 
 def _read(file: Path, previous: str) -> Checkpoint:
     arrays, about = read_arrays(file)
-    if about.get("previous") != previous or f"{about.get('step', ''):0>12}" != file.stem:
+    if about.get("previous") != previous or about.get("step") != str(_step_of(file)):
         raise CorruptRun(
             f"{file} does not follow the checkpoint before it: one was deleted or replaced; restore it, "
             "or train again without resume"
         )
-    return Checkpoint(
-        int(about["step"]),
-        _numbered(arrays, "parameters"),
-        _numbered(arrays, "state"),
-        _records(arrays),
-        about["finished"] == "true",
-    )
+    return _checkpoint_of(arrays, about, file)
 
 
 def read_trace(run: str | Path) -> Trace:
@@ -266,6 +261,23 @@ def read_trace(run: str | Path) -> Trace:
     return Trace.load(folder / TRACE)
 
 
+def _step_of(file: Path) -> int:
+    if not file.stem.isdecimal() or len(file.stem) > 18:
+        raise CorruptRun(f"{file} is not named after a step; move it elsewhere, or train without resume")
+    return int(file.stem)
+
+
+def _checkpoint_of(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str], file: Path) -> Checkpoint:
+    try:
+        state, parameters = _numbered(arrays, "state"), _numbered(arrays, "parameters")
+        return Checkpoint(_step_of(file), parameters, state, _records(arrays), about["finished"] == "true")
+    except (KeyError, ValueError) as error:  # MismatchedParts is a ValueError
+        reason = str(error).partition(";")[0]
+        raise CorruptRun(
+            f"{file} is no whole checkpoint ({reason}); restore it, or train again without resume"
+        ) from error
+
+
 def _numbered(arrays: Mapping[str, NDArray[Any]], name: str) -> tuple[Float64, ...]:
     """The arrays ``name/0``, ``name/1`` … in order."""
     count = sum(one.startswith(f"{name}/") for one in arrays)
@@ -275,8 +287,16 @@ def _numbered(arrays: Mapping[str, NDArray[Any]], name: str) -> tuple[Float64, .
 def _records(arrays: Mapping[str, NDArray[Any]]) -> tuple[Record, ...]:
     if "records/step" not in arrays:
         return ()
-    columns = (arrays["records/step"].tolist(), arrays["records/weights"], arrays["records/losses"])
-    return tuple(Record(step, weights, losses) for step, weights, losses in zip(*columns, strict=True))
+    steps = check_int64(arrays["records/step"], "the steps of records")
+    shape = arrays["records/weights"].shape
+    n_trials, dim = (shape[1], shape[2]) if len(shape) == 4 and shape[1] else (1, 1)
+    weights = check_floats(
+        arrays["records/weights"], (len(steps), n_trials, dim, dim), "the weights of records", finite=False
+    )
+    losses = check_floats(
+        arrays["records/losses"], (len(steps), n_trials), "the losses of records", finite=False
+    )
+    return tuple(Record(*one) for one in zip(steps.tolist(), weights, losses, strict=True))
 
 
 def _line(record: Record) -> str:

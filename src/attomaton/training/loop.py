@@ -3,6 +3,7 @@
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 
 from attomaton.corpora.samples import Samples
-from attomaton.errors import UnsupportedOption
+from attomaton.errors import CorruptRun, UnsupportedOption
 from attomaton.models.attention import AttentionModel, Trials, lay_out
 from attomaton.tables import Float64
 from attomaton.training.callbacks import Callback
@@ -130,14 +131,31 @@ class _Run:
     def go(self, starts: Sequence[Float64], checkpoint: Checkpoint | None) -> list[Record]:
         """All records, those of the checkpoint first."""
         place = self.batch.keys.device
+        parameters = _tensors(starts, place)
+        begun = Checkpoint(
+            0, _arrays(parameters), _arrays(self.step.begin(parameters)), (), finished=self.steps < 0
+        )
         if checkpoint is None:
-            parameters = _tensors(starts, place)
-            checkpoint = Checkpoint(0, (), _arrays(self.step.begin(parameters)), (), finished=self.steps < 0)
+            checkpoint = begun
         else:
+            self._check(checkpoint, begun, combine(parameters).shape)
             parameters = _tensors(checkpoint.parameters, place)
         if checkpoint.finished:
             return list(checkpoint.records)
         return self._walk(parameters, _tensors(checkpoint.state, place), checkpoint)
+
+    def _check(self, checkpoint: Checkpoint, begun: Checkpoint, shape: Sequence[int]) -> None:
+        """Refuse a checkpoint that cannot be one of this run, whose weights have this shape."""
+        arrays = (checkpoint.parameters + checkpoint.state, begun.parameters + begun.state)
+        kinds, wanted = ([(one.shape, one.dtype) for one in some] for some in arrays)
+        steps = [record.step for record in checkpoint.records]
+        fits = all(record.weights.shape == tuple(shape) for record in checkpoint.records)
+        rising = all(0 <= one < other for one, other in pairwise([*steps, checkpoint.step + 1]))
+        if kinds != wanted or not fits or not rising or checkpoint.step > self.steps:
+            raise CorruptRun(
+                f"the checkpoint after step {checkpoint.step} is of another run: its arrays, records or "
+                "steps do not fit; restore it, or train again without resume"
+            )
 
     def _walk(self, parameters: Parameters, state: Parameters, begun: Checkpoint) -> list[Record]:
         records, kept, number = list(begun.records), len(begun.records), begun.step

@@ -5,18 +5,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from attomaton.artifacts import read_arrays, save_arrays
+from attomaton.artifacts.arrays import MEND
+from attomaton.borders import check_floats, check_ids, check_int64, check_rising, keep_checked
 from attomaton.corpora.samples import Samples
-from attomaton.errors import CorruptRun, UnknownToken
+from attomaton.errors import CorruptRun, MismatchedParts, UnknownToken
 from attomaton.models.attention import AttentionModel
 from attomaton.models.embeddings import Given
 from attomaton.tables import Float64, Int64
 from attomaton.training.configuration import restore
-from attomaton.training.steps import Step
+from attomaton.training.steps import Adam, GradientDescent, Step
 
 
 class Record(NamedTuple):
@@ -74,6 +76,25 @@ class Trace:
     samples: tuple[Samples, ...]
     about: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
+    def __post_init__(self) -> None:
+        """Refuse parts whose shapes do not fit together."""
+        steps, n_trials = check_int64(self.steps, "steps"), len(self.samples)
+        if not len(steps) or not n_trials:
+            raise MismatchedParts("a trace needs at least one record of at least one trial; train some steps")
+        check_rising(steps, "steps")
+        check_ids(steps[:1], int(steps[-1]) + 1, "the first step")
+        dim = np.shape(self.weights)[-1] if np.ndim(self.weights) else 0
+        shape = (len(steps), n_trials, dim, dim)
+        weights = check_floats(self.weights, shape, "weights", finite=False)
+        losses = check_floats(self.losses, shape[:2], "losses", finite=False)
+        sizes = {one.n_tokens for one in self.samples}
+        tables = check_floats(self.embeddings, (n_trials, max(sizes), dim), "embeddings", finite=False)
+        if len(sizes) > 1:
+            raise MismatchedParts(
+                "the trials of a trace have vocabularies of different sizes; trace them apart"
+            )
+        keep_checked(self, steps=steps, weights=weights, losses=losses, embeddings=tables)
+
     @classmethod
     def from_records(
         cls,
@@ -111,7 +132,7 @@ class Trace:
     @cached_property
     def model(self) -> AttentionModel:
         """The layer that was trained."""
-        model: AttentionModel = restore(self.about["model"])
+        model: AttentionModel = self._restore("model", (AttentionModel,))
         if isinstance(model.embeddings, Given):  # the record holds a digest, the trace the table itself
             return replace(model, embeddings=Given(self.embeddings[0]))
         return model
@@ -119,7 +140,16 @@ class Trace:
     @cached_property
     def step(self) -> Step:
         """How the gradient moved it."""
-        return restore(self.about["step"])
+        return self._restore("step", (GradientDescent, Adam))
+
+    def _restore(self, name: str, kinds: tuple[type[Any], ...]) -> Any:
+        try:
+            found = restore(self.about[name])
+        except (AttributeError, KeyError, TypeError) as error:
+            raise CorruptRun(f"the trace does not say what its {name} was ({error}); {MEND}") from error
+        if not isinstance(found, kinds):
+            raise CorruptRun(f"the trace says that its {name} was {found!r}, which is none; {MEND}")
+        return found
 
     def at(self, step: int) -> Float64:
         """W of all trials after ``step`` steps, shape (n_trials, dim, dim), if it was recorded."""
@@ -152,17 +182,25 @@ class Trace:
         arrays, about = read_arrays(path)
         if about.get("holds") != "trace":
             raise CorruptRun(f"{path} holds no trace; give a file that Trace.save wrote")
+        try:
+            return cls._assemble(arrays, about)
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+            reason = str(error).partition(";")[0]
+            raise CorruptRun(f"{path} holds no whole trace ({reason}); {MEND}") from error
+
+    @classmethod
+    def _assemble(cls, arrays: Mapping[str, Any], about: Mapping[str, str]) -> "Trace":
         sizes: list[int] = json.loads(about["n_tokens"])
         corpora = [_read_corpus(arrays, f"corpora/{place}", size) for place, size in enumerate(sizes)]
-        owners: list[int] = arrays["corpus_of_trial"].tolist()
-        return cls(
-            arrays["steps"],
-            arrays["weights"],
-            arrays["losses"],
-            arrays["embeddings"],
-            tuple(corpora[place] for place in owners),
-            json.loads(about["about"]),
-        )
+        owners = check_int64(arrays["corpus_of_trial"], "corpus_of_trial")
+        check_ids(owners, len(corpora), "corpus_of_trial")
+        told = json.loads(about["about"])
+        if not isinstance(told, dict):
+            raise TypeError("what it says about itself is no record")
+        parts = {name: arrays[name] for name in ("steps", "weights", "losses", "embeddings")}
+        places: list[int] = owners.tolist()
+        samples = tuple(corpora[place] for place in places)
+        return cls(samples=samples, about=cast("dict[str, Any]", told), **parts)
 
 
 def _read_corpus(arrays: Mapping[str, Any], place: str, n_tokens: int) -> Samples:

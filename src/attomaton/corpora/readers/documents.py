@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.borders import check_int32, check_int64, check_offsets, keep_checked
 from attomaton.corpora.readers.batches import (
     NOTHING_SKIPPED,
     Batch,
@@ -21,7 +22,7 @@ from attomaton.corpora.readers.sources import find_readers, is_tokenized
 from attomaton.corpora.samples import MAX_TOKENS, Samples
 from attomaton.corpora.tokenizers.encoders import TableEncoder, distinct_tokens
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
-from attomaton.errors import UnreadableSource, UnsupportedOption
+from attomaton.errors import InvalidSamples, TokenOutOfRange, UnreadableSource, UnsupportedOption
 from attomaton.tables import Int32, Int64, offsets_of
 
 
@@ -51,6 +52,13 @@ class Documents:
     offsets: Int64
     vocabulary: Vocabulary | None
     skipped: Skipped = NOTHING_SKIPPED
+
+    def __post_init__(self) -> None:
+        """Refuse what later code must not be given; :meth:`windows` compares the ids with the vocabulary."""
+        ids = check_int32(self.ids, "ids", error=TokenOutOfRange)
+        offsets = check_int64(self.offsets, "offsets", error=InvalidSamples)
+        check_offsets(offsets, len(ids), "offsets of documents", error=InvalidSamples)
+        keep_checked(self, ids=ids, offsets=offsets)
 
     def windows(self, window: int) -> Samples:
         """Every position as a sample with up to ``window`` tokens of context."""

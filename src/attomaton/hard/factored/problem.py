@@ -12,6 +12,8 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.linalg import lapack as _lapack
 
+from attomaton.borders import check_floats, check_ids, check_int64, check_lengths
+from attomaton.errors import MismatchedParts
 from attomaton.graphs.components import Components
 from attomaton.graphs.reduction import find_ends, find_needed, find_ties
 from attomaton.hard.constraints import embedded_problem
@@ -66,6 +68,17 @@ class FactoredProblem:
     kept: Bool
     above: Int64
     below: Int64
+
+    def __post_init__(self) -> None:
+        """Refuse what compiled code must not be given."""
+        check_floats(self.tokens, (len(self.nodes.token_gram), None), "tokens")
+        check_floats(self.queries, (len(self.nodes.query_gram), None), "queries")
+        check_lengths("both nodes of constraints", above=self.above, below=self.below)
+        for name in ("above", "below"):
+            ends = check_int64(getattr(self, name), name)
+            check_ids(ends, len(self.nodes.token), f"the node {name} a constraint")
+        if self.kept.shape != self.nodes.order.above.shape or int(self.kept.sum()) > len(self.above):
+            raise MismatchedParts("kept is not one truth value for each edge of the order; use find_needed")
 
     @cached_property
     def n_priorities(self) -> int:

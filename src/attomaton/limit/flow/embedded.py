@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from attomaton.borders import check_floats
 from attomaton.graphs.compiled import compiled
 from attomaton.limit.basis import Basis
 from attomaton.limit.loss import TrainingLoss
@@ -38,15 +39,25 @@ class EmbeddedFlow:
 
     def descend(self, place: Float64, step_size: float, n_steps: int) -> Float64:
         """Where plain gradient descent gets in ``n_steps`` steps."""
-        return _descend(self.losers, place, step_size, n_steps)
+        return _descend(self.losers, self._check(place), step_size, n_steps)
 
     def minimise(self, anchor: Float64, stiffness: float, start: Float64, atol: float) -> Float64:
         """The minimum of L(x) + ½ stiffness ‖x − anchor‖²; NaN if Newton's method does not end."""
+        anchor, start = self._check(anchor), self._check(start)
+        if not (np.isfinite(anchor).all() and np.isfinite(start).all()):
+            return np.full_like(start, np.nan)
         return _minimise(self.losers, anchor, stiffness, start, atol)
 
     def damp(self, place: Float64, stiffness: float, move: Float64) -> Float64:
         """(1 + H / stiffness)⁻¹ move."""
+        place, move = self._check(place), self._check(move)
+        if not (np.isfinite(place).all() and np.isfinite(move).all()):
+            return np.full_like(move, np.nan)
         return _damp(self.losers, place, stiffness, move)
+
+    def _check(self, values: Float64) -> Float64:
+        """One number for each coordinate."""
+        return check_floats(values, self.losers.directions.shape[1:], "the place of a flow", finite=False)
 
     def lengths(self, move: Float64) -> Float64:
         """The length of a change, shape (1,)."""

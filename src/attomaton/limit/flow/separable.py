@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from attomaton.borders import check_floats, check_int64, check_lengths
+from attomaton.errors import MismatchedParts
 from attomaton.graphs.compiled import compiled
 from attomaton.soft.likelihood import LuceProblem
 from attomaton.soft.solvers.groups import Groups, find_part, make_room, sort_by_group
@@ -180,21 +182,25 @@ class SeparableFlow:
 
     def descend(self, place: Float64, step_size: float, n_steps: int) -> Float64:
         """Where plain gradient descent gets in ``n_steps`` steps."""
-        moved = place.copy()
+        moved = self._check(place).copy()
         _descend_all(self.groups.choices, self.groups.starts, self.wholes, moved, step_size, n_steps)
         return moved
 
     def minimise(self, anchor: Float64, stiffness: float, start: Float64, atol: float) -> Float64:
         """The minimum of L(x) + ½ stiffness ‖x − anchor‖²; NaN if Newton's method does not end."""
-        moved = start.copy()
+        moved, anchor = self._check(start).copy(), self._check(anchor)
         parts = self.groups.choices, self.groups.starts, self.wholes
         return moved if _minimise_all(*parts, anchor, stiffness, moved, atol) else np.full(len(moved), np.nan)
 
     def damp(self, place: Float64, stiffness: float, move: Float64) -> Float64:
         """(1 + H / stiffness)⁻¹ move."""
-        damped = move.copy()
+        damped, place = self._check(move).copy(), self._check(place)
         _damp_all(self.groups.choices, self.groups.starts, self.wholes, place, stiffness, damped)
         return damped
+
+    def _check(self, values: Float64) -> Float64:
+        """One number for each score: compiled code would read beyond fewer."""
+        return check_floats(values, (len(self.groups.place),), "the place of a flow", finite=False)
 
     def lengths(self, move: Float64) -> Float64:
         """The length of a change of each query's scores, shape (n_queries,)."""
@@ -208,12 +214,29 @@ class SeparableFlow:
 
 def separable_flow(problem: LuceProblem, component: Int64, n_samples: int) -> SeparableFlow:
     """The flow of whole-context choices, sorted by query; ``component`` is of each alternative."""
+    _check_wholes(problem, check_int64(component, "component"))
     groups = sort_by_group(problem)
     shared = groups.choices._replace(count=groups.choices.count / n_samples)
     number = np.unique(component, return_inverse=True)[1]
     return SeparableFlow(
         Groups(shared, groups.place, groups.borders, groups.choice_borders), (number, np.bincount(number))
     )
+
+
+def _check_wholes(problem: LuceProblem, component: Int64) -> None:
+    """Queries come one after the other, each with components of its own, the first of them first."""
+    check_lengths("alternatives and their components", query=problem.component, component=component)
+    if not len(component):
+        return
+    query = problem.component
+    first = np.flatnonzero(np.diff(query, prepend=query[0] - 1))
+    lowest, highest = (np.asarray(find.reduceat(component, first)) for find in (np.minimum, np.maximum))
+    sorted_queries = bool((np.diff(query) >= 0).all())
+    if not (sorted_queries and (lowest == component[first]).all() and (lowest[1:] > highest[:-1]).all()):
+        raise MismatchedParts(
+            "these choices and these components are not of one corpus: a query's components are not "
+            "numbered by their first tokens; give what find_components and extract_choices made"
+        )
 
 
 @compiled

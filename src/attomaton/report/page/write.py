@@ -2,14 +2,16 @@
 
 import hashlib
 from base64 import b64encode
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 
 from attomaton.artifacts import begins_with, check_target, read_manifest, write_target
+from attomaton.errors import CorruptRun
 from attomaton.limit.automaton import Automaton
-from attomaton.report.page.content import MOST_BYTES, choose_queries, gather, measure_tokens
+from attomaton.report.page.content import MOST_BYTES, choose_queries, gather, measure_tokens, to_json
 from attomaton.report.page.packing import Packer
 from attomaton.report.page.past import read_training, read_verdicts
 
@@ -99,10 +101,22 @@ def write_report(
         "training": read_training(folder),
         "verdicts": read_verdicts(folder),
     }
+    _check_shown(about, folder)
     text = render_page(gather(automaton, chosen, about))
     written = write_target(place, lambda draft: draft.write_text(text, encoding="utf-8"), is_ours=is_report)
     n_queries = len(automaton.components.queries)
     return Written(place, written["bytes"], len(chosen.places), n_queries, chosen.samples_share)
+
+
+def _check_shown(about: Mapping[str, Any], folder: Path) -> None:
+    """Refuse what a page cannot hold: numbers that are none, and texts that are no Unicode."""
+    try:
+        to_json(about).encode()
+    except (ValueError, RecursionError) as error:
+        raise CorruptRun(
+            f"the manifest, the training or the verdicts of {folder} hold what no page can show ({error}); "
+            "write the run again"
+        ) from error
 
 
 def render_page(data: str) -> str:

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from attomaton.borders import check_floats
 from attomaton.graphs.compiled import compiled, compiled_within
 from attomaton.graphs.grouping import group_borders
 from attomaton.soft.likelihood import LuceProblem
@@ -145,6 +146,8 @@ class Newton:
         -------
         float64 array, shape (n_alternatives,)
         """
+        if anchor is not None:
+            anchor = check_floats(anchor, (problem.n_alternatives,), "the anchor")
         groups = sort_by_group(problem)
         start = np.zeros(problem.n_alternatives) if anchor is None else anchor[groups.place]
         scores, left = start.copy(), np.zeros(problem.n_components, bool)

@@ -1,0 +1,370 @@
+"""Compiled code never trusts a file or a caller: what does not fit is refused where it comes in."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import attomaton as at
+from attomaton.engines.parts import EdgeParts, open_parts
+from attomaton.errors import (
+    CorruptRun,
+    EmptyContext,
+    InvalidSamples,
+    MismatchedParts,
+    TokenOutOfRange,
+)
+from attomaton.graphs.choices import CHOICE_SCHEMA
+from attomaton.graphs.components import ORDER_SCHEMA
+from attomaton.graphs.robustness import measure_robustness
+from attomaton.graphs.windows import Links, Piece, link_repeats, window_edges
+from attomaton.hard.problem import OrderProblem
+from attomaton.scansnap.classes import CorpusClasses
+from attomaton.soft.likelihood import LuceProblem
+from tests.drawn import components_of
+from tests.faults import resigned
+from tests.faults.resigning import (
+    change_record,
+    rename_step,
+    set_array,
+    set_value,
+    sign_checkpoints,
+    sign_parts,
+)
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def whole_run(tmp_path_factory):
+    return resigned.make_run(tmp_path_factory.mktemp("whole"))
+
+
+@pytest.fixture
+def run(whole_run, tmp_path):
+    return Path(shutil.copytree(whole_run, tmp_path / "run"))
+
+
+@pytest.mark.parametrize("value", [-1, 10**6, 2**31 - 1, 2**63 - 1])
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [
+        ("edges", "query"),
+        ("edges", "winner"),
+        ("edges", "loser"),
+        ("components", "query"),
+        ("components", "token"),
+        ("components", "component"),
+        ("order", "above"),
+        ("order", "below"),
+        ("hard", "query"),
+        ("hard", "token"),
+        ("soft", "query"),
+        ("soft", "token"),
+        ("choices", "query"),
+        ("choices", "winner"),
+    ],
+)
+def test_a_signed_run_with_one_index_out_of_range_does_not_load(run, table, column, value):
+    """Smallest case of the issue: order.below beyond the components ended report and export by a signal."""
+    small = {"components/component", "order/above", "order/below"}
+    set_value(run, table, column, 3, value if f"{table}/{column}" in small else min(value, 2**31 - 1))
+    with pytest.raises(
+        CorruptRun, match=rf"holds no whole automaton \(.*{table}\.parquet.*write the run again"
+    ):
+        at.Automaton.load(run)
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "row", "value"),
+    [
+        ("edges", "support", 0, 0),
+        ("edges", "support", 0, 2**63 - 1),
+        ("edges", "support", 0, None),
+        ("order", "support", 0, -3),
+        ("choices", "count", 0, 0),
+        ("choices", "tokens", 0, []),
+        ("choices", "tokens", 0, [0, 0]),
+        ("choices", "tokens", 0, [-1, 2**31 - 1]),
+        ("choices", "multiplicities", 0, [1]),
+        ("hard", "score", 0, float("nan")),
+        ("soft", "score", 5, float("inf")),
+    ],
+)
+def test_a_signed_run_with_a_value_that_cannot_be_does_not_load(run, table, column, row, value):
+    set_value(run, table, column, row, value)
+    with pytest.raises(CorruptRun, match=rf"{table}\.parquet"):
+        at.Automaton.load(run)
+
+
+def test_a_signed_run_whose_order_is_a_cycle_does_not_load(run):
+    """It ended in an assertion of compiled code; sorted and in range, only a search finds it."""
+    auto = at.Automaton.load(run)
+    first = auto.components.order.slice(0, 1).to_pylist()[0]
+    back = {**first, "above": first["below"], "below": first["above"]}
+    rows = sorted([*auto.components.order.to_pylist(), back], key=lambda row: (row["above"], row["below"]))
+    order = pa.Table.from_pylist(rows, ORDER_SCHEMA)
+    with pytest.raises(MismatchedParts, match="the order has a cycle"):
+        at.Components(auto.components.edges, auto.components.nodes, order)
+
+
+@pytest.mark.parametrize(
+    ("name", "array"),
+    [
+        ("queries/query", np.array([0, 10**6], np.int32)),
+        ("queries/realisable", np.array([-5], np.int64)),
+        ("multipliers/above", np.array([2**62])),
+        ("multipliers/multiplier", np.array([np.nan])),
+        ("hard/weights", np.zeros((3, 4))),
+    ],
+)
+def test_a_signed_run_with_an_array_that_does_not_fit_does_not_load(run, name, array):
+    set_array(run, name, array)
+    with pytest.raises(CorruptRun, match="holds no whole automaton"):
+        at.Automaton.load(run)
+
+
+@pytest.mark.parametrize("size", [2**62, 10**9, -1, 3, 1.5, "19", None, True])
+def test_a_signed_run_with_another_number_of_tokens_does_not_load(run, size):
+    """With 2^62 tokens the score matrix alone asked for all memory."""
+    change_record(run, lambda record: record.update(n_tokens=size))
+    with pytest.raises(CorruptRun, match="holds no whole automaton"):
+        at.Automaton.load(run)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), "1", None, True, [1]])
+def test_a_signed_run_whose_certificate_is_no_number_does_not_load(run, value):
+    change_record(run, lambda record: record["certificates"]["hard"].update(gap=value))
+    with pytest.raises(CorruptRun, match=r"manifest\.json gives .* as gap"):
+        at.Automaton.load(run)
+
+
+def test_the_constructor_of_samples_checks_what_it_is_given():
+    good = at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1])
+    again = at.Samples(good.values, good.starts, good.stops, good.labels, 3)
+    assert list(again) == list(good)
+    assert at.Samples([0, 1], [0], [2], [1], 2).values.dtype == np.int32
+    with pytest.raises(TokenOutOfRange, match=r"token 7 at the label of sample 0 is not in 0 … 2"):
+        replace(good, labels=np.array([7, 1], np.int32))
+    with pytest.raises(TokenOutOfRange, match="token -1 at place 0 of values"):
+        replace(good, values=np.array([-1, 0, 0, 0, 0]))
+    with pytest.raises(InvalidSamples, match=r"the context of sample 1 is values\[3:99\], and there are 5"):
+        replace(good, stops=np.array([3, 99]))
+    with pytest.raises(InvalidSamples, match=r"values\[-2:3\]"):
+        replace(good, starts=np.array([-2, 3]))
+    with pytest.raises(EmptyContext, match="sample 0 has no context"):
+        replace(good, starts=np.array([3, 3]))
+    with pytest.raises(InvalidSamples, match="2 starts, 2 stops and 1 labels"):
+        replace(good, labels=np.array([0]))
+    with pytest.raises(InvalidSamples, match="n_tokens is 4611686018427387904"):
+        replace(good, n_tokens=2**62)
+    with pytest.raises(InvalidSamples, match="starts must be one row of whole numbers, and is float64"):
+        replace(good, starts=np.array([0.0, np.nan]))
+
+
+def test_the_constructor_of_edges_checks_what_it_is_given():
+    edges = at.extract_edges(at.Samples.from_lists([[1, 0, 2], [0, 1, 2], [1, 2]], [0, 0, 1]))
+    rows = edges.table
+    with pytest.raises(MismatchedParts, match="must be sorted, each once: row 1 is not"):
+        replace(edges, table=rows.take([1, 0, 2]))
+    with pytest.raises(MismatchedParts, match="must be sorted, each once"):
+        replace(edges, table=rows.take([0, 0, 1]))
+    with pytest.raises(MismatchedParts, match="winner in the edge table is 1 in row 2, not in 0 … 0"):
+        replace(edges, n_tokens=1, table=rows.set_column(0, "query", pa.array([0, 0, 0], pa.int32())))
+    with pytest.raises(MismatchedParts, match="other columns than it should; they are query: int32"):
+        replace(edges, table=rows.drop_columns(["support"]))
+    with pytest.raises(MismatchedParts, match="lets a token beat itself"):
+        replace(edges, table=rows.set_column(2, "loser", pa.array([0, 0, 0], pa.int32())))
+
+
+def test_the_constructor_of_choices_looks_into_lists_that_arrow_trusts():
+    offsets = pa.py_buffer(np.array([0, 2**40, 4], np.int64))
+    tokens = pa.Array.from_buffers(
+        pa.large_list(pa.int32()), 2, [None, offsets], children=[pa.array([0, 1, 0, 1], pa.int32())]
+    )
+    plain = [pa.array([2, 2], pa.int32()), pa.array([0, 1], pa.int32())]
+    arrays = [*plain, tokens, tokens, pa.array([1, 1], pa.int64())]
+    with pytest.raises(MismatchedParts, match="the choice table is not sound"):
+        at.ChoiceTable(pa.Table.from_arrays(arrays, schema=CHOICE_SCHEMA))
+
+
+def test_a_solver_of_ones_own_must_return_as_many_numbers_as_were_asked_for():
+    """The certificate's compiled loop read beyond them."""
+
+    class Short:
+        def solve_order(self, _):
+            return np.zeros(1), np.zeros(1)
+
+    components = components_of(at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1]))
+    with pytest.raises(MismatchedParts, match=r"positions has shape \(1,\) where \(3\) is needed"):
+        at.solve_graph_svm(components, solver=Short())
+
+
+@pytest.mark.parametrize(
+    ("changed", "match"),
+    [
+        ({"below": [1, 9]}, "the component below an edge is 9"),
+        ({"above": [-4, 1]}, "the component above an edge is -4"),
+        ({"below": [1, 0]}, "close a cycle"),
+        ({"group": [0, 0, 1]}, "joins two groups"),
+        ({"group": [0, 0, 2**62]}, "numbered 0, 1, 2"),
+        ({"sizes": [1, 0, 1]}, "has no tokens"),
+        ({"sizes": [1, 1]}, "must be equally long"),
+    ],
+)
+def test_order_problems_are_checked(changed, match):
+    parts = {"sizes": [1, 2, 1], "above": [0, 1], "below": [1, 2], "group": [0, 0, 0], **changed}
+    with pytest.raises(MismatchedParts, match=match):
+        OrderProblem(**{name: np.array(part) for name, part in parts.items()})
+
+
+@pytest.mark.parametrize(
+    ("changed", "match"),
+    [
+        ({"alternative": [0, 1, 0, 7]}, "alternative is 7 in row 3, not in 0 … 1"),
+        ({"winner": [0, -1]}, "winner is -1"),
+        ({"offsets": [0, 9, 4]}, "offsets of choice sets must rise from 0 to 4"),
+        ({"component": [0, 1]}, "alternatives of two components"),
+        ({"component": [0, 2**62]}, "component is 4611686018427387904"),
+        ({"count": [1.0, np.nan]}, "count holds nan"),
+        ({"alternative": [0, 1, 0, 0]}, "does not hold its winner"),
+    ],
+)
+def test_luce_problems_are_checked(changed, match):
+    parts = {"alternative": [0, 1, 0, 1], "offsets": [0, 2, 4], "log_multiplicity": [0.0] * 4}
+    parts |= {"winner": [0, 1], "count": [3.0, 1.0], "component": [0, 0], **changed}
+    with pytest.raises(MismatchedParts, match=match):
+        LuceProblem(**{name: np.array(part) for name, part in parts.items()})
+
+
+def test_pieces_of_text_are_checked():
+    ids, documents = np.array([0, 1, 0, 2], np.int32), np.array([0, 4])
+    piece = Piece(ids, documents, 0, 3)
+    with pytest.raises(TokenOutOfRange, match="a token of the piece is 2 in row 3, not in 0 … 1"):
+        Piece(ids, documents, 0, 2)
+    with pytest.raises(InvalidSamples, match="offsets of documents must rise from 0 to 4"):
+        Piece(ids, np.array([0, 2**40, 4]), 0, 3)
+    with pytest.raises(InvalidSamples, match="the head of a piece is -1"):
+        Piece(ids, documents, -1, 3)
+    with pytest.raises(MismatchedParts, match="one truth value for each of 3 tokens"):
+        link_repeats(piece, 2, np.ones(2, bool))
+    kept = np.ones(3, bool)
+    links = link_repeats(piece, 2, kept)
+    short = Links(links.before[:1], links.after[:1], links.realisable, links.unrealisable)
+    with pytest.raises(MismatchedParts, match="must be equally long"):
+        list(window_edges(piece, short, window=2, kept=kept, max_keys=10))
+    fewer = Links(links.before, links.after, 0 * links.realisable, links.unrealisable)
+    assert len(list(window_edges(piece, fewer, window=2, kept=kept, max_keys=10))) == 1  # it went on for ever
+
+
+def test_edges_that_lead_nowhere_are_said():
+    """Sorted and in range, but of another corpus: components.rows alone gave some other node."""
+    one = components_of(at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1], n_tokens=4))
+    other = at.extract_edges(at.Samples.from_lists([[0, 3, 2], [3, 0, 2]], [0, 3], n_tokens=4))
+    mixed = replace(one, edges=other)
+    with pytest.raises(MismatchedParts, match="no node"):
+        measure_robustness(mixed)
+
+
+def test_classes_of_sequences_are_checked():
+    classes = CorpusClasses.from_table([3, 3], [4, 5], [[0.5, 0.5, 0, 0, 0, 0], [0.5, 0, 0.5, 0, 0, 0]])
+    with pytest.raises(InvalidSamples, match="tokens is 6 in row 0, not in 0 … 5"):
+        replace(classes, tokens=np.array([6, 1, 0, 2], np.int32))
+    with pytest.raises(InvalidSamples, match="offsets of classes must rise from 0 to 4"):
+        replace(classes, offsets=np.array([0, 9, 4]))
+
+
+def test_a_vocabulary_has_a_token_for_each_id():
+    auto = at.learn([0, 1, 0, 2, 0, 1])
+    with pytest.raises(MismatchedParts, match="the vocabulary has 2 tokens and the components 3"):
+        at.Automaton(auto.components, auto.hard, auto.soft, at.Vocabulary(("a", "b")))
+
+
+def test_edges_in_files_are_checked_as_they_are_read(tmp_path):
+    from attomaton.engines.duckdb import DuckDBEngine
+    from attomaton.engines.shards import Shards
+
+    ids = np.array([0, 1, 0, 2, 1, 0, 2, 2, 1, 0], np.int32)
+    shards = Shards.write(tmp_path / "tokens", ids, np.array([0, len(ids)]), n_tokens=3)
+    DuckDBEngine(shards, work=tmp_path / "work").edges()
+    [folder] = {path.parent for path in (tmp_path / "work").rglob("edges.json")}
+    sign_parts(folder, "winner", 10**6)
+    parts = open_parts(folder, {})
+    assert isinstance(parts, EdgeParts)
+    with pytest.raises(MismatchedParts, match="winner in the edge table is 1000000"):
+        parts.load()
+
+
+@pytest.fixture(scope="module")
+def whole_training(tmp_path_factory):
+    return resigned.make_training(tmp_path_factory.mktemp("trained"))
+
+
+def test_a_checkpoint_beyond_the_last_step_is_refused(whole_training, tmp_path):
+    """The loop waited for a step that had passed: it trained for ever."""
+    run = Path(shutil.copytree(whole_training, tmp_path / "run"))
+    (run / "training" / "trace.safetensors").unlink()
+    files = sorted((run / "training" / "checkpoints").glob("*.safetensors"))
+    files[-1].unlink()
+    rename_step(files[-2], 1_000)
+    sign_checkpoints(run)
+    with pytest.raises(CorruptRun, match="the checkpoint after step 1000 is of another run"):
+        resigned.train_on(run)
+
+
+@pytest.mark.parametrize(
+    ("name", "array"),
+    [
+        ("corpus_of_trial", np.array([0, 5])),
+        ("corpora/0/labels", np.array([0, 1, 99], np.int32)),
+        ("corpora/0/stops", np.array([3, 6, 10**9])),
+        ("weights", np.zeros((2, 2))),
+        ("steps", np.array([0, 0, 0, 0, 0, 0])),
+    ],
+)
+def test_a_signed_trace_that_does_not_fit_is_refused(whole_training, tmp_path, name, array):
+    from attomaton.artifacts import read_arrays, write_arrays
+    from attomaton.training.trace import Trace
+
+    arrays, about = read_arrays(whole_training / "training" / "trace.safetensors")
+    place = write_arrays(tmp_path / "trace.safetensors", {**arrays, name: array}, about)
+    with pytest.raises(CorruptRun, match="holds no whole trace"):
+        Trace.load(place)
+
+
+def ask(module: str, *arguments: object) -> dict:
+    """What a campaign prints, from a process of its own, where nothing has started threads yet."""
+    command = [sys.executable, "-m", f"tests.faults.{module}", *map(str, arguments)]
+    alone = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=alone, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"ended with {done.returncode} after {done.stderr[-500:]}"
+    return json.loads(done.stdout)
+
+
+SIZES = [pytest.param(1, id="gate"), pytest.param(100, id="campaign", marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("times", SIZES)
+@pytest.mark.parametrize(("kind", "count"), [("run", 60), ("trace", 30), ("checkpoint", 30)])
+def test_nothing_that_was_altered_and_signed_ends_badly(kind, count, times):
+    told = ask("resigned", kind, count * times, "--seed", times)
+    assert told["failures"] == {}
+    assert told["trials"] == count * times
+    assert told["kinds"]["refused"] > told["trials"] / 4
+    assert told["kinds"]["fine"] > 0  # a change that fits is no fault
+
+
+@pytest.mark.parametrize("times", SIZES)
+def test_every_kernel_is_called_through_its_border_and_none_dies(times):
+    told = ask("kernels", 300 * times, "--seed", times)
+    assert told["tracebacks"] == {}
+    assert told["not reached"] == []
+    assert told["not reached within"] == []
+    assert told["kernels"] >= 80
