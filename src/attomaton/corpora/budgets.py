@@ -15,6 +15,11 @@ VOCABULARY = MAX_TOKENS
 """Ids of a vocabulary: 2,097,152, eight times the 256 k that the largest tokenizers have. Names are made for
 every id up to the largest, so an id is bounded like a count; three ids must also fit into one 63-bit key."""
 
+def ids_most(n_tokens: int) -> int:
+    """The largest vocabulary, gaps and all, of so many tokens: each id gets a name, so few may be unused."""
+    return min(VOCABULARY, 4 * n_tokens + (1 << 16))
+
+
 TOKEN_TEXT = 1 << 16
 """Characters of one token of a tokenizer file. The longest of those in use are runs of some hundred blanks."""
 
@@ -70,7 +75,7 @@ def shown(text: str) -> str:
     Examples
     --------
     >>> shown("text"), len(shown("x" * 1_000_000))
-    ('text', 102)
+    ('text', 104)
     """
     return show_hidden(text) if len(text) <= SHOWN else f"{show_hidden(text[:SHOWN])}… ({len(text):,} characters)"
 

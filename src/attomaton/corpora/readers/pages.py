@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.corpora.budgets import UNPACKED, unpacked_most, values_most
+from attomaton.corpora.readers.footers import Chunk
 from attomaton.corpora.readers.thrift import Cut, read_struct
 from attomaton.errors import UnreadableSource
 from attomaton.tables import Int64
@@ -28,6 +29,8 @@ DICTIONARY, DATA, DATA_2 = 2, 0, 3
 DICTIONARY_ENCODED = (2, 8)
 SHARED_PREFIXES = 7
 """Encoding in which a text repeats the beginning of the one before."""
+CODECS = {1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}
+"""Number of a packing in a Parquet file → its name in Arrow."""
 RUN_LENGTHS = 3
 """Encoding of the levels; the other one packs their bits."""
 
@@ -44,29 +47,6 @@ class Page:
     encoding: int
     level_encoding: int
     level_bytes: int | None
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """One column of one row group: where it is and how it is packed."""
-
-    source: str
-    group: int
-    start: int
-    stop: int
-    n_values: int
-    codec: str
-    is_list: bool
-
-    @classmethod
-    def of(cls, source: str, group: int, column: Any, *, is_list: bool) -> "Chunk":
-        """The chunk that the footer describes."""
-        start: int = column.data_page_offset
-        first = column.dictionary_page_offset
-        if column.has_dictionary_page and first is not None and 0 < first < start:
-            start = first
-        stop = start + column.total_compressed_size
-        return cls(source, group, start, stop, column.num_values, column.compression, is_list)
 
 
 def rows_at_once(file: BinaryIO, chunk: Chunk, max_bytes: int) -> int:
@@ -176,12 +156,12 @@ def _read_page(file: BinaryIO, position: int, chunk: Chunk) -> Page:
             wanted *= 16
         except ValueError as error:
             raise _damaged(chunk, position) from error
-    kind = header.get(1)
-    told: Any = header.get({DATA: 5, DICTIONARY: 7, DATA_2: 8}.get(kind, 0), {})
-    two = kind == DATA_2
     try:
+        kind = int(header[1])
+        told: Any = header.get({DATA: 5, DICTIONARY: 7, DATA_2: 8}.get(kind, 0), {})
+        two = kind == DATA_2
         return Page(
-            kind=int(kind),
+            kind=kind,
             start=position + length,
             stored=int(header[3]),
             unpacked=int(header[2]),
@@ -208,13 +188,23 @@ def _records(file: BinaryIO, chunk: Chunk, page: Page) -> int:
         levels = file.read(min(page.level_bytes, page.stored))
     else:
         blob = file.read(page.stored)
-        if chunk.codec != "UNCOMPRESSED":
-            blob = _arrow.decompress(blob, page.unpacked, chunk.codec.lower(), asbytes=True)
+        if chunk.codec:
+            blob = _unpack(blob, page, chunk)
         if page.level_encoding != RUN_LENGTHS:
             bits = np.unpackbits(np.frombuffer(blob, np.uint8, min(len(blob), (page.n_values + 7) // 8)))
             return int(page.n_values - bits[: page.n_values].sum())
         levels = blob[4 : 4 + int.from_bytes(blob[:4], "little")]
     return _count_zeros(levels, page.n_values)
+
+
+def _unpack(blob: bytes, page: Page, chunk: Chunk) -> bytes:
+    name = CODECS.get(chunk.codec)
+    if name is None:
+        raise UnreadableSource(
+            f"{chunk.source}, row group {chunk.group}, is packed in a way whose rows cannot be counted; write it "
+            "packed by zstd or snappy"
+        )
+    return _arrow.decompress(blob, page.unpacked, name, asbytes=True)
 
 
 def _count_zeros(levels: bytes, n_values: int) -> int:

@@ -7,17 +7,15 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from attomaton.corpora.budgets import CONTAINER, FOOTER
 from attomaton.corpora.readers.batches import Batch, Reading
 from attomaton.corpora.readers.columns import find_column, read_column
 from attomaton.corpora.readers.files import FileReader, naming
+from attomaton.corpora.readers.footers import Chunk, open_parquet, read_chunks
 from attomaton.corpora.readers.messages import MAGIC, check_messages
-from attomaton.corpora.readers.pages import ROWS, Chunk, rows_at_once
+from attomaton.corpora.readers.pages import ROWS, rows_at_once
 from attomaton.errors import UnreadableSource
 
 _arrow: Any = pa
-PARQUET = {"buffer_size": 1 << 20, "pre_buffer": False, "page_checksum_verification": True}
-END = b"PAR1"
 
 
 @dataclass(frozen=True)
@@ -30,46 +28,24 @@ class ParquetReader(FileReader):
         with naming(self.source, lambda: f", after row {row},"), self.file.open_raw() as file:
             table = open_parquet(file, self.source)
             name = find_column(table.schema_arrow, self.reading, self.source)
-            for group in range(table.num_row_groups):
-                at_once = self._rows_at_once(file, table, group, name)
+            for group, chunks in enumerate(self._chunks(file, table, name)):
+                at_once = min((rows_at_once(file, one, self.reading.max_bytes) for one in chunks), default=ROWS)
                 for batch in table.iter_batches(
                     at_once, row_groups=[group], columns=[name], use_threads=False
                 ):
                     yield from read_column(batch.column(0), row, self.source, self.reading)
                     row += len(batch)
 
-    def _rows_at_once(self, file: BinaryIO, table: Any, group: int, name: str) -> int:
-        """How many rows of a group may be unpacked together, by the headers of its pages."""
-        stored = table.metadata.row_group(group)
-        at_once = ROWS
-        for place in range(stored.num_columns):
-            leaf = table.schema.column(place)
-            if leaf.path == name or leaf.path.startswith(f"{name}."):
-                column = stored.column(place)
-                chunk = Chunk.of(self.source, group, column, is_list=leaf.max_repetition_level > 0)
-                at_once = min(at_once, rows_at_once(file, chunk, self.reading.max_bytes))
-        return at_once
-
-
-def open_parquet(file: BinaryIO, source: str) -> Any:
-    """A Parquet file whose footer is no longer than it may be, and has no list that is longer than itself."""
-    from pyarrow import parquet
-
-    tables: Any = parquet
-    size = file.seek(0, 2)
-    file.seek(max(0, size - 8))
-    tail = file.read(8)
-    length = int.from_bytes(tail[:4], "little")
-    if tail[4:] == END and length > FOOTER:
-        raise UnreadableSource(
-            f"{source} has a footer of {length:,} bytes, more than {FOOTER:,}; write it with fewer row groups "
-            "or columns"
-        )
-    limits = {
-        "thrift_string_size_limit": min(FOOTER, max(1, size)),
-        "thrift_container_size_limit": min(CONTAINER, max(64, length // 8)),
-    }
-    return tables.ParquetFile(_arrow.PythonFile(file, "r"), **PARQUET, **limits)
+    def _chunks(self, file: BinaryIO, table: Any, name: str) -> list[list[Chunk]]:
+        """For each row group, where the column is."""
+        columns = [table.schema.column(place) for place in range(len(table.schema.names))]
+        leaves = {
+            place
+            for place, column in enumerate(columns)
+            if column.path == name or column.path.startswith(f"{name}.")
+        }
+        is_list = any(columns[place].max_repetition_level > 0 for place in leaves)
+        return read_chunks(file, self.source, leaves, is_list=is_list)
 
 
 @dataclass(frozen=True)
