@@ -124,7 +124,7 @@ def _change_place(value, rng):
     elif kind < 0.45 and type(inner) in (int, float):
         holder[key] = inner * rng.choice((-1, 10**6, 0.5, 1e300, 10**20)) + rng.choice((0, 1))
     elif kind < 0.55 and isinstance(inner, str):
-        holder[key] = inner * rng.choice((0, 2, 1000)) + rng.choice(TEXTS)
+        holder[key] = inner[:10_000] * rng.choice((0, 2, 1000)) + rng.choice(TEXTS)
     else:
         holder[key] = copy.deepcopy(rng.choice(VALUES))
     return value

@@ -127,7 +127,8 @@ def _kind(kind: Any) -> str | None:
         return "text" if _kind(kind.value_type) == "text" else None
     if _types.is_string(kind) or _types.is_large_string(kind) or _types.is_string_view(kind):
         return "text"
-    lists = _types.is_list(kind) or _types.is_large_list(kind) or _types.is_fixed_size_list(kind)
+    fixed = _types.is_fixed_size_list(kind) and kind.list_size > 0
+    lists = _types.is_list(kind) or _types.is_large_list(kind) or fixed
     return "ids" if lists and _types.is_integer(kind.value_type) else None
 
 

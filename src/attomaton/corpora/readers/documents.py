@@ -20,7 +20,8 @@ from attomaton.corpora.readers.batches import (
     unpacked_bytes,
 )
 from attomaton.corpora.readers.files import File, decode, shorten
-from attomaton.corpora.readers.sources import find_files, find_readers, is_tokenized
+from attomaton.corpora.readers.sources import find_readers, is_tokenized
+from attomaton.corpora.readers.standard import keep_standard_input
 from attomaton.corpora.regular import STANDARD_INPUT
 from attomaton.corpora.samples import MAX_TOKENS, Samples
 from attomaton.corpora.tokenizers.encoders import TableEncoder, distinct_tokens
@@ -69,7 +70,7 @@ def read_text(path: str | Path, *, tokenizer: str = "word") -> Documents:
 
 def read_text_and_digest(path: str | Path, tokenizer: str) -> tuple[Documents, str]:
     """One text file, and the SHA-256 of the very bytes that were read."""
-    [file] = find_files(path) if path == STANDARD_INPUT else [File(str(path), Path(path).name)]
+    file = keep_standard_input() if path == STANDARD_INPUT else File(str(path), Path(path).name)
     try:
         with file.open_raw() as stream:
             content = stream.read()

@@ -6,7 +6,7 @@ damaged, so the few numbers that are needed are read here.
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 
@@ -89,7 +89,8 @@ def _read_group(reader: ThriftReader, leaves: Collection[int]) -> list[dict[int,
         for place, inner in enumerate(reader.items(kind)):
             _expect(inner)
             if place in leaves:
-                found.append(reader.struct().get(METADATA, {}))
+                told = reader.struct().get(METADATA)
+                found.append(cast("dict[int, Any]", told) if isinstance(told, dict) else {})
             else:
                 reader.skip(inner)
     return found
@@ -101,12 +102,16 @@ def _expect(kind: int) -> None:
 
 
 def _chunk(source: str, group: int, told: dict[int, Any], *, is_list: bool) -> Chunk:
-    if not {CODEC, N_VALUES, PACKED_SIZE, FIRST_PAGE} <= told.keys():
-        raise ValueError("the footer says too little about a column")
-    start, first = int(told[FIRST_PAGE]), int(told.get(DICTIONARY_PAGE, 0))
+    codec, n_values, size, start = (_number(told, one) for one in (CODEC, N_VALUES, PACKED_SIZE, FIRST_PAGE))
+    first = _number(told, DICTIONARY_PAGE) if DICTIONARY_PAGE in told else 0
     start = first if 0 < first < start else start
-    if start < 0 or told[PACKED_SIZE] < 0:
+    if start < 0 or size < 0:
         raise ValueError("a column begins before the file")
-    return Chunk(
-        source, group, start, start + int(told[PACKED_SIZE]), int(told[N_VALUES]), int(told[CODEC]), is_list
-    )
+    return Chunk(source, group, start, start + size, n_values, codec, is_list)
+
+
+def _number(told: dict[int, Any], field: int) -> int:
+    number = told.get(field)
+    if not isinstance(number, int):
+        raise ValueError("the footer says too little about a column")
+    return number

@@ -65,6 +65,8 @@ def find_readers(source: Any, reading: Reading | None = None) -> list[Reader]:
     (['to be', 'or not'], [0, 1])
     """
     asked = Reading() if reading is None else reading
+    if isinstance(source, str) and source == STANDARD_INPUT:
+        return [reader_of(keep_standard_input(), asked)]
     if isinstance(source, str | os.PathLike):
         path = os.fspath(cast("str | os.PathLike[str]", source))
         return [reader_of(file, asked) for file in find_files(path)]
@@ -93,9 +95,6 @@ def reader_of(file: File, reading: Reading) -> Reader:
 
 def find_files(source: str) -> list[File]:
     """The files of a path, folder, glob or URL, sorted by name; hidden ones and ``_…`` are left out."""
-    if source == STANDARD_INPUT:
-        with naming("standard input"):
-            return [keep_standard_input()]
     with naming(source):
         if is_url(source):
             return _find_behind_url(source)

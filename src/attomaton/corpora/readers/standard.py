@@ -4,12 +4,13 @@ import io
 import shutil
 import sys
 import tempfile
+import weakref
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 
-from attomaton.corpora.readers.files import CHUNK, File
+from attomaton.corpora.readers.files import CHUNK, File, naming
 from attomaton.errors import UnreadableSource
 
 NAME = "standard input"
@@ -49,12 +50,15 @@ def keep_standard_input() -> StandardInput:
         raise UnreadableSource("there is no standard input here to read; give the path of a file")
     kept = tempfile.TemporaryFile(prefix="attomaton-")
     try:
-        shutil.copyfileobj(stream, kept, CHUNK)
-        kept.flush()
+        with naming(NAME):
+            shutil.copyfileobj(stream, kept, CHUNK)
+            kept.flush()
     except BaseException:
         kept.close()
         raise
-    return StandardInput(NAME, NAME, kept)
+    made = StandardInput(NAME, NAME, kept)
+    weakref.finalize(made, kept.close)
+    return made
 
 
 class _View(io.RawIOBase):
