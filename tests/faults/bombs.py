@@ -73,7 +73,12 @@ def pack(blob, codec):
 def data_page(blob, n_values, *, encoding=PLAIN, codec=None, size=None):
     packed = pack(blob, codec)
     told = [(1, I32, n_values), (2, I32, encoding), (3, I32, RLE), (4, I32, RLE)]
-    head = [(1, I32, 0), (2, I32, len(blob) if size is None else size), (3, I32, len(packed)), (5, STRUCT, told)]
+    head = [
+        (1, I32, 0),
+        (2, I32, len(blob) if size is None else size),
+        (3, I32, len(packed)),
+        (5, STRUCT, told),
+    ]
     return fields(head) + packed
 
 
@@ -116,8 +121,22 @@ def parquet(pages, *, schema, rows, values, codec=None, dictionary=False, path=(
         (9, I64, after),
         *([(11, I64, start)] if dictionary else []),
     ]
-    group = [(1, LIST, (STRUCT, [[(2, I64, start), (3, STRUCT, column)]])), (2, I64, len(body)), (3, I64, rows)]
-    return closed(body, fields([(1, I32, 2), (2, LIST, (STRUCT, schema)), (3, I64, rows * groups), (4, LIST, (STRUCT, [group] * groups))]))
+    group = [
+        (1, LIST, (STRUCT, [[(2, I64, start), (3, STRUCT, column)]])),
+        (2, I64, len(body)),
+        (3, I64, rows),
+    ]
+    return closed(
+        body,
+        fields(
+            [
+                (1, I32, 2),
+                (2, LIST, (STRUCT, schema)),
+                (3, I64, rows * groups),
+                (4, LIST, (STRUCT, [group] * groups)),
+            ]
+        ),
+    )
 
 
 def closed(body, footer):
@@ -131,13 +150,24 @@ def one_list(n_values, *, pages=1, codec=None):
     made = [dictionary_page(struct.pack("<i", 0), 1, codec=codec)]
     made += [data_page(first, n_values, encoding=RLE_DICTIONARY, codec=codec)]
     made += [data_page(more, n_values, encoding=RLE_DICTIONARY, codec=codec)] * (pages - 1)
-    return parquet(made, schema=TOKENS, rows=1, values=n_values * pages, codec=codec, dictionary=True, path=("tokens", "list", "element"))
+    return parquet(
+        made,
+        schema=TOKENS,
+        rows=1,
+        values=n_values * pages,
+        codec=codec,
+        dictionary=True,
+        path=("tokens", "list", "element"),
+    )
 
 
 def repeated_text(text, rows, *, codec="zstd"):
     """So many rows of one text, which the file holds once."""
     data = levels((1, rows)) + bytes([1]) + run(0, rows)
-    made = [dictionary_page(strings(text), 1, codec=codec), data_page(data, rows, encoding=RLE_DICTIONARY, codec=codec)]
+    made = [
+        dictionary_page(strings(text), 1, codec=codec),
+        data_page(data, rows, encoding=RLE_DICTIONARY, codec=codec),
+    ]
     return parquet(made, schema=TEXT, rows=rows, values=rows, codec=codec, dictionary=True)
 
 
@@ -193,11 +223,19 @@ def claimed_containers(size):
     """A footer whose lists say that they are long."""
     column = [(2, I64, 4), (3, STRUCT, [(1, I32, 1), (2, LIST, (I32, [0] * 20, size))])]
     group = [(1, LIST, (STRUCT, [column], size)), (2, I64, 10), (3, I64, 1)]
-    return closed(b"", fields([(1, I32, 2), (2, LIST, (STRUCT, TEXT)), (3, I64, 1), (4, LIST, (STRUCT, [group], size))]))
+    return closed(
+        b"", fields([(1, I32, 2), (2, LIST, (STRUCT, TEXT)), (3, I64, 1), (4, LIST, (STRUCT, [group], size))])
+    )
 
 
 def deep_schema(depth):
     """Groups within groups."""
     groups = [[(3, I32, 1), (4, BINARY, "g"), (5, I32, 1)]] * depth
-    schema = [[(4, BINARY, "schema"), (5, I32, 1)], *groups, [(1, I32, BYTE_ARRAY), (3, I32, 1), (4, BINARY, "text")]]
-    return closed(b"", fields([(1, I32, 2), (2, LIST, (STRUCT, schema)), (3, I64, 0), (4, LIST, (STRUCT, []))]))
+    schema = [
+        [(4, BINARY, "schema"), (5, I32, 1)],
+        *groups,
+        [(1, I32, BYTE_ARRAY), (3, I32, 1), (4, BINARY, "text")],
+    ]
+    return closed(
+        b"", fields([(1, I32, 2), (2, LIST, (STRUCT, schema)), (3, I64, 0), (4, LIST, (STRUCT, []))])
+    )

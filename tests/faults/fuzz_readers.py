@@ -8,6 +8,7 @@ answer; anything else ends the run with the input in ``crash-…``. Without athe
 """
 
 import argparse
+import contextlib
 import random
 import signal
 import sys
@@ -41,10 +42,8 @@ def main():
 
         def one(blob):
             path.write_bytes(blob)
-            try:
+            with contextlib.suppress(AttomatonError):
                 target.consume(path, len(blob))
-            except AttomatonError:
-                pass
 
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         limits = [f"-max_total_time={asked.seconds}", "-timeout=10", "-rss_limit_mb=1500", "-max_len=65536"]

@@ -29,10 +29,77 @@ from pathlib import Path
 SECONDS = 10
 MEGABYTES = 1500
 PER_CHILD = 2000
-NUMBERS = [0, 1, -1, 2, 7, 127, 128, 255, 256, 32767, 65535, 65536, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**40, 2**63 - 1, 2**63, 10**30]
-TEXTS = ["", "x", "\0", "é", "\u202e", "-1", "[1]", "../x", "a" * 100, "a" * 100_000, "<unk>", " ", "(a+)+$", "\\", "\U0001f600"]
-VALUES = [None, True, False, [], {}, [[]], {"a": 1}, 1.5, -0.5, 1e308, float("nan"), float("inf"), [None], [1e308] * 3, *NUMBERS, *TEXTS]
-SNIPPETS = [b"\xff\xfe", b"\0", b"\xed\xa0\x80", b"\n", b"\r", b"[[" * 2000, b'"', b"}", b"9" * 30, b"-", b"1e999", b"\xff" * 16]
+NUMBERS = [
+    0,
+    1,
+    -1,
+    2,
+    7,
+    127,
+    128,
+    255,
+    256,
+    32767,
+    65535,
+    65536,
+    2**31 - 1,
+    2**31,
+    2**32 - 1,
+    2**32,
+    2**40,
+    2**63 - 1,
+    2**63,
+    10**30,
+]
+TEXTS = [
+    "",
+    "x",
+    "\0",
+    "é",
+    "\u202e",
+    "-1",
+    "[1]",
+    "../x",
+    "a" * 100,
+    "a" * 100_000,
+    "<unk>",
+    " ",
+    "(a+)+$",
+    "\\",
+    "\U0001f600",
+]
+VALUES = [
+    None,
+    True,
+    False,
+    [],
+    {},
+    [[]],
+    {"a": 1},
+    1.5,
+    -0.5,
+    1e308,
+    float("nan"),
+    float("inf"),
+    [None],
+    [1e308] * 3,
+    *NUMBERS,
+    *TEXTS,
+]
+SNIPPETS = [
+    b"\xff\xfe",
+    b"\0",
+    b"\xed\xa0\x80",
+    b"\n",
+    b"\r",
+    b"[[" * 2000,
+    b'"',
+    b"}",
+    b"9" * 30,
+    b"-",
+    b"1e999",
+    b"\xff" * 16,
+]
 
 
 def mutate_bytes(blob, rng):
@@ -69,7 +136,10 @@ def _repeat(made, place, rng):
 
 def _swap(made, place, rng):
     start, width = rng.randrange(len(made)), rng.choice((1, 4, 8, 32))
-    made[place : place + width], made[start : start + width] = made[start : start + width], made[place : place + width]
+    made[place : place + width], made[start : start + width] = (
+        made[start : start + width],
+        made[place : place + width],
+    )
 
 
 def _number(made, place, rng):
@@ -83,7 +153,9 @@ def _nudge(made, place, rng):
 
 
 def _varint(made, place, rng):
-    made[place : place + rng.choice((0, 1, 2))] = bytes([0xFF] * rng.choice((1, 3, 4, 8))) + bytes([rng.choice((0, 1, 7, 0x0F, 0x7F))])
+    made[place : place + rng.choice((0, 1, 2))] = bytes([0xFF] * rng.choice((1, 3, 4, 8))) + bytes(
+        [rng.choice((0, 1, 7, 0x0F, 0x7F))]
+    )
 
 
 def _snippet(made, place, rng):
@@ -148,8 +220,9 @@ class Outcome:
         rate = self.count / max(self.processor, 1e-9)
         kinds = collections.Counter(one["what"] for one in self.failures)
         return (
-            f"{self.target}: {self.count:,} mutants in {self.seconds:.1f} s ({self.processor:.1f} of a processor: {rate:,.0f} a second), {self.named:,} named errors, "
-            f"{self.harmless:,} harmless, slowest {self.slowest:.2f} s, peak {self.peak_megabytes:,.0f} MB, failures {dict(kinds)}"
+            f"{self.target}: {self.count:,} mutants in {self.seconds:.1f} s ({self.processor:.1f} of a "
+            f"processor: {rate:,.0f} a second), {self.named:,} named errors, {self.harmless:,} harmless, "
+            f"slowest {self.slowest:.2f} s, peak {self.peak_megabytes:,.0f} MB, failures {dict(kinds)}"
         )
 
 
@@ -167,7 +240,9 @@ def run_campaign(target, count, *, seed=0, most_failures=50):
         shared = mmap.mmap(-1, 4096)
         number = 0
         while number < count and len(outcome.failures) < most_failures:
-            number = _run_child(target, seed, range(number, min(count, number + PER_CHILD)), Path(folder), shared, outcome)
+            number = _run_child(
+                target, seed, range(number, min(count, number + PER_CHILD)), Path(folder), shared, outcome
+            )
         outcome.count = number
     outcome.seconds = time.monotonic() - begun
     outcome.processor = _processor() - used
@@ -215,7 +290,9 @@ def _child(target, seed, numbers, folder, shared):
         for number in numbers:
             path = folder / target.file
             path.write_bytes(mutant_of(target, seed, number))
-            shared[: SLOTS.size] = SLOTS.pack(number, number - numbers.start, harmless, named, _peak(), slowest)
+            shared[: SLOTS.size] = SLOTS.pack(
+                number, number - numbers.start, harmless, named, _peak(), slowest
+            )
             begun = time.monotonic()
             signal.setitimer(signal.ITIMER_REAL, SECONDS)
             failure = _try(target, path, number)
@@ -232,7 +309,9 @@ def _child(target, seed, numbers, folder, shared):
                 log.flush()
                 if failure["what"] == "memory":
                     break  # the peak of a process does not fall
-        shared[: SLOTS.size] = SLOTS.pack(number, number - numbers.start + 1, harmless, named, _peak(), slowest)
+        shared[: SLOTS.size] = SLOTS.pack(
+            number, number - numbers.start + 1, harmless, named, _peak(), slowest
+        )
     os._exit(0)
 
 
@@ -251,7 +330,9 @@ def _try(target, path, number):
         return "named"
     except BaseException as error:  # whatever escapes is a finding
         told = traceback.format_exception_only(error)[-1].strip()[:300]
-        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "attomaton" in frame.filename]
+        frames = [
+            frame for frame in traceback.extract_tb(error.__traceback__) if "attomaton" in frame.filename
+        ]
         where = f"{frames[-1].filename.rsplit('/', 2)[-1]}:{frames[-1].lineno}" if frames else "?"
         return {"what": "traceback", "detail": f"{where} {told}"}
     return None

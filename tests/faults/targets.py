@@ -1,3 +1,4 @@
+# ruff: noqa: E501, S106  a token is no password; lists of examples have long rows
 """What is fuzzed: small whole files of every kind that is read, and the reader that they go through."""
 
 import gzip
@@ -6,7 +7,6 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 os.environ["TOKENIZERS_PARALLELISM"] = "false"  # threads do not survive a fork
 
@@ -81,7 +81,9 @@ def of_json(name, text):
     return Target(name, "tokenizer.json", mutate, read_tokenizer)
 
 
-RECORDS = [json.dumps({"text": line, "n": number, "more": {"a": [1, None]}}) for number, line in enumerate(LINES)]
+RECORDS = [
+    json.dumps({"text": line, "n": number, "more": {"a": [1, None]}}) for number, line in enumerate(LINES)
+]
 
 
 def json_lines(rng):
@@ -115,8 +117,30 @@ def npy(array):
 
 HEADERS = [
     f"{{'descr': {kind}, 'fortran_order': False, 'shape': {shape}, }}"
-    for kind in ("'<i4'", "'<u8'", "'<m8[s]'", "'|O'", "[('a','<i4')]", "('<i4',(5,))", "'>i4'", "'|b1'", "'<f4'", "'<U9'")
-    for shape in ("(50,)", f"({10**30},)", "(5,-10)", "(0,0)", "(50,0)", "()", "(True,)", "(50.0,)", "(-1,)", f"({2**63},{2**63})")
+    for kind in (
+        "'<i4'",
+        "'<u8'",
+        "'<m8[s]'",
+        "'|O'",
+        "[('a','<i4')]",
+        "('<i4',(5,))",
+        "'>i4'",
+        "'|b1'",
+        "'<f4'",
+        "'<U9'",
+    )
+    for shape in (
+        "(50,)",
+        f"({10**30},)",
+        "(5,-10)",
+        "(0,0)",
+        "(50,0)",
+        "()",
+        "(True,)",
+        "(50.0,)",
+        "(-1,)",
+        f"({2**63},{2**63})",
+    )
 ] + ["[" * 3000, "(" * 90, "{'descr': '<i4'}", "__import__('os').getcwd()"]
 
 
@@ -145,7 +169,9 @@ def trained(kind):
     elif kind == "unigram":
         made = Tokenizer(models.Unigram())
         made.pre_tokenizer = pre_tokenizers.Metaspace()
-        trainer = trainers.UnigramTrainer(vocab_size=60, special_tokens=["<unk>"], unk_token="<unk>", show_progress=False)
+        trainer = trainers.UnigramTrainer(
+            vocab_size=60, special_tokens=["<unk>"], unk_token="<unk>", show_progress=False
+        )
     elif kind == "wordpiece":
         made = Tokenizer(models.WordPiece(unk_token="[UNK]"))
         made.pre_tokenizer = pre_tokenizers.Whitespace()
@@ -170,8 +196,28 @@ def tiktoken_file(rng):
         return mutate_bytes(b"\n".join(lines) + b"\n", rng)
     place = rng.randrange(len(lines))
     token, rank = lines[place].split()
-    rank = rng.choice([rank + b"9", b"-1", b"4294967295", b"4294967296", b"99999999", b"0", b"1e5", b"", b"0x10", "٣".encode(), b"1_0", b"260", b"261", b"2097151", b"2097152"])
-    token = rng.choice([token, token, b"", b"====", b"QQ==", base64.b64encode(b"x" * rng.choice((10, 70_000)))])
+    rank = rng.choice(
+        [
+            rank + b"9",
+            b"-1",
+            b"4294967295",
+            b"4294967296",
+            b"99999999",
+            b"0",
+            b"1e5",
+            b"",
+            b"0x10",
+            "٣".encode(),
+            b"1_0",
+            b"260",
+            b"261",
+            b"2097151",
+            b"2097152",
+        ]
+    )
+    token = rng.choice(
+        [token, token, b"", b"====", b"QQ==", base64.b64encode(b"x" * rng.choice((10, 70_000)))]
+    )
     lines[place] = token + b" " + rank
     return b"\n".join(lines)
 
@@ -192,13 +238,48 @@ ALL = [
     Target("jsonl", "a.jsonl", json_lines, read_documents),
     of_bytes("jsonl-gz", "a.jsonl.gz", gzip.compress(LINED, mtime=0)),
     of_bytes("jsonl-zst", "a.jsonl.zst", zst(LINED)),
-    of_bytes("parquet-text", "a.parquet", parquet({"text": LINES}, compression="none"), parquet({"text": LINES, "n": list(range(15))}, compression="snappy")),
-    of_bytes("parquet-packed", "a.parquet", parquet({"text": LINES}, compression="gzip", use_dictionary=False), parquet({"text": LINES}, compression="zstd", data_page_version="2.0")),
-    of_bytes("parquet-delta", "a.parquet", parquet({"text": LINES}, use_dictionary=False, column_encoding="DELTA_BYTE_ARRAY"), parquet({"text": LINES}, use_dictionary=False, column_encoding="DELTA_LENGTH_BYTE_ARRAY", compression="none")),
-    of_bytes("parquet-ids", "a.parquet", parquet({"tokens": IDS}), parquet({"tokens": IDS}, compression="none", use_dictionary=False, row_group_size=7), parquet({"tokens": IDS}, data_page_version="2.0")),
+    of_bytes(
+        "parquet-text",
+        "a.parquet",
+        parquet({"text": LINES}, compression="none"),
+        parquet({"text": LINES, "n": list(range(15))}, compression="snappy"),
+    ),
+    of_bytes(
+        "parquet-packed",
+        "a.parquet",
+        parquet({"text": LINES}, compression="gzip", use_dictionary=False),
+        parquet({"text": LINES}, compression="zstd", data_page_version="2.0"),
+    ),
+    of_bytes(
+        "parquet-delta",
+        "a.parquet",
+        parquet({"text": LINES}, use_dictionary=False, column_encoding="DELTA_BYTE_ARRAY"),
+        parquet(
+            {"text": LINES},
+            use_dictionary=False,
+            column_encoding="DELTA_LENGTH_BYTE_ARRAY",
+            compression="none",
+        ),
+    ),
+    of_bytes(
+        "parquet-ids",
+        "a.parquet",
+        parquet({"tokens": IDS}),
+        parquet({"tokens": IDS}, compression="none", use_dictionary=False, row_group_size=7),
+        parquet({"tokens": IDS}, data_page_version="2.0"),
+    ),
     of_bytes("arrow-file", "a.arrow", *[interchange(one, file=True) for one in TABLES]),
     of_bytes("arrow-stream", "a.arrow", *[interchange(one, file=False) for one in TABLES]),
-    of_bytes("arrow-packed", "a.feather", *[interchange(one, file=file, packed=packed) for one in TABLES[:3] for file in (True, False) for packed in ("lz4", "zstd")]),
+    of_bytes(
+        "arrow-packed",
+        "a.feather",
+        *[
+            interchange(one, file=file, packed=packed)
+            for one in TABLES[:3]
+            for file in (True, False)
+            for packed in ("lz4", "zstd")
+        ],
+    ),
     Target("npy", "a.npy", npy_header, read_documents),
     of_bytes("bin", "a.bin", np.arange(100, dtype=np.uint16).tobytes()),
     of_bytes("fasta", "a.fasta", FASTA),

@@ -1,3 +1,4 @@
+# ruff: noqa: S311  no secret
 """Mutants of every kind of input: no crash, no hang, no gigabytes, no traceback.
 
 ``ATTOMATON_FAULTS`` multiplies the counts. Each campaign runs in a process of its own, which has no threads
@@ -66,7 +67,10 @@ def test_a_campaign_finds_what_it_looks_for_and_goes_on():
 
 
 def test_mutants_can_be_made_again_and_differ():
-    for make in (lambda rng: mutate_bytes(b"some bytes of a file", rng), lambda rng: mutate_json('{"a": [1, {"b": "c"}]}', rng)):
+    for make in (
+        lambda rng: mutate_bytes(b"some bytes of a file", rng),
+        lambda rng: mutate_json('{"a": [1, {"b": "c"}]}', rng),
+    ):
         first = [make(random.Random(number)) for number in range(300)]
         assert first == [make(random.Random(number)) for number in range(300)]
         assert len(set(first)) > 150

@@ -15,13 +15,14 @@ VOCABULARY = MAX_TOKENS
 """Ids of a vocabulary: 2,097,152, eight times the 256 k that the largest tokenizers have. Names are made for
 every id up to the largest, so an id is bounded like a count; three ids must also fit into one 63-bit key."""
 
+
 def ids_most(n_tokens: int) -> int:
     """The largest vocabulary, gaps and all, of so many tokens: each id gets a name, so few may be unused."""
     return min(VOCABULARY, 4 * n_tokens + (1 << 16))
 
 
 TOKEN_TEXT = 1 << 16
-"""Characters of one token of a tokenizer file. The longest of those in use are runs of some hundred blanks."""
+"""Characters of one token of a tokenizer file. The longest in use are runs of some hundred blanks."""
 
 TOKENIZER_BYTES = 1 << 26
 """Bytes of a tokenizer file: 64 MB. The largest in use, of 256 k tokens, has half of it."""
@@ -35,10 +36,10 @@ UNPACKED_RATIO = 16
 tenfold, and a batch of a large table is legitimately large."""
 
 FILE_RATIO = 1000
-"""What a whole file unpacks to, for each of its bytes. Gzip cannot do more; texts in use reach 10, logs 100."""
+"""What a whole file unpacks to, for each of its bytes. Gzip does no more; texts in use reach 10, logs 100."""
 
 FILE_SLACK = 1 << 26
-"""Bytes that any file may unpack to, however small it is: 64 MB, the longest document that is read unasked."""
+"""Bytes that any file may unpack to, however small it is: 64 MB, as long as a document."""
 
 DOCUMENT_SLACK = 1 << 20
 """Documents that any file may hold, however small it is; beyond, ``FILE_RATIO`` for each of its bytes."""
@@ -77,7 +78,11 @@ def shown(text: str) -> str:
     >>> shown("text"), len(shown("x" * 1_000_000))
     ('text', 104)
     """
-    return show_hidden(text) if len(text) <= SHOWN else f"{show_hidden(text[:SHOWN])}… ({len(text):,} characters)"
+    return (
+        show_hidden(text)
+        if len(text) <= SHOWN
+        else f"{show_hidden(text[:SHOWN])}… ({len(text):,} characters)"
+    )
 
 
 @dataclass

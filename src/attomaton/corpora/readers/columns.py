@@ -51,14 +51,13 @@ def find_column(schema: Any, reading: Reading, source: str) -> str:
                 f"{source} has no column of text or of lists of integers (it has {present}); write one"
             )
         if len(named) > 1:
-            raise UnreadableSource(
-                f"{source} has several columns to read ({', '.join(map(shown, named[:FIELDS]))}); name one with column"
-            )
+            several = ", ".join(map(shown, named[:FIELDS]))
+            raise UnreadableSource(f"{source} has several columns to read ({several}); name one with column")
         chosen = named[0]
     if kinds[chosen] is None:
         raise UnreadableSource(
-            f"{source}, column {shown(chosen)!r}, is {shown(str(_type_of(schema, chosen)))}; documents are text, or "
-            "lists of integers that are not nested further: name another column"
+            f"{source}, column {shown(chosen)!r}, is {shown(str(_type_of(schema, chosen)))}; documents are "
+            "text, or lists of integers that are not nested further: name another column"
         )
     return chosen
 
@@ -81,7 +80,7 @@ def read_column(array: Any, first_row: int, source: str, reading: Reading) -> It
 
 
 def _sizes(array: Any) -> Int64:
-    """The bytes of each row once it is unpacked, which may be more than the array has: rows can share them."""
+    """The bytes of each row once it is unpacked; rows can share theirs, so the array may have fewer."""
     kind = array.type
     if _types.is_dictionary(kind):
         of_value = np.append(_sizes(array.dictionary), 0)  # the last for rows that are null
@@ -132,9 +131,7 @@ def _kind(kind: Any) -> str | None:
     return "ids" if lists and _types.is_integer(kind.value_type) else None
 
 
-def _texts(
-    array: Any, rows: Int64, sizes: Int64, source: str, reading: Reading, skips: Skips
-) -> TextBatch:
+def _texts(array: Any, rows: Int64, sizes: Int64, source: str, reading: Reading, skips: Skips) -> TextBatch:
     texts: list[str] = []
     kept: list[int] = []
     held = _values(array) if int(sizes.max(initial=0)) <= reading.max_bytes else array
@@ -144,7 +141,7 @@ def _texts(
             if size > reading.max_bytes:
                 raise too_long(place, reading, advice=ADVICE)
             value = one if held is not array else _value(one)
-            texts.append(_text(value, place, reading))
+            texts.append(_text(value, place))
         except UnreadableSource as error:
             skips.add(error)
         else:
@@ -166,7 +163,7 @@ def _value(scalar: Any) -> str | UnicodeDecodeError | None:
         return error
 
 
-def _text(value: str | UnicodeDecodeError | None, place: str, reading: Reading) -> str:
+def _text(value: str | UnicodeDecodeError | None, place: str) -> str:
     if value is None:
         raise UnreadableSource(f"{place} is null, not text; drop the row")
     if isinstance(value, UnicodeDecodeError):

@@ -44,8 +44,8 @@ def open_parquet(file: BinaryIO, source: str) -> Any:
     size, length = _measure(file)
     if length > FOOTER:
         raise UnreadableSource(
-            f"{source} has a footer of {length:,} bytes, more than {FOOTER:,}; write it with fewer row groups "
-            "or columns"
+            f"{source} has a footer of {length:,} bytes, more than {FOOTER:,}; write it with fewer row "
+            "groups or columns"
         )
     limits = {
         "thrift_string_size_limit": min(FOOTER, max(1, size)),

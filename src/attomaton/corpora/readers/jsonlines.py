@@ -11,7 +11,6 @@ from attomaton.corpora.readers.batches import Skips, TextBatch, batch_texts, che
 from attomaton.corpora.readers.files import FileReader, decode, naming, read_lines
 from attomaton.errors import UnreadableSource
 
-
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
 
@@ -43,7 +42,11 @@ class JsonLinesReader(FileReader):
 
 def _check_values(line: str, place: str) -> None:
     """Refuse a line of very many values, each of which would become an object; texts count as one."""
-    if len(line) > JSON_VALUES and _values_of(line) > JSON_VALUES and _values_of(_STRING.sub("", line)) > JSON_VALUES:
+    if (
+        len(line) > JSON_VALUES
+        and _values_of(line) > JSON_VALUES
+        and _values_of(_STRING.sub("", line)) > JSON_VALUES
+    ):
         raise UnreadableSource(
             f"{place} holds more than {JSON_VALUES:,} values; write the text in a record of its own"
         )
@@ -60,7 +63,9 @@ def _text_of(line: str, field: str, place: str) -> str:
     except RecursionError as error:
         raise UnreadableSource(f"{place} is nested too deeply to be read; mend it") from error
     except ValueError as error:
-        raise UnreadableSource(f"{place} is not JSON ({shown(str(error))}); mend it, or fetch the file again") from error
+        raise UnreadableSource(
+            f"{place} is not JSON ({shown(str(error))}); mend it, or fetch the file again"
+        ) from error
     if not isinstance(record, dict):
         raise UnreadableSource(f"{place} is no JSON object; write one object with a text per line")
     fields = cast("dict[str, Any]", record)

@@ -37,7 +37,8 @@ def check_messages(file: BinaryIO, source: str, max_bytes: int) -> None:
                 )
     except (struct.error, IndexError, OverflowError) as error:
         raise UnreadableSource(
-            f"{source}, after row 0, is damaged: the description of a batch leaves the file; fetch or write it again"
+            f"{source}, after row 0, is damaged: the description of a batch leaves the file; fetch or "
+            "write it again"
         ) from error
     finally:
         file.seek(0)

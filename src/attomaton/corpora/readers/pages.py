@@ -201,8 +201,8 @@ def _unpack(blob: bytes, page: Page, chunk: Chunk) -> bytes:
     name = CODECS.get(chunk.codec)
     if name is None:
         raise UnreadableSource(
-            f"{chunk.source}, row group {chunk.group}, is packed in a way whose rows cannot be counted; write it "
-            "packed by zstd or snappy"
+            f"{chunk.source}, row group {chunk.group}, is packed in a way whose rows cannot be counted; "
+            "write it packed by zstd or snappy"
         )
     return _arrow.decompress(blob, page.unpacked, name, asbytes=True)
 

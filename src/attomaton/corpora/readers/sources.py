@@ -137,8 +137,8 @@ def _walk(folder: Path) -> Iterator[Path]:
         linked = [name for name in folders if (Path(place) / name).is_symlink()]
         if linked:
             raise UnreadableSource(
-                f"{printable(str(Path(place) / linked[0]))} is a link to a folder, which is not followed; give "
-                "that folder itself, or take the link away"
+                f"{printable(str(Path(place) / linked[0]))} is a link to a folder, which is not followed; "
+                "give that folder itself, or take the link away"
             )
         yield from (Path(place) / name for name in files if _counts(Path(name)))
 
@@ -155,9 +155,10 @@ def _is_file(place: Path) -> bool:
         mode = place.stat().st_mode
     except FileNotFoundError as error:
         if place.is_symlink():
+            goal = printable(str(place.readlink()))
             raise UnreadableSource(
-                f"{printable(str(place))} is a link that leads nowhere ({printable(str(place.readlink()))}); mend "
-                "the link, or take it away"
+                f"{printable(str(place))} is a link that leads nowhere ({goal}); mend the link, or take it "
+                "away"
             ) from error
         raise
     refuse_irregular(place, mode)

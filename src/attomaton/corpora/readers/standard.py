@@ -48,7 +48,7 @@ def keep_standard_input() -> StandardInput:
     stream = getattr(sys.stdin, "buffer", None)
     if stream is None:
         raise UnreadableSource("there is no standard input here to read; give the path of a file")
-    kept = tempfile.TemporaryFile(prefix="attomaton-")
+    kept = tempfile.TemporaryFile(prefix="attomaton-")  # noqa: SIM115  it lives as long as its readers
     try:
         with naming(NAME):
             shutil.copyfileobj(stream, kept, CHUNK)

@@ -40,7 +40,8 @@ class StreamReader(FileReader):
                 yield cutter.cut(ids)
             if shape is not None and position != math.prod(shape):
                 raise UnreadableSource(
-                    f"{self.source} has {position:,} ids, but its header says {shown(str(shape))}; write it again"
+                    f"{self.source} has {position:,} ids, but its header says {shown(str(shape))}; write it "
+                    "again"
                 )
             yield cutter.finish()
 
@@ -145,7 +146,7 @@ def _read_header(file: BinaryIO, source: str) -> tuple["np.dtype[Any]", tuple[in
         )
     if len(shape) not in (1, 2) or min(shape) < 0 or (by_column and len(shape) == 2):
         raise UnreadableSource(
-            f"{source} has the shape {shown(str(shape))}{' by columns' if by_column else ''}; give one axis (a stream) "
-            "or two (a row per document, row by row)"
+            f"{source} has the shape {shown(str(shape))}{' by columns' if by_column else ''}; give one axis "
+            "(a stream) or two (a row per document, row by row)"
         )
     return dtype, shape

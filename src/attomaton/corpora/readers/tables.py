@@ -29,7 +29,9 @@ class ParquetReader(FileReader):
             table = open_parquet(file, self.source)
             name = find_column(table.schema_arrow, self.reading, self.source)
             for group, chunks in enumerate(self._chunks(file, table, name)):
-                at_once = min((rows_at_once(file, one, self.reading.max_bytes) for one in chunks), default=ROWS)
+                at_once = min(
+                    (rows_at_once(file, one, self.reading.max_bytes) for one in chunks), default=ROWS
+                )
                 for batch in table.iter_batches(
                     at_once, row_groups=[group], columns=[name], use_threads=False
                 ):

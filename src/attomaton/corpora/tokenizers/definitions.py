@@ -48,8 +48,8 @@ def check_json(definition: str) -> None:
     longest = model.get("max_input_chars_per_word", 0)
     if not isinstance(longest, int) or longest > LONGEST_WORD:
         raise _wrong(
-            f"max_input_chars_per_word is {shown(str(longest))}, more than {LONGEST_WORD:,}, and the time for a "
-            "word grows with its square"
+            f"max_input_chars_per_word is {shown(str(longest))}, more than {LONGEST_WORD:,}, and the time "
+            "for a word grows with its square"
         )
     if _growth(whole.get("normalizer")) * _growth(whole.get("pre_tokenizer")) > GROWTH:
         raise _wrong(f"what it replaces may grow more than {GROWTH}-fold")
@@ -67,9 +67,7 @@ def parse_ranks(content: str, most: int) -> dict[bytes, int]:
         ranks[token] = rank
     missing = [byte for byte in range(256) if bytes([byte]) not in ranks]
     if missing:
-        raise UnreadableSource(
-            f"the ranks do not hold every single byte with a rank from 0 on; {RESTORE}"
-        )
+        raise UnreadableSource(f"the ranks do not hold every single byte with a rank from 0 on; {RESTORE}")
     if len(set(ranks.values())) < len(ranks):
         raise UnreadableSource(f"two tokens have one rank; {MEND}")
     return ranks
@@ -110,7 +108,7 @@ def _check_vocabulary(vocab: Any, most: int) -> None:
     if isinstance(vocab, list):  # Unigram: [token, score] by id
         pairs = cast("list[Any]", vocab)
         _check_size(len(pairs))
-        _check_texts(pair[0] for pair in pairs if isinstance(pair, list) and pair)
+        _check_texts(cast("list[Any]", pair)[0] for pair in pairs if isinstance(pair, list) and pair)
     elif isinstance(vocab, dict):
         numbered = cast("dict[str, Any]", vocab)
         _check_size(len(numbered))

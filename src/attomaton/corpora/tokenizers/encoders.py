@@ -87,9 +87,10 @@ def ragged(lists: Sequence[Sequence[int]]) -> tuple[Int64, Int32]:
 
 def unknown_token(unknown: Collection[str], n_tokens: int) -> UnknownToken:
     """The error for tokens that a vocabulary does not have."""
+    first = ", ".join(repr(shown(token)) for token in sorted(unknown)[:5])
     return UnknownToken(
-        f"not among the {n_tokens:,} tokens of the vocabulary: {', '.join(repr(shown(one)) for one in sorted(unknown)[:5])}; "
-        "leave that out, mind case and punctuation, or learn from a corpus that has it"
+        f"not among the {n_tokens:,} tokens of the vocabulary: {first}; leave that out, mind case and "
+        "punctuation, or learn from a corpus that has it"
     )
 
 

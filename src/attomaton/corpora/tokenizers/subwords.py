@@ -93,8 +93,8 @@ class HuggingFaceEncoder:
         self._n_tokens = max(self._names, default=-1) + 1
         if self._n_tokens > VOCABULARY:
             raise UnreadableSource(
-                f"the tokenizer numbers its tokens up to {self._n_tokens - 1}, and ids are below {VOCABULARY:,}; "
-                "give another file"
+                f"the tokenizer numbers its tokens up to {self._n_tokens - 1}, and ids are below "
+                f"{VOCABULARY:,}; give another file"
             )
 
     def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
@@ -105,8 +105,8 @@ class HuggingFaceEncoder:
         largest = max((max(ids) for ids in lists if ids), default=0)
         if largest >= max(1, self._n_tokens):
             raise UnreadableSource(
-                f"the tokenizer gives the id {largest}, and its vocabulary ends before {self._n_tokens}; give "
-                "another file"
+                f"the tokenizer gives the id {largest}, and its vocabulary ends before {self._n_tokens}; "
+                "give another file"
             )
         return ragged(lists)
 

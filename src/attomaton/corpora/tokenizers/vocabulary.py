@@ -80,7 +80,9 @@ class Vocabulary:
         tokens, tokenizer, definition = (record.get(one) for one in ("tokens", "tokenizer", "definition"))
         whole = isinstance(tokens, list) and all(isinstance(one, str) for one in cast("list[Any]", tokens))
         if not whole or not isinstance(tokenizer, str) or not isinstance(definition, str | None):
-            raise CorruptRun("this is no vocabulary: a list of tokens or its tokenizer is missing; write it again")
+            raise CorruptRun(
+                "this is no vocabulary: a list of tokens or its tokenizer is missing; write it again"
+            )
         return cls(tuple(cast("list[str]", tokens)), tokenizer, definition)
 
     def to_record(self) -> dict[str, Any]:
