@@ -24,6 +24,10 @@ SHOWN = 8
 TOKEN_LENGTH, TEXT_LENGTH = 40, 600
 """Characters of a token, and of any other text, that are shown."""
 
+LONGEST_WORD, KEPT, LONGEST_CELL = 4096, 200, 20_000
+"""Characters of a word that a terminal shows whole (no path is longer), what it shows of a longer one, and
+the most of any text."""
+
 UNBROKEN = 18
 """Characters of a cell that stand in one line."""
 
@@ -35,6 +39,7 @@ _HIDDEN = re.compile(
     "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"  # line and paragraph ends, marks that turn the direction
     "\ufeff\ufffe\uffff\ud800-\udfff]"  # byte order mark, no characters, halves of characters
 )
+_LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
 _CARD = (
     "border:1px solid rgba(128,128,128,.4);border-radius:8px;padding:.8em 1.1em;margin:.3em 0;max-width:56em;"
     "overflow-x:auto;line-height:1.5;text-align:left"
@@ -100,6 +105,22 @@ def shorten(text: str, most: int = TOKEN_LENGTH) -> str:
     return (
         show_hidden(text) if len(text) <= most else f"{show_hidden(text[:most])}… ({len(text):,} characters)"
     )
+
+
+def cut_long(text: str) -> str:
+    """The text with words that no line holds cut, with their length, and at most so much of it all.
+
+    A token may have millions of characters, and a terminal's table wraps each of them.
+
+    Examples
+    --------
+    >>> cut_long("short words"), len(cut_long(f"a {'x' * 4_000_000} b"))
+    ('short words', 228)
+    """
+    if len(text) <= LONGEST_WORD:
+        return text
+    cut = _LONG_WORD.sub(lambda match: shorten(match[0], KEPT), text)
+    return cut if len(cut) <= LONGEST_CELL else shorten(cut, LONGEST_CELL)
 
 
 def isolate(text: str) -> Html:

@@ -17,7 +17,8 @@ def learn(
     corpus: Annotated[
         str,
         typer.Argument(
-            help="A text, .jsonl, .parquet or other file, folder, glob, URL, or tokenised folder."
+            help="A text, .jsonl, .parquet or other file, folder, glob, URL, or tokenised folder; "
+            "- for plain text from standard input."
         ),
     ],
     window: Annotated[int, typer.Option(min=1, help="Longest context, in tokens.")] = 32,
@@ -91,6 +92,7 @@ def _queries(given: str) -> list[str] | int:
 def _suggestion(automaton: "Automaton", out: Path) -> str:
     """A command to try next, with tokens that compete under one query as its context."""
     from attomaton.corpora.tokenizers.splitting import EOS
+    from attomaton.display import LONGEST_WORD
 
     edges = automaton.components.edges
     if not len(edges):
@@ -101,6 +103,8 @@ def _suggestion(automaton: "Automaton", out: Path) -> str:
     worded = [one for one in competing if EOS not in map(automaton.name, one)]  # line ends say little
     tokens = next(iter(worded or competing), tokens)
     context = " ".join(map(automaton.name, tokens))
+    if len(context) > LONGEST_WORD:
+        return ""  # nobody types it
     return f" Try: attomaton explain {shlex.quote(str(out))} {shlex.quote(context)}"
 
 

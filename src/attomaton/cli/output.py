@@ -12,7 +12,7 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from attomaton.display import show_hidden
+from attomaton.display import cut_long, show_hidden
 
 if TYPE_CHECKING:
     from attomaton.verify.verdicts import Verdict
@@ -88,8 +88,8 @@ def _shown(text: str, console: Console) -> Text:
 
 
 def _fitted(text: str, encoding: str) -> str:
-    """The text without hidden characters, and with stand-ins if the encoding does not hold it."""
-    seen = show_hidden(text)
+    """The text without hidden characters, cut where it is very long, with stand-ins for what does not fit."""
+    seen = show_hidden(cut_long(text))
     return seen if _holds(encoding, seen) else seen.translate(str.maketrans(STAND_INS))
 
 

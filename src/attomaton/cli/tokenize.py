@@ -9,7 +9,9 @@ from attomaton.cli.output import AsJson, Overwrite, Quiet, print_json, print_lin
 
 
 def tokenize(
-    corpus: Annotated[str, typer.Argument(help="A file, folder, glob or URL.")],
+    corpus: Annotated[
+        str, typer.Argument(help="A file, folder, glob or URL; - for text from standard input.")
+    ],
     out: Annotated[Path, typer.Option(help="Folder for the shards.")],
     tokenizer: Annotated[
         str, typer.Option(help="word, character, byte, or a tokenizer.json or .tiktoken file.")

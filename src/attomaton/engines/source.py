@@ -9,10 +9,11 @@ from typing import Any, cast
 
 import numpy as np
 
-from attomaton.artifacts import digest_arrays, digest_file
-from attomaton.corpora.readers import read_corpus, read_text
+from attomaton.artifacts import digest_arrays
+from attomaton.corpora.readers import read_corpus
 from attomaton.corpora.readers.batches import Reading
-from attomaton.corpora.readers.documents import Documents
+from attomaton.corpora.readers.documents import Documents, read_text_and_digest
+from attomaton.corpora.readers.files import printable
 from attomaton.corpora.readers.sources import is_tokenized
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
@@ -114,6 +115,11 @@ def _path_of(source: Any) -> Path | None:
     return Path(cast("str | PathLike[str]", source)) if isinstance(source, str | PathLike) else None
 
 
+def _name_of(path: Path | None) -> str | None:
+    """The name of a file or folder as a manifest can hold it."""
+    return None if path is None else printable(path.name)
+
+
 def _is_ids(source: Any) -> bool:
     """Whether one document is given as a flat sequence of ids."""
     if isinstance(source, np.ndarray):
@@ -131,13 +137,13 @@ def _read_documents(source: Any, tokenizer: str, reading: Reading) -> tuple[Docu
     path = _path_of(source)
     plain = path is not None and path.suffix in ("", ".txt") and not path.is_dir() and "*" not in path.name
     if path is not None and plain and reading.documents == "file":
-        documents = read_text(path, tokenizer=tokenizer)
-        about = {"kind": "text", "name": path.name, "sha256": digest_file(path)}
-        return documents, {**about, "tokenizer": tokenizer}
+        documents, digest = read_text_and_digest(source, tokenizer)
+        about = {"kind": "text", "name": _name_of(path), "sha256": digest}
+        return documents, {**about, "tokenizer": printable(tokenizer)}
     documents = read_corpus(source, tokenizer=tokenizer, reading=reading)
-    name = None if path is None else path.name
     digest = digest_arrays(documents.ids, documents.offsets)
-    return documents, {"kind": "documents", "name": name, "sha256": digest, "tokenizer": tokenizer}
+    about = {"kind": "documents", "name": _name_of(path), "sha256": digest}
+    return documents, {**about, "tokenizer": printable(tokenizer)}
 
 
 def _read_shards(folder: Path, window: int) -> Corpus:
@@ -150,7 +156,7 @@ def _read_shards(folder: Path, window: int) -> Corpus:
         shards, vocabulary = Shards.from_paths(corpus.shards, n_tokens=corpus.n_tokens), corpus.vocabulary
     else:
         shards = Shards.from_folder(folder)
-    about = {"kind": "shards", "name": folder.name, "sha256": fingerprint(shards, {}), "window": window}
+    about = {"kind": "shards", "name": _name_of(folder), "sha256": fingerprint(shards, {}), "window": window}
     return Corpus(shards, vocabulary, about)
 
 
@@ -160,7 +166,6 @@ def _write_shards(source: Any, window: int, tokenizer: str, tokens: Path, readin
 
     corpus = tokenize_into(tokens, source, tokenizer=tokenizer, reading=reading)
     shards = Shards.from_paths(corpus.shards, n_tokens=corpus.n_tokens)
-    path = _path_of(source)
-    name = None if path is None else path.name
-    about = {"kind": "documents", "name": name, "sha256": fingerprint(shards, {}), "tokenizer": tokenizer}
-    return Corpus(shards, corpus.vocabulary, {**about, "window": window})
+    name = _name_of(_path_of(source))
+    about = {"kind": "documents", "name": name, "sha256": fingerprint(shards, {}), "window": window}
+    return Corpus(shards, corpus.vocabulary, {**about, "tokenizer": printable(tokenizer)})

@@ -7,6 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from attomaton.corpora.samples import MAX_TOKENS
+from attomaton.display import show_hidden
 from attomaton.errors import AttomatonError, TokenOutOfRange, UnreadableSource, UnsupportedOption
 from attomaton.tables import Int32, Int64, Integers, offsets_of
 
@@ -119,6 +120,13 @@ class TokenBatch:
 Batch = TextBatch | TokenBatch
 
 
+def unpacked_bytes(batch: Batch) -> int:
+    """How large a batch is in memory, about."""
+    if isinstance(batch, TextBatch):
+        return sum(map(len, batch.texts))
+    return batch.ids.nbytes
+
+
 class Reader(Protocol):
     """One file, or one object in memory."""
 
@@ -145,6 +153,10 @@ class Reader(Protocol):
         """The SHA-256 of what it reads."""
         ...
 
+    def stored(self) -> int | None:
+        """The bytes that it has on disk, if it is a file whose size is known."""
+        ...
+
 
 class Skips:
     """Raises the error of a bad document, or counts it where the reader was told to."""
@@ -157,7 +169,7 @@ class Skips:
         """A document that cannot be read."""
         if not self._allowed:
             raise error
-        self._skipped += Skipped(1, str(error))
+        self._skipped += Skipped(1, show_hidden(str(error)))
 
     def take(self) -> Skipped:
         """What was skipped since the last call."""

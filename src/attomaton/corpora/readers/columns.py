@@ -1,11 +1,14 @@
 """One column of Arrow tables as documents: text, or lists of token ids."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from attomaton.corpora.budgets import PIECE_ROWS, shown
 from attomaton.corpora.readers.batches import (
     BATCH_BYTES,
     Batch,
@@ -22,50 +25,85 @@ from attomaton.errors import AttomatonError, UnreadableSource
 from attomaton.tables import Int64, Integers
 
 _arrow: Any = pa
+_compute: Any = pc
 _types: Any = pa.types
 NAMES = ("text", "content", "tokens", "input_ids", "ids")
 """Columns that are taken without being named, if only one of them is there."""
 ADVICE = "split the document"
+FIELDS = 20
+"""Columns that an error lists."""
 
 
 def find_column(schema: Any, reading: Reading, source: str) -> str:
     """The name of the column to read; an error lists the columns if it is not clear which."""
     kinds = {field.name: _kind(field.type) for field in schema}
-    shown = ", ".join(f"{field.name}: {field.type}" for field in schema) or "none"
+    present = ", ".join(shown(f"{field.name}: {field.type}") for field in list(schema)[:FIELDS]) or "none"
+    present += f" and {len(kinds) - FIELDS:,} more" if len(kinds) > FIELDS else ""
     if reading.column is not None:
         if reading.column not in kinds:
-            raise UnreadableSource(f"{source} has no column {reading.column!r}; it has {shown}")
+            raise UnreadableSource(f"{source} has no column {reading.column!r}; it has {present}")
         chosen = reading.column
     else:
         usable = [name for name, kind in kinds.items() if kind is not None]
         named = [name for name in usable if name in NAMES] or usable
         if not named:
             raise UnreadableSource(
-                f"{source} has no column of text or of lists of integers (it has {shown}); write one"
+                f"{source} has no column of text or of lists of integers (it has {present}); write one"
             )
         if len(named) > 1:
-            raise UnreadableSource(
-                f"{source} has several columns to read ({', '.join(named)}); name one with column"
-            )
+            several = ", ".join(map(shown, named[:FIELDS]))
+            raise UnreadableSource(f"{source} has several columns to read ({several}); name one with column")
         chosen = named[0]
     if kinds[chosen] is None:
         raise UnreadableSource(
-            f"{source}, column {chosen!r}, is {schema.field(chosen).type}; documents are text, or lists of "
-            "integers that are not nested further: name another column"
+            f"{source}, column {shown(chosen)!r}, is {shown(str(_type_of(schema, chosen)))}; documents are "
+            "text, or lists of integers that are not nested further: name another column"
         )
     return chosen
 
 
 def read_column(array: Any, first_row: int, source: str, reading: Reading) -> Iterator[Batch]:
-    """The documents of one array, in pieces of about ``BATCH_BYTES``."""
+    """The documents of one array, in pieces of about ``BATCH_BYTES`` or one document."""
     _validate(array)
     texts = _kind(array.type) == "text"
-    rows = max(1, len(array) * BATCH_BYTES // max(BATCH_BYTES, array.nbytes))
     skips = Skips(reading)
-    for start in range(0, len(array), rows):
-        piece = array.slice(start, rows)
-        numbers = np.arange(first_row + start, first_row + start + len(piece), dtype=np.int64)
-        yield (_texts if texts else _tokens)(piece, numbers, source, reading, skips)
+    for first in range(0, len(array), PIECE_ROWS):
+        rows = array.slice(first, PIECE_ROWS)
+        sizes = _sizes(rows)
+        for start, stop in pairwise(_cuts(sizes)):
+            piece = rows.slice(start, stop - start)
+            numbers = first_row + first + np.arange(start, stop, dtype=np.int64)
+            if texts:
+                yield _texts(piece, numbers, sizes[start:stop], source, reading, skips)
+            else:
+                yield _tokens(piece, numbers, source, reading, skips)
+
+
+def _sizes(array: Any) -> Int64:
+    """The bytes of each row once it is unpacked; rows can share theirs, so the array may have fewer."""
+    kind = array.type
+    if _types.is_dictionary(kind):
+        of_value = np.append(_sizes(array.dictionary), 0)  # the last for rows that are null
+        places = array.indices.fill_null(len(of_value) - 1) if array.null_count else array.indices
+        return of_value[np.minimum(places.to_numpy(zero_copy_only=False).astype(np.int64), len(of_value) - 1)]
+    if _types.is_string_view(kind):
+        views: Int64 = np.frombuffer(array.buffers()[1] or b"", np.int32)[::4].astype(np.int64)
+        return views[array.offset : array.offset + len(array)]
+    if _kind(kind) == "text":
+        return _compute.binary_length(array).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    lengths = _compute.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
+    return 4 * lengths.astype(np.int64)
+
+
+def _cuts(sizes: Int64) -> list[int]:
+    """Where to cut rows of these sizes into pieces: 0, …, the number of rows."""
+    ends = np.cumsum(sizes)
+    cuts = [0]
+    while cuts[-1] < len(sizes):
+        before = int(ends[cuts[-1] - 1]) if cuts[-1] else 0
+        fitting = int(np.searchsorted(ends, before + BATCH_BYTES, side="right"))
+        cuts.append(max(fitting, cuts[-1] + 1))
+    return cuts
 
 
 def _validate(array: Any) -> None:
@@ -79,22 +117,31 @@ def _validate(array: Any) -> None:
         array.view(same).validate(full=True)
 
 
+def _type_of(schema: Any, name: str) -> Any:
+    return next(field.type for field in schema if field.name == name)
+
+
 def _kind(kind: Any) -> str | None:
     if _types.is_dictionary(kind):
         return "text" if _kind(kind.value_type) == "text" else None
     if _types.is_string(kind) or _types.is_large_string(kind) or _types.is_string_view(kind):
         return "text"
-    lists = _types.is_list(kind) or _types.is_large_list(kind) or _types.is_fixed_size_list(kind)
+    fixed = _types.is_fixed_size_list(kind) and kind.list_size > 0
+    lists = _types.is_list(kind) or _types.is_large_list(kind) or fixed
     return "ids" if lists and _types.is_integer(kind.value_type) else None
 
 
-def _texts(array: Any, rows: Int64, source: str, reading: Reading, skips: Skips) -> TextBatch:
+def _texts(array: Any, rows: Int64, sizes: Int64, source: str, reading: Reading, skips: Skips) -> TextBatch:
     texts: list[str] = []
     kept: list[int] = []
-    for row, value in zip(rows.tolist(), _values(array), strict=True):
+    held = _values(array) if int(sizes.max(initial=0)) <= reading.max_bytes else array
+    for row, size, one in zip(rows.tolist(), sizes.tolist(), held, strict=True):
         place = f"{source}, row {row},"
         try:
-            texts.append(_text(value, place, reading))
+            if size > reading.max_bytes:
+                raise too_long(place, reading, advice=ADVICE)
+            value = one if held is not array else _value(one)
+            texts.append(_text(value, place))
         except UnreadableSource as error:
             skips.add(error)
         else:
@@ -116,22 +163,20 @@ def _value(scalar: Any) -> str | UnicodeDecodeError | None:
         return error
 
 
-def _text(value: str | UnicodeDecodeError | None, place: str, reading: Reading) -> str:
+def _text(value: str | UnicodeDecodeError | None, place: str) -> str:
     if value is None:
         raise UnreadableSource(f"{place} is null, not text; drop the row")
     if isinstance(value, UnicodeDecodeError):
         raise UnreadableSource(
             f"{place} is not UTF-8 text (byte {value.start}: {value.reason}); convert it to UTF-8 first"
         ) from value
-    if len(value) > reading.max_bytes:
-        raise too_long(place, reading, advice=ADVICE)
     return checked_text(value, place)
 
 
 def _tokens(array: Any, rows: Int64, source: str, reading: Reading, skips: Skips) -> TokenBatch:
     """Lists of ids; the common case, in which nothing is wrong, looks at all of them at once."""
     flat: Any = array.flatten()
-    lengths: Int64 = _arrow.compute.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
+    lengths: Int64 = _compute.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
     if not array.null_count and not flat.null_count and 4 * int(lengths.max(initial=0)) <= reading.max_bytes:
         ids = flat.to_numpy(zero_copy_only=False)
         if bad_id(ids, source, reading.n_tokens) is None:

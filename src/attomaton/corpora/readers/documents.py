@@ -1,5 +1,6 @@
 """A whole corpus in memory: token ids with the borders between documents."""
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from attomaton.borders import check_int32, check_int64, check_offsets, keep_checked
+from attomaton.corpora.budgets import Allowance
 from attomaton.corpora.readers.batches import (
     NOTHING_SKIPPED,
     Batch,
@@ -16,13 +18,22 @@ from attomaton.corpora.readers.batches import (
     Skipped,
     Skips,
     TextBatch,
+    unpacked_bytes,
 )
-from attomaton.corpora.readers.files import decode, shorten
+from attomaton.corpora.readers.files import File, decode, shorten
 from attomaton.corpora.readers.sources import find_readers, is_tokenized
+from attomaton.corpora.readers.standard import keep_standard_input
+from attomaton.corpora.regular import STANDARD_INPUT
 from attomaton.corpora.samples import MAX_TOKENS, Samples
 from attomaton.corpora.tokenizers.encoders import TableEncoder, distinct_tokens
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
-from attomaton.errors import InvalidSamples, TokenOutOfRange, UnreadableSource, UnsupportedOption
+from attomaton.errors import (
+    AttomatonError,
+    InvalidSamples,
+    TokenOutOfRange,
+    UnreadableSource,
+    UnsupportedOption,
+)
 from attomaton.tables import Int32, Int64, offsets_of
 
 
@@ -67,23 +78,33 @@ class Documents:
 
 
 def read_text(path: str | Path, *, tokenizer: str = "word") -> Documents:
-    """Read one UTF-8 text file as one document."""
-    file = Path(path)
+    """Read one UTF-8 text file as one document; the text ``"-"`` is standard input."""
+    return read_text_and_digest(path, tokenizer)[0]
+
+
+def read_text_and_digest(path: str | Path, tokenizer: str) -> tuple[Documents, str]:
+    """One text file, and the SHA-256 of the very bytes that were read."""
+    file = keep_standard_input() if path == STANDARD_INPUT else File(str(path), Path(path).name)
     try:
-        content = file.read_bytes().removeprefix(b"\xef\xbb\xbf")
+        with file.open_raw() as stream:
+            content = stream.read()
     except IsADirectoryError as error:
-        raise UnreadableSource(f"{file} is a folder; give one text file") from error
+        raise UnreadableSource(f"{file.source} is a folder; give one text file") from error
     except OSError as error:
+        if isinstance(error, AttomatonError):
+            raise
         raise UnreadableSource(
-            f"{shorten(str(file))} cannot be read: {error.strerror}; give the path of a text file"
+            f"{shorten(file.source)} cannot be read: {error.strerror}; give the path of a text file"
         ) from error
-    text = decode(content, str(file)).replace("\r\n", "\n").replace("\r", "\n")
-    vocabulary, ids = Vocabulary.from_text(text, tokenizer)
+    text = decode(content.removeprefix(b"\xef\xbb\xbf"), file.source)
+    vocabulary, ids = Vocabulary.from_text(text.replace("\r\n", "\n").replace("\r", "\n"), tokenizer)
     if len(ids) < 2:
         raise UnreadableSource(
-            f"{file} has too few tokens ({len(ids)}): a sample needs a context and a label, so give more text"
+            f"{file.source} has too few tokens ({len(ids)}): a sample needs a context and a label, so give "
+            "more text"
         )
-    return Documents(ids, np.array([0, len(ids)], np.int64), vocabulary)
+    borders = np.array([0, len(ids)], np.int64)
+    return Documents(ids, borders, vocabulary), hashlib.sha256(content).hexdigest()
 
 
 def read_corpus(source: Any, *, tokenizer: str = "word", reading: Reading | None = None) -> Documents:
@@ -141,11 +162,13 @@ def bounded(reading: Reading, vocabulary: Vocabulary | None) -> Reading:
 
 
 def checked_batches(reader: Reader, reading: Reading) -> Iterator[Batch]:
-    """The batches of a reader; one without documents is bad input."""
+    """The batches of a reader; one without documents is bad input, and so is one without end."""
     documents, skipped = 0, 0
+    allowance = Allowance(shorten(reader.source), reader.stored())
     for batch in reader.batches():
         documents += len(batch.rows)
         skipped += batch.skipped.count
+        allowance.spend(n_bytes=unpacked_bytes(batch), documents=len(batch.rows) + batch.skipped.count)
         yield batch
     if not documents and not skipped:
         skips = Skips(reading)

@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import io
+import os
 import zlib
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from typing import Any, BinaryIO, cast
 import pyarrow as pa
 
 from attomaton.corpora.readers.batches import Reading
+from attomaton.corpora.regular import open_regular
 from attomaton.errors import AttomatonError, MissingExtra, UnreadableSource
 
 _arrow: Any = pa
@@ -65,8 +67,13 @@ class File:
             with open_url(self.source) as file:
                 yield file
         else:
-            with Path(self.source).open("rb") as file:
+            with open_regular(self.source) as file:
                 yield file
+
+    def stored(self) -> int | None:
+        """Its size as stored; None behind a URL."""
+        with naming(self.source):
+            return None if self.is_url else Path(self.source).stat().st_size
 
     def digest(self) -> str:
         """The SHA-256 of its bytes as stored."""
@@ -102,6 +109,10 @@ class FileReader:
     def digest(self) -> str:
         """The SHA-256 of the file."""
         return self.file.digest()
+
+    def stored(self) -> int | None:
+        """The size of the file, if it is here."""
+        return self.file.stored()
 
 
 @contextmanager
@@ -171,6 +182,20 @@ def _advise(content: bytes) -> str:
 def shorten(source: str) -> str:
     """A path that fits into a message; its end, which names the file, is kept."""
     return source if len(source) <= 80 else f"…{source[-80:]}"
+
+
+def printable(name: str) -> str:
+    r"""A name that any file can hold: bytes of it that are no UTF-8 are written out.
+
+    Examples
+    --------
+    >>> printable("café.txt"), printable("caf\udce9.txt")
+    ('café.txt', 'caf\\xe9.txt')
+    """
+    try:
+        return os.fsencode(name).decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:  # a half of a character that no byte stands for
+        return name.encode("utf-8", "backslashreplace").decode()
 
 
 def is_url(source: str) -> bool:

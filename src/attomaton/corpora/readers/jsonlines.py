@@ -1,13 +1,17 @@
 """JSON lines: one object per line, whose text is one document."""
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
+from attomaton.corpora.budgets import JSON_VALUES, shown
 from attomaton.corpora.readers.batches import Skips, TextBatch, batch_texts, checked_text, too_long
 from attomaton.corpora.readers.files import FileReader, decode, naming, read_lines
 from attomaton.errors import UnreadableSource
+
+_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -36,18 +40,37 @@ class JsonLinesReader(FileReader):
                     yield number, text
 
 
+def _check_values(line: str, place: str) -> None:
+    """Refuse a line of very many values, each of which would become an object; texts count as one."""
+    if (
+        len(line) > JSON_VALUES
+        and _values_of(line) > JSON_VALUES
+        and _values_of(_STRING.sub("", line)) > JSON_VALUES
+    ):
+        raise UnreadableSource(
+            f"{place} holds more than {JSON_VALUES:,} values; write the text in a record of its own"
+        )
+
+
+def _values_of(line: str) -> int:
+    return line.count("[") + line.count("{") + line.count(",")
+
+
 def _text_of(line: str, field: str, place: str) -> str:
+    _check_values(line, place)
     try:
         record = json.loads(line)
     except RecursionError as error:
         raise UnreadableSource(f"{place} is nested too deeply to be read; mend it") from error
     except ValueError as error:
-        raise UnreadableSource(f"{place} is not JSON ({error}); mend it, or fetch the file again") from error
+        raise UnreadableSource(
+            f"{place} is not JSON ({shown(str(error))}); mend it, or fetch the file again"
+        ) from error
     if not isinstance(record, dict):
         raise UnreadableSource(f"{place} is no JSON object; write one object with a text per line")
     fields = cast("dict[str, Any]", record)
     if field not in fields:
-        present = ", ".join(sorted(fields)[:8]) or "none"
+        present = ", ".join(shown(name) for name in sorted(fields)[:8]) or "none"
         raise UnreadableSource(
             f"{place} has no field {field!r} (it has {present}); name the field with column"
         )

@@ -36,11 +36,13 @@ class MemoryReader:
         """The SHA-256 of the documents."""
         digest = hashlib.sha256()
         for document in self.documents:
-            text = isinstance(document, str)
-            blob = document.encode("utf-8", "surrogatepass") if text else np.asarray(document).tobytes()
-            digest.update(f"{'text' if text else 'ids'} {len(blob)} ".encode())
+            kind, blob = _content(document)
+            digest.update(f"{kind} {len(blob)} ".encode())
             digest.update(blob)
         return digest.hexdigest()
+
+    def stored(self) -> None:
+        """Nothing: it is in memory already."""
 
     def batches(self) -> Iterator[Batch]:
         """The documents; rows are numbered from 0."""
@@ -84,3 +86,16 @@ class MemoryReader:
         if error is not None:
             raise error
         return ids
+
+
+def _content(document: Any) -> tuple[str, bytes]:
+    """What a document is and its bytes: the same bytes are other ids under another type or shape."""
+    if isinstance(document, str):
+        return "text", document.encode("utf-8", "surrogatepass")
+    try:
+        ids = np.asarray(document)
+    except (ValueError, OverflowError):  # ragged, or larger than any integer: refused when it is read
+        ids = np.empty(0, object)
+    if ids.dtype.hasobject:
+        return "other", repr(document).encode("utf-8", "surrogatepass")
+    return f"ids {ids.dtype.str} {ids.shape}", ids.tobytes()

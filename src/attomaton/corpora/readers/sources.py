@@ -3,7 +3,8 @@
 import glob
 import json
 import os
-from collections.abc import Callable, Sequence
+import stat
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
@@ -13,12 +14,14 @@ from numpy.typing import NDArray
 from attomaton.artifacts import MANIFEST, read_manifest
 from attomaton.corpora.readers.batches import Reader, Reading
 from attomaton.corpora.readers.fasta import FastaReader
-from attomaton.corpora.readers.files import File, is_url, naming, shorten, url_system
+from attomaton.corpora.readers.files import File, is_url, naming, printable, shorten, url_system
 from attomaton.corpora.readers.jsonlines import JsonLinesReader
 from attomaton.corpora.readers.memory import MemoryReader
+from attomaton.corpora.readers.standard import keep_standard_input
 from attomaton.corpora.readers.streams import StreamReader
 from attomaton.corpora.readers.tables import ArrowReader, DatasetReader, ParquetReader
 from attomaton.corpora.readers.texts import TextReader
+from attomaton.corpora.regular import STANDARD_INPUT, refuse_irregular
 from attomaton.errors import UnreadableSource
 
 READERS: dict[str, Callable[[File, Reading], Reader]] = {
@@ -50,7 +53,8 @@ def find_readers(source: Any, reading: Reading | None = None) -> list[Reader]:
     source : path, URL, sequence or dataset
         A file, a folder (all its files, in the order of their names), a glob, a URL of any of these that
         fsspec opens, a sequence of texts or of id lists, an array of ids (one document, or one per row), or
-        a ``datasets.Dataset``.
+        a ``datasets.Dataset``. The text ``"-"`` is standard input, as plain text. Files are regular ones: a
+        pipe, a socket or a device is an error, and so is a link that leads nowhere.
     reading : Reading, optional
         How to read.
 
@@ -61,6 +65,8 @@ def find_readers(source: Any, reading: Reading | None = None) -> list[Reader]:
     (['to be', 'or not'], [0, 1])
     """
     asked = Reading() if reading is None else reading
+    if isinstance(source, str) and source == STANDARD_INPUT:
+        return [reader_of(keep_standard_input(), asked)]
     if isinstance(source, str | os.PathLike):
         path = os.fspath(cast("str | os.PathLike[str]", source))
         return [reader_of(file, asked) for file in find_files(path)]
@@ -97,13 +103,11 @@ def find_files(source: str) -> list[File]:
         if shards is not None:
             paths = shards
         elif path.is_dir():
-            paths = [
-                place for place in path.rglob("*") if place.is_file() and _counts(place.relative_to(path))
-            ]
+            paths = [place for place in _walk(path) if _is_file(place)]
         elif path.exists() or not WILD.intersection(source):
-            paths = [path]
+            paths = [path] if _is_file(path) else []
         else:
-            paths = [Path(place) for place in glob.glob(source, recursive=True) if Path(place).is_file()]  # noqa: PTH207  absolute patterns
+            paths = [Path(place) for place in glob.glob(source, recursive=True) if _is_file(Path(place))]  # noqa: PTH207  absolute patterns
     if not paths:
         raise UnreadableSource(f"{source} has no files to read; give a folder or glob with some")
     return _named([place.as_posix() for place in paths])
@@ -124,6 +128,41 @@ def is_tokenized(folder: str | os.PathLike[str]) -> bool:
     except (OSError, ValueError):
         return False
     return isinstance(record, dict) and cast("dict[str, Any]", record).get("kind") == TOKENIZED
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """All that counts in a folder and in those below it; one that cannot be listed is an error."""
+    for place, folders, files in os.walk(folder, onerror=_raise):
+        folders[:] = sorted(name for name in folders if _counts(Path(name)))
+        linked = [name for name in folders if (Path(place) / name).is_symlink()]
+        if linked:
+            raise UnreadableSource(
+                f"{printable(str(Path(place) / linked[0]))} is a link to a folder, which is not followed; "
+                "give that folder itself, or take the link away"
+            )
+        yield from (Path(place) / name for name in files if _counts(Path(name)))
+
+
+def _raise(error: OSError) -> None:
+    raise UnreadableSource(
+        f"{printable(str(error.filename))} cannot be listed: {error.strerror}; allow it, or leave it out"
+    ) from error
+
+
+def _is_file(place: Path) -> bool:
+    """Whether a place is a regular file; an error if it is a pipe, a device, or a link that leads nowhere."""
+    try:
+        mode = place.stat().st_mode
+    except FileNotFoundError as error:
+        if place.is_symlink():
+            goal = printable(str(place.readlink()))
+            raise UnreadableSource(
+                f"{printable(str(place))} is a link that leads nowhere ({goal}); mend the link, or take it "
+                "away"
+            ) from error
+        raise
+    refuse_irregular(place, mode)
+    return stat.S_ISREG(mode)
 
 
 def _counts(path: Path | PurePosixPath) -> bool:
@@ -153,4 +192,5 @@ def _named(paths: list[str]) -> list[File]:
     ordered = sorted(paths)
     parents = [str(PurePosixPath(path).parent) for path in ordered]
     shared = os.path.commonpath(parents)
-    return [File(path, PurePosixPath(path).relative_to(PurePosixPath(shared)).as_posix()) for path in ordered]
+    within = PurePosixPath(shared)
+    return [File(path, printable(PurePosixPath(path).relative_to(within).as_posix())) for path in ordered]

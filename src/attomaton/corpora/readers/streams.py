@@ -1,11 +1,14 @@
 """Streams of token ids: ``.npy`` arrays and headerless ``.bin`` files."""
 
+import math
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import numpy as np
 
+from attomaton.corpora.budgets import shown
 from attomaton.corpora.readers.batches import Reading, Skips, TokenBatch, bad_id, token_batch, too_long
 from attomaton.corpora.readers.files import FileReader, naming
 from attomaton.errors import UnreadableSource
@@ -13,6 +16,8 @@ from attomaton.tables import Integers
 
 IDS = 1 << 20
 """Ids that are read at a time."""
+VERSIONS = ((1, 0), (2, 0), (3, 0))
+"""Of the header of an ``.npy`` array."""
 ADVICE = "name the id that ends a document (separator)"
 
 
@@ -33,9 +38,10 @@ class StreamReader(FileReader):
             while len(ids := self._read(file, dtype, position)):
                 position += len(ids)
                 yield cutter.cut(ids)
-            if shape is not None and position != np.prod(shape, dtype=np.int64):
+            if shape is not None and position != math.prod(shape):
                 raise UnreadableSource(
-                    f"{self.source} has {position:,} ids, but its header says {shape}; write it again"
+                    f"{self.source} has {position:,} ids, but its header says {shown(str(shape))}; write it "
+                    "again"
                 )
             yield cutter.finish()
 
@@ -124,15 +130,23 @@ def _read_header(file: BinaryIO, source: str) -> tuple["np.dtype[Any]", tuple[in
     layout: Any = np.lib.format
     try:
         version = layout.read_magic(file)
+        if version not in VERSIONS:
+            raise ValueError(f"its version is {version}")
         read = layout.read_array_header_1_0 if version == (1, 0) else layout.read_array_header_2_0
-        shape, by_column, dtype = read(file)
-    except Exception as error:  # a damaged header can raise what Python's own parser raises
-        raise UnreadableSource(f"{source} has no header of an array ({error}); write it again") from error
-    if not np.issubdtype(dtype, np.integer):
-        raise UnreadableSource(f"{source} holds {dtype}, not integers; save ids (nothing is unpickled)")
-    if len(shape) not in (1, 2) or (by_column and len(shape) == 2):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of headers that Python 2 wrote
+            shape, by_column, dtype = read(file)
+    except (Exception, MemoryError) as error:  # a damaged header can raise what Python's own parser raises
         raise UnreadableSource(
-            f"{source} has the shape {shape}{' by columns' if by_column else ''}; give one axis (a stream) "
-            "or two (a row per document, row by row)"
+            f"{source} has no header of an array ({shown(str(error))}); write it again"
+        ) from error
+    if dtype.kind not in "iu":
+        raise UnreadableSource(
+            f"{source} holds {shown(str(dtype))}, not integers; save ids (nothing is unpickled)"
+        )
+    if len(shape) not in (1, 2) or min(shape) < 0 or (by_column and len(shape) == 2):
+        raise UnreadableSource(
+            f"{source} has the shape {shown(str(shape))}{' by columns' if by_column else ''}; give one axis "
+            "(a stream) or two (a row per document, row by row)"
         )
     return dtype, shape

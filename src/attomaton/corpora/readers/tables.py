@@ -3,19 +3,19 @@
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
 from attomaton.corpora.readers.batches import Batch, Reading
 from attomaton.corpora.readers.columns import find_column, read_column
 from attomaton.corpora.readers.files import FileReader, naming
+from attomaton.corpora.readers.footers import Chunk, open_parquet, read_chunks
+from attomaton.corpora.readers.messages import MAGIC, check_messages
+from attomaton.corpora.readers.pages import ROWS, rows_at_once
 from attomaton.errors import UnreadableSource
 
 _arrow: Any = pa
-PARQUET = {"buffer_size": 1 << 20, "pre_buffer": False, "page_checksum_verification": True}
-ROWS = 1000
-"""Rows that are taken from a table at a time."""
 
 
 @dataclass(frozen=True)
@@ -24,16 +24,30 @@ class ParquetReader(FileReader):
 
     def batches(self) -> Iterator[Batch]:
         """The documents; rows are numbered from 0."""
-        from pyarrow import parquet
-
-        tables: Any = parquet
         row = 0
         with naming(self.source, lambda: f", after row {row},"), self.file.open_raw() as file:
-            table = tables.ParquetFile(_arrow.PythonFile(file, "r"), **PARQUET)
+            table = open_parquet(file, self.source)
             name = find_column(table.schema_arrow, self.reading, self.source)
-            for batch in table.iter_batches(ROWS, columns=[name], use_threads=False):
-                yield from read_column(batch.column(0), row, self.source, self.reading)
-                row += len(batch)
+            for group, chunks in enumerate(self._chunks(file, table, name)):
+                at_once = min(
+                    (rows_at_once(file, one, self.reading.max_bytes) for one in chunks), default=ROWS
+                )
+                for batch in table.iter_batches(
+                    at_once, row_groups=[group], columns=[name], use_threads=False
+                ):
+                    yield from read_column(batch.column(0), row, self.source, self.reading)
+                    row += len(batch)
+
+    def _chunks(self, file: BinaryIO, table: Any, name: str) -> list[list[Chunk]]:
+        """For each row group, where the column is."""
+        columns = [table.schema.column(place) for place in range(len(table.schema.names))]
+        leaves = {
+            place
+            for place, column in enumerate(columns)
+            if column.path == name or column.path.startswith(f"{name}.")
+        }
+        is_list = any(columns[place].max_repetition_level > 0 for place in leaves)
+        return read_chunks(file, self.source, leaves, is_list=is_list)
 
 
 @dataclass(frozen=True)
@@ -44,23 +58,29 @@ class ArrowReader(FileReader):
         """The documents; rows are numbered from 0."""
         row = 0
         with naming(self.source, lambda: f", after row {row},"), self.file.open_raw() as raw:
-            schema, tables = _open_arrow(raw)
+            check_messages(raw, self.source, self.reading.max_bytes)
+            schema, _ = _open_arrow(raw, None)
             name = find_column(schema, self.reading, self.source)
+            _, tables = _open_arrow(raw, schema.get_all_field_indices(name))
             for batch in tables:
-                yield from read_column(batch.column(name), row, self.source, self.reading)
+                yield from read_column(batch.column(0), row, self.source, self.reading)
                 row += len(batch)
 
 
-def _open_arrow(raw: Any) -> tuple[Any, Iterator[Any]]:
+def _open_arrow(raw: Any, fields: list[int] | None) -> tuple[Any, Iterator[Any]]:
+    """The schema and the batches; only some fields of these, if they are given."""
     from pyarrow import ipc
 
+    raw.seek(0)
     begins = raw.read(6)
     raw.seek(0)
     file = _arrow.PythonFile(raw, "r")
-    if begins == b"ARROW1":
-        table: Any = ipc.open_file(file)
+    interchange: Any = ipc
+    options = interchange.IpcReadOptions(included_fields=fields)
+    if begins == MAGIC:
+        table = interchange.open_file(file, options=options)
         return table.schema, (table.get_batch(index) for index in range(table.num_record_batches))
-    stream: Any = ipc.open_stream(file)
+    stream = interchange.open_stream(file, options=options)
     return stream.schema, iter(stream)
 
 
@@ -78,9 +98,13 @@ class DatasetReader:
         """The SHA-256 of its rows."""
         digest = hashlib.sha256()
         for table in self._tables():
+            digest.update(f"{table.schema.names} {table.schema.types}".encode("utf-8", "surrogatepass"))
             for batch in table.to_batches():
                 digest.update(batch.serialize())
         return digest.hexdigest()
+
+    def stored(self) -> None:
+        """Nothing: it is not one file."""
 
     def batches(self) -> Iterator[Batch]:
         """The documents; rows are numbered from 0."""

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+from attomaton.corpora.budgets import shown
 from attomaton.corpora.tokenizers.splitting import find_splitter
 from attomaton.errors import UnknownToken
 from attomaton.tables import Int32, Int64, number_strings, offsets_of
@@ -86,9 +87,10 @@ def ragged(lists: Sequence[Sequence[int]]) -> tuple[Int64, Int32]:
 
 def unknown_token(unknown: Collection[str], n_tokens: int) -> UnknownToken:
     """The error for tokens that a vocabulary does not have."""
+    first = ", ".join(repr(shown(token)) for token in sorted(unknown)[:5])
     return UnknownToken(
-        f"not among the {n_tokens:,} tokens of the vocabulary: {', '.join(map(repr, sorted(unknown)[:5]))}; "
-        "leave that out, mind case and punctuation, or learn from a corpus that has it"
+        f"not among the {n_tokens:,} tokens of the vocabulary: {first}; leave that out, mind case and "
+        "punctuation, or learn from a corpus that has it"
     )
 
 

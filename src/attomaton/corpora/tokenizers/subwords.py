@@ -5,17 +5,18 @@ are added, and nothing is truncated or padded. Text that looks like a special to
 tiktoken; a ``tokenizer.json`` says itself which added tokens it finds in text.
 """
 
-import base64
-import binascii
 import json
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
+from attomaton.corpora.budgets import TOKENIZER_BYTES, VOCABULARY, shown
+from attomaton.corpora.regular import open_regular
+from attomaton.corpora.tokenizers.definitions import check_json, parse_ranks, running
 from attomaton.corpora.tokenizers.encoders import Encoder, ragged
 from attomaton.corpora.tokenizers.patterns import SCHEMES
-from attomaton.errors import MissingExtra, UnreadableSource, UnsupportedOption
+from attomaton.errors import AttomatonError, MissingExtra, UnreadableSource, UnsupportedOption
 from attomaton.tables import Int32, Int64
 
 HUGGING_FACE = "tokenizer.json"
@@ -39,14 +40,21 @@ def read_definition(path: str) -> tuple[str, str]:
     """The kind of a tokenizer file, and all that is needed to make the tokenizer without the file."""
     file = Path(path)
     try:
-        content = file.read_text(encoding="utf-8")
+        with open_regular(file) as stream:
+            content = stream.read(TOKENIZER_BYTES + 1).decode("utf-8")
     except UnicodeDecodeError as error:
         raise UnreadableSource(f"{file} is not a tokenizer file: it is not UTF-8; give another") from error
     except OSError as error:
+        if isinstance(error, AttomatonError):
+            raise
         raise UnreadableSource(
             f"the tokenizer {file} cannot be read: {error.strerror}; give the path of a tokenizer.json or "
             ".tiktoken file"
         ) from error
+    if len(content) > TOKENIZER_BYTES:
+        raise UnreadableSource(
+            f"{file} has more than {TOKENIZER_BYTES:,} characters, as no tokenizer has; give another file"
+        )
     kind = TIKTOKEN if file.suffix == ".tiktoken" else HUGGING_FACE
     definition = json.dumps({"scheme": file.stem, "ranks": content}) if kind == TIKTOKEN else content
     try:
@@ -71,25 +79,40 @@ class HuggingFaceEncoder:
         except ModuleNotFoundError as error:
             raise _missing("a tokenizer.json", "tokenizers") from error
         library: Any = tokenizers
-        try:
+        check_json(definition)
+        with running("not a tokenizer.json"):
             self._tokenizer = library.Tokenizer.from_str(definition)
-        except Exception as error:  # the library raises no narrower one
-            raise UnreadableSource(f"not a tokenizer.json ({error}); give another file") from error
-        if getattr(self._tokenizer.model, "dropout", None):
+            self._names = {index: token for token, index in self._tokenizer.get_vocab().items()}
+            self._tokenizer.no_truncation()
+            self._tokenizer.no_padding()
+            dropout = getattr(self._tokenizer.model, "dropout", None)
+        if dropout:
             raise UnsupportedOption(
                 "the tokenizer drops merges at random, so a text has no fixed ids; set its dropout to null"
             )
-        self._tokenizer.no_truncation()
-        self._tokenizer.no_padding()
+        self._n_tokens = max(self._names, default=-1) + 1
+        if self._n_tokens > VOCABULARY:
+            raise UnreadableSource(
+                f"the tokenizer numbers its tokens up to {self._n_tokens - 1}, and ids are below "
+                f"{VOCABULARY:,}; give another file"
+            )
 
     def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
         """The texts as ids."""
-        found = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-        return ragged([one.ids for one in found])
+        with running("the tokenizer has no ids for a part of the text"):
+            found = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
+            lists = [one.ids for one in found]
+        largest = max((max(ids) for ids in lists if ids), default=0)
+        if largest >= max(1, self._n_tokens):
+            raise UnreadableSource(
+                f"the tokenizer gives the id {largest}, and its vocabulary ends before {self._n_tokens}; "
+                "give another file"
+            )
+        return ragged(lists)
 
     def tokens(self) -> tuple[str, ...]:
         """The tokens as the file spells them (GPT-2 writes a space as ``Ġ``)."""
-        return _name_all({index: token for token, index in self._tokenizer.get_vocab().items()})
+        return _name_all(self._names)
 
 
 class TiktokenEncoder:
@@ -100,33 +123,33 @@ class TiktokenEncoder:
             import tiktoken
         except ModuleNotFoundError as error:
             raise _missing("a .tiktoken file", "tiktoken") from error
-        stored = json.loads(definition)
-        if stored["scheme"] not in SCHEMES:
+        name, content = _stored_ranks(definition)
+        if name not in SCHEMES:
             raise UnsupportedOption(
                 f"a ranks file does not hold its splitting pattern, and none is known for "
-                f"{stored['scheme']!r}; name it as one of {', '.join(sorted(SCHEMES))}, or give a "
+                f"{shown(name)!r}; name it as one of {', '.join(sorted(SCHEMES))}, or give a "
                 "tokenizer.json"
             )
-        scheme = SCHEMES[stored["scheme"]]
-        self._ranks = _parse_ranks(stored["ranks"])
+        scheme = SCHEMES[name]
+        self._ranks = parse_ranks(content, scheme.n_ranks + len(scheme.special) + 1)
         if len(self._ranks) != scheme.n_ranks:
             raise UnreadableSource(
-                f"{len(self._ranks):,} ranks, but {stored['scheme']} has {scheme.n_ranks:,}; restore the file"
+                f"{len(self._ranks):,} ranks, but {name} has {scheme.n_ranks:,}; restore the file"
             )
         self._special = dict(scheme.special)
-        try:
+        taken = set(self._ranks.values()) & set(self._special.values())
+        if taken:
+            raise UnreadableSource(f"the rank {min(taken)} is that of a special token; restore the file")
+        with running("not a ranks file"):
             self._encoding = tiktoken.Encoding(
-                stored["scheme"],
-                pat_str=scheme.pattern,
-                mergeable_ranks=self._ranks,
-                special_tokens=self._special,
+                name, pat_str=scheme.pattern, mergeable_ranks=self._ranks, special_tokens=self._special
             )
-        except Exception as error:
-            raise UnreadableSource(f"not a ranks file ({error}); give another file") from error
 
     def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
         """The texts as ids."""
-        return ragged([self._encoding.encode_ordinary(text) for text in texts])
+        with running("the tokenizer has no ids for a part of the text"):
+            lists = [self._encoding.encode_ordinary(text) for text in texts]
+        return ragged(lists)
 
     def tokens(self) -> tuple[str, ...]:
         """The tokens as text; a byte that is no UTF-8 is shown like ``<0xE9>``."""
@@ -134,23 +157,13 @@ class TiktokenEncoder:
         return _name_all({**names, **{index: token for token, index in self._special.items()}})
 
 
-def _parse_ranks(content: str) -> dict[bytes, int]:
-    ranks: dict[bytes, int] = {}
-    for number, line in enumerate(content.splitlines(), 1):
-        if line.strip():
-            try:
-                token, rank = line.split()
-                ranks[base64.b64decode(token, validate=True)] = int(rank)
-            except (ValueError, binascii.Error) as error:
-                raise UnreadableSource(
-                    f"line {number} is not a token in base64 and its rank; restore the file"
-                ) from error
-    missing = [byte for byte in range(256) if bytes([byte]) not in ranks]
-    if missing or min(ranks.values()) < 0:
-        raise UnreadableSource(
-            "the ranks do not hold every single byte with a rank from 0 on; restore the file"
-        )
-    return ranks
+def _stored_ranks(definition: str) -> tuple[str, str]:
+    """The name of the scheme and the ranks, from what a run has stored."""
+    try:
+        stored = json.loads(definition)
+        return str(stored["scheme"]), str(stored["ranks"])
+    except (ValueError, RecursionError, TypeError, LookupError) as error:
+        raise UnreadableSource("not the definition of a ranks file; give another file") from error
 
 
 def _show(token: bytes) -> str:

@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from attomaton.corpora.tokenizers.encoders import ByteEncoder, Encoder, TableEncoder, unknown_token
 from attomaton.corpora.tokenizers.splitting import BYTES, find_splitter
 from attomaton.corpora.tokenizers.subwords import is_subword_file, read_definition, subword_encoder
-from attomaton.errors import TokenOutOfRange
+from attomaton.errors import CorruptRun, TokenOutOfRange
 from attomaton.tables import Int32, number_strings
 
 
@@ -77,7 +77,13 @@ class Vocabulary:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> "Vocabulary":
         """The vocabulary that :meth:`to_record` described."""
-        return cls(tuple(record["tokens"]), record["tokenizer"], record.get("definition"))
+        tokens, tokenizer, definition = (record.get(one) for one in ("tokens", "tokenizer", "definition"))
+        whole = isinstance(tokens, list) and all(isinstance(one, str) for one in cast("list[Any]", tokens))
+        if not whole or not isinstance(tokenizer, str) or not isinstance(definition, str | None):
+            raise CorruptRun(
+                "this is no vocabulary: a list of tokens or its tokenizer is missing; write it again"
+            )
+        return cls(tuple(cast("list[str]", tokens)), tokenizer, definition)
 
     def to_record(self) -> dict[str, Any]:
         """All of it, for JSON."""

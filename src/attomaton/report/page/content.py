@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.display import cut_long
 from attomaton.limit.automaton import TIE, Automaton
 from attomaton.limit.explanation import Rule
 from attomaton.report.page.packing import FIELDS, Packer, differences
@@ -104,7 +106,12 @@ def measure_tokens(automaton: Automaton) -> int:
     """Bytes that the whole vocabulary takes in a page, or what is allowed for a part of it."""
     if automaton.vocabulary is None:
         return 0
-    return min(len(to_json(automaton.vocabulary.tokens).encode()), MOST_TOKEN_BYTES)
+    return min(len(to_json(_texts(automaton.vocabulary)).encode()), MOST_TOKEN_BYTES)
+
+
+def _texts(vocabulary: Vocabulary) -> list[str]:
+    """The tokens as the page shows them: very long ones cut, with their length."""
+    return [cut_long(text) for text in vocabulary.tokens]
 
 
 def _tokens(automaton: Automaton, chosen: Chosen) -> str:
@@ -115,15 +122,16 @@ def _tokens(automaton: Automaton, chosen: Chosen) -> str:
     vocabulary = automaton.vocabulary
     if vocabulary is None:
         return "null"
-    if len(to_json(vocabulary.tokens).encode()) <= MOST_TOKEN_BYTES:
-        return to_json({"ids": None, "texts": vocabulary.tokens})
+    names = _texts(vocabulary)
+    if len(to_json(names).encode()) <= MOST_TOKEN_BYTES:
+        return to_json({"ids": None, "texts": names})
     packer = Packer(automaton)
     ids = np.unique(np.concatenate([np.empty(0, np.int32), *map(packer.tokens, chosen.places.tolist())]))
     texts: list[str] = []
     room = MOST_TOKEN_BYTES
     wanted: list[int] = ids.tolist()
     for token in wanted:
-        text = vocabulary.tokens[token]
+        text = names[token]
         room -= len(to_json(text).encode()) + 8
         texts.append(text if room > 0 else f"#{token}")
     return to_json({"ids": differences(ids), "texts": texts})

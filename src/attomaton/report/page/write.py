@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from attomaton.artifacts import begins_with, check_target, read_manifest, write_target
 from attomaton.errors import CorruptRun

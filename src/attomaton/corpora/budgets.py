@@ -1,0 +1,132 @@
+"""How much a file of input may ask for, and why so much.
+
+A file is written by somebody else. What it says of itself (a count, a length, an id) is never the reason to
+take memory or time beyond these numbers; where it asks for more, the error says what, where and what to do.
+None of them is reached by data that is in use: where a real file comes near, the reason says which.
+"""
+
+from dataclasses import dataclass
+
+from attomaton.corpora.samples import MAX_TOKENS
+from attomaton.display import show_hidden
+from attomaton.errors import UnreadableSource
+
+VOCABULARY = MAX_TOKENS
+"""Ids of a vocabulary: 2,097,152, eight times the 256 k that the largest tokenizers have. Names are made for
+every id up to the largest, so an id is bounded like a count; three ids must also fit into one 63-bit key."""
+
+
+def ids_most(n_tokens: int) -> int:
+    """The largest vocabulary, gaps and all, of so many tokens: each id gets a name, so few may be unused."""
+    return min(VOCABULARY, 4 * n_tokens + (1 << 16))
+
+
+TOKEN_TEXT = 1 << 16
+"""Characters of one token of a tokenizer file. The longest in use are runs of some hundred blanks."""
+
+TOKENIZER_BYTES = 1 << 26
+"""Bytes of a tokenizer file: 64 MB. The largest in use, of 256 k tokens, has half of it."""
+
+UNPACKED = 1 << 28
+"""Bytes that a table may unpack at once: 256 MB, or four of the longest documents that are asked for. Arrow
+holds about three times as much while it decodes, which stays below a gigabyte."""
+
+UNPACKED_RATIO = 16
+"""A piece that is stored as such may also unpack to so many times its size: texts in use pack three- to
+tenfold, and a batch of a large table is legitimately large."""
+
+FILE_RATIO = 1000
+"""What a whole file unpacks to, for each of its bytes. Gzip does no more; texts in use reach 10, logs 100."""
+
+FILE_SLACK = 1 << 26
+"""Bytes that any file may unpack to, however small it is: 64 MB, as long as a document."""
+
+DOCUMENT_SLACK = 1 << 20
+"""Documents that any file may hold, however small it is; beyond, ``FILE_RATIO`` for each of its bytes."""
+
+FOOTER = 1 << 26
+"""Bytes of a Parquet file's footer: 64 MB. One with a thousand groups of ten columns has two or three."""
+
+CONTAINER = 100_000
+"""Entries of one list of a Parquet file's footer: columns, row groups, pairs of metadata."""
+
+JSON_VALUES = 1 << 22
+"""Values of one line of JSON: four million, which take about half a gigabyte as Python's objects."""
+
+PIECE_ROWS = 1 << 16
+"""Rows of a table that are looked at together."""
+
+SHOWN = 80
+"""Characters of a name that an error repeats."""
+
+
+def unpacked_most(stored: int, max_bytes: int) -> int:
+    """Bytes that one piece of a file, stored in so many, may unpack to."""
+    return max(UNPACKED, 4 * max_bytes, UNPACKED_RATIO * stored)
+
+
+def values_most(max_bytes: int) -> int:
+    """Numbers that a table may unpack at once; each takes about sixteen bytes while it is decoded."""
+    return max(UNPACKED, 4 * max_bytes) // 16
+
+
+def shown(text: str) -> str:
+    """A name from a file, as an error may repeat it: without hidden characters, cut if long.
+
+    Examples
+    --------
+    >>> shown("text"), len(shown("x" * 1_000_000))
+    ('text', 104)
+    """
+    return (
+        show_hidden(text)
+        if len(text) <= SHOWN
+        else f"{show_hidden(text[:SHOWN])}… ({len(text):,} characters)"
+    )
+
+
+@dataclass
+class Allowance:
+    """What a file has unpacked to so far, held against its size on disk.
+
+    Attributes
+    ----------
+    source : str
+        The file, as errors name it.
+    stored : int, optional
+        Its size; None if that cannot be known, and then nothing is held against it.
+
+    Examples
+    --------
+    >>> allowance = Allowance("a.parquet", 1400)
+    >>> allowance.spend(n_bytes=10_000_000, documents=1000)
+    >>> allowance.spend(n_bytes=200_000_000, documents=1)
+    Traceback (most recent call last):
+        ...
+    attomaton.errors.UnreadableSource: a.parquet has 1,400 bytes and unpacks to more than 67,108,864: it
+    repeats one thing without end, or is damaged; leave out what is repeated, or store it unpacked
+    """
+
+    source: str
+    stored: int | None
+    n_bytes: int = 0
+    documents: int = 0
+
+    def spend(self, *, n_bytes: int, documents: int) -> None:
+        """Count what was unpacked; an error if it is too much for the file's size."""
+        if self.stored is None:
+            return
+        self.n_bytes += n_bytes
+        self.documents += documents
+        most = max(FILE_SLACK, FILE_RATIO * self.stored)
+        if self.n_bytes > most:
+            raise self._too_much(f"unpacks to more than {most:,}")
+        most = max(DOCUMENT_SLACK, FILE_RATIO * self.stored)
+        if self.documents > most:
+            raise self._too_much(f"holds more than {most:,} documents")
+
+    def _too_much(self, what: str) -> UnreadableSource:
+        return UnreadableSource(
+            f"{self.source} has {self.stored:,} bytes and {what}: it repeats one thing without end, or is "
+            "damaged; leave out what is repeated, or store it unpacked"
+        )
