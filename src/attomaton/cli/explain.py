@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_table
+from attomaton.cli.values import place_argument
 
 if TYPE_CHECKING:
     from attomaton.limit.explanation import Explanation
 
 
 def explain(
-    run: Annotated[Path, typer.Argument(help="A folder written by `attomaton learn --out`.")],
+    run: Annotated[Path, place_argument("A folder written by `attomaton learn --out`.")],
     context: Annotated[str, typer.Argument(help="The text before the token to predict.")],
     as_json: AsJson = False,
     quiet: Quiet = False,

@@ -6,14 +6,13 @@ from typing import Annotated, Any
 import typer
 
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, stages
+from attomaton.cli.values import place, place_argument, read_queries
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="A folder written by `attomaton learn --out`.")],
-    graphml: Annotated[
-        Path | None, typer.Option(help="File for the priority graphs, for networkx or Gephi.")
-    ] = None,
-    csv: Annotated[Path | None, typer.Option(help="Folder for the tables, with token texts.")] = None,
+    run: Annotated[Path, place_argument("A folder written by `attomaton learn --out`.")],
+    graphml: Annotated[Path | None, place("File for the priority graphs, for networkx or Gephi.")] = None,
+    csv: Annotated[Path | None, place("Folder for the tables, with token texts.")] = None,
     nodes: Annotated[
         str, typer.Option(help="In GraphML, a node is one of the components or of the tokens.")
     ] = "components",
@@ -40,7 +39,7 @@ def export(
     with stages(quiet or as_json) as announce:
         announce("reading")
         automaton = Automaton.load(run)
-        picked = pick_queries(automaton, _queries(queries))
+        picked = pick_queries(automaton, read_queries(queries))
         record: dict[str, Any] = {"queries": int(picked.sum()), "graphml": None, "csv": None}
         if graphml is not None:
             announce("writing GraphML")
@@ -55,12 +54,6 @@ def export(
         print_json(record)
     elif not quiet:
         _print(record)
-
-
-def _queries(given: str | None) -> list[str] | int | None:
-    if given is None:
-        return None
-    return int(given) if given.isdecimal() else given.split()
 
 
 def _print(record: dict[str, Any]) -> None:

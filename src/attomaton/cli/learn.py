@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_table, stages
+from attomaton.cli.values import fraction, place, read_queries, source_argument, whole
+from attomaton.options import MOST_THREADS
 
 if TYPE_CHECKING:
     from attomaton.limit.automaton import Automaton
@@ -16,11 +18,9 @@ if TYPE_CHECKING:
 def learn(
     corpus: Annotated[
         str,
-        typer.Argument(
-            help="A text, .jsonl, .parquet or other file, folder, glob, URL, or tokenised folder."
-        ),
+        source_argument("A text, .jsonl, .parquet or other file, folder, glob, URL, or tokenised folder."),
     ],
-    window: Annotated[int, typer.Option(min=1, help="Longest context, in tokens.")] = 32,
+    window: Annotated[int, whole("Longest context, in tokens.", least=1)] = 32,
     tokenizer: Annotated[
         str, typer.Option(help="word, character, byte, or a tokenizer.json or .tiktoken file.")
     ] = "word",
@@ -32,20 +32,20 @@ def learn(
         str | None, typer.Option(help="For duckdb, such as 2GB; 60 % of what there is.")
     ] = None,
     threads: Annotated[
-        int | None, typer.Option(min=1, help="For duckdb and local spark; all processors.")
+        int | None, whole("For duckdb and local spark; all processors.", least=1, most=MOST_THREADS)
     ] = None,
     master: Annotated[
         str | None, typer.Option(help="For spark, such as spark://host:7077; local processors.")
     ] = None,
-    min_support: Annotated[int, typer.Option(min=1, help="Leave out edges that fewer samples show.")] = 1,
+    min_support: Annotated[int, whole("Leave out edges that fewer samples show.", least=1)] = 1,
     queries: Annotated[
         str | None, typer.Option(help="Only these, separated by blanks; a number: so many with most samples.")
     ] = None,
     sample_queries: Annotated[
-        float, typer.Option(help="Only this share of the queries, by a hash; what is kept is exact.")
+        float, fraction("Only this share of the queries, by a hash; what is kept is exact.")
     ] = 1.0,
-    max_window: Annotated[int | None, typer.Option(min=1, help="Cut longer contexts to this.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder to write the run to.")] = None,
+    max_window: Annotated[int | None, whole("Cut longer contexts to this.", least=1)] = None,
+    out: Annotated[Path | None, place("Folder to write the run to.")] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -62,7 +62,7 @@ def learn(
             documents=documents,
             engine=engine,
             min_support=min_support,
-            queries=None if queries is None else _queries(queries),
+            queries=read_queries(queries),
             sample_queries=sample_queries,
             max_window=max_window,
             memory=memory,
@@ -80,10 +80,6 @@ def learn(
             print_line(f"Written to {out}.{_suggestion(automaton, out)}")
     if "uncertified" in (automaton.coverage.hard["status"], automaton.coverage.soft["status"]):
         raise typer.Exit(1)
-
-
-def _queries(given: str) -> list[str] | int:
-    return int(given) if given.isdecimal() else given.split()
 
 
 def _suggestion(automaton: "Automaton", out: Path) -> str:

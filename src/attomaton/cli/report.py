@@ -6,17 +6,18 @@ from typing import Annotated, Any
 import typer
 
 from attomaton.cli.output import AsJson, Quiet, Stages, print_json, print_line, stages
+from attomaton.cli.values import place, place_argument, whole
 from attomaton.errors import UnsupportedOption
 
 
 def report(
-    run: Annotated[Path, typer.Argument(help="A folder written by `attomaton learn --out`.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The HTML file to write.")] = Path("report.html"),
+    run: Annotated[Path, place_argument("A folder written by `attomaton learn --out`.")],
+    out: Annotated[Path, place("The HTML file to write.", "--out", "-o")] = Path("report.html"),
     queries: Annotated[
-        int | None, typer.Option(min=1, help="Show at most so many queries; as many as fit if not given.")
+        int | None, whole("Show at most so many queries; as many as fit if not given.", least=1)
     ] = None,
     figures: Annotated[
-        Path | None, typer.Option(help="Also draw pictures for papers into this folder, as PDF and PNG.")
+        Path | None, place("Also draw pictures for papers into this folder, as PDF and PNG.")
     ] = None,
     query: Annotated[
         str | None,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attomaton.errors import UnsupportedOption
+from attomaton.options import real_number
 from attomaton.scansnap.classes import CorpusClasses
 from attomaton.scansnap.forecast import Clock
 from attomaton.scansnap.law import Rates
@@ -90,6 +91,7 @@ def follow_attention(classes: CorpusClasses, rates: Rates, *, until: float) -> t
     >>> one.tokens[-2:].tolist(), bool(one.scores[0] < 0 < one.scores[-1])
     ([18, 19], True)
     """
+    until = real_number(until, "until", above=0)
     if not can_follow(classes):
         raise UnsupportedOption(
             f"{classes} is too large to follow Y and Z exactly; see forecast_queries, which is not"

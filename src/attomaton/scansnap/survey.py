@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from attomaton.artifacts import explained, json_writer, write_file
 from attomaton.corpora.samples import Samples
+from attomaton.options import given_path, real_number, whole_number
 from attomaton.scansnap.assumptions import Assumption, check_assumptions
 from attomaton.scansnap.classes import CorpusClasses
 from attomaton.scansnap.contexts import classes_of_contexts
@@ -101,7 +102,7 @@ class Survey:
 
     def write(self, folder: str | Path, name: Name = str) -> list[Path]:
         """Write forecast.json and the tables of ``SCHEMAS`` as Parquet; returns their paths."""
-        place = Path(folder)
+        place = given_path(folder, "folder")
         files = {place / "forecast.json": json_writer(self.to_dict(name))}
         for table, schema in SCHEMAS.items():
             files[place / f"{table}.parquet"] = _table_writer(self._table(table, schema))
@@ -151,6 +152,8 @@ def survey_samples(
     >>> survey.forecasts
     (QueryForecast(query 4: 3 classes, 1 distinct and 2 common tokens),)
     """
+    n_queries = whole_number(n_queries, "n_queries", least=1)
+    tolerance = real_number(tolerance, "tolerance", least=0, below=1)
     announce("counting classes")
     classes = CorpusClasses.from_samples(samples, min_samples=min_samples)
     announce("forecasting")

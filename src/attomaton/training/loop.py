@@ -4,7 +4,6 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,9 @@ import torch
 from torch import Tensor
 
 from attomaton.corpora.samples import Samples
-from attomaton.errors import UnsupportedOption
+from attomaton.errors import InvalidSamples, UnsupportedOption
 from attomaton.models.attention import AttentionModel, Trials, lay_out
+from attomaton.options import MOST_TRIALS, given_path, whole_number
 from attomaton.tables import Float64
 from attomaton.training.callbacks import Callback
 from attomaton.training.checkpoints import Checkpoint, Store, TrainingFiles
@@ -99,14 +99,16 @@ def train(
     >>> float((weights[0, 1] - weights[1, 1]).round(2))  # ln(2 η t)
     7.6
     """
+    steps, seed = whole_number(steps, "steps"), whole_number(seed, "seed")
+    every = max(steps // 200, 1) if every is None else whole_number(every, "every", least=1)
     corpora = _per_trial(samples, trials)
-    every = max(steps // 200, 1) if every is None else every
     watch = Watch() if watch is None else watch
-    asked = _asked(model, step, corpora, steps=steps, seed=seed, every=every, stop=watch.stop)
-    files, checkpoint = _open(out, asked)
+    store, checkpoint_every = _store(out), _checkpoint_every(out, steps)
     tables, starts = _draw(model, corpora, seed)
-    batch = lay_out(model, corpora, tables)
-    run = _Run(batch, step, watch, steps, every, files, _checkpoint_every(out, steps))
+    batch = lay_out(model, corpora, tables)  # whatever is wrong is found before an earlier run is erased
+    asked = _asked(model, step, corpora, steps=steps, seed=seed, every=every, stop=watch.stop)
+    files, checkpoint = (None, None) if store is None else TrainingFiles.begin(store, asked)
+    run = _Run(batch, step, watch, steps, every, files, checkpoint_every)
     with _threads(1 if batch.there.numel() <= SMALL else torch.get_num_threads()), torch.no_grad():
         records = run.go(starts, checkpoint)
     trace = Trace.from_records(records, np.stack(tables), corpora, asked)
@@ -178,17 +180,13 @@ def _asked(model: AttentionModel, step: Step, corpora: Sequence[Samples], **sett
     return {**parts, **{name: describe(one) for name, one in settings.items()}, "versions": versions()}
 
 
-def _open(
-    out: Store | str | PathLike[str] | None, asked: dict[str, Any]
-) -> tuple[TrainingFiles | None, Checkpoint | None]:
-    if out is None:
-        return None, None
-    return TrainingFiles.begin(out if isinstance(out, Store) else Store(Path(out)), asked)
+def _store(out: Store | str | PathLike[str] | None) -> Store | None:
+    return out if out is None or isinstance(out, Store) else Store(given_path(out, "out"))
 
 
 def _checkpoint_every(out: Store | str | PathLike[str] | None, steps: int) -> int:
     every = out.every if isinstance(out, Store) else None
-    return max(steps // 20, 1) if every is None else every
+    return max(steps // 20, 1) if every is None else whole_number(every, "every of the Store", least=1)
 
 
 @contextmanager
@@ -217,7 +215,11 @@ def _arrays(tensors: Parameters) -> tuple[Float64, ...]:
 
 def _per_trial(samples: Samples | Sequence[Samples], trials: int | None) -> list[Samples]:
     if isinstance(samples, Samples):
-        return [samples] * (1 if trials is None else trials)
+        return [samples] * (
+            1 if trials is None else whole_number(trials, "trials", least=1, most=MOST_TRIALS)
+        )
+    if not len(samples):
+        raise InvalidSamples("no corpora are given; give samples, or a list of at least one")
     if trials is not None and trials != len(samples):
         raise UnsupportedOption(
             f"{len(samples)} corpora for {trials} trials; give one for each, or one for all"

@@ -11,6 +11,7 @@ from typing import Any
 from attomaton.artifacts import explained, read_manifest, write_file
 from attomaton.errors import UnwritablePlace
 from attomaton.limit.automaton import Automaton
+from attomaton.options import given_path, whole_number
 from attomaton.report.page.content import MOST_BYTES, choose_queries, gather, measure_tokens
 from attomaton.report.page.packing import Packer
 from attomaton.report.page.past import read_training, read_verdicts
@@ -86,12 +87,14 @@ def write_report(
     ...     write_report(f"{folder}/run", f"{folder}/report.html").n_shown
     1
     """
-    place = Path(out)
+    place = given_path(out, "out")
+    if most_queries is not None:
+        most_queries = whole_number(most_queries, "most_queries", least=1)
     if place.is_dir():
         raise UnwritablePlace(
             f"{place} is a folder; give the path of a file, such as {place / 'report.html'}"
         )
-    folder = Path(run)
+    folder = given_path(run, "run")
     automaton = Automaton.load(folder)
     chosen = choose_queries(Packer(automaton), room=MOST_BYTES - measure_tokens(automaton), most=most_queries)
     about = {
