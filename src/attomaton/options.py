@@ -144,11 +144,10 @@ def given_path(value: object, name: str) -> Path:
         ...
     attomaton.errors.UnsupportedOption: out is ''; give a path, and '.' if the working directory is meant
     """
-    text: object = fspath(cast("Any", value)) if isinstance(value, str | PathLike) else None
+    text: Any = fspath(cast("Any", value)) if isinstance(value, str | PathLike) else ""
     if not isinstance(text, str) or not text.strip() or "\0" in text:
-        raise UnsupportedOption(
-            f"{name} is {show(cast('object', value))}; give a path, and '.' if the working directory is meant"
-        )
+        shown = show(cast("object", value))
+        raise UnsupportedOption(f"{name} is {shown}; give a path, and '.' if the working directory is meant")
     return Path(text)
 
 

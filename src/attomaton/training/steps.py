@@ -1,6 +1,6 @@
 """Steps: how a gradient moves the parameters. Each trial of a batch moves by itself."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -131,9 +131,9 @@ class Adam:
     epsilon: float = 1e-8
 
     def __post_init__(self) -> None:
-        betas: Any = self.betas
-        if not isinstance(betas, Sequence) or len(self.betas) != 2:
-            raise UnsupportedOption(f"betas is {show(betas)}; give two numbers")
+        given: Any = self.betas
+        if not isinstance(given, tuple | list) or len(self.betas) != 2:
+            raise UnsupportedOption(f"betas is {show(self.betas)}; give two numbers")
         settle(
             self,
             step_size=real_number(self.step_size, "step_size", above=0),
