@@ -4,6 +4,8 @@ They are checked before any work and before anything is written, so that a wrong
 """
 
 import math
+import re
+from errno import ELOOP
 from numbers import Real
 from operator import index
 from os import PathLike, fspath
@@ -25,6 +27,8 @@ MOST_TRIALS = 1_000_000
 
 SHOWN = 60
 """Characters of a wrong value that an error repeats."""
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
 def whole_number(value: object, name: str, *, least: int = 0, most: int = LARGEST) -> int:
@@ -144,11 +148,42 @@ def given_path(value: object, name: str) -> Path:
         ...
     attomaton.errors.UnsupportedOption: out is ''; give a path, and '.' if the working directory is meant
     """
-    text: Any = fspath(cast("Any", value)) if isinstance(value, str | PathLike) else ""
+    place: Any = value
+    text: Any = fspath(place) if isinstance(place, str | PathLike) else ""
     if not isinstance(text, str) or not text.strip() or "\0" in text:
-        shown = show(cast("object", value))
+        shown = show(place)
         raise UnsupportedOption(f"{name} is {shown}; give a path, and '.' if the working directory is meant")
+    check_text(text, name)
+    if _URL.match(text):
+        raise UnsupportedOption(f"{name} is {show(text)}, a URL; give the path of a file or folder here")
+    if _leads_in_a_circle(text):
+        raise UnsupportedOption(f"{name} is {show(text)}, a link that leads back to itself; mend the link")
     return Path(text)
+
+
+def check_text(text: str, name: str) -> str:
+    """The text, if it can be written as UTF-8; the shell lets other bytes through.
+
+    Examples
+    --------
+    >>> check_text("größer", "context")
+    'größer'
+    """
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise UnsupportedOption(
+            f"{name} is {show(text)}, which is not UTF-8; rename or write it in UTF-8"
+        ) from error
+    return text
+
+
+def _leads_in_a_circle(path: str) -> bool:
+    try:
+        Path(path).stat()
+    except OSError as error:
+        return error.errno == ELOOP
+    return False
 
 
 def settle(owner: object, **values: object) -> None:

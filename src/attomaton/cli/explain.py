@@ -4,10 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_table
-from attomaton.cli.values import place_argument
+from attomaton.cli.values import place_argument, words_argument
 
 if TYPE_CHECKING:
     from attomaton.limit.explanation import Explanation
@@ -15,7 +13,7 @@ if TYPE_CHECKING:
 
 def explain(
     run: Annotated[Path, place_argument("A folder written by `attomaton learn --out`.")],
-    context: Annotated[str, typer.Argument(help="The text before the token to predict.")],
+    context: Annotated[str, words_argument("The text before the token to predict.")],
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:

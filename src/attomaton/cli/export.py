@@ -3,10 +3,8 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, stages
-from attomaton.cli.values import place, place_argument, read_queries
+from attomaton.cli.values import place, place_argument, read_queries, words
 
 
 def export(
@@ -14,16 +12,16 @@ def export(
     graphml: Annotated[Path | None, place("File for the priority graphs, for networkx or Gephi.")] = None,
     csv: Annotated[Path | None, place("Folder for the tables, with token texts.")] = None,
     nodes: Annotated[
-        str, typer.Option(help="In GraphML, a node is one of the components or of the tokens.")
+        str, words("In GraphML, a node is one of the components or of the tokens.")
     ] = "components",
     queries: Annotated[
-        str | None, typer.Option(help="Only these, separated by blanks; a number: so many with most samples.")
+        str | None, words("Only these, separated by blanks; a number: so many with most samples.")
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Write the priority graphs of RUN as GraphML, its tables as CSV, or both."""
-    from attomaton.errors import UnsupportedOption
+    from attomaton.errors import UnsupportedOption, UnwritablePlace
     from attomaton.limit.automaton import Automaton
     from attomaton.report.csv_tables import write_csv
     from attomaton.report.export import check_place, pick_queries
@@ -33,6 +31,8 @@ def export(
         raise UnsupportedOption("nothing is asked for; give --graphml FILE, --csv FOLDER, or both")
     if nodes not in ("components", "tokens"):
         raise UnsupportedOption(f"there are no nodes {nodes!r}; choose components or tokens")
+    if graphml is not None and graphml.is_dir():
+        raise UnwritablePlace(f"{graphml} is a folder; give the path of a file, such as run.graphml")
     for target in (graphml, csv):
         if target is not None:
             check_place(run, target)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_table, stages
-from attomaton.cli.values import fraction, place, read_queries, source_argument, whole
+from attomaton.cli.values import fraction, place, read_queries, source_argument, whole, words
 from attomaton.options import MOST_THREADS
 
 if TYPE_CHECKING:
@@ -22,24 +22,20 @@ def learn(
     ],
     window: Annotated[int, whole("Longest context, in tokens.", least=1)] = 32,
     tokenizer: Annotated[
-        str, typer.Option(help="word, character, byte, or a tokenizer.json or .tiktoken file.")
+        str, words("word, character, byte, or a tokenizer.json or .tiktoken file.")
     ] = "word",
-    documents: Annotated[str, typer.Option(help="In .txt, one document is the file or a line.")] = "file",
+    documents: Annotated[str, words("In .txt, one document is the file or a line.")] = "file",
     engine: Annotated[
-        str, typer.Option(help="auto, memory, duckdb (bounded memory, resumable in --out), or spark.")
+        str, words("auto, memory, duckdb (bounded memory, resumable in --out), or spark.")
     ] = "auto",
-    memory: Annotated[
-        str | None, typer.Option(help="For duckdb, such as 2GB; 60 % of what there is.")
-    ] = None,
+    memory: Annotated[str | None, words("For duckdb, such as 2GB; 60 % of what there is.")] = None,
     threads: Annotated[
         int | None, whole("For duckdb and local spark; all processors.", least=1, most=MOST_THREADS)
     ] = None,
-    master: Annotated[
-        str | None, typer.Option(help="For spark, such as spark://host:7077; local processors.")
-    ] = None,
+    master: Annotated[str | None, words("For spark, such as spark://host:7077; local processors.")] = None,
     min_support: Annotated[int, whole("Leave out edges that fewer samples show.", least=1)] = 1,
     queries: Annotated[
-        str | None, typer.Option(help="Only these, separated by blanks; a number: so many with most samples.")
+        str | None, words("Only these, separated by blanks; a number: so many with most samples.")
     ] = None,
     sample_queries: Annotated[
         float, fraction("Only this share of the queries, by a hash; what is kept is exact.")

@@ -3,10 +3,8 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from attomaton.cli.output import AsJson, Quiet, Stages, print_json, print_line, stages
-from attomaton.cli.values import place, place_argument, whole
+from attomaton.cli.values import place, place_argument, whole, words
 from attomaton.errors import UnsupportedOption
 
 
@@ -21,7 +19,7 @@ def report(
     ] = None,
     query: Annotated[
         str | None,
-        typer.Option(help="The query that --figures draws; that with the most samples if not given."),
+        words("The query that --figures draws; that with the most samples if not given."),
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,

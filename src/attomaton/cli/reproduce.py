@@ -15,7 +15,7 @@ from attomaton.cli.output import (
     print_verdicts,
     stages,
 )
-from attomaton.cli.values import place, whole
+from attomaton.cli.values import place, whole, words_argument
 from attomaton.options import MOST_TRIALS
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ ALL = "all-mechanics"
 
 
 def reproduce(
-    experiment: Annotated[str, typer.Argument(help=f"Its name, `{ALL}`, or `list` for all names.")],
+    experiment: Annotated[str, words_argument(f"Its name, `{ALL}`, or `list` for all names.")],
     trials: Annotated[
         int | None, whole("How many; those of the settings if not given.", least=1, most=MOST_TRIALS)
     ] = None,

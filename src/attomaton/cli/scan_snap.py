@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_table, stages
-from attomaton.cli.values import place, real, source_argument, whole
+from attomaton.cli.values import place, real, source_argument, whole, words
 
 SHOWN = 3
 """Tokens of each kind in a table."""
@@ -20,9 +18,9 @@ def scan_snap(
     ],
     window: Annotated[int, whole("Longest context, in tokens, with the query.", least=2)] = 32,
     tokenizer: Annotated[
-        str, typer.Option(help="word, character, byte, or a tokenizer.json or .tiktoken file.")
+        str, words("word, character, byte, or a tokenizer.json or .tiktoken file.")
     ] = "word",
-    documents: Annotated[str, typer.Option(help="In .txt, one document is the file or a line.")] = "file",
+    documents: Annotated[str, words("In .txt, one document is the file or a line.")] = "file",
     queries: Annotated[int, whole("How many, the most frequent first.", least=1)] = 20,
     tolerance: Annotated[
         float,
@@ -34,8 +32,12 @@ def scan_snap(
         ),
     ] = 0.0,
     min_samples: Annotated[int, whole("Leave out classes of fewer samples.", least=1)] = 1,
-    decoder_rate: Annotated[float, real("Learning rate of the decoder, eta_Y.", sign="> 0", above=0)] = 1.0,
-    attention_rate: Annotated[float, real("That of attention, eta_Z.", sign="> 0", above=0)] = 0.1,
+    decoder_rate: Annotated[
+        float, real("Learning rate of the decoder, eta_Y.", sign="> 0", above=0, most=1e100)
+    ] = 1.0,
+    attention_rate: Annotated[
+        float, real("That of attention, eta_Z.", sign="> 0", above=0, most=1e100)
+    ] = 0.1,
     momentum: Annotated[
         float, real("Of SGD; both rates are divided by 1 - momentum.", sign="0 to below 1", least=0, below=1)
     ] = 0.0,

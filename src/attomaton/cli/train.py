@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_table, stages
-from attomaton.cli.values import place, place_argument, real, whole
+from attomaton.cli.values import place, place_argument, real, whole, words
 
 if TYPE_CHECKING:
     from attomaton.corpora.samples import Samples
@@ -22,7 +22,7 @@ def train(
     out: Annotated[Path, place("Run folder; files go to its folder training.")],
     window: Annotated[int, whole("Longest context, in tokens.", least=1)] = 32,
     tokenizer: Annotated[
-        str, typer.Option(help="word, character, byte, or a tokenizer.json or .tiktoken file.")
+        str, words("word, character, byte, or a tokenizer.json or .tiktoken file.")
     ] = "word",
     steps: Annotated[int, whole("How many steps to take.", least=1)] = 1000,
     step_size: Annotated[float, real("Step of gradient descent.", sign="> 0", above=0)] = 1.0,

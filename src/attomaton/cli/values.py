@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from attomaton.options import LARGEST, given_path, real_number, share, show, whole_number
+from attomaton.options import LARGEST, check_text, given_path, real_number, share, whole_number
 
 MOST_DIGITS = 4_000
 """Python itself reads no longer numbers."""
@@ -58,6 +58,16 @@ def source_argument(help_text: str) -> Any:
     return typer.Argument(parser=_parser(_source), help=help_text)
 
 
+def words(help_text: str) -> Any:
+    """An option that is text."""
+    return typer.Option(parser=_parser(_text), metavar="<str>", help=help_text)
+
+
+def words_argument(help_text: str) -> Any:
+    """An argument that is text."""
+    return typer.Argument(parser=_parser(_text), help=help_text)
+
+
 def read_queries(given: str | None) -> list[str] | int | None:
     """What ``--queries`` says: tokens, or how many."""
     if given is None or not (given.isascii() and given.isdecimal()):
@@ -79,9 +89,14 @@ def _path(text: Any) -> Any:
 
 
 def _source(text: Any) -> str:
-    if not str(text).strip() or "\0" in str(text):
-        raise ValueError(f"it is {show(text)}; give a path, glob or URL, and '.' for the working directory")
-    return str(text)
+    given = str(text)
+    if "://" not in given:
+        given_path(given, "it")
+    return check_text(given, "it")
+
+
+def _text(text: Any) -> str:
+    return check_text(str(text), "it")
 
 
 def _parser(check: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -1,6 +1,7 @@
 """Which part of a run is written for other programs, and where it must not go."""
 
 from collections.abc import Sequence
+from os.path import realpath
 from pathlib import Path
 
 import numpy as np
@@ -50,7 +51,7 @@ def pick_queries(automaton: Automaton, asked: Sequence[str] | int | None = None)
 
 def check_place(run: Path, target: Path) -> None:
     """Refuse to write into the run folder itself: it holds what is in its manifest and nothing else."""
-    if target.resolve().is_relative_to(run.resolve()):
+    if Path(realpath(target)).is_relative_to(realpath(run)):  # links in a circle lead nowhere
         raise UnwritablePlace(f"{target} is in the run folder {run}; choose another place")
 
 

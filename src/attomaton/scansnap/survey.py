@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from attomaton.artifacts import explained, json_writer, write_file
 from attomaton.corpora.samples import Samples
+from attomaton.errors import UncertifiedSolution
 from attomaton.options import given_path, real_number, whole_number
 from attomaton.scansnap.assumptions import Assumption, check_assumptions
 from attomaton.scansnap.classes import CorpusClasses
@@ -22,6 +23,9 @@ from attomaton.tables import Int64, make_table, write_parquet
 
 FEW_TOKENS = 50
 """Vocabularies of at most this size are tried for the exact flow."""
+
+MOST_SLOPES = 2_000
+"""The exact flow is given up after so many slopes: usual rates need some hundred."""
 
 SCHEMAS = {
     "tokens": pa.schema([("query", pa.int32()), ("token", pa.int32()), ("pull", pa.float64())]),
@@ -165,9 +169,19 @@ def survey_samples(
         contexts = classes_of_contexts(samples)
         if can_follow(contexts):
             announce("following the flow")
-            until = half_time(classes, rates)
-            kept = follow_attention(contexts, rates, until=until)[:n_queries]
-    return Survey(classes, rates, len(samples), forecasts, assumptions, kept, until)
+            until, kept = _follow(classes, contexts, rates)
+    return Survey(classes, rates, len(samples), forecasts, assumptions, kept[:n_queries], until)
+
+
+def _follow(
+    classes: CorpusClasses, contexts: CorpusClasses, rates: Rates
+) -> tuple[float, tuple[KeptTokens, ...]]:
+    """How far Y and Z were followed, and what attention keeps then; nothing if the flow is too stiff."""
+    until = half_time(classes, rates)
+    try:
+        return until, follow_attention(contexts, rates, until=until, most_slopes=MOST_SLOPES)
+    except UncertifiedSolution:
+        return 0.0, ()
 
 
 def _columns(forecast: QueryForecast) -> dict[str, dict[str, Any]]:
