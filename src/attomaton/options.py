@@ -22,6 +22,9 @@ LARGEST = 2**63 - 1
 MOST_THREADS = 1024
 """Threads or processes: more than any machine has processors for, and few enough to be started."""
 
+MOST_STEPS = 10**12
+"""Steps of training, one by one: at a million a second, eleven days."""
+
 MOST_TRIALS = 1_000_000
 """Trials of an experiment: each draws a corpus of its own."""
 
@@ -148,10 +151,9 @@ def given_path(value: object, name: str) -> Path:
         ...
     attomaton.errors.UnsupportedOption: out is ''; give a path, and '.' if the working directory is meant
     """
-    place: Any = value
-    text: Any = fspath(place) if isinstance(place, str | PathLike) else ""
-    if not isinstance(text, str) or not text.strip() or "\0" in text:
-        shown = show(place)
+    text = _path_text(value)
+    if not text.strip() or "\0" in text:
+        shown = show(value)
         raise UnsupportedOption(f"{name} is {shown}; give a path, and '.' if the working directory is meant")
     check_text(text, name)
     if _URL.match(text):
@@ -176,6 +178,14 @@ def check_text(text: str, name: str) -> str:
             f"{name} is {show(text)}, which is not UTF-8; rename or write it in UTF-8"
         ) from error
     return text
+
+
+def _path_text(value: Any) -> str:
+    """A path as text; empty for what is no path, or one in bytes."""
+    if isinstance(value, str):
+        return value
+    text: object = fspath(cast("PathLike[str]", value)) if isinstance(value, PathLike) else ""
+    return text if isinstance(text, str) else ""
 
 
 def _leads_in_a_circle(path: str) -> bool:

@@ -16,7 +16,7 @@ BASES = {
     "diff": ["run", "run"],
     "export": ["run", "--graphml=out.graphml", "--csv=tables"],
     "report": ["run", "--out=page.html"],
-    "reproduce": ["mechanics-global", "--trials=1", "--seed=0", "--quiet"],
+    "reproduce": ["list"],
     "train": ["corpus.txt", "--out=new", "--window=3", "--steps=2"],
     "verify": ["trained"],
     "scan-snap": ["corpus.txt", "--window=3"],

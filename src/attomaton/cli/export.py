@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, stages
-from attomaton.cli.values import place, place_argument, read_queries, words
+from attomaton.cli.values import check_folder, place, place_argument, read_queries, words
 
 
 def export(
@@ -33,6 +33,7 @@ def export(
         raise UnsupportedOption(f"there are no nodes {nodes!r}; choose components or tokens")
     if graphml is not None and graphml.is_dir():
         raise UnwritablePlace(f"{graphml} is a folder; give the path of a file, such as run.graphml")
+    check_folder(csv)
     for target in (graphml, csv):
         if target is not None:
             check_place(run, target)

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from attomaton.cli.output import AsJson, Quiet, Stages, print_json, print_line, stages
-from attomaton.cli.values import place, place_argument, whole, words
-from attomaton.errors import UnsupportedOption
+from attomaton.cli.values import check_folder, place, place_argument, whole, words
+from attomaton.errors import UnsupportedOption, UnwritablePlace
 
 
 def report(
@@ -33,6 +33,9 @@ def report(
 
     if query is not None and figures is None:
         raise UnsupportedOption("--query says what --figures draws; give --figures DIR too")
+    check_folder(figures)
+    if out.is_dir():
+        raise UnwritablePlace(f"{out} is a folder; give the path of a file, such as {out / 'report.html'}")
     with stages(quiet or as_json) as announce:
         drawn = [] if figures is None else _draw(run, figures, query, announce)
         announce("writing the page")

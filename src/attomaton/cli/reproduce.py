@@ -15,7 +15,7 @@ from attomaton.cli.output import (
     print_verdicts,
     stages,
 )
-from attomaton.cli.values import place, whole, words_argument
+from attomaton.cli.values import check_folder, place, whole, words_argument
 from attomaton.options import MOST_TRIALS
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def reproduce(
         else:
             print_line(" ".join(names))
         return
+    check_folder(out)
     if experiment in list_text_experiments():
         from attomaton.cli.reproduce_text import reproduce_text
 

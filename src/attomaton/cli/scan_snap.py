@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_table, stages
-from attomaton.cli.values import place, real, source_argument, whole, words
+from attomaton.cli.values import check_folder, place, real, source_argument, whole, words
 
 SHOWN = 3
 """Tokens of each kind in a table."""
@@ -51,6 +51,7 @@ def scan_snap(
     from attomaton.scansnap.law import Rates
     from attomaton.scansnap.survey import survey_samples
 
+    check_folder(out)
     rates = Rates.with_momentum(decoder_rate, attention_rate, momentum)
     with stages(quiet or as_json) as announce:
         announce("reading")

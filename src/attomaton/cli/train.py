@@ -8,6 +8,7 @@ import typer
 
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_table, stages
 from attomaton.cli.values import place, place_argument, real, whole, words
+from attomaton.options import MOST_STEPS
 
 if TYPE_CHECKING:
     from attomaton.corpora.samples import Samples
@@ -24,7 +25,7 @@ def train(
     tokenizer: Annotated[
         str, words("word, character, byte, or a tokenizer.json or .tiktoken file.")
     ] = "word",
-    steps: Annotated[int, whole("How many steps to take.", least=1)] = 1000,
+    steps: Annotated[int, whole("How many steps to take.", least=1, most=MOST_STEPS)] = 1000,
     step_size: Annotated[float, real("Step of gradient descent.", sign="> 0", above=0)] = 1.0,
     normalized: Annotated[bool, typer.Option("--normalized", help="Divide gradients by their norm.")] = False,
     dim: Annotated[

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -66,6 +67,14 @@ def words(help_text: str) -> Any:
 def words_argument(help_text: str) -> Any:
     """An argument that is text."""
     return typer.Argument(parser=_parser(_text), help=help_text)
+
+
+def check_folder(folder: Path | None) -> None:
+    """Refuse, before the work, to write files into something that is no folder."""
+    from attomaton.errors import UnwritablePlace
+
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise UnwritablePlace(f"{folder} is not a folder; give the path of a folder, new or there already")
 
 
 def read_queries(given: str | None) -> list[str] | int | None:

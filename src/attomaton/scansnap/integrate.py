@@ -47,7 +47,7 @@ def follow(
     def slope_at(_: float, state: Float64) -> Float64:
         if most_slopes is not None and next(taken) > most_slopes:
             raise UncertifiedSolution(
-                f"the flow was not followed to t = {asked[-1]:g} with {most_slopes:,} slopes; take other rates"
+                f"the flow was not followed to t = {asked[-1]:g} in {most_slopes:,} slopes; change the rates"
             )
         return slope(state)
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from attomaton.corpora.samples import Samples
 from attomaton.errors import InvalidSamples, UnsupportedOption
 from attomaton.models.attention import AttentionModel, Trials, lay_out
-from attomaton.options import MOST_TRIALS, given_path, whole_number
+from attomaton.options import MOST_STEPS, MOST_TRIALS, given_path, whole_number
 from attomaton.tables import Float64
 from attomaton.training.callbacks import Callback
 from attomaton.training.checkpoints import Checkpoint, Store, TrainingFiles
@@ -99,7 +99,7 @@ def train(
     >>> float((weights[0, 1] - weights[1, 1]).round(2))  # ln(2 η t)
     7.6
     """
-    steps, seed = whole_number(steps, "steps"), whole_number(seed, "seed")
+    steps, seed = whole_number(steps, "steps", most=MOST_STEPS), whole_number(seed, "seed")
     every = max(steps // 200, 1) if every is None else whole_number(every, "every", least=1)
     corpora = _per_trial(samples, trials)
     watch = Watch() if watch is None else watch
