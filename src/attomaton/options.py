@@ -184,7 +184,7 @@ def _path_text(value: Any) -> str:
     """A path as text; empty for what is no path, or one in bytes."""
     if isinstance(value, str):
         return value
-    text: object = fspath(cast("PathLike[str]", value)) if isinstance(value, PathLike) else ""
+    text: object = fspath(cast("PathLike[Any]", value)) if isinstance(value, PathLike) else ""
     return text if isinstance(text, str) else ""
 
 
