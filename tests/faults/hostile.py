@@ -62,7 +62,7 @@ TYPED = (*NUMBERS, *TEXTS, *PATHS)
 
 NEVER = (
     *(float("nan"), float("inf"), -float("inf"), np.float64("nan"), np.float32("inf"), True, False, np.True_),
-    *(10**40, -(10**40), 10**5000, 2**64, "3", "nan", "", "None", b"1", "x" * 5000, "١", 1j, [], [1], {}, ()),
+    *(10**400, -(10**5000), "3", "nan", "", "None", b"1", "x" * 5000, "١", 1j, [], [1], {}, ()),
     *(
         object(),
         np.array([1, 2]),
@@ -76,8 +76,11 @@ NEVER = (
 )
 """What is no number of any use: always refused, whatever the parameter."""
 
+HUGE = (2**63, 2**64, 10**40, -(10**40))
+"""No whole number may be one of these; a real one may."""
+
 PERHAPS = (
-    *(-1, 0, -1.5, 1.5, 0.5, 1, 2, 3.0, 1e3, -0.0, 1e-300, 5e-324, 1e300, -1e300, 2**63 - 1, -(2**63)),
+    *(-1, 0, -1.5, 1.5, 0.5, 1, 2, 3.0, 1e3, -0.0, 1e-300, 5e-324, 1e300, -1e300, 2**63 - 1, -(2**63), *HUGE),
     *(np.int8(1), np.uint64(2), np.float32(0.25), np.float16(2), np.array(2), np.array(0.5)),
 )
 """What one parameter may take and another not."""

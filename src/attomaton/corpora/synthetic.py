@@ -16,6 +16,9 @@ from attomaton.errors import InvalidSamples
 from attomaton.options import real_number, settle, whole_number
 from attomaton.tables import Bool, Int64
 
+MOST_SAMPLES = 10**9
+"""Samples that may be drawn, one by one."""
+
 
 @dataclass(frozen=True)
 class BlockOrder:
@@ -159,7 +162,7 @@ def corpus(order: BlockOrder, *, n_samples: int, rng: np.random.Generator) -> Sa
     >>> len(samples), samples.n_tokens, set(samples.queries.tolist())
     (50, 8, {4})
     """
-    n_samples = whole_number(n_samples, "n_samples")
+    n_samples = whole_number(n_samples, "n_samples", most=MOST_SAMPLES)
     needed = _needed_samples(order, rng)
     if n_samples < len(needed):
         raise InvalidSamples(
@@ -193,7 +196,10 @@ def draw_random(
     (Samples(6 samples, 6 tokens), [4, 4, 4, 4, 4, 4], True)
     """
     n_tokens = whole_number(n_tokens, "n_tokens", least=1, most=MAX_TOKENS)
-    n_samples, window = whole_number(n_samples, "n_samples"), whole_number(window, "window", least=1)
+    n_samples, window = (
+        whole_number(n_samples, "n_samples", most=MOST_SAMPLES),
+        whole_number(window, "window", least=1),
+    )
     contexts = [rng.permutation(n_tokens)[:window] for _ in range(n_samples)]
     labels = [int(rng.choice(context)) for context in contexts]
     return Samples.from_lists([context.tolist() for context in contexts], labels, n_tokens=n_tokens)

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from attomaton.limit.flow.integrate import Flow
     from attomaton.limit.flow.track import Track
 
+LARGEST_STEP = 1e100
+"""Of step sizes; the least is its inverse. Beyond them products of doubles overflow."""
+
 MOST_AXES = 1_000
 """More coordinates than this are too many for dense steps (given embeddings)."""
 
@@ -143,8 +146,8 @@ def fast_forward(
     >>> float((scores[0] - scores[1]).round(3))  # e^gap = 2 η t + O(ln t)
     14.509
     """
-    step_size, to = real_number(step_size, "step_size", above=0), real_number(to, "to", above=0)
-    rtol = real_number(rtol, "rtol", above=0, below=1)
+    step_size = real_number(step_size, "step_size", least=1 / LARGEST_STEP, most=LARGEST_STEP)
+    to, rtol = real_number(to, "to", above=0), real_number(rtol, "rtol", above=0, below=1)
     found = _components_of(samples) if components is None else components
     if embeddings is None:
         loss = training_loss(samples, found)

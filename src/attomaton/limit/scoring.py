@@ -11,7 +11,7 @@ from attomaton.errors import InvalidSamples
 from attomaton.graphs.bags import Bags
 from attomaton.graphs.grouping import run_starts
 from attomaton.limit.prediction import BatchPrediction, largest_of
-from attomaton.options import real_number
+from attomaton.options import real_number, whole_number
 from attomaton.tables import Float64
 
 EQUAL = 1e-9
@@ -119,6 +119,7 @@ def fit_epsilon(prediction: BatchPrediction, *, n_halvings: int = 60) -> float:
     >>> round(fit_epsilon(sure), 6)  # so that 1 has 3/4
     0.5
     """
+    n_halvings = whole_number(n_halvings, "n_halvings", least=1, most=1_000)
     _check_samples(prediction)
     bags, chances = prediction.bags, prediction.of_labels()
     mine = bags.token == bags.samples.labels[bags.sample]

@@ -120,6 +120,7 @@ class CorpusClasses:
         Pairs seen in fewer than ``min_samples`` samples are left out, and so are samples that have no token
         before the query. P(l | n) is the share of token l among all those tokens in the class.
         """
+        min_samples = whole_number(min_samples, "min_samples", least=1)
         inside = samples.take(samples.lengths > 1)
         pair = pack_pairs(inside.queries, inside.labels)
         keys, counts = count_keys(pair)

@@ -136,7 +136,7 @@ def solve_flow(
     >>> flow.attention()[:, 0, [0, 19]].round(3).tolist()  # a common token, and the best distinct one
     [[0.064, 0.065], [0.057, 0.089]]
     """
-    rtol, atol = real_number(rtol, "rtol", above=0), real_number(atol, "atol", above=0)
+    rtol, atol = real_number(rtol, "rtol", least=1e-13), real_number(atol, "atol", least=1e-20)
     reduced = Reduced(classes)
     parts = _Parts(reduced)
     leading = _leading_tokens(reduced)

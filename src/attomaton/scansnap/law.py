@@ -99,7 +99,7 @@ def star_constant(n_classes: int, n_tokens: int, *, common: float) -> float:
     """
     n_classes = whole_number(n_classes, "n_classes (that share a common token)", least=2)
     n_tokens = whole_number(n_tokens, "n_tokens", least=2)
-    common = real_number(common, "common", above=0, below=1)
+    common = real_number(common, "common", least=1e-100, below=1)
     square = ((1 - common) / common) ** 2
     return square * n_classes * (n_tokens - 1) ** 2 / ((n_classes - 1) * n_tokens)
 

@@ -157,6 +157,7 @@ def survey_samples(
     (QueryForecast(query 4: 3 classes, 1 distinct and 2 common tokens),)
     """
     n_queries = whole_number(n_queries, "n_queries", least=1)
+    min_samples = whole_number(min_samples, "min_samples", least=1)
     tolerance = real_number(tolerance, "tolerance", least=0, below=1)
     announce("counting classes")
     classes = CorpusClasses.from_samples(samples, min_samples=min_samples)

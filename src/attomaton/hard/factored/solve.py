@@ -122,7 +122,7 @@ def solve_factored(
     >>> factored.rank, round(factored.certificate.upper, 6)
     (1, 1.154701)
     """
-    rtol = real_number(rtol, "rtol", above=0)
+    rtol = real_number(rtol, "rtol", above=0, below=1)
     chosen = _choose(solver, rtol)
     n_tokens = components.edges.n_tokens
     given = np.eye(n_tokens) if embeddings is None else check_embeddings(embeddings, n_tokens)
