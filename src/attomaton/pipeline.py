@@ -6,6 +6,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,9 @@ import numpy as np
 
 from attomaton.artifacts import Building, build_folder, digest_arrays
 from attomaton.corpora.samples import Samples
-from attomaton.engines.choose import make_engine, needs_shards
+from attomaton.engines.choose import check_engine, make_engine
 from attomaton.engines.selection import Selection
-from attomaton.engines.source import read_source
+from attomaton.engines.source import check_reading, read_source
 from attomaton.engines.work import Progress, silent
 from attomaton.errors import NothingRealisable
 from attomaton.graphs.components import find_components
@@ -109,19 +110,20 @@ def learn(
     >>> auto.predict_proba([1, 0]).tolist()
     [0.0, 1.0, 0.0]
     """
-    on_disk = needs_shards(engine)
+    selection = Selection(window, max_window, min_support, sample_queries=sample_queries)
+    on_disk = check_engine(engine, source, memory=memory, threads=threads, master=master)
+    check_reading(tokenizer, documents, queries)
     begin = _announcer(progress)
     with _workplace(out, overwrite, resumable=on_disk) as (work, building):
         begin("reading")
         corpus = read_source(
             source,
-            window=window,
+            window=selection.window,
             tokenizer=tokenizer,
             tokens=work / "tokens" if on_disk else None,
             documents=documents,
         )
-        limits = {"max_window": max_window, "min_support": min_support, "sample_queries": sample_queries}
-        selection = Selection(window, **limits, **corpus.pick(queries))
+        selection = replace(selection, **corpus.pick(queries))
         passes = make_engine(
             engine,
             corpus.tokens,

@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_table, stages
+from attomaton.cli.values import words_argument
 
 if TYPE_CHECKING:
     from attomaton.hard.trials import Trial
 
 
 def bench(
-    topic: Annotated[str, typer.Argument(help="What to measure: hard.")],
+    topic: Annotated[str, words_argument("What to measure: hard.")],
     rivals: Annotated[
         bool, typer.Option(help="Also solve with Clarabel, where it is installed and can.")
     ] = True,

@@ -3,18 +3,17 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_table
+from attomaton.cli.values import place_argument, whole
 
 if TYPE_CHECKING:
     from attomaton.limit.compare import Difference
 
 
 def diff(
-    run_a: Annotated[Path, typer.Argument(help="A folder written by `attomaton learn --out`.")],
-    run_b: Annotated[Path, typer.Argument(help="Another one.")],
-    limit: Annotated[int, typer.Option(min=0, help="Show so many examples of each change.")] = 5,
+    run_a: Annotated[Path, place_argument("A folder written by `attomaton learn --out`.")],
+    run_b: Annotated[Path, place_argument("Another one.")],
+    limit: Annotated[int, whole("Show so many examples of each change.")] = 5,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:

@@ -4,13 +4,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line
+from attomaton.cli.values import place_argument
 
 
 def example(
-    path: Annotated[Path, typer.Argument(help="Where to write the text.")],
+    path: Annotated[Path, place_argument("Where to write the text.")],
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:

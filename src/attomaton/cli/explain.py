@@ -4,17 +4,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_table
+from attomaton.cli.values import place_argument, words_argument
 
 if TYPE_CHECKING:
     from attomaton.limit.explanation import Explanation
 
 
 def explain(
-    run: Annotated[Path, typer.Argument(help="A folder written by `attomaton learn --out`.")],
-    context: Annotated[str, typer.Argument(help="The text before the token to predict.")],
+    run: Annotated[Path, place_argument("A folder written by `attomaton learn --out`.")],
+    context: Annotated[str, words_argument("The text before the token to predict.")],
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:

@@ -3,28 +3,25 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, stages
+from attomaton.cli.values import check_folder, place, place_argument, read_queries, words
 
 
 def export(
-    run: Annotated[Path, typer.Argument(help="A folder written by `attomaton learn --out`.")],
-    graphml: Annotated[
-        Path | None, typer.Option(help="File for the priority graphs, for networkx or Gephi.")
-    ] = None,
-    csv: Annotated[Path | None, typer.Option(help="Folder for the tables, with token texts.")] = None,
+    run: Annotated[Path, place_argument("A folder written by `attomaton learn --out`.")],
+    graphml: Annotated[Path | None, place("File for the priority graphs, for networkx or Gephi.")] = None,
+    csv: Annotated[Path | None, place("Folder for the tables, with token texts.")] = None,
     nodes: Annotated[
-        str, typer.Option(help="In GraphML, a node is one of the components or of the tokens.")
+        str, words("In GraphML, a node is one of the components or of the tokens.")
     ] = "components",
     queries: Annotated[
-        str | None, typer.Option(help="Only these, separated by blanks; a number: so many with most samples.")
+        str | None, words("Only these, separated by blanks; a number: so many with most samples.")
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Write the priority graphs of RUN as GraphML, its tables as CSV, or both."""
-    from attomaton.errors import UnsupportedOption
+    from attomaton.errors import UnsupportedOption, UnwritablePlace
     from attomaton.limit.automaton import Automaton
     from attomaton.report.csv_tables import write_csv
     from attomaton.report.export import check_place, pick_queries
@@ -34,13 +31,16 @@ def export(
         raise UnsupportedOption("nothing is asked for; give --graphml FILE, --csv FOLDER, or both")
     if nodes not in ("components", "tokens"):
         raise UnsupportedOption(f"there are no nodes {nodes!r}; choose components or tokens")
+    if graphml is not None and graphml.is_dir():
+        raise UnwritablePlace(f"{graphml} is a folder; give the path of a file, such as run.graphml")
+    check_folder(csv)
     for target in (graphml, csv):
         if target is not None:
             check_place(run, target)
     with stages(quiet or as_json) as announce:
         announce("reading")
         automaton = Automaton.load(run)
-        picked = pick_queries(automaton, _queries(queries))
+        picked = pick_queries(automaton, read_queries(queries))
         record: dict[str, Any] = {"queries": int(picked.sum()), "graphml": None, "csv": None}
         if graphml is not None:
             announce("writing GraphML")
@@ -55,12 +55,6 @@ def export(
         print_json(record)
     elif not quiet:
         _print(record)
-
-
-def _queries(given: str | None) -> list[str] | int | None:
-    if given is None:
-        return None
-    return int(given) if given.isdecimal() else given.split()
 
 
 def _print(record: dict[str, Any]) -> None:

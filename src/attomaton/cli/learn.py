@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attomaton.cli.output import AsJson, Overwrite, Quiet, print_json, print_line, print_table, stages
+from attomaton.cli.values import fraction, place, read_queries, source_argument, whole, words
+from attomaton.options import MOST_THREADS
 
 if TYPE_CHECKING:
     from attomaton.limit.automaton import Automaton
@@ -16,37 +18,33 @@ if TYPE_CHECKING:
 def learn(
     corpus: Annotated[
         str,
-        typer.Argument(
-            help="A text, .jsonl, .parquet or other file, folder, glob, URL, or tokenised folder; "
+        source_argument(
+            "A text, .jsonl, .parquet or other file, folder, glob, URL, or tokenised folder; "
             "- for plain text from standard input."
         ),
     ],
-    window: Annotated[int, typer.Option(min=1, help="Longest context, in tokens.")] = 32,
+    window: Annotated[int, whole("Longest context, in tokens.", least=1)] = 32,
     tokenizer: Annotated[
-        str, typer.Option(help="word, character, byte, or a tokenizer.json or .tiktoken file.")
+        str, words("word, character, byte, or a tokenizer.json or .tiktoken file.")
     ] = "word",
-    documents: Annotated[str, typer.Option(help="In .txt, one document is the file or a line.")] = "file",
+    documents: Annotated[str, words("In .txt, one document is the file or a line.")] = "file",
     engine: Annotated[
-        str, typer.Option(help="auto, memory, duckdb (bounded memory, resumable in --out), or spark.")
+        str, words("auto, memory, duckdb (bounded memory, resumable in --out), or spark.")
     ] = "auto",
-    memory: Annotated[
-        str | None, typer.Option(help="For duckdb, such as 2GB; 60 % of what there is.")
-    ] = None,
+    memory: Annotated[str | None, words("For duckdb, such as 2GB; 60 % of what there is.")] = None,
     threads: Annotated[
-        int | None, typer.Option(min=1, help="For duckdb and local spark; all processors.")
+        int | None, whole("For duckdb and local spark; all processors.", least=1, most=MOST_THREADS)
     ] = None,
-    master: Annotated[
-        str | None, typer.Option(help="For spark, such as spark://host:7077; local processors.")
-    ] = None,
-    min_support: Annotated[int, typer.Option(min=1, help="Leave out edges that fewer samples show.")] = 1,
+    master: Annotated[str | None, words("For spark, such as spark://host:7077; local processors.")] = None,
+    min_support: Annotated[int, whole("Leave out edges that fewer samples show.", least=1)] = 1,
     queries: Annotated[
-        str | None, typer.Option(help="Only these, separated by blanks; a number: so many with most samples.")
+        str | None, words("Only these, separated by blanks; a number: so many with most samples.")
     ] = None,
     sample_queries: Annotated[
-        float, typer.Option(help="Only this share of the queries, by a hash; what is kept is exact.")
+        float, fraction("Only this share of the queries, by a hash; what is kept is exact.")
     ] = 1.0,
-    max_window: Annotated[int | None, typer.Option(min=1, help="Cut longer contexts to this.")] = None,
-    out: Annotated[Path | None, typer.Option(help="New or empty folder to write the run to.")] = None,
+    max_window: Annotated[int | None, whole("Cut longer contexts to this.", least=1)] = None,
+    out: Annotated[Path | None, place("New or empty folder to write the run to.")] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -64,7 +62,7 @@ def learn(
             documents=documents,
             engine=engine,
             min_support=min_support,
-            queries=None if queries is None else _queries(queries),
+            queries=read_queries(queries),
             sample_queries=sample_queries,
             max_window=max_window,
             memory=memory,
@@ -83,10 +81,6 @@ def learn(
             print_line(f"Written to {out}.{_suggestion(automaton, out)}")
     if "uncertified" in (automaton.coverage.hard["status"], automaton.coverage.soft["status"]):
         raise typer.Exit(1)
-
-
-def _queries(given: str) -> list[str] | int:
-    return int(given) if given.isdecimal() else given.split()
 
 
 def _suggestion(automaton: "Automaton", out: Path) -> str:

@@ -3,24 +3,23 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from attomaton.cli.output import AsJson, Quiet, Stages, print_json, print_line, stages
-from attomaton.errors import UnsupportedOption
+from attomaton.cli.values import check_folder, place, place_argument, whole, words
+from attomaton.errors import UnsupportedOption, UnwritablePlace
 
 
 def report(
-    run: Annotated[Path, typer.Argument(help="A folder written by `attomaton learn --out`.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The HTML file to write.")] = Path("report.html"),
+    run: Annotated[Path, place_argument("A folder written by `attomaton learn --out`.")],
+    out: Annotated[Path, place("The HTML file to write.", "--out", "-o")] = Path("report.html"),
     queries: Annotated[
-        int | None, typer.Option(min=1, help="Show at most so many queries; as many as fit if not given.")
+        int | None, whole("Show at most so many queries; as many as fit if not given.", least=1)
     ] = None,
     figures: Annotated[
-        Path | None, typer.Option(help="Also draw pictures for papers into this folder, as PDF and PNG.")
+        Path | None, place("Also draw pictures for papers into this folder, as PDF and PNG.")
     ] = None,
     query: Annotated[
         str | None,
-        typer.Option(help="The query that --figures draws; that with the most samples if not given."),
+        words("The query that --figures draws; that with the most samples if not given."),
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -34,6 +33,9 @@ def report(
 
     if query is not None and figures is None:
         raise UnsupportedOption("--query says what --figures draws; give --figures DIR too")
+    check_folder(figures)
+    if out.is_dir():
+        raise UnwritablePlace(f"{out} is a folder; give the path of a file, such as {out / 'report.html'}")
     with stages(quiet or as_json) as announce:
         drawn = [] if figures is None else _draw(run, figures, query, announce)
         announce("writing the page")

@@ -15,6 +15,8 @@ from attomaton.cli.output import (
     print_verdicts,
     stages,
 )
+from attomaton.cli.values import check_folder, place, whole, words_argument
+from attomaton.options import MOST_TRIALS
 
 if TYPE_CHECKING:
     from attomaton.experiments.outcome import Outcome
@@ -24,13 +26,15 @@ ALL = "all-mechanics"
 
 
 def reproduce(
-    experiment: Annotated[str, typer.Argument(help=f"Its name, `{ALL}`, or `list` for all names.")],
-    trials: Annotated[int | None, typer.Option(help="How many; those of the settings if not given.")] = None,
-    seed: Annotated[int, typer.Option(help="Of all that is drawn.")] = 0,
-    data: Annotated[
-        Path | None, typer.Option(help="The text, or the published table, for experiments that take one.")
+    experiment: Annotated[str, words_argument(f"Its name, `{ALL}`, or `list` for all names.")],
+    trials: Annotated[
+        int | None, whole("How many; those of the settings if not given.", least=1, most=MOST_TRIALS)
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Write figure, numbers and a page there.")] = None,
+    seed: Annotated[int, whole("Of all that is drawn.")] = 0,
+    data: Annotated[
+        Path | None, place("The text, or the published table, for experiments that take one.")
+    ] = None,
+    out: Annotated[Path | None, place("Write figure, numbers and a page there.")] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -45,6 +49,7 @@ def reproduce(
         else:
             print_line(" ".join(names))
         return
+    check_folder(out)
     if experiment in list_text_experiments():
         from attomaton.cli.reproduce_text import reproduce_text
 

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_table, stages
+from attomaton.cli.values import check_folder, place, real, source_argument, whole, words
 
 SHOWN = 3
 """Tokens of each kind in a table."""
@@ -15,24 +14,34 @@ SHOWN = 3
 def scan_snap(
     corpus: Annotated[
         str,
-        typer.Argument(
-            help="A text, .jsonl, .parquet or other file, folder, glob, URL, or tokenised folder."
-        ),
+        source_argument("A text, .jsonl, .parquet or other file, folder, glob, URL, or tokenised folder."),
     ],
-    window: Annotated[int, typer.Option(min=2, help="Longest context, in tokens, with the query.")] = 32,
+    window: Annotated[int, whole("Longest context, in tokens, with the query.", least=2)] = 32,
     tokenizer: Annotated[
-        str, typer.Option(help="word, character, byte, or a tokenizer.json or .tiktoken file.")
+        str, words("word, character, byte, or a tokenizer.json or .tiktoken file.")
     ] = "word",
-    documents: Annotated[str, typer.Option(help="In .txt, one document is the file or a line.")] = "file",
-    queries: Annotated[int, typer.Option(min=1, help="How many, the most frequent first.")] = 20,
+    documents: Annotated[str, words("In .txt, one document is the file or a line.")] = "file",
+    queries: Annotated[int, whole("How many, the most frequent first.", least=1)] = 20,
     tolerance: Annotated[
-        float, typer.Option(help="How much of a distinct token may be in other classes of its query.")
+        float,
+        real(
+            "How much of a distinct token may be in other classes of its query.",
+            sign="0 to below 1",
+            least=0,
+            below=1,
+        ),
     ] = 0.0,
-    min_samples: Annotated[int, typer.Option(min=1, help="Leave out classes of fewer samples.")] = 1,
-    decoder_rate: Annotated[float, typer.Option(help="Learning rate of the decoder, eta_Y.")] = 1.0,
-    attention_rate: Annotated[float, typer.Option(help="That of attention, eta_Z.")] = 0.1,
-    momentum: Annotated[float, typer.Option(help="Of SGD; both rates are divided by 1 - momentum.")] = 0.0,
-    out: Annotated[Path | None, typer.Option(help="Folder to write JSON and Parquet to.")] = None,
+    min_samples: Annotated[int, whole("Leave out classes of fewer samples.", least=1)] = 1,
+    decoder_rate: Annotated[
+        float, real("Learning rate of the decoder, eta_Y.", sign="> 0", above=0, most=1e100)
+    ] = 1.0,
+    attention_rate: Annotated[
+        float, real("That of attention, eta_Z.", sign="> 0", above=0, most=1e100)
+    ] = 0.1,
+    momentum: Annotated[
+        float, real("Of SGD; both rates are divided by 1 - momentum.", sign="0 to below 1", least=0, below=1)
+    ] = 0.0,
+    out: Annotated[Path | None, place("Folder to write JSON and Parquet to.")] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -42,6 +51,7 @@ def scan_snap(
     from attomaton.scansnap.law import Rates
     from attomaton.scansnap.survey import survey_samples
 
+    check_folder(out)
     rates = Rates.with_momentum(decoder_rate, attention_rate, momentum)
     with stages(quiet or as_json) as announce:
         announce("reading")

@@ -6,23 +6,26 @@ from typing import Annotated
 import typer
 
 from attomaton.cli.output import AsJson, Overwrite, Quiet, print_json, print_line, print_table, stages
+from attomaton.cli.values import place, source_argument, whole, words
+from attomaton.options import MOST_THREADS
+
+MOST_MEGABYTES = 1 << 20
+"""Of one document: a terabyte."""
 
 
 def tokenize(
-    corpus: Annotated[
-        str, typer.Argument(help="A file, folder, glob or URL; - for text from standard input.")
-    ],
-    out: Annotated[Path, typer.Option(help="Folder for the shards.")],
+    corpus: Annotated[str, source_argument("A file, folder, glob or URL; - for text from standard input.")],
+    out: Annotated[Path, place("Folder for the shards.")],
     tokenizer: Annotated[
-        str, typer.Option(help="word, character, byte, or a tokenizer.json or .tiktoken file.")
+        str, words("word, character, byte, or a tokenizer.json or .tiktoken file.")
     ] = "word",
-    column: Annotated[str | None, typer.Option(help="Field or column that holds the documents.")] = None,
-    documents: Annotated[str, typer.Option(help="In .txt, one document is the file or a line.")] = "file",
-    separator: Annotated[int | None, typer.Option(help="In .npy and .bin, the id that ends one.")] = None,
-    dtype: Annotated[str, typer.Option(help="Of .bin: uint16, uint32, int32 or int64.")] = "uint16",
-    max_document: Annotated[int, typer.Option(min=1, help="Longest document, in megabytes.")] = 64,
+    column: Annotated[str | None, words("Field or column that holds the documents.")] = None,
+    documents: Annotated[str, words("In .txt, one document is the file or a line.")] = "file",
+    separator: Annotated[int | None, whole("In .npy and .bin, the id that ends one.")] = None,
+    dtype: Annotated[str, words("Of .bin: uint16, uint32, int32 or int64.")] = "uint16",
+    max_document: Annotated[int, whole("Longest document, in megabytes.", least=1, most=MOST_MEGABYTES)] = 64,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip and count bad documents.")] = False,
-    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    workers: Annotated[int, whole("Processes.", least=1, most=MOST_THREADS)] = 1,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
     quiet: Quiet = False,

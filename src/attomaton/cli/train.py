@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from attomaton.cli.output import AsJson, Overwrite, Quiet, print_json, print_line, print_table, stages
+from attomaton.cli.values import place, place_argument, real, whole, words
+from attomaton.options import MOST_STEPS
 
 if TYPE_CHECKING:
     from attomaton.corpora.samples import Samples
@@ -17,19 +19,19 @@ LARGEST = 250_000_000
 
 
 def train(
-    corpus: Annotated[Path, typer.Argument(help="A UTF-8 text file, read as one document.")],
-    out: Annotated[Path, typer.Option(help="Run folder; files go to its folder training.")],
-    window: Annotated[int, typer.Option(min=1, help="Longest context, in tokens.")] = 32,
+    corpus: Annotated[Path, place_argument("A UTF-8 text file, read as one document.")],
+    out: Annotated[Path, place("Run folder; files go to its folder training.")],
+    window: Annotated[int, whole("Longest context, in tokens.", least=1)] = 32,
     tokenizer: Annotated[
-        str, typer.Option(help="word, character, byte, or a tokenizer.json or .tiktoken file.")
+        str, words("word, character, byte, or a tokenizer.json or .tiktoken file.")
     ] = "word",
-    steps: Annotated[int, typer.Option(min=1, help="How many steps to take.")] = 1000,
-    step_size: Annotated[float, typer.Option(help="Step of gradient descent.")] = 1.0,
+    steps: Annotated[int, whole("How many steps to take.", least=1, most=MOST_STEPS)] = 1000,
+    step_size: Annotated[float, real("Step of gradient descent.", sign="> 0", above=0)] = 1.0,
     normalized: Annotated[bool, typer.Option("--normalized", help="Divide gradients by their norm.")] = False,
     dim: Annotated[
-        int | None, typer.Option(min=1, help="Random unit embeddings of this size; orthonormal if not given.")
+        int | None, whole("Random unit embeddings of this size; orthonormal if not given.", least=1)
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the embeddings.")] = 0,
+    seed: Annotated[int, whole("Of the embeddings.")] = 0,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")
     ] = False,

@@ -6,10 +6,11 @@ from typing import Annotated
 import typer
 
 from attomaton.cli.output import AsJson, Quiet, print_error, print_json, print_line, print_verdicts, stages
+from attomaton.cli.values import place_argument
 
 
 def verify(
-    run: Annotated[Path, typer.Argument(help="A run folder that `attomaton train` wrote.")],
+    run: Annotated[Path, place_argument("A run folder that `attomaton train` wrote.")],
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from operator import index
-from typing import Any, NamedTuple, Self, SupportsIndex
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from attomaton.borders import check_int64, check_size, keep_checked, trusted
-from attomaton.errors import EmptyContext, InvalidSamples, TokenOutOfRange
+from attomaton.errors import EmptyContext, InvalidSamples, TokenOutOfRange, UnsupportedOption
+from attomaton.options import show, whole_number
 from attomaton.tables import Int32, Int64, offsets_of
 
 TOKEN_BITS = 21
@@ -252,6 +252,7 @@ class Samples:
 
     def chunks(self, max_values: int) -> Iterator["Samples"]:
         """Consecutive pieces whose contexts hold about ``max_values`` tokens in all."""
+        max_values = whole_number(max_values, "max_values", least=1)
         ends = np.cumsum(self.lengths)
         total = int(ends[-1]) if len(ends) else 0
         cuts = np.searchsorted(ends, np.arange(max_values, total, max_values), side="right")
@@ -286,11 +287,12 @@ def _integers(array: ArrayLike, name: str) -> NDArray[np.integer[Any]]:
 
 
 def _checked_window(window: object) -> int:
-    if not isinstance(window, SupportsIndex) or index(window) < 1:
+    try:
+        return whole_number(window, "window", least=1)
+    except UnsupportedOption as error:
         raise InvalidSamples(
-            f"window is {window!r}; a context needs at least one token, so give an integer >= 1"
-        )
-    return index(window)
+            f"window is {show(window)}; a context needs at least one token, so give an integer >= 1"
+        ) from error
 
 
 def _check_offsets(offsets: NDArray[np.integer[Any]], n_values: int, what: str) -> None:
@@ -325,12 +327,13 @@ def _vocabulary_size(n_tokens: int | None, *arrays: NDArray[np.integer[Any]]) ->
     size = n_tokens
     if size is None:
         size = max((int(array.max()) + 1 for array in arrays if len(array)), default=0)
-    if not 0 <= size <= MAX_TOKENS:
+    try:
+        return whole_number(size, "n_tokens", most=MAX_TOKENS)
+    except UnsupportedOption as error:
         raise InvalidSamples(
-            f"n_tokens is {size}; attomaton takes vocabularies of 0 to {MAX_TOKENS:,} tokens: "
+            f"n_tokens is {show(size)}; attomaton takes vocabularies of 0 to {MAX_TOKENS:,} tokens: "
             "renumber the ids that occur to 0, 1, 2 …"
-        )
-    return size
+        ) from error
 
 
 def _check_range(ids: NDArray[np.integer[Any]], n_tokens: int, place: Callable[[int], str]) -> None:

@@ -11,9 +11,13 @@ from itertools import accumulate
 
 import numpy as np
 
-from attomaton.corpora.samples import Sample, Samples
+from attomaton.corpora.samples import MAX_TOKENS, Sample, Samples
 from attomaton.errors import InvalidSamples
+from attomaton.options import real_number, settle, whole_number
 from attomaton.tables import Bool, Int64
+
+MOST_SAMPLES = 10**9
+"""Samples that may be drawn, one by one."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,7 @@ class BlockOrder:
     arcs: tuple[tuple[int, int], ...]
 
     def __post_init__(self) -> None:
+        settle(self, sizes=tuple(whole_number(size, "a block size") for size in self.sizes))
         if not self.sizes or min(self.sizes) < 1:
             raise InvalidSamples(f"block sizes are {self.sizes}; give at least one, each at least 1")
         wrong = [arc for arc in self.arcs if not 0 <= arc[0] < arc[1] < len(self.sizes)]
@@ -108,7 +113,7 @@ class Chain(Blocks):
     """
 
     def __init__(self, n_tokens: int) -> None:
-        super().__init__([1] * n_tokens)
+        super().__init__([1] * whole_number(n_tokens, "n_tokens", least=1, most=MAX_TOKENS))
 
 
 class RandomBlocks(BlockOrder):
@@ -131,10 +136,7 @@ class RandomBlocks(BlockOrder):
     """
 
     def __init__(self, sizes: Sequence[int], *, density: float, rng: np.random.Generator) -> None:
-        if not 0 <= density <= 1:
-            raise InvalidSamples(
-                f"density is {density}; it is the chance of an arc, so give a number from 0 to 1"
-            )
+        density = real_number(density, "density", least=0, most=1)
         n_blocks = len(sizes)
         drawn = np.argwhere(np.triu(rng.random((n_blocks, n_blocks)) < density, 1))
         super().__init__(tuple(sizes), tuple((int(above), int(below)) for above, below in drawn))
@@ -160,6 +162,7 @@ def corpus(order: BlockOrder, *, n_samples: int, rng: np.random.Generator) -> Sa
     >>> len(samples), samples.n_tokens, set(samples.queries.tolist())
     (50, 8, {4})
     """
+    n_samples = whole_number(n_samples, "n_samples", most=MOST_SAMPLES)
     needed = _needed_samples(order, rng)
     if n_samples < len(needed):
         raise InvalidSamples(
@@ -192,6 +195,11 @@ def draw_random(
     >>> samples, samples.lengths.tolist(), all(label in context for context, label in samples)
     (Samples(6 samples, 6 tokens), [4, 4, 4, 4, 4, 4], True)
     """
+    n_tokens = whole_number(n_tokens, "n_tokens", least=1, most=MAX_TOKENS)
+    n_samples, window = (
+        whole_number(n_samples, "n_samples", most=MOST_SAMPLES),
+        whole_number(window, "window", least=1),
+    )
     contexts = [rng.permutation(n_tokens)[:window] for _ in range(n_samples)]
     labels = [int(rng.choice(context)) for context in contexts]
     return Samples.from_lists([context.tolist() for context in contexts], labels, n_tokens=n_tokens)

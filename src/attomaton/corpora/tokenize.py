@@ -49,7 +49,8 @@ from attomaton.corpora.readers.files import FileReader
 from attomaton.corpora.readers.sources import TOKENIZED, find_readers, is_tokenized
 from attomaton.corpora.shards import VOCABULARY, TokenizedCorpus, read_tokens
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
-from attomaton.errors import UnreadableSource, UnsupportedOption, UnwritablePlace
+from attomaton.errors import UnreadableSource, UnwritablePlace
+from attomaton.options import MOST_THREADS, whole_number
 
 SHARD_TOKENS = 1 << 25
 """About 50 MB of Parquet."""
@@ -100,10 +101,8 @@ def tokenize_corpus(
     >>> corpus.n_documents, corpus.length, corpus.vocabulary.tokens, offsets
     (2, 6, ('to', 'be', 'or', 'not'), [0, 2, 6])
     """
-    if workers < 1 or shard_tokens < 1:
-        raise UnsupportedOption(
-            f"workers is {workers} and shard_tokens is {shard_tokens}; give positive numbers"
-        )
+    workers = whole_number(workers, "workers", least=1, most=MOST_THREADS)
+    shard_tokens = whole_number(shard_tokens, "shard_tokens", least=1)
     job = _Job.of(source, tokenizer, reading, shard_tokens)
     place = find_place(out)
     job.refuse_inputs_in(place)

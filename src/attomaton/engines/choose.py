@@ -4,12 +4,15 @@ from pathlib import Path
 
 from attomaton.corpora.samples import Samples
 from attomaton.engines.duckdb import DuckDBEngine
+from attomaton.engines.limits import check_threads, parse_memory
 from attomaton.engines.memory import MemoryEngine
 from attomaton.engines.selection import Selection
 from attomaton.engines.shards import Shards
 from attomaton.engines.spark import SparkEngine
+from attomaton.engines.sparksession import check_master, check_spark
 from attomaton.engines.work import Progress, silent
 from attomaton.errors import UnsupportedOption
+from attomaton.options import show
 
 ENGINES = ("auto", "memory", "duckdb", "spark")
 
@@ -21,8 +24,31 @@ Engine = MemoryEngine | DuckDBEngine | SparkEngine
 def needs_shards(name: str) -> bool:
     """Whether the engine of this name reads shards on disk only."""
     if name not in ENGINES:
-        raise UnsupportedOption(f"there is no engine {name!r}; choose auto, memory, duckdb or spark")
+        raise UnsupportedOption(f"there is no engine {show(name)}; choose auto, memory, duckdb or spark")
     return name in ("duckdb", "spark")
+
+
+def check_engine(
+    name: str, corpus: object, *, memory: str | int | None, threads: int | None, master: str | None
+) -> bool:
+    """Say at once what an engine cannot do with this corpus and these options; whether it needs shards.
+
+    Examples
+    --------
+    >>> check_engine("duckdb", "corpus.txt", memory="2GB", threads=2, master=None)
+    True
+    """
+    on_disk = needs_shards(name)
+    parse_memory(memory)
+    check_threads(threads)
+    check_master(master)
+    if on_disk and isinstance(corpus, Samples):
+        raise UnsupportedOption(
+            f"the engine {name} reads text and shards, not ready-made samples; choose memory"
+        )
+    if name == "spark":
+        check_spark()
+    return on_disk
 
 
 def make_engine(
@@ -66,10 +92,7 @@ def make_engine(
     >>> type(engine).__name__, engine.edges().load()
     ('MemoryEngine', EdgeTable(4 edges, 3 queries, 3 samples))
     """
-    if needs_shards(name) and isinstance(corpus, Samples):
-        raise UnsupportedOption(
-            f"the engine {name} reads text and shards, not ready-made samples; choose memory"
-        )
+    check_engine(name, corpus, memory=memory, threads=threads, master=master)
     if name == "memory" or isinstance(corpus, Samples):
         return MemoryEngine(corpus, selection)
     if name == "spark":

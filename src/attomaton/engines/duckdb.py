@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from attomaton.artifacts import digest_arrays
 from attomaton.engines.kernel import choices_of_piece, query_rows
-from attomaton.engines.limits import parse_memory
+from attomaton.engines.limits import check_threads, parse_memory
 from attomaton.engines.memory import count_realisable
 from attomaton.engines.merging import Merger
 from attomaton.engines.parts import EdgeParts, open_parts
@@ -23,7 +23,7 @@ from attomaton.engines.queries import QueryTable, map_queries
 from attomaton.engines.selection import Selection
 from attomaton.engines.shards import Shards
 from attomaton.engines.work import Progress, Task, Workshop, fingerprint, prepare_work, silent
-from attomaton.errors import CorruptRun, UnsupportedOption
+from attomaton.errors import CorruptRun
 from attomaton.graphs.choices import ChoiceTable, encode_choices
 from attomaton.graphs.components import Components
 from attomaton.graphs.windows import Piece, link_repeats, window_edges
@@ -142,9 +142,7 @@ class DuckDBEngine:
 
     @cached_property
     def _threads(self) -> int:
-        if self.threads is not None and self.threads < 1:
-            raise UnsupportedOption(f"threads is {self.threads}; give 1 or more")
-        return self.threads or len(os.sched_getaffinity(0))
+        return check_threads(self.threads) or len(os.sched_getaffinity(0))
 
     @property
     def _max_keys(self) -> int:

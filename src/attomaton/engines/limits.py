@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 from attomaton.errors import UnsupportedOption
+from attomaton.options import LARGEST, MOST_THREADS, show, whole_number
 
 SHARE = 0.6
 """Of the machine's memory, unless told otherwise."""
@@ -28,13 +29,30 @@ def parse_memory(memory: str | int | None) -> int:
     """
     if memory is None:
         return max(int(SHARE * available_memory()), SMALLEST)
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", str(memory))
+    size = _read_size(memory) if isinstance(memory, str) else whole_number(memory, "memory")
+    if not SMALLEST <= size <= LARGEST:
+        least, most = f"{SMALLEST // 10**6}MB", f"{LARGEST // 10**12:,}TB"
+        raise UnsupportedOption(f"memory is {show(memory)}; give at least {least} and at most {most}")
+    return int(size)
+
+
+def _read_size(memory: str) -> float:
+    """The bytes that a text such as 2GB says, perhaps infinitely many."""
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", memory)
     if match is None or match[2].upper() not in _UNITS:
-        raise UnsupportedOption(f"memory is {memory!r}; give a size such as 2GB or 512MiB")
-    size = int(float(match[1]) * _UNITS[match[2].upper()])
-    if size < SMALLEST:
-        raise UnsupportedOption(f"memory is {memory!r}; give at least {SMALLEST // 10**6}MB")
-    return size
+        raise UnsupportedOption(f"memory is {show(memory)}; give a size such as 2GB or 512MiB")
+    return float(match[1]) * _UNITS[match[2].upper()]
+
+
+def check_threads(threads: int | None) -> int | None:
+    """How many threads a user wants, if that can be; None: as many as there are processors.
+
+    Examples
+    --------
+    >>> check_threads(2), check_threads(None)
+    (2, None)
+    """
+    return None if threads is None else whole_number(threads, "threads", least=1, most=MOST_THREADS)
 
 
 def available_memory() -> int:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from attomaton.errors import TokenOutOfRange, UnsupportedOption
+from attomaton.options import settle, share, whole_number
 from attomaton.tables import Bool, Float64, Int64
 
 
@@ -49,14 +50,16 @@ class Selection:
     sample_queries: float = 1.0
 
     def __post_init__(self) -> None:
+        settled: dict[str, Any] = {"sample_queries": share(self.sample_queries, "sample_queries")}
         for name in ("window", "max_window", "min_support", "top_queries"):
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise UnsupportedOption(f"{name} is {value}; give 1 or more")
-        if not 0 < self.sample_queries <= 1:
-            raise UnsupportedOption(
-                f"sample_queries is {self.sample_queries}; give a share above 0 and at most 1"
-            )
+            if value is not None or name in ("window", "min_support"):
+                settled[name] = whole_number(value, name, least=1)
+        if self.queries is not None:
+            settled["queries"] = tuple(whole_number(query, "a query") for query in self.queries)
+            if not self.queries:
+                raise UnsupportedOption("queries is empty; give tokens or token ids, or None for all queries")
+        settle(self, **settled)
 
     @property
     def reach(self) -> int:
@@ -74,7 +77,7 @@ class Selection:
             raise TokenOutOfRange(
                 f"query {outside[0]} is not in 0 … {n_tokens - 1}; give ids of this vocabulary"
             )
-        listed[list(self.queries)] = True
+        listed[np.array(self.queries, np.int64)] = True
         return kept & listed
 
     def largest(self, kept: Bool, realisable: Int64) -> Bool:

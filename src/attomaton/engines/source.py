@@ -1,8 +1,7 @@
 """From what a user gives to what an engine reads: samples in memory, or token shards on disk."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass
-from operator import index
 from os import PathLike
 from pathlib import Path
 from typing import Any, cast
@@ -17,11 +16,14 @@ from attomaton.corpora.readers.files import printable
 from attomaton.corpora.readers.sources import is_tokenized
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.corpora.tokenizers.splitting import find_splitter
+from attomaton.corpora.tokenizers.subwords import is_subword_file, read_definition
 from attomaton.engines.memory import trim
 from attomaton.engines.selection import Selection
 from attomaton.engines.shards import Shards, holds_shards
 from attomaton.engines.work import fingerprint
 from attomaton.errors import UnsupportedOption
+from attomaton.options import show, whole_number
 from attomaton.tables import Bool
 
 
@@ -47,9 +49,7 @@ class Corpus:
         """The selection's settings for these queries."""
         if queries is None:
             return {}
-        if isinstance(queries, str):
-            raise UnsupportedOption(f"queries is the text {queries!r}; give a list of tokens or token ids")
-        if isinstance(queries, int):
+        if isinstance(queries, int | float | np.number):
             return {"top_queries": queries}
         return {"queries": tuple(self._query_id(query) for query in queries)}
 
@@ -62,12 +62,36 @@ class Corpus:
 
     def _query_id(self, query: int | str) -> int:
         if not isinstance(query, str):
-            return index(query)
+            return whole_number(query, "a query")
         if self.vocabulary is None:
             raise UnsupportedOption(
                 "queries are given as text but the source has no vocabulary; give token ids"
             )
         return int(self.vocabulary.lookup([query])[0])
+
+
+def check_reading(tokenizer: object, documents: str, queries: object) -> None:
+    """Say at once that a corpus cannot be read in this way, or that these are no queries.
+
+    Examples
+    --------
+    >>> check_reading("word", "line", queries=["the", "of"])
+    """
+    Reading(documents=documents)
+    if not isinstance(tokenizer, str):
+        raise UnsupportedOption(f"tokenizer is {show(tokenizer)}; give a name, or the path of a file")
+    if is_subword_file(tokenizer):
+        read_definition(tokenizer)
+    else:
+        find_splitter(tokenizer)
+    if isinstance(queries, str | bytes):
+        raise UnsupportedOption(f"queries is the text {show(queries)}; give a list of tokens or token ids")
+    if queries is None or isinstance(queries, int | float | np.number):
+        Selection(top_queries=cast("int | None", queries))
+    elif not isinstance(queries, Iterable) or (isinstance(queries, np.ndarray) and not np.ndim(queries)):
+        raise UnsupportedOption(f"queries is {show(queries)}; give tokens or token ids, or how many queries")
+    elif isinstance(queries, Sized) and not len(queries):
+        raise UnsupportedOption("queries is empty; give tokens or token ids, or None for all queries")
 
 
 def read_source(

@@ -12,9 +12,15 @@ from typing import Any
 from attomaton import errors
 from attomaton.engines.limits import parse_memory
 from attomaton.errors import AttomatonError, MissingExtra, UnsupportedOption, UnwritablePlace
+from attomaton.options import show
 
 INSTALL = "pip install 'attomaton[spark]'"
 JAVA = "Spark needs Java 17 or later: apt install openjdk-17-jre-headless, or set JAVA_HOME"
+MASTERS = re.compile(
+    r"local(\[(\*|[1-9][0-9]{0,3})(, *[0-9]{1,4})?\])?|local-cluster\[.+\]|yarn|(spark|k8s)://\S+", re.ASCII
+)
+"""Where Spark can run."""
+
 SETTINGS: dict[str, Any] = {
     "spark.ui.showConsoleProgress": False,
     "spark.sql.execution.arrow.maxRecordsPerBatch": 1 << 17,
@@ -35,6 +41,7 @@ def open_session(master: str | None, threads: int | None, memory: str | int | No
     memory : str or int, optional
         For local sessions: Java gets half. 60 % of the machine's if not given.
     """
+    check_master(master)
     builder = _pyspark().sql.SparkSession.builder
     running = _pyspark().sql.SparkSession.getActiveSession()
     if running is not None:
@@ -52,6 +59,28 @@ def open_session(master: str | None, threads: int | None, memory: str | int | No
         return _prepared(builder.master(master).appName("attomaton").config(map=settings).getOrCreate())
     except _pyspark().sql.utils.PySparkRuntimeError as error:
         raise MissingExtra(f"Java did not start ({error}); {JAVA}") from error
+
+
+def check_spark() -> None:
+    """Say at once that Spark or Java is not there; nothing is started."""
+    _pyspark()
+
+
+def check_master(master: object) -> None:
+    """Refuse a place where Spark cannot run.
+
+    Examples
+    --------
+    >>> check_master("spark://host:7077")
+    >>> check_master("abacus")
+    Traceback (most recent call last):
+        ...
+    attomaton.errors.UnsupportedOption: master is 'abacus'; give local[2], spark://host:7077, yarn or k8s://…
+    """
+    if master is not None and not (isinstance(master, str) and MASTERS.fullmatch(master)):
+        raise UnsupportedOption(
+            f"master is {show(master)}; give local[2], spark://host:7077, yarn or k8s://…"
+        )
 
 
 def _prepared(session: Any) -> Any:

@@ -4,6 +4,7 @@ from attomaton.experiments.mechanics import run_training
 from attomaton.experiments.outcome import Outcome
 from attomaton.experiments.path import run_path
 from attomaton.experiments.settings import Settings
+from attomaton.options import MOST_TRIALS, whole_number
 
 KINDS = {"training": run_training, "path": run_path}
 
@@ -13,4 +14,5 @@ def run_experiment(
 ) -> Outcome:
     """Draw, train, solve, measure; and, if ``judged``, hold it against every claim."""
     run = KINDS[settings.kind]
-    return run(settings, trials=settings.trials if trials is None else trials, seed=seed, judged=judged)
+    number = settings.trials if trials is None else whole_number(trials, "trials", least=1, most=MOST_TRIALS)
+    return run(settings, trials=number, seed=whole_number(seed, "seed"), judged=judged)

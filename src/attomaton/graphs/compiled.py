@@ -1,9 +1,12 @@
-"""The one way to compile: numba, cached on disk where a place for the cache can be found."""
+"""The one way to compile: numba, kept on disk where there is a place for it, and checked when it is read."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import numba
+
+from attomaton.graphs.codecache import CheckedCache
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -29,10 +32,10 @@ def compiled_within(function: Function) -> Function:
 
 def _compile(function: Function, **options: bool) -> Function:
     options |= {"nogil": True, "no_cfunc_wrapper": True}  # C does not call any of it
-    try:
-        return njit(function, cache=True, **options)
-    except RuntimeError:  # neither the installation nor the home folder can be written
-        return njit(function, **options)
+    compiled: Any = njit(function, **options)
+    with suppress(RuntimeError):  # neither the installation nor the home folder can be written
+        compiled._cache = CheckedCache(function)
+    return compiled
 
 
 @compiled_within

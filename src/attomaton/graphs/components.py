@@ -34,6 +34,7 @@ from attomaton.graphs.grouping import (
     sum_by_key,
     unpack_pairs,
 )
+from attomaton.options import whole_number
 from attomaton.tables import Bool, Int32, Int64, Integers, column, make_table, offsets_of
 
 NODE_SCHEMA = pa.schema([("query", pa.int32()), ("token", pa.int32()), ("component", pa.int64())])
@@ -183,11 +184,13 @@ class Components:
 
     def tokens(self, component: int) -> Int32:
         """The tokens of a component, rising."""
+        component = whole_number(component, "component", most=max(len(self) - 1, 0))
         offsets, rows = self.members
         return self.token_of_node[rows[offsets[component] : offsets[component + 1]]]
 
     def component(self, query: int, token: int) -> int:
         """The component of ``token`` under ``query``."""
+        query, token = whole_number(query, "query"), whole_number(token, "token")
         rows, found = self.rows(np.array([query]), np.array([token]))
         if not found[0]:
             raise UnknownToken(

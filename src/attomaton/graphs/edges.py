@@ -24,9 +24,10 @@ from attomaton.borders import (
 )
 from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS, Samples
 from attomaton.display import render_card, render_facts, render_first_rows
-from attomaton.errors import MismatchedParts, TokenOutOfRange, UnsupportedOption
+from attomaton.errors import MismatchedParts, TokenOutOfRange
 from attomaton.graphs.bags import count_tokens
 from attomaton.graphs.grouping import count_keys, gather, sum_by_key
+from attomaton.options import whole_number
 from attomaton.tables import Int32, Int64, Integers, column, keep_rows, make_table
 
 EDGE_SCHEMA = pa.schema(
@@ -122,10 +123,7 @@ class EdgeTable:
 
     def filter(self, *, min_support: int = 1, queries: Iterable[int] | None = None) -> "EdgeTable":
         """Only the edges with at least ``min_support`` samples and, if given, of these queries."""
-        if min_support < 1:
-            raise UnsupportedOption(
-                f"min_support is {min_support}; an edge has at least one sample, so give 1 or more"
-            )
+        min_support = whole_number(min_support, "min_support", least=1)
         kept = np.asarray(self["support"] >= min_support)
         counted = np.ones(self.queries.num_rows, bool)
         if queries is not None:
@@ -235,7 +233,7 @@ def make_edges(
 
 
 def _checked_queries(queries: Iterable[int], n_tokens: int) -> set[int]:
-    wanted = set(queries)
+    wanted = {whole_number(query, "a query") for query in queries}
     outside = sorted(query for query in wanted if not 0 <= query < n_tokens)
     if outside:
         raise TokenOutOfRange(f"query {outside[0]} is not in 0 … {n_tokens - 1}; give ids of this vocabulary")

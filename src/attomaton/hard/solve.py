@@ -23,6 +23,7 @@ from attomaton.hard.certify import (
 )
 from attomaton.hard.constraints import embedded_problem, order_problem
 from attomaton.hard.problem import EmbeddedProblem, OrderProblem
+from attomaton.options import real_number
 from attomaton.solutions import (
     Solution,
     check_embeddings,
@@ -193,6 +194,7 @@ def solve_graph_svm(
     >>> hard.scores.column("score").to_numpy().round(6) + 0.0
     array([ 1.,  0., -1.])
     """
+    rtol = None if rtol is None else real_number(rtol, "rtol", least=0, below=1)
     if embeddings is None:
         return _solve_orthonormal(components, 1e-12 if rtol is None else rtol, solver)
     return _solve_embedded(components, embeddings, 1e-6 if rtol is None else rtol, solver)

@@ -28,6 +28,7 @@ from attomaton.limit.reading import Context, Reading, read_context
 from attomaton.limit.scoring import Score, mix_uniform, score_prediction
 from attomaton.limit.showing import Shown, render_automaton
 from attomaton.limit.stopped import Followed
+from attomaton.options import LARGEST, real_number, whole_number
 from attomaton.soft.solve import SoftSolution
 from attomaton.tables import Float64, Int32, Int64, column
 
@@ -123,6 +124,7 @@ class Automaton:
 
     def name(self, token: int) -> str:
         """The token as text, or its id where there is no vocabulary."""
+        token = whole_number(token, "token", least=-LARGEST)
         if not 0 <= token < self.n_tokens:
             raise TokenOutOfRange(
                 f"token {token} is not in 0 … {self.n_tokens - 1}; give an id of this vocabulary"
@@ -154,6 +156,7 @@ class Automaton:
         step_size : float
             η, for the loss that is the mean over realisable samples.
         """
+        step, step_size = real_number(step, "step", least=0), real_number(step_size, "step_size", above=0)
         given = self.samples if samples is None else samples
         if given is None:
             raise MismatchedParts(

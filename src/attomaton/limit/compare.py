@@ -18,6 +18,7 @@ from attomaton.graphs.components import Components
 from attomaton.graphs.edges import pack_edges, unpack_edges
 from attomaton.graphs.grouping import distinct_keys
 from attomaton.limit.automaton import Automaton
+from attomaton.options import whole_number
 from attomaton.tables import Int32, Int64, Integers, column, keep_rows, make_table, number_strings
 
 DIFFERENCE_SCHEMA = pa.schema(
@@ -128,6 +129,7 @@ class Difference:
         A difference is as well supported as the pair is in the corpus that shows it less; one that is lost or
         gained, as in the corpus that has it.
         """
+        limit = whole_number(limit, "limit")
         rows = keep_rows(self.table, column(self.table, "change") == change.name.lower())
         in_a = column(rows, "wins_a") + column(rows, "losses_a")
         in_b = column(rows, "wins_b") + column(rows, "losses_b")

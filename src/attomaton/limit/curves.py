@@ -10,6 +10,7 @@ from scipy.sparse import csc_array
 
 from attomaton.errors import MismatchedParts
 from attomaton.limit.loss import TrainingLoss
+from attomaton.options import real_number
 from attomaton.tables import Float64, column, make_table
 
 CURVES = ("step", "norm", "correlation", "loss", "error")
@@ -58,7 +59,9 @@ class WeightPath(ABC):
 
         Returns a table with the columns step, norm, correlation, loss and error, all float64.
         """
-        rows = np.array([self._measure(float(step), direction) for step in steps]).reshape(-1, len(CURVES))
+        rows = np.array([self._measure(real_number(step, "step"), direction) for step in steps]).reshape(
+            -1, len(CURVES)
+        )
         return make_table(CURVE_SCHEMA, dict(zip(CURVES, rows.T, strict=True)))
 
     def _measure(self, step: float, direction: Float64 | csc_array) -> tuple[float, ...]:

@@ -20,6 +20,7 @@ from attomaton.hard.solve import solve_graph_svm
 from attomaton.limit.automaton import Automaton
 from attomaton.limit.batch import predict_bags
 from attomaton.limit.prediction import BatchPrediction
+from attomaton.options import LARGEST, whole_number
 from attomaton.soft.solve import solve_luce
 from attomaton.solutions import Status
 from attomaton.tables import Bool, Float64, Int64, offsets_of
@@ -173,6 +174,8 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
         fitting = not isinstance(y, str)
         checked: Any = _validation.validate_data(self, filled, y, reset=fitting)
         values, labels = checked if fitting else (checked, None)
+        if self.padding is not None:
+            whole_number(self.padding, "padding", least=-LARGEST)
         padded = hidden | (np.zeros(values.shape, bool) if self.padding is None else values == self.padding)
         _check_tokens(values, padded)
         return _as_ids(values, padded), padded, labels

@@ -15,6 +15,7 @@ from attomaton.limit.automaton import Automaton
 from attomaton.limit.curves import WeightPath, inner
 from attomaton.limit.loss import TrainingLoss, training_loss
 from attomaton.limit.residual.problem import Residual, find_priorities
+from attomaton.options import real_number
 from attomaton.solutions import check_embeddings, score_table
 from attomaton.tables import Bool, Float64, column, keep_rows
 
@@ -131,7 +132,7 @@ class Expansion(WeightPath):
 
     def weights_along(self, level: float) -> Float64 | csc_array:
         """level·W_svm + W_fin + R: normalised descent and regularisation paths follow this curve too."""
-        weights = level * self.direction + self.finite + self.residual
+        weights = real_number(level, "level") * self.direction + self.finite + self.residual
         return weights if self.start is None else weights + self.start.kept
 
     def scores_at(self, step: float) -> pa.Table:
@@ -145,9 +146,10 @@ class Expansion(WeightPath):
         ‖W_fin + R − W(0)‖·t^−rate, as at t = 1 training has hardly begun and the expansion is at W_fin + R;
         and (n/η)·‖W_svm‖²·(1 + ln t)/t, where a single sample still leaves mass to losers.
         """
+        step = max(real_number(step, "step"), 1.0)
         if self.caveat:
             return float("inf")
-        away, step = self.finite + self.residual, max(step, 1.0)
+        away = self.finite + self.residual
         if self.start is not None:
             away = away - self.start.forgotten
         left = self._pace * float(self.third.flow.sum())
@@ -225,8 +227,7 @@ def expand(
     >>> float((scores[0] - scores[1]).round(3))  # ln(2 η t)
     14.509
     """
-    if not 0 < step_size < np.inf:
-        raise UnsupportedOption(f"step_size is {step_size}; give a positive number")
+    step_size = real_number(step_size, "step_size", above=0)
     if (embeddings is None) != isinstance(automaton.hard.weights, csc_array):
         raise MismatchedParts(
             "give expand the embeddings that the automaton was learned with, or none if none"
@@ -293,6 +294,5 @@ def _expect(third: Residual) -> Residual:
 
 
 def _log(step: float) -> float:
-    if not 1 <= step < np.inf:
-        raise UnsupportedOption(f"step is {step}; the expansion speaks of large steps: give 1 or more")
+    step = real_number(step, "step (the expansion speaks of large ones)", least=1)
     return float(np.log(step))

@@ -18,6 +18,7 @@ from attomaton.graphs.edges import extract_edges
 from attomaton.graphs.separation import separate
 from attomaton.limit.curves import WeightPath
 from attomaton.limit.loss import TrainingLoss, training_loss
+from attomaton.options import real_number
 from attomaton.solutions import check_embeddings, score_table, sparse_weights
 from attomaton.tables import Bool, Float64, Int64
 
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from attomaton.limit.basis import Basis
     from attomaton.limit.flow.integrate import Flow
     from attomaton.limit.flow.track import Track
+
+LARGEST_STEP = 1e100
+"""Of step sizes; the least is its inverse. Beyond them products of doubles overflow."""
 
 MOST_AXES = 1_000
 """More coordinates than this are too many for dense steps (given embeddings)."""
@@ -81,12 +85,12 @@ class Trajectory(WeightPath):
         Step by step errors of the integration, added up, and the measured difference between plain descent
         and flow during the warm-up.
         """
+        step = real_number(step, "step", least=0)
         errors = [track.at(step).error for _, track in self._tracks]
         return float(np.linalg.norm(np.concatenate(errors or [np.zeros(0)]))) * self._frame.unit
 
     def _place_at(self, step: float) -> Float64:
-        if not 0 <= step < np.inf:
-            raise UnsupportedOption(f"step is {step}; give a number of steps from 0 on")
+        step = real_number(step, "step", least=0)
         place = np.zeros(sum(len(rows) for rows, _ in self._tracks))
         for rows, track in self._tracks:
             place[rows] = track.at(step).place
@@ -142,10 +146,8 @@ def fast_forward(
     >>> float((scores[0] - scores[1]).round(3))  # e^gap = 2 η t + O(ln t)
     14.509
     """
-    if not (0 < step_size < np.inf and 0 < to < np.inf and 0 < rtol < 1):
-        raise UnsupportedOption(
-            f"step_size={step_size}, to={to}, rtol={rtol}; give positive numbers, rtol below 1"
-        )
+    step_size = real_number(step_size, "step_size", least=1 / LARGEST_STEP, most=LARGEST_STEP)
+    to, rtol = real_number(to, "to", above=0), real_number(rtol, "rtol", above=0, below=1)
     found = _components_of(samples) if components is None else components
     if embeddings is None:
         loss = training_loss(samples, found)

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from attomaton.errors import InvalidSamples, UnsupportedOption
+from attomaton.errors import InvalidSamples
 from attomaton.graphs.bags import Bags
 from attomaton.graphs.grouping import run_starts
 from attomaton.limit.prediction import BatchPrediction, largest_of
+from attomaton.options import real_number, whole_number
 from attomaton.tables import Float64
 
 EQUAL = 1e-9
@@ -98,8 +99,7 @@ def mix_uniform(prediction: BatchPrediction, epsilon: float) -> BatchPrediction:
     >>> mix_uniform(predict_samples(at.learn(samples), samples), epsilon=0.5).probabilities.tolist()
     [0.25, 0.75]
     """
-    if not 0.0 <= epsilon <= 1.0:
-        raise UnsupportedOption(f"epsilon is {epsilon}; it is a share, so give a number from 0 to 1")
+    epsilon = real_number(epsilon, "epsilon", least=0, most=1)
     uniform = uniform_chances(prediction.bags)
     return replace(prediction, probabilities=(1.0 - epsilon) * prediction.probabilities + epsilon * uniform)
 
@@ -119,6 +119,7 @@ def fit_epsilon(prediction: BatchPrediction, *, n_halvings: int = 60) -> float:
     >>> round(fit_epsilon(sure), 6)  # so that 1 has 3/4
     0.5
     """
+    n_halvings = whole_number(n_halvings, "n_halvings", least=1, most=1_000)
     _check_samples(prediction)
     bags, chances = prediction.bags, prediction.of_labels()
     mine = bags.token == bags.samples.labels[bags.sample]

@@ -8,7 +8,6 @@ u; what predicts new text best lies between, and is chosen on samples held back.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 
 from attomaton.corpora.samples import Samples
@@ -18,6 +17,7 @@ from attomaton.graphs.bags import find_realisable
 from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.limit.finite import FiniteAttention
 from attomaton.limit.scoring import Score
+from attomaton.options import real_number
 from attomaton.soft.contexts import context_problem, pooled_problem
 from attomaton.soft.likelihood import LuceProblem
 from attomaton.solutions import score_table
@@ -116,7 +116,10 @@ def shrink(
     >>> attention.explain([2, 0, 1]).rule.name  # 1 was never a query
     'BACKGROUND'
     """
-    if strength is None:
+    _check_positive(ridge, "ridge")
+    if strength is not None:
+        _check_positive(strength, "strength")
+    else:
         cut = len(samples) - len(samples) // 10
         _check_held_back(samples.take(slice(cut, None)))
         strength = choose_strength(
@@ -145,6 +148,10 @@ def choose_strength(
     >>> choose_strength(often, often).best == min(STRENGTHS)
     True
     """
+    if not len(strengths):
+        raise UnsupportedOption("strengths is empty; give the strengths to try")
+    for strength in strengths:
+        _check_positive(strength, "strength")
     shrinkage = prepare_shrinkage(samples, ridge=ridge)
     scores = tuple(shrinkage.solve(strength).score(held_back) for strength in strengths)
     return Tuning(tuple(strengths), scores)
@@ -182,5 +189,4 @@ def _check_held_back(held_back: Samples) -> None:
 
 
 def _check_positive(number: float, name: str) -> None:
-    if not 0.0 < number < np.inf:
-        raise UnsupportedOption(f"{name} is {number}; scores are finite only if it is positive: give one > 0")
+    real_number(number, f"{name} (scores are finite only if it is positive)", above=0)

@@ -14,6 +14,7 @@ from attomaton.graphs.bags import find_realisable
 from attomaton.models.embeddings import Embeddings, RandomUnit
 from attomaton.models.heads import Head, TokenId
 from attomaton.models.losses import LogLoss, Loss
+from attomaton.options import real_number, settle, whole_number
 from attomaton.tables import Float64
 
 FEW = 4_000_000
@@ -58,6 +59,10 @@ class AttentionModel:
     rank: int | None = None
     start: float = 0.0
     device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        rank = None if self.rank is None else whole_number(self.rank, "rank", least=1)
+        settle(self, rank=rank, start=real_number(self.start, "start", least=0))
 
     def draw_start(self, dim: int, rng: np.random.Generator) -> tuple[Float64, ...]:
         """W(0), or K(0) and Q(0): shape (dim, dim), or (dim, rank) each."""

@@ -6,6 +6,7 @@ from typing import Protocol
 import numpy as np
 
 from attomaton.errors import InvalidEmbeddings
+from attomaton.options import real_number, settle, whole_number
 from attomaton.solutions import check_embeddings
 from attomaton.tables import Float64
 
@@ -42,6 +43,9 @@ class Orthonormal:
 
     dim: int | None = None
 
+    def __post_init__(self) -> None:
+        settle(self, dim=None if self.dim is None else whole_number(self.dim, "dim", least=1))
+
     def draw(self, n_tokens: int, rng: np.random.Generator) -> Float64:  # noqa: ARG002  the same for every draw
         """A table, shape (n_tokens, dim)."""
         dim = n_tokens if self.dim is None else self.dim
@@ -70,6 +74,9 @@ class RandomUnit:
 
     dim: int
 
+    def __post_init__(self) -> None:
+        settle(self, dim=whole_number(self.dim, "dim", least=1))
+
     def draw(self, n_tokens: int, rng: np.random.Generator) -> Float64:
         """A table, shape (n_tokens, dim)."""
         table = rng.normal(size=(n_tokens, self.dim))
@@ -96,6 +103,10 @@ class Equicorrelated:
 
     dim: int
     correlation: float
+
+    def __post_init__(self) -> None:
+        correlation = real_number(self.correlation, "correlation", above=-1, below=1)
+        settle(self, dim=whole_number(self.dim, "dim", least=1), correlation=correlation)
 
     def draw(self, n_tokens: int, rng: np.random.Generator) -> Float64:
         """A table, shape (n_tokens, dim)."""

@@ -11,6 +11,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from attomaton.options import real_number, settle
+
 _linalg: Any = torch.linalg
 
 
@@ -125,6 +127,10 @@ class Untied:
     """
 
     temperature: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.temperature is not None:
+            settle(self, temperature=real_number(self.temperature, "temperature", above=0))
 
     def prepare(self, keys: Tensor, hit: Tensor, table: Tensor, labels: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
         """e_y · x_t, and with a temperature (then divided by it) all e_k · x_t, shape (t, k, b, n), and y."""

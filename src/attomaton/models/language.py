@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from attomaton.errors import UnsupportedOption
+from attomaton.options import real_number, settle, whole_number
 
 REACH = 0.1
 """Embeddings and decoder begin uniform in ±0.1."""
@@ -50,7 +51,13 @@ class LanguageModel:
     positions: bool = True
 
     def __post_init__(self) -> None:
-        if self.width % 2 or self.width < 2:
+        sizes = ("n_tokens", "width", "hidden", "window")
+        settle(
+            self,
+            **{name: whole_number(getattr(self, name), name, least=1) for name in sizes},
+            dropout=real_number(self.dropout, "dropout", least=0, below=1),
+        )
+        if self.width % 2:
             raise UnsupportedOption(f"width is {self.width}; give an even number, for sines and cosines")
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from attomaton.graphs.grouping import group_borders
 from attomaton.models.lookup import Pairs
+from attomaton.options import real_number, settle, whole_number
 from attomaton.tables import Float64, Int64
 
 Parameters = tuple[Tensor, ...]
@@ -191,6 +192,9 @@ class Shared:
 
     scale: float = 1.0
 
+    def __post_init__(self) -> None:
+        settle(self, scale=real_number(self.scale, "scale", least=0))
+
     def draw_start(self, pairs: Pairs, rng: np.random.Generator) -> tuple[Float64, ...]:  # noqa: ARG002
         """Zeros, shapes (1, 1, n_pairs) and (1, 1, n_tokens)."""
         return np.zeros((1, 1, len(pairs))), np.zeros((1, 1, pairs.n_tokens))
@@ -234,6 +238,10 @@ class Factored:
 
     rank: int
     start: float = 0.1
+
+    def __post_init__(self) -> None:
+        rank = whole_number(self.rank, "rank", least=1)
+        settle(self, rank=rank, start=real_number(self.start, "start", least=0))
 
     def draw_start(self, pairs: Pairs, rng: np.random.Generator) -> tuple[Float64, ...]:
         """K(0) and Q(0)."""

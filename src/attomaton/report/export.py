@@ -1,12 +1,14 @@
 """Which part of a run is written for other programs, and where it must not go."""
 
 from collections.abc import Sequence
+from os.path import realpath
 from pathlib import Path
 
 import numpy as np
 
 from attomaton.errors import UnknownToken, UnsupportedOption, UnwritablePlace
 from attomaton.limit.automaton import Automaton
+from attomaton.options import whole_number
 from attomaton.tables import Bool, column
 
 
@@ -33,7 +35,11 @@ def pick_queries(automaton: Automaton, asked: Sequence[str] | int | None = None)
     if asked is None:
         return present
     picked = np.zeros(automaton.n_tokens, bool)
-    picked[_most_seen(automaton, asked) if isinstance(asked, int) else _named(automaton, asked)] = True
+    picked[
+        _most_seen(automaton, asked)
+        if isinstance(asked, int | float | np.number)
+        else _named(automaton, asked)
+    ] = True
     absent = np.flatnonzero(picked & ~present)
     if len(absent):
         raise UnknownToken(
@@ -45,17 +51,22 @@ def pick_queries(automaton: Automaton, asked: Sequence[str] | int | None = None)
 
 def check_place(run: Path, target: Path) -> None:
     """Refuse to write into the run folder itself: it holds what is in its manifest and nothing else."""
-    if target.resolve().is_relative_to(run.resolve()):
+    if Path(realpath(target)).is_relative_to(realpath(run)):  # links in a circle lead nowhere
         raise UnwritablePlace(f"{target} is in the run folder {run}; choose another place")
 
 
-def _most_seen(automaton: Automaton, number: int) -> list[int]:
-    if number < 1:
-        raise UnsupportedOption(f"{number} queries were asked for; give 1 or more")
+def _most_seen(automaton: Automaton, number: object) -> list[int]:
+    number = whole_number(number, "the number of queries", least=1)
     queries = automaton.components.edges.queries
     ids, realisable = column(queries, "query"), column(queries, "realisable")
     first = np.lexsort((ids, -realisable))
     return ids[first[realisable[first] > 0][:number]].tolist()
+
+
+def _is_id(name: str, n_tokens: int) -> bool:
+    """Whether a text is a token id in plain digits."""
+    plain = name.isascii() and name.isdecimal() and len(name) <= len(str(n_tokens))
+    return plain and int(name) < n_tokens
 
 
 def _named(automaton: Automaton, names: Sequence[str]) -> list[int]:
@@ -63,7 +74,7 @@ def _named(automaton: Automaton, names: Sequence[str]) -> list[int]:
         raise UnsupportedOption("no query was named; give tokens separated by blanks, or a number")
     if automaton.vocabulary is not None:
         return automaton.vocabulary.lookup(names).tolist()
-    unknown = [name for name in names if not name.isdecimal() or int(name) >= automaton.n_tokens]
+    unknown = [name for name in names if not _is_id(name, automaton.n_tokens)]
     if unknown:
         raise UnknownToken(
             f"{unknown[0]!r} is not a token id of this run, which has no vocabulary; "

@@ -8,6 +8,7 @@ import numpy as np
 from attomaton.artifacts import build_folder
 from attomaton.errors import UnsupportedOption
 from attomaton.limit.automaton import Automaton
+from attomaton.options import given_path
 from attomaton.report.export import check_place, pick_queries
 from attomaton.report.heat import COLUMNS, draw_heat
 from attomaton.report.layers import draw_graph
@@ -46,7 +47,7 @@ def write_figures(run: str | Path, folder: str | Path, *, query: str | None = No
     ...     [path.name for path in write_figures(f"{folder}/run", f"{folder}/pictures")]
     ['graph.png', 'graph.pdf', 'scores.png', 'scores.pdf']
     """
-    source, place = Path(run), Path(folder)
+    source, place = given_path(run, "run"), given_path(folder, "folder")
     check_place(source, place)
     automaton = Automaton.load(source)
     packer = Packer(automaton)

@@ -31,6 +31,7 @@ from attomaton.graphs.grouping import (
     pack_pairs,
     unpack_pairs,
 )
+from attomaton.options import real_number, whole_number
 from attomaton.tables import Bool, Float64, Int32, Int64, offsets_of, ranges_of
 
 AT_ONCE = 1 << 24
@@ -146,6 +147,7 @@ class CorpusClasses:
         Pairs seen in fewer than ``min_samples`` samples are left out, and so are samples that have no token
         before the query. P(l | n) is the share of token l among all those tokens in the class.
         """
+        min_samples = whole_number(min_samples, "min_samples", least=1)
         inside = samples.take(samples.lengths > 1)
         pair = pack_pairs(inside.queries, inside.labels)
         keys, counts = count_keys(pair)
@@ -218,6 +220,7 @@ class CorpusClasses:
 
     def is_distinct(self, tolerance: float = 0.0) -> Bool:
         """Whether each token is distinct, shape (n_tokens,)."""
+        tolerance = real_number(tolerance, "tolerance", least=0, below=1)
         return (self.n_classes_of == 1) | ((self.n_classes_of > 1) & (self.concentration >= 1 - tolerance))
 
     def of_queries(self, queries: ArrayLike) -> Self:
@@ -289,6 +292,12 @@ def draw_linear_classes(
     >>> draw_linear_classes(2)
     CorpusClasses(2 classes of 2 queries, 34 tokens)
     """
+    n_queries = whole_number(n_queries, "n_queries", least=1, most=MAX_TOKENS)
+    classes_per_query = whole_number(classes_per_query, "classes_per_query", least=1, most=MAX_TOKENS)
+    n_common = whole_number(n_common, "n_common", most=MAX_TOKENS)
+    n_distinct = whole_number(n_distinct, "n_distinct", most=MAX_TOKENS)
+    common_weight = real_number(common_weight, "common_weight", least=0)
+    low, high = (real_number(one, "a weight of distinct tokens", least=0) for one in distinct_weights)
     n_classes = n_queries * classes_per_query
     first_query = n_common + n_classes * n_distinct
     n_tokens = first_query + n_queries + n_classes
@@ -296,7 +305,7 @@ def draw_linear_classes(
     weights[:, :n_common] = common_weight
     for number in range(n_classes):
         own = n_common + number * n_distinct
-        weights[number, own : own + n_distinct] = np.linspace(*distinct_weights, n_distinct)
+        weights[number, own : own + n_distinct] = np.linspace(low, high, n_distinct)
     queries = first_query + np.repeat(np.arange(n_queries), classes_per_query)
     labels = first_query + n_queries + np.arange(n_classes)
     return CorpusClasses.from_table(queries, labels, weights)
@@ -320,6 +329,9 @@ def make_star(n_classes: int, n_tokens: int, *, common: float) -> CorpusClasses:
     >>> star, star.common().tolist(), star.distinct().tolist()
     (CorpusClasses(3 classes of 3 queries, 20 tokens), [0], [1, 2, 3])
     """
+    n_classes = whole_number(n_classes, "n_classes", least=1, most=MAX_TOKENS)
+    n_tokens = whole_number(n_tokens, "n_tokens", least=2, most=MAX_TOKENS)
+    common = real_number(common, "common", least=0, most=1)
     if n_tokens < 3 * n_classes + 1:
         raise InvalidSamples(
             f"{n_classes} classes need {3 * n_classes + 1} tokens (common, distinct, queries, labels); "

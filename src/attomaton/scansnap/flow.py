@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_softmax
 
+from attomaton.options import real_number
 from attomaton.scansnap.classes import CorpusClasses
 from attomaton.scansnap.integrate import follow
 from attomaton.scansnap.law import Rates
@@ -135,6 +136,7 @@ def solve_flow(
     >>> flow.attention()[:, 0, [0, 19]].round(3).tolist()  # a common token, and the best distinct one
     [[0.064, 0.065], [0.057, 0.089]]
     """
+    rtol, atol = real_number(rtol, "rtol", least=1e-13), real_number(atol, "atol", least=1e-20)
     reduced = Reduced(classes)
     parts = _Parts(reduced)
     leading = _leading_tokens(reduced)

@@ -24,8 +24,8 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from attomaton.errors import UnsupportedOption
 from attomaton.graphs.grouping import run_starts
+from attomaton.options import real_number, whole_number
 from attomaton.scansnap.classes import CorpusClasses
 from attomaton.scansnap.law import Rates, SnapLaw
 from attomaton.scansnap.pull import find_pulls
@@ -191,11 +191,8 @@ def forecast_queries(
     >>> one.first_to_fade(2).tolist(), one.last_to_stay(2).tolist(), one.snaps.round(2).tolist()
     ([10, 20], [29, 19], [1.26, 1.26])
     """
-    if not 0 <= tolerance < 1 or n_queries < 1:
-        raise UnsupportedOption(
-            f"tolerance is at least 0 and below 1, and there is at least one query; got {tolerance} and "
-            f"{n_queries}"
-        )
+    tolerance = real_number(tolerance, "tolerance", least=0, below=1)
+    n_queries = whole_number(n_queries, "n_queries", least=1)
     queries, shares = classes.query_shares()
     wanted = queries[:n_queries]
     clock, alone = Clock(classes.n_tokens, rates), classes.is_distinct(tolerance)

@@ -1,6 +1,7 @@
 """Following a differential equation from zero."""
 
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,18 @@ MAX_STATE = 20_000
 
 
 def follow(
-    slope: Callable[[Float64], Float64], size: int, times: ArrayLike, *, rtol: float, atol: float
+    slope: Callable[[Float64], Float64],
+    size: int,
+    times: ArrayLike,
+    *,
+    rtol: float,
+    atol: float,
+    most_slopes: int | None = None,
 ) -> Float64:
     """States at rising times, shape (n_times, size), of ẋ = slope(x), x(0) = 0.
 
-    By scipy's LSODA, which turns to stiff steps where they are needed.
+    By scipy's LSODA, which turns to stiff steps where they are needed. With ``most_slopes`` it gives up
+    after so many slopes: some equations would take hours.
 
     Examples
     --------
@@ -34,9 +42,16 @@ def follow(
         )
     asked = np.asarray(times, np.float64)
     span = (0.0, float(asked[-1]))
-    found: Any = solve_ivp(
-        lambda _, state: slope(state), span, np.zeros(size), "LSODA", asked, rtol=rtol, atol=atol
-    )
+    taken = count(1)
+
+    def slope_at(_: float, state: Float64) -> Float64:
+        if most_slopes is not None and next(taken) > most_slopes:
+            raise UncertifiedSolution(
+                f"the flow was not followed to t = {asked[-1]:g} in {most_slopes:,} slopes; change the rates"
+            )
+        return slope(state)
+
+    found: Any = solve_ivp(slope_at, span, np.zeros(size), "LSODA", asked, rtol=rtol, atol=atol)
     if not found.success:
         raise UncertifiedSolution(f"the flow could not be followed to t = {asked[-1]:g}: {found.message}")
     return found.y.T

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attomaton.errors import UnsupportedOption
+from attomaton.options import real_number
 from attomaton.scansnap.classes import CorpusClasses
 from attomaton.scansnap.forecast import Clock
 from attomaton.scansnap.law import Rates
@@ -71,7 +72,9 @@ def half_time(classes: CorpusClasses, rates: Rates) -> float:
     return float(snaps[order][np.searchsorted(np.cumsum(classes.shares[order]), 0.5)])
 
 
-def follow_attention(classes: CorpusClasses, rates: Rates, *, until: float) -> tuple[KeptTokens, ...]:
+def follow_attention(
+    classes: CorpusClasses, rates: Rates, *, until: float, most_slopes: int | None = None
+) -> tuple[KeptTokens, ...]:
     """Follow Y and Z to t = ``until`` and say what each query keeps; the most frequent query first.
 
     Parameters
@@ -82,6 +85,8 @@ def follow_attention(classes: CorpusClasses, rates: Rates, *, until: float) -> t
         η_Y and η_Z.
     until : float
         Where to stop; t counts steps if η_Y and η_Z are the step sizes.
+    most_slopes : int, optional
+        Give up (``UncertifiedSolution``) after so many slopes; a stiff flow may need very many.
 
     Examples
     --------
@@ -90,11 +95,12 @@ def follow_attention(classes: CorpusClasses, rates: Rates, *, until: float) -> t
     >>> one.tokens[-2:].tolist(), bool(one.scores[0] < 0 < one.scores[-1])
     ([18, 19], True)
     """
+    until = real_number(until, "until", above=0)
     if not can_follow(classes):
         raise UnsupportedOption(
             f"{classes} is too large to follow Y and Z exactly; see forecast_queries, which is not"
         )
-    path = follow_layer(classes, LearnedHead(), rates, [until])
+    path = follow_layer(classes, LearnedHead(), rates, [until], most_slopes=most_slopes)
     contexts, end = path.contexts, path.scores[-1]
     before, after = (_mean_attention(contexts, z) for z in (np.zeros_like(end), end))
     found: list[KeptTokens] = []

@@ -30,8 +30,12 @@ from numpy.typing import ArrayLike
 from scipy.special import lambertw
 
 from attomaton.errors import UnsupportedOption
+from attomaton.options import real_number, settle, whole_number
 from attomaton.scansnap.integrate import follow
 from attomaton.tables import Float64
+
+FASTEST = 1e100
+"""Learning rates above this leave no digits for what follows from them."""
 
 
 @dataclass(frozen=True)
@@ -55,10 +59,9 @@ class Rates:
     attention: float
 
     def __post_init__(self) -> None:
-        if not (
-            self.decoder > 0 and self.attention > 0 and np.isfinite([self.decoder, self.attention]).all()
-        ):
-            raise UnsupportedOption(f"learning rates are finite and above 0; got {self}")
+        decoder = real_number(self.decoder, "the decoder's learning rate", above=0, most=FASTEST)
+        attention = real_number(self.attention, "the learning rate of attention", above=0, most=FASTEST)
+        settle(self, decoder=decoder, attention=attention)
 
     @classmethod
     def with_momentum(cls, decoder: float, attention: float, momentum: float) -> "Rates":
@@ -69,10 +72,9 @@ class Rates:
         >>> Rates.with_momentum(1.0, 0.5, 0.9)
         Rates(decoder=10.0, attention=5.0)
         """
-        if not 0 <= momentum < 1:
-            raise UnsupportedOption(f"momentum is at least 0 and below 1; got {momentum}")
-        scale = round(1 / (1 - momentum), 12)
-        return cls(decoder * scale, attention * scale)
+        plain = cls(decoder, attention)
+        scale = round(1 / (1 - real_number(momentum, "momentum", least=0, below=1)), 12)
+        return cls(plain.decoder * scale, plain.attention * scale)
 
     @property
     def ratio(self) -> float:
@@ -95,8 +97,9 @@ def star_constant(n_classes: int, n_tokens: int, *, common: float) -> float:
     >>> round(star_constant(10, 1000, common=0.05), 1)
     400309.3
     """
-    if n_classes < 2:
-        raise UnsupportedOption("a common token needs two classes that share it")
+    n_classes = whole_number(n_classes, "n_classes (that share a common token)", least=2)
+    n_tokens = whole_number(n_tokens, "n_tokens", least=2)
+    common = real_number(common, "common", least=1e-100, below=1)
     square = ((1 - common) / common) ** 2
     return square * n_classes * (n_tokens - 1) ** 2 / ((n_classes - 1) * n_tokens)
 
@@ -112,9 +115,9 @@ def solve_exponent(clock: ArrayLike, n_tokens: int) -> Float64:
     [0.0, 0.999283]
     """
     wanted = np.asarray(clock, np.float64)
-    if (wanted < 0).any():
-        raise UnsupportedOption("time starts at 0")
-    size = float(n_tokens)
+    if not (np.isfinite(wanted) & (wanted >= 0)).all():
+        raise UnsupportedOption("time starts at 0; give finite times from there on")
+    size = float(whole_number(n_tokens, "n_tokens", least=2))
     root = np.minimum(wanted * size / (size - 1), np.log1p(size * wanted))
     for _ in range(100):
         raised = np.exp(root)
@@ -157,10 +160,12 @@ class SnapLaw:
     start: float | None = None
 
     def __post_init__(self) -> None:
-        if self.n_classes < 1 or self.n_tokens < 2:
-            raise UnsupportedOption(
-                f"a law needs a class and two tokens; got {self.n_classes} and {self.n_tokens}"
-            )
+        settle(
+            self,
+            n_classes=whole_number(self.n_classes, "n_classes", least=1),
+            n_tokens=whole_number(self.n_tokens, "n_tokens", least=2),
+            start=None if self.start is None else real_number(self.start, "start", above=0),
+        )
 
     @property
     def constant(self) -> float:

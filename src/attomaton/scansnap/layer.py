@@ -165,9 +165,14 @@ class LayerPath:
 
 
 def follow_layer(
-    classes: CorpusClasses, head: Head, rates: Rates, times: Sequence[float] | Float64
+    classes: CorpusClasses,
+    head: Head,
+    rates: Rates,
+    times: Sequence[float] | Float64,
+    *,
+    most_slopes: int | None = None,
 ) -> LayerPath:
-    """Gradient flow of the layer from Z = 0 (and Y = 0), by scipy's LSODA.
+    """Gradient flow of the layer from Z = 0 (and Y = 0), by scipy's LSODA; see :func:`.integrate.follow`.
 
     Examples
     --------
@@ -197,9 +202,9 @@ def follow_layer(
         return np.concatenate([rates.decoder * moved.ravel(), rates.attention * lifted.ravel()])
 
     asked = np.asarray(times, np.float64)
-    states = [
-        parts(state) for state in follow(slope, size + shape[0] * shape[1], asked, rtol=1e-7, atol=1e-9)
-    ]
+    whole = size + shape[0] * shape[1]
+    followed = follow(slope, whole, asked, rtol=1e-7, atol=1e-9, most_slopes=most_slopes)
+    states = [parts(state) for state in followed]
     losses = [
         float(contexts.shares @ head.slope(contexts, contexts.attention(scores), decoder)[0])
         for decoder, scores in states

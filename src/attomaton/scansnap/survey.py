@@ -11,6 +11,8 @@ import pyarrow as pa
 
 from attomaton.artifacts import build_folder, explained, json_writer, write_file
 from attomaton.corpora.samples import Samples
+from attomaton.errors import UncertifiedSolution
+from attomaton.options import given_path, real_number, whole_number
 from attomaton.scansnap.assumptions import Assumption, check_assumptions
 from attomaton.scansnap.classes import CorpusClasses
 from attomaton.scansnap.contexts import classes_of_contexts
@@ -21,6 +23,9 @@ from attomaton.tables import Int64, make_table, write_parquet
 
 FEW_TOKENS = 50
 """Vocabularies of at most this size are tried for the exact flow."""
+
+MOST_SLOPES = 2_000
+"""The exact flow is given up after so many slopes: usual rates need some hundred."""
 
 SCHEMAS = {
     "tokens": pa.schema([("query", pa.int32()), ("token", pa.int32()), ("pull", pa.float64())]),
@@ -101,7 +106,7 @@ class Survey:
 
     def write(self, folder: str | Path, name: Name = str) -> list[Path]:
         """Write forecast.json and the tables of ``SCHEMAS`` as Parquet; returns their paths."""
-        place = Path(folder)
+        place = given_path(folder, "folder")
         files = {"forecast.json": json_writer(self.to_dict(name))}
         for table, schema in SCHEMAS.items():
             files[f"{table}.parquet"] = _table_writer(self._table(table, schema))
@@ -150,6 +155,9 @@ def survey_samples(
     >>> survey.forecasts
     (QueryForecast(query 4: 3 classes, 1 distinct and 2 common tokens),)
     """
+    n_queries = whole_number(n_queries, "n_queries", least=1)
+    min_samples = whole_number(min_samples, "min_samples", least=1)
+    tolerance = real_number(tolerance, "tolerance", least=0, below=1)
     announce("counting classes")
     classes = CorpusClasses.from_samples(samples, min_samples=min_samples)
     announce("forecasting")
@@ -161,9 +169,19 @@ def survey_samples(
         contexts = classes_of_contexts(samples)
         if can_follow(contexts):
             announce("following the flow")
-            until = half_time(classes, rates)
-            kept = follow_attention(contexts, rates, until=until)[:n_queries]
-    return Survey(classes, rates, len(samples), forecasts, assumptions, kept, until)
+            until, kept = _follow(classes, contexts, rates)
+    return Survey(classes, rates, len(samples), forecasts, assumptions, kept[:n_queries], until)
+
+
+def _follow(
+    classes: CorpusClasses, contexts: CorpusClasses, rates: Rates
+) -> tuple[float, tuple[KeptTokens, ...]]:
+    """How far Y and Z were followed, and what attention keeps then; nothing if the flow is too stiff."""
+    until = half_time(classes, rates)
+    try:
+        return until, follow_attention(contexts, rates, until=until, most_slopes=MOST_SLOPES)
+    except UncertifiedSolution:
+        return 0.0, ()
 
 
 def _columns(forecast: QueryForecast) -> dict[str, dict[str, Any]]:

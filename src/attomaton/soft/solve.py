@@ -13,6 +13,7 @@ from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.graphs.components import Components
 from attomaton.graphs.reduction import find_ties
 from attomaton.graphs.separation import NEGLIGIBLE, Separation, node_features, separate
+from attomaton.options import real_number
 from attomaton.soft.certify import SoftCertificate, certify_coordinates, certify_scores
 from attomaton.soft.likelihood import LuceProblem, luce_problem
 from attomaton.soft.solvers.reference import centre
@@ -172,8 +173,7 @@ def solve_luce(
     >>> round(float(odds[0] / odds[1]), 6)
     3.0
     """
-    if not 0.0 <= ridge < np.inf:
-        raise UnsupportedOption(f"ridge is {ridge}; give 0 for none, or a positive number")
+    ridge, atol = real_number(ridge, "ridge", least=0), real_number(atol, "atol", least=0)
     table = None if embeddings is None else check_embeddings(embeddings, components.edges.n_tokens)
     if table is not None:
         separation = separate(components, table)

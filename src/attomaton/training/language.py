@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from attomaton.errors import InvalidSamples, UnsupportedOption
 from attomaton.models.language import LanguageLayer, LanguageModel
+from attomaton.options import MOST_THREADS, real_number, settle, whole_number
 from attomaton.tables import Float64, Integers
 
 Progress = Callable[[int, int], object]
@@ -109,6 +110,15 @@ class LanguageTraining:
     clip: float = 0.5
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        rates = ("rate", "fast_rate", "clip")
+        settle(
+            self,
+            **{name: real_number(getattr(self, name), name, above=0) for name in rates},
+            batch_size=whole_number(self.batch_size, "batch_size", least=1),
+            seed=whole_number(self.seed, "seed"),
+        )
+
     def run(
         self,
         text: Integers,
@@ -133,6 +143,8 @@ class LanguageTraining:
         progress : callable, optional
             Called after every step with the steps done and the steps to do.
         """
+        records = tuple(whole_number(record, "a record") for record in records)
+        n_shown = whole_number(n_shown, "n_shown")
         if list(records) != sorted(set(records)) or not records:
             raise UnsupportedOption(f"records are {records}; give rising numbers of steps")
         held = torch.as_tensor(windows.astype(np.int64))
@@ -191,6 +203,7 @@ def run_all(
     runs: Sequence[LanguageRun], *, workers: int = 1, progress: Progress | None = None
 ) -> list[list[AttentionRecord]]:
     """The records of several runs: one after the other, or so many at once in processes of their own."""
+    workers = whole_number(workers, "workers", least=1, most=MOST_THREADS)
     total = sum(one.records[-1] for one in runs)
     tell: Progress = progress or (lambda done, total: (done, total))
     before = 0
@@ -227,6 +240,7 @@ def cut_windows(text: Integers, window: int, number: int) -> NDArray[np.int64]:
     >>> cut_windows(np.arange(10), 2, 2).tolist()
     [[0, 1, 2], [4, 5, 6]]
     """
+    window, number = whole_number(window, "window", least=1), whole_number(number, "number")
     there = (len(text) - 1) // window
     if there < number or number < 1:
         raise InvalidSamples(
@@ -242,7 +256,7 @@ def repeatable(seed: int) -> Generator[None]:
 
     Afterwards random numbers go on as if nothing had been drawn.
     """
-    threads = torch.get_num_threads()
+    seed, threads = whole_number(seed, "seed"), torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         with _torch.random.fork_rng():

@@ -12,10 +12,10 @@ from typing import Protocol
 import numpy as np
 import torch
 
-from attomaton.errors import UnsupportedOption
 from attomaton.graphs.bags import Bags
 from attomaton.models.lookup import Lookups, Pairs, lay_out_lookups
 from attomaton.models.parametrisations import Parametrisation, Places
+from attomaton.options import real_number, settle, whole_number
 from attomaton.tables import Float64
 from attomaton.training.steps import Parameters, Step
 
@@ -93,6 +93,9 @@ class AtSteps:
 
     steps: tuple[int, ...]
 
+    def __post_init__(self) -> None:
+        settle(self, steps=tuple(whole_number(step, "a step to record at") for step in self.steps))
+
     def __len__(self) -> int:
         return len(self.steps)
 
@@ -113,6 +116,10 @@ class AtSeconds:
     """
 
     seconds: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        found = tuple(real_number(one, "a time to record at", least=0) for one in self.seconds)
+        settle(self, seconds=found)
 
     def __len__(self) -> int:
         return len(self.seconds)
@@ -165,8 +172,8 @@ class LookupTraining:
     clock: Callable[[], float] = time.perf_counter
 
     def __post_init__(self) -> None:
-        if self.batch_size is not None and self.batch_size < 1:
-            raise UnsupportedOption(f"batch_size is {self.batch_size}; give an integer >= 1, or None for all")
+        size = None if self.batch_size is None else whole_number(self.batch_size, "batch_size", least=1)
+        settle(self, batch_size=size, seed=whole_number(self.seed, "seed"))
 
     def run(self, bags: Bags, pairs: Pairs, *, records: Records, measure: Measure) -> list[Moment]:
         """Train on these realisable contexts from the start, until the last record.

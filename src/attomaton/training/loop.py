@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,9 @@ import torch
 from torch import Tensor
 
 from attomaton.corpora.samples import Samples
-from attomaton.errors import CorruptRun, UnsupportedOption
+from attomaton.errors import CorruptRun, InvalidSamples, UnsupportedOption
 from attomaton.models.attention import AttentionModel, Trials, lay_out
+from attomaton.options import MOST_STEPS, MOST_TRIALS, given_path, whole_number
 from attomaton.tables import Float64
 from attomaton.training.callbacks import Callback
 from attomaton.training.checkpoints import Checkpoint, Store, TrainingFiles, open_training
@@ -100,14 +100,16 @@ def train(
     >>> float((weights[0, 1] - weights[1, 1]).round(2))  # ln(2 η t)
     7.6
     """
+    steps, seed = whole_number(steps, "steps", most=MOST_STEPS), whole_number(seed, "seed")
+    every = max(steps // 200, 1) if every is None else whole_number(every, "every", least=1)
     corpora = _per_trial(samples, trials)
-    every = max(steps // 200, 1) if every is None else every
     watch = Watch() if watch is None else watch
-    asked = _asked(model, step, corpora, steps=steps, seed=seed, every=every, stop=watch.stop)
+    store, checkpoint_every = _store(out), _checkpoint_every(out, steps)
     tables, starts = _draw(model, corpora, seed)
-    batch = lay_out(model, corpora, tables)
-    with _open(out, asked) as (files, checkpoint):
-        run = _Run(batch, step, watch, steps, every, files, _checkpoint_every(out, steps))
+    batch = lay_out(model, corpora, tables)  # whatever is wrong is found before anything is written
+    asked = _asked(model, step, corpora, steps=steps, seed=seed, every=every, stop=watch.stop)
+    with _open(store, asked) as (files, checkpoint):
+        run = _Run(batch, step, watch, steps, every, files, checkpoint_every)
         with _threads(1 if batch.there.numel() <= SMALL else torch.get_num_threads()), torch.no_grad():
             records = run.go(starts, checkpoint)
         trace = Trace.from_records(records, np.stack(tables), corpora, asked)
@@ -196,20 +198,24 @@ def _asked(model: AttentionModel, step: Step, corpora: Sequence[Samples], **sett
     return {**parts, **{name: describe(one) for name, one in settings.items()}, "versions": versions()}
 
 
+def _store(out: Store | str | PathLike[str] | None) -> Store | None:
+    return out if out is None or isinstance(out, Store) else Store(given_path(out, "out"))
+
+
 @contextmanager
 def _open(
-    out: Store | str | PathLike[str] | None, asked: dict[str, Any]
+    store: Store | None, asked: dict[str, Any]
 ) -> Generator[tuple[TrainingFiles | None, Checkpoint | None]]:
-    if out is None:
+    if store is None:
         yield None, None
         return
-    with open_training(out if isinstance(out, Store) else Store(Path(out)), asked) as opened:
+    with open_training(store, asked) as opened:
         yield opened
 
 
 def _checkpoint_every(out: Store | str | PathLike[str] | None, steps: int) -> int:
     every = out.every if isinstance(out, Store) else None
-    return max(steps // 20, 1) if every is None else every
+    return max(steps // 20, 1) if every is None else whole_number(every, "every of the Store", least=1)
 
 
 @contextmanager
@@ -238,7 +244,11 @@ def _arrays(tensors: Parameters) -> tuple[Float64, ...]:
 
 def _per_trial(samples: Samples | Sequence[Samples], trials: int | None) -> list[Samples]:
     if isinstance(samples, Samples):
-        return [samples] * (1 if trials is None else trials)
+        return [samples] * (
+            1 if trials is None else whole_number(trials, "trials", least=1, most=MOST_TRIALS)
+        )
+    if not len(samples):
+        raise InvalidSamples("no corpora are given; give samples, or a list of at least one")
     if trials is not None and trials != len(samples):
         raise UnsupportedOption(
             f"{len(samples)} corpora for {trials} trials; give one for each, or one for all"

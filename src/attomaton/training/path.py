@@ -15,6 +15,7 @@ from attomaton.corpora.samples import Samples
 from attomaton.errors import UnsupportedOption
 from attomaton.models.attention import AttentionModel, lay_out
 from attomaton.models.losses import LogLoss
+from attomaton.options import real_number, whole_number
 from attomaton.tables import Float64
 from attomaton.training.frames import TINY, Frame, find_frame, go_down, norms, shorten, solve_downhill
 
@@ -94,6 +95,7 @@ def trace_path(
     >>> path.weights[:, 0, :, 1].round(3).tolist()
     [[0.707, -0.707], [7.071, -7.071]]
     """
+    rtol, max_steps = real_number(rtol, "rtol", least=0), whole_number(max_steps, "max_steps", least=1)
     given = _check_radii(radii, len(samples))
     dim = tables[0].shape[1]
     if dim > MOST_DIMENSIONS:

@@ -7,6 +7,7 @@ import torch
 
 from attomaton.corpora.samples import Samples
 from attomaton.models.attention import AttentionModel, lay_out
+from attomaton.options import whole_number
 from attomaton.tables import Float64
 from attomaton.training.frames import Frame, go_down, norms, shorten, solve_downhill
 
@@ -54,6 +55,7 @@ def settle_within(
     >>> float(np.exp(place[0, 0] * np.sqrt(2)).round(6))  # odds of 3 to 1
     3.0
     """
+    max_steps = whole_number(max_steps, "max_steps", least=1)
     if not axes.shape[1]:
         return start
     with torch.no_grad():

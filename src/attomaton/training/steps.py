@@ -2,10 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+
+from attomaton.errors import UnsupportedOption
+from attomaton.options import real_number, settle, show
 
 Parameters = tuple[Tensor, ...]
 """W, or K and Q: the first axis is the trial."""
@@ -75,6 +78,13 @@ class GradientDescent:
     momentum: float = 0.0
     schedule: Callable[[int], float] | None = None
 
+    def __post_init__(self) -> None:
+        settle(
+            self,
+            step_size=real_number(self.step_size, "step_size", above=0),
+            momentum=real_number(self.momentum, "momentum", least=0, below=1),
+        )
+
     def begin(self, parameters: Parameters) -> Parameters:
         """The running sums, zero."""
         return tuple(torch.zeros_like(one) for one in parameters) if self.momentum else ()
@@ -119,6 +129,17 @@ class Adam:
     step_size: float
     betas: tuple[float, float] = (0.9, 0.999)
     epsilon: float = 1e-8
+
+    def __post_init__(self) -> None:
+        given: Any = self.betas
+        if not isinstance(given, tuple | list) or len(self.betas) != 2:
+            raise UnsupportedOption(f"betas is {show(self.betas)}; give two numbers")
+        settle(
+            self,
+            step_size=real_number(self.step_size, "step_size", above=0),
+            betas=tuple(real_number(beta, "a beta", least=0, below=1) for beta in self.betas),
+            epsilon=real_number(self.epsilon, "epsilon", least=0),
+        )
 
     def begin(self, parameters: Parameters) -> Parameters:
         """Running means of gradients and of their squares, zero."""

@@ -13,6 +13,7 @@ from attomaton.experiments.scan_snap.figure10 import run_figure10
 from attomaton.experiments.scan_snap.meeting import run_meeting
 from attomaton.experiments.scan_snap.page import Page
 from attomaton.experiments.settings import SCAN_SNAP, read_table
+from attomaton.options import MOST_TRIALS, whole_number
 
 WORKERS = 2
 """Processes of Figure 10, whose runs are independent."""
@@ -38,6 +39,8 @@ def run_figure(
         Seeds; those of the settings if not given.
     """
     settings: dict[str, Any] = read_table(SCAN_SNAP, name)
+    seed = whole_number(seed, "seed")
+    trials = None if trials is None else whole_number(trials, "trials", least=1, most=MOST_TRIALS)
     match name:
         case "scan-snap-3":
             return run_figure3(settings)

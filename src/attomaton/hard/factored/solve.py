@@ -11,6 +11,7 @@ from attomaton.graphs.components import Components
 from attomaton.hard.factored.certify import FactoredCertificate, certify_weights, repair_weights
 from attomaton.hard.factored.problem import FactoredProblem, factored_problem
 from attomaton.hard.solve import multiplier_table
+from attomaton.options import real_number
 from attomaton.solutions import Solution, check_embeddings, scale_rows, score_table
 from attomaton.tables import Float64
 
@@ -121,6 +122,7 @@ def solve_factored(
     >>> factored.rank, round(factored.certificate.upper, 6)
     (1, 1.154701)
     """
+    rtol = real_number(rtol, "rtol", above=0, below=1)
     chosen = _choose(solver, rtol)
     n_tokens = components.edges.n_tokens
     given = np.eye(n_tokens) if embeddings is None else check_embeddings(embeddings, n_tokens)

@@ -12,6 +12,7 @@ from typing import Any
 from attomaton.artifacts import begins_with, check_target, read_manifest, write_target
 from attomaton.errors import CorruptRun
 from attomaton.limit.automaton import Automaton
+from attomaton.options import given_path, whole_number
 from attomaton.report.page.content import MOST_BYTES, choose_queries, gather, measure_tokens, to_json
 from attomaton.report.page.packing import Packer
 from attomaton.report.page.past import read_training, read_verdicts
@@ -91,8 +92,10 @@ def write_report(
     ...     write_report(f"{folder}/run", f"{folder}/report.html").n_shown
     1
     """
-    place = check_target(out, is_ours=is_report)
-    folder = Path(run)
+    if most_queries is not None:
+        most_queries = whole_number(most_queries, "most_queries", least=1)
+    place = check_target(given_path(out, "out"), is_ours=is_report)
+    folder = given_path(run, "run")
     automaton = Automaton.load(folder)
     chosen = choose_queries(Packer(automaton), room=MOST_BYTES - measure_tokens(automaton), most=most_queries)
     about = {

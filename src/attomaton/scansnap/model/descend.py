@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attomaton.options import settle, whole_number
 from attomaton.scansnap.model.steps import Adam, Momentum
 from attomaton.tables import Float64, Int64
 
@@ -46,6 +47,13 @@ class Setup:
     optimiser: Momentum | Adam = field(default_factory=Momentum)
     random_start: bool = False
     every: int = 1
+
+    def __post_init__(self) -> None:
+        sizes = {"n_steps": 1, "batch_size": 1, "length": 2, "every": 1}
+        settle(
+            self,
+            **{name: whole_number(getattr(self, name), name, least=least) for name, least in sizes.items()},
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)

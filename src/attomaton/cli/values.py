@@ -1,0 +1,120 @@
+"""Options and arguments whose values are checked while they are parsed, by the same helper as in Python."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from attomaton.options import LARGEST, check_text, given_path, real_number, share, whole_number
+
+MOST_DIGITS = 4_000
+"""Python itself reads no longer numbers."""
+
+_WHOLE = re.compile(r"[+-]?[0-9]+")
+_REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|[+-]?(nan|inf(inity)?)", re.IGNORECASE)
+
+
+def whole(help_text: str, *, least: int = 0, most: int = LARGEST) -> Any:
+    """An option that is a whole number in this range."""
+    reach = f"{least} to {most}" if most < LARGEST else f">= {least}"
+
+    def check(text: Any) -> int:
+        return whole_number(read_number(text), "it", least=least, most=most)
+
+    return typer.Option(parser=_parser(check), metavar=f"<int {reach}>", help=help_text)
+
+
+def real(help_text: str, *, sign: str = "", **limits: float) -> Any:
+    """An option that is a finite number within the limits of :func:`~attomaton.options.real_number`."""
+
+    def check(text: Any) -> float:
+        return real_number(read_number(text), "it", **limits)
+
+    return typer.Option(parser=_parser(check), metavar=f"<float {sign}".rstrip() + ">", help=help_text)
+
+
+def fraction(help_text: str) -> Any:
+    """An option that is a share above 0 and at most 1."""
+
+    def check(text: Any) -> float:
+        return share(read_number(text), "it")
+
+    return typer.Option(parser=_parser(check), metavar="<float 0 to 1>", help=help_text)
+
+
+def place(help_text: str, *names: str) -> Any:
+    """An option that is a path."""
+    return typer.Option(*names, parser=_parser(_path), metavar="<path>", help=help_text)
+
+
+def place_argument(help_text: str) -> Any:
+    """An argument that is a path."""
+    return typer.Argument(parser=_parser(_path), help=help_text)
+
+
+def source_argument(help_text: str) -> Any:
+    """An argument that names a corpus: a path, glob or URL."""
+    return typer.Argument(parser=_parser(_source), help=help_text)
+
+
+def words(help_text: str) -> Any:
+    """An option that is text."""
+    return typer.Option(parser=_parser(_text), metavar="<str>", help=help_text)
+
+
+def words_argument(help_text: str) -> Any:
+    """An argument that is text."""
+    return typer.Argument(parser=_parser(_text), help=help_text)
+
+
+def check_folder(folder: Path | None) -> None:
+    """Refuse, before the work, to write files into something that is no folder."""
+    from attomaton.errors import UnwritablePlace
+
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise UnwritablePlace(f"{folder} is not a folder; give the path of a folder, new or there already")
+
+
+def read_queries(given: str | None) -> list[str] | int | None:
+    """What ``--queries`` says: tokens, or how many."""
+    if given is None or not (given.isascii() and given.isdecimal()):
+        return None if given is None else given.split()
+    return whole_number(read_number(given), "--queries", least=1)
+
+
+def read_number(text: Any) -> Any:
+    """The number that a text writes in plain digits; the text itself where it does not."""
+    if not isinstance(text, str) or len(text) > MOST_DIGITS:
+        return text
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    return float(text) if _REAL.fullmatch(text) else text
+
+
+def _path(text: Any) -> Any:
+    return given_path(text, "it")
+
+
+def _source(text: Any) -> str:
+    given = str(text)
+    if "://" not in given:
+        given_path(given, "it")
+    return check_text(given, "it")
+
+
+def _text(text: Any) -> str:
+    return check_text(str(text), "it")
+
+
+def _parser(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """What typer calls; an error is its own kind, so that it says whose value is wrong."""
+
+    def parse(text: Any) -> Any:
+        try:
+            return check(text)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from error
+
+    return parse

@@ -1,0 +1,247 @@
+"""Every public callable with numeric parameters, found by looking, and a call to try each in."""
+
+import inspect
+import re
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+import attomaton as at
+from attomaton.engines.choose import make_engine
+from attomaton.engines.limits import parse_memory
+from attomaton.engines.selection import Selection
+from attomaton.experiments.run import run_experiment
+from attomaton.experiments.scan_snap.run import run_figure
+from attomaton.experiments.settings import read_settings
+from attomaton.graphs.robustness import measure_robustness
+from attomaton.hard.factored.solve import solve_factored
+from attomaton.limit.batch import predict_samples
+from attomaton.limit.scoring import fit_epsilon
+from attomaton.limit.shrinkage import choose_strength
+from attomaton.models.embeddings import Equicorrelated, Orthonormal, RandomUnit
+from attomaton.models.heads import Untied
+from attomaton.models.language import LanguageModel
+from attomaton.models.parametrisations import Factored, PerQuery, Shared
+from attomaton.scansnap.classes import draw_linear_classes, make_star
+from attomaton.scansnap.flow import solve_flow
+from attomaton.scansnap.forecast import forecast_queries
+from attomaton.scansnap.kept import follow_attention
+from attomaton.scansnap.law import Rates, SnapLaw, star_constant
+from attomaton.scansnap.model.descend import Setup
+from attomaton.scansnap.survey import survey_samples
+from attomaton.training.language import LanguageTraining, cut_windows
+from attomaton.training.lookup import AtSeconds, AtSteps, LookupTraining
+from attomaton.training.path import trace_path
+from attomaton.training.steps import Adam
+
+NUMERIC = re.compile(r"^(<class '(int|float)'>|(str \| )?(int|float)( \| None)?)$")
+"""Annotations of parameters that are numbers; lists of numbers are data."""
+
+RESULTS = {"Coverage", "EdgeTable", "Explanation", "Sample", "Samples", "SoftSolution"}
+"""Classes that attomaton makes itself; what reads them from files checks them."""
+
+METHODS = {"AttentionModel.draw_start", "GradientDescent.move"}
+"""What only the training loop calls."""
+
+
+@cache
+def samples() -> at.Samples:
+    contexts = [[0, 1, 2], [1, 0, 2], [0, 2], [2, 1, 0]] * 4
+    return at.Samples.from_lists(contexts, [0, 1, 0, 1] * 4)
+
+
+@cache
+def learned() -> at.Automaton:
+    return at.learn(samples())
+
+
+def draws() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def found() -> dict[str, list[str]]:
+    """The names of public callables with the names of their numeric parameters."""
+    every: dict[str, list[str]] = {}
+    for name in [*at.__all__, "AttentionLimit", "AttentionModel", "GradientDescent", "train"]:
+        thing = getattr(at, name)
+        named = {name: thing} if callable(thing) else {}
+        if inspect.isclass(thing) or inspect.ismodule(thing):
+            inner = {one: getattr(thing, one) for one in dir(thing) if not one.startswith("_")}
+            ours = {one: part for one, part in inner.items() if callable(part) and _is_ours(part, thing)}
+            named |= {f"{name}.{one}": part for one, part in ours.items()}
+        for label, part in named.items():
+            numeric = _numeric(part)
+            if numeric and label not in RESULTS | METHODS:
+                every[label] = numeric
+    return every
+
+
+def _is_ours(part: Any, owner: Any) -> bool:
+    return not inspect.ismodule(owner) or part.__module__ == owner.__name__
+
+
+def _numeric(part: Callable[..., Any]) -> list[str]:
+    try:
+        parameters = inspect.signature(part).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [one.name for one in parameters if NUMERIC.match(str(one.annotation))]
+
+
+def calls(folder: Any) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
+    """A call for each, to be given one more keyword; and further ones that are not in ``__all__``."""
+    auto, data = learned(), samples()
+    corpus = folder / "words.txt"
+    corpus.write_text("a b a c a b")
+    graph, fit = auto.components, partial(at.fit_choices, ["a", "b"], [["a", "b"], ["a", "b"]])
+    trained = partial(at.train, data, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0))
+    path, rates = at.fast_forward(data, to=10.0), Rates(1.0, 0.1)
+    series = at.expand(auto, data)
+    classes = draw_linear_classes(2)
+    table = {
+        "Automaton.at": (partial(auto.at, 3.0), ("step_size",)),
+        "Automaton.name": (auto.name, ("token",)),
+        "Automaton.predict_proba": (partial(auto.predict_proba, [0, 2]), ("step",)),
+        "Automaton.score": (partial(auto.score, data), ("epsilon",)),
+        "Components.component": (lambda query=2, token=0: graph.component(query, token), ("query", "token")),
+        "Components.hangs_on": (graph.hangs_on, ("component",)),
+        "Components.tokens": (graph.tokens, ("component",)),
+        "EdgeTable.filter": (graph.edges.filter, ("min_support",)),
+        "Samples.chunks": (lambda max_values: list(data.chunks(max_values)), ("max_values",)),
+        "Samples.from_arrays": (partial(at.Samples.from_arrays, [0, 1], [0, 1, 2], [0, 1]), ("n_tokens",)),
+        "Samples.from_lists": (partial(at.Samples.from_lists, [[0], [1]], [0, 1]), ("n_tokens",)),
+        "Samples.from_windows": (
+            lambda window=2, **more: at.Samples.from_windows([0, 1, 0], window=window, **more),
+            ("window", "n_tokens"),
+        ),
+        "expand": (partial(at.expand, auto, data), ("step_size",)),
+        "fast_forward": (
+            lambda **more: at.fast_forward(data, **{"to": 10.0, **more}),
+            ("step_size", "to", "rtol"),
+        ),
+        "fit_choices": (fit, ("ridge",)),
+        "learn": (
+            partial(at.learn, [0, 1, 0, 2, 0, 1, 0]),
+            ("window", "min_support", "sample_queries", "max_window", "memory", "threads"),
+        ),
+        "shrink": (lambda **more: at.shrink(data, **{"strength": 1.0, **more}), ("strength", "ridge")),
+        "solve_graph_svm": (partial(at.solve_graph_svm, graph), ("rtol",)),
+        "solve_luce": (partial(at.solve_luce, data, graph), ("atol", "ridge")),
+        "synthetic.Chain": (at.synthetic.Chain, ("n_tokens",)),
+        "synthetic.RandomBlocks": (partial(at.synthetic.RandomBlocks, [2, 1], rng=draws()), ("density",)),
+        "synthetic.corpus": (
+            partial(at.synthetic.corpus, at.synthetic.Blocks([2, 1]), rng=draws()),
+            ("n_samples",),
+        ),
+        "tokenize_corpus": (
+            partial(at.tokenize_corpus, str(corpus), folder / "shards"),
+            ("workers", "shard_tokens"),
+        ),
+        "AttentionLimit": (lambda **more: _fitted(**more), ("padding", "min_support", "atol")),
+        "AttentionModel": (at.AttentionModel, ("rank", "start")),
+        "GradientDescent": (
+            lambda **more: at.GradientDescent(**{"step_size": 1.0, **more}),
+            ("step_size", "momentum"),
+        ),
+        "train": (
+            lambda **more: trained(**{"steps": 2, **more}),
+            ("steps", "trials", "seed", "every"),
+        ),
+    }
+    for name in ("draw_random", "draw_cyclic", "draw_acyclic"):
+        table[f"synthetic.{name}"] = (
+            partial(getattr(at.synthetic, name), draws()),
+            ("n_tokens", "n_samples", "window"),
+        )
+    further = {
+        "Selection": (Selection, ("window", "max_window", "min_support", "top_queries", "sample_queries")),
+        "learn, queries": (partial(at.learn, [0, 1, 0, 2, 0, 1, 0]), ("queries",)),
+        "Selection, a query": (lambda query: Selection(queries=(query,)), ("query",)),
+        "parse_memory": (parse_memory, ("memory",)),
+        "make_engine": (
+            partial(make_engine, "memory", data, Selection(), work=folder),
+            ("memory", "threads"),
+        ),
+        "Trajectory.scores_at": (path.scores_at, ("step",)),
+        "Trajectory.error_at": (path.error_at, ("step",)),
+        "Expansion.weights_at": (series.weights_at, ("step",)),
+        "Expansion.error_at": (series.error_at, ("step",)),
+        "Expansion.weights_along": (series.weights_along, ("level",)),
+        "Automaton.at, step": (auto.at, ("step",)),
+        "measure_robustness": (lambda number: measure_robustness(graph, [number]), ("number",)),
+        "solve_factored": (partial(solve_factored, graph), ("rtol",)),
+        "choose_strength": (
+            lambda strength=1.0, **more: choose_strength(data, data, strengths=(strength,), **more),
+            ("strength", "ridge"),
+        ),
+        "fit_epsilon": (partial(fit_epsilon, predict_samples(auto, data)), ("n_halvings",)),
+        "Orthonormal": (Orthonormal, ("dim",)),
+        "RandomUnit": (RandomUnit, ("dim",)),
+        "Equicorrelated": (
+            lambda **more: Equicorrelated(**{"dim": 4, "correlation": 0.5, **more}),
+            ("dim", "correlation"),
+        ),
+        "Untied": (Untied, ("temperature",)),
+        "LanguageModel": (
+            lambda **more: LanguageModel(**{"n_tokens": 3, **more}),
+            ("n_tokens", "width", "hidden", "dropout", "window"),
+        ),
+        "Shared": (Shared, ("scale",)),
+        "Factored": (lambda **more: Factored(**{"rank": 2, **more}), ("rank", "start")),
+        "Adam": (lambda **more: Adam(**{"step_size": 1.0, **more}), ("step_size", "epsilon")),
+        "Adam, a beta": (lambda beta: Adam(1.0, betas=(beta, 0.5)), ("beta",)),
+        "AtSteps": (lambda step: AtSteps((step,)), ("step",)),
+        "AtSeconds": (lambda second: AtSeconds((second,)), ("second",)),
+        "LookupTraining": (partial(LookupTraining, PerQuery(), Adam(0.1)), ("batch_size", "seed")),
+        "LanguageTraining": (
+            partial(LanguageTraining, LanguageModel(3)),
+            ("rate", "fast_rate", "batch_size", "clip", "seed"),
+        ),
+        "cut_windows": (
+            lambda window=2, number=2: cut_windows(np.arange(20), window, number),
+            ("window", "number"),
+        ),
+        "trace_path": (
+            partial(trace_path, [data], at.AttentionModel(Orthonormal()), [np.eye(3)], radii=[1.0]),
+            ("rtol", "max_steps"),
+        ),
+        "Rates": (
+            lambda **more: Rates(**{"decoder": 1.0, "attention": 0.1, **more}),
+            ("decoder", "attention"),
+        ),
+        "Rates.with_momentum": (lambda momentum: Rates.with_momentum(1.0, 0.1, momentum), ("momentum",)),
+        "SnapLaw": (
+            lambda **more: SnapLaw(**{"n_classes": 3, "n_tokens": 9, "rates": rates, **more}),
+            ("n_classes", "n_tokens", "start"),
+        ),
+        "star_constant": (
+            lambda **more: star_constant(**{"n_classes": 3, "n_tokens": 20, "common": 0.1, **more}),
+            ("n_classes", "n_tokens", "common"),
+        ),
+        "make_star": (
+            lambda **more: make_star(**{"n_classes": 3, "n_tokens": 20, "common": 0.1, **more}),
+            ("n_classes", "n_tokens", "common"),
+        ),
+        "draw_linear_classes": (
+            lambda **more: draw_linear_classes(**{"n_queries": 2, **more}),
+            ("n_queries", "classes_per_query", "n_common", "n_distinct", "common_weight"),
+        ),
+        "forecast_queries": (partial(forecast_queries, classes, rates), ("n_queries", "tolerance")),
+        "survey_samples": (partial(survey_samples, data, rates), ("n_queries", "tolerance", "min_samples")),
+        "follow_attention": (partial(follow_attention, classes, rates, most_slopes=1000), ("until",)),
+        "solve_flow": (partial(solve_flow, classes, rates, [1.0]), ("rtol", "atol")),
+        "Setup": (Setup, ("n_steps", "batch_size", "length", "every")),
+        "run_experiment": (
+            partial(run_experiment, read_settings("mechanics-global")),
+            ("trials", "seed"),
+        ),
+        "run_figure": (partial(run_figure, "scan-snap-3"), ("trials", "seed")),
+    }
+    return table | further
+
+
+def _fitted(**more: Any) -> Any:
+    """An estimator is checked when it is fitted, as scikit-learn wants."""
+    return at.AttentionLimit(**more).fit([[0, 1, 2], [1, 0, 2]], [0, 1])
