@@ -3,6 +3,7 @@
 Nothing here needs a Spark session; each class is a value that is sent to the executors and called there.
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from attomaton.graphs.choices import count_choices, decode_choices, encode_choic
 from attomaton.graphs.components import ORDER_SCHEMA, Components
 from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
 from attomaton.graphs.windows import Links, Piece, link_repeats, window_edges
-from attomaton.tables import Bool, Int64, bytes_to_rows, column, rows_to_bytes
+from attomaton.tables import Bool, Int64, bytes_to_rows, column, exact_file, rows_to_bytes
 
 BATCH_ROWS = 1 << 17
 ENTRY = "part int, name string, sha256 string, bytes long, rows long"
@@ -205,7 +206,7 @@ def store_arrow(path: Path, table: pa.Table) -> dict[str, Any]:
     """Write a table as an Arrow file, which can be mapped into memory; its name, digest, bytes and rows."""
 
     def write(draft: Path) -> None:
-        with _arrow.OSFile(str(draft), "wb") as sink, _arrow.ipc.new_file(sink, table.schema) as writer:
+        with exact_file(draft, "wb") as sink, _arrow.ipc.new_file(sink, table.schema) as writer:
             writer.write_table(table, 1 << 20)
 
     with explained(path.parent):
@@ -214,7 +215,7 @@ def store_arrow(path: Path, table: pa.Table) -> dict[str, Any]:
 
 def open_arrow(path: Path) -> pa.Table:
     """The table of an Arrow file, mapped into memory: only what is looked at is read."""
-    return _arrow.ipc.open_file(_arrow.memory_map(str(path))).read_all()
+    return _arrow.ipc.open_file(_arrow.memory_map(os.fsencode(path))).read_all()
 
 
 def _write_result(folder: Path, stem: str, part: int, table: pa.Table) -> Any:

@@ -42,6 +42,7 @@ from attomaton.tables import (
     arrow_parquet,
     bytes_to_rows,
     column,
+    exact_file,
     make_table,
     read_parquet,
     write_parquet,
@@ -276,4 +277,4 @@ def _cut_ranges(queries: pa.Table, n_rows: int, *, max_rows: int, threads: int) 
 
 
 def _count_rows(paths: Sequence[Path]) -> int:
-    return sum(arrow_parquet().read_metadata(path).num_rows for path in paths)
+    return sum(arrow_parquet().read_metadata(exact_file(path)).num_rows for path in paths)

@@ -14,7 +14,7 @@ from attomaton.artifacts import explained, write_file
 from attomaton.engines.kernel import TOKENS, flatten_lists, piece_of
 from attomaton.errors import UnreadableSource
 from attomaton.graphs.windows import Piece
-from attomaton.tables import Int32, Int64, arrow_parquet, make_table, write_parquet
+from attomaton.tables import Int32, Int64, arrow_parquet, exact_file, make_table, write_parquet
 
 ROWS_AT_ONCE = 1 << 14
 SCHEMA = pa.schema([(TOKENS, pa.large_list(pa.int32()))])
@@ -251,7 +251,7 @@ def _groups_of(file: Any) -> Int64:
 
 
 def _open_parquet(path: Path) -> Any:
-    return _reading(path, lambda: arrow_parquet().ParquetFile(path, pre_buffer=False))
+    return _reading(path, lambda: arrow_parquet().ParquetFile(exact_file(path), pre_buffer=False))
 
 
 def _open(path: Path) -> Any:
