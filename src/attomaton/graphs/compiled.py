@@ -1,13 +1,19 @@
 """The one way to compile: numba, cached on disk where a place for the cache can be found."""
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numba
+import numba.core.config
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 njit: Any = numba.njit
+_config: Any = numba.core.config
+CACHE = ("CACHE_DIR", "CACHE_LOCATOR_CLASSES")
+"""The settings of numba that say where compiled code is kept."""
 
 
 def compiled(function: Function) -> Function:
@@ -30,9 +36,26 @@ def compiled_within(function: Function) -> Function:
 def _compile(function: Function, **options: bool) -> Function:
     options |= {"nogil": True, "no_cfunc_wrapper": True}  # C does not call any of it
     try:
-        return njit(function, cache=True, **options)
+        with _own_cache():
+            return njit(function, cache=True, **options)
     except RuntimeError:  # neither the installation nor the home folder can be written
         return njit(function, **options)
+
+
+@contextmanager
+def _own_cache() -> Generator[None]:
+    """Only the environment may say where the cache is: what is in it will run.
+
+    By itself numba also asks a file ``.numba_config.yaml`` in the working directory.
+    """
+    asked = {name: getattr(_config, name) for name in CACHE if hasattr(_config, name)}
+    try:
+        for name in asked:
+            setattr(_config, name, os.environ.get(f"NUMBA_{name}", ""))
+        yield
+    finally:
+        for name, value in asked.items():
+            setattr(_config, name, value)
 
 
 @compiled_within
