@@ -6,7 +6,6 @@ import textwrap
 
 import pytest
 
-from attomaton.corpora.processes import SAFE_PATH, safe_path
 from tests.engines.sparks import cluster_in
 from tests.faults.hostile import MODULES, hostile_place, plain_place
 
@@ -85,6 +84,8 @@ def test_where_python_would_not_listen(place, texts, tmp_path):
 
 def test_the_environment_is_given_back(monkeypatch):
     import os
+
+    from attomaton.corpora.processes import SAFE_PATH, safe_path
 
     for before in (None, "", "1"):
         monkeypatch.delenv(SAFE_PATH, raising=False)

@@ -16,7 +16,6 @@ from typer.testing import CliRunner
 import attomaton as at
 from attomaton.cli import app
 from attomaton.engines.duckdb import DuckDBEngine
-from attomaton.engines.merging import plainly_named
 from attomaton.engines.selection import Selection
 from attomaton.engines.shards import Shards
 from attomaton.engines.spark import SparkEngine
@@ -197,6 +196,8 @@ def test_relative_names(name, tmp_path, monkeypatch):
 
 def test_where_no_plain_name_is_to_be_had(tmp_path, monkeypatch):
     import tempfile
+
+    from attomaton.engines.merging import plainly_named
 
     (tmp_path / "a*").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "a*"))
