@@ -97,11 +97,13 @@ def edges_of(parts):
 
 
 def put_siblings(base):
-    """Folders that a pattern might find, each with shards, and with parts and edges of another corpus."""
+    """Folders that a pattern might find: shards of other corpora, and parts of the very same job."""
+    write_rows(base / "same", draw(1))
+    same = Shards.from_folder(base / "same", n_tokens=20)
     for number, name in enumerate(SIBLINGS):
-        write_rows(base / name, draw(100 + number))
-        shards = Shards.from_folder(base / name, n_tokens=20)
-        DuckDBEngine(shards, base / name / "work", Selection(WINDOW), "1GB", 1).edges()
+        write_rows(base / name / "shards", draw(100 + number))
+        engine = on_duckdb(same, base / name / "work")
+        engine.choices(at.find_components(engine.edges().load()))
 
 
 @pytest.fixture(scope="module")
