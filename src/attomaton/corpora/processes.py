@@ -33,6 +33,9 @@ class Stopped(AttomatonError):
     """Another job failed, so this one need not finish."""
 
 
+_starting = threading.Lock()
+"""Held where the environment is changed, so that threads give it back as it was."""
+
 _stop: Any = None
 """In a worker: the event that says that the run is over."""
 
@@ -113,15 +116,16 @@ def safe_path() -> Generator[None]:
             "Python runs with -E, so its worker processes would read modules from the working directory; "
             "run it with -I, or with -P too, or ask for one worker"
         )
-    before = os.environ.get(SAFE_PATH)
-    os.environ[SAFE_PATH] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[SAFE_PATH]
-        else:
-            os.environ[SAFE_PATH] = before
+    with _starting:
+        before = os.environ.get(SAFE_PATH)
+        os.environ[SAFE_PATH] = "1"
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ[SAFE_PATH]
+            else:
+                os.environ[SAFE_PATH] = before
 
 
 def _run(job: Job) -> None:

@@ -5,7 +5,6 @@ every part and is written last; a later run with the same input and settings tak
 The folder is ours alone: we made it or found it empty, and a marker in it says so.
 """
 
-import fcntl
 import hashlib
 import json
 import re
@@ -16,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
@@ -210,15 +209,29 @@ def prepare_work(folder: Path) -> Path:
 def working_in(folder: Path) -> Generator[Path]:
     """The work folder, for one run at a time; what a killed run left half written is cleared away."""
     place = prepare_work(folder)
-    with explained(folder), (place / MARKER).open("rb") as marker:
-        try:
-            fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)  # it ends with this process, however that ends
-        except BlockingIOError as error:
-            raise UnwritablePlace(
-                f"another run works in {folder}; wait until it ends, or work in another folder"
-            ) from error
-        clear_drafts(place)
+    with explained(folder):
+        marker = (place / MARKER).open("ab")
+    with marker:
+        _hold(marker, folder)
+        with explained(folder):
+            clear_drafts(place)
         yield place
+
+
+def _hold(marker: BinaryIO, folder: Path) -> None:
+    """Lock the marker until it is closed, or this process ends, in whatever way."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return
+    try:
+        fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise UnwritablePlace(
+            f"another run works in {folder}; wait until it ends, or work in another folder"
+        ) from error
+    except OSError:
+        return  # a file system without locks
 
 
 def clear_drafts(folder: Path) -> None:
