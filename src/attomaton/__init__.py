@@ -7,6 +7,10 @@ The path of the data::
 :func:`learn` walks it in one call.
 """
 
+from attomaton import startup as _startup  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
+# Startup comes before any other module is looked for.
+# isort: split
 from typing import TYPE_CHECKING, Any
 
 from attomaton.corpora import synthetic

@@ -5,6 +5,7 @@ border between the two. Arrow's functions are typed as Any here, because its stu
 """
 
 from collections.abc import Mapping, Sequence
+from os import PathLike, fsencode
 from typing import Any, cast
 
 import numpy as np
@@ -99,9 +100,23 @@ def sum_at(index: Integers, values: Float64, size: int) -> Float64:
     return np.bincount(index, values, size).astype(np.float64, copy=False)
 
 
-def write_parquet(table: pa.Table, path: str) -> None:
+def write_parquet(table: pa.Table, path: str | PathLike[str]) -> None:
     """Write a table as Parquet."""
-    arrow_parquet().write_table(table, path, compression="zstd")
+    with exact_file(path, "wb") as sink:
+        arrow_parquet().write_table(table, sink, compression="zstd")
+
+
+def exact_file(path: str | PathLike[str], mode: str = "rb") -> Any:
+    """A file of exactly this name, opened for Arrow, which by itself takes ``s3:/x`` for an address.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, exact_file(f"{folder}/s3:", "wb") as sink:
+    ...     os.listdir(folder)
+    ['s3:']
+    """
+    return _arrow.OSFile(fsencode(path), mode)
 
 
 def read_parquet(blob: bytes) -> pa.Table:

@@ -1,12 +1,17 @@
-"""Jobs run in this process or in several; none outlives the run."""
+"""Jobs run in this process or in several; none outlives the run, or finds code in the working directory."""
 
 import os
 import signal
+import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol, Self
 
-from attomaton.errors import AttomatonError
+from attomaton.errors import AttomatonError, UnsupportedOption
+
+SAFE_PATH = "PYTHONSAFEPATH"
+"""Where this is set, Python does not look for modules in the working directory."""
 
 Progress = Callable[[int, int], object]
 
@@ -27,6 +32,9 @@ class Job(Protocol):
 class Stopped(AttomatonError):
     """Another job failed, so this one need not finish."""
 
+
+_starting = threading.Lock()
+"""Held where the environment is changed, so that threads give it back as it was."""
 
 _stop: Any = None
 """In a worker: the event that says that the run is over."""
@@ -72,9 +80,10 @@ class Workers:
         from concurrent.futures import as_completed
         from concurrent.futures.process import BrokenProcessPool
 
-        if self._pool is None:
-            self._pool = self._begin(min(self._workers, len(jobs)))
-        futures = [self._pool.submit(_run, job) for job in jobs]
+        with safe_path():  # a pool begins its processes as it is given jobs
+            if self._pool is None:
+                self._pool = self._begin(min(self._workers, len(jobs)))
+            futures = [self._pool.submit(_run, job) for job in jobs]
         try:
             for done, future in enumerate(as_completed(futures), 1):
                 future.result()
@@ -93,6 +102,30 @@ class Workers:
         context = get_context("spawn")  # threads of Arrow and of the tokenizers do not survive a fork
         self._stop = context.Event()
         return ProcessPoolExecutor(workers, context, _begin_worker, (self._stop,))
+
+
+@contextmanager
+def safe_path() -> Generator[None]:
+    """Python processes begun inside the block do not look for modules in the working directory.
+
+    They still get all that this process looks in: multiprocessing hands ``sys.path`` on. Without this they
+    would look in the working directory before that, for the modules that read what is handed on.
+    """
+    if sys.flags.ignore_environment and not sys.flags.safe_path:
+        raise UnsupportedOption(
+            "Python runs with -E, so its worker processes would read modules from the working directory; "
+            "run it with -I, or with -P too, or ask for one worker"
+        )
+    with _starting:
+        before = os.environ.get(SAFE_PATH)
+        os.environ[SAFE_PATH] = "1"
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ[SAFE_PATH]
+            else:
+                os.environ[SAFE_PATH] = before
 
 
 def _run(job: Job) -> None:

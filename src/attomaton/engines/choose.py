@@ -73,7 +73,8 @@ def make_engine(
     selection : Selection
         What to keep.
     work : Path
-        Where an engine that works on disk may; see :class:`~attomaton.engines.duckdb.DuckDBEngine`.
+        Where an engine that works on disk may make a folder of its own; see
+        :class:`~attomaton.engines.duckdb.DuckDBEngine`.
     memory : str or int, optional
         About how much memory the duckdb engine or a local Spark may use.
     threads : int, optional
@@ -96,5 +97,5 @@ def make_engine(
     if name == "memory" or isinstance(corpus, Samples):
         return MemoryEngine(corpus, selection)
     if name == "spark":
-        return SparkEngine(corpus, work, selection, master, memory, threads, progress)
-    return DuckDBEngine(corpus, work, selection, memory, threads, progress)
+        return SparkEngine(corpus, work / "engine", selection, master, memory, threads, progress)
+    return DuckDBEngine(corpus, work / "engine", selection, memory, threads, progress)

@@ -22,7 +22,7 @@ from attomaton.engines.parts import EdgeParts, open_parts
 from attomaton.engines.queries import QueryTable, map_queries
 from attomaton.engines.selection import Selection
 from attomaton.engines.shards import Shards
-from attomaton.engines.work import Progress, Task, Workshop, fingerprint, prepare_work, silent
+from attomaton.engines.work import Progress, Task, Workshop, fingerprint, silent, working_in
 from attomaton.errors import CorruptRun
 from attomaton.graphs.choices import ChoiceTable, encode_choices
 from attomaton.graphs.components import Components
@@ -41,8 +41,9 @@ class DuckDBEngine:
     shards : Shards
         The tokenised corpus.
     work : Path
-        A folder for parts, spilled data and the answer; one run at a time. A run with the same shards and
-        settings takes up what an earlier one left there. Delete it when the answer is loaded or copied.
+        A folder for parts, spilled data and the answer: new, empty, or that of an earlier run; one run at a
+        time. A run with the same shards and settings takes up what an earlier one left there. Delete it when
+        the answer is loaded or copied.
     selection : Selection
         What to keep.
     memory : str or int, optional
@@ -93,19 +94,18 @@ class DuckDBEngine:
             "n_tokens": self.shards.n_tokens,
             "fingerprint": fingerprint(self.shards, {**settings, "min_support": self.selection.min_support}),
         }
-        place = prepare_work(self.work) / "edges"
-        try:
-            return open_parts(place, about)
-        except CorruptRun:
-            pass  # not finished, or of something else
-        task = Task("edges", settings, self.selection.reach, self._edges_of_piece)
-        parts = self._workshop.run(task, self.shards)
-        with self._merger() as merger:
-            return merger.edges(parts, place, min_support=self.selection.min_support, about=about)
+        with working_in(self.work) as work:
+            try:
+                return open_parts(work / "edges", about)
+            except CorruptRun:
+                pass  # not finished, or of something else
+            task = Task("edges", settings, self.selection.reach, self._edges_of_piece)
+            parts = self._workshop.run(task, self.shards)
+            with self._merger() as merger:
+                return merger.edges(parts, min_support=self.selection.min_support, about=about)
 
     def choices(self, components: Components | None) -> ChoiceTable:
         """Second pass: the choices inside each label's component (None: in whole contexts), counted."""
-        prepare_work(self.work)
 
         def process(piece: Piece) -> Iterator[tuple[str, pa.Table]]:
             found = choices_of_piece(piece, components, selection=self.selection, kept=self.kept)
@@ -117,9 +117,11 @@ class DuckDBEngine:
             "kept": digest_arrays(self.kept),
             "components": None if components is None else _digest(components),
         }
-        parts = self._workshop.run(Task("choices", settings, self.selection.reach, process), self.shards)
-        with self._merger() as merger:
-            return merger.choices(parts)
+        task = Task("choices", settings, self.selection.reach, process)
+        with working_in(self.work):
+            parts = self._workshop.run(task, self.shards)
+            with self._merger() as merger:
+                return merger.choices(parts)
 
     def map_queries(
         self, function: Callable[..., pa.Table], *tables: QueryTable, n_parts: int = 1
@@ -161,7 +163,7 @@ class DuckDBEngine:
         return Workshop(self.work, self._threads, self._piece_tokens, self.progress)
 
     def _merger(self) -> Merger:
-        return Merger(self.work / "spill", self._bytes, self._threads, self.progress)
+        return Merger(self.work, self._bytes, self._threads, self.progress)
 
 
 def _digest(components: Components) -> str:

@@ -3,6 +3,7 @@
 Nothing here needs a Spark session; each class is a value that is sent to the executors and called there.
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,20 +14,16 @@ import pyarrow as pa
 
 from attomaton.artifacts import digest_file, explained, write_file
 from attomaton.corpora.samples import TOKEN_BITS
-from attomaton.engines.kernel import choices_of_piece, piece_of, query_rows
+from attomaton.engines.kernel import choices_of_piece, query_rows
 from attomaton.engines.parts import EdgeParts, sum_neighbours, write_edges
 from attomaton.engines.queries import slice_queries
 from attomaton.engines.selection import Selection
-from attomaton.engines.shards import regroup
-from attomaton.errors import AttomatonError
+from attomaton.engines.shards import Cuts, regroup
 from attomaton.graphs.choices import count_choices, decode_choices, encode_choices
 from attomaton.graphs.components import ORDER_SCHEMA, Components
 from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
 from attomaton.graphs.windows import Links, Piece, link_repeats, window_edges
-from attomaton.tables import Bool, Int64, bytes_to_rows, column, rows_to_bytes
-
-FILE, ROW = "file_path", "row_index"
-"""Where a document is from, so that errors can say it."""
+from attomaton.tables import Bool, Int64, bytes_to_rows, column, exact_file, rows_to_bytes
 
 BATCH_ROWS = 1 << 17
 ENTRY = "part int, name string, sha256 string, bytes long, rows long"
@@ -39,10 +36,12 @@ Batches = Iterable[Any]
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """How batches of documents become pieces; the passes are its children.
+    """How numbers of tasks become pieces of documents; the passes are its children.
 
     Attributes
     ----------
+    cuts : Cuts
+        The documents of each task.
     selection : Selection
         Gives the window.
     kept : bool array, shape (n_tokens,)
@@ -53,6 +52,7 @@ class Kernel:
         Rows of the queries ``borders[i] … borders[i + 1] − 1`` go to part ``i``.
     """
 
+    cuts: Cuts
     selection: Selection
     kept: Bool
     piece_tokens: int
@@ -60,21 +60,12 @@ class Kernel:
 
     def pieces(self, batches: Batches) -> Iterator[Piece]:
         """The documents of a partition, in pieces."""
-        found = (self._piece(batch) for batch in batches)
-        return regroup(found, self.piece_tokens, self.selection.reach)
-
-    def _piece(self, batch: Any) -> Piece:
-        try:
-            return piece_of(batch, len(self.kept))
-        except AttomatonError:
-            for row in range(batch.num_rows):  # which one is it?
-                place = {name: batch.column(name)[row].as_py() for name in (FILE, ROW)}
-                piece_of(batch.slice(row, 1), len(self.kept), place=place[FILE], first_row=place[ROW])
-            raise
+        read = (piece for task in _numbers(batches) for piece in self.cuts.pieces(task, self.piece_tokens))
+        return regroup(read, self.piece_tokens, self.selection.reach)
 
 
 class CountSamples(Kernel):
-    """Documents → (query, realisable, unrealisable), one row for each query of a partition."""
+    """Tasks → (query, realisable, unrealisable), one row for each query of a partition."""
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
         """Run on a partition."""
@@ -88,7 +79,7 @@ class CountSamples(Kernel):
 
 
 class PackEdges(Kernel):
-    """Documents → (part, key, count): edges as packed keys, counted within a piece."""
+    """Tasks → (part, key, count): edges as packed keys, counted within a piece."""
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
         """Run on a partition."""
@@ -104,7 +95,7 @@ class PackEdges(Kernel):
 
 @dataclass(frozen=True, eq=False)
 class PackChoices(Kernel):
-    """Documents → (part, key, count): choices as byte strings, counted within a piece."""
+    """Tasks → (part, key, count): choices as byte strings, counted within a piece."""
 
     components: Callable[[], Components | None]
 
@@ -215,7 +206,7 @@ def store_arrow(path: Path, table: pa.Table) -> dict[str, Any]:
     """Write a table as an Arrow file, which can be mapped into memory; its name, digest, bytes and rows."""
 
     def write(draft: Path) -> None:
-        with _arrow.OSFile(str(draft), "wb") as sink, _arrow.ipc.new_file(sink, table.schema) as writer:
+        with exact_file(draft, "wb") as sink, _arrow.ipc.new_file(sink, table.schema) as writer:
             writer.write_table(table, 1 << 20)
 
     with explained(path.parent):
@@ -224,7 +215,7 @@ def store_arrow(path: Path, table: pa.Table) -> dict[str, Any]:
 
 def open_arrow(path: Path) -> pa.Table:
     """The table of an Arrow file, mapped into memory: only what is looked at is read."""
-    return _arrow.ipc.open_file(_arrow.memory_map(str(path))).read_all()
+    return _arrow.ipc.open_file(_arrow.memory_map(os.fsencode(path))).read_all()
 
 
 def _write_result(folder: Path, stem: str, part: int, table: pa.Table) -> Any:

@@ -5,9 +5,12 @@ aggregation does, and the answer comes out in order. It happens in ranges of who
 spilled and each range is a file of its own.
 """
 
+import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+import tempfile
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -38,6 +41,7 @@ from attomaton.tables import (
     Int64,
     arrow_parquet,
     column,
+    exact_file,
     make_table,
     read_parquet,
     write_parquet,
@@ -57,8 +61,9 @@ class Merger:
 
     Parameters
     ----------
-    spill : Path
-        Folder for what does not fit; emptied at the beginning and removed at the end.
+    work : Path
+        Folder of the parts, and for the answer. What does not fit in memory goes to ``spill`` there, which is
+        emptied at the beginning and removed at the end.
     memory : int
         Bytes for everything; DuckDB itself gets half.
     threads : int
@@ -67,12 +72,19 @@ class Merger:
         Called with the stage, rows done and rows in all.
     """
 
-    def __init__(self, spill: Path, memory: int, threads: int, progress: Progress) -> None:
-        self._spill, self._memory, self._threads, self._progress = spill, memory, threads, progress
+    def __init__(self, work: Path, memory: int, threads: int, progress: Progress) -> None:
+        self._work, self._memory, self._threads, self._progress = work, memory, threads, progress
+        self._spill = work / "spill"
+        self._open = ExitStack()
 
     def __enter__(self) -> Self:
         shutil.rmtree(self._spill, ignore_errors=True)
         return self
+
+    @cached_property
+    def _plain(self) -> Path:
+        """The work folder, under a name that DuckDB takes as it stands."""
+        return self._open.enter_context(plainly_named(self._work))
 
     @cached_property
     def _duckdb(self) -> Any:
@@ -85,7 +97,7 @@ class Merger:
         settings: dict[str, Any] = {
             "threads": self._threads,
             "memory_limit": f"{self._memory // 2}B",
-            "temp_directory": str(self._spill),
+            "temp_directory": str(self._plain / self._spill.name),
             "preserve_insertion_order": False,
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
@@ -100,35 +112,34 @@ class Merger:
     ) -> None:
         if "_connection" in self.__dict__:
             self._connection.close()
+        self._open.close()
         shutil.rmtree(self._spill, ignore_errors=True)
         if error is not None:
-            clear_drafts(self._spill.parent)
+            clear_drafts(self._work)
         if error is not None and isinstance(error, self._explicable):
             raise self._explained(error) from error
 
     def edges(
-        self, parts: Mapping[str, Sequence[Path]], place: Path, *, min_support: int, about: Mapping[str, Any]
+        self, parts: Mapping[str, Sequence[Path]], *, min_support: int, about: Mapping[str, Any]
     ) -> EdgeParts:
-        """Merge parts with packed keys to one sorted table in Parquet files of whole queries."""
+        """Merge parts with packed keys to one sorted table: Parquet files of whole queries in ``edges``."""
+        place = self._work / "edges"
         queries = sum_query_parts(parts.get("queries", []))
         paths = parts.get("edges", [])
         with explained(place):
-            place.mkdir(parents=True, exist_ok=True)
-            (place / MANIFEST).unlink(missing_ok=True)
-            for leftover in place.iterdir():
-                leftover.unlink()
+            empty_edges(place)
             counted = write_file(place / QUERIES, lambda path: write_parquet(queries, str(path)))
             entries = self._merge_ranges(paths, queries, place, min_support) if paths else []
             return finish(place, entries, {**counted, "name": QUERIES}, about)
 
     def choices(self, parts: Mapping[str, Sequence[Path]]) -> ChoiceTable:
         """Merge parts with encoded choices to one sorted table."""
-        paths = [str(path) for path in parts.get("choices", [])]
+        paths = parts.get("choices", [])
         if not paths:
             return count_choices([])
+        self._view(paths)
         merged = self._connection.sql(
-            "SELECT row, sum(count)::BIGINT AS count FROM read_parquet($paths) GROUP BY row ORDER BY row",
-            params={"paths": paths},
+            "SELECT row, sum(count)::BIGINT AS count FROM parts GROUP BY row ORDER BY row"
         ).to_arrow_table()
         return unpack_choices(merged.column("row"), column(merged, "count"))
 
@@ -138,8 +149,7 @@ class Merger:
         n_rows = _count_rows(paths)
         max_rows = self._memory // (BYTES_PER_ROW * self._threads)
         ranges = _cut_ranges(queries, n_rows, max_rows=max_rows, threads=self._threads)
-        listed = ", ".join("'" + str(path).replace("'", "''") + "'" for path in paths)
-        self._connection.execute(f"CREATE VIEW parts AS SELECT * FROM read_parquet([{listed}])")  # noqa: S608
+        self._view(paths)
         stop, done = Event(), 0
         self._progress("merging", 0, n_rows)
         pool = ThreadPoolExecutor(self._threads)
@@ -159,6 +169,13 @@ class Merger:
             stop.set()
             pool.shutdown(cancel_futures=True)
         return entries
+
+    def _view(self, paths: Sequence[Path]) -> None:
+        """The view ``parts`` of these files and no others: no name of a user is read as a pattern."""
+        listed = ", ".join(f"'{self._plain / path.name}'" for path in paths)
+        self._connection.execute(
+            f"CREATE VIEW parts AS SELECT * FROM read_parquet([{listed}], hive_partitioning = false)"  # noqa: S608
+        )
 
     def _merge_range(
         self, first: int, last: int, file: Path, min_support: int, stop: Event
@@ -191,8 +208,47 @@ class Merger:
         if isinstance(error, self._duckdb.OutOfMemoryException) and "disk" not in reason.lower():
             return UnsupportedOption(f"the memory is too small for this corpus ({reason}); give more")
         return UnwritablePlace(
-            f"{self._spill.parent} cannot be worked in ({reason}); make room there, or work elsewhere"
+            f"{self._work} cannot be worked in ({reason}); make room there, or work elsewhere"
         )
+
+
+PLAIN = re.compile(r"[\w/.-]+", re.ASCII)
+"""Names that mean to DuckDB, inside quotes, what they mean to the system."""
+
+
+@contextmanager
+def plainly_named(folder: Path) -> Generator[Path]:
+    """The folder itself if DuckDB takes its name as it stands, or else a link to it that it does.
+
+    DuckDB reads ``*``, ``?`` and ``[`` as patterns and ``x=1`` as a column, and has no way to say that a
+    name is only a name.
+    """
+    place = folder.absolute()
+    if PLAIN.fullmatch(str(place)):
+        yield place
+        return
+    with tempfile.TemporaryDirectory(prefix="attomaton-") as name:
+        if not PLAIN.fullmatch(name):
+            raise UnsupportedOption(
+                f"DuckDB would read the names of the work folder {str(folder)!r} and of the folder for "
+                f"temporary files {name!r} as patterns; set TMPDIR to a folder with a plain name"
+            )
+        link = Path(name, "work")
+        link.symlink_to(place, target_is_directory=True)
+        yield link
+
+
+def empty_edges(place: Path) -> None:
+    """Make the folder of the edges; files of ours that are there already go, the manifest first."""
+    place.mkdir(parents=True, exist_ok=True)
+    (place / MANIFEST).unlink(missing_ok=True)
+    for leftover in place.iterdir():
+        if leftover.name == QUERIES or EDGES.fullmatch(leftover.name):
+            leftover.unlink()
+
+
+EDGES = re.compile(r"edges-\d+(-\d+)?\.parquet")
+"""What we call a file of edges."""
 
 
 def sum_query_parts(paths: Sequence[Path]) -> pa.Table:
@@ -219,4 +275,4 @@ def _cut_ranges(queries: pa.Table, n_rows: int, *, max_rows: int, threads: int) 
 
 
 def _count_rows(paths: Sequence[Path]) -> int:
-    return sum(arrow_parquet().read_metadata(path).num_rows for path in paths)
+    return sum(arrow_parquet().read_metadata(exact_file(path)).num_rows for path in paths)

@@ -17,7 +17,7 @@ from attomaton.engines.kernel import edge_rows
 from attomaton.errors import CorruptRun
 from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
 from attomaton.graphs.grouping import run_starts
-from attomaton.tables import Int64, arrow_parquet, column, keep_rows, read_parquet
+from attomaton.tables import Int64, arrow_parquet, column, exact_file, keep_rows, read_parquet
 
 MANIFEST = "edges.json"
 QUERIES = "queries.parquet"
@@ -118,7 +118,10 @@ def write_edges(file: Path, runs: Iterable[tuple[Int64, Int64]], *, min_support:
     def write(path: Path) -> None:
         nonlocal rows
         rows = 0
-        with arrow_parquet().ParquetWriter(str(path), EDGE_SCHEMA, **EDGE_FILE) as writer:
+        with (
+            exact_file(path, "wb") as sink,
+            arrow_parquet().ParquetWriter(sink, EDGE_SCHEMA, **EDGE_FILE) as writer,
+        ):
             for keys, support in runs:
                 often = support >= min_support
                 table = edge_rows(keys[often], support[often])
@@ -195,7 +198,7 @@ def _read_piece(piece: Path | pa.Table) -> pa.Table:
 def _read_near(piece: Path | pa.Table, first: int, stop: int) -> pa.Table:
     if not isinstance(piece, Path):
         return piece
-    with arrow_parquet().ParquetFile(piece, pre_buffer=False) as file:
+    with exact_file(piece) as opened, arrow_parquet().ParquetFile(opened, pre_buffer=False) as file:
         if file.schema_arrow.names != EDGE_SCHEMA.names:
             raise CorruptRun(f"{piece} has other columns than edges; delete {piece.parent} and run again")
         query = file.schema_arrow.get_field_index("query")

@@ -15,7 +15,7 @@ from attomaton.borders import trusted
 from attomaton.engines.kernel import TOKENS, flatten_lists, piece_of
 from attomaton.errors import UnreadableSource
 from attomaton.graphs.windows import Piece
-from attomaton.tables import Int32, Int64, arrow_parquet, make_table, write_parquet
+from attomaton.tables import Int32, Int64, arrow_parquet, exact_file, make_table, write_parquet
 
 ROWS_AT_ONCE = 1 << 14
 SCHEMA = pa.schema([(TOKENS, pa.large_list(pa.int32()))])
@@ -83,12 +83,17 @@ class Shards:
             folder.mkdir(parents=True, exist_ok=True)
             table = make_table(SCHEMA, {TOKENS: (offsets, ids)})
             write_file(folder / "00000.parquet", lambda path: write_parquet(table, str(path)))
-        return cls.from_folder(folder, n_tokens=n_tokens)
+        return cls.from_paths([folder / "00000.parquet"], n_tokens=n_tokens)
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
         """Tokens of each shard, from its footer (an empty document counts as one)."""
-        return tuple(_count_values(path) for path in self.paths)
+        return tuple(int(groups[:, 1].sum()) for groups in self._groups)
+
+    @cached_property
+    def _groups(self) -> tuple[Int64, ...]:
+        """Rows and tokens of each row group of each shard, shape (n_groups, 2), from the footers."""
+        return tuple(_count_groups(path) for path in self.paths)
 
     def jobs(self, size: int) -> list["Shards"]:
         """Consecutive shards in groups of about ``size`` tokens; a larger shard is a group of its own."""
@@ -102,6 +107,24 @@ class Shards:
             filled += tokens
         return [replace(self, paths=tuple(group)) for group in groups]
 
+    def cut(self, size: int) -> "Cuts":
+        """Consecutive row groups in tasks of about ``size`` tokens; a larger group is a task of its own."""
+        stretches: list[tuple[int, int, int, int]] = []
+        starts, filled = [0], 0
+        for shard, groups in enumerate(self._groups):
+            first_rows = np.concatenate([[0], np.cumsum(groups[:, 0])]).tolist()
+            for group, (_, tokens) in enumerate(groups.tolist()):
+                if filled and filled + tokens > size:
+                    starts.append(len(stretches))
+                    filled = 0
+                filled += tokens
+                if len(stretches) > starts[-1] and stretches[-1][0] == shard:
+                    stretches[-1] = (*stretches[-1][:2], group + 1, stretches[-1][3])
+                else:
+                    stretches.append((shard, group, group + 1, first_rows[group]))
+        table = np.array(stretches, np.int64).reshape(-1, 4)
+        return Cuts(self.paths, self.n_tokens, table, np.array([*starts, len(stretches)], np.int64))
+
     def pieces(self, size: int, window: int) -> Iterator[Piece]:
         """All documents in pieces of about ``size`` tokens; where one is cut, contexts stay whole."""
         return regroup(self._batches(size), size, window)
@@ -110,6 +133,48 @@ class Shards:
         for path in self.paths:
             for batch, row in _batches(path, size):
                 yield piece_of(batch, self.n_tokens, place=str(path), first_row=row)
+
+
+@dataclass(frozen=True, eq=False)
+class Cuts:
+    """Shards cut into tasks of whole row groups, each of which can be read by itself, anywhere.
+
+    Attributes
+    ----------
+    paths : tuple of Path
+        The shards.
+    n_tokens : int
+        Size of the vocabulary.
+    stretches : int64 array, shape (n_stretches, 4)
+        Shard, first row group, last row group + 1, and first row.
+    starts : int64 array, shape (n_tasks + 1,)
+        Task ``i`` has the stretches ``starts[i] … starts[i + 1] − 1``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ids, offsets = np.array([0, 1, 0, 2, 1, 1], np.int32), np.array([0, 4, 6])
+    ...     cuts = Shards.write(Path(folder), ids, offsets, n_tokens=3).cut(size=100)
+    ...     print(len(cuts), [piece.ids.tolist() for piece in cuts.pieces(0, size=100)])
+    1 [[0, 1, 0, 2, 1, 1]]
+    """
+
+    paths: tuple[Path, ...]
+    n_tokens: int
+    stretches: Int64
+    starts: Int64
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def pieces(self, task: int, size: int) -> Iterator[Piece]:
+        """The documents of a task, as they are read; about ``size`` tokens or fewer rows at a time."""
+        here: list[list[int]] = self.stretches[self.starts[task] : self.starts[task + 1]].tolist()
+        for shard, first, stop, first_row in here:
+            path = self.paths[shard]
+            for batch, row in _batches(path, size, range(first, stop)):
+                yield piece_of(batch, self.n_tokens, place=str(path), first_row=first_row + row)
 
 
 def regroup(pieces: Iterable[Piece], size: int, window: int) -> Iterator[Piece]:
@@ -154,30 +219,41 @@ def _largest_id(shards: Shards) -> int:
     return largest
 
 
-def _batches(path: Path, size: int) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """The record batches of a shard, each of about ``size`` tokens or fewer rows, with their first row."""
+def _batches(path: Path, size: int, groups: range | None = None) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """The record batches of a shard, or of these row groups of it, with their first row from there on.
+
+    Each has about ``size`` tokens, or fewer rows.
+    """
     file = _open(path)
-    n_rows = file.metadata.num_rows
-    average = max(1, _count_values(path) // max(1, n_rows))
-    rows_at_once = min(ROWS_AT_ONCE, max(1, size // average))
+    n_rows, n_values = _groups_of(file).sum(axis=0).tolist()
+    rows_at_once = min(ROWS_AT_ONCE, max(1, size // max(1, n_values // max(1, n_rows))))
     row = 0
-    reader = file.iter_batches(rows_at_once, columns=[TOKENS], use_threads=False)
+    chosen = None if groups is None else list(groups)
+    reader = file.iter_batches(rows_at_once, chosen, columns=[TOKENS], use_threads=False)
     while (batch := _reading(path, lambda: next(reader, None))) is not None:
         yield batch, row
         row += batch.num_rows
 
 
-def _count_values(path: Path) -> int:
-    footer = _open(path).metadata
-    total = 0
-    for group in range(footer.num_row_groups):
-        columns = (footer.row_group(group).column(number) for number in range(footer.num_columns))
-        total += sum(one.num_values for one in columns if one.path_in_schema.split(".")[0] == TOKENS)
-    return total
+def _count_groups(path: Path) -> Int64:
+    with _open(path) as file:
+        return _groups_of(file)
+
+
+def _groups_of(file: Any) -> Int64:
+    """Rows and tokens of each row group, shape (n_groups, 2)."""
+    footer: Any = file.metadata
+    counted = np.zeros((footer.num_row_groups, 2), np.int64)
+    for number in range(len(counted)):
+        group = footer.row_group(number)
+        columns = (group.column(place) for place in range(footer.num_columns))
+        values = sum(one.num_values for one in columns if one.path_in_schema.split(".")[0] == TOKENS)
+        counted[number] = group.num_rows, values
+    return counted
 
 
 def _open_parquet(path: Path) -> Any:
-    return _reading(path, lambda: arrow_parquet().ParquetFile(path, pre_buffer=False))
+    return _reading(path, lambda: arrow_parquet().ParquetFile(exact_file(path), pre_buffer=False))
 
 
 def _open(path: Path) -> Any:

@@ -86,11 +86,12 @@ def check_reading(tokenizer: object, documents: str, queries: object) -> None:
         find_splitter(tokenizer)
     if isinstance(queries, str | bytes):
         raise UnsupportedOption(f"queries is the text {show(queries)}; give a list of tokens or token ids")
+    asked = cast("Any", queries)
     if queries is None or isinstance(queries, int | float | np.number):
-        Selection(top_queries=cast("int | None", queries))
-    elif not isinstance(queries, Iterable) or (isinstance(queries, np.ndarray) and not np.ndim(queries)):
-        raise UnsupportedOption(f"queries is {show(queries)}; give tokens or token ids, or how many queries")
-    elif isinstance(queries, Sized) and not len(queries):
+        Selection(top_queries=asked)
+    elif not isinstance(queries, Iterable) or (isinstance(queries, np.ndarray) and not np.ndim(asked)):
+        raise UnsupportedOption(f"queries is {show(asked)}; give tokens or token ids, or how many queries")
+    elif isinstance(queries, Sized) and not len(asked):
         raise UnsupportedOption("queries is empty; give tokens or token ids, or None for all queries")
 
 

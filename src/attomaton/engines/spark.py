@@ -1,12 +1,14 @@
 """The Spark engine: both passes on a cluster, or on the processors of one machine.
 
-The kernel turns batches of documents into counted, packed edges; Spark sends them to the part their query
-belongs to and sorts them there, spilling to disk where it must; executors add up neighbours and write the
-parts. The driver sees names and digests of files, and the samples by query.
+The executors read the shards themselves, by their exact names: Spark's reader would take a name for a
+pattern, leave out what begins with ``_``, and make columns of folders such as ``x=1``. The kernel turns
+batches of documents into counted, packed edges; Spark sends them to the part their query belongs to and sorts
+them there, spilling to disk where it must; executors add up neighbours and write the parts. The driver sees
+names and digests of files, and the samples by query.
 """
 
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,13 +19,13 @@ import pyarrow as pa
 
 from attomaton.artifacts import digest_arrays, explained, write_file
 from attomaton.engines import executors as run
-from attomaton.engines.kernel import TOKENS
-from attomaton.engines.parts import MANIFEST, QUERIES, EdgeParts, finish, open_parts
+from attomaton.engines.merging import empty_edges
+from attomaton.engines.parts import QUERIES, EdgeParts, finish, open_parts
 from attomaton.engines.queries import QueryTable, biggest_first, cut_queries
 from attomaton.engines.selection import Selection
-from attomaton.engines.shards import Shards
+from attomaton.engines.shards import Cuts, Shards
 from attomaton.engines.sparksession import explained_failure, map_batches, open_session
-from attomaton.engines.work import Progress, fingerprint, prepare_work, silent
+from attomaton.engines.work import Progress, fingerprint, prepare_work, silent, working_in
 from attomaton.errors import CorruptRun
 from attomaton.graphs.choices import ChoiceTable, count_choices
 from attomaton.graphs.components import Components
@@ -32,6 +34,9 @@ from attomaton.tables import Bool, Int64, column, make_table, write_parquet
 
 PIECE_TOKENS = 1 << 19
 """Tokens counted at once by one Python worker: about 230 MB with their edges at window 32."""
+
+SMALL_TASK, LARGE_TASK = 1 << 20, 1 << 24
+"""Tokens that one task reads, at least and at most, as far as row groups allow."""
 
 PART_SAMPLES = 1 << 18
 """About how many realisable samples go to one part: some millions of edges."""
@@ -105,22 +110,22 @@ class SparkEngine:
 
     def edges(self) -> EdgeParts:
         """First pass: every edge with its support, sorted, in Parquet files of whole queries."""
-        place = prepare_work(self.work) / "edges"
         settings = {"reach": self.selection.reach, "kept": digest_arrays(self.kept)}
         settings["min_support"] = self.selection.min_support
         about = {
             "n_tokens": self.shards.n_tokens,
             "fingerprint": fingerprint(self.shards, settings, self._digests()),
         }
-        try:
-            return open_parts(place, about)
-        except CorruptRun:
-            pass  # not finished, or of something else
+        with working_in(self.work) as work:
+            place = work / "edges"
+            try:
+                return open_parts(place, about)
+            except CorruptRun:
+                return self._write_edges(place, about)  # not finished, or of something else
+
+    def _write_edges(self, place: Path, about: Mapping[str, Any]) -> EdgeParts:
         with explained(place):
-            place.mkdir(parents=True, exist_ok=True)
-            (place / MANIFEST).unlink(missing_ok=True)
-            for leftover in place.iterdir():
-                leftover.unlink()
+            empty_edges(place)
             counted = write_file(place / QUERIES, lambda path: write_parquet(self._samples, str(path)))
             rows = self._map_documents(run.PackEdges(*self._kernel), "part int, key long, count int")
             merged = rows.repartitionById(self._n_parts, "part").select("key", "count")
@@ -171,7 +176,7 @@ class SparkEngine:
 
     def _count_samples(self, kept: Bool) -> pa.Table:
         """The samples read, by query: one cheap pass."""
-        count = run.CountSamples(self.selection, kept, PIECE_TOKENS, np.zeros(1, np.int64))
+        count = run.CountSamples(self._cuts, self.selection, kept, PIECE_TOKENS, np.zeros(1, np.int64))
         rows = self._map_documents(count, "query int, realisable long, unrealisable long")
         by_query = rows.groupBy("query").sum("realisable", "unrealisable")
         with explained_failure():
@@ -193,14 +198,18 @@ class SparkEngine:
         return len(self._borders) - 1
 
     @property
-    def _kernel(self) -> tuple[Selection, Bool, int, Int64]:
-        return self.selection, self.kept, PIECE_TOKENS, self._borders
+    def _kernel(self) -> tuple[Cuts, Selection, Bool, int, Int64]:
+        return self._cuts, self.selection, self.kept, PIECE_TOKENS, self._borders
+
+    @cached_property
+    def _cuts(self) -> Cuts:
+        """The shards in tasks: some for each processor, as far as they have enough to do."""
+        share = sum(self.shards.sizes) // (3 * self.session.sparkContext.defaultParallelism)
+        return self.shards.cut(min(max(share, SMALL_TASK), LARGE_TASK))
 
     def _map_documents(self, function: Callable[[Iterable[Any]], Iterable[Any]], schema: str) -> Any:
-        _ = self.shards.sizes  # a shard that cannot be read is named here
-        documents = self.session.read.parquet(*map(str, self.shards.paths))
-        told = documents.select(TOKENS, f"_metadata.{run.FILE}", f"_metadata.{run.ROW}")
-        return map_batches(told, function, schema)
+        n_tasks = len(self._cuts)
+        return map_batches(self.session.range(0, n_tasks, 1, n_tasks), function, schema)
 
     def _digests(self) -> list[str]:
         """The digest of each shard, made on the executors."""

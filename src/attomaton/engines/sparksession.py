@@ -7,9 +7,11 @@ import sys
 import warnings
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from attomaton import errors
+from attomaton.corpora.processes import SAFE_PATH
 from attomaton.engines.limits import parse_memory
 from attomaton.errors import AttomatonError, MissingExtra, UnsupportedOption, UnwritablePlace
 from attomaton.options import show
@@ -56,7 +58,8 @@ def open_session(master: str | None, threads: int | None, memory: str | int | No
         settings["spark.driver.memory"] = f"{parse_memory(memory) >> 21}m"
         settings["spark.driver.bindAddress"] = settings["spark.driver.host"] = "127.0.0.1"
     try:
-        return _prepared(builder.master(master).appName("attomaton").config(map=settings).getOrCreate())
+        with _own_spark():
+            return _prepared(builder.master(master).appName("attomaton").config(map=settings).getOrCreate())
     except _pyspark().sql.utils.PySparkRuntimeError as error:
         raise MissingExtra(f"Java did not start ({error}); {JAVA}") from error
 
@@ -84,10 +87,33 @@ def check_master(master: object) -> None:
 
 
 def _prepared(session: Any) -> Any:
-    """Python workers are to be what this program is, unless the environment says otherwise."""
+    """Python workers are to be what this program is, unless the environment says otherwise.
+
+    They never look for modules in the directory in which Spark or its executors were started.
+    """
+    context = session.sparkContext
     if "PYSPARK_PYTHON" not in os.environ:
-        session.sparkContext.pythonExec = sys.executable
+        context.pythonExec = sys.executable
+    context.environment[SAFE_PATH] = "1"  # sent with every task, so it holds for sessions of others too
     return session
+
+
+@contextmanager
+def _own_spark() -> Generator[None]:
+    """Spark is started from where pyspark is installed, unless SPARK_HOME says otherwise.
+
+    Left alone, pyspark would first try the folder above the working directory.
+    """
+    if "SPARK_HOME" in os.environ:
+        yield
+        return
+    installed = Path(str(_pyspark().__file__)).resolve().parent
+    downloaded = installed / "spark-distribution"
+    os.environ["SPARK_HOME"] = str(downloaded if downloaded.is_dir() else installed)
+    try:
+        yield
+    finally:
+        del os.environ["SPARK_HOME"]
 
 
 def _pyspark() -> Any:

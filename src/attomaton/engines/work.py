@@ -2,24 +2,34 @@
 
 A job is a few shards of about :data:`JOB_TOKENS` tokens, or one larger shard. Its record lists the digest of
 every part and is written last; a later run with the same input and settings takes what is recorded and whole.
+The folder is ours alone: we made it or found it empty, and a marker in it says so.
 """
 
 import hashlib
 import json
+import re
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
 from attomaton.artifacts import digest_file, explained, json_writer, write_file
 from attomaton.engines.shards import Shards
+from attomaton.errors import UnwritablePlace
 from attomaton.graphs.windows import Piece
 from attomaton.tables import arrow_parquet
+
+MARKER = "attomaton-work.txt"
+"""A folder with this file is one that we may work in."""
+
+DRAFT = re.compile(r"\.(edges|choices|queries|input|components|mapped)[-\w]*\.(parquet|json|arrow)\.draft")
+"""What we call a file of the work folder for as long as it is not whole."""
 
 JOB_TOKENS = 1 << 22
 FORMAT = 1
@@ -94,6 +104,7 @@ class Workshop:
             record = json.loads((self.folder / f"{stem}.json").read_text(encoding="utf-8"))
             whole = record["fingerprint"] == print_of_job and record["format"] == FORMAT
             for entry in record["parts"]:
+                whole = whole and re.fullmatch(rf"{stem}-\d+-\d+\.parquet", entry["name"]) is not None
                 whole = whole and digest_file(self.folder / entry["name"]) == entry["sha256"]
         except (OSError, ValueError, KeyError, TypeError):
             return None
@@ -162,7 +173,9 @@ def write_part(path: Path, table: pa.Table) -> dict[str, Any]:
     blob = sink.getvalue()
     with explained(path.parent):
         draft = path.with_name(f".{path.name}.draft")
-        draft.write_bytes(blob)
+        draft.unlink(missing_ok=True)
+        with draft.open("xb") as file:  # never through a link
+            file.write(blob)
         draft.replace(path)
     return {"name": path.name, "sha256": hashlib.sha256(blob).hexdigest(), "rows": table.num_rows}
 
@@ -173,14 +186,57 @@ def _encoding(kind: pa.DataType) -> str:
 
 
 def prepare_work(folder: Path) -> Path:
-    """Make the work folder, and clear away what a killed run left half written."""
+    """Make the work folder; one that is there must be empty, or carry our marker.
+
+    Nothing in it is touched yet, so files of others are safe, and so is a run that is under way there.
+    """
     with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        clear_drafts(folder)
+        if not (folder / MARKER).is_file():
+            strangers = sorted(path.name for path in folder.iterdir())
+            if strangers:
+                raise UnwritablePlace(
+                    f"{folder} holds other files ({strangers[0]!r}), so it is no place to work in; "
+                    f"give a new or empty folder"
+                )
+            (folder / MARKER).write_text(
+                "attomaton works here. Delete this folder when the answers are copied.\n", encoding="utf-8"
+            )
     return folder
 
 
+@contextmanager
+def working_in(folder: Path) -> Generator[Path]:
+    """The work folder, for one run at a time; what a killed run left half written is cleared away."""
+    place = prepare_work(folder)
+    with explained(folder):
+        marker = (place / MARKER).open("ab")
+    with marker:
+        _hold(marker, folder)
+        with explained(folder):
+            clear_drafts(place)
+        yield place
+
+
+def _hold(marker: BinaryIO, folder: Path) -> None:
+    """Lock the marker until it is closed, or this process ends, in whatever way."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return
+    try:
+        fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise UnwritablePlace(
+            f"another run works in {folder}; wait until it ends, or work in another folder"
+        ) from error
+    except OSError:
+        return  # a file system without locks
+
+
 def clear_drafts(folder: Path) -> None:
-    """Remove what was not written to its end."""
-    for draft in folder.rglob(".*.draft"):
-        draft.unlink(missing_ok=True)
+    """Remove what we did not write to its end."""
+    for place in (folder, folder / "edges"):
+        for draft in place.iterdir() if place.is_dir() else ():
+            if DRAFT.fullmatch(draft.name):
+                draft.unlink(missing_ok=True)

@@ -1,16 +1,21 @@
 """The one way to compile: numba, kept on disk where there is a place for it, and checked when it is read."""
 
-from collections.abc import Callable
-from contextlib import suppress
+import os
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import numba
+import numba.core.config
 
 from attomaton.graphs.codecache import CheckedCache
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 njit: Any = numba.njit
+_config: Any = numba.core.config
+CACHE = ("CACHE_DIR", "CACHE_LOCATOR_CLASSES")
+"""The settings of numba that say where compiled code is kept."""
 
 
 def compiled(function: Function) -> Function:
@@ -33,9 +38,25 @@ def compiled_within(function: Function) -> Function:
 def _compile(function: Function, **options: bool) -> Function:
     options |= {"nogil": True, "no_cfunc_wrapper": True}  # C does not call any of it
     compiled: Any = njit(function, **options)
-    with suppress(RuntimeError):  # neither the installation nor the home folder can be written
+    with suppress(RuntimeError), _own_cache():  # neither the installation nor the home folder can be written
         compiled._cache = CheckedCache(function)
     return compiled
+
+
+@contextmanager
+def _own_cache() -> Generator[None]:
+    """Only the environment may say where the cache is: what is in it will run.
+
+    By itself numba also asks a file ``.numba_config.yaml`` in the working directory.
+    """
+    asked = {name: getattr(_config, name) for name in CACHE if hasattr(_config, name)}
+    try:
+        for name in asked:
+            setattr(_config, name, os.environ.get(f"NUMBA_{name}", ""))
+        yield
+    finally:
+        for name, value in asked.items():
+            setattr(_config, name, value)
 
 
 @compiled_within

@@ -13,7 +13,7 @@ from typing import Any
 
 from attomaton.artifacts import explained
 from attomaton.display import show_hidden
-from attomaton.errors import MissingExtra
+from attomaton.errors import MissingExtra, UnreadableSource
 
 STYLE = "attomaton.report.paper"
 """The style's name for matplotlib."""
@@ -155,3 +155,8 @@ def _needing_matplotlib() -> Generator[None]:
         yield
     except ImportError as error:
         raise MissingExtra("figures need matplotlib: pip install 'attomaton[report]'") from error
+    except UnicodeDecodeError as error:
+        raise UnreadableSource(
+            f"matplotlib cannot read its file matplotlibrc, here or in its own folder ({error.reason}); "
+            f"mend it, or move it away"
+        ) from error

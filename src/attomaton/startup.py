@@ -1,0 +1,26 @@
+"""The first thing that runs: ``python -m attomaton`` is not to find its modules in the working directory.
+
+``python -m`` looks there before anywhere else, so that a ``pickle.py`` beside a corpus would run. The command
+``attomaton`` does not look there, and ``python -P -m attomaton`` never does; without ``-P`` Python itself has
+loaded some modules before this one.
+"""
+
+import os
+import sys
+
+
+def leave_working_directory() -> None:
+    """Take the working directory off ``sys.path`` if ``python -m attomaton`` has put it there.
+
+    Programs that import attomaton keep their path, and so does a source tree that is run from inside.
+    """
+    told = list(getattr(sys, "argv", []))
+    named = sys.orig_argv[-len(told)] if 0 < len(told) <= len(sys.orig_argv) else ""
+    if sys.flags.safe_path or told[:1] != ["-m"] or not named.endswith("attomaton"):
+        return
+    ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120  pathlib would be looked for
+    if sys.path[0] in ("", os.getcwd()) and ours != os.getcwd():  # noqa: PTH109
+        del sys.path[0]
+
+
+leave_working_directory()

@@ -1,0 +1,100 @@
+"""Spark with failing tasks and lost workers: the answers are those of an undisturbed run, bit by bit."""
+
+import numpy as np
+import pytest
+
+import attomaton as at
+from attomaton.artifacts import digest_arrays
+from attomaton.engines import spark
+from attomaton.engines.memory import MemoryEngine
+from attomaton.engines.selection import Selection
+from attomaton.engines.spark import SparkEngine
+from attomaton.limit.by_query import HardByQuery
+from tests.engines.conftest import write_shards
+from tests.engines.sparkfaults import KINDS, MANY, failing_tasks, read_attempts, workers_killed
+from tests.engines.sparks import cluster_in, session_on
+
+RATE = 0.25
+SELECTION = Selection(16)
+N_TOKENS = 500
+
+
+@pytest.fixture
+def shards(tmp_path, monkeypatch):
+    """Some tens of tasks in each pass."""
+    monkeypatch.setattr(spark, "LARGE_TASK", 1 << 12)
+    monkeypatch.setattr(spark, "SMALL_TASK", 1 << 12)
+    monkeypatch.setattr(spark, "PIECE_TOKENS", 1 << 11)
+    rng = np.random.default_rng(12)
+    documents = [(N_TOKENS * rng.random(1000) ** 2).astype(int).tolist() for _ in range(60)]
+    return write_shards(tmp_path / "shards", documents, N_TOKENS, 4)
+
+
+def answers(engine):
+    """Digests of the edges, the choices, and the hard side solved where the data is."""
+    edges = engine.edges()
+    choices = engine.choices(at.find_components(edges.load()))
+    hard = engine.map_queries(HardByQuery(N_TOKENS), edges, edges.queries, n_parts=6)
+    return edges.digest(), digest_table(choices.table), digest_table(hard)
+
+
+def digest_table(table):
+    columns = [table[name].combine_chunks() for name in table.schema.names]
+    flat = [one.flatten() if hasattr(one, "flatten") else one for one in columns]
+    lengths = [one.value_lengths() for one in columns if hasattr(one, "value_lengths")]
+    return digest_arrays(*(one.to_numpy(zero_copy_only=False) for one in [*flat, *lengths]))
+
+
+def check_attempts(log):
+    """So many did fail, in every way, and every task was tried until it went well."""
+    attempts = read_attempts(log)
+    failed = [attempt for attempt in attempts if attempt.kind != "well"]
+    assert {attempt.kind for attempt in failed} == set(KINDS)
+    assert 0.6 * RATE < len(failed) / len(attempts) < 1.5 * RATE
+    well = {(attempt.stage, attempt.part) for attempt in attempts if attempt.kind == "well"}
+    assert {(attempt.stage, attempt.part) for attempt in attempts} == well
+    return attempts
+
+
+def test_a_quarter_of_all_attempts_fails(shards, tmp_path):
+    expected = answers(MemoryEngine(shards, SELECTION))
+    master = f"local[2,{MANY}]"
+    with session_on(master), failing_tasks(tmp_path / "log", rate=RATE, seed=1):
+        assert answers(SparkEngine(shards, tmp_path / "work", SELECTION, master)) == expected
+    check_attempts(tmp_path / "log")
+
+
+def test_too_many_failures_are_told_and_the_next_run_ends_well(shards, tmp_path):
+    """Where every attempt fails the run says so; nothing of what it wrote is taken for an answer."""
+    expected = MemoryEngine(shards, SELECTION).edges().digest()
+    with session_on("local[2,2]"):
+        engine = SparkEngine(shards, tmp_path / "work", SELECTION)
+        every = failing_tasks(tmp_path / "log", rate=1.0, seed=1, only="WriteEdges")
+        with every, pytest.raises(at.AttomatonError, match="Spark could not finish"):
+            engine.edges()
+        assert {path.name for path in (tmp_path / "work" / "edges").iterdir()} > {"queries.parquet"}
+        assert SparkEngine(shards, tmp_path / "work", SELECTION).edges().digest() == expected
+
+
+@pytest.mark.slow
+def test_failing_attempts_and_a_worker_killed_in_every_stage(shards, tmp_path):
+    """Twenty runs on a cluster of two workers."""
+    expected = answers(MemoryEngine(shards, SELECTION))
+    equal = kills = stages = n_attempts = 0
+    settings = {"spark.task.maxFailures": MANY}
+    with cluster_in(tmp_path / "cluster") as cluster, session_on(cluster.master, **settings) as session:
+        for number in range(20):
+            log = tmp_path / f"log{number}"
+            engine = SparkEngine(shards, tmp_path / f"work{number}", SELECTION, cluster.master)
+            with (
+                failing_tasks(log, rate=RATE, seed=number, delay=0.3),
+                workers_killed(session, cluster) as killed,
+            ):
+                equal += answers(engine) == expected
+            attempts = check_attempts(log)
+            ours = {attempt.stage for attempt in attempts}
+            kills, stages = kills + len(ours & set(killed)), stages + len(ours)
+            n_attempts += len(attempts)
+            print(f"run {number}: {equal} equal, {n_attempts} attempts, {kills} kills in {stages} stages")  # noqa: T201
+    assert equal == 20
+    assert kills == stages
