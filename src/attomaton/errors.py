@@ -147,8 +147,7 @@ class UnwritablePlace(AttomatonError, OSError):
     ...     at.learn([0, 1, 0, 2, 0, 1]).save(file.name)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    attomaton.errors.UnwritablePlace: ... is a file; give the path of a folder to write the
-    run to
+    attomaton.errors.UnwritablePlace: ... is a file; give the path of a folder to write to
     """
 
 

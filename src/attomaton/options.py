@@ -151,16 +151,28 @@ def given_path(value: object, name: str) -> Path:
         ...
     attomaton.errors.UnsupportedOption: out is ''; give a path, and '.' if the working directory is meant
     """
-    text = _path_text(value)
-    if not text.strip() or "\0" in text:
-        shown = show(value)
-        raise UnsupportedOption(f"{name} is {shown}; give a path, and '.' if the working directory is meant")
+    text = check_path(value, name)
     check_text(text, name)
     if _URL.match(text):
         raise UnsupportedOption(f"{name} is {show(text)}, a URL; give the path of a file or folder here")
     if _leads_in_a_circle(text):
         raise UnsupportedOption(f"{name} is {show(text)}, a link that leads back to itself; mend the link")
     return Path(text)
+
+
+def check_path(value: Any, name: str) -> str:
+    """A path as text, which may be in any encoding but not empty.
+
+    Examples
+    --------
+    >>> check_path("corpus.txt", "source")
+    'corpus.txt'
+    """
+    text = _path_text(value)
+    if not text.strip() or "\0" in text:
+        shown = show(value)
+        raise UnsupportedOption(f"{name} is {shown}; give a path, and '.' if the working directory is meant")
+    return text
 
 
 def check_text(text: str, name: str) -> str:

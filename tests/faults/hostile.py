@@ -134,6 +134,8 @@ class Watch:
     def _hear(self, event: str, arguments: tuple) -> None:
         if self.inside is None:
             return
+        if any(str(one).startswith("/proc/self/fd/") for one in arguments[:1]):
+            return  # a file without a name, which gets one
         if event == "open":
             path, mode, flags = arguments
             writes = any(sign in mode for sign in "wax+") if mode else flags & (os.O_WRONLY | os.O_RDWR)

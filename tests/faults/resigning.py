@@ -28,7 +28,15 @@ def sign_run(run: Path) -> None:
         if (run / name).is_file():
             blob = (run / name).read_bytes()
             entry.update(sha256=hashlib.sha256(blob).hexdigest(), bytes=len(blob))
-    place.write_text(json.dumps(manifest), encoding="utf-8")
+    _write_sealed(place, manifest)
+
+
+def _write_sealed(place: Path, record) -> None:
+    """Write a record with the digest of itself, as it should be."""
+    if isinstance(record, dict):
+        rest = {name: value for name, value in record.items() if name != "seal"}
+        record = {**rest, "seal": hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()}
+    place.write_text(json.dumps(record), encoding="utf-8")
 
 
 def change_record(run: Path, change) -> None:
@@ -74,7 +82,7 @@ def alter_run(run: Path, rng: random.Random) -> str:
         if not place.is_file():
             place = run / "manifest.json"
         record = json.loads(place.read_text(encoding="utf-8"))
-        told = _alter_json(record, rng, spared=("files", "format", "sha256"))
+        told = _alter_json(record, rng, spared=("files", "format", "sha256", "seal"))
         place.write_text(json.dumps(record), encoding="utf-8")
     sign_run(run)
     return f"{place.name}: {told}"
@@ -230,7 +238,7 @@ def sign_parts(folder: Path, column: str, value: int) -> None:
     rows = pq.read_table(file)
     pq.write_table(_with_column(rows, column, [value, *rows.column(column).to_pylist()[1:]]), file)
     record["files"][0]["sha256"] = digest_file(file)
-    place.write_text(json.dumps(record), encoding="utf-8")
+    _write_sealed(place, record)
 
 
 def rename_step(file: Path, step: int) -> None:

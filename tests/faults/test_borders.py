@@ -334,7 +334,8 @@ def test_a_signed_trace_that_does_not_fit_is_refused(whole_training, tmp_path, n
     from attomaton.training.trace import Trace
 
     arrays, about = read_arrays(whole_training / "training" / "trace.safetensors")
-    place = write_arrays(tmp_path / "trace.safetensors", {**arrays, name: array}, about)
+    place = tmp_path / "trace.safetensors"
+    write_arrays(place, {**arrays, name: array}, about)
     with pytest.raises(CorruptRun, match="holds no whole trace"):
         Trace.load(place)
 

@@ -150,7 +150,7 @@ def test_documents_in_memory_are_told_apart_by_type_and_shape(tmp_path):
     ]
     for number, (one, other) in enumerate(pairs):
         for documents in (one, other):
-            corpus = tokenize_corpus(documents, tmp_path / str(number)).documents()
+            corpus = tokenize_corpus(documents, tmp_path / str(number), overwrite=True).documents()
             fresh = read_corpus(documents)
             assert (corpus.ids.tolist(), corpus.offsets.tolist()) == (
                 fresh.ids.tolist(),

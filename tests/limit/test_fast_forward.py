@@ -147,7 +147,7 @@ def test_wrong_use_is_told():
     samples = paper_draw(0)
     with pytest.raises(UnsupportedOption, match="give components"):
         at.fast_forward(at.extract_choices(samples))
-    with pytest.raises(UnsupportedOption, match="positive"):
+    with pytest.raises(UnsupportedOption, match="give a finite number of at least"):
         at.fast_forward(samples, step_size=0)
     with pytest.raises(UnsupportedOption, match="step is -1"):
         at.fast_forward(samples, to=10).weights_at(-1)

@@ -152,7 +152,7 @@ def test_only_the_queries_asked_for_are_written(automaton, tmp_path):
 def test_what_cannot_be_picked_is_an_error(automaton):
     with pytest.raises(UnknownToken, match="not among the 16 tokens"):
         pick_queries(automaton, ["nowhere"])
-    with pytest.raises(UnsupportedOption, match="give 1 or more"):
+    with pytest.raises(UnsupportedOption, match="give a whole number, 1 or more"):
         pick_queries(automaton, 0)
     with pytest.raises(UnsupportedOption, match="no query was named"):
         pick_queries(automaton, [])

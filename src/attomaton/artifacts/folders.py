@@ -107,11 +107,14 @@ def build_folder(
         If the target may not be written, before anything is; or if somebody else writes there.
     """
     if held is not None:
-        with _building(Path(target), kind, overwrite, resumable, about or {}) as building:
+        with _building(Path(target), kind, overwrite, _Making(held, resumable, about or {})) as building:
             yield building
         return
     place = find_place(target)
-    with hold(place), _building(place, kind, overwrite, resumable, about or {}) as building:
+    with (
+        hold(place) as lock,
+        _building(place, kind, overwrite, _Making(lock, resumable, about or {})) as building,
+    ):
         yield building
 
 
@@ -211,53 +214,61 @@ def settle(place: Path) -> None:
             return
 
 
+@dataclass(frozen=True)
+class _Making:
+    """How a folder is built: under which lock, whether to be taken up, and what its record notes."""
+
+    lock: Lock
+    resumable: bool
+    about: Mapping[str, Any]
+
+
 @contextmanager
-def _building(
-    place: Path, kind: str, overwrite: bool, resumable: bool, about: Mapping[str, Any]
-) -> Generator[Building]:
+def _building(place: Path, kind: str, overwrite: bool, how: _Making) -> Generator[Building]:
     with explained(place):
         settle(place)
         if take_stock(place) is not None:
             _check_swappable(place)
         check_replaceable(place, kind, overwrite=overwrite)
-        folder = _open_partial(place, kind, resumable, about)
+        folder = _open_partial(place, kind, how)
     try:
         yield Building(place, folder, kind)
         with explained(place):
-            _install(folder, place)
+            _install(folder, place, how.lock)
     except BaseException:
-        if is_partial(folder) and (not resumable or _is_bare(folder)):
-            remove_partial(folder)
+        if is_partial(folder) and (not how.resumable or _is_bare(folder)):
+            remove_partial(folder, how.lock.draft)
         raise
 
 
-def _open_partial(place: Path, kind: str, resumable: bool, about: Mapping[str, Any]) -> Path:
+def _open_partial(place: Path, kind: str, how: _Making) -> Path:
     """The folder to build in: one that a killed writer left, or a new one; what else is left goes."""
     taken: Path | None = None
     for found in find_partials(place):
         record = read_sealed(found / PARTIAL)
         if record is None or not is_partial(found):
-            _tell_kept(found, remove_ours(found) if take_stock(found) is not None else [])
-        elif resumable and taken is None and (record.get("kind"), record.get("about")) == (kind, dict(about)):
+            _tell_kept(found, remove_ours(found, how.lock.draft) if take_stock(found) is not None else [])
+        elif how.resumable and taken is None and (record["kind"], record["about"]) == (kind, dict(how.about)):
             taken = found
         else:
-            remove_partial(found)
+            remove_partial(found, how.lock.draft)
     if taken is not None:
         for draft in taken.rglob(f".*{DRAFT}"):
             draft.unlink()
         return taken
     name = token_hex(4)
     folder = _beside(place) / sibling(place.name, f".partial-{name}")
-    folder.mkdir()
-    write_file(folder / PARTIAL, sealed_writer({"kind": kind, "id": name, "about": dict(about)}))
+    how.lock.draft.mkdir()  # it has its name only when it has its record: a kill leaves nothing unknown
+    write_file(how.lock.draft / PARTIAL, sealed_writer({"kind": kind, "id": name, "about": dict(how.about)}))
+    rename_new(how.lock.draft, folder)
     return folder
 
 
-def _install(folder: Path, place: Path) -> None:
+def _install(folder: Path, place: Path, lock: Lock) -> None:
     """Put a built folder in its place."""
     flush_tree(folder)
     if folder.parent == place:
-        _move_in(folder, place)
+        _move_in(folder, place, lock)
         return
     (folder / PARTIAL).unlink()
     flush(folder)
@@ -268,17 +279,17 @@ def _install(folder: Path, place: Path) -> None:
     else:
         exchange(folder, place)
         flush(place.parent)
-        _tell_kept(folder, remove_ours(folder))
+        _tell_kept(folder, remove_ours(folder, lock.draft))
     flush(place.parent)
 
 
-def _move_in(folder: Path, place: Path) -> None:
+def _move_in(folder: Path, place: Path, lock: Lock) -> None:
     """Fill an empty folder that must keep its place; the manifest first, which says what is still to come."""
     for entry in sorted(folder.iterdir(), key=lambda one: one.name != MANIFEST):
         if entry.name != PARTIAL:
             rename_new(entry, place / entry.name)
     flush(place)
-    remove_partial(folder)
+    remove_partial(folder, lock.draft)
 
 
 def _beside(place: Path) -> Path:

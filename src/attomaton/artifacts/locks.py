@@ -19,6 +19,7 @@ from typing import Any, cast
 
 from attomaton.artifacts.files import draft_name
 from attomaton.artifacts.naming import shown, sibling
+from attomaton.artifacts.ownership import remove_draft
 from attomaton.errors import UnwritablePlace
 
 LOCK = ".attomaton-lock"
@@ -56,9 +57,12 @@ def locked(target: Path, beside: Path) -> Generator[Lock]:
     descriptor, draft = _take(path, target)
     try:
         yield Lock(path, beside / draft)
-    finally:
-        path.unlink(missing_ok=True)
-        os.close(descriptor)
+    finally:  # if this is interrupted, the lock file stays and tells the next writer what to remove
+        try:
+            remove_draft(beside / draft)
+            path.unlink(missing_ok=True)
+        finally:
+            os.close(descriptor)
 
 
 def _take(path: Path, target: Path) -> tuple[int, str]:
@@ -173,7 +177,7 @@ def _is_same(descriptor: int, path: Path) -> bool:
 def _remove_draft(draft: Path) -> None:
     """Remove the draft of an owner that is gone; its name is one that only :func:`draft_name` gives."""
     if len(draft.name) == len(draft_name()) and draft.name.startswith(".") and draft.suffix == ".draft":
-        draft.unlink(missing_ok=True)
+        remove_draft(draft)
 
 
 def _describe(owner: dict[str, Any]) -> str:

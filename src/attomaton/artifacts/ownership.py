@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from attomaton.artifacts.files import DRAFT
+from attomaton.artifacts.renaming import rename_new
 from attomaton.artifacts.seals import MANIFEST, read_sealed
 
 PARTIAL = "partial.json"
@@ -111,23 +113,29 @@ def is_partial(folder: Path) -> bool:
     return record is not None and folder.name.endswith(f".partial-{record.get('id')}")
 
 
-def remove_ours(folder: Path) -> list[str]:
-    """Remove what is ours in a folder, and the folder if nothing else is in it; the names of what stays."""
+def remove_ours(folder: Path, spare: Path) -> list[str]:
+    """Remove what is ours in a folder, and the folder if nothing else is in it; the names of what stays.
+
+    ``spare`` is the draft of a lock that is held: the folder has that name when its manifest goes, so that
+    a kill leaves nothing that the next writer does not know.
+    """
     stock = take_stock(folder)
     if stock is None:
         return [folder.name]
     for draft in stock.drafts:
-        remove_partial(draft)
-    for file in stock.files:
+        remove_partial(draft, spare)
+    for file in stock.files[:-1]:
         file.unlink(missing_ok=True)
-    for inner in stock.folders:
+    for inner in stock.folders[:-1]:
         if not any(inner.iterdir()):
             inner.rmdir()
+    if not stock.strangers:
+        _remove_last(folder, spare)
     return stock.strangers
 
 
-def remove_partial(folder: Path) -> None:
-    """Remove a folder that was being built; its record goes last, so that a kill leaves one we know."""
+def remove_partial(folder: Path, spare: Path) -> None:
+    """Remove a folder that was being built, its record last; ``spare`` as for :func:`remove_ours`."""
     for entry in list(folder.iterdir()):
         if entry.name == PARTIAL:
             continue
@@ -135,5 +143,20 @@ def remove_partial(folder: Path) -> None:
             shutil.rmtree(entry)
         else:
             entry.unlink(missing_ok=True)
-    (folder / PARTIAL).unlink(missing_ok=True)
-    folder.rmdir()
+    _remove_last(folder, spare)
+
+
+def _remove_last(folder: Path, spare: Path) -> None:
+    rename_new(folder, spare)
+    remove_draft(spare)
+
+
+def remove_draft(draft: Path) -> None:
+    """Remove what is left under the name of a lock's draft: a file, or a folder with a record and no more."""
+    if draft.is_dir() and not draft.is_symlink():
+        for entry in list(draft.iterdir()):
+            if entry.name in (MANIFEST, PARTIAL) or entry.name.endswith(DRAFT):
+                entry.unlink()
+        draft.rmdir()
+    else:
+        draft.unlink(missing_ok=True)

@@ -28,10 +28,7 @@ def write_target(
     place = check_target(path, is_ours=is_ours)
     with explained(place), locked(place, place.parent) as lock:
         digest = write_draft(lock.draft, write)
-        try:
-            _swap_in(lock.draft, place, is_ours)
-        finally:
-            lock.draft.unlink(missing_ok=True)
+        _swap_in(lock.draft, place, is_ours)
         flush(place.parent)
         return check_written(place, digest)
 

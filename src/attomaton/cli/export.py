@@ -33,7 +33,7 @@ def export(
         raise UnsupportedOption(f"there are no nodes {nodes!r}; choose components or tokens")
     if graphml is not None and graphml.is_dir():
         raise UnwritablePlace(f"{graphml} is a folder; give the path of a file, such as run.graphml")
-    check_folder(csv)
+    check_folder(csv, "tables")
     for target in (graphml, csv):
         if target is not None:
             check_place(run, target)

@@ -33,7 +33,7 @@ def report(
 
     if query is not None and figures is None:
         raise UnsupportedOption("--query says what --figures draws; give --figures DIR too")
-    check_folder(figures)
+    check_folder(figures, "figures")
     if out.is_dir():
         raise UnwritablePlace(f"{out} is a folder; give the path of a file, such as {out / 'report.html'}")
     with stages(quiet or as_json) as announce:

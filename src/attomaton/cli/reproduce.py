@@ -49,7 +49,7 @@ def reproduce(
         else:
             print_line(" ".join(names))
         return
-    check_folder(out)
+    check_folder(out, "experiment")
     if experiment in list_text_experiments():
         from attomaton.cli.reproduce_text import reproduce_text
 

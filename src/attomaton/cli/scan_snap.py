@@ -51,7 +51,7 @@ def scan_snap(
     from attomaton.scansnap.law import Rates
     from attomaton.scansnap.survey import survey_samples
 
-    check_folder(out)
+    check_folder(out, "survey")
     rates = Rates.with_momentum(decoder_rate, attention_rate, momentum)
     with stages(quiet or as_json) as announce:
         announce("reading")

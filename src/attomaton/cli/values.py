@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from attomaton.options import LARGEST, check_text, given_path, real_number, share, whole_number
+from attomaton.options import LARGEST, check_path, check_text, given_path, real_number, share, whole_number
 
 MOST_DIGITS = 4_000
 """Python itself reads no longer numbers."""
@@ -69,12 +69,12 @@ def words_argument(help_text: str) -> Any:
     return typer.Argument(parser=_parser(_text), help=help_text)
 
 
-def check_folder(folder: Path | None) -> None:
-    """Refuse, before the work, to write files into something that is no folder."""
-    from attomaton.errors import UnwritablePlace
+def check_folder(folder: Path | None, kind: str) -> None:
+    """Refuse, before the work, a folder that may not be written or replaced."""
+    from attomaton.artifacts.folders import check_replaceable, find_place
 
-    if folder is not None and folder.exists() and not folder.is_dir():
-        raise UnwritablePlace(f"{folder} is not a folder; give the path of a folder, new or there already")
+    if folder is not None:
+        check_replaceable(find_place(folder), kind, overwrite=True)
 
 
 def read_queries(given: str | None) -> list[str] | int | None:
@@ -100,8 +100,8 @@ def _path(text: Any) -> Any:
 def _source(text: Any) -> str:
     given = str(text)
     if "://" not in given:
-        given_path(given, "it")
-    return check_text(given, "it")
+        check_path(given, "it")
+    return given
 
 
 def _text(text: Any) -> str:

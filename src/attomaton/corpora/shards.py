@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.artifacts import digest_file, write_file
-from attomaton.artifacts.runs import read_manifest
+from attomaton.artifacts.runs import read_checked, read_manifest
 from attomaton.corpora.readers.batches import Skipped
 from attomaton.corpora.readers.documents import Documents
 from attomaton.corpora.readers.sources import TOKENIZED, is_tokenized
@@ -85,11 +85,12 @@ class TokenizedCorpus:
         return [self.folder / name for name in self.manifest["files"] if name.endswith(".parquet")]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The column ``tokens`` of all shards, a row group at a time."""
+        """The column ``tokens`` of all shards, a row group at a time; each shard is checked first."""
         from pyarrow import parquet
 
         tables: Any = parquet
         for shard in self.shards:
+            self._check(shard.name)
             with tables.ParquetFile(shard, pre_buffer=False) as file:
                 for group in range(file.num_row_groups):
                     yield from file.read_row_group(group, ["tokens"], use_threads=False).to_batches()
@@ -108,10 +109,27 @@ class TokenizedCorpus:
 
     def verify(self) -> "TokenizedCorpus":
         """The corpus itself, if every file still has the digest that the manifest gives it."""
-        for name, entry in self.manifest["files"].items():
-            if digest_file(self.folder / name) != entry["sha256"]:
-                raise CorruptRun(f"{self.folder / name} was altered after it was written; tokenize again")
+        for name in self.manifest["files"]:
+            self._check(name)
         return self
+
+    def check_shards(self) -> list[str]:
+        """The digests of the shards, which must be those that the manifest gives them.
+
+        Examples
+        --------
+        >>> import tempfile, attomaton as at
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     len(at.tokenize_corpus(["to be", "or not to be"], folder).check_shards())
+        1
+        """
+        return [self._check(shard.name) for shard in self.shards]
+
+    def _check(self, name: str) -> str:
+        digest = digest_file(self.folder / name)
+        if digest != self.manifest["files"][name]["sha256"]:
+            raise CorruptRun(f"{self.folder / name} was altered after it was written; tokenize again")
+        return digest
 
 
 def read_tokens(folder: str | Path) -> TokenizedCorpus:
@@ -140,7 +158,7 @@ def read_tokens(folder: str | Path) -> TokenizedCorpus:
                 raise CorruptRun(f"{place} lists {name!r}, which is not in the folder")
             if (place / name).stat().st_size != entry["bytes"]:
                 raise CorruptRun(f"{place / name} was altered after it was written; tokenize again")
-        words = json.loads((place / VOCABULARY).read_text(encoding="utf-8"))
+        words = json.loads(read_checked(place / VOCABULARY, manifest["files"][VOCABULARY]["sha256"]))
         vocabulary = None if words is None else Vocabulary.from_record(words)
     except (KeyError, TypeError, AttributeError, ValueError, FileNotFoundError) as error:
         raise CorruptRun(f"{place} is not whole ({error}); tokenize again") from error

@@ -1,7 +1,6 @@
 """An edge table in parts: each holds whole queries, in rising order, and is read when it is asked for."""
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.artifacts import digest_file, json_writer, write_file
+from attomaton.artifacts import digest_file, read_sealed, sealed_writer, write_file
 from attomaton.borders import check_counts, check_ids_of, check_lengths, check_rising, check_size, check_table
 from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.engines.kernel import edge_rows
@@ -152,14 +151,16 @@ def finish(
 ) -> EdgeParts:
     """Write the manifest that makes files in ``folder`` a result; each was read back when written."""
     record = {**about, "format": FORMAT, "files": list(entries), "queries": queries}
-    write_file(folder / MANIFEST, json_writer(record))
+    write_file(folder / MANIFEST, sealed_writer(record))
     return _parts_of(folder, record)
 
 
 def open_parts(folder: Path, about: Mapping[str, Any]) -> EdgeParts:
     """The result that :func:`finish` made of the same settings, every file checked."""
     try:
-        record = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        record = read_sealed(folder / MANIFEST)
+        if record is None:
+            raise CorruptRun(f"{folder} holds no finished edges; run the pass again")
         for entry in [*record["files"], record["queries"]]:
             if digest_file(folder / entry["name"]) != entry["sha256"]:
                 raise CorruptRun(f"{folder / entry['name']} was altered; delete {folder} and run again")

@@ -108,7 +108,16 @@ class Shards:
         return [replace(self, paths=tuple(group)) for group in groups]
 
     def cut(self, size: int) -> "Cuts":
-        """Consecutive row groups in tasks of about ``size`` tokens; a larger group is a task of its own."""
+        """Consecutive row groups in tasks of about ``size`` tokens; a larger group is a task of its own.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     ids, offsets = np.array([0, 1, 0, 2, 1, 1], np.int32), np.array([0, 4, 6])
+        ...     len(Shards.write(Path(folder), ids, offsets, n_tokens=3).cut(size=100))
+        1
+        """
         stretches: list[tuple[int, int, int, int]] = []
         starts, filled = [0], 0
         for shard, groups in enumerate(self._groups):

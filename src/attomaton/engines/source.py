@@ -1,5 +1,6 @@
 """From what a user gives to what an engine reads: samples in memory, or token shards on disk."""
 
+import os
 from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass
 from os import PathLike
@@ -8,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from attomaton.artifacts import digest_arrays
+from attomaton.artifacts import digest_arrays, digest_file
 from attomaton.corpora.readers import read_corpus
 from attomaton.corpora.readers.batches import Reading
 from attomaton.corpora.readers.documents import Documents, read_text_and_digest
@@ -22,7 +23,7 @@ from attomaton.engines.memory import trim
 from attomaton.engines.selection import Selection
 from attomaton.engines.shards import Shards, holds_shards
 from attomaton.engines.work import fingerprint
-from attomaton.errors import UnsupportedOption
+from attomaton.errors import UnsupportedOption, UnwritablePlace
 from attomaton.options import show, whole_number
 from attomaton.tables import Bool
 
@@ -93,6 +94,16 @@ def check_reading(tokenizer: object, documents: str, queries: object) -> None:
         raise UnsupportedOption(f"queries is {show(asked)}; give tokens or token ids, or how many queries")
     elif isinstance(queries, Sized) and not len(asked):
         raise UnsupportedOption("queries is empty; give tokens or token ids, or None for all queries")
+
+
+def refuse_input_in(out: Path, source: Any) -> None:
+    """Never write to the folder that holds an input."""
+    path = _path_of(source)
+    if path is None:
+        return
+    place, given = Path(os.path.realpath(out)), Path(os.path.realpath(path))
+    if place == given or place in given.parents:
+        raise UnwritablePlace(f"{out} holds the corpus itself ({path}); give another folder for the run")
 
 
 def read_source(
@@ -179,10 +190,14 @@ def _read_shards(folder: Path, window: int) -> Corpus:
 
         corpus = read_tokens(folder)
         shards, vocabulary = Shards.from_paths(corpus.shards, n_tokens=corpus.n_tokens), corpus.vocabulary
+        digests = corpus.check_shards()
     else:
         shards = Shards.from_folder(folder)
-    about = {"kind": "shards", "name": _name_of(folder), "sha256": fingerprint(shards, {}), "window": window}
-    return Corpus(shards, vocabulary, about)
+        digests = [digest_file(path) for path in shards.paths]
+    digest = fingerprint(shards, {}, digests)
+    return Corpus(
+        shards, vocabulary, {"kind": "shards", "name": _name_of(folder), "sha256": digest, "window": window}
+    )
 
 
 def _write_shards(source: Any, window: int, tokenizer: str, tokens: Path, reading: Reading) -> Corpus:

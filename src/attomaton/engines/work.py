@@ -19,7 +19,8 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from attomaton.artifacts import digest_file, explained, json_writer, write_file
+from attomaton.artifacts import digest_file, explained, read_sealed, sealed_writer, write_file
+from attomaton.artifacts.files import draft_name
 from attomaton.engines.shards import Shards
 from attomaton.errors import UnwritablePlace
 from attomaton.graphs.windows import Piece
@@ -28,7 +29,7 @@ from attomaton.tables import arrow_parquet
 MARKER = "attomaton-work.txt"
 """A folder with this file is one that we may work in."""
 
-DRAFT = re.compile(r"\.(edges|choices|queries|input|components|mapped)[-\w]*\.(parquet|json|arrow)\.draft")
+DRAFT = re.compile(r"\.[0-9a-f]{16}\.draft")
 """What we call a file of the work folder for as long as it is not whole."""
 
 JOB_TOKENS = 1 << 22
@@ -88,7 +89,7 @@ class Workshop:
                 record = self._work(task, job, stem, tell)
                 with explained(self.folder):
                     whole = {**record, "fingerprint": print_of_job}
-                    write_file(self.folder / f"{stem}.json", json_writer(whole))
+                    write_file(self.folder / f"{stem}.json", sealed_writer(whole))
             for entry in record["parts"]:
                 parts.setdefault(entry["kind"], []).append(self.folder / entry["name"])
             done += sum(job.sizes)
@@ -101,7 +102,9 @@ class Workshop:
     def _recorded(self, stem: str, print_of_job: str) -> dict[str, Any] | None:
         """The record of a finished job if all its parts are as they were written."""
         try:
-            record = json.loads((self.folder / f"{stem}.json").read_text(encoding="utf-8"))
+            record = read_sealed(self.folder / f"{stem}.json")
+            if record is None:
+                return None
             whole = record["fingerprint"] == print_of_job and record["format"] == FORMAT
             for entry in record["parts"]:
                 whole = whole and re.fullmatch(rf"{stem}-\d+-\d+\.parquet", entry["name"]) is not None
@@ -172,8 +175,7 @@ def write_part(path: Path, table: pa.Table) -> dict[str, Any]:
     )
     blob = sink.getvalue()
     with explained(path.parent):
-        draft = path.with_name(f".{path.name}.draft")
-        draft.unlink(missing_ok=True)
+        draft = path.with_name(draft_name())
         with draft.open("xb") as file:  # never through a link
             file.write(blob)
         draft.replace(path)

@@ -38,7 +38,7 @@ def compiled_within(function: Function) -> Function:
 def _compile(function: Function, **options: bool) -> Function:
     options |= {"nogil": True, "no_cfunc_wrapper": True}  # C does not call any of it
     compiled: Any = njit(function, **options)
-    with suppress(RuntimeError), _own_cache():  # neither the installation nor the home folder can be written
+    with suppress(RuntimeError, AttributeError), _own_cache():  # no place to write, or another numba
         compiled._cache = CheckedCache(function)
     return compiled
 

@@ -219,7 +219,16 @@ class Components:
         return rows, found & (tokens >= 0) & (tokens < self.edges.n_tokens)
 
     def components_of(self, queries: Integers, tokens: Integers) -> Int64:
-        """The component of each (query, token), all of which must be nodes, as those of edges are."""
+        """The component of each (query, token), all of which must be nodes, as those of edges are.
+
+        Examples
+        --------
+        >>> from attomaton.corpora.samples import Samples
+        >>> from attomaton.graphs.edges import extract_edges
+        >>> components = find_components(extract_edges(Samples.from_lists([[0, 1, 2]], [0])))
+        >>> components.components_of(np.array([2, 2]), np.array([0, 1])).tolist()
+        [0, 1]
+        """
         rows, found = self.rows(queries, tokens)
         if not found.all():
             first = int(np.argmin(found))

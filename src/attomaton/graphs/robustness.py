@@ -14,7 +14,7 @@ import pyarrow as pa
 from attomaton.errors import MismatchedParts, UnknownToken
 from attomaton.graphs.components import Components, label_strong_components
 from attomaton.graphs.grouping import group_borders
-from attomaton.options import whole_number
+from attomaton.options import LARGEST, whole_number
 from attomaton.tables import Bool, Int64, make_table
 
 LINK_SCHEMA = pa.schema(
@@ -142,8 +142,8 @@ def measure_robustness(components: Components, numbers: Sequence[int] | None = N
 
 
 def _check_numbers(numbers: Sequence[int], n_components: int) -> None:
-    found = [whole_number(number, "the number of a component") for number in numbers]
-    outside = [number for number in found if number >= n_components]
+    found = [whole_number(number, "the number of a component", least=-LARGEST) for number in numbers]
+    outside = [number for number in found if not 0 <= number < n_components]
     if outside:
         raise UnknownToken(
             f"there is no component {outside[0]} among {n_components}, numbered from 0; "

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.artifacts import Building
+from attomaton.artifacts import Run, write_run
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.errors import MismatchedParts, TokenOutOfRange, UnsupportedOption
@@ -238,16 +238,13 @@ class Automaton:
         return score_prediction(mix_uniform(predict_bags(self, count_tokens(samples)), epsilon))
 
     def save(
-        self, path: str | Path | Building, *, about: Mapping[str, Any] | None = None, overwrite: bool = False
+        self, path: str | Path, *, about: Mapping[str, Any] | None = None, overwrite: bool = False
     ) -> Path:
         """Write a run folder: Parquet, safetensors, JSON; ``about`` joins the manifest.
 
         The folder must be new or empty, or hold an earlier run, which ``overwrite`` replaces as a whole.
         """
-        run = storage.describe(
-            self.components, self.hard, self.soft, self.vocabulary, self.coverage, about or {}
-        )
-        return storage.save(path, run, overwrite=overwrite)
+        return write_run(path, describe_run(self, about or {}), overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | Path) -> "Automaton":
@@ -277,6 +274,12 @@ class Automaton:
     @cached_property
     def _scores(self) -> tuple[Float64, Float64]:
         return column(self.hard.scores, "score"), column(self.soft.scores, "score")
+
+
+def describe_run(automaton: Automaton, about: Mapping[str, Any]) -> Run:
+    """An automaton as a run folder holds it."""
+    parts = (automaton.components, automaton.hard, automaton.soft)
+    return storage.describe(*parts, automaton.vocabulary, automaton.coverage, about)
 
 
 def _check_parts(components: Components, hard: object, soft: object) -> None:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from attomaton.artifacts import Building, Run, fill_run, read_run, write_run
+from attomaton.artifacts import Run, read_run
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.errors import CorruptRun
 from attomaton.graphs.choices import ChoiceTable
@@ -25,14 +25,6 @@ from attomaton.solutions import Solution, check_scores, sparse_weights
 from attomaton.tables import column, make_table
 
 Proof = TypeVar("Proof", HardCertificate, SoftCertificate)
-
-
-def save(path: str | Path | Building, run: Run, *, overwrite: bool) -> Path:
-    """Write a run folder, or into one that is being built."""
-    if isinstance(path, Building):
-        fill_run(path, run)
-        return path.target
-    return write_run(path, run, overwrite=overwrite)
 
 
 def describe(
@@ -77,7 +69,7 @@ def describe(
 
 
 def load(path: str | Path) -> tuple[Components, HardSolution, SoftSolution, Vocabulary | None]:
-    """Read what :func:`save` wrote; what was altered does not load, even if its digests were made anew."""
+    """Read a run; what was altered does not load, even if its digests were made anew."""
     run = read_run(path)
     try:
         return _assemble(run)

@@ -31,6 +31,7 @@ from attomaton.artifacts import (
     write_file,
 )
 from attomaton.artifacts.folders import check_kind, check_replaceable, find_partials, find_place, hold
+from attomaton.artifacts.locks import Lock
 from attomaton.artifacts.naming import shown
 from attomaton.artifacts.ownership import PARTIAL, is_partial, remove_partial, take_stock
 from attomaton.artifacts.seals import FORMAT
@@ -161,7 +162,7 @@ def open_training(
     with hold(place) as lock:
         with explained(place):
             _prepare_run(place)
-            going_on = _choose(place / TRAINING, store, wanted)
+            going_on = _choose(place / TRAINING, store, wanted, lock)
         if going_on == "finished":
             yield None, _read_all(place / TRAINING)[0]
             return
@@ -187,7 +188,7 @@ def _prepare_run(place: Path) -> None:
     write_file(place / MANIFEST, sealed_writer({"kind": "run", "format": FORMAT, "files": {}}))
 
 
-def _choose(target: Path, store: Store, asked: Mapping[str, Any]) -> str:
+def _choose(target: Path, store: Store, asked: Mapping[str, Any], lock: Lock) -> str:
     """Whether a training is taken up, read because it is finished, or begun anew; what it replaces goes."""
     left = find_partials(target)
     broken = [one for one in left if not is_partial(one) and take_stock(one) is None]
@@ -214,7 +215,7 @@ def _choose(target: Path, store: Store, asked: Mapping[str, Any]) -> str:
             "resume=True), replace it with --overwrite (overwrite=True), or give another folder"
         )
     for one in left:
-        remove_partial(one)
+        remove_partial(one, lock.draft)
     return "begun"
 
 

@@ -111,10 +111,11 @@ class LanguageTraining:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        rates = ("rate", "fast_rate", "clip")
         settle(
             self,
-            **{name: real_number(getattr(self, name), name, above=0) for name in rates},
+            rate=real_number(self.rate, "rate", above=0),
+            fast_rate=real_number(self.fast_rate, "fast_rate", least=0),
+            clip=real_number(self.clip, "clip", above=0),
             batch_size=whole_number(self.batch_size, "batch_size", least=1),
             seed=whole_number(self.seed, "seed"),
         )

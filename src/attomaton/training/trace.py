@@ -88,7 +88,7 @@ class Trace:
         weights = check_floats(self.weights, shape, "weights", finite=False)
         losses = check_floats(self.losses, shape[:2], "losses", finite=False)
         sizes = {one.n_tokens for one in self.samples}
-        tables = check_floats(self.embeddings, (n_trials, max(sizes), dim), "embeddings", finite=False)
+        tables = check_floats(self.embeddings, (n_trials, max(sizes), dim), "embeddings")
         if len(sizes) > 1:
             raise MismatchedParts(
                 "the trials of a trace have vocabularies of different sizes; trace them apart"
@@ -163,7 +163,15 @@ class Trace:
         return save_arrays(path, *self.pack())
 
     def pack(self) -> tuple[dict[str, Any], dict[str, str]]:
-        """Arrays and texts to write; corpora that several trials share are among them once."""
+        """Arrays and texts to write; corpora that several trials share are among them once.
+
+        Examples
+        --------
+        >>> samples = Samples.from_lists([[0, 1]], [0])
+        >>> records = [Record(0, np.zeros((1, 2, 2)), np.log([2.0]))]
+        >>> sorted(Trace.from_records(records, np.eye(2)[None], [samples], {}).pack()[1])
+        ['about', 'holds', 'n_tokens']
+        """
         corpora = list({id(one): one for one in self.samples}.values())
         number = {id(one): place for place, one in enumerate(corpora)}
         parts = {"steps": self.steps, "weights": self.weights, "losses": self.losses}

@@ -1,7 +1,6 @@
 """From a path, folder, glob, URL or object to the readers of its parts."""
 
 import glob
-import json
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +10,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from attomaton.artifacts import MANIFEST, read_manifest
+from attomaton.artifacts import MANIFEST, digest_file, read_manifest, read_sealed
+from attomaton.artifacts.seals import was_sealed
 from attomaton.corpora.readers.batches import Reader, Reading
 from attomaton.corpora.readers.fasta import FastaReader
 from attomaton.corpora.readers.files import File, is_url, naming, printable, shorten, url_system
@@ -22,7 +22,7 @@ from attomaton.corpora.readers.streams import StreamReader
 from attomaton.corpora.readers.tables import ArrowReader, DatasetReader, ParquetReader
 from attomaton.corpora.readers.texts import TextReader
 from attomaton.corpora.regular import STANDARD_INPUT, refuse_irregular
-from attomaton.errors import UnreadableSource
+from attomaton.errors import CorruptRun, UnreadableSource
 
 READERS: dict[str, Callable[[File, Reading], Reader]] = {
     ".txt": TextReader,
@@ -117,17 +117,20 @@ def _listed_shards(folder: Path) -> list[Path] | None:
     """The shards of a folder that ``tokenize_corpus`` finished; None for other folders."""
     if not is_tokenized(folder):
         return None
-    manifest = read_manifest(folder, TOKENIZED)
-    return [folder / name for name in manifest["files"] if name.endswith(".parquet")]
+    files: dict[str, dict[str, Any]] = read_manifest(folder, TOKENIZED)["files"]
+    for name, entry in files.items():
+        if digest_file(folder / name) != entry["sha256"]:
+            raise CorruptRun(f"{folder / name} was altered after it was written; tokenize again")
+    return [folder / name for name in files if name.endswith(".parquet")]
 
 
 def is_tokenized(folder: str | os.PathLike[str]) -> bool:
     """Whether a folder has the manifest of a tokenised corpus."""
-    try:
-        record = json.loads((Path(folder) / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(record, dict) and cast("dict[str, Any]", record).get("kind") == TOKENIZED
+    path = Path(folder) / MANIFEST
+    record = read_sealed(path)
+    if record is None and was_sealed(path):
+        raise CorruptRun(f"{path} was altered, or is of an older format; write {folder} again")
+    return record is not None and record.get("kind") == TOKENIZED
 
 
 def _walk(folder: Path) -> Iterator[Path]:

@@ -94,9 +94,9 @@ def _parse_line(line: str, number: int, most: int) -> tuple[bytes, int]:
     if len(parts) != 2 or not token or not (parts[1].isascii() and parts[1].isdigit()):
         raise _bad_line(number, "is not a token in base64 and its rank")
     if len(token) > TOKEN_TEXT:
-        raise _bad_line(number, f"has a token of {len(token):,} bytes, more than {TOKEN_TEXT:,},")
+        raise _bad_line(number, f"has a token of {len(token):,} bytes, more than {TOKEN_TEXT:,}")
     if len(parts[1]) > 9 or int(parts[1]) >= most:
-        raise _bad_line(number, f"has the rank {shown(parts[1])}, and ranks are below {most:,},")
+        raise _bad_line(number, f"has the rank {shown(parts[1])}, and ranks end below {most:,}")
     return token, int(parts[1])
 
 
