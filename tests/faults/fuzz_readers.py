@@ -15,19 +15,17 @@ import sys
 import tempfile
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
-import atheris
-
-with atheris.instrument_imports(include=["attomaton.corpora", "json", "gzip"]):
-    from attomaton.errors import AttomatonError
-    from tests.faults.targets import TARGETS
-
 SEEDS = 50
 """Mutants that it starts from."""
 
 
 def main():
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+    import atheris
+
+    with atheris.instrument_imports(include=["attomaton.corpora", "json", "gzip"]):
+        from attomaton.errors import AttomatonError
+        from tests.faults.targets import TARGETS
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("target", choices=TARGETS)
     parser.add_argument("--seconds", type=int, default=60)

@@ -35,7 +35,7 @@ class Recorder:
     def _flushed(self, descriptor):
         self._fsync(descriptor)
         status = os.fstat(descriptor)
-        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
         if stat.S_ISDIR(status.st_mode):
             self._cut()  # the moment before this flush, too
             self._note_folder(path)
@@ -63,7 +63,7 @@ class Recorder:
         disk.mkdir(parents=True)
         flushed = kind == "lazy" or (kind == "torn" and live == self.root)
         if flushed:
-            entries = {name: status for name, status in self.entries.get(number, {}).items()}
+            entries = dict(self.entries.get(number, {}))
         else:
             entries = self._now(number)
         for name, status in entries.items():

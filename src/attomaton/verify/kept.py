@@ -36,14 +36,24 @@ def write_verdicts(run: str | Path, verdicts: Sequence[Mapping[str, Any]]) -> st
 
 
 def read_verdicts(run: str | Path) -> list[Mapping[str, Any]]:
-    """The verdicts that a run has; empty if there are none, or if they judge another training."""
+    """The verdicts that a run has; empty if there are none, or if they judge an earlier training."""
     path = Path(run) / VERDICTS
     if not path.is_file():
         return []
     record = read_sealed(path)
     if record is None:
         raise CorruptRun(f"{path} was cut short or altered; run attomaton verify again")
-    return record["verdicts"] if record["trace"] == _digest_trace(Path(run)) else []
+    if record["trace"] != _listed_trace(Path(run)):
+        return []
+    if record["trace"] != _digest_trace(Path(run)):
+        raise CorruptRun(f"{Path(run) / TRACE} was altered after it was written; train again")
+    return record["verdicts"]
+
+
+def _listed_trace(run: Path) -> str | None:
+    """The digest that the manifest of the training gives its trace."""
+    manifest = read_sealed(run / TRACE.parent / MANIFEST) or {}
+    return manifest.get("files", {}).get(TRACE.name, {}).get("sha256")
 
 
 def _digest_trace(run: Path) -> str | None:
