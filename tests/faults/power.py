@@ -62,10 +62,7 @@ class Recorder:
     def _build(self, live, number, disk, kind):
         disk.mkdir(parents=True)
         flushed = kind == "lazy" or (kind == "torn" and live == self.root)
-        if flushed:
-            entries = dict(self.entries.get(number, {}))
-        else:
-            entries = self._now(number)
+        entries = self.entries.get(number, {}) if flushed else self._now(number)
         for name, status in entries.items():
             if stat.S_ISDIR(status.st_mode):
                 self._build(None, status.st_ino, disk / name, kind)

@@ -24,7 +24,7 @@ def known(tmp_path_factory):
 
 
 def watched(deed, place, store, wanted):
-    """Do it under a recorder; every disk must hold one of the wanted things. Says how many cuts there were."""
+    """Do it under a recorder; every disk must hold one of the wanted things. Tells how many there were."""
     recorder = Recorder(place, store)
     bad = []
 
