@@ -195,6 +195,16 @@ def test_the_constructor_of_choices_looks_into_lists_that_arrow_trusts():
         at.ChoiceTable(pa.Table.from_arrays(arrays, schema=CHOICE_SCHEMA))
 
 
+def test_an_empty_list_column_with_an_offset_beyond_its_values_is_empty():
+    """Arrow's full check passes it, and Arrow's own flatten ends the process."""
+    offsets = pa.py_buffer(np.array([1], np.int64))
+    values = [pa.array([], pa.int32())]
+    tokens = pa.Array.from_buffers(pa.large_list(pa.int32()), 0, [None, offsets], children=values)
+    plain = [pa.array([], pa.int32()), pa.array([], pa.int32())]
+    arrays = [*plain, tokens, tokens, pa.array([], pa.int64())]
+    assert len(at.ChoiceTable(pa.Table.from_arrays(arrays, schema=CHOICE_SCHEMA))) == 0
+
+
 def test_a_solver_of_ones_own_must_return_as_many_numbers_as_were_asked_for():
     """The certificate's compiled loop read beyond them."""
 
