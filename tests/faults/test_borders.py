@@ -32,6 +32,7 @@ from tests.drawn import components_of
 from tests.faults import resigned
 from tests.faults.resigning import (
     change_record,
+    find_checkpoints,
     rename_step,
     set_array,
     set_value,
@@ -317,13 +318,10 @@ def whole_training(tmp_path_factory):
     return resigned.make_training(tmp_path_factory.mktemp("trained"))
 
 
-def test_a_checkpoint_beyond_the_last_step_is_refused(whole_training, tmp_path):
+def test_a_checkpoint_beyond_the_last_step_is_refused(tmp_path):
     """The loop waited for a step that had passed: it trained for ever."""
-    run = Path(shutil.copytree(whole_training, tmp_path / "run"))
-    (run / "training" / "trace.safetensors").unlink()
-    files = sorted((run / "training" / "checkpoints").glob("*.safetensors"))
-    files[-1].unlink()
-    rename_step(files[-2], 1_000)
+    run = resigned.make_training(tmp_path, stop_after=32)
+    rename_step(find_checkpoints(run)[-1], 1_000)
     sign_checkpoints(run)
     with pytest.raises(CorruptRun, match="the checkpoint after step 1000 is of another run"):
         resigned.train_on(run)
@@ -344,9 +342,9 @@ def test_a_signed_trace_that_does_not_fit_is_refused(whole_training, tmp_path, n
     from attomaton.training.trace import Trace
 
     arrays, about = read_arrays(whole_training / "training" / "trace.safetensors")
-    place = write_arrays(tmp_path / "trace.safetensors", {**arrays, name: array}, about)
+    write_arrays(tmp_path / "trace.safetensors", {**arrays, name: array}, about)
     with pytest.raises(CorruptRun, match="holds no whole trace"):
-        Trace.load(place)
+        Trace.load(tmp_path / "trace.safetensors")
 
 
 def ask(module: str, *arguments: object) -> dict:
