@@ -167,7 +167,7 @@ def check_table(table: object, schema: pa.Schema, what: str) -> None:
     for name, kind in asked.items():
         nulls = chunks.column(name).null_count
         if isinstance(kind, pa.LargeListType):
-            nulls += sum(chunk.flatten().null_count for chunk in chunks.column(name).chunks)
+            nulls += sum(chunk.values.null_count for chunk in chunks.column(name).chunks)
         if nulls:
             raise MismatchedParts(f"{what} holds nulls in its column {name}; {MEND}")
 

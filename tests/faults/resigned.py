@@ -4,6 +4,7 @@
 """
 
 import argparse
+import contextlib
 import json
 import random
 import shutil
@@ -20,7 +21,13 @@ from attomaton.report.export import pick_queries
 from attomaton.report.graphml import write_graphml
 from attomaton.report.page.write import write_report
 from tests.faults.forks import in_child, summarise
-from tests.faults.resigning import alter_arrays_file, alter_run, rename_step, sign_checkpoints
+from tests.faults.resigning import (
+    alter_arrays_file,
+    alter_run,
+    find_checkpoints,
+    rename_step,
+    sign_checkpoints,
+)
 
 STORY = "the wind saw a lamp and took it to hill where old sea was cold but stone kept warm"
 WORDS = STORY.split()
@@ -85,20 +92,31 @@ def _go_deeper(auto: at.Automaton) -> None:
             refused.append(error)
 
 
-def make_training(folder: Path) -> Path:
-    """A finished training with a run beside it."""
+def make_training(folder: Path, *, stop_after: int | None = None) -> Path:
+    """A finished training with a run beside it, or one that was interrupted."""
     run = make_run(folder)
-    train_on(run, resume=False)
+    if stop_after is None:
+        train_on(run, resume=False)
+    else:
+        with contextlib.suppress(KeyboardInterrupt):
+            train_on(run, resume=False, stop_after=stop_after)
+        run = run.rename(folder / "interrupted")
     return run
 
 
-def train_on(run: Path, *, resume: bool = True) -> None:
+def train_on(run: Path, *, resume: bool = True, stop_after: int | None = None) -> None:
     """Train in the run's folder, or go on there."""
     from attomaton.training.checkpoints import Store
+    from attomaton.training.loop import Watch
+
+    def interrupt(step: int, _: object) -> None:
+        if step == stop_after:
+            raise KeyboardInterrupt
 
     samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [2, 1]], [0, 1, 1])
     store = Store(run, resume=resume, every=10)
-    at.train(samples, at.AttentionModel(), at.GradientDescent(0.5), steps=40, every=8, trials=2, out=store)
+    model, step = at.AttentionModel(), at.GradientDescent(0.5)
+    at.train(samples, model, step, steps=40, every=8, trials=2, out=store, watch=Watch([interrupt]))
 
 
 def use_trace(run: Path) -> None:
@@ -117,8 +135,8 @@ def _alter_trace(run: Path, rng: random.Random) -> str:
 
 
 def _alter_checkpoints(run: Path, rng: random.Random) -> str:
-    """Alter one checkpoint, forget the trace, and perhaps some later checkpoints."""
-    files = sorted((run / "training" / "checkpoints").glob("*.safetensors"))
+    """Alter one checkpoint, and perhaps forget the later ones."""
+    files = find_checkpoints(run)
     file = rng.choice(files)
     told = alter_arrays_file(file, rng)
     for later in files[rng.choice([len(files), files.index(file) + 1]) :]:
@@ -127,7 +145,6 @@ def _alter_checkpoints(run: Path, rng: random.Random) -> str:
         step = rng.choice([41, 10**6, 10**11])
         rename_step(file, step)
         told += f", named after step {step}"
-    (run / "training" / "trace.safetensors").unlink()
     sign_checkpoints(run)
     return told
 
@@ -138,8 +155,8 @@ def campaign(kind: str, count: int, seed: int = 0) -> dict[str, object]:
     with tempfile.TemporaryDirectory(prefix="resigned-") as name:
         folder = Path(name)
         bases, alter, use = _prepare(kind, folder)
-        for base in bases:
-            use(base)  # what is compiled is compiled here, once
+        for base in bases:  # what is compiled is compiled here, once
+            use(Path(shutil.copytree(base, folder / f"warm-{base.name}")))
         altered = folder / "altered"
         for number in range(count):
             rng = random.Random(f"{kind} {seed} {number}")  # noqa: S311
@@ -155,10 +172,9 @@ def _prepare(kind: str, folder: Path) -> tuple[list[Path], Callable[..., str], C
     if kind == "run":
         runs = [make_run(folder), make_run(folder, embedded=True)]
         return runs, alter_run, lambda run: use_run(run, runs[0])
-    run = make_training(folder)
     if kind == "trace":
-        return [run], _alter_trace, use_trace
-    return [run], _alter_checkpoints, train_on
+        return [make_training(folder)], _alter_trace, use_trace
+    return [make_training(folder, stop_after=32), make_training(folder)], _alter_checkpoints, train_on
 
 
 if __name__ == "__main__":

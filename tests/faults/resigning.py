@@ -21,7 +21,7 @@ EVIL_VALUES = (
 
 
 def sign_run(run: Path) -> None:
-    """Give the manifest the digests of the files as they are now: the one place that knows its form."""
+    """Give the manifest the digests of the files as they are, and its own: only here its form is known."""
     place = run / "manifest.json"
     manifest = json.loads(place.read_text(encoding="utf-8"))
     for name, entry in manifest["files"].items():
@@ -82,7 +82,7 @@ def alter_run(run: Path, rng: random.Random) -> str:
         if not place.is_file():
             place = run / "manifest.json"
         record = json.loads(place.read_text(encoding="utf-8"))
-        told = _alter_json(record, rng, spared=("files", "format", "sha256", "seal"))
+        told = _alter_json(record, rng, spared=("files", "format", "kind", "seal"))
         place.write_text(json.dumps(record), encoding="utf-8")
     sign_run(run)
     return f"{place.name}: {told}"
@@ -101,10 +101,15 @@ def alter_arrays_file(place: Path, rng: random.Random) -> str:
     return f"{place.name}: {told}"
 
 
+def find_checkpoints(run: Path) -> list[Path]:
+    """The checkpoints of a training, finished or not."""
+    return sorted(run.glob("training*/checkpoints/*.safetensors"))
+
+
 def sign_checkpoints(run: Path) -> None:
     """Let every checkpoint name the digest of the one before it, as it is now."""
     previous = "none"
-    for file in sorted((run / "training" / "checkpoints").glob("*.safetensors")):
+    for file in find_checkpoints(run):
         arrays, about = read_arrays(file)
         if "previous" in about:
             write_arrays(file, arrays, {**about, "previous": previous})
