@@ -26,7 +26,8 @@ import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 
-SECONDS = 10
+SECONDS, WAITING = 10, 60
+"""Of a processor, and of a clock, after which a mutant hangs; other work may hold the processors."""
 MEGABYTES = 1500
 PER_CHILD = 2000
 NUMBERS = [
@@ -269,7 +270,8 @@ def _run_child(target, seed, numbers, folder, shared, outcome):
     outcome.failures += [json.loads(line) for line in log.read_text().splitlines()]
     if status == 0:
         return at + 1
-    what = "hang" if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM else "crash"
+    ended = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
+    what = "hang" if ended in (signal.SIGALRM, signal.SIGPROF) else "crash"
     outcome.failures.append({"what": what, "number": at, "detail": f"status {status}, done {done}"})
     return at + 1
 
@@ -293,11 +295,13 @@ def _child(target, seed, numbers, folder, shared):
             shared[: SLOTS.size] = SLOTS.pack(
                 number, number - numbers.start, harmless, named, _peak(), slowest
             )
-            begun = time.monotonic()
-            signal.setitimer(signal.ITIMER_REAL, SECONDS)
+            begun = time.process_time()
+            signal.setitimer(signal.ITIMER_PROF, SECONDS)
+            signal.setitimer(signal.ITIMER_REAL, WAITING)
             failure = _try(target, path, number)
             signal.setitimer(signal.ITIMER_REAL, 0)
-            slowest = max(slowest, time.monotonic() - begun)
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            slowest = max(slowest, time.process_time() - begun)
             if failure is None and _peak() > MEGABYTES:
                 failure = {"what": "memory", "detail": f"{_peak():.0f} MB"}
             if failure == "named":

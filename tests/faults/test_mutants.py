@@ -55,7 +55,7 @@ def consume(path, number):
     if number == 9:
         bytearray(os.urandom(1)) * (1600 << 20)
 
-mutants.SECONDS = 5
+mutants.WAITING = 20
 outcome = mutants.run_campaign(Target("t", "a.txt", lambda rng: b"x", consume), 12)
 print(sorted((one["number"], one["what"]) for one in outcome.failures), outcome.count, outcome.harmless)
 """
