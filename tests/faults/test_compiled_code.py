@@ -38,7 +38,7 @@ def compiled_once(tmp_path):
             env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
             check=False,
         )
         assert ended.returncode == 0, ended.stderr

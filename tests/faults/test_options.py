@@ -106,7 +106,12 @@ def run_called(folder, cases):
         value = NEVER[number] if never else PERHAPS[number - len(NEVER)]
         if name in TAKES_LONG and not never and not (np.ndim(value) == 0 and float(value) < 0):
             continue
-        if name == "learn, queries" and never and isinstance(value, list | tuple | np.ndarray) and len(value):
+        if (
+            name == "learn, queries"
+            and never
+            and isinstance(value, list | tuple | np.ndarray)
+            and np.size(value)
+        ):
             continue  # a list of queries
         if name in ("parse_memory",) and isinstance(value, str):
             never = value in ("3", "nan", "")

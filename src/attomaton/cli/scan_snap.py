@@ -33,10 +33,10 @@ def scan_snap(
     ] = 0.0,
     min_samples: Annotated[int, whole("Leave out classes of fewer samples.", least=1)] = 1,
     decoder_rate: Annotated[
-        float, real("Learning rate of the decoder, eta_Y.", sign="> 0", above=0, most=1e100)
+        float, real("Learning rate of the decoder, eta_Y.", sign="> 0", least=1e-12, most=1e12)
     ] = 1.0,
     attention_rate: Annotated[
-        float, real("That of attention, eta_Z.", sign="> 0", above=0, most=1e100)
+        float, real("That of attention, eta_Z.", sign="> 0", least=1e-12, most=1e12)
     ] = 0.1,
     momentum: Annotated[
         float, real("Of SGD; both rates are divided by 1 - momentum.", sign="0 to below 1", least=0, below=1)

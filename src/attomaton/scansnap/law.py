@@ -34,8 +34,8 @@ from attomaton.options import real_number, settle, whole_number
 from attomaton.scansnap.integrate import follow
 from attomaton.tables import Float64
 
-FASTEST = 1e100
-"""Learning rates above this leave no digits for what follows from them."""
+SLOWEST, FASTEST = 1e-12, 1e12
+"""Learning rates beyond these leave no digits for what follows from them."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ class Rates:
     attention: float
 
     def __post_init__(self) -> None:
-        decoder = real_number(self.decoder, "the decoder's learning rate", above=0, most=FASTEST)
-        attention = real_number(self.attention, "the learning rate of attention", above=0, most=FASTEST)
+        decoder = real_number(self.decoder, "the decoder's learning rate", least=SLOWEST, most=FASTEST)
+        attention = real_number(self.attention, "the learning rate of attention", least=SLOWEST, most=FASTEST)
         settle(self, decoder=decoder, attention=attention)
 
     @classmethod

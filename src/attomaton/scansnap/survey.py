@@ -24,6 +24,9 @@ from attomaton.tables import Int64, make_table, write_parquet
 FEW_TOKENS = 50
 """Vocabularies of at most this size are tried for the exact flow."""
 
+LEAST_RATIO = 1e-6
+"""The exact flow is not tried where attention learns so much faster than the decoder: it is too stiff."""
+
 MOST_SLOPES = 2_000
 """The exact flow is given up after so many slopes: usual rates need some hundred."""
 
@@ -177,6 +180,8 @@ def _follow(
     classes: CorpusClasses, contexts: CorpusClasses, rates: Rates
 ) -> tuple[float, tuple[KeptTokens, ...]]:
     """How far Y and Z were followed, and what attention keeps then; nothing if the flow is too stiff."""
+    if rates.ratio < LEAST_RATIO:
+        return 0.0, ()
     until = half_time(classes, rates)
     try:
         return until, follow_attention(contexts, rates, until=until, most_slopes=MOST_SLOPES)

@@ -14,6 +14,9 @@ Parameters = tuple[Tensor, ...]
 """W, or K and Q: the first axis is the trial."""
 
 
+LARGEST_STEP = 1e100
+"""Of step sizes: beyond it squares of the weights overflow at once."""
+
 RAISED = {torch.float64: 2.0**400, torch.float32: 2.0**40}
 """Gradients are raised by this, exactly, before they are squared: small ones would vanish."""
 
@@ -81,7 +84,7 @@ class GradientDescent:
     def __post_init__(self) -> None:
         settle(
             self,
-            step_size=real_number(self.step_size, "step_size", above=0),
+            step_size=real_number(self.step_size, "step_size", above=0, most=LARGEST_STEP),
             momentum=real_number(self.momentum, "momentum", least=0, below=1),
         )
 
@@ -136,7 +139,7 @@ class Adam:
             raise UnsupportedOption(f"betas is {show(self.betas)}; give two numbers")
         settle(
             self,
-            step_size=real_number(self.step_size, "step_size", above=0),
+            step_size=real_number(self.step_size, "step_size", above=0, most=LARGEST_STEP),
             betas=tuple(real_number(beta, "a beta", least=0, below=1) for beta in self.betas),
             epsilon=real_number(self.epsilon, "epsilon", least=0),
         )
