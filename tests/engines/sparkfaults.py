@@ -2,11 +2,12 @@
 
 Use::
 
-    with failing_tasks(log, rate=0.25, seed=1), workers_killed(session, cluster) as killed:
+    with failing_tasks(log, rate=0.25, seed=1, gate=gate), workers_killed(session, cluster, gate) as killed:
         engine.edges()
 
-The first makes every pass of the engine fail so often, the second kills a worker once in each stage that it
-sees. ``read_attempts(log)`` tells what was tried and how it ended.
+The first makes every pass of the engine fail so often, the second kills a worker once in each stage; tasks
+wait at the gate, a folder, until that has happened. ``read_attempts(log)`` tells what was tried and how it
+ended.
 """
 
 import os
@@ -42,17 +43,17 @@ class Failing:
         Share of the attempts that fail.
     seed : int
         Which ones do follows from it, the stage, the partition and the attempt.
-    delay : float
-        Seconds that each attempt takes at least, so that there is time to kill a worker.
     log : Path
         A file that every attempt adds a line to.
+    gate : Path, optional
+        A folder; no attempt goes on before a file named for its stage is there.
     """
 
     function: Callable[[Iterable[Any]], Iterable[Any]]
     rate: float
     seed: int
-    delay: float
     log: Path
+    gate: Path | None
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         from pyspark import TaskContext
@@ -62,7 +63,8 @@ class Failing:
         draw = random.Random(repr((self.seed, here)))  # noqa: S311
         kind = draw.choice(KINDS) if draw.random() < self.rate else "well"
         self._tell(here, kind)
-        time.sleep(self.delay)
+        while self.gate is not None and not (self.gate / str(here[0])).exists():
+            time.sleep(0.05)
         self._fail(kind, "at once")
         for number, batch in enumerate(self.function(batches)):
             yield batch
@@ -98,7 +100,9 @@ def read_attempts(log: Path) -> list[Attempt]:
 
 
 @contextmanager
-def failing_tasks(log: Path, *, rate: float, seed: int, delay: float = 0.0, only: str = "") -> Iterator[None]:
+def failing_tasks(
+    log: Path, *, rate: float, seed: int, gate: Path | None = None, only: str = ""
+) -> Iterator[None]:
     """Every pass of a Spark engine fails so often, as long as the block runs, or that of this name only."""
     from pyspark import cloudpickle
 
@@ -106,7 +110,7 @@ def failing_tasks(log: Path, *, rate: float, seed: int, delay: float = 0.0, only
 
     def map_batches(frame: Any, function: Any, schema: str) -> Any:
         chosen = only in ("", type(function).__name__)
-        return whole(frame, Failing(function, rate if chosen else 0.0, seed, delay, log), schema)
+        return whole(frame, Failing(function, rate if chosen else 0.0, seed, log, gate), schema)
 
     here = sys.modules[__name__]
     cloudpickle.register_pickle_by_value(here)  # executors need not find the tests
@@ -118,11 +122,12 @@ def failing_tasks(log: Path, *, rate: float, seed: int, delay: float = 0.0, only
 
 
 @contextmanager
-def workers_killed(session: Any, cluster: Any) -> Iterator[list[int]]:
+def workers_killed(session: Any, cluster: Any, gate: Path) -> Iterator[list[int]]:
     """In each stage one worker of the cluster is killed −9 while tasks run, and another started.
 
-    Yields the list of the stages in which that happened.
+    Yields the list of the stages in which that happened. For each a file is put into the folder ``gate``.
     """
+    gate.mkdir()
     killed: list[int] = []
     over = threading.Event()
 
@@ -134,6 +139,7 @@ def workers_killed(session: Any, cluster: Any) -> Iterator[list[int]]:
                 if stage not in killed and told is not None and told.numActiveTasks:
                     killed.append(stage)
                     cluster.kill_worker()
+                    (gate / str(stage)).touch()
                     cluster.add_worker()
             over.wait(0.02)
 

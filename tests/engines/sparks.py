@@ -11,6 +11,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Java for short lives: it starts with half the work."""
+
 SETTINGS = {
     "spark.ui.enabled": False,
     "spark.ui.showConsoleProgress": False,
@@ -20,6 +23,7 @@ SETTINGS = {
     "spark.driver.maxResultSize": "1m",  # nothing that grows with the corpus may reach the driver
     "spark.sql.shuffle.partitions": 2,
     "spark.executor.memory": "1g",
+    "spark.executor.extraJavaOptions": QUICK,
 }
 
 
@@ -81,7 +85,7 @@ class Cluster:
         command = [home / "bin" / "spark-class", f"org.apache.spark.deploy.{name}", "--host", "127.0.0.1"]
         environment = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"}
         environment |= {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "SPARK_NO_DAEMONIZE": "1"}
-        environment |= {"SPARK_LOCAL_DIRS": str(self.folder / "local")}
+        environment |= {"SPARK_LOCAL_DIRS": str(self.folder / "local"), "SPARK_DAEMON_JAVA_OPTS": QUICK}
         self.log = self.folder / f"{len(list(self.folder.glob('*.log')))}.log"
         with self.log.open("wb") as log:
             self.processes.append(

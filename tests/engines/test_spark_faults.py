@@ -84,11 +84,11 @@ def test_failing_attempts_and_a_worker_killed_in_every_stage(shards, tmp_path):
     settings = {"spark.task.maxFailures": MANY}
     with cluster_in(tmp_path / "cluster") as cluster, session_on(cluster.master, **settings) as session:
         for number in range(20):
-            log = tmp_path / f"log{number}"
+            log, gate = tmp_path / f"log{number}", tmp_path / f"gate{number}"
             engine = SparkEngine(shards, tmp_path / f"work{number}", SELECTION, cluster.master)
             with (
-                failing_tasks(log, rate=RATE, seed=number, delay=0.3),
-                workers_killed(session, cluster) as killed,
+                failing_tasks(log, rate=RATE, seed=number, gate=gate),
+                workers_killed(session, cluster, gate) as killed,
             ):
                 equal += answers(engine) == expected
             attempts = check_attempts(log)
