@@ -134,7 +134,11 @@ def test_a_corpus_named_like_a_part_of_a_run_survives(tmp_path):
     before = look(tmp_path)
     refused = run_inside("learn", "training.txt", "--window", 8, "--out", ".", cwd=tmp_path)
     assert refused.returncode == 2
-    assert "holds other files" in refused.stderr
+    assert "holds the corpus itself" in refused.stderr
+    assert look(tmp_path) == before
+    (tmp_path.parent / "else.txt").write_text(TEXT)
+    refused = run_inside("learn", "../else.txt", "--out", ".", cwd=tmp_path)
+    assert (refused.returncode, "holds other files" in refused.stderr) == (2, True)
     assert look(tmp_path) == before
 
 
@@ -221,3 +225,13 @@ def test_an_empty_folder_that_one_stands_in_is_filled(made, tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {
         path for path in look(folder / "run") if "/" not in path
     } - {"training"}
+
+
+def test_standard_output_is_a_dash(made, tmp_path):
+    folder, _ = made
+    for command in (["report", folder / "run", "-o", "-"], ["export", folder / "run", "--graphml", "-"]):
+        told = run_inside(*command, cwd=tmp_path)
+        assert told.returncode == 0, told.stderr
+        assert told.stdout.rstrip().endswith(("</html>", "</graphml>"))
+        assert run_inside(*command, "--json", cwd=tmp_path).returncode == 2
+    assert list(tmp_path.iterdir()) == []

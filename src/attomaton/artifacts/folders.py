@@ -192,23 +192,24 @@ def _check_kind(place: Path, stock: Stock, kind: str) -> None:
         )
 
 
-def find_partials(place: Path) -> list[Path]:
+def find_partials(place: Path, ending: str = "") -> list[Path]:
     """Folders beside a place that were being built for it, or were replaced by what was."""
     beside = _beside(place)
     start = sibling(place.name, ".partial-" + "0" * 8)[:-8]
     with os.scandir(beside) as entries:
-        names = [
-            one.name for one in entries if one.name.startswith(start) and one.is_dir(follow_symlinks=False)
-        ]
-    return [beside / name for name in sorted(names) if len(name) == len(start) + 8]
+        names = sorted(one.name for one in entries if one.is_dir(follow_symlinks=False))
+    return [
+        beside / name
+        for name in names
+        if name.startswith(start) and name.endswith(ending) and len(name) == len(start) + 8 + len(ending)
+    ]
 
 
 def settle(place: Path) -> None:
     """Put a folder back that a kill between two renames left without its name."""
-    if place.exists():
+    if place.exists() or not place.parent.is_dir():
         return
-    for partial in find_partials(place):
-        spare = partial.with_name(partial.name + SPARE)
+    for spare in find_partials(place, SPARE):
         if take_stock(spare) is not None:
             spare.rename(place)
             return
@@ -244,6 +245,8 @@ def _building(place: Path, kind: str, overwrite: bool, how: _Making) -> Generato
 def _open_partial(place: Path, kind: str, how: _Making) -> Path:
     """The folder to build in: one that a killed writer left, or a new one; what else is left goes."""
     taken: Path | None = None
+    for spare in find_partials(place, SPARE):
+        _tell_kept(spare, remove_ours(spare, how.lock.draft) if take_stock(spare) is not None else [])
     for found in find_partials(place):
         record = read_sealed(found / PARTIAL)
         if record is None or not is_partial(found):

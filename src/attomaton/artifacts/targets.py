@@ -1,7 +1,10 @@
 """A file that a user names: written whole, and never in place of a file that attomaton did not write."""
 
 import os
+import shutil
 import stat
+import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,6 +28,8 @@ def write_target(
     An old file is replaced if ``is_ours`` says so of it. Links, devices and folders are refused,
     and so is every file of anybody else.
     """
+    if is_standard_output(path):
+        return _write_out(write)
     place = check_target(path, is_ours=is_ours)
     with explained(place), locked(place, place.parent) as lock:
         digest = write_draft(lock.draft, write)
@@ -33,11 +38,30 @@ def write_target(
         return check_written(place, digest)
 
 
+def is_standard_output(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is ``-``, which stands for standard output."""
+    return os.fspath(path) == "-"
+
+
+def _write_out(write: Callable[[Path], object]) -> dict[str, Any]:
+    """Write to standard output what would have been a file."""
+    with tempfile.TemporaryDirectory(prefix="attomaton-") as folder:
+        draft = Path(folder, "out")
+        digest = write_draft(draft, write)
+        size = draft.stat().st_size
+        with draft.open("rb") as file:
+            shutil.copyfileobj(file, sys.stdout.buffer)
+        sys.stdout.flush()
+    return {"sha256": digest, "bytes": size}
+
+
 def check_target(path: str | os.PathLike[str], *, is_ours: Callable[[Path], bool]) -> Path:
     """Say at once why a file cannot be written: before the work, not after."""
     if not os.fspath(path):
         raise UnwritablePlace("the path of the file is empty; give a name")
     place = Path(path)
+    if is_standard_output(path):
+        return place
     with explained(place):
         around = [one for one in Path(os.path.realpath(place)).parents if read_sealed(one / MANIFEST)]
         if around:

@@ -4,12 +4,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, stages
-from attomaton.cli.values import check_folder, place, place_argument, read_queries, words
+from attomaton.cli.values import check_folder, is_stream, place, place_argument, read_queries, words
 
 
 def export(
     run: Annotated[Path, place_argument("A folder written by `attomaton learn --out`.")],
-    graphml: Annotated[Path | None, place("File for the priority graphs, for networkx or Gephi.")] = None,
+    graphml: Annotated[
+        Path | None, place("File for the graphs (networkx, Gephi); - for standard output.")
+    ] = None,
     csv: Annotated[Path | None, place("Folder for the tables, with token texts.")] = None,
     nodes: Annotated[
         str, words("In GraphML, a node is one of the components or of the tokens.")
@@ -37,6 +39,7 @@ def export(
     for target in (graphml, csv):
         if target is not None:
             check_place(run, target)
+    streamed = is_stream(graphml, as_json)
     with stages(quiet or as_json) as announce:
         announce("reading")
         automaton = Automaton.load(run)
@@ -45,7 +48,7 @@ def export(
         if graphml is not None:
             announce("writing GraphML")
             counts = write_graphml(automaton, graphml, picked, nodes=nodes)
-            size = graphml.stat().st_size
+            size = 0 if streamed else graphml.stat().st_size
             told = {"path": str(graphml), "nodes": counts.nodes, "edges": counts.edges, "bytes": size}
             record["graphml"] = told
         if csv is not None:
@@ -53,7 +56,7 @@ def export(
             record["csv"] = {"path": str(csv), "rows": write_csv(automaton, csv, picked)}
     if as_json:
         print_json(record)
-    elif not quiet:
+    elif not (quiet or streamed):
         _print(record)
 
 

@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from attomaton.cli.output import AsJson, Quiet, Stages, print_json, print_line, stages
-from attomaton.cli.values import check_folder, place, place_argument, whole, words
+from attomaton.cli.values import check_folder, is_stream, place, place_argument, whole, words
 from attomaton.errors import UnsupportedOption, UnwritablePlace
 
 
 def report(
     run: Annotated[Path, place_argument("A folder written by `attomaton learn --out`.")],
-    out: Annotated[Path, place("The HTML file to write.", "--out", "-o")] = Path("report.html"),
+    out: Annotated[Path, place("The HTML file; - for standard output.", "--out", "-o")] = Path("report.html"),
     queries: Annotated[
         int | None, whole("Show at most so many queries; as many as fit if not given.", least=1)
     ] = None,
@@ -36,6 +36,7 @@ def report(
     check_folder(figures, "figures")
     if out.is_dir():
         raise UnwritablePlace(f"{out} is a folder; give the path of a file, such as {out / 'report.html'}")
+    streamed = is_stream(out, as_json)
     with stages(quiet or as_json) as announce:
         drawn = [] if figures is None else _draw(run, figures, query, announce)
         announce("writing the page")
@@ -50,7 +51,7 @@ def report(
     }
     if as_json:
         print_json(record)
-    elif not quiet:
+    elif not (quiet or streamed):
         print_line(f"Wrote {written.path}, {written.n_bytes / 1e6:.1f} MB: open it in a browser.")
         if written.n_shown < written.n_queries:
             print_line(

@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from attomaton.errors import UnsupportedOption
 from attomaton.options import LARGEST, check_path, check_text, given_path, real_number, share, whole_number
 
 MOST_DIGITS = 4_000
@@ -67,6 +68,17 @@ def words(help_text: str) -> Any:
 def words_argument(help_text: str) -> Any:
     """An argument that is text."""
     return typer.Argument(parser=_parser(_text), help=help_text)
+
+
+def is_stream(path: Path | None, as_json: bool) -> bool:
+    """Whether a file is to go to standard output, which then has no room for anything else."""
+    if path is None or str(path) != "-":
+        return False
+    if as_json:
+        raise UnsupportedOption(
+            "the file and --json would both go to standard output; give one of them a name"
+        )
+    return True
 
 
 def check_folder(folder: Path | None, kind: str) -> None:

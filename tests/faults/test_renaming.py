@@ -1,0 +1,65 @@
+"""Where names cannot be exchanged at once: the same promises, and a kill between two renames is mended."""
+
+import shutil
+
+import pytest
+
+import attomaton as at
+from attomaton.artifacts import renaming
+
+
+@pytest.fixture
+def old_system(monkeypatch):
+    """A system without ``renameat2``."""
+    monkeypatch.setattr(renaming, "_system_call", lambda: None)
+
+
+@pytest.fixture
+def autos():
+    return [at.learn([0, 1, 0, 2, 0, 1, 0, 1][:size], window=3) for size in (8, 6)]
+
+
+def test_a_run_is_replaced_by_three_renames(old_system, autos, tmp_path):
+    autos[0].save(tmp_path / "run")
+    with pytest.raises(at.AttomatonError, match="holds a run already"):
+        autos[1].save(tmp_path / "run")
+    autos[1].save(tmp_path / "run", overwrite=True)
+    assert at.Automaton.load(tmp_path / "run").coverage.to_dict() == autos[1].coverage.to_dict()
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+@pytest.mark.parametrize("renames", [1, 2])
+def test_a_kill_between_the_renames_is_mended(old_system, autos, tmp_path, monkeypatch, renames):
+    autos[0].save(tmp_path / "run")
+    done = []
+    rename = type(tmp_path).rename
+
+    def cut(path, target):
+        if ".old" in str(target) or ".old" in str(path) or done:
+            if len(done) == renames:
+                raise SystemExit
+            done.append(target)
+        return rename(path, target)
+
+    monkeypatch.setattr(type(tmp_path), "rename", cut)
+    with pytest.raises(SystemExit):
+        autos[1].save(tmp_path / "run", overwrite=True)
+    monkeypatch.setattr(type(tmp_path), "rename", rename)
+    found = at.Automaton.load(tmp_path / "run").coverage.to_dict()
+    assert found in [one.coverage.to_dict() for one in autos]
+    autos[1].save(tmp_path / "run", overwrite=True)
+    assert at.Automaton.load(tmp_path / "run").coverage.to_dict() == autos[1].coverage.to_dict()
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_file_takes_only_a_name_that_is_free(old_system, tmp_path):
+    (tmp_path / "draft").write_text("new")
+    (tmp_path / "there").write_text("old")
+    with pytest.raises(FileExistsError):
+        renaming.rename_new(tmp_path / "draft", tmp_path / "there")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(FileExistsError):
+        renaming.rename_new(tmp_path / "folder", tmp_path / "there")
+    renaming.exchange(tmp_path / "draft", tmp_path / "there")
+    assert (tmp_path / "there").read_text() == "new"
+    shutil.rmtree(tmp_path)
