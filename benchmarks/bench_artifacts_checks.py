@@ -1,7 +1,8 @@
 """What ownership, seals, locks and borders cost: `learn` of WikiText-2 train, window 32, before and after.
 
 Both sides run in turn, in one run, on the same interpreter: this tree, and the last commit without the
-checks, unpacked by git. Bar: the median of three runs of the command itself is at most 5 % slower, on either engine.
+checks, unpacked by git. Bar: the median of three runs of the command itself is at most 5 % slower, on either
+engine.
 """
 
 import json

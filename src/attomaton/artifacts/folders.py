@@ -205,6 +205,13 @@ def find_partials(place: Path, ending: str = "") -> list[Path]:
     ]
 
 
+def remove_replaced(place: Path, lock: Lock) -> None:
+    """Remove what a killed writer had replaced and did not come to remove."""
+    for found in [*find_partials(place), *find_partials(place, SPARE)]:
+        if not is_partial(found) and take_stock(found) is not None:
+            _tell_kept(found, remove_ours(found, lock.draft))
+
+
 def settle(place: Path) -> None:
     """Put a folder back that a kill between two renames left without its name."""
     if place.exists() or not place.parent.is_dir():
@@ -245,13 +252,10 @@ def _building(place: Path, kind: str, overwrite: bool, how: _Making) -> Generato
 def _open_partial(place: Path, kind: str, how: _Making) -> Path:
     """The folder to build in: one that a killed writer left, or a new one; what else is left goes."""
     taken: Path | None = None
-    for spare in find_partials(place, SPARE):
-        _tell_kept(spare, remove_ours(spare, how.lock.draft) if take_stock(spare) is not None else [])
-    for found in find_partials(place):
-        record = read_sealed(found / PARTIAL)
-        if record is None or not is_partial(found):
-            _tell_kept(found, remove_ours(found, how.lock.draft) if take_stock(found) is not None else [])
-        elif how.resumable and taken is None and (record["kind"], record["about"]) == (kind, dict(how.about)):
+    remove_replaced(place, how.lock)
+    for found in filter(is_partial, find_partials(place)):
+        record = read_sealed(found / PARTIAL) or {}
+        if how.resumable and taken is None and (record["kind"], record["about"]) == (kind, dict(how.about)):
             taken = found
         else:
             remove_partial(found, how.lock.draft)

@@ -30,7 +30,14 @@ from attomaton.artifacts import (
     write_arrays,
     write_file,
 )
-from attomaton.artifacts.folders import check_kind, check_replaceable, find_partials, find_place, hold
+from attomaton.artifacts.folders import (
+    check_kind,
+    check_replaceable,
+    find_partials,
+    find_place,
+    hold,
+    remove_replaced,
+)
 from attomaton.artifacts.locks import Lock
 from attomaton.artifacts.naming import shown
 from attomaton.artifacts.ownership import PARTIAL, is_partial, remove_partial, take_stock
@@ -164,6 +171,7 @@ def open_training(
             _prepare_run(place)
             going_on = _choose(place / TRAINING, store, wanted, lock)
         if going_on == "finished":
+            remove_replaced(place / TRAINING, lock)
             yield None, _read_all(place / TRAINING)[0]
             return
         with build_folder(
