@@ -235,3 +235,89 @@ def test_standard_output_is_a_dash(made, tmp_path):
         assert told.stdout.rstrip().endswith(("</html>", "</graphml>"))
         assert run_inside(*command, "--json", cwd=tmp_path).returncode == 2
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_run_inside_a_run_is_not_ours_to_remove(made, tmp_path):
+    _, auto = made
+    auto.save(tmp_path / "run")
+    auto.save(tmp_path / "other")
+    (tmp_path / "other").rename(tmp_path / "run" / "other")
+    with pytest.raises(at.AttomatonError, match="did not write \\('other'\\)"):
+        auto.save(tmp_path / "run", overwrite=True)
+    assert at.Automaton.load(tmp_path / "run" / "other").n_tokens == auto.n_tokens
+
+
+def test_a_damaged_run_with_a_training_is_not_replaced_unasked(made, tmp_path):
+    folder, auto = made
+    shutil.copytree(folder / "run", tmp_path / "run")
+    (tmp_path / "run" / "edges.parquet").unlink()
+    with pytest.raises(at.AttomatonError, match="holds a run already"):
+        auto.save(tmp_path / "run")
+    assert (tmp_path / "run" / "training" / "trace.safetensors").exists()
+
+
+def test_a_copy_with_an_unlucky_name_stays(made, tmp_path):
+    folder, auto = made
+    for name in ("run", "run.partial-20241105"):
+        shutil.copytree(folder / "run", tmp_path / name)
+    before = look(tmp_path / "run.partial-20241105")
+    auto.save(tmp_path / "run", overwrite=True)
+    assert look(tmp_path / "run.partial-20241105") == before
+
+
+def test_notes_in_an_unfinished_training_stay(made, tmp_path):
+    _, auto = made
+
+    def stop(step, losses):
+        raise KeyboardInterrupt
+
+    settings = {"steps": 3, "watch": at.training.loop.Watch([stop]), "out": tmp_path / "run"}
+    with pytest.raises(KeyboardInterrupt):
+        at.train(auto.samples, at.AttentionModel(), at.GradientDescent(1.0), **settings)
+    [partial] = (tmp_path / "run").glob("training.partial-*")
+    (partial / "notes.txt").write_text("mine")
+    with pytest.warns(UserWarning, match="did not write"):
+        train(auto, tmp_path / "run", overwrite=True)
+    assert (partial / "notes.txt").read_text() == "mine"
+
+
+def test_the_lock_does_not_depend_on_where_one_stands(made, tmp_path):
+    from attomaton.artifacts.folders import find_place, hold
+
+    _, auto = made
+    auto.save(tmp_path / "run")
+    with (
+        hold(find_place(tmp_path / "run")),
+        contextlib.chdir(tmp_path / "run"),
+        pytest.raises(at.AttomatonError, match="is being written by process"),
+        hold(find_place(".")),
+    ):
+        pass
+
+
+def test_verdicts_belong_to_the_training_that_was_judged(made, tmp_path):
+    from attomaton.verify.kept import digest_trace, read_verdicts, write_verdicts
+
+    folder, auto = made
+    shutil.copytree(folder / "run", tmp_path / "run")
+    judged = digest_trace(tmp_path / "run")
+    train(auto, tmp_path / "run", steps=5, overwrite=True)
+    assert "was replaced in the meantime" in write_verdicts(tmp_path / "run", [{"claim": "x"}], judged)
+    assert read_verdicts(tmp_path / "run") == []
+
+
+def test_a_corpus_folder_may_hold_the_output(tmp_path):
+    (tmp_path / "a.txt").write_text(TEXT)
+    for _ in range(2):
+        done = run_inside("learn", ".", "--window", 4, "--out", "run", "--overwrite", "--json", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    at.tokenize_corpus(tmp_path / "a.txt", tmp_path / "tokens")
+    assert at.read_corpus(tmp_path).vocabulary.tokens == ("a", "b", "c", "<eos>")
+
+
+def test_the_mode_of_a_folder_stays(made, tmp_path):
+    _, auto = made
+    auto.save(tmp_path / "run")
+    (tmp_path / "run").chmod(0o2770)
+    auto.save(tmp_path / "run", overwrite=True)
+    assert (tmp_path / "run").stat().st_mode & 0o7777 == 0o2770

@@ -7,7 +7,7 @@ at any moment leaves the old folder or the new one. What it was building stays b
 
 import os
 import warnings
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,17 @@ from typing import Any
 from attomaton.artifacts.files import DRAFT, digest_file, explained, flush, flush_tree, write_file
 from attomaton.artifacts.locks import Lock, locked
 from attomaton.artifacts.naming import shown, sibling
-from attomaton.artifacts.ownership import PARTIAL, Stock, is_partial, remove_ours, remove_partial, take_stock
+from attomaton.artifacts.ownership import (
+    INNER,
+    PARTIAL,
+    REPLACED,
+    Stock,
+    is_partial,
+    is_replaced,
+    remove_ours,
+    remove_partial,
+    take_stock,
+)
 from attomaton.artifacts.renaming import SPARE, exchange, rename_new
 from attomaton.artifacts.seals import FORMAT, MANIFEST, read_sealed, sealed_writer
 from attomaton.errors import UnwritablePlace
@@ -59,19 +69,24 @@ class Building:
 
         ``files`` are those whose digests are known; if not given, every file in the folder is listed.
         """
-        listed = self._digest_files() if files is None else dict(files)
+        listed = self.digest_files(self._written()) if files is None else dict(files)
         record = {**about, "kind": self.kind, "format": FORMAT, "files": listed}
         write_file(self.folder / MANIFEST, sealed_writer(record))
         return record
 
-    def _digest_files(self) -> dict[str, dict[str, Any]]:
-        found = sorted(path for path in self.folder.rglob("*") if path.is_file())
-        names = {path.relative_to(self.folder).as_posix(): path for path in found}
+    def digest_files(self, files: Iterable[Path]) -> dict[str, dict[str, Any]]:
+        """Digest and size of files in the folder, by their names from there."""
         return {
-            name: {"sha256": digest_file(path), "bytes": path.stat().st_size}
-            for name, path in names.items()
-            if name not in (MANIFEST, PARTIAL)
+            path.relative_to(self.folder).as_posix(): {
+                "sha256": digest_file(path),
+                "bytes": path.stat().st_size,
+            }
+            for path in files
         }
+
+    def _written(self) -> list[Path]:
+        found = sorted(path for path in self.folder.rglob("*") if path.is_file())
+        return [path for path in found if path.name not in (MANIFEST, PARTIAL)]
 
 
 @contextmanager
@@ -124,7 +139,7 @@ def hold(place: Path) -> Generator[Lock]:
     with explained(place):
         new = [one for one in (place.parent, *place.parent.parents) if not one.exists()]
         place.parent.mkdir(parents=True, exist_ok=True)
-        lock = locked(place, _beside(place))
+        lock = locked(place, _lock_folder(place))
         held = lock.__enter__()
     try:
         yield held
@@ -133,6 +148,11 @@ def hold(place: Path) -> Generator[Lock]:
         for folder in new:  # made for nothing
             if not any(folder.iterdir()):
                 folder.rmdir()
+
+
+def _lock_folder(place: Path) -> Path:
+    """Where the lock of a place stands, whoever asks: beside it, or inside where that cannot be written."""
+    return place.parent if os.access(place.parent, os.W_OK | os.X_OK) or not place.exists() else place
 
 
 def find_place(target: str | os.PathLike[str]) -> Path:
@@ -170,11 +190,19 @@ def check_replaceable(place: Path, kind: str, *, overwrite: bool) -> None:
             f"{shown(place)} holds files that attomaton did not write ({_few(stock.strangers)}); move them "
             "away, or give a new folder"
         )
-    if not overwrite and not stock.missing:
+    if not overwrite and not (stock.missing and _is_filling(place, stock)):
         raise UnwritablePlace(
             f"{shown(place)} holds {KINDS[kind]} already; give another folder, or replace it with "
             "--overwrite (in Python: overwrite=True)"
         )
+
+
+def _is_filling(place: Path, stock: Stock) -> bool:
+    """Whether files were being moved in when their writer was killed: what is missing is still in there."""
+    inside = [
+        one for one in stock.drafts if one.parent == place and one.name.startswith(f"{place.name}.partial-")
+    ]
+    return bool(inside) and not (place / INNER).exists()
 
 
 def check_kind(place: Path, kind: str) -> None:
@@ -205,11 +233,33 @@ def find_partials(place: Path, ending: str = "") -> list[Path]:
     ]
 
 
+def drop_partial(folder: Path, lock: Lock) -> None:
+    """Remove an unfinished folder; what is not ours in it stays, and a warning says so."""
+    _tell_kept(folder, remove_partial(folder, lock.draft))
+
+
 def remove_replaced(place: Path, lock: Lock) -> None:
     """Remove what a killed writer had replaced and did not come to remove."""
-    for found in [*find_partials(place), *find_partials(place, SPARE)]:
-        if not is_partial(found) and take_stock(found) is not None:
-            _tell_kept(found, remove_ours(found, lock.draft))
+    for found in find_partials(place):
+        if is_replaced(found) and take_stock(found) is not None:
+            _remove_old(found, lock)
+
+
+def _remove_old(folder: Path, lock: Lock) -> None:
+    """Remove a folder that was replaced; if that fails, the new one stands all the same."""
+    try:
+        _tell_kept(folder, remove_ours(folder, lock.draft))
+    except OSError as error:
+        warnings.warn(
+            f"{shown(folder)}, which was replaced, cannot be removed: {error.strerror}", stacklevel=2
+        )
+
+
+def standing(place: Path) -> Path:
+    """Where a folder is to be read: at its place, or under the name that it has between two renames."""
+    if place.exists() or not place.parent.is_dir():
+        return place
+    return next((one for one in find_partials(place, SPARE) if take_stock(one) is not None), place)
 
 
 def settle(place: Path) -> None:
@@ -245,7 +295,7 @@ def _building(place: Path, kind: str, overwrite: bool, how: _Making) -> Generato
             _install(folder, place, how.lock)
     except BaseException:
         if is_partial(folder) and (not how.resumable or _is_bare(folder)):
-            remove_partial(folder, how.lock.draft)
+            drop_partial(folder, how.lock)
         raise
 
 
@@ -258,17 +308,26 @@ def _open_partial(place: Path, kind: str, how: _Making) -> Path:
         if how.resumable and taken is None and (record["kind"], record["about"]) == (kind, dict(how.about)):
             taken = found
         else:
-            remove_partial(found, how.lock.draft)
+            drop_partial(found, how.lock)
     if taken is not None:
-        for draft in taken.rglob(f".*{DRAFT}"):
-            draft.unlink()
+        _tidy(taken, kind)
         return taken
     name = token_hex(4)
     folder = _beside(place) / sibling(place.name, f".partial-{name}")
-    how.lock.draft.mkdir()  # it has its name only when it has its record: a kill leaves nothing unknown
-    write_file(how.lock.draft / PARTIAL, sealed_writer({"kind": kind, "id": name, "about": dict(how.about)}))
-    rename_new(how.lock.draft, folder)
+    draft = folder.with_name(how.lock.draft.name)
+    draft.mkdir()  # it has its name only when it has its record: a kill leaves nothing unknown
+    write_file(draft / PARTIAL, sealed_writer({"kind": kind, "id": name, "about": dict(how.about)}))
+    rename_new(draft, folder)
     return folder
+
+
+def _tidy(folder: Path, kind: str) -> None:
+    """Leave of an unfinished folder what can be taken up: no drafts, and of a run only its work."""
+    for draft in folder.rglob(f".*{DRAFT}"):
+        draft.unlink()
+    if kind == "run":
+        for file in [path for path in folder.iterdir() if path.is_file() and path.name != PARTIAL]:
+            file.unlink()
 
 
 def _install(folder: Path, place: Path, lock: Lock) -> None:
@@ -284,9 +343,11 @@ def _install(folder: Path, place: Path, lock: Lock) -> None:
     elif take_stock(place) is None:
         folder.rename(place)  # which must be empty
     else:
+        folder.chmod(place.stat().st_mode & 0o7777)
         exchange(folder, place)
         flush(place.parent)
-        _tell_kept(folder, remove_ours(folder, lock.draft))
+        write_file(folder / PARTIAL, sealed_writer({"kind": REPLACED, "id": folder.name[-8:], "about": {}}))
+        _remove_old(folder, lock)
     flush(place.parent)
 
 
@@ -307,7 +368,10 @@ def _beside(place: Path) -> Path:
 def _can_be_renamed(place: Path) -> bool:
     if not place.exists():
         return True
-    here = Path.cwd()
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:  # it was removed
+        here = Path("/")
     return (
         not place.is_mount()
         and place != here

@@ -19,10 +19,9 @@ from typing import Any, cast
 
 from attomaton.artifacts.files import draft_name
 from attomaton.artifacts.naming import shown, sibling
-from attomaton.artifacts.ownership import remove_draft
+from attomaton.artifacts.ownership import LOCK, remove_draft
 from attomaton.errors import UnwritablePlace
 
-LOCK = ".attomaton-lock"
 KIND = "lock of attomaton"
 LONGEST = 24 * 3600
 """Seconds after which a lock is stale where nobody can say whether its owner lives."""
@@ -91,12 +90,26 @@ def _make(path: Path, draft: str) -> int | None:
     except FileExistsError:
         os.close(descriptor)
         return None
+    except PermissionError:  # a file system without hard links
+        os.close(descriptor)
+        return _make_plainly(path, blob)
     except BaseException:
         os.close(descriptor)
         raise
     finally:
         if name is not None:
             name.unlink(missing_ok=True)
+    return descriptor
+
+
+def _make_plainly(path: Path, blob: bytes) -> int | None:
+    """A new lock file that has its name before it is whole."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    except FileExistsError:
+        return None
+    os.write(descriptor, blob)
+    _lock(descriptor)
     return descriptor
 
 

@@ -5,7 +5,7 @@ of its own, or if the names listed lead into it; a link never is.
 """
 
 import os
-import shutil
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,8 +18,23 @@ from attomaton.artifacts.seals import MANIFEST, read_sealed
 PARTIAL = "partial.json"
 """The record of a folder that is being built: its kind, and the end of its name."""
 
+REPLACED = "replaced"
+BUILT = re.compile(
+    r"partial\.json|manifest\.json|(work|words|inputs)(/.*)?|part-\d{5}-\d{5}\.parquet|checkpoints(/\d+\.safetensors)?"
+    r"|(edges|components|order|hard|soft|choices|curves|numbers|tokens|classes|distinct)\.(parquet|csv)"
+    r"|(vocabulary|coverage|verdicts|forecast)\.json|(arrays|trace)\.safetensors|trace\.jsonl|summary\.md"
+    r"|(figure|graph|scores|training)\.(png|pdf)|(.*/)?\.[0-9a-f]{16}\.draft"
+)
+"""What attomaton puts into a folder that it builds."""
+
+INNER = "training"
+"""The one folder of ours that may stand in another: name and kind."""
+
 SIDE_RECORDS = frozenset(["verdicts.json"])
 """Sealed records that other commands leave in a run."""
+
+LOCK = ".attomaton-lock"
+"""Ends the name of a lock; one may stand in the folder that it guards."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +97,8 @@ def _sort(folder: Path, listed: set[str], stock: Stock) -> None:
         if entry.is_file(follow_symlinks=False):
             if entry.name == MANIFEST:
                 manifest.append(path)
+            elif entry.name == f".{folder.name}{LOCK}":
+                continue
             elif entry.name in listed or _is_side_record(path):
                 stock.files.append(path)
             else:
@@ -92,12 +109,18 @@ def _sort(folder: Path, listed: set[str], stock: Stock) -> None:
             stock.drafts.append(path)
         elif inner:
             _sort(path, inner, stock)
-        elif (within := read_sealed(path / MANIFEST)) is not None:
+        elif entry.name == INNER and (within := _inner_manifest(path)) is not None:
             _sort(path, listed_names(within), stock)
         else:
             stock.strangers.append(entry.name)
     stock.files.extend(manifest)
     stock.folders.append(folder)
+
+
+def _inner_manifest(folder: Path) -> dict[str, Any] | None:
+    """The manifest of a folder that belongs into one of ours: a training in a run, and nothing else."""
+    manifest = read_sealed(folder / MANIFEST)
+    return manifest if manifest is not None and manifest.get("kind") == INNER else None
 
 
 def _is_side_record(path: Path) -> bool:
@@ -109,8 +132,19 @@ def _is_side_record(path: Path) -> bool:
 
 def is_partial(folder: Path) -> bool:
     """Whether a folder is one that we are building, or were: its own record repeats the end of its name."""
+    return _state(folder) not in (None, REPLACED)
+
+
+def is_replaced(folder: Path) -> bool:
+    """Whether a folder is one that was replaced: its record says so, and repeats the end of its name."""
+    return _state(folder) == REPLACED
+
+
+def _state(folder: Path) -> str | None:
     record = read_sealed(folder / PARTIAL)
-    return record is not None and folder.name.endswith(f".partial-{record.get('id')}")
+    if record is None or not folder.name.endswith(f".partial-{record.get('id')}"):
+        return None
+    return str(record.get("kind"))
 
 
 def remove_ours(folder: Path, spare: Path) -> list[str]:
@@ -129,21 +163,33 @@ def remove_ours(folder: Path, spare: Path) -> list[str]:
     for inner in stock.folders[:-1]:
         if not any(inner.iterdir()):
             inner.rmdir()
-    if not stock.strangers:
+    others = [name for name in stock.strangers if name != PARTIAL]
+    if not others:
         _remove_last(folder, spare)
-    return stock.strangers
+    return others
 
 
-def remove_partial(folder: Path, spare: Path) -> None:
-    """Remove a folder that was being built, its record last; ``spare`` as for :func:`remove_ours`."""
-    for entry in list(folder.iterdir()):
-        if entry.name == PARTIAL:
-            continue
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry)
-        else:
-            entry.unlink(missing_ok=True)
-    _remove_last(folder, spare)
+def remove_partial(folder: Path, spare: Path) -> list[str]:
+    """Remove a folder that was being built, its record last; the names of what is not ours, which stays.
+
+    ``spare`` as for :func:`remove_ours`.
+    """
+    strangers: list[str] = []
+    for place, folders, files in os.walk(folder, topdown=False):
+        for name in [*files, *folders]:
+            path = Path(place, name)
+            if not BUILT.fullmatch(path.relative_to(folder).as_posix()) or (path.is_symlink()):
+                strangers.append(name)
+            elif name in folders:
+                if not any(path.iterdir()):
+                    path.rmdir()
+            elif path != folder / PARTIAL:
+                path.unlink(missing_ok=True)
+    if strangers:
+        (folder / PARTIAL).unlink(missing_ok=True)
+    else:
+        _remove_last(folder, spare)
+    return strangers
 
 
 def _remove_last(folder: Path, spare: Path) -> None:

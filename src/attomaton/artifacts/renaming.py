@@ -31,8 +31,22 @@ def rename_new(source: Path, target: Path) -> None:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
         source.rename(target)
         return
-    os.link(source, target, follow_symlinks=False)
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except PermissionError:  # a file system without hard links
+        if os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
+        source.rename(target)
+        return
     source.unlink()
+
+
+def replace_file(draft: Path, place: Path) -> bool:
+    """Put a draft in place of a file; whether the old file is what the draft's name means now."""
+    if _rename(draft, place, EXCHANGING):
+        return True
+    draft.replace(place)
+    return False
 
 
 def exchange(one: Path, other: Path) -> None:

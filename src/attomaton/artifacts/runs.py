@@ -18,7 +18,7 @@ import safetensors.numpy
 from numpy.typing import NDArray
 
 from attomaton.artifacts.files import explained, write_file
-from attomaton.artifacts.folders import Building, build_folder, settle
+from attomaton.artifacts.folders import Building, build_folder, standing
 from attomaton.artifacts.seals import FORMAT, MANIFEST, SEAL, is_sealed, json_writer, read_json
 from attomaton.errors import CorruptRun
 from attomaton.tables import read_parquet, write_parquet
@@ -72,7 +72,7 @@ def read_run(folder: str | Path) -> Run:
 
     A run that is replaced while it is read is read again: what comes back is the old one or the new one.
     """
-    place = Path(folder)
+    place = standing(Path(folder).absolute()) if not Path(folder).exists() else Path(folder)
     manifest = read_manifest(place)
     for _ in range(TRIES):
         try:
@@ -109,8 +109,6 @@ def read_manifest(place: Path, kind: str = RUN) -> dict[str, Any]:
     """The manifest of a folder that attomaton wrote, if it is whole and of this kind."""
     path = place / MANIFEST
     try:
-        if not path.exists():
-            settle(Path(place).resolve())
         manifest = read_json(path)
     except FileNotFoundError as error:
         raise CorruptRun(

@@ -12,7 +12,7 @@ from typing import Any
 from attomaton.artifacts.files import check_written, explained, flush, write_draft
 from attomaton.artifacts.locks import locked
 from attomaton.artifacts.naming import shown
-from attomaton.artifacts.renaming import exchange, rename_new
+from attomaton.artifacts.renaming import rename_new, replace_file
 from attomaton.artifacts.seals import MANIFEST, read_sealed
 from attomaton.errors import UnwritablePlace
 
@@ -90,9 +90,10 @@ def _swap_in(draft: Path, place: Path, is_ours: Callable[[Path], bool]) -> None:
     if not os.path.lexists(place):
         rename_new(draft, place)
         return
-    exchange(draft, place)
-    if not _belongs(draft, is_ours):
-        exchange(draft, place)
+    if not _belongs(place, is_ours):
+        raise UnwritablePlace(f"{place} was written by somebody else in the meantime; choose another name")
+    if replace_file(draft, place) and not _belongs(draft, is_ours):
+        replace_file(draft, place)
         raise UnwritablePlace(f"{place} was written by somebody else in the meantime; choose another name")
 
 

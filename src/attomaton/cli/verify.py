@@ -24,12 +24,13 @@ def verify(
         from attomaton.training.checkpoints import read_trace
         from attomaton.verify import claims
         from attomaton.verify.diagnose import diagnose
-        from attomaton.verify.kept import write_verdicts
+        from attomaton.verify.kept import digest_trace, write_verdicts
         from attomaton.verify.measures import solve_trials
         from attomaton.verify.verdicts import as_record
 
     with stages(quiet or as_json) as announce:
         announce("reading")
+        digest = digest_trace(run)
         trace = read_trace(run)
         announce("solving")
         automata = solve_trials(trace)
@@ -38,7 +39,7 @@ def verify(
         advice = diagnose(trace, automata)
     judged = [as_record(verdict) for verdict in verdicts]
     record = {"verdicts": judged, "diagnosis": advice}
-    unwritten = write_verdicts(run, judged)
+    unwritten = write_verdicts(run, judged, digest)
     if as_json:
         print_json(record)
     elif not quiet:

@@ -8,6 +8,7 @@ wrote them, so the folder has the same bytes however often it was stopped and ho
 
 import hashlib
 import os
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -211,7 +212,10 @@ def _seed(folder: Path, place: Path) -> None:
         new = folder / file.relative_to(place)
         if file.name != MANIFEST and not new.exists():
             new.parent.mkdir(exist_ok=True)
-            os.link(file, new)
+            try:
+                os.link(file, new)
+            except OSError:  # a file system without hard links
+                shutil.copyfile(file, new)
 
 
 def _number(path: Path) -> int:

@@ -102,7 +102,7 @@ def refuse_input_in(out: Path, source: Any) -> None:
     if path is None:
         return
     place, given = Path(os.path.realpath(out)), Path(os.path.realpath(path))
-    if place == given or place in given.parents:
+    if place in given.parents or (place == given and place.is_dir()):
         raise UnwritablePlace(f"{out} holds the corpus itself ({path}); give another folder for the run")
 
 

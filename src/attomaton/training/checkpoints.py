@@ -33,6 +33,7 @@ from attomaton.artifacts import (
 from attomaton.artifacts.folders import (
     check_kind,
     check_replaceable,
+    drop_partial,
     find_partials,
     find_place,
     hold,
@@ -40,7 +41,7 @@ from attomaton.artifacts.folders import (
 )
 from attomaton.artifacts.locks import Lock
 from attomaton.artifacts.naming import shown
-from attomaton.artifacts.ownership import PARTIAL, is_partial, remove_partial, take_stock
+from attomaton.artifacts.ownership import PARTIAL, is_partial, take_stock
 from attomaton.artifacts.seals import FORMAT
 from attomaton.borders import check_floats, check_int64
 from attomaton.errors import CorruptRun, MismatchedParts, UnwritablePlace
@@ -146,7 +147,9 @@ class TrainingFiles:
         """Write the whole trace as one file, and the manifest, which makes the training whole."""
         with explained(self._building.folder):
             write_arrays(self._building.folder / TRACE, *trace.pack())
-            self._building.finish({"asked": self._asked})
+            steps = sorted(path for path in (self._building.folder / CHECKPOINTS).iterdir() if _is_step(path))
+            listed = [self._lines, self._building.folder / TRACE, *steps]
+            self._building.finish({"asked": self._asked}, self._building.digest_files(listed))
 
     def take_up(self) -> Checkpoint | None:
         """What to go on from: the last checkpoint with all records, if there is one."""
@@ -223,7 +226,7 @@ def _choose(target: Path, store: Store, asked: Mapping[str, Any], lock: Lock) ->
             "resume=True), replace it with --overwrite (overwrite=True), or give another folder"
         )
     for one in left:
-        remove_partial(one, lock.draft)
+        drop_partial(one, lock)
     return "begun"
 
 
@@ -268,6 +271,10 @@ def read_trace(run: str | Path) -> Trace:
         advice = "it was cut short: train on with resume" if begun else "give a folder that train wrote"
         raise CorruptRun(f"{run} holds no finished training; {advice}")
     return Trace.load(folder / TRACE)
+
+
+def _is_step(file: Path) -> bool:
+    return file.suffix == ".safetensors" and file.stem.isdecimal()
 
 
 def _step_of(file: Path) -> int:

@@ -14,8 +14,10 @@ VERDICTS = "verdicts.json"
 TRACE = Path("training", "trace.safetensors")
 
 
-def write_verdicts(run: str | Path, verdicts: Sequence[Mapping[str, Any]]) -> str:
-    """Keep verdicts in ``run/verdicts.json``, with the digest of the trace they judge; why not, or nothing.
+def write_verdicts(run: str | Path, verdicts: Sequence[Mapping[str, Any]], trace: str | None) -> str:
+    """Keep verdicts in ``run/verdicts.json``; why they were not kept, or nothing.
+
+    ``trace`` is the digest of the trace they judge, taken before it was read (:func:`digest_trace`).
 
     A run that cannot be written, or that somebody else writes to, is read all the same.
     """
@@ -24,9 +26,11 @@ def write_verdicts(run: str | Path, verdicts: Sequence[Mapping[str, Any]]) -> st
     if manifest is None or manifest.get("kind") != "run":
         return f"{run} is no run folder that attomaton wrote"
     try:
-        about = {"kind": "verdicts", "format": FORMAT, "trace": _digest_trace(place)}
+        about = {"kind": "verdicts", "format": FORMAT, "trace": trace}
         with hold(place) as lock, explained(place):
             path = place / VERDICTS
+            if digest_trace(place) != trace:
+                return f"the training in {run} was replaced in the meantime; verify again"
             if os.path.lexists(path) and read_sealed(path) is None:
                 return f"{path} is there already and attomaton did not write it"
             write_file(path, sealed_writer({**about, "verdicts": list(verdicts)}), draft=lock.draft)
@@ -45,7 +49,7 @@ def read_verdicts(run: str | Path) -> list[Mapping[str, Any]]:
         raise CorruptRun(f"{path} was cut short or altered; run attomaton verify again")
     if record["trace"] != _listed_trace(Path(run)):
         return []
-    if record["trace"] != _digest_trace(Path(run)):
+    if record["trace"] != digest_trace(Path(run)):
         raise CorruptRun(f"{Path(run) / TRACE} was altered after it was written; train again")
     return record["verdicts"]
 
@@ -56,6 +60,7 @@ def _listed_trace(run: Path) -> str | None:
     return manifest.get("files", {}).get(TRACE.name, {}).get("sha256")
 
 
-def _digest_trace(run: Path) -> str | None:
+def digest_trace(run: Path) -> str | None:
+    """The digest of a run's trace as it is now; None if there is none."""
     path = run / TRACE
     return digest_file(path) if path.is_file() else None

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attomaton.artifacts import MANIFEST, digest_file, read_manifest, read_sealed
+from attomaton.artifacts.ownership import PARTIAL
 from attomaton.artifacts.seals import was_sealed
 from attomaton.corpora.readers.batches import Reader, Reading
 from attomaton.corpora.readers.fasta import FastaReader
@@ -134,9 +135,11 @@ def is_tokenized(folder: str | os.PathLike[str]) -> bool:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """All that counts in a folder and in those below it; one that cannot be listed is an error."""
+    """All that counts in a folder and in those below it but ours; one that cannot be listed is an error."""
     for place, folders, files in os.walk(folder, onerror=_raise):
-        folders[:] = sorted(name for name in folders if _counts(Path(name)))
+        folders[:] = sorted(
+            name for name in folders if _counts(Path(name)) and not _is_ours(Path(place, name))
+        )
         linked = [name for name in folders if (Path(place) / name).is_symlink()]
         if linked:
             raise UnreadableSource(
@@ -144,6 +147,11 @@ def _walk(folder: Path) -> Iterator[Path]:
                 "give that folder itself, or take the link away"
             )
         yield from (Path(place) / name for name in files if _counts(Path(name)))
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether attomaton wrote a folder, or is writing it: what came out is no corpus, wherever it stands."""
+    return any(read_sealed(folder / name) is not None for name in (MANIFEST, PARTIAL))
 
 
 def _raise(error: OSError) -> None:
