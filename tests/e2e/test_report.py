@@ -16,6 +16,7 @@ from attomaton.report.page import content
 from attomaton.report.page.content import choose_queries
 from attomaton.report.page.packing import Packer, differences
 from attomaton.report.page.write import write_report
+from attomaton.verify.kept import digest_trace, write_verdicts
 from tests.e2e.browser import Opened, chromium
 
 HOSTILE = (
@@ -381,7 +382,7 @@ def test_training_and_verdicts_are_shown(browser, folder):
     trace = at.train(samples, at.AttentionModel(), at.GradientDescent(1.0), steps=300, out=folder / "trained")
     reason = "<b>smallest</b> margin"
     verdict = {"claim": "feasible", "status": "holds", "value": 1.0, "bound": 1.0, "reason": reason}
-    (folder / "trained" / "verdicts.json").write_text(json.dumps([verdict]))
+    assert write_verdicts(folder / "trained", [verdict], digest_trace(folder / "trained")) == ""
     write_report(folder / "trained", folder / "trained.html")
     opened = Opened(browser.new_page(), folder / "trained.html")
     page = opened.page

@@ -78,7 +78,7 @@ def test_ranks(tmp_path, monkeypatch):
     assert read(["YWI= 256"]).encode("abc").tolist() == [256, 99]
     long = base64.b64encode(b"x" * 70_000).decode()
     for last, message in (
-        (["YWI= 4000000000"], "line 257 has the rank 4000000000, and ranks are below 259"),
+        (["YWI= 4000000000"], "line 257 has the rank 4000000000, and ranks end below 259"),
         (["YWI= 2000000"], "line 257 has the rank 2000000"),
         (["YWI= -1"], "line 257 is not a token"),
         (["YWI= 1_0"], "line 257 is not a token"),

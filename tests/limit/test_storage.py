@@ -136,8 +136,12 @@ def test_a_file_in_the_way_is_named(text):
         at.learn(text, out=text, progress=stages.append)
     with pytest.raises(UnwritablePlace, match=r"cannot be written: .*work elsewhere"):
         at.learn(text, out="/proc/nowhere", progress=stages.append)
-    with pytest.raises(UnwritablePlace, match=r"holds other files \('text\.txt'\); give a new folder"):
+    with pytest.raises(UnwritablePlace, match=r"holds the corpus itself .*; give another folder"):
         at.learn(text, out=text.parent, progress=stages.append)
+    (text.parent / "full").mkdir()
+    (text.parent / "full" / "notes.txt").touch()
+    with pytest.raises(UnwritablePlace, match=r"holds other files \('notes\.txt'\); give a new folder"):
+        at.learn(text, out=text.parent / "full", progress=stages.append)
     assert stages == []  # said before the work, not after
 
 

@@ -81,7 +81,7 @@ def test_with_one_class_there_is_nothing_to_tell_apart():
 
 @pytest.mark.parametrize("bad", [(0.0, 1.0), (1.0, -1.0), (np.inf, 1.0), (np.nan, 1.0)])
 def test_rates_that_make_no_sense_are_refused(bad):
-    with pytest.raises(UnsupportedOption, match="give a finite number above 0"):
+    with pytest.raises(UnsupportedOption, match="give a finite number of at least"):
         Rates(*bad)
 
 

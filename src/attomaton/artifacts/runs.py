@@ -72,7 +72,9 @@ def read_run(folder: str | Path) -> Run:
 
     A run that is replaced while it is read is read again: what comes back is the old one or the new one.
     """
-    place = standing(Path(folder).absolute()) if not Path(folder).exists() else Path(folder)
+    place = Path(folder)
+    if not place.exists() and (found := standing(place.absolute())).exists():
+        place = found
     manifest = read_manifest(place)
     for _ in range(TRIES):
         try:

@@ -26,7 +26,7 @@ def train(
         str, words("word, character, byte, or a tokenizer.json or .tiktoken file.")
     ] = "word",
     steps: Annotated[int, whole("How many steps to take.", least=1, most=MOST_STEPS)] = 1000,
-    step_size: Annotated[float, real("Step of gradient descent.", sign="> 0", above=0, most=1e100)] = 1.0,
+    step_size: Annotated[float, real("Step of gradient descent.", sign="> 0", above=0, most=1e300)] = 1.0,
     normalized: Annotated[bool, typer.Option("--normalized", help="Divide gradients by their norm.")] = False,
     dim: Annotated[
         int | None, whole("Random unit embeddings of this size; orthonormal if not given.", least=1)

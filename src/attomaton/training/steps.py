@@ -14,7 +14,7 @@ Parameters = tuple[Tensor, ...]
 """W, or K and Q: the first axis is the trial."""
 
 
-LARGEST_STEP = 1e100
+LARGEST_STEP = 1e300
 """Of step sizes: beyond it squares of the weights overflow at once."""
 
 RAISED = {torch.float64: 2.0**400, torch.float32: 2.0**40}

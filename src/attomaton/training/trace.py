@@ -16,6 +16,7 @@ from attomaton.corpora.samples import Samples
 from attomaton.errors import CorruptRun, MismatchedParts, UnknownToken
 from attomaton.models.attention import AttentionModel
 from attomaton.models.embeddings import Given
+from attomaton.solutions import LARGEST
 from attomaton.tables import Float64, Int64
 from attomaton.training.configuration import restore
 from attomaton.training.steps import Adam, GradientDescent, Step
@@ -89,6 +90,8 @@ class Trace:
         losses = check_floats(self.losses, shape[:2], "losses", finite=False)
         sizes = {one.n_tokens for one in self.samples}
         tables = check_floats(self.embeddings, (n_trials, max(sizes), dim), "embeddings")
+        if np.abs(tables).max(initial=0.0) > LARGEST:
+            raise MismatchedParts(f"embeddings hold numbers above {LARGEST:.0e}; {MEND}")
         if len(sizes) > 1:
             raise MismatchedParts(
                 "the trials of a trace have vocabularies of different sizes; trace them apart"

@@ -102,6 +102,10 @@ def gather(automaton: Automaton, chosen: Chosen, about: Mapping[str, Any]) -> st
     )
 
 
+LONGEST = 10_000
+"""Characters of a token that can be typed into the page; longer ones are only shown, cut."""
+
+
 def measure_tokens(automaton: Automaton) -> int:
     """Bytes that the whole vocabulary takes in a page, or what is allowed for a part of it."""
     if automaton.vocabulary is None:
@@ -111,7 +115,7 @@ def measure_tokens(automaton: Automaton) -> int:
 
 def _texts(vocabulary: Vocabulary) -> list[str]:
     """The tokens as the page shows them: very long ones cut, with their length."""
-    return [cut_long(text) for text in vocabulary.tokens]
+    return [text if len(text) <= LONGEST else cut_long(text) for text in vocabulary.tokens]
 
 
 def _tokens(automaton: Automaton, chosen: Chosen) -> str:
