@@ -164,8 +164,9 @@ def check_embeddings(embeddings: object, n_tokens: int) -> Float64:
     if not np.isfinite(table).all():
         token = int(np.flatnonzero(~np.isfinite(table).all(axis=1))[0])
         raise InvalidEmbeddings(f"the embedding of token {token} is not finite; mend or drop that row")
-    if len(table) and np.abs(table).max(initial=0.0) > LARGEST:
-        raise InvalidEmbeddings(f"embeddings reach {np.abs(table).max():.1e}; scale them below {LARGEST:.0e}")
+    largest = float(np.abs(table).max(initial=0.0))
+    if largest and not 1 / LARGEST < largest < LARGEST:
+        raise InvalidEmbeddings(f"embeddings reach {largest:.1e}; scale them to numbers of a common size")
     return table
 
 
