@@ -177,5 +177,5 @@ def scale_rows(embeddings: Float64) -> tuple[Float64, float]:
     """
     largest = float(np.abs(embeddings).max(initial=0.0)) or 1.0
     squares: Float64 = np.sum((embeddings / largest) ** 2, axis=1)
-    scale = largest * (float(np.sqrt(squares.mean())) if len(squares) else 1.0)
+    scale = largest * ((float(np.sqrt(squares.mean())) if len(squares) else 0.0) or 1.0)  # or all are zero
     return embeddings / scale, scale
