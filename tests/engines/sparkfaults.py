@@ -40,9 +40,10 @@ class Failing:
     function : callable
         From record batches to record batches.
     rate : float
-        Share of the attempts that fail.
+        Share of the attempts that fail: 0, 1, 1/2, 1/3 …
     seed : int
-        Which ones do follows from it, the stage, the partition and the attempt.
+        Which ones do follows from it: of every ``1 / rate`` attempts that Spark numbers one after the other,
+        one, in each of :data:`KINDS` in turn.
     log : Path
         A file that every attempt adds a line to.
     gate : Path, optional
@@ -60,8 +61,7 @@ class Failing:
 
         context: Any = TaskContext.get()
         here = (context.stageId(), context.partitionId(), context.taskAttemptId())
-        draw = random.Random(repr((self.seed, here)))  # noqa: S311
-        kind = draw.choice(KINDS) if draw.random() < self.rate else "well"
+        kind = self._kind(here[2])
         self._tell(here, kind)
         while self.gate is not None and not (self.gate / str(here[0])).exists():
             time.sleep(0.05)
@@ -74,6 +74,14 @@ class Failing:
             os._exit(1)
         if kind != "well":
             raise RuntimeError(f"this attempt fails on purpose, {kind}")
+
+    def _kind(self, attempt: int) -> str:
+        if not self.rate:
+            return "well"
+        size = round(1 / self.rate)
+        block, place = divmod(attempt, size)
+        chosen = random.Random(repr((self.seed, block))).randrange(size)  # noqa: S311
+        return KINDS[block % len(KINDS)] if place == chosen else "well"
 
     def _fail(self, kind: str, when: str) -> None:
         if kind == when:

@@ -41,7 +41,9 @@ class Shards:
     ...     again = Shards.from_folder(folder)  # reads the files to find n_tokens
     ...     pieces = [piece.ids.tolist() for piece in again.pieces(size=3, window=2)]
     ...     print(again == shards == Shards.from_paths(shards.paths), again.sizes, len(again.jobs(size=100)))
+    ...     print(len(again.cut(size=100)))  # tasks of whole row groups
     True (6,) 1
+    1
     >>> pieces  # where a document is cut, the next piece begins with the context that it needs
     [[0, 1, 0], [1, 0, 2, 1, 1]]
     """
