@@ -181,7 +181,7 @@ def test_nine_million_rows_are_shown_in_milliseconds():
     size, n_tokens = 9_000_000, 30_000
     rows = np.arange(size)
     query, token = (rows // 3_000).astype(np.int32), (rows % 3_000).astype(np.int32)
-    whole = {"query": query, "winner": token, "loser": token, "support": rows}
+    whole = {"query": query, "winner": token, "loser": token + 1, "support": rows + 1}
     table = make_table(EDGE_SCHEMA, whole)
     pieces = pa.concat_tables([table.slice(0, size // 2), table.slice(size // 2)])
     counted = {name: np.arange(3_000) for name in QUERY_SCHEMA.names}

@@ -41,7 +41,7 @@ def make_quick_engine(request):
     return ENGINES[request.param]
 
 
-@pytest.fixture(scope="session", params=[*ENGINES, *SPARKS])
+@pytest.fixture(scope="module", params=[*ENGINES, *SPARKS])  # other modules need sessions of their own
 def make_engine(request, tmp_path_factory):
     if request.param in ENGINES:
         yield ENGINES[request.param]

@@ -33,6 +33,9 @@ def session_on(master, **settings):
     from pyspark.sql import SparkSession
 
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    earlier = SparkSession.getActiveSession()
+    if earlier is not None:  # a process has one, and what an earlier test left would be given out again
+        earlier.stop()
     session = SparkSession.builder.master(master).config(map={**SETTINGS, **settings}).getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     try:

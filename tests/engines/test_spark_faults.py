@@ -56,7 +56,6 @@ def check_attempts(log):
     return attempts
 
 
-@pytest.mark.slow  # it needs a Spark session of its own
 def test_a_quarter_of_all_attempts_fails(shards, tmp_path):
     expected = answers(MemoryEngine(shards, SELECTION))
     master = f"local[2,{MANY}]"

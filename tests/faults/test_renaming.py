@@ -60,6 +60,6 @@ def test_a_file_takes_only_a_name_that_is_free(old_system, tmp_path):
     (tmp_path / "folder").mkdir()
     with pytest.raises(FileExistsError):
         renaming.rename_new(tmp_path / "folder", tmp_path / "there")
-    renaming.exchange(tmp_path / "draft", tmp_path / "there")
+    renaming.exchange(tmp_path / "draft", tmp_path / "there", tmp_path / "spare")
     assert (tmp_path / "there").read_text() == "new"
     shutil.rmtree(tmp_path)

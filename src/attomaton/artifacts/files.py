@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,9 @@ from attomaton.errors import AttomatonError, CorruptRun, UnwritablePlace
 
 DRAFT = ".draft"
 """Ends the name of a file that is being written."""
+
+DRAFT_NAME = re.compile(r"\.[0-9a-f]{16}\.draft")
+"""The whole name, as :func:`draft_name` gives it."""
 
 
 def write_file(path: Path, write: Callable[[Path], object], *, draft: Path | None = None) -> dict[str, Any]:

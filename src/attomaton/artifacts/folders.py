@@ -20,10 +20,8 @@ from attomaton.artifacts.naming import shown, sibling
 from attomaton.artifacts.ownership import (
     INNER,
     PARTIAL,
-    REPLACED,
     Stock,
     is_partial,
-    is_replaced,
     remove_ours,
     remove_partial,
     take_stock,
@@ -221,7 +219,7 @@ def _check_kind(place: Path, stock: Stock, kind: str) -> None:
 
 
 def find_partials(place: Path, ending: str = "") -> list[Path]:
-    """Folders beside a place that were being built for it, or were replaced by what was."""
+    """Folders beside a place that were being built for it."""
     beside = _beside(place)
     start = sibling(place.name, ".partial-" + "0" * 8)[:-8]
     with os.scandir(beside) as entries:
@@ -238,17 +236,16 @@ def drop_partial(folder: Path, lock: Lock) -> None:
     _tell_kept(folder, remove_partial(folder, lock.draft))
 
 
-def remove_replaced(place: Path, lock: Lock) -> None:
-    """Remove what a killed writer had replaced and did not come to remove."""
-    for found in find_partials(place):
-        if is_replaced(found) and take_stock(found) is not None:
-            _remove_old(found, lock)
+def _remove_old(folder: Path, visible: Path, lock: Lock) -> None:
+    """Remove a folder that was replaced; if that fails, the new one stands all the same.
 
-
-def _remove_old(folder: Path, lock: Lock) -> None:
-    """Remove a folder that was replaced; if that fails, the new one stands all the same."""
+    Where somebody else's files are in it, it stays, under a name that can be seen.
+    """
     try:
-        _tell_kept(folder, remove_ours(folder, lock.draft))
+        kept = remove_ours(folder, lock.draft)
+        if kept:
+            rename_new(folder, visible)
+            _tell_kept(visible, kept)
     except OSError as error:
         warnings.warn(
             f"{shown(folder)}, which was replaced, cannot be removed: {error.strerror}", stacklevel=2
@@ -264,12 +261,9 @@ def standing(place: Path) -> Path:
 
 def settle(place: Path) -> None:
     """Put a folder back that a kill between two renames left without its name."""
-    if place.exists() or not place.parent.is_dir():
-        return
-    for spare in find_partials(place, SPARE):
-        if take_stock(spare) is not None:
-            spare.rename(place)
-            return
+    found = standing(place)
+    if found != place:
+        found.rename(place)
 
 
 @dataclass(frozen=True)
@@ -302,7 +296,6 @@ def _building(place: Path, kind: str, overwrite: bool, how: _Making) -> Generato
 def _open_partial(place: Path, kind: str, how: _Making) -> Path:
     """The folder to build in: one that a killed writer left, or a new one; what else is left goes."""
     taken: Path | None = None
-    remove_replaced(place, how.lock)
     for found in filter(is_partial, find_partials(place)):
         record = read_sealed(found / PARTIAL) or {}
         if how.resumable and taken is None and (record["kind"], record["about"]) == (kind, dict(how.about)):
@@ -336,18 +329,20 @@ def _install(folder: Path, place: Path, lock: Lock) -> None:
     if folder.parent == place:
         _move_in(folder, place, lock)
         return
-    (folder / PARTIAL).unlink()
-    flush(folder)
+    swap = lock.swap(folder.parent)  # whoever takes over the lock knows this name, and that it is ours
+    lock.remember()
+    rename_new(folder, swap)
+    (swap / PARTIAL).unlink()
+    flush(swap)
     if not place.exists():
-        rename_new(folder, place)
+        rename_new(swap, place)
     elif take_stock(place) is None:
-        folder.rename(place)  # which must be empty
+        swap.rename(place)  # which must be empty
     else:
-        folder.chmod(place.stat().st_mode & 0o7777)
-        exchange(folder, place)
+        swap.chmod(place.stat().st_mode & 0o7777)
+        exchange(swap, place, folder.with_name(folder.name + SPARE))
         flush(place.parent)
-        write_file(folder / PARTIAL, sealed_writer({"kind": REPLACED, "id": folder.name[-8:], "about": {}}))
-        _remove_old(folder, lock)
+        _remove_old(swap, folder, lock)
     flush(place.parent)
 
 

@@ -2,7 +2,8 @@
 
 The lock is a small file beside the target, ``.NAME.attomaton-lock``, on which the operating system holds an
 advisory lock for as long as its owner lives. A file that a killed owner left is taken over by the next
-writer, who also removes the owner's unfinished draft, whose name the file tells.
+writer, who also removes what the owner was about to put in place or had just replaced: the file tells the
+names.
 """
 
 import errno
@@ -11,18 +12,20 @@ import json
 import os
 import socket
 import time
+import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from attomaton.artifacts.files import draft_name
+from attomaton.artifacts.files import DRAFT_NAME, draft_name, flush
 from attomaton.artifacts.naming import shown, sibling
-from attomaton.artifacts.ownership import LOCK, remove_draft
+from attomaton.artifacts.ownership import LOCK, remove_draft, remove_ours
 from attomaton.errors import UnwritablePlace
 
 KIND = "lock of attomaton"
+SWAP = ".swap"
 LONGEST = 24 * 3600
 """Seconds after which a lock is stale where nobody can say whether its owner lives."""
 
@@ -42,6 +45,15 @@ class Lock:
     path: Path
     draft: Path
 
+    def swap(self, beside: Path) -> Path:
+        """The name of a folder while it changes places with the target; what is left of it is removed."""
+        return beside / self.draft.with_suffix(SWAP).name
+
+    def remember(self) -> None:
+        """Have the lock file on the disk, so that it tells even after a loss of power what to remove."""
+        flush(self.path)
+        flush(self.path.parent)
+
 
 @contextmanager
 def locked(target: Path, beside: Path) -> Generator[Lock]:
@@ -58,7 +70,7 @@ def locked(target: Path, beside: Path) -> Generator[Lock]:
         yield Lock(path, beside / draft)
     finally:  # if this is interrupted, the lock file stays and tells the next writer what to remove
         try:
-            remove_draft(beside / draft)
+            _remove_left(draft, beside, target)
             path.unlink(missing_ok=True)
         finally:
             os.close(descriptor)
@@ -144,7 +156,7 @@ def _remove_stale(path: Path, target: Path) -> None:
                 f"{shown(target)} is being written by {_describe(owner)}; wait, or write elsewhere"
             )
         if _is_same(descriptor, path):
-            _remove_draft(path.with_name(str(owner.get("draft"))))
+            _remove_left(str(owner.get("draft")), path.parent, target)
             path.unlink()
     finally:
         os.close(descriptor)
@@ -187,10 +199,23 @@ def _is_same(descriptor: int, path: Path) -> bool:
     return (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)
 
 
-def _remove_draft(draft: Path) -> None:
-    """Remove the draft of an owner that is gone; its name is one that only :func:`draft_name` gives."""
-    if len(draft.name) == len(draft_name()) and draft.name.startswith(".") and draft.suffix == ".draft":
+def _remove_left(name: str, beside: Path, target: Path) -> None:
+    """Remove what an owner left under its draft's name, beside the target or in it (a training in a run)."""
+    if not DRAFT_NAME.fullmatch(name):
+        return
+    for folder in (beside, target):
+        if not folder.is_dir():
+            continue
+        draft = folder / name
+        swap = draft.with_suffix(SWAP)
+        kept = remove_ours(swap, draft) if swap.is_dir() and not swap.is_symlink() else []
         remove_draft(draft)
+        if kept:
+            warnings.warn(
+                f"{shown(swap)} holds files that attomaton did not write ({', '.join(map(repr, kept[:3]))}); "
+                "they were left there",
+                stacklevel=2,
+            )
 
 
 def _describe(owner: dict[str, Any]) -> str:

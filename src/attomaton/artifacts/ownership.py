@@ -18,7 +18,6 @@ from attomaton.artifacts.seals import MANIFEST, read_sealed
 PARTIAL = "partial.json"
 """The record of a folder that is being built: its kind, and the end of its name."""
 
-REPLACED = "replaced"
 BUILT = re.compile(
     r"partial\.json|manifest\.json|(work|words|inputs)(/.*)?|part-\d{5}-\d{5}\.parquet|checkpoints(/\d+\.safetensors)?"
     r"|(edges|components|order|hard|soft|choices|curves|numbers|tokens|classes|distinct)\.(parquet|csv)"
@@ -132,19 +131,8 @@ def _is_side_record(path: Path) -> bool:
 
 def is_partial(folder: Path) -> bool:
     """Whether a folder is one that we are building, or were: its own record repeats the end of its name."""
-    return _state(folder) not in (None, REPLACED)
-
-
-def is_replaced(folder: Path) -> bool:
-    """Whether a folder is one that was replaced: its record says so, and repeats the end of its name."""
-    return _state(folder) == REPLACED
-
-
-def _state(folder: Path) -> str | None:
     record = read_sealed(folder / PARTIAL)
-    if record is None or not folder.name.endswith(f".partial-{record.get('id')}"):
-        return None
-    return str(record.get("kind"))
+    return record is not None and folder.name.endswith(f".partial-{record.get('id')}")
 
 
 def remove_ours(folder: Path, spare: Path) -> list[str]:

@@ -49,13 +49,19 @@ def replace_file(draft: Path, place: Path) -> bool:
     return False
 
 
-def exchange(one: Path, other: Path) -> None:
-    """Give two files or folders each other's names."""
+def exchange(one: Path, other: Path, spare: Path) -> None:
+    """Give two files or folders each other's names.
+
+    Where that takes several steps, the other one has the name ``spare`` between them.
+    """
     if _rename(one, other, EXCHANGING):
         return
-    spare = one.with_name(one.name + SPARE)
     other.rename(spare)
-    one.rename(other)
+    try:
+        one.rename(other)
+    except OSError:
+        spare.rename(other)
+        raise
     spare.rename(one)
 
 

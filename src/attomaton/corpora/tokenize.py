@@ -29,7 +29,7 @@ from attomaton.artifacts import (
     write_file,
 )
 from attomaton.artifacts.files import DRAFT
-from attomaton.artifacts.folders import find_place, hold, remove_replaced
+from attomaton.artifacts.folders import find_place, hold
 from attomaton.artifacts.naming import shown
 from attomaton.artifacts.ownership import take_stock
 from attomaton.artifacts.seals import FORMAT
@@ -110,7 +110,6 @@ def tokenize_corpus(
     with hold(place) as lock:
         same = job.is_that_of(place)
         if same and is_whole(place, read_manifest(place, TOKENIZED)):
-            remove_replaced(place, lock)
             return read_tokens(place)
         replace = overwrite or same  # a damaged corpus is mended by the call that made it
         with build_folder(place, TOKENIZED, overwrite=replace, resumable=True, held=lock) as building:

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 
 from attomaton.artifacts import digest_file, explained, read_sealed, sealed_writer, write_file
-from attomaton.artifacts.files import draft_name
+from attomaton.artifacts.files import DRAFT_NAME, draft_name
 from attomaton.engines.shards import Shards
 from attomaton.errors import UnwritablePlace
 from attomaton.graphs.windows import Piece
@@ -28,9 +28,6 @@ from attomaton.tables import arrow_parquet
 
 MARKER = "attomaton-work.txt"
 """A folder with this file is one that we may work in."""
-
-DRAFT = re.compile(r"\.[0-9a-f]{16}\.draft")
-"""What we call a file of the work folder for as long as it is not whole."""
 
 JOB_TOKENS = 1 << 22
 FORMAT = 1
@@ -240,5 +237,5 @@ def clear_drafts(folder: Path) -> None:
     """Remove what we did not write to its end."""
     for place in (folder, folder / "edges"):
         for draft in place.iterdir() if place.is_dir() else ():
-            if DRAFT.fullmatch(draft.name):
+            if DRAFT_NAME.fullmatch(draft.name):
                 draft.unlink(missing_ok=True)

@@ -37,7 +37,6 @@ from attomaton.artifacts.folders import (
     find_partials,
     find_place,
     hold,
-    remove_replaced,
 )
 from attomaton.artifacts.locks import Lock
 from attomaton.artifacts.naming import shown
@@ -174,7 +173,6 @@ def open_training(
             _prepare_run(place)
             going_on = _choose(place / TRAINING, store, wanted, lock)
         if going_on == "finished":
-            remove_replaced(place / TRAINING, lock)
             yield None, _read_all(place / TRAINING)[0]
             return
         with build_folder(
