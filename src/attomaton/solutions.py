@@ -173,9 +173,11 @@ def check_embeddings(embeddings: object, n_tokens: int) -> Float64:
 def scale_rows(embeddings: Float64) -> tuple[Float64, float]:
     """The embeddings with rows of length about 1, and the factor: solvers work best there.
 
-    W for E is W for E/c divided by c²; scores are the same.
+    W for E is W for E/c divided by c²; scores are the same. The factor is a power of two, so that no digit of
+    any row is lost.
     """
     largest = float(np.abs(embeddings).max(initial=0.0)) or 1.0
     squares: Float64 = np.sum((embeddings / largest) ** 2, axis=1)
     scale = largest * ((float(np.sqrt(squares.mean())) if len(squares) else 0.0) or 1.0)  # or all are zero
+    scale = 2.0 ** round(float(np.log2(scale)))
     return embeddings / scale, scale

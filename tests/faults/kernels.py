@@ -225,6 +225,18 @@ def try_embedded_problem(rng: Rng) -> None:
     Joint().solve_embedded(EmbeddedProblem(**bent, order=given.order))
 
 
+def try_ropes(rng: Rng) -> None:
+    """Constraints as differences of rows → sums with twice the digits, and the certificate."""
+    from attomaton.hard.rows import Answer, Ropes, certify_answer, tie_ropes
+
+    components = at.find_components(at.extract_edges(draw_samples(rng)))
+    given = tie_ropes(components, rng.normal(size=(components.edges.n_tokens, 6)))
+    names = ("keys", "asked", "one", "other", "query", "number", "tie", "tokens")
+    ropes = Ropes(**bend_some(rng, **{name: getattr(given, name) for name in names}))
+    bent = bend_some(rng, weights=rng.normal(size=(6, 6, 2)), multipliers=rng.normal(size=len(given.one)))
+    certify_answer(ropes, Answer(**bent), rtol=1e-6)
+
+
 def try_luce(rng: Rng) -> None:
     """Luce problems → Newton's method, the certificate, standard errors."""
     given = any_problem(int(rng.integers(2**32)))

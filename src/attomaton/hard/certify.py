@@ -41,6 +41,8 @@ class HardCertificate:
         How many priorities the embeddings cannot meet, so that they count as ties.
     farkas : float
         What is left of the sum that proves this, relative to its terms (rounding, if anything).
+    closest : str
+        Which two embeddings nearly coincide, where that is why nothing could be proved.
 
     Examples
     --------
@@ -61,6 +63,7 @@ class HardCertificate:
     exact: bool | None = None
     inseparable: int = 0
     farkas: float = 0.0
+    closest: str = ""
 
     @property
     def certified(self) -> bool:
@@ -84,7 +87,8 @@ class HardCertificate:
         ]
         asked = f"relative gap {self.gap:.1e} (asked {self.rtol:.0e})"
         split = f", {self.inseparable} priorities counted as ties" if self.inseparable else ""
-        return f"{bounds}, {asked}, violation {self.violation:.1e}{proof}{split}"
+        near = f"; {self.closest}" if self.closest else ""
+        return f"{bounds}, {asked}, violation {self.violation:.1e}{proof}{split}{near}"
 
 
 def repair_positions(problem: OrderProblem, positions: Float64) -> Float64:

@@ -1,6 +1,5 @@
 """The Graph-SVM of all queries: the direction that the attention weights take in training."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Protocol, runtime_checkable
@@ -16,13 +15,13 @@ from attomaton.graphs.separation import separate
 from attomaton.hard.certify import (
     FEASIBLE,
     HardCertificate,
-    certify_forces,
     certify_positions,
     repair_forces,
     repair_positions,
 )
 from attomaton.hard.constraints import embedded_problem, order_problem
 from attomaton.hard.problem import EmbeddedProblem, OrderProblem
+from attomaton.hard.rows import Answer, Ropes, certify_answer, in_pairs, tie_ropes
 from attomaton.options import real_number
 from attomaton.solutions import (
     Solution,
@@ -234,19 +233,49 @@ def _solve_embedded(given: Components, embeddings: object, rtol: float, solver: 
         )
     separation = separate(given, unit)
     components = separation.components
-    problem = embedded_problem(components, unit)
-    choice = _choose_solvers(problem, separation.independent) if solver is None else [solver]
-    forces, flow, certificate = _first_certified(problem, choice, rtol)
-    placed = unit[np.unique(components.token_of_node)].T @ problem.combine(forces)
+    ropes, answer, certificate = _solve_rows(components, unit, separation.independent, rtol, solver)
+    weights = answer.weights[..., 0]
     proof = {"inseparable": int(separation.inseparable.sum()), "farkas": separation.residual}
+    flow = np.zeros(components.order.num_rows)
+    flow[ropes.number[~ropes.tie]] = answer.multipliers[~ropes.tie]
     return trusted(
         HardSolution,
         components=components,
-        scores=score_table(components.nodes, problem.scores(forces)),
-        weights=placed @ unit[np.unique(components.query_of_node)] / scale**2,
+        scores=score_table(components.nodes, _read_scores(components, unit, ropes, answer.weights)),
+        weights=weights / scale**2,
         certificate=replace(certificate.scaled(scale**-4), **proof),
         multipliers=multiplier_table(components.order, flow / scale**4),
     )
+
+
+def _read_scores(components: Components, unit: Float64, ropes: Ropes, weights: Float64) -> Float64:
+    """e_tokenᵀ W e_query of every node, with both parts of W where there are two."""
+    nodes = components.token_of_node, components.query_of_node
+    if weights[..., 1].any():
+        return ropes.read(weights, *(np.unique(ids, return_inverse=True)[1] for ids in nodes))
+    queries, place = np.unique(nodes[1], return_inverse=True)
+    return (unit @ (weights[..., 0] @ unit[queries].T))[nodes[0], place]
+
+
+def _solve_rows(
+    components: Components, unit: Float64, independent: bool, rtol: float, solver: EmbeddedSolver | None
+) -> tuple[Ropes, Answer, HardCertificate]:
+    """The first answer that is certified, else the best; small problems are also solved from their rows."""
+    problem, ropes = embedded_problem(components, unit), tie_ropes(components, unit)
+    answers: list[tuple[HardCertificate, Answer]] = []
+    for one in _choose_solvers(problem, independent) if solver is None else [solver]:
+        found = _from_forces(problem, ropes, *one.solve_embedded(problem))
+        answers.append((certify_answer(ropes, found, rtol=rtol), found))
+        if answers[-1][0].certified:
+            return ropes, answers[-1][1], answers[-1][0]
+    if solver is None:
+        from attomaton.hard.solvers.active import find_answer
+
+        settled = find_answer(ropes)
+        if settled is not None:
+            answers.append((certify_answer(ropes, settled, rtol=rtol), settled))
+    certificate, answer = min(answers, key=lambda pair: (not pair[0].certified, abs(pair[0].gap)))
+    return ropes, answer, certificate
 
 
 def _choose_solvers(problem: EmbeddedProblem, independent: bool) -> list[EmbeddedSolver]:
@@ -259,18 +288,13 @@ def _choose_solvers(problem: EmbeddedProblem, independent: bool) -> list[Embedde
     return [Joint(), LeastDistance()] if independent else [LeastDistance(), Joint()]
 
 
-def _first_certified(
-    problem: EmbeddedProblem, solvers: Sequence[EmbeddedSolver], rtol: float
-) -> tuple[Float64, Float64, HardCertificate]:
-    """Forces, multipliers and certificate of the first solver whose answer is certified, else of the best."""
-    answers: list[tuple[Float64, Float64, HardCertificate]] = []
-    for solver in solvers:
-        forces, flow = solver.solve_embedded(problem)
-        forces = repair_forces(problem, forces)
-        answers.append((forces, flow, certify_forces(problem, forces, flow, rtol=rtol)))
-        if answers[-1][2].certified:
-            return answers[-1]
-    return min(answers, key=lambda answer: abs(answer[2].gap))
+def _from_forces(problem: EmbeddedProblem, ropes: Ropes, forces: Float64, flow: Float64) -> Answer:
+    """W = Eᵀ A F, scaled to a smallest margin of 1, and multipliers of priorities and ties."""
+    forces = repair_forces(problem, forces)
+    weights = ropes.keys.T @ problem.combine(forces) @ ropes.asked
+    pressed = np.where(ropes.tie, forces[np.where(ropes.tie, ropes.number, 0)], 0.0)
+    pressed[~ropes.tie] = flow[ropes.number[~ropes.tie]]
+    return Answer(in_pairs(weights), pressed)
 
 
 def multiplier_table(order: pa.Table, multipliers: Float64) -> pa.Table:

@@ -225,8 +225,9 @@ def follow(
         frame, pieces = _follow_scores(loss, start)
     else:
         frame, pieces = _follow_weights(loss, table, None if start is None else np.asarray(start))
-    settles = step_size * frame.bound_sharpness() < EDGE or not frame.find_edge(step_size).passed
-    tracks = _run(pieces, _Pace(step_size * frame.unit**-2, rtol, settles), to, progress)
+    safe = step_size * frame.bound_sharpness() < EDGE
+    settles = safe or not frame.find_edge(step_size).passed
+    tracks = _run(pieces, _Pace(step_size * frame.unit**-2, rtol, safe, settles), to, progress)
     return Trajectory(loss, frame, tracks, step_size)
 
 
@@ -372,6 +373,7 @@ class _Pace:
 
     step_size: float
     rtol: float
+    safe: bool
     settles: bool
 
 

@@ -154,8 +154,8 @@ def _numbers(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[str, A
     return dict(record)
 
 
-def _finite(value: float | None) -> bool:
-    return value is None or isfinite(value)
+def _finite(value: float | str | None) -> bool:
+    return value is None or isinstance(value, str) or isfinite(value)
 
 
 def _dense_weights(name: str, solution: Solution) -> dict[str, NDArray[Any]]:

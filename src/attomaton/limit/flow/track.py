@@ -31,6 +31,9 @@ CALM = 1e-7
 FALLING = 0.9
 """Jumps that do not fall to this share while the warm-up doubles do not die out."""
 
+ROUNDING, BLUR = 1e-15, 10.0
+"""Size of a rounding, and times the distance of a second descent that counts as what roundings do."""
+
 FIRST_WIDTH = 0.1
 TINY = 1e-300
 EDGE = 2.0
@@ -55,6 +58,8 @@ class Track:
         See :func:`~attomaton.limit.flow.integrate.integrate`.
     reach : float
         About how far one step can move a score; small steps are a flow already and need less warm-up.
+    safe : bool
+        True if curvature is known to be below the edge everywhere, so that no rounding ever grows.
     settles : bool
         False if the step size is known to be beyond the edge: then nothing is known after the warm-up.
     """
@@ -67,11 +72,13 @@ class Track:
         step_size: float,
         rtol: float,
         reach: float = 1.0,
+        safe: bool = False,
         settles: bool = True,
     ) -> None:
         self._flow = flow
         self._start = start
         self._step_size, self._rtol = step_size, rtol
+        self._safe = safe
         self._n_plain = int(np.ceil(np.clip(WARM_UP * reach, FEWEST, WARM_UP)))
         self._states = [self._warm_up() if settles else self._give_up()]
         self._latest = self._states[0]
@@ -95,7 +102,7 @@ class Track:
     def _find(self, step: float) -> State:
         if step <= self._n_plain:
             place = self._flow.descend(self._start, self._step_size, int(step))
-            return State(step, place, np.zeros_like(self._states[0].error), FIRST_WIDTH)
+            return State(step, place, self._find_blur(place, int(step)), FIRST_WIDTH)
         self.advance(step)
         before = [state for state in self._states if state.step <= step][-1]
         return self._correct(self._states[0], self._follow(before, step))
@@ -110,7 +117,21 @@ class Track:
             died = after <= FALLING * jumps
             jumps = after
         lasting = ~(self._is_calm(place, jumps) | died) | ~self._is_stable(place)
-        return State(float(self._n_plain), place, np.where(lasting, np.inf, 2.0 * jumps), FIRST_WIDTH)
+        error = np.where(lasting, np.inf, 2.0 * jumps + self._find_blur(place, self._n_plain))
+        return State(float(self._n_plain), place, error, FIRST_WIDTH)
+
+    def _find_blur(self, place: Float64, n_steps: int) -> Float64:
+        """How far roundings may take plain descent, by block: where the loss is too curved they grow.
+
+        So a second descent starts beside the first, as far away as the roundings of all its steps.
+        """
+        if self._safe:
+            return np.zeros_like(self._flow.lengths(place))
+        size = ROUNDING * np.sqrt(n_steps) * max(1.0, float(np.abs(place).max(initial=0.0)))
+        beside = size * np.random.default_rng(0).choice([-1.0, 1.0], len(place))
+        return BLUR * self._flow.lengths(
+            self._flow.descend(self._start + beside, self._step_size, n_steps) - place
+        )
 
     def _give_up(self) -> State:
         place = self._flow.descend(self._start, self._step_size, self._n_plain)
@@ -132,6 +153,8 @@ class Track:
 
     def _is_stable(self, place: Float64) -> Bool:
         """Whether curvature is below the edge, by block."""
+        if self._safe:
+            return np.ones(len(self._flow.lengths(place)), np.bool_)
         enough = EDGE / self._step_size
         return self._flow.sharpness(place, enough) < enough
 
