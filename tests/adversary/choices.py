@@ -49,7 +49,10 @@ def attack(rng) -> Finding:
     reached = reach(items, beats)
     own = _components(items, reached)
     checks = [("components", float({frozenset(one) for one in fit.components} != set(own)), 0.0)]
-    checks += [("order", float(_order_differs(fit, reached)), 0.0), ("missing", _missing(fit, own, beats), 0.0)]
+    checks += [
+        ("order", float(_order_differs(fit, reached)), 0.0),
+        ("missing", _missing(fit, own, beats), 0.0),
+    ]
     checks += _direction(fit, items, beats, reached)
     if fit.soft.status is not at.Status.CERTIFIED:
         return worst_of(checks, len(sets), case)
@@ -60,9 +63,7 @@ def attack(rng) -> Finding:
 
 
 def _components(items, reached):
-    return {
-        frozenset(o for o in items if o == i or (o in reached[i] and i in reached[o])) for i in items
-    }
+    return {frozenset(o for o in items if o == i or (o in reached[i] and i in reached[o])) for i in items}
 
 
 def _order_differs(fit, reached):

@@ -40,7 +40,9 @@ def attack_robustness(rng) -> Finding:
             own = [edge for edge in inside if not _holds(part, inside.keys() - {edge})]
             bridges |= {(query, *edge, inside[edge]) for edge in own}
             least = max(
-                level for level in set(inside.values()) if _holds(part, [e for e in inside if inside[e] >= level])
+                level
+                for level in set(inside.values())
+                if _holds(part, [e for e in inside if inside[e] >= level])
             )
             table[query, len(part), len(inside), len(own), least] += 1
     names = ("query", "winner", "loser", "support")
@@ -125,16 +127,21 @@ def attack_diff(rng) -> Finding:
     told = at.diff(*autos)
     graphs = [graphs_of(*one) for one in corpora]
     pairs = {
-        (query, min(edge), max(edge)) for known in graphs for query, graph in known.items() for edge in graph.wins
+        (query, min(edge), max(edge))
+        for known in graphs
+        for query, graph in known.items()
+        for edge in graph.wins
     }
     exact = set()
     for query, one, other in pairs:
-        known = [sides.get(query, QueryGraph(query, Counter())) if query in sides else None for sides in graphs]
+        known = [
+            sides.get(query, QueryGraph(query, Counter())) if query in sides else None for sides in graphs
+        ]
         in_a, in_b = (relation(graph, one, other) for graph in known)
         if in_a != in_b:
             wins = [(0, 0) if g is None else (g.wins[one, other], g.wins[other, one]) for g in known]
             exact.add((query, one, other, change(in_a, in_b), in_a, in_b, *wins[0], *wins[1]))
-    names = "query one other change in_a in_b wins_a losses_a wins_b losses_b".split()
+    names = [one.name for one in told.table.schema]
     found = {tuple(row[name] for name in names) for row in told.table.to_pylist()}
     checks = [
         ("pairs compared", float(abs(told.n_pairs - len(pairs))), 0.0),

@@ -128,7 +128,9 @@ def draw_order(rng):
     keep = one != other
     one, other = one[keep], other[keep]
     swap = rank[one] > rank[other]
-    edges = sorted(set(zip(np.where(swap, other, one).tolist(), np.where(swap, one, other).tolist(), strict=True)))
+    edges = sorted(
+        set(zip(np.where(swap, other, one).tolist(), np.where(swap, one, other).tolist(), strict=True))
+    )
     return sizes, edges
 
 

@@ -33,7 +33,9 @@ def attack(rng) -> Finding:
     """Contradictions that are known are found, and nothing else is called one."""
     n_tokens, table, contradiction = draw(rng)
     queries = range(2, n_tokens)
-    samples = at.Samples.from_lists([[0, 1, query] for query in queries], [0] * len(queries), n_tokens=n_tokens)
+    samples = at.Samples.from_lists(
+        [[0, 1, query] for query in queries], [0] * len(queries), n_tokens=n_tokens
+    )
     case = {"n_nodes": 3 * len(queries), "dim": table.shape[1], "contradiction": contradiction}
     try:
         separation = separate(at.find_components(at.extract_edges(samples)), table)

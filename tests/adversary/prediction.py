@@ -104,7 +104,11 @@ def attack_scores(rng) -> Finding:
     loss = np.mean(losses)
     checks = [
         ("samples", float(told.n_samples != len(pairs)), 0.0),
-        ("log-loss", 0.0 if loss == told.log_loss else float(abs(loss - told.log_loss)), CHANCE / epsilon if epsilon else 1e-5),
+        (
+            "log-loss",
+            0.0 if loss == told.log_loss else float(abs(loss - told.log_loss)),
+            CHANCE / epsilon if epsilon else 1e-5,
+        ),
         ("top-1", abs(float(np.mean(hits)) - told.top1), 1e-12),
         ("labels without a chance", abs(zero / len(pairs) - told.zero_share), 1e-12),
         ("unseen", abs(np.mean([len(s) < len(c) for s, c in seen]) - told.unseen), 1e-12),

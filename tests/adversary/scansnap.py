@@ -91,7 +91,7 @@ def _loss(laws, shares, ends, state):
 
 
 def attack_law(rng) -> Finding:
-    """The closed form of growth and gain, the turn and the snap, against the equations and their definition."""
+    """The closed form of growth and gain, the turn and the snap, against equations and definitions."""
     n_classes, n_tokens = int(rng.integers(2, 50)), int(10 ** rng.uniform(0.6, 4))
     decoder, attention = float(10 ** rng.uniform(-1, 1)), float(10 ** rng.uniform(-2, 0.5))
     start = float(10 ** rng.uniform(-2, 2))
@@ -101,7 +101,10 @@ def attack_law(rng) -> Finding:
     def slope(_, state):
         w, grown = state
         gain = rest**2 / n_tokens * w / (rest + np.exp(w))
-        return [n_tokens * decoder / n_classes / (rest + np.exp(w)), attention * gain * np.exp(-4 * grown) / start]
+        return [
+            n_tokens * decoder / n_classes / (rest + np.exp(w)),
+            attention * gain * np.exp(-4 * grown) / start,
+        ]
 
     top = brentq(lambda w: (w - 1) * np.exp(w) - rest, 1e-9, 60)
     turn = (rest * top + np.expm1(top)) / n_tokens * n_classes / decoder
@@ -114,9 +117,15 @@ def attack_law(rng) -> Finding:
         ("turn, relative", abs(law.turn / turn - 1), 1e-9),
     ]
     around = law.snap * np.array([0.999, 1.0, 1.001])
-    steep = [float(np.log(law.growth(t * 1.0001) / law.growth(t / 1.0001)) / np.log(1.0001**2)) for t in (*around, turn / 2)]
+    steep = [
+        float(np.log(law.growth(t * 1.0001) / law.growth(t / 1.0001)) / np.log(1.0001**2))
+        for t in (*around, turn / 2)
+    ]
     at_snap = abs(steep[1] / (steep[3] / 2) - 1)
-    checks += [("steepness at the snap", at_snap, 1e-4), ("snap is the fall", float(not steep[0] > steep[2]), 0.0)]
+    checks += [
+        ("steepness at the snap", at_snap, 1e-4),
+        ("snap is the fall", float(not steep[0] > steep[2]), 0.0),
+    ]
     case = {"K": n_classes, "M": n_tokens, "rates": [decoder, attention], "start": start}
     return worst_of(checks, n_classes, case)
 
@@ -138,7 +147,7 @@ def _unit_times(n_tokens):
 
 
 def attack_survey(rng) -> Finding:
-    """``survey_samples`` on a small corpus: classes, pulls, distinct tokens, times, and what the flow keeps."""
+    """``survey_samples`` on a small corpus: classes, pulls, distinct tokens, times, what the flow keeps."""
     contexts, labels, n_tokens = draw_corpus(rng, most_tokens=7, most_samples=14, unrealisable=0.4)
     samples = at.Samples.from_lists(contexts, labels, n_tokens=n_tokens)
     rates = float(10 ** rng.uniform(-0.5, 1)), float(10 ** rng.uniform(-2, 0))
@@ -176,7 +185,9 @@ def _check_forecast(told, ends, shares, laws, decoder_rate):
         pull += shares[n] * f[n] * (gain - f[n] * (f[n] @ gain))
     before = np.flatnonzero(laws[own].sum(axis=0))
     held = (laws[own] > 0).sum(axis=0)
-    turn, snap = (np.array([one / (decoder_rate * s) for s in told.class_shares]) for one in _unit_times(n_tokens))
+    turn, snap = (
+        np.array([one / (decoder_rate * s) for s in told.class_shares]) for one in _unit_times(n_tokens)
+    )
     return [
         ("share of a query", abs(told.share - shares[own].sum()), 1e-12),
         ("tokens of a query", float(told.tokens.tolist() != before.tolist()), 0.0),

@@ -1,4 +1,4 @@
-"""The weights at step t: what ``fast_forward`` and ``expand`` say against descent itself, with their errors."""
+"""The weights at step t: what ``fast_forward`` and ``expand`` say, and their errors, against descent itself."""
 
 import numpy as np
 
@@ -43,7 +43,7 @@ def _draw_tied(rng):
 
 
 def draw(rng):
-    """Data and a step size from 10⁻³ to 3/λ, λ the curvature in the limit; a third of them at the edge 2/λ."""
+    """Data and a step size from 10⁻³ to 3/λ, λ the curvature in the limit; a third at the edge 2/λ."""
     contexts, labels, n_tokens, table = draw_data(rng)
     layer = Layer(contexts, labels, np.eye(n_tokens) if table is None else table)
     graphs = graphs_of(contexts, labels)

@@ -87,46 +87,42 @@ def _label_first(context, label):
 
 @njit(cache=True)
 def _descend(bags, kernels, step_size, steps):
-    query, token, times, first = bags
     gram, asked, plain = kernels
-    size, n_queries, n = len(gram), len(asked), len(query)
-    scores, held = np.zeros((size, n_queries)), np.zeros((size, n_queries))
-    kept = np.zeros((len(steps), size, n_queries))
-    slopes, odds = np.zeros((size, n_queries)), np.zeros(size)
+    n = len(bags[0])
+    scores, held = np.zeros((len(gram), len(asked))), np.zeros((len(gram), len(asked)))
+    kept = np.zeros((len(steps), len(gram), len(asked)))
+    slopes, odds = np.zeros(scores.shape), np.zeros(len(gram))
     done = 0
     for mark in range(len(steps)):
         while done < steps[mark]:
             slopes[:] = 0.0
             for sample in range(n):
-                start, stop, at = first[sample], first[sample + 1], query[sample]
-                highest = -np.inf
-                for entry in range(start, stop):
-                    highest = max(highest, scores[token[entry], at])
-                label, losers = 0.0, 0.0
-                for entry in range(start, stop):
-                    value = times[entry] * np.exp(scores[token[entry], at] - highest)
-                    odds[entry - start] = value
-                    if entry == start:
-                        label = value
-                    else:
-                        losers += value
-                total = label + losers
-                slopes[token[start], at] -= losers / total  # never 1 − p by subtraction
-                for entry in range(start + 1, stop):
-                    slopes[token[entry], at] += odds[entry - start] / total
-            pace = step_size / n
-            for row in range(size):
-                for column in range(n_queries):
-                    held[row, column] -= pace * slopes[row, column]
+                _add_slopes(bags, sample, scores, odds, slopes)
+            slopes *= step_size / n
+            held -= slopes
             if plain:
-                for row in range(size):
-                    for column in range(n_queries):
-                        scores[row, column] -= pace * slopes[row, column]
+                scores -= slopes
             else:
-                moved = gram @ slopes @ asked
-                for row in range(size):
-                    for column in range(n_queries):
-                        scores[row, column] -= pace * moved[row, column]
+                scores -= gram @ slopes @ asked
             done += 1
         kept[mark] = held
     return kept
+
+
+@njit(cache=True)
+def _add_slopes(bags, sample, scores, odds, slopes):
+    """Σ (p − [label]) of one context; 1 − p is the sum of the losers, never a difference."""
+    query, token, times, first = bags
+    start, stop, at = first[sample], first[sample + 1], query[sample]
+    highest = -np.inf
+    for entry in range(start, stop):
+        highest = max(highest, scores[token[entry], at])
+    losers = 0.0
+    for entry in range(start, stop):
+        odds[entry - start] = times[entry] * np.exp(scores[token[entry], at] - highest)
+        if entry > start:
+            losers += odds[entry - start]
+    total = losers + odds[0]
+    slopes[token[start], at] -= losers / total
+    for entry in range(start + 1, stop):
+        slopes[token[entry], at] += odds[entry - start] / total
