@@ -18,7 +18,7 @@ EMBEDDINGS = (
 
 
 def draw_corpus(rng, *, most_tokens=10, most_samples=20, most_length=6, unrealisable=0.0):
-    """Contexts, labels and the number of tokens: with ties, nearly in order, or in order; few queries or many."""
+    """Contexts, labels, the number of tokens: ties, nearly in order, or in order; few queries or many."""
     n_tokens = int(rng.integers(2, most_tokens, endpoint=True))
     n_samples = int(rng.integers(1, most_samples, endpoint=True))
     kind, few = int(rng.integers(4)), bool(rng.random() < 0.6)

@@ -1,4 +1,4 @@
-"""The weights at step t: what ``fast_forward`` and ``expand`` say, and their errors, against descent itself."""
+"""The weights at step t: what ``fast_forward`` and ``expand`` say, and their errors, against descent."""
 
 import numpy as np
 
