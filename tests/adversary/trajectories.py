@@ -17,7 +17,7 @@ LATE = 1000
 
 def draw_data(rng):
     """A corpus and embeddings (None: orthonormal), most of them with ties."""
-    if rng.random() < 0.3:
+    if rng.random() < 0.5:
         contexts, labels, n_tokens = _draw_tied(rng)
     else:
         contexts, labels, n_tokens = draw_corpus(rng, most_tokens=6, most_samples=7, most_length=5)
@@ -66,11 +66,15 @@ def attack_fast_forward(rng) -> Finding:
     case = draw(rng)
     contexts, labels, n_tokens, table, _, step_size, _ = case
     samples = at.Samples.from_lists(contexts, labels, n_tokens=n_tokens)
+    start = None
+    if rng.random() < 0.15:
+        dim = n_tokens if table is None else table.shape[1]
+        start = rng.normal(size=(dim, dim)) * float(rng.choice([0.1, 1.0]))
     try:
-        path = at.fast_forward(samples, embeddings=table, step_size=step_size, to=1e5)
+        path = at.fast_forward(samples, embeddings=table, step_size=step_size, to=1e5, start=start)
     except AttomatonError as error:
         return unjudged(f"refused: {type(error).__name__}")
-    return _compare(path, case, _marks(rng, case))
+    return _compare(path, case, _marks(rng, case), start)
 
 
 def attack_expansion(rng) -> Finding:
@@ -92,13 +96,13 @@ def _marks(rng, case):
     return (*MARKS, 1_000_000, 1_000_001) if small and rng.random() < 0.2 else MARKS
 
 
-def _compare(path, case, marks) -> Finding:
+def _compare(path, case, marks, start=None) -> Finding:
     contexts, labels, n_tokens, table, layer, step_size, over = case
     estimates = [path.error_at(mark) for mark in marks]
     side = "below the edge" if over < 1 else "beyond the edge"
     if not np.isfinite(estimates).any():
         return unjudged(f"no estimate, {side}")
-    weights = layer.descend(step_size, marks)
+    weights = layer.descend(step_size, marks, start)
     worst, where = 0.0, ""
     for mark, exact, estimate in zip(marks, weights, estimates, strict=True):
         told = path.weights_at(mark)
@@ -109,6 +113,7 @@ def _compare(path, case, marks) -> Finding:
         if not used <= worst:
             worst, where = used, f" at step {mark}: error {error:.2e}, estimate {estimate:.2e}"
     told = describe(contexts, labels, n_tokens, step_size=step_size, over_edge=over)
-    if table is not None:
-        told["embeddings"] = table.tolist()
+    for name, value in (("embeddings", table), ("start", start)):
+        if value is not None:
+            told[name] = value.tolist()
     return Finding(worst, 2.0, f"error over estimate {side}{where}", len(contexts) * n_tokens, told)

@@ -25,17 +25,19 @@ class Layer:
         self.gram = self.table @ self.table.T
         self.plain = bool((self.gram == np.eye(len(self.table))).all())
 
-    def descend(self, step_size, steps):
-        """W after each of the rising numbers of steps, from zero, shape (len(steps), dim, dim)."""
+    def descend(self, step_size, steps, start=None):
+        """W after each of the rising numbers of steps from ``start``, shape (len(steps), dim, dim)."""
+        dim = self.table.shape[1]
+        start = np.zeros((dim, dim)) if start is None else start
+        asked = self.table[self.queries]
         kernel = np.ascontiguousarray(self.gram[np.ix_(self.queries, self.queries)])
         held = _descend(
             (self.query, self.token, self.times, self.first),
             (np.ascontiguousarray(self.gram), kernel, self.plain),
-            step_size,
-            np.asarray(steps, np.int64),
+            (step_size, np.asarray(steps, np.int64)),
+            np.ascontiguousarray(self.table @ start @ asked.T),
         )
-        asked = self.table[self.queries]
-        return np.stack([self.table.T @ one @ asked for one in held])
+        return np.stack([start + self.table.T @ one @ asked for one in held])
 
     def chances(self, scores):
         """Attention of each entry for scores of shape (n_tokens, n_queries)."""
@@ -86,10 +88,9 @@ def _label_first(context, label):
 
 
 @njit(cache=True)
-def _descend(bags, kernels, step_size, steps):
-    gram, asked, plain = kernels
-    n = len(bags[0])
-    scores, held = np.zeros((len(gram), len(asked))), np.zeros((len(gram), len(asked)))
+def _descend(bags, kernels, pace, scores):
+    (gram, asked, plain), (step_size, steps), n = kernels, pace, len(bags[0])
+    held = np.zeros(scores.shape)
     kept = np.zeros((len(steps), len(gram), len(asked)))
     slopes, odds = np.zeros(scores.shape), np.zeros(len(gram))
     done = 0
