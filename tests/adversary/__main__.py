@@ -1,4 +1,4 @@
-"""``python -m tests.adversary [TARGET ...] [--minutes M | --trials N] [--seed S] [--trial I]``.
+"""``python -m tests.adversary [TARGET ...] [--minutes M | --trials N] [--seed S] [--trial I] [--kinds]``.
 
 Without a number of trials or minutes each target makes as many trials as in the gate; without a seed a fresh
 one is drawn, and printed.
@@ -22,6 +22,7 @@ def main() -> int:
     much.add_argument("--trials", type=int, help="of each target")
     much.add_argument("--trial", type=int, help="show this one of the seed's trials with its case")
     parser.add_argument("--seed", type=int)
+    parser.add_argument("--kinds", action="store_true", help="a line for each kind of case, too")
     asked = parser.parse_args()
     names = asked.target or list(TARGETS)
     unknown = [name for name in names if name not in TARGETS]
@@ -35,7 +36,7 @@ def main() -> int:
         outcomes = run_minutes(names, seed, asked.minutes)
     else:
         outcomes = [run_trials(name, seed, asked.trials or TARGETS[name].trials) for name in names]
-    sys.stdout.write(table_of(outcomes) + "\n")
+    sys.stdout.write(table_of(outcomes, by_kind=asked.kinds) + "\n")
     return int(any(outcome.violations for outcome in outcomes))
 
 

@@ -42,17 +42,17 @@ def attack(rng, kind=None) -> Finding:
     try:
         hard = at.solve_graph_svm(at.find_components(at.extract_edges(samples)), embeddings=table)
     except AttomatonError as error:
-        return unjudged(f"refused: {type(error).__name__}")
+        return unjudged(f"refused: {type(error).__name__}", kind)
     if hard.status is not at.Status.CERTIFIED:
-        return unjudged(f"not certified: {kind}")
+        return unjudged("not certified", kind)
     graphs = graphs_of(contexts, labels)
     with localcontext() as context:
         context.prec = DIGITS
         try:
             checks = _check(hard, graphs, np.asarray(table, np.float64))
         except Unsolved:
-            return unjudged("the reference did not end")
-    return worst_of(checks, len(contexts), case)
+            return unjudged("the reference did not end", kind)
+    return worst_of(checks, len(contexts), case, kind=kind)
 
 
 def _check(hard, graphs, table):

@@ -25,6 +25,8 @@ class Finding:
         All that is needed to make the case by hand.
     judged : bool
         Whether a promise was made and could be checked; an answer that is not certified promises nothing.
+    kind : str
+        What kind of case it is, for counts by kind.
     """
 
     deviation: float
@@ -33,6 +35,7 @@ class Finding:
     size: int = 0
     case: dict[str, Any] = field(default_factory=dict)
     judged: bool = True
+    kind: str = ""
 
     @property
     def violated(self) -> bool:
@@ -61,20 +64,25 @@ class Target:
         How many the gate makes.
     share_above_one : float, optional
         A part of the trials may have a deviation above 1, but no more than this.
+    least_judged : float
+        The share of the gate's trials in which a promise must be made: silence is not safety.
     """
 
     promise: str
     attack: Callable[[Rng], Finding]
     trials: int
     share_above_one: float | None = None
+    least_judged: float = 0.9
 
 
-def worst_of(checks: list[tuple[str, float, float]], size: int, case: dict[str, Any]) -> Finding:
+def worst_of(
+    checks: list[tuple[str, float, float]], size: int, case: dict[str, Any], *, kind: str = ""
+) -> Finding:
     """The check (what, deviation, allowed) that uses most of what it is allowed."""
-    found = [Finding(deviation, allowed, what, size, case) for what, deviation, allowed in checks]
-    return max(found, key=lambda one: one.used) if found else unjudged("nothing to check", size)
+    found = [Finding(deviation, allowed, what, size, case, kind=kind) for what, deviation, allowed in checks]
+    return max(found, key=lambda one: one.used) if found else unjudged("nothing to check", kind)
 
 
-def unjudged(why: str, size: int = 0) -> Finding:
+def unjudged(why: str, kind: str = "") -> Finding:
     """A trial in which no promise was made."""
-    return Finding(0.0, 1.0, why, size, judged=False)
+    return Finding(0.0, 1.0, why, judged=False, kind=kind)

@@ -23,8 +23,12 @@ TARGETS = {
     "hard-orthonormal": Target("scores and ‖W‖² to rounding, against fractions", hard.attack, 300),
     "hard-chains": Target("chains with ties of 600 to 10⁵ tokens, exact", hard.attack_chain, 8),
     "hard-weights": Target("orders with weights to 10⁹, proved again", hard.attack_order, 40),
-    "hard-embedded": Target("certified bounds hold ‖W‖²; scores and margins", embedded.attack, 200),
-    "hard-embedded-large": Target("chains of up to 601 tokens, rows of unequal lengths", large.attack, 12),
+    "hard-embedded": Target(
+        "certified bounds hold ‖W‖²; scores and margins", embedded.attack, 200, least_judged=0.75
+    ),
+    "hard-embedded-large": Target(
+        "chains of up to 601 tokens, rows of unequal lengths", large.attack, 12, least_judged=0.4
+    ),
     "separation": Target("what embeddings cannot meet, to 4,200 nodes", limits.attack, 8),
     "soft": Target("scores within their proven bound", choices.attack_soft, 150),
     "choices": Target("fits, errors, order, chances; counts to 10¹²", choices.attack, 150),
@@ -35,10 +39,14 @@ TARGETS = {
     "diff": Target("every changed pair and no other", corpora.attack_diff, 80),
     "shrink": Target("the minimiser of the penalised loss", shrinkage.attack, 100),
     "fast-forward": Target(
-        "error_at covers descent (≤ 2 ×, above in ≤ 0.1 %)", trajectories.attack_fast_forward, 24, COVERED
+        "error_at covers descent (≤ 2 ×, above in ≤ 0.1 %)",
+        trajectories.attack_fast_forward,
+        24,
+        COVERED,
+        0.5,
     ),
     "expansion": Target(
-        "error_at covers descent (≤ 2 ×, above in ≤ 0.1 %)", trajectories.attack_expansion, 30, COVERED
+        "error_at covers descent (≤ 2 ×, above in ≤ 0.1 %)", trajectories.attack_expansion, 30, COVERED, 0.25
     ),
     "gradients": Target("heads × losses × W or K Qᵀ; Hessians", gradients.attack_heads, 70),
     "gradients-settled": Target("small gradients keep their digits", gradients.attack_saturated, 100),

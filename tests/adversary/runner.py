@@ -5,7 +5,7 @@ import time
 import traceback
 import warnings
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.stats import binom
@@ -30,9 +30,13 @@ class Outcome:
     seconds: float = 0.0
     worst: Finding | None = None
     broken: list[tuple[int, int, Finding]] = field(default_factory=list)
+    kinds: "dict[str, Outcome]" = field(default_factory=dict)
 
     def add(self, number: int, finding: Finding) -> None:
-        """Count one trial."""
+        """Count one trial, also among those of its kind."""
+        if finding.kind:
+            own = self.kinds.setdefault(finding.kind, Outcome(f"  {finding.kind}", self.target, self.seed))
+            own.add(number, replace(finding, kind=""))
         self.trials += 1
         self.judged += finding.judged
         if not finding.judged:
@@ -109,10 +113,13 @@ def run_minutes(names: list[str], seed: int, minutes: float) -> list[Outcome]:
     return found
 
 
-def table_of(outcomes: list[Outcome]) -> str:
+def table_of(outcomes: list[Outcome], *, by_kind: bool = False) -> str:
     """One table, as Markdown, and the smallest case of each target that broke its promise."""
+    listed = list(outcomes)
+    if by_kind:
+        listed = [row for one in outcomes for row in (one, *(one.kinds[k] for k in sorted(one.kinds)))]
     head = ["target", "promise", "trials", "judged", "worst deviation", "violations", "s"]
-    rows = [head, *(outcome.row() for outcome in outcomes)]
+    rows = [head, *(outcome.row() for outcome in listed)]
     widths = [max(len(row[place]) for row in rows) for place in range(len(head))]
     lines = [
         "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |"

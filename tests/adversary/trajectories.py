@@ -101,7 +101,7 @@ def _compare(path, case, marks, start=None) -> Finding:
     estimates = [path.error_at(mark) for mark in marks]
     side = "below the edge" if over < 1 else "beyond the edge"
     if not np.isfinite(estimates).any():
-        return unjudged(f"no estimate, {side}")
+        return unjudged("no estimate", side)
     weights = layer.descend(step_size, marks, start)
     worst, where = 0.0, ""
     for mark, exact, estimate in zip(marks, weights, estimates, strict=True):
@@ -116,4 +116,4 @@ def _compare(path, case, marks, start=None) -> Finding:
     for name, value in (("embeddings", table), ("start", start)):
         if value is not None:
             told[name] = value.tolist()
-    return Finding(worst, 2.0, f"error over estimate {side}{where}", len(contexts) * n_tokens, told)
+    return Finding(worst, 2.0, f"error over estimate{where}", len(contexts) * n_tokens, told, kind=side)
