@@ -4,6 +4,8 @@ from tests.adversary import (
     choices,
     corpora,
     embedded,
+    factored,
+    finite_part,
     gradients,
     hard,
     large,
@@ -30,7 +32,9 @@ TARGETS = {
         "chains of up to 601 tokens, rows of unequal lengths", large.attack, 12, least_judged=0.4
     ),
     "separation": Target("what embeddings cannot meet, to 4,200 nodes", limits.attack, 8),
+    "hard-factored": Target("bounds of the least nuclear norm", factored.attack, 30),
     "soft": Target("scores within their proven bound", choices.attack_soft, 150),
+    "soft-embedded": Target("W_fin with embeddings, also dependent ones", finite_part.attack, 100),
     "choices": Target("fits, errors, order, chances; counts to 10¹²", choices.attack, 150),
     "prediction": Target("chances, attention, rules by definition", prediction.attack, 120),
     "scores": Target("log-loss, top-1 and shares by definition", prediction.attack_scores, 100),

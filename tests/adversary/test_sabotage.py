@@ -16,7 +16,7 @@ from attomaton.models.losses import LogLoss
 from attomaton.models.parametrisations import Dense, Factored, PerQuery, Shared
 from attomaton.scansnap.law import SnapLaw
 from attomaton.training.steps import Adam, GradientDescent
-from tests.adversary import corpora, hard, limits, scansnap
+from tests.adversary import corpora, factored, hard, limits, scansnap
 from tests.adversary.runner import attempt
 
 
@@ -69,6 +69,15 @@ SABOTAGE = {
         m, limits, "separate", lambda found: replace(found, inseparable=np.zeros_like(found.inseparable))
     ),
     "soft": lambda m: bend(m, at, "solve_luce", lambda soft: bent(soft, 1e-7)),
+    "soft-embedded": lambda m: bend(m, at, "solve_luce", lambda soft: bent(soft, 1e-4)),
+    "hard-factored": lambda m: bend(
+        m,
+        factored,
+        "solve_factored",
+        lambda told: replace(
+            told, certificate=replace(told.certificate, lower=1.001 * told.certificate.lower)
+        ),
+    ),
     "choices": lambda m: m.setattr(at.limit.choices.ChoiceFit, "probability", lambda *_: 0.5, raising=True),
     "prediction": lambda m: bend(m, Automaton, "predict_proba", lambda chances: chances[::-1]),
     "scores": lambda m: bend(m, Automaton, "score", lambda score: replace(score, top1=score.top1 + 1e-6)),

@@ -13,7 +13,7 @@ from tests.adversary.reference.graphs import graphs_of
 
 
 def draw(rng):
-    """The setting of the first paper: contexts without repetition, few tokens; a step well below the edge."""
+    """The setting of the first paper: contexts without repetition, few tokens; steps far below the edge."""
     n_tokens = int(rng.integers(3, 7))
     contexts, labels = [], []
     for _ in range(int(rng.integers(2, 7))):
@@ -34,21 +34,27 @@ def draw(rng):
     limit = layer.sharpness(layer.limit_chances(graphs, soft))
     first = layer.sharpness(layer.chances(np.zeros((n_tokens, len(layer.queries)))))
     step_size = float(2 / max(limit, first, 1e-3) * rng.uniform(0.05, 0.6))
-    return contexts, labels, n_tokens, table, step_size
+    step = at.GradientDescent(step_size)
+    if rng.random() < 0.3:
+        step = at.GradientDescent(float(rng.choice([0.005, 0.01, 0.02])), normalized=True)
+    return contexts, labels, n_tokens, table, step, float(rng.choice([0.0, 0.0, 1.0]))
 
 
 def attack(rng) -> Finding:
-    """Train by plain descent from zero, verify, and count what fails."""
-    contexts, labels, n_tokens, table, step_size = draw(rng)
+    """Train by plain or normalised descent, from zero or as PyTorch starts; verify, and count what fails."""
+    contexts, labels, n_tokens, table, step, start = draw(rng)
     samples = at.Samples.from_lists(contexts, labels, n_tokens=n_tokens)
-    model = AttentionModel(Orthonormal() if table is None else Given(table))
-    trace = at.train(samples, model, at.GradientDescent(step_size), steps=4000)
+    model = AttentionModel(Orthonormal() if table is None else Given(table), start=start)
+    trace = at.train(samples, model, step, steps=4000, seed=int(rng.integers(10**6)))
     auto = at.learn(samples, embeddings=table)
     if not (auto.hard.status is auto.soft.status is at.Status.CERTIFIED):
         return unjudged("not certified")
     verdicts = at.verify(at.learn(samples), trace)
     failed = [f"{one.claim} ({one.shown_value} against {one.shown_bound})" for one in verdicts if one.fails]
-    told = describe(contexts, labels, n_tokens, step_size=step_size)
+    kind = f"{'normalised' if step.normalized else 'plain'}, start {start:g}"
+    told = describe(contexts, labels, n_tokens, step=str(step), start=start)
     if table is not None:
         told["embeddings"] = table.tolist()
-    return Finding(float(len(failed)), 0.0, "verdicts that fail: " + "; ".join(failed), len(contexts), told)
+    return Finding(
+        float(len(failed)), 0.0, "verdicts that fail: " + "; ".join(failed), len(contexts), told, kind=kind
+    )
