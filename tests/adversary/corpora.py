@@ -13,7 +13,11 @@ from tests.adversary.reference.graphs import QueryGraph, graphs_of, reach
 
 def draw_dense(rng):
     """Few queries and many ties, some samples unrealisable; repeats raise the support of edges."""
-    contexts, labels, n_tokens = draw_corpus(rng, most_tokens=8, most_samples=18, unrealisable=0.07)
+    large = rng.random() < 0.03
+    most_tokens, most_samples = (40, 70) if large else (8, 18)
+    contexts, labels, n_tokens = draw_corpus(
+        rng, most_tokens=most_tokens, most_samples=most_samples, unrealisable=0.07
+    )
     times = int(rng.choice([1, 1, 2, 5]))
     extra = rng.integers(0, len(contexts), times * 3).tolist() if times > 1 else []
     return contexts + [contexts[i] for i in extra], labels + [labels[i] for i in extra], n_tokens
@@ -30,27 +34,35 @@ def attack_robustness(rng) -> Finding:
     """Every edge inside a component is taken away, and every threshold of support tried."""
     contexts, labels, n_tokens = draw_dense(rng)
     samples = at.Samples.from_lists(contexts, labels, n_tokens=n_tokens)
-    told = measure_robustness(at.find_components(at.extract_edges(samples)))
-    bridges, table = set(), Counter()
+    components = at.find_components(at.extract_edges(samples))
+    told = measure_robustness(components)
+    bridges, table, hangs = set(), Counter(), 0
     for query, graph in graphs_of(contexts, labels).items():
         for part in graph.components:
             if len(part) < 2:
                 continue
             inside = {edge: n for edge, n in graph.wins.items() if edge[0] in part and edge[1] in part}
-            own = [edge for edge in inside if not _holds(part, inside.keys() - {edge})]
+            own = {edge for edge in inside if not _holds(part, inside.keys() - {edge})}
             bridges |= {(query, *edge, inside[edge]) for edge in own}
-            least = max(
-                level
-                for level in set(inside.values())
-                if _holds(part, [e for e in inside if inside[e] >= level])
-            )
-            table[query, len(part), len(inside), len(own), least] += 1
+            table[query, len(part), len(inside), len(own), _support(part, inside)] += 1
+            named = components.hangs_on(components.component(query, min(part))).to_pylist()
+            hangs += len({(row["winner"], row["loser"]) for row in named} ^ own)
     names = ("query", "winner", "loser", "support")
     found = {tuple(row[name] for name in names) for row in told.bridges.to_pylist()}
     columns = ("query", "size", "edges", "bridges", "support")
     rows = Counter(tuple(row[name] for name in columns) for row in told.table.to_pylist())
-    checks = [("bridges", float(len(found ^ bridges)), 0.0), ("components", float(rows != table), 0.0)]
+    checks = [
+        ("bridges", float(len(found ^ bridges)), 0.0),
+        ("components", float(rows != table), 0.0),
+        ("what one component hangs on", float(hangs), 0.0),
+    ]
     return worst_of(checks, len(contexts), describe(contexts, labels, n_tokens))
+
+
+def _support(part, inside):
+    """The largest support that every edge may be asked for before the part falls apart."""
+    levels = sorted(set(inside.values()), reverse=True)
+    return next(level for level in levels if _holds(part, [e for e in inside if inside[e] >= level]))
 
 
 def attack_coverage(rng) -> Finding:
