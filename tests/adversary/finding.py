@@ -66,6 +66,8 @@ class Target:
         A part of the trials may have a deviation above 1, but no more than this.
     least_judged : float
         The share of the gate's trials in which a promise must be made: silence is not safety.
+    patience : int
+        How many shares of the minutes it gets.
     """
 
     promise: str
@@ -73,6 +75,7 @@ class Target:
     trials: int
     share_above_one: float | None = None
     least_judged: float = 0.9
+    patience: int = 1
 
 
 def worst_of(

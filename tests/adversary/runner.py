@@ -104,11 +104,12 @@ def run_trials(name: str, seed: int, trials: int, *, until: float = np.inf) -> O
 
 
 def run_minutes(names: list[str], seed: int, minutes: float) -> list[Outcome]:
-    """All targets for so long together; each has an equal share of what is left when its turn comes."""
+    """All targets for so long together; each has its share of what is left when its turn comes."""
     end, found = time.monotonic() + 60 * minutes, []
     for place, name in enumerate(names):
         now = time.monotonic()
-        share = max(end - now, 0.0) / (len(names) - place)
+        waiting = sum(TARGETS[other].patience for other in names[place:])
+        share = max(end - now, 0.0) * TARGETS[name].patience / waiting
         found.append(run_trials(name, seed, 10**9, until=now + share))
     return found
 
