@@ -201,7 +201,8 @@ def attack_training(rng) -> Finding:
 def attack_saturated(rng) -> Finding:
     """The token-id head where attention is all but settled: gradients keep their digits, however small.
 
-    Of squared loss that is not promised: its slope 1 − u is lost where u rounds to 1.
+    That is promised of each sample; terms of several samples may cancel. Of squared loss it is not promised:
+    its slope 1 − u is lost where u rounds to 1.
     """
     contexts, labels, n_tokens = draw_corpus(rng, most_samples=5)
     loss = str(rng.choice(["log", "correlation"]))
@@ -211,8 +212,7 @@ def attack_saturated(rng) -> Finding:
     told = batch.gradient(torch.tensor(weights)[None])[0][0]
     with localcontext() as context:
         context.prec = 400
-        exact = _saturated(contexts, labels, weights, loss)
-        largest = max(abs(value) for row in exact for value in row)
+        exact, largest = _saturated(contexts, labels, weights, loss)
         if largest < Decimal("1e-290"):
             return unjudged("beyond doubles")
         apart = max(
@@ -224,8 +224,8 @@ def attack_saturated(rng) -> Finding:
 
 
 def _saturated(contexts, labels, weights, loss):
-    """∇L of the token-id head in long decimals."""
-    size = len(weights)
+    """∇L of the token-id head in long decimals, and the largest term that a single sample adds to it."""
+    size, largest = len(weights), Decimal(0)
     total = [[Decimal(0)] * size for _ in range(size)]
     for context, label in zip(contexts, labels, strict=True):
         odds = [Decimal(float(weights[token, context[-1]])).exp() for token in context]
@@ -234,5 +234,7 @@ def _saturated(contexts, labels, weights, loss):
         right = sum(value for value, token in zip(chance, context, strict=True) if token == label)
         slope = -1 / right if loss == "log" else Decimal(-1)
         for value, token in zip(chance, context, strict=True):
-            total[token][context[-1]] += slope * value * (int(token == label) - right) / len(contexts)
-    return total
+            term = slope * value * (int(token == label) - right) / len(contexts)
+            total[token][context[-1]] += term
+            largest = max(largest, abs(term))
+    return total, largest

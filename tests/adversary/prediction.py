@@ -36,12 +36,12 @@ def _embedded_scores(contexts, labels, table):
     graphs = graphs_of(contexts, labels)
     edges, ties = constraints_of(graphs)
     with localcontext() as context:
-        context.prec = 60
+        context.prec = 100
         held = Constraints(edges, gram_of(table))
         asked = [Decimal(int(not tie)) for tie in ties]
-        found = least_norm(held.kernel, asked, ties, negligible=Decimal(10) ** -30)
+        found = least_norm(held.kernel, asked, ties, negligible=Decimal(10) ** -40)
         return {
-            (query, token): float(held.score(found, min(part), query))
+            (query, token): held.score(found, min(part), query)
             for query, graph in graphs.items()
             for part in graph.components
             for token in part
@@ -55,7 +55,7 @@ def attack(rng) -> Finding:
     if not (auto.hard.status is auto.soft.status is at.Status.CERTIFIED):
         return unjudged("not certified")
     hard = None if table is None else _embedded_scores(contexts, labels, table)
-    limit = Limit(contexts, labels, n_tokens, hard=hard)
+    limit = Limit(contexts, labels, n_tokens, hard=hard, table=table)
     bags = count_all_tokens(at.Samples.from_lists(asked, [0] * len(asked), n_tokens=n_tokens))
     batch, rules = answer_bags(auto, bags)
     checks = []

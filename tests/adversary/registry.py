@@ -26,7 +26,7 @@ TARGETS = {
     "hard-chains": Target("chains with ties of 600 to 10⁵ tokens, exact", hard.attack_chain, 8),
     "hard-weights": Target("orders with weights to 10⁹, proved again", hard.attack_order, 40),
     "hard-embedded": Target(
-        "certified bounds hold ‖W‖²; scores and margins", embedded.attack, 200, least_judged=0.75
+        "certified bounds hold ‖W‖²; scores and margins", embedded.attack, 200, least_judged=0.75, patience=5
     ),
     "hard-embedded-large": Target(
         "chains of up to 601 tokens, rows of unequal lengths", large.attack, 12, least_judged=0.4
@@ -46,11 +46,17 @@ TARGETS = {
         "error_at covers descent (≤ 2 ×, above in ≤ 0.1 %)",
         trajectories.attack_fast_forward,
         24,
-        COVERED,
-        0.5,
+        share_above_one=COVERED,
+        least_judged=0.5,
+        patience=5,
     ),
     "expansion": Target(
-        "error_at covers descent (≤ 2 ×, above in ≤ 0.1 %)", trajectories.attack_expansion, 30, COVERED, 0.25
+        "error_at covers descent (≤ 2 ×, above in ≤ 0.1 %)",
+        trajectories.attack_expansion,
+        30,
+        share_above_one=COVERED,
+        least_judged=0.25,
+        patience=3,
     ),
     "gradients": Target("heads × losses × W or K Qᵀ; Hessians", gradients.attack_heads, 70),
     "gradients-settled": Target("small gradients keep their digits", gradients.attack_saturated, 100),
@@ -59,6 +65,6 @@ TARGETS = {
     "flow": Target("Y, Z and loss along the flow", scansnap.attack_flow, 30),
     "law": Target("growth, gain, turn and snap", scansnap.attack_law, 8),
     "survey": Target("classes, forecasts and what is kept", scansnap.attack_survey, 40),
-    "verdicts": Target("sound runs: nothing fails", verdicts.attack, 3),
+    "verdicts": Target("sound runs: nothing fails", verdicts.attack, 3, patience=3),
 }
 """The gate's number of trials is the third argument of each."""

@@ -9,6 +9,9 @@ from tests.adversary.reference.graphs import graphs_of
 from tests.adversary.reference.least_norm import Constraints, least_norm, orthonormal_gram
 from tests.adversary.reference.luce import fit_doubles
 
+TIE = 1e-25
+"""Hard scores are exact, or have so many digits, that closer ones are equal."""
+
 
 def constraints_of(graphs):
     """All edges (i, j, query), and whether each is a tie."""
@@ -47,9 +50,12 @@ def _inside(graph, own, contexts, labels):
 
 
 class Limit:
-    """What the limit answers, for orthonormal embeddings or with hard scores given as {(query, token): s}."""
+    """What the limit answers, for orthonormal embeddings or with hard scores given as {(query, token): s}.
 
-    def __init__(self, contexts, labels, n_tokens, *, hard=None):
+    With embeddings, W_fin gives scores also outside of components; they decide where hard scores tie.
+    """
+
+    def __init__(self, contexts, labels, n_tokens, *, hard=None, table=None):
         self.graphs = graphs_of(contexts, labels)
         self.n_tokens = n_tokens
         self.hard, self.soft = {} if hard is None else hard, {}
@@ -59,6 +65,23 @@ class Limit:
             if hard is None:
                 for token, score in hard_scores(graph, n_tokens).items():
                     self.hard[query, token] = score
+
+        if table is not None:
+            self.soft = self._leak(table)
+
+    def _leak(self, table):
+        """The scores that W_fin gives to all nodes: the least W with the Luce gaps inside components."""
+        rows, gaps = [], []
+        for query, graph in self.graphs.items():
+            for part in graph.components:
+                first, *others = sorted(part)
+                for other in others:
+                    rows.append(np.outer(table[first] - table[other], table[query]).ravel())
+                    gaps.append(self.soft[query, first] - self.soft[query, other])
+        if not rows:
+            return self.soft
+        weights = np.linalg.lstsq(np.array(rows), np.array(gaps))[0].reshape((table.shape[1],) * 2)
+        return {(query, token): float(table[token] @ weights @ table[query]) for query, token in self.soft}
 
     def seen(self, context):
         graph = self.graphs.get(context[-1])
@@ -83,7 +106,8 @@ class Limit:
                 found[token] += 1 / len(context)
             return found
         best = max(self.hard[query, token] for token in seen)
-        taken = [token for token in seen if self.hard[query, token] == best]
-        odds = np.array([context.count(token) * np.exp(self.soft[query, token]) for token in taken])
-        found[taken] = odds / odds.sum()
+        taken = [token for token in seen if best - self.hard[query, token] < TIE]
+        highest = max(self.soft[query, token] for token in taken)
+        odds = [context.count(token) * np.exp(self.soft[query, token] - highest) for token in taken]
+        found[taken] = np.array(odds) / sum(odds)
         return found
