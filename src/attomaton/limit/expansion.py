@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +14,10 @@ from attomaton.errors import MismatchedParts, UncertifiedSolution, UnsupportedOp
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.limit.automaton import Automaton
 from attomaton.limit.curves import WeightPath, inner
-from attomaton.limit.loss import TrainingLoss, training_loss
+from attomaton.limit.fast_forward import Course, Trajectory, follow
+from attomaton.limit.loss import training_loss
 from attomaton.limit.residual.problem import Residual, find_priorities
+from attomaton.limit.sharpness import Edge, find_edge, find_embedded_edge
 from attomaton.options import real_number
 from attomaton.solutions import check_embeddings, score_table
 from attomaton.tables import Bool, Float64, column, keep_rows
@@ -38,6 +41,8 @@ class Expansion(WeightPath):
         W_svm, W_fin and R.
     third : Residual
         R with what it was found from: tight edges, their flow, the gradient that is left.
+    edge : Edge
+        The step size from which on descent does not settle, so that the expansion says nothing.
     start : Start, optional
         W(0), if it is not zero.
 
@@ -59,12 +64,13 @@ class Expansion(WeightPath):
     def __init__(
         self,
         automaton: Automaton,
-        loss: TrainingLoss,
+        course: Course,
         third: Residual,
-        pace: float,
+        edge: Edge,
         start: "Start | None" = None,
     ) -> None:
-        self.loss = loss
+        self.loss = course.loss
+        self.edge = edge
         self.direction: Float64 | csc_array = automaton.hard.weights
         self.finite: Float64 | csc_array = automaton.soft.weights
         self.residual: Float64 | csc_array = third.weights
@@ -74,7 +80,7 @@ class Expansion(WeightPath):
             column(automaton.soft.scores, "score") + third.scores + (0.0 if start is None else start.scores),
         )
         self.start = start
-        self._pace = pace
+        self._course = course
 
     def __repr__(self) -> str:
         known = self.caveat or f"error falls like t^-{self.rate:.3g}"
@@ -107,8 +113,8 @@ class Expansion(WeightPath):
 
     @property
     def caveat(self) -> str:
-        """What data alone do not determine, in a sentence; empty if nothing."""
-        parts: list[str] = []
+        """What data alone do not determine, or that the step size is too large; empty if nothing."""
+        parts = [str(self.edge)] if self.edge.passed else []
         if self.path_dependent.any():
             parts.append(f"R depends on the path in {int(self.path_dependent.sum()):,} components")
         if self.third.degenerate.any():
@@ -141,19 +147,25 @@ class Expansion(WeightPath):
         return score_table(self.loss.pairs, (_log(step) * hard + rest)[self.loss.nodes])
 
     def error_at(self, step: float) -> float:
-        """Expected order of magnitude of ‖error‖ of W(t), infinite where data alone do not tell something.
+        """A bound on ‖error‖ of W(t), infinite where data alone do not tell something.
 
-        ‖W_fin + R − W(0)‖·t^−rate, as at t = 1 training has hardly begun and the expansion is at W_fin + R;
-        and (n/η)·‖W_svm‖²·(1 + ln t)/t, where a single sample still leaves mass to losers.
+        The distance to where :func:`~attomaton.limit.fast_forward.fast_forward` is at that step, and its
+        error there. The way is followed when this is first asked for; ``weights_at`` does not need it. Where
+        it cannot be followed nothing is known, and the bound is infinite.
         """
         step = max(real_number(step, "step"), 1.0)
         if self.caveat:
             return float("inf")
-        away = self.finite + self.residual
-        if self.start is not None:
-            away = away - self.start.forgotten
-        left = self._pace * float(self.third.flow.sum())
-        return float(inner(away, away) ** 0.5 * step**-self.rate + left * (1.0 + np.log(step)) / step)
+        try:
+            trajectory = self._trajectory
+            apart: Any = self.weights_at(step) - trajectory.weights_at(step)
+            return inner(apart, apart) ** 0.5 + trajectory.error_at(step)
+        except (UncertifiedSolution, UnsupportedOption):
+            return float("inf")
+
+    @cached_property
+    def _trajectory(self) -> Trajectory:
+        return follow(self._course)
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,7 +221,8 @@ def expand(
     -------
     Expansion
         With ``weights_at(step)``, ``scores_at(step)``, ``error_at(step)``, ``loss_at(step)`` and ``curves``;
-        its ``caveat`` says what data alone do not determine.
+        its ``caveat`` says what data alone do not determine, and its ``edge`` from which step size on
+        descent does not settle.
 
     Notes
     -----
@@ -238,43 +251,43 @@ def expand(
     if embeddings is None:
         if start is not None:
             raise UnsupportedOption("a start needs embeddings; give embeddings=np.eye(n_tokens) too")
-        return _expand_scores(automaton, loss, step_size)
+        return _expand_scores(automaton, Course(loss, step_size))
     table = check_embeddings(embeddings, automaton.n_tokens)
-    return _expand_weights(automaton, loss, step_size, table, start)
+    return _expand_weights(automaton, Course(loss, step_size, table, start))
 
 
-def _expand_scores(automaton: Automaton, loss: TrainingLoss, step_size: float) -> Expansion:
+def _expand_scores(automaton: Automaton, course: Course) -> Expansion:
     from attomaton.limit.residual.orthonormal import solve_blocks
 
     hard, soft = column(automaton.hard.scores, "score"), column(automaton.soft.scores, "score")
-    priorities = find_priorities(loss, hard, soft, step_size=step_size, atol=TIGHT)
+    priorities = find_priorities(course.loss, hard, soft, step_size=course.step_size, atol=TIGHT)
     multipliers = column(automaton.hard.multipliers, "multiplier")
-    third = solve_blocks(loss.components, priorities, hard, multipliers)
-    return Expansion(automaton, loss, _expect(third), loss.n_samples / step_size)
+    third = solve_blocks(course.loss.components, priorities, hard, multipliers)
+    return Expansion(automaton, course, _expect(third), find_edge(course.loss, course.step_size, soft))
 
 
-def _expand_weights(
-    automaton: Automaton, loss: TrainingLoss, step_size: float, table: Float64, start: Float64 | None
-) -> Expansion:
+def _expand_weights(automaton: Automaton, course: Course) -> Expansion:
     from attomaton.limit.basis import find_basis
     from attomaton.limit.residual.embedded import solve_span
 
+    loss, table, start = course.loss, np.asarray(course.embeddings), course.start
     weights = np.asarray(automaton.hard.weights)
     nodes = automaton.hard.scores
     given = _node_scores(nodes, table, weights)
     if not np.allclose(given, column(nodes, "score"), atol=1e-6 * (1.0 + np.abs(given).max(initial=0.0))):
         raise MismatchedParts("these are not the embeddings that the automaton was learned with")
     basis = find_basis(loss.components, table)
-    pace = step_size * basis.scale**4  # in coordinates of embeddings of length about 1
+    pace = course.step_size * basis.scale**4  # in coordinates of embeddings of length about 1
     hard, soft = column(automaton.hard.scores, "score"), column(automaton.soft.scores, "score")
     priorities = find_priorities(loss, hard, soft, step_size=pace, atol=TIGHT_EMBEDDED)
     third = solve_span(loss.components, priorities, basis, basis.place(weights))
     begun = None
     if start is not None:
-        forgotten = basis.weights(basis.place(start))
-        kept = start - forgotten
+        forgotten = basis.weights(basis.place(np.asarray(start)))
+        kept = np.asarray(start) - forgotten
         begun = Start(kept, forgotten, _node_scores(nodes, table, kept))
-    return Expansion(automaton, loss, _expect(third), loss.n_samples / pace / basis.scale**2, begun)
+    edge = find_embedded_edge(loss, basis, course.step_size, np.asarray(automaton.soft.weights))
+    return Expansion(automaton, course, _expect(third), edge, begun)
 
 
 def _node_scores(nodes: pa.Table, table: Float64, weights: Float64) -> Float64:

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from os import cpu_count
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,13 @@ from attomaton.graphs.edges import extract_edges
 from attomaton.graphs.separation import separate
 from attomaton.limit.curves import WeightPath
 from attomaton.limit.loss import TrainingLoss, training_loss
+from attomaton.limit.sharpness import (
+    Edge,
+    bound_embedded_sharpness,
+    bound_sharpness,
+    find_edge,
+    find_embedded_edge,
+)
 from attomaton.options import real_number
 from attomaton.solutions import check_embeddings, score_table, sparse_weights
 from attomaton.tables import Bool, Float64, Int64
@@ -36,6 +44,15 @@ MOST_AXES = 1_000
 N_BATCHES = 24
 """Without embeddings queries are followed in this many batches of like size, each with steps of its own."""
 
+EDGE = 2.0
+"""Step size times curvature from which on descent does not settle."""
+
+MANY = 1e6
+"""Steps whose roundings may all go one way; those of more add up like a random walk."""
+
+UNSETTLED = (
+    "descent was still jumping to and fro, or the loss still too curved for it, when the warm-up ended"
+)
 LARGE = 100_000
 """Fewer entries in choice sets than this are not worth batches."""
 
@@ -62,10 +79,12 @@ class Trajectory(WeightPath):
         loss: TrainingLoss,
         frame: "_Scores | _Weights",
         tracks: Sequence[tuple[Int64, "Track"]],
+        step_size: float,
     ) -> None:
         self.loss = loss
         self._frame = frame
         self._tracks = tracks
+        self._step_size = step_size
 
     def __repr__(self) -> str:
         reached = min(track.reached for _, track in self._tracks) if self._tracks else 0.0
@@ -80,14 +99,32 @@ class Trajectory(WeightPath):
         return self._frame.scores(self._place_at(step))
 
     def error_at(self, step: float) -> float:
-        """Estimated ‖error‖ of W(t), Frobenius norm.
+        """A bound on ‖error‖ of W(t), Frobenius norm; infinite beyond the edge of stability.
 
-        Step by step errors of the integration, added up, and the measured difference between plain descent
-        and flow during the warm-up.
+        Below the edge a step of descent takes no two points further apart, so errors add up at most: those of
+        the integration, of what the correction from flow to descent leaves out (twice half the gradient's
+        length times the angle by which it has turned), of jumps to and fro that were left when the warm-up
+        ended, and the roundings of so many steps. It is no proof: it is computed in floating point from
+        finitely many places on the way; the page "What is promised" has how often it was found too small.
         """
         step = real_number(step, "step", least=0)
-        errors = [track.at(step).error for _, track in self._tracks]
-        return float(np.linalg.norm(np.concatenate(errors or [np.zeros(0)]))) * self._frame.unit
+        states = [track.at(step) for _, track in self._tracks]
+        errors = np.concatenate([state.error for state in states] or [np.zeros(0)])
+        length = sum(float(state.place @ state.place) for state in states) ** 0.5
+        rounding = np.finfo(np.float64).eps * length * min(step, np.sqrt(MANY * step))
+        return float(np.linalg.norm(errors) + rounding) * self._frame.unit
+
+    @cached_property
+    def edge(self) -> Edge:
+        """The edge of stability, 2/λ_max of what curvature is left in the limit."""
+        return self._frame.find_edge(self._step_size)
+
+    @property
+    def caveat(self) -> str:
+        """Why nothing is known after the first steps, in a sentence; empty if something is."""
+        if all(np.isfinite(track.at(track.reached).error).all() for _, track in self._tracks):
+            return ""
+        return str(self.edge) if self.edge.passed else f"{self.edge}, but {UNSETTLED}"
 
     def _place_at(self, step: float) -> Float64:
         step = real_number(step, "step", least=0)
@@ -136,7 +173,9 @@ def fast_forward(
     Returns
     -------
     Trajectory
-        With ``weights_at(step)``, ``scores_at(step)``, ``error_at(step)``, ``loss_at(step)`` and ``curves``.
+        With ``weights_at(step)``, ``scores_at(step)``, ``error_at(step)``, ``loss_at(step)``, ``curves`` and
+        ``edge``, the step size from which on descent does not settle. Beyond it ``error_at`` is infinite,
+        and ``weights_at`` gives the last plain step.
 
     Examples
     --------
@@ -149,15 +188,46 @@ def fast_forward(
     step_size = real_number(step_size, "step_size", least=1 / LARGEST_STEP, most=LARGEST_STEP)
     to, rtol = real_number(to, "to", above=0), real_number(rtol, "rtol", above=0, below=1)
     found = _components_of(samples) if components is None else components
-    if embeddings is None:
-        loss = training_loss(samples, found)
+    table = None if embeddings is None else check_embeddings(embeddings, found.edges.n_tokens)
+    if table is not None:
+        found = separate(found, table).components
+    return follow(Course(training_loss(samples, found), step_size, table, start), to, rtol, progress)
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """What determines the way of plain gradient descent.
+
+    Attributes
+    ----------
+    loss : TrainingLoss
+        What is descended; its components are those that the embeddings can tell apart.
+    step_size : float
+        η.
+    embeddings : float64 array, shape (n_tokens, dim), optional
+        E. None: orthonormal.
+    start : float array or sparse array, optional
+        W(0). None: zero.
+    """
+
+    loss: TrainingLoss
+    step_size: float
+    embeddings: Float64 | None = None
+    start: Float64 | csc_array | None = None
+
+
+def follow(
+    course: Course, to: float = 1.0, rtol: float = 1e-7, progress: Callable[[str], object] = str
+) -> Trajectory:
+    """The same as :func:`fast_forward`, for a loss that is known already."""
+    loss, step_size, table, start = course.loss, course.step_size, course.embeddings, course.start
+    if table is None:
         frame, pieces = _follow_scores(loss, start)
     else:
-        table = check_embeddings(embeddings, found.edges.n_tokens)
-        loss = training_loss(samples, separate(found, table).components)
         frame, pieces = _follow_weights(loss, table, None if start is None else np.asarray(start))
-        step_size *= frame.basis.scale**4  # coordinates are those of embeddings of length about 1
-    return Trajectory(loss, frame, _run(pieces, (step_size, rtol), to, progress))
+    settles = step_size * frame.bound_sharpness() < EDGE or not frame.find_edge(step_size).passed
+    tracks = _run(pieces, _Pace(step_size * frame.unit**-2, rtol, settles), to, progress)
+    return Trajectory(loss, frame, tracks, step_size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,6 +241,12 @@ class _Scores:
 
     def scores(self, place: Float64) -> pa.Table:
         return score_table(self.loss.pairs, place)
+
+    def bound_sharpness(self) -> float:
+        return bound_sharpness(self.loss)
+
+    def find_edge(self, step_size: float) -> Edge:
+        return find_edge(self.loss, step_size)
 
     def weights(self, place: Float64) -> csc_array:
         weights = sparse_weights(self.scores(place), self.n_tokens)
@@ -193,6 +269,12 @@ class _Weights:
     def scores(self, place: Float64) -> pa.Table:
         keys, asked = self.table[self.loss.token], self.table[self.loss.query]
         return score_table(self.loss.pairs, np.sum(keys @ self.weights(place) * asked, axis=1))
+
+    def bound_sharpness(self) -> float:
+        return bound_embedded_sharpness(self.loss, self.basis)
+
+    def find_edge(self, step_size: float) -> Edge:
+        return find_embedded_edge(self.loss, self.basis, step_size)
 
     def weights(self, place: Float64) -> Float64:
         return self.outside + self.basis.weights(place)
@@ -284,19 +366,26 @@ def _follow_weights(
     return frame, [_Piece(np.arange(len(place)), embedded_flow(loss, basis), place, 1.0)]
 
 
+@dataclass(frozen=True)
+class _Pace:
+    """How fast descent goes in the coordinates of a flow, how closely to follow it, and whether one can."""
+
+    step_size: float
+    rtol: float
+    settles: bool
+
+
 def _run(
     pieces: Sequence[_Piece],
-    pace: tuple[float, float],
+    pace: _Pace,
     to: float,
     progress: Callable[[str], object],
 ) -> list[tuple[Int64, "Track"]]:
     """Follow every piece to step ``to``, on all threads: compiled code holds no lock."""
     from attomaton.limit.flow.track import Track
 
-    step_size, rtol = pace
-
     def follow(piece: _Piece) -> tuple[Int64, Track]:
-        track = Track(piece.flow, piece.start, step_size=step_size, rtol=rtol, reach=step_size * piece.reach)
+        track = Track(piece.flow, piece.start, reach=pace.step_size * piece.reach, **asdict(pace))
         track.advance(to)
         return piece.rows, track
 

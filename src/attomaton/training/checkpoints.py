@@ -170,7 +170,7 @@ def open_training(
     wanted = json.loads(json.dumps(asked))
     with hold(place) as lock:
         with explained(place):
-            _prepare_run(place)
+            _prepare_run(place, lock)
             going_on = _choose(place / TRAINING, store, wanted, lock)
         if going_on == "finished":
             yield None, _read_all(place / TRAINING)[0]
@@ -187,14 +187,15 @@ def open_training(
             yield files, files.take_up()
 
 
-def _prepare_run(place: Path) -> None:
+def _prepare_run(place: Path, lock: Lock) -> None:
     """Make the run folder if it is new or empty; refuse any that is not ours."""
     if take_stock(place) is not None:
         check_kind(place, "run")
         return
     check_replaceable(place, "run", overwrite=False)
     place.mkdir(exist_ok=True)
-    write_file(place / MANIFEST, sealed_writer({"kind": "run", "format": FORMAT, "files": {}}))
+    draft = place / lock.draft.name  # which the next writer knows
+    write_file(place / MANIFEST, sealed_writer({"kind": "run", "format": FORMAT, "files": {}}), draft=draft)
 
 
 def _choose(target: Path, store: Store, asked: Mapping[str, Any], lock: Lock) -> str:

@@ -21,6 +21,11 @@ solve: Any = np.linalg.solve
 MAX_STEPS = 50
 """Most Newton steps for one minimum."""
 
+SOFTEST = 1e-12
+"""Stiffness that holds back only coordinates in which the loss is flat, beside the curvature."""
+
+SETTLED, TINY = 1e-9, 1e-300
+
 
 class Losers(NamedTuple):
     """What stood beside each label: the losing tokens of each choice, choice after choice."""
@@ -55,6 +60,29 @@ class EmbeddedFlow:
             return np.full_like(move, np.nan)
         return _damp(self.losers, place, stiffness, move)
 
+    def bound_sharpness(self) -> float:
+        """A bound on the curvature at any place: no loser's direction is longer than the longest."""
+        squares = np.sum(self.losers.directions**2, axis=1)
+        choices = len(self.losers.weight)
+        longest = np.zeros(choices)
+        np.maximum.at(longest, np.repeat(np.arange(choices), np.diff(self.losers.offsets)), squares)
+        return float(self.losers.weight @ longest)
+
+    def settle(self) -> Float64:
+        """About where the loss is least, as far as it has a least; NaN if that is not found."""
+        nowhere = np.zeros(self.losers.directions.shape[1])
+        return self.minimise(nowhere, SOFTEST * max(self.bound_sharpness(), TINY), nowhere, SETTLED)
+
+    def sharpness(self, place: Float64, enough: float = 0.0) -> Float64:
+        """A bound on the largest eigenvalue of the curvature, shape (1,); a rough one if that is enough."""
+        curvature = _bend(self.losers, self._check(place))
+        if not np.isfinite(curvature).all():
+            return np.array([np.inf])
+        bound = float(np.abs(curvature).sum(axis=1).max(initial=0.0))
+        if bound > enough and len(curvature):
+            bound = min(bound, float(np.linalg.eigvalsh(curvature)[-1]))
+        return np.array([max(bound, 0.0)])
+
     def _check(self, values: Float64) -> Float64:
         """One number for each coordinate."""
         return check_floats(values, self.losers.directions.shape[1:], "the place of a flow", finite=False)
@@ -68,8 +96,11 @@ class EmbeddedFlow:
         return np.broadcast_to(values, self.losers.directions.shape[1:])
 
 
-def embedded_flow(loss: TrainingLoss, basis: Basis) -> EmbeddedFlow:
-    """The flow of the training loss in the coordinates of the basis."""
+def embedded_flow(loss: TrainingLoss, basis: Basis, *, inside: bool = False) -> EmbeddedFlow:
+    """The flow of the training loss in the coordinates of the basis.
+
+    With ``inside`` the loss is that of reduced contexts: losers of other components are not there.
+    """
     problem, component = loss.problem, loss.component
     lengths = np.diff(problem.offsets)
     winner = np.repeat(problem.winner, lengths)
@@ -77,9 +108,11 @@ def embedded_flow(loss: TrainingLoss, basis: Basis) -> EmbeddedFlow:
     odds = problem.log_multiplicity - np.repeat(problem.log_multiplicity[~loses], lengths)
     loser, winner = problem.alternative[loses], winner[loses]
     directions = basis.nodes[loss.nodes[loser]] - basis.nodes[loss.nodes[winner]]
-    directions[component[loser] == component[winner], basis.n_cyclic :] = 0.0
+    same = component[loser] == component[winner]
+    directions[same, basis.n_cyclic :] = 0.0
     weight = problem.count / loss.n_samples
-    return EmbeddedFlow(Losers(directions, odds[loses], offsets_of(lengths - 1), weight))
+    kept = np.where(same, odds[loses], -np.inf) if inside else odds[loses]
+    return EmbeddedFlow(Losers(directions, kept, offsets_of(lengths - 1), weight))
 
 
 @compiled
@@ -125,6 +158,12 @@ def find_curvature(losers: Losers, chance: Array) -> Array:
                 rooted[loser, at] = along
                 means[choice, at] += share * along
     return rooted.T @ rooted - means.T @ means
+
+
+@compiled
+def _bend(losers: Losers, place: Array) -> Array:
+    """The curvature at a place."""
+    return find_curvature(losers, weigh(losers, place))
 
 
 @compiled

@@ -37,6 +37,10 @@ class Flow(Protocol):
         """(1 + H / stiffness)⁻¹ move, H the curvature of L at ``place``."""
         ...
 
+    def sharpness(self, place: Float64, enough: float = 0.0) -> Float64:
+        """Bounds on the largest eigenvalue of the curvature in each block; rough ones below ``enough``."""
+        ...
+
     def lengths(self, move: Float64) -> Float64:
         """The Euclidean length of a change in each block, shape (n_blocks,)."""
         ...

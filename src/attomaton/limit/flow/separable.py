@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attomaton.borders import check_floats, check_int64, check_lengths
+from attomaton.borders import check_floats, check_int64, check_lengths, trusted
 from attomaton.errors import MismatchedParts
 from attomaton.graphs.compiled import compiled
+from attomaton.limit.sharpness import bound_curvatures
 from attomaton.soft.likelihood import LuceProblem
 from attomaton.soft.solvers.groups import Groups, find_part, make_room, sort_by_group
 from attomaton.soft.solvers.newton import Choices, Part, Space, bend, find_diagonal, weigh
@@ -197,6 +198,12 @@ class SeparableFlow:
         damped, place = self._check(move).copy(), self._check(place)
         _damp_all(self.groups.choices, self.groups.starts, self.wholes, place, stiffness, damped)
         return damped
+
+    def sharpness(self, place: Float64, enough: float = 0.0) -> Float64:
+        """Bounds on the largest eigenvalue of each query's curvature; rough ones below ``enough``."""
+        blocks = self.spread(np.arange(len(self.groups.borders) - 1))
+        problem = trusted(LuceProblem, component=blocks, **self.groups.choices._asdict())
+        return bound_curvatures(problem, problem.probabilities(self._check(place)), blocks, enough=enough)
 
     def _check(self, values: Float64) -> Float64:
         """One number for each score: compiled code would read beyond fewer."""
