@@ -1,0 +1,1 @@
+"""The adversary's own mathematics, from the definitions; nothing here imports the product."""

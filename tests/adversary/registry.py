@@ -1,0 +1,70 @@
+"""Every target by name."""
+
+from tests.adversary import (
+    choices,
+    corpora,
+    embedded,
+    factored,
+    finite_part,
+    gradients,
+    hard,
+    large,
+    limits,
+    prediction,
+    scansnap,
+    shrinkage,
+    trajectories,
+    verdicts,
+)
+from tests.adversary.finding import Target
+
+COVERED = 0.001
+"""The share of runs whose error may be above its estimate."""
+
+TARGETS = {
+    "hard-orthonormal": Target("scores and ‖W‖² to rounding, against fractions", hard.attack, 300),
+    "hard-chains": Target("chains with ties of 600 to 10⁵ tokens, exact", hard.attack_chain, 8),
+    "hard-weights": Target("orders with weights to 10⁹, proved again", hard.attack_order, 40),
+    "hard-embedded": Target(
+        "certified bounds hold ‖W‖²; scores and margins", embedded.attack, 200, least_judged=0.75, patience=5
+    ),
+    "hard-embedded-large": Target(
+        "chains of up to 601 tokens, rows of unequal lengths", large.attack, 12, least_judged=0.4
+    ),
+    "separation": Target("what embeddings cannot meet, to 4,200 nodes", limits.attack, 8),
+    "hard-factored": Target("bounds of the least nuclear norm", factored.attack, 30),
+    "soft": Target("scores within their proven bound", choices.attack_soft, 150),
+    "soft-embedded": Target("W_fin with embeddings, also dependent ones", finite_part.attack, 100),
+    "choices": Target("fits, errors, order, chances; counts to 10¹²", choices.attack, 150),
+    "prediction": Target("chances, attention, rules by definition", prediction.attack, 120),
+    "scores": Target("log-loss, top-1 and shares by definition", prediction.attack_scores, 100),
+    "robustness": Target("bridges and support by removal", corpora.attack_robustness, 200),
+    "coverage": Target("the coverage report by definition", corpora.attack_coverage, 150),
+    "diff": Target("every changed pair and no other", corpora.attack_diff, 80),
+    "shrink": Target("the minimiser of the penalised loss", shrinkage.attack, 100),
+    "fast-forward": Target(
+        "error_at covers descent (≤ 2 ×, above in ≤ 0.1 %)",
+        trajectories.attack_fast_forward,
+        24,
+        share_above_one=COVERED,
+        least_judged=0.5,
+        patience=5,
+    ),
+    "expansion": Target(
+        "error_at covers descent (≤ 2 ×, above in ≤ 0.1 %)",
+        trajectories.attack_expansion,
+        30,
+        share_above_one=COVERED,
+        least_judged=0.25,
+        patience=3,
+    ),
+    "gradients": Target("heads × losses × W or K Qᵀ; Hessians", gradients.attack_heads, 70),
+    "gradients-settled": Target("small gradients keep their digits", gradients.attack_saturated, 100),
+    "parametrisations": Target("dense, per query, shared, factored", gradients.attack_parametrisations, 150),
+    "training": Target("steps of every kind are those of PyTorch", gradients.attack_training, 60),
+    "flow": Target("Y, Z and loss along the flow", scansnap.attack_flow, 30),
+    "law": Target("growth, gain, turn and snap", scansnap.attack_law, 8),
+    "survey": Target("classes, forecasts and what is kept", scansnap.attack_survey, 40),
+    "verdicts": Target("sound runs: nothing fails", verdicts.attack, 3, patience=3),
+}
+"""The gate's number of trials is the third argument of each."""

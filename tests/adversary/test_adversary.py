@@ -1,0 +1,64 @@
+"""The adversary: a minute with fixed seeds, and (slow) an hour with fresh ones that are printed.
+
+``ATTOMATON_ADVERSARY_MINUTES`` sets how long the slow one lasts. By hand: ``python -m tests.adversary``.
+"""
+
+import os
+import secrets
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tests.adversary.finding import Finding, Target
+from tests.adversary.registry import TARGETS
+from tests.adversary.runner import Outcome, run_trials, table_of
+from tests.conftest import ROOT
+
+MINUTES = float(os.environ.get("ATTOMATON_ADVERSARY_MINUTES", "60"))
+SEED = 17
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_promises_hold(name):
+    outcome = run_trials(name, SEED, TARGETS[name].trials)
+    assert not outcome.violations, table_of([outcome])
+    assert outcome.judged >= TARGETS[name].least_judged * outcome.trials, table_of([outcome])
+
+
+@pytest.mark.slow
+def test_promises_hold_for_longer(capsys):
+    seed = secrets.randbelow(2**32)
+    command = [sys.executable, "-m", "tests.adversary", "--minutes", str(MINUTES), "--seed", str(seed)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    with capsys.disabled():  # the seed and the table are worth keeping also where nothing is broken
+        sys.stdout.write(f"\n{done.stdout}")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_broken_promise_is_seen():
+    target = Target("nothing above 1e-9", lambda _: Finding(0.0, 0.0), trials=3, share_above_one=0.001)
+    outcome = Outcome("some", target, seed=4)
+    outcome.add(0, Finding(1e-10, 1e-9, "small", size=9))
+    assert not outcome.violations
+    outcome.add(1, Finding(np.nan, 1e-9, "not a number", size=9, case={"large": True}))
+    outcome.add(2, Finding(1e-8, 1e-9, "too large", size=2, case={"small": True}))
+    outcome.add(3, Finding(1e-8, 1e-9, "no promise", judged=False))
+    assert (outcome.trials, outcome.judged, outcome.violations) == (4, 3, 2)
+    assert "--seed 4 --trial 2" in outcome.story()
+    assert "small" in outcome.story()
+
+
+def test_a_trial_can_be_repeated():
+    one, other = (run_trials("soft", 5, 3).worst for _ in range(2))
+    assert one == other
+
+
+def test_too_many_above_one_are_seen():
+    target = Target("covered", lambda _: Finding(0.0, 0.0), trials=3, share_above_one=0.001)
+    outcome = Outcome("some", target, seed=4)
+    for number in range(2000):
+        outcome.add(number, Finding(1.5 if number < 20 else 0.1, 2.0))
+    assert not outcome.broken
+    assert outcome.violations == 20

@@ -1,0 +1,121 @@
+"""The adversary is no rubber stamp: a product that is a little wrong is found out by the same trials."""
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import attomaton as at
+from attomaton.hard.solvers.blocks import Blocks
+from attomaton.limit import automaton
+from attomaton.limit.automaton import Automaton
+from attomaton.limit.expansion import Expansion
+from attomaton.limit.fast_forward import Trajectory
+from attomaton.models.losses import LogLoss
+from attomaton.models.parametrisations import Dense, Factored, PerQuery, Shared
+from attomaton.scansnap.law import SnapLaw
+from attomaton.training.steps import Adam, GradientDescent
+from tests.adversary import corpora, factored, hard, limits, scansnap
+from tests.adversary.runner import attempt
+
+
+def bend(monkeypatch, owner, name, change):
+    """Let a function or method return what ``change`` makes of its answer."""
+    real = getattr(owner, name)
+    monkeypatch.setattr(owner, name, lambda *given, **named: change(real(*given, **named)))
+
+
+def nudge(table, amount):
+    """A table of scores, the first of them moved."""
+    scores = table.column("score").to_numpy().copy()
+    scores[:1] += amount
+    return table.set_column(table.schema.get_field_index("score"), "score", pa.array(scores))
+
+
+def bent(solution, amount):
+    """A solution whose first score is wrong, built without its own checks."""
+    other = object.__new__(type(solution))
+    other.__dict__.update(solution.__dict__)
+    other.__dict__["scores"] = nudge(solution.scores, amount)
+    return other
+
+
+def bound_lowered(solution):
+    """A solution whose upper bound is too low by one part in 10⁹."""
+    told = solution.certificate
+    other = object.__new__(type(solution))
+    other.__dict__.update(solution.__dict__)
+    other.__dict__["certificate"] = replace(told, upper=told.upper * (1 - 1e-9))
+    return other
+
+
+def moved(parts):
+    return tuple(part * (1 + 1e-6) for part in parts)
+
+
+SABOTAGE = {
+    "hard-orthonormal": lambda m: bend(m, at, "solve_graph_svm", lambda found: bent(found, 1e-9)),
+    "hard-chains": lambda m: bend(m, at, "solve_graph_svm", lambda found: bent(found, 1e-3)),
+    "hard-weights": lambda m: [
+        bend(
+            m, Blocks, "solve_order", lambda found: (found[0] + np.linspace(0, 0.1, len(found[0])), found[1])
+        ),
+        bend(m, hard, "certify_positions", lambda told: replace(told, gap=0.0, upper=1.0, violation=0.0)),
+    ],
+    "hard-embedded": lambda m: bend(m, at, "solve_graph_svm", bound_lowered),
+    "hard-embedded-large": lambda m: bend(m, at, "solve_graph_svm", bound_lowered),
+    "separation": lambda m: bend(
+        m, limits, "separate", lambda found: replace(found, inseparable=np.zeros_like(found.inseparable))
+    ),
+    "soft": lambda m: bend(m, at, "solve_luce", lambda soft: bent(soft, 1e-7)),
+    "soft-embedded": lambda m: bend(m, at, "solve_luce", lambda soft: bent(soft, 1e-4)),
+    "hard-factored": lambda m: bend(
+        m,
+        factored,
+        "solve_factored",
+        lambda told: replace(
+            told, certificate=replace(told.certificate, lower=1.001 * told.certificate.lower)
+        ),
+    ),
+    "choices": lambda m: m.setattr(at.limit.choices.ChoiceFit, "probability", lambda *_: 0.5, raising=True),
+    "prediction": lambda m: bend(m, Automaton, "predict_proba", lambda chances: chances[::-1]),
+    "scores": lambda m: bend(m, Automaton, "score", lambda score: replace(score, top1=score.top1 + 1e-6)),
+    "robustness": lambda m: bend(
+        m, corpora, "measure_robustness", lambda told: replace(told, bridges=told.bridges.slice(1))
+    ),
+    "coverage": lambda m: bend(
+        m, automaton, "measure_coverage", lambda told: replace(told, n_edges=told.n_edges + 1)
+    ),
+    "diff": lambda m: bend(m, at, "diff", lambda told: replace(told, table=told.table.slice(1))),
+    "shrink": lambda m: bend(
+        m,
+        at,
+        "shrink",
+        lambda told: replace(told, background=told.background + np.linspace(0, 0.1, told.n_tokens)),
+    ),
+    "fast-forward": lambda m: bend(m, Trajectory, "error_at", lambda error: error / 1e6),
+    "expansion": lambda m: bend(m, Expansion, "error_at", lambda error: error / 1e6),
+    "gradients": lambda m: bend(m, LogLoss, "slope", lambda slope: slope * (1 + 1e-6)),
+    "gradients-settled": lambda m: bend(m, LogLoss, "slope", lambda slope: slope * (1 + 1e-6)),
+    "parametrisations": lambda m: [
+        bend(m, kind, "pull_back", moved) for kind in (Dense, PerQuery, Shared, Factored)
+    ],
+    "training": lambda m: [
+        bend(m, kind, "move", lambda found: (moved(found[0]), found[1])) for kind in (Adam, GradientDescent)
+    ],
+    "flow": lambda m: bend(m, scansnap, "Rates", lambda rates: replace(rates, decoder=rates.decoder * 1.001)),
+    "law": lambda m: bend(m, SnapLaw, "growth", lambda grown: grown * 1.001),
+    "survey": lambda m: bend(
+        m, scansnap, "Rates", lambda rates: replace(rates, attention=rates.attention * 1.001)
+    ),
+}
+"""What to bend for each target; verdicts that must fail have tests of their own."""
+
+
+@pytest.mark.parametrize("name", SABOTAGE)
+def test_sabotage_is_found(name, monkeypatch):
+    SABOTAGE[name](monkeypatch)
+    findings = (attempt(name, 23, number) for number in range(20))
+    broken = next(finding for finding in findings if finding.violated)
+    assert "Error" not in broken.what
