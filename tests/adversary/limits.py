@@ -41,6 +41,8 @@ def attack(rng) -> Finding:
         separation = separate(at.find_components(at.extract_edges(samples)), table)
     except AttomatonError as error:
         return unjudged(f"refused: {type(error).__name__}")
+    if not separation.decided:
+        return unjudged("too many nodes to decide")
     if separation.feasible == contradiction:
         told = "called feasible" if separation.feasible else "called contradictory"
         return Finding(np.inf, 0.0, told, n_tokens, case)

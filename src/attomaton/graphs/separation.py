@@ -19,12 +19,17 @@ from scipy.sparse.csgraph import connected_components
 
 from attomaton.errors import UncertifiedSolution
 from attomaton.graphs.components import Components, merge_components
+from attomaton.graphs.independence import bound_singular
 from attomaton.graphs.reduction import find_ends, find_needed, find_ties
 from attomaton.solutions import check_embeddings, scale_rows
 from attomaton.tables import Bool, Float64, Integers, column, sum_at
 
 MOST_NODES = 4000
 """Above this many nodes the linear program is too large, and priorities are taken to be separable."""
+
+ROUNDED = 4e-15
+"""Singular values below this, relative to the largest, may be roundings of zero, and count as zero. Larger
+ones that are negligible all the same leave open what is separable, and nothing is certified."""
 
 NEGLIGIBLE = 1e-10
 """Singular values and directions smaller than this, relative to the largest, count as zero."""
@@ -50,6 +55,8 @@ class Separation:
     independent : bool
         Whether the embeddings of the tokens and queries in use are linearly independent: then every priority
         can be met, and scores inside components are free.
+    decided : bool
+        False where there are too many nodes to tell: then priorities are taken to be separable, unproved.
 
     Examples
     --------
@@ -70,10 +77,16 @@ class Separation:
     forces: Float64
     residual: float
     independent: bool
+    decided: bool = True
 
     @property
     def feasible(self) -> bool:
-        """Whether every priority can be met."""
+        """Whether every priority can be met; raises ``UncertifiedSolution`` where that is not decided."""
+        if not self.decided:
+            raise UncertifiedSolution(
+                f"{self.components.nodes.num_rows:,} (query, token) pairs are too many to tell which "
+                f"priorities dependent embeddings can meet (at most {MOST_NODES:,}); take fewer queries"
+            )
         return not self.inseparable.any()
 
 
@@ -104,14 +117,14 @@ def separate(components: Components, embeddings: object) -> Separation:
     independent = _independent(components, table)
     nothing = np.zeros(n_order, bool), np.zeros(n_order), np.zeros(n_nodes), 0.0
     if not n_order or n_nodes > MOST_NODES or independent:
-        return Separation(components, *nothing, independent)
-    basis = _attainable_scores(components, table)
+        return Separation(components, *nothing, independent, decided=independent or not n_order)
+    basis, clear = _attainable_scores(components, table)
     multipliers = _contradictions(components, basis)
     if not multipliers.any():
         return Separation(components, *nothing, independent)
     forces = _forces(components, basis, multipliers)
     merged, inseparable = _merge(components, multipliers > 0)
-    residual = farkas_residual(components, table, forces)
+    residual = farkas_residual(components, table, forces) if clear else np.inf
     return Separation(merged, inseparable, multipliers, forces, residual, independent)
 
 
@@ -124,17 +137,47 @@ def farkas_residual(components: Components, embeddings: Float64, forces: Float64
 
 
 def _independent(components: Components, table: Float64) -> bool:
-    """Whether the tokens in use have linearly independent embeddings; every query is one of them."""
-    used = np.unique(components.token_of_node)
-    if not len(used):
+    """Whether the tokens in use have linearly independent embeddings; every query is one of them.
+
+    Rows of length 1 whose smallest singular value is within rounding of zero count as dependent.
+    """
+    rows = table[np.unique(components.token_of_node)]
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    if not len(rows):
         return True
-    return len(used) <= table.shape[1] and int(np.linalg.matrix_rank(table[used])) == len(used)
+    if len(rows) > rows.shape[1] or not (lengths > 0).all():
+        return False
+    if bound_singular(rows / lengths) > 0:
+        return True
+    singular = np.linalg.svd(rows / lengths, compute_uv=False)
+    return bool(singular[-1] > ROUNDED * singular[0])
 
 
-def _attainable_scores(components: Components, table: Float64) -> Float64:
-    """An orthonormal basis of the scores that any W gives the nodes, shape (n_nodes, r)."""
+def _attainable_scores(components: Components, table: Float64) -> tuple[Float64, bool]:
+    """An orthonormal basis of the scores that any W gives the nodes, shape (n_nodes, r).
+
+    And whether what was left out is clearly nothing.
+    """
     left, singular, _ = np.linalg.svd(node_features(components, table)[0], full_matrices=False)
-    return left[:, singular > NEGLIGIBLE * singular.max(initial=0.0)]
+    largest = singular.max(initial=0.0)
+    kept = singular > NEGLIGIBLE * largest
+    rows = table[np.unique(components.token_of_node)]
+    own = np.linalg.svd(rows, compute_uv=False)
+    parts = [singular[~kept] / max(largest, 1e-300), own / max(float(own.max(initial=0.0)), 1e-300)]
+    unclear = [(part > ROUNDED) & (part <= NEGLIGIBLE) for part in parts]
+    return left[:, kept], not (any(part.any() for part in unclear) or _nearly_twice(rows))
+
+
+def _nearly_twice(rows: Float64) -> bool:
+    """Whether two rows, or a row and another's opposite, are apart by roundings only, but not the same."""
+    lengths = np.linalg.norm(rows, axis=1)
+    cosines = np.abs(rows @ rows.T) / np.maximum(np.outer(lengths, lengths), 1e-300)
+    one, other = np.nonzero(np.triu(cosines > 1.0 - 1e-12, 1))
+    apart = np.minimum(
+        np.abs(rows[one] - rows[other]).max(axis=1, initial=0.0),
+        np.abs(rows[one] + rows[other]).max(axis=1, initial=0.0),
+    )
+    return bool(((apart > 0) & (apart <= NEGLIGIBLE * lengths[one])).any())
 
 
 def node_features(components: Components, table: Float64) -> tuple[Float64, tuple[Float64, Float64]]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from attomaton.borders import check_floats, check_ids, check_int64, check_lengths, keep_checked
 from attomaton.graphs.components import Components
+from attomaton.graphs.independence import bound_singular
 from attomaton.hard.certify import DIVERGED, FEASIBLE, HardCertificate
 from attomaton.tables import Bool, Float64, Int64, column
 
@@ -20,9 +21,6 @@ PAIRED = 2.0**-95
 
 ROUNDING = 1e-13
 """Room for the roundings of the few operations in doubles that follow."""
-
-STIFF = 1e-4
-"""A rough bound on the stiffness of ties is good enough above this."""
 
 UNCLEAR, CLEAR = 1e-12, 1e-7
 """Singular values between these, relative to the largest, leave open whether ties depend on each other."""
@@ -124,23 +122,37 @@ class Ropes:
         return stretch(self.tables, self.ends, check_floats(weights, (dim, dim, 2), "weights in pairs"))
 
     @cached_property
+    def _taut(self) -> tuple[Float64, Int64]:
+        """Differences and queries of the ties between different rows."""
+        taut = self.ties.lengths > 0
+        return (self.keys[self.ties.one] - self.keys[self.ties.other])[taut], self.ties.query[taut]
+
+    @cached_property
+    def rough_stiffness(self) -> float:
+        """The same as :attr:`stiffness`, or less, and found more quickly.
+
+        The ties under one query are differences to first tokens, so their singular values are at least those
+        of the tokens; with lengths of 1, over the longest difference.
+        """
+        apart, query = self._taut
+        if not len(query):
+            return np.inf
+        asked = bound_singular(_unit(self.asked[np.unique(query)]))
+        return asked * bound_singular(self.keys) / float(np.linalg.norm(apart, axis=1).max())
+
+    @cached_property
     def stiffness(self) -> float:
         """A lower bound on how much the least stretched change of W stretches all ties, in unit lengths.
 
         The smallest singular value of the ties' directions, each of length 1, is at least that of the
-        queries times that of the differences under any one query, and these at least that of all tokens
-        over the longest difference: the first that tells is taken. Where ties depend on each other it is the
+        queries times that of the differences under any one query. Where these depend on each other it is the
         smallest that is not zero, if the others are clearly zero. Zero if nothing tells.
         """
-        taut = self.ties.lengths > 0
-        query, apart = self.ties.query[taut], (self.keys[self.ties.one] - self.keys[self.ties.other])[taut]
+        apart, query = self._taut
         if not len(query):
             return np.inf
-        queries, longest = np.unique(query), float(np.linalg.norm(apart, axis=1).max())
+        queries = np.unique(query)
         asked = _smallest(self.asked[queries])
-        rough = asked * _smallest(self.keys, scaled=False) / longest if asked else 0.0
-        if rough > STIFF:
-            return rough
         inside = min(_smallest(apart[query == one]) for one in queries) if asked else 0.0
         return asked * inside or _smallest_clear(apart, self.asked[query])
 
@@ -157,12 +169,17 @@ class Ropes:
         return f"the embeddings of tokens {pair[0]} and {pair[1]} are {near[rope]:.1e} of their length apart"
 
 
-def _smallest(rows: Float64, *, scaled: bool = True) -> float:
+def _unit(rows: Float64) -> Float64:
+    """The rows, each scaled to length 1; zeros stay."""
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.where(norms > 0, norms, 1.0)
+
+
+def _smallest(rows: Float64) -> float:
     """The smallest singular value of the rows, each scaled to length 1; 0 if there are too many."""
-    norms = np.linalg.norm(rows, axis=1)
-    if len(rows) > rows.shape[1] or not (norms > 0).all():
+    if len(rows) > rows.shape[1]:
         return 0.0
-    singular = np.linalg.svd(rows / norms[:, None] if scaled else rows, compute_uv=False)
+    singular = np.linalg.svd(_unit(rows), compute_uv=False)
     return max(float(singular[-1] - ROUNDING * singular[0]), 0.0)
 
 
@@ -235,9 +252,11 @@ def certify_answer(ropes: Ropes, answer: Answer, *, rtol: float) -> HardCertific
     sizes = [float(np.max(np.abs(part), initial=0.0)) for part in (answer.weights, answer.multipliers)]
     if not max(sizes) < DIVERGED:  # nor if one is not a number
         return HardCertificate(0.0, np.inf, np.inf, np.inf, rtol, closest=ropes.closest())
-    found = _bound(_Plain(ropes), answer, rtol)
+    found = _bound(_Plain(ropes), answer, rtol, ropes.rough_stiffness)
+    if not found.certified:
+        found = _bound(_Plain(ropes), answer, rtol, ropes.stiffness)
     if not found.certified and len(ropes.asked) * ropes.keys.shape[1] ** 2 <= MOST_PRODUCTS:
-        found = _bound(_Paired(ropes), answer, rtol)
+        found = _bound(_Paired(ropes), answer, rtol, ropes.stiffness)
     return found if found.certified else replace(found, closest=ropes.closest())
 
 
@@ -293,19 +312,19 @@ class _Paired:
         return float(np.linalg.norm(self.ropes.press(in_pairs(multipliers)).sum(axis=2))), error
 
 
-def _bound(sums: _Plain | _Paired, answer: Answer, rtol: float) -> HardCertificate:
-    upper, violation = _bound_above(sums, answer.weights)
+def _bound(sums: _Plain | _Paired, answer: Answer, rtol: float, stiffness: float) -> HardCertificate:
+    upper, violation = _bound_above(sums, answer.weights, stiffness)
     lower = _bound_below(sums, answer.multipliers)
     gap = (upper - lower) / upper if 0 < upper < np.inf else upper
     return HardCertificate(lower, upper, gap, violation, rtol)
 
 
-def _bound_above(sums: _Plain | _Paired, weights: Float64) -> tuple[float, float]:
+def _bound_above(sums: _Plain | _Paired, weights: Float64, stiffness: float) -> tuple[float, float]:
     """An upper bound, or infinity, and how much W itself, without its second part, misses a constraint."""
     ropes, tie = sums.ropes, sums.ropes.tie
     norm = float(np.linalg.norm(weights.sum(axis=2))) * (1.0 + ROUNDING)
     stretched, blur = sums.stretch(weights)
-    moved = _repair(ropes, np.abs(stretched[tie]) + blur[tie])
+    moved = _repair(ropes, np.abs(stretched[tie]) + blur[tie], stiffness)
     margins = stretched[~tie] * (1.0 - ROUNDING) - blur[~tie] - moved * sums.sizes[~tie]
     least = float(margins.min(initial=np.inf))
     plain = sums.stretch(in_pairs(weights[..., 0]))[0] if weights[..., 1].any() else stretched
@@ -317,13 +336,13 @@ def _bound_above(sums: _Plain | _Paired, weights: Float64) -> tuple[float, float
     return ((norm + moved) / min(least, 1.0)) ** 2 * (1.0 + ROUNDING), float(max(missed))
 
 
-def _repair(ropes: Ropes, pulls: Float64) -> float:
+def _repair(ropes: Ropes, pulls: Float64, stiffness: float) -> float:
     """How far W must be moved, at most, so that ties that are stretched so much hold exactly."""
     if not len(pulls):
         return 0.0
     lengths = ropes.ties.lengths
     strain = np.divide(pulls, lengths, out=np.zeros_like(pulls), where=lengths > 0)
-    return float(np.linalg.norm(strain)) / ropes.stiffness if ropes.stiffness > 0 else np.inf
+    return float(np.linalg.norm(strain)) / stiffness if stiffness > 0 else np.inf
 
 
 def _bound_below(sums: _Plain | _Paired, multipliers: Float64) -> float:

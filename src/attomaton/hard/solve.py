@@ -34,6 +34,9 @@ from attomaton.solutions import (
 )
 from attomaton.tables import Float64, column, make_table
 
+FEW_PRODUCTS = 300_000
+"""Scores of problems up to this size are summed with twice the digits."""
+
 SMALL = 600
 """Up to this many nodes a dense solver stands by."""
 
@@ -235,23 +238,36 @@ def _solve_embedded(given: Components, embeddings: object, rtol: float, solver: 
     components = separation.components
     ropes, answer, certificate = _solve_rows(components, unit, separation.independent, rtol, solver)
     weights = answer.weights[..., 0]
+    scores = _read_scores(components, unit, ropes, answer.weights)
+    certificate = replace(certificate, violation=max(certificate.violation, _miss(components, scores)))
     proof = {"inseparable": int(separation.inseparable.sum()), "farkas": separation.residual}
     flow = np.zeros(components.order.num_rows)
     flow[ropes.number[~ropes.tie]] = answer.multipliers[~ropes.tie]
     return trusted(
         HardSolution,
         components=components,
-        scores=score_table(components.nodes, _read_scores(components, unit, ropes, answer.weights)),
+        scores=score_table(components.nodes, scores),
         weights=weights / scale**2,
         certificate=replace(certificate.scaled(scale**-4), **proof),
         multipliers=multiplier_table(components.order, flow / scale**4),
     )
 
 
+def _miss(components: Components, scores: Float64) -> float:
+    """By how much scores, as they are rounded, miss a tie or a priority."""
+    component = components.component_of_node
+    lowest, highest = np.full(len(components), np.inf), np.full(len(components), -np.inf)
+    np.minimum.at(lowest, component, scores)
+    np.maximum.at(highest, component, scores)
+    above, below = (column(components.order, name) for name in ("above", "below"))
+    spread = float((highest - lowest).max(initial=0.0))
+    return max(spread, float((1.0 - (lowest[above] - highest[below])).max(initial=0.0)))
+
+
 def _read_scores(components: Components, unit: Float64, ropes: Ropes, weights: Float64) -> Float64:
-    """e_tokenᵀ W e_query of every node, with both parts of W where there are two."""
+    """e_tokenᵀ W e_query of every node, summed with twice the digits where there are few to sum."""
     nodes = components.token_of_node, components.query_of_node
-    if weights[..., 1].any():
+    if weights[..., 1].any() or len(ropes.asked) * unit.shape[1] ** 2 <= FEW_PRODUCTS:
         return ropes.read(weights, *(np.unique(ids, return_inverse=True)[1] for ids in nodes))
     queries, place = np.unique(nodes[1], return_inverse=True)
     return (unit @ (weights[..., 0] @ unit[queries].T))[nodes[0], place]
