@@ -148,10 +148,10 @@ def follow_run(evidence: Evidence) -> Misses:
             continue
         for record in late.tolist():
             step, weights = float(trace.steps[record]), trace.weights[record, trial]
-            away = np.linalg.norm(weights - dense(forward.weights_at(step)))
-            rounding = ROUNDING * float(np.linalg.norm(weights))
-            miss = np.nan_to_num(away, nan=np.inf) / (forward.error_at(step) + rounding)
-            share[trial] = max(share[trial], miss)
+            computed = dense(forward.weights_at(step))
+            away = np.nan_to_num(np.linalg.norm(weights - computed), nan=np.inf)
+            allowed = forward.error_at(step) + ROUNDING * float(np.linalg.norm(computed))
+            share[trial] = max(share[trial], away / allowed)
     return Misses(told, share)
 
 
