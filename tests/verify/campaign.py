@@ -213,7 +213,7 @@ def too_few_steps(rng, seed):
 
 def tiny_steps(rng, seed):
     step = GradientDescent(10 ** rng.uniform(-6, -4), normalized=rng.random() < 0.5)
-    return trained(rng, seed, step), {"hard retrieval", "third term"}
+    return trained(rng, seed, step), {"hard retrieval", "third term", "finite part", "soft composition"}
 
 
 def long_steps(rng, seed):

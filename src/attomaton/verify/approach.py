@@ -139,10 +139,15 @@ def judge_norm(evidence: Evidence) -> Judgement:
 
 
 def bound_finite(evidence: Evidence) -> Bounds:
-    """The largest ‖Π_fin W − W_fin‖ of the computed way from half of the steps on, and the run's swings."""
+    """The largest ‖Π_fin W − W_fin‖ of the computed way from half of the steps on, and the run's swings.
+
+    What is below the best components must have lost its attention: else W_fin is near by chance only.
+    """
     way, reach = _reach(evidence)
     asked = way.curves.finite_distance.max(axis=0) + reach
-    return Bounds(asked, ~evidence.acyclic & way.known & (0.5 * _longest(evidence) * asked <= TOLD))
+    late = ~evidence.directed | (way.curves.missed[0] <= MISSED)
+    told = 0.5 * _longest(evidence) * asked <= TOLD
+    return Bounds(asked, ~evidence.acyclic & way.known & late & told)
 
 
 def need_near_finite(evidence: Evidence) -> str:
@@ -153,7 +158,10 @@ def need_near_finite(evidence: Evidence) -> str:
             f"normalised steps of length {evidence.step_size:g} may swing around W_fin by {swings:g}, which "
             f"moves attention by more than {TOLD}: take shorter steps"
         )
-    told = f"the computed way is still so far from W_fin that attention is off by more than {TOLD}"
+    told = (
+        "by half of the steps the computed way is so far from its limit in every trial that attention is off "
+        f"by more than {TOLD}"
+    )
     return evidence.once(bound_finite).missing(told)
 
 
