@@ -82,7 +82,8 @@ def bound_direction(evidence: Evidence) -> Bounds:
     """The tangent to W_svm that the computed way has at half of the steps, if it is near and closes in."""
     way, reach = _reach(evidence)
     tangent, level = find_tangents(way.weights, _safe_directions(evidence))
-    asked = tangent[0] + reach / np.maximum(level[0], np.finfo(float).tiny)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        asked = np.where(level[0] > 0, tangent[0] + reach / level[0], np.inf)
     closing = tangent[-1] <= tangent[0] + SETTLED
     return Bounds(asked, evidence.directed & way.known & closing & (asked <= tangent_of(NEAR)))
 
