@@ -111,7 +111,7 @@ def judge_direction(evidence: Evidence) -> Judgement:
 def _count(reached: Bool, bounds: Bounds) -> str:
     n_judged, left = int(bounds.among.sum()), int((~bounds.among).sum())
     told = f"{int((bounds.among & reached).sum())} of {n_judged} trials reach theirs"
-    return told + f", {left} are not judged" * bool(left)
+    return told + f"; trials not judged: {left}" * bool(left)
 
 
 def bound_growth(evidence: Evidence) -> Bounds:
@@ -135,8 +135,9 @@ def judge_norm(evidence: Evidence) -> Judgement:
     growth = norm[-1] / np.maximum(norm[evidence.middle], np.finfo(float).tiny)
     worst = find_worst(bounds.asked - growth, bounds.among)
     value, bound = float(growth[worst]), float(bounds.asked[worst])
-    meaning = f"‖W‖ at the end over that at half the steps (trial {worst}); bound: half of what was computed"
-    return Judgement(value, bound, value > bound, meaning)
+    asked = "any growth" if evidence.normalized else "half of the growth that was computed"
+    meaning = f"‖W‖ at the end over that at half the steps (trial {worst}); bound: {asked}"
+    return Judgement(value, bound, value > bound, f"{meaning}; {_count(growth > bounds.asked, bounds)}")
 
 
 def bound_finite(evidence: Evidence) -> Bounds:
