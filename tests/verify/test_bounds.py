@@ -270,6 +270,15 @@ def test_both_tables_name_every_claim():
     assert set(FAILING) == {name for name, *_ in OUTSIDE} == names
 
 
+def test_a_trace_without_its_start_is_not_judged():
+    whole = sound_run()
+    cut = replace(whole, steps=whole.steps[5:], weights=whole.weights[5:], losses=whole.losses[5:])
+    for verdict in verify(solve_trials(cut), cut):
+        if verdict.claim in campaign.RUN:
+            assert verdict.status is VerdictStatus.NOT_APPLICABLE
+            assert "not of W(0)" in verdict.reason
+
+
 # a share of the campaign
 
 

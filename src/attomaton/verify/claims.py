@@ -40,6 +40,7 @@ from attomaton.verify.evidence import (
     need_mass_head,
     need_plain_descent,
     need_stable_step,
+    need_start,
     need_ties,
 )
 from attomaton.verify.forecast import (
@@ -124,10 +125,10 @@ def judge_feasibility(evidence: Evidence) -> Judgement:
 
 
 _CONVEX = (need_log_loss, need_mass_head, need_few_dimensions)
-_RUN = (need_log_loss, need_mass_head, need_descent, need_stable_step)
+_RUN = (need_log_loss, need_mass_head, need_descent, need_start, need_stable_step)
 _GLOBAL = (*_RUN, need_direction, need_length, need_way)
 _FINITE = (*_RUN, need_ties, need_length, need_way, need_near_finite)
-_LOCAL = (need_descent, need_stable_step, need_length, need_decided)
+_LOCAL = (need_descent, need_start, need_stable_step, need_length, need_decided)
 _PLAIN = (*_RUN, need_direction, need_plain_descent)
 
 CLAIMS = (

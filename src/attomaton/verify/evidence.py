@@ -158,6 +158,12 @@ def need_descent(evidence: Evidence) -> str:
     return ""
 
 
+def need_start(evidence: Evidence) -> str:
+    """The first record is W(0)."""
+    first = int(evidence.trace.steps[0])
+    return f"the first record is of step {first:,}, not of W(0)" if first else ""
+
+
 def need_length(evidence: Evidence) -> str:
     """Enough steps and records to tell where a run goes."""
     n_steps, n_records = int(evidence.trace.steps[-1]), len(evidence.trace.steps)
