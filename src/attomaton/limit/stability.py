@@ -41,7 +41,7 @@ def bound_any_sharpness(table: Float64) -> float:
     >>> bound_any_sharpness(np.eye(3)), bound_any_sharpness(2.0 * np.eye(3))
     (0.5, 16.0)
     """
-    if table.shape[0] == table.shape[1] and np.array_equal(table, np.eye(len(table))):
+    if _is_identity(table):
         return ORTHONORMAL
     return float(np.sum(table**2, axis=1).max(initial=0.0)) ** 2
 
@@ -74,12 +74,16 @@ def find_trial_edge(
     edge = Edge(bound_any_sharpness(table), step_size)
     if not edge.passed:
         return edge
-    orthonormal = edge.sharpness == ORTHONORMAL and len(table) == table.shape[1]
+    orthonormal = _is_identity(table)
     if components is None:
         components = find_components(extract_edges(samples))
         components = components if orthonormal else separate(components, table).components
     loss = training_loss(samples, components)
     return _find_scored_edge(loss, step_size) if orthonormal else _find_embedded(loss, step_size, table)
+
+
+def _is_identity(table: Float64) -> bool:
+    return table.shape[0] == table.shape[1] and np.array_equal(table, np.eye(len(table)))
 
 
 def _find_scored_edge(loss: TrainingLoss, step_size: float) -> Edge:
