@@ -279,6 +279,23 @@ def test_a_trace_without_its_start_is_not_judged():
             assert "not of W(0)" in verdict.reason
 
 
+@pytest.mark.parametrize(("head", "size", "word"), [("tied", 0.05, "fewer steps"), ("id", 2.0, "not finite")])
+def test_normalised_steps_that_outrun_doubles_are_not_judged(head, size, word):
+    """A tied head rounds C Eᵀ = I; a token-id head keeps its digits until gradients underflow to zero."""
+    model = AttentionModel(RandomUnit(6), **({"head": Tied()} if head == "tied" else {}))
+    trace = train(ACYCLIC, model, GradientDescent(size, normalized=True), steps=4000)
+    for name in ("norm grows", "direction", "hard retrieval", "local direction"):
+        verdict = claim(name).check(evidence_of(trace))
+        assert verdict.status is VerdictStatus.NOT_APPLICABLE
+        assert word in verdict.reason
+
+
+def test_the_local_claim_of_log_loss_has_the_bound_of_the_direction():
+    evidence = evidence_of(sound_run())
+    local, whole = (claim(name).check(evidence) for name in ("local direction", "direction"))
+    assert local.bound == pytest.approx(whole.bound)
+
+
 # a share of the campaign
 
 

@@ -10,8 +10,14 @@ import numpy as np
 from attomaton.models.losses import LogLoss
 from attomaton.tables import Bool, Float64
 from attomaton.training.path import MOST_DIMENSIONS, trace_path
-from attomaton.verify.approach import NEAR, SETTLED, find_worst, tangent_of
-from attomaton.verify.evidence import Evidence, correlation_of, find_tangents
+from attomaton.verify.approach import NEAR, SETTLED, bound_direction, find_worst, tangent_of
+from attomaton.verify.evidence import (
+    Evidence,
+    correlation_of,
+    find_tangents,
+    need_log_loss,
+    need_mass_head,
+)
 from attomaton.verify.local import SELECTED, UNDECIDED, find_local_directions
 from attomaton.verify.verdicts import Judgement
 
@@ -36,17 +42,12 @@ PATH_TRIALS = 10
 
 @dataclass(frozen=True, eq=False)
 class Angles:
-    """Tangents at the end, at half of the way and at an earlier moment, and which trials they tell of."""
+    """Tangents at the end and at half of the way, those asked for, and which trials they tell of."""
 
     last: Float64
     half: Float64
-    before: Float64
+    asked: Float64
     among: Bool
-
-    @property
-    def asked(self) -> Float64:
-        """The tangent that must be reached at the end."""
-        return np.maximum(CLOSER * self.before, SETTLED)
 
     @property
     def judged(self) -> Bool:
@@ -70,9 +71,9 @@ def judge_local(evidence: Evidence) -> Judgement:
     """W/‖W‖ → the direction of the tokens that the model selects."""
     found = evidence.once(_find_local)
     what = (
-        f"correlation of W with the Graph-SVM of the selected tokens at the end ({{}}); bound: {CLOSER:.0%} "
-        "of the tangent of the angle when W was half as far as at half of the steps; {} of {} trials reach "
-        "theirs"
+        f"correlation of W with the Graph-SVM of the selected tokens at the end ({{}}); bound: as for the "
+        f"direction, or with other losses and heads {CLOSER:.0%} of the tangent of the angle when W was half "
+        "as far as at half of the steps; {} of {} trials reach theirs"
     )
     return found.judge(what)
 
@@ -81,13 +82,25 @@ def _find_local(evidence: Evidence) -> Angles:
     """The angles to the directions of the selected tokens; what they are compared with is in the first half.
 
     While W = level · direction + something bounded, the tangent halves when the level doubles; if W goes
-    elsewhere, it stays.
+    elsewhere, it stays. With log-loss and a mass head the direction is W_svm in the end, and its bound is
+    known.
     """
     trace, middle, among = evidence.trace, evidence.middle, evidence.once(_decided)
     along = np.where(among[:, None, None], evidence.local_directions, 1.0)
     tangent, level = find_tangents(trace.weights, along)
+    if not (need_log_loss(evidence) or need_mass_head(evidence)):
+        bounds = evidence.once(bound_direction)
+        among = among & bounds.among & _alike(evidence.local_directions, evidence.directions)
+        return Angles(tangent[-1], np.zeros(len(among)), bounds.asked, among)
     before = np.abs(level[: middle + 1] - level[middle] / 2).argmin(axis=0)
-    return Angles(tangent[-1], tangent[middle], tangent[before, np.arange(len(before))], among)
+    asked = np.maximum(CLOSER * tangent[before, np.arange(len(before))], SETTLED)
+    return Angles(tangent[-1], tangent[middle], asked, among)
+
+
+def _alike(one: Float64, other: Float64) -> Bool:
+    """Where two directions are the same, and not zero, shape (n_trials,)."""
+    length = np.linalg.norm(one, axis=(1, 2))
+    return (np.linalg.norm(one - other, axis=(1, 2)) <= ALIKE * length) & (length > 0)
 
 
 def _decided(evidence: Evidence) -> Bool:
@@ -111,10 +124,8 @@ def _decided(evidence: Evidence) -> Bool:
 
 def _same_selection(evidence: Evidence) -> Bool:
     """Trials whose selected tokens have the same direction at half of the steps as at the end, not zero."""
-    last = evidence.local_directions
     half = find_local_directions(evidence.trace, evidence.middle)
-    length = np.linalg.norm(last, axis=(1, 2))
-    return (np.linalg.norm(last - half, axis=(1, 2)) <= ALIKE * length) & (length > 0)
+    return _alike(evidence.local_directions, half)
 
 
 def need_decided(evidence: Evidence) -> str:
@@ -124,7 +135,7 @@ def need_decided(evidence: Evidence) -> str:
             "no trial has made its choice: selected tokens lose attention, others keep theirs, or W(0) still "
             "shows; train on"
         )
-    near = "W gets nearer to the direction of the selected tokens, but is not near in any trial; train on"
+    near = "W is not near the direction of the selected tokens in any trial, or should not be yet; train on"
     return "" if evidence.once(_find_local).judged.any() else near
 
 
@@ -149,7 +160,8 @@ def _follow_path(evidence: Evidence) -> Angles:
         radii=LEVELS[:, None] * np.linalg.norm(along, axis=(1, 2)),
     )
     tangent, _ = find_tangents(path.weights, along)
-    return Angles(tangent[-1], tangent[-2], tangent[-2], np.ones(len(chosen), bool))
+    asked = np.maximum(CLOSER * tangent[-2], SETTLED)
+    return Angles(tangent[-1], tangent[-2], asked, np.ones(len(chosen), bool))
 
 
 def _on_path(evidence: Evidence) -> Bool:

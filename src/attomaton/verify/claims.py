@@ -33,6 +33,7 @@ from attomaton.verify.convexity import judge_convexity, judge_strictness, need_f
 from attomaton.verify.evidence import (
     Evidence,
     need_descent,
+    need_digits,
     need_direction,
     need_independence,
     need_length,
@@ -125,11 +126,11 @@ def judge_feasibility(evidence: Evidence) -> Judgement:
 
 
 _CONVEX = (need_log_loss, need_mass_head, need_few_dimensions)
-_RUN = (need_log_loss, need_mass_head, need_descent, need_start, need_stable_step)
+_RUN = (need_log_loss, need_mass_head, need_descent, need_start, need_stable_step, need_digits)
 _GLOBAL = (*_RUN, need_direction, need_length, need_way)
 _FINITE = (*_RUN, need_ties, need_length, need_way, need_near_finite)
-_LOCAL = (need_descent, need_start, need_stable_step, need_length, need_decided)
-_PLAIN = (*_RUN, need_direction, need_plain_descent)
+_LOCAL = (need_descent, need_start, need_stable_step, need_digits, need_length, need_decided)
+_PLAIN = (need_plain_descent, *_RUN, need_direction)
 
 CLAIMS = (
     Claim("feasible", (need_independence, _need_priorities), judge_feasibility),

@@ -28,6 +28,13 @@ FEWEST_STEPS, FEWEST_RECORDS = 100, 10
 """Shorter runs are not judged by where they go."""
 
 
+DIGITS = 1e-290
+"""Less attention than this below the best component underflows, and normalised steps are 0/0."""
+
+DIGITS_TIED = 1e-20
+"""The same with a tied head: C Eᵀ is the identity to rounding only, and steps go astray before they end."""
+
+
 @dataclass(frozen=True, eq=False)
 class Evidence:
     """A run with the automaton of every trial (:func:`~attomaton.verify.measures.solve_trials`)."""
@@ -162,6 +169,21 @@ def need_start(evidence: Evidence) -> str:
     """The first record is W(0)."""
     first = int(evidence.trace.steps[0])
     return f"the first record is of step {first:,}, not of W(0)" if first else ""
+
+
+def need_digits(evidence: Evidence) -> str:
+    """Weights are finite, and normalised steps did not go on where doubles round the gradient away."""
+    broken = ~np.isfinite(evidence.trace.weights).all(axis=(0, 2, 3))
+    if broken.any():
+        return f"the weights of trial {int(broken.argmax())} are not finite"
+    least = DIGITS_TIED if isinstance(evidence.trace.model.head, Tied) else DIGITS
+    missed = np.where(evidence.directed, evidence.curves.missed[-1], 1.0)
+    if not evidence.normalized or (missed >= least).all():
+        return ""
+    return (
+        f"normalised steps went on where {missed.min():.0e} of the attention was left to move (trial "
+        f"{int(missed.argmin())}), and rounding hides its gradient below {least:.0e}: take fewer steps"
+    )
 
 
 def need_length(evidence: Evidence) -> str:
