@@ -236,3 +236,19 @@ class NothingRealisable(UserWarning):
     >>> told[0].category.__name__, auto.coverage.realisable
     ('NothingRealisable', 0.0)
     """
+
+
+class StepBeyondEdge(UserWarning):
+    """The step size of a training run is beyond the edge of stability, so that it will not settle.
+
+    Examples
+    --------
+    >>> import warnings, attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 2]] * 5, [0, 0, 0, 1, 1])
+    >>> model = at.AttentionModel(at.models.embeddings.Orthonormal())
+    >>> with warnings.catch_warnings(record=True) as told:
+    ...     warnings.simplefilter("always")
+    ...     trace = at.train(samples, model, at.GradientDescent(5.0), steps=1)
+    >>> told[0].category.__name__
+    'StepBeyondEdge'
+    """

@@ -103,3 +103,15 @@ def test_without_pytorch_the_extra_is_named(folder, arguments):
     assert result.returncode == 2
     assert "pip install 'attomaton[train]'" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_a_step_beyond_the_edge_is_said_before_training(tmp_path):
+    (tmp_path / "ties.txt").write_text("a b c a a b c b a b c a a b c b " * 5)
+    options = ["--window", 4, "--steps", 30, "--json", "--quiet"]
+    calm = attomaton("train", "ties.txt", "--out", "calm", "--step-size", 1.0, *options, cwd=tmp_path)
+    assert (calm.returncode, calm.stderr) == (0, "")
+    wild = attomaton("train", "ties.txt", "--out", "wild", "--step-size", 50.0, *options, cwd=tmp_path)
+    assert wild.returncode == 0
+    assert wild.stderr.startswith("Warning: the step size 50 is beyond the edge of stability, 2/λ_max = ")
+    assert wild.stderr.count("\n") == 1
+    assert json.loads(wild.stdout)["steps"] == 30

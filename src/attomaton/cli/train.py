@@ -1,12 +1,22 @@
 """``attomaton train``: one layer of attention trained on a text; it can be killed and resumed."""
 
 import math
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attomaton.cli.output import AsJson, Overwrite, Quiet, print_json, print_line, print_table, stages
+from attomaton.cli.output import (
+    AsJson,
+    Overwrite,
+    Quiet,
+    print_error,
+    print_json,
+    print_line,
+    print_table,
+    stages,
+)
 from attomaton.cli.values import place, place_argument, real, whole, words
 from attomaton.options import MOST_STEPS
 
@@ -41,7 +51,7 @@ def train(
 ) -> None:
     """Train a layer of attention on CORPUS: log-loss, token-id head, W(0) = 0, all samples in each step."""
     from attomaton.corpora.readers import read_text
-    from attomaton.errors import needing_torch
+    from attomaton.errors import StepBeyondEdge, needing_torch
 
     with needing_torch("training"):
         from attomaton.models.attention import AttentionModel
@@ -53,7 +63,9 @@ def train(
     samples = _realisable(read_text(corpus, tokenizer=tokenizer).windows(window))
     size = samples.n_tokens if dim is None else dim
     _check_size(samples, size)
-    with stages(quiet or as_json) as announce:
+    with stages(quiet or as_json) as announce, warnings.catch_warnings():
+        warnings.simplefilter("always", StepBeyondEdge)
+        warnings.showwarning = _tell
         announce("training")
         trace = loop.train(
             samples,
@@ -71,6 +83,11 @@ def train(
         _print(record)
     if not all(math.isfinite(number) for number in trace.losses[-1].tolist()):
         raise typer.Exit(1)
+
+
+def _tell(message: Warning | str, *_: object, **__: object) -> None:
+    """A warning as one line on stderr."""
+    print_error(f"Warning: {message}.")
 
 
 def _realisable(samples: "Samples") -> "Samples":

@@ -1,5 +1,6 @@
 """The training loop: many trials in one tensor program."""
 
+import warnings
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,13 +13,14 @@ import torch
 from torch import Tensor
 
 from attomaton.corpora.samples import Samples
-from attomaton.errors import CorruptRun, InvalidSamples, UnsupportedOption
+from attomaton.errors import CorruptRun, InvalidSamples, StepBeyondEdge, UnsupportedOption
 from attomaton.models.attention import AttentionModel, Trials, lay_out
 from attomaton.options import MOST_STEPS, MOST_TRIALS, given_path, whole_number
 from attomaton.tables import Float64
 from attomaton.training.callbacks import Callback
 from attomaton.training.checkpoints import Checkpoint, Store, TrainingFiles, open_training
 from attomaton.training.configuration import describe, digest_corpora, versions
+from attomaton.training.edge import describe_unstable
 from attomaton.training.steps import Parameters, Step
 from attomaton.training.trace import Record, Trace
 
@@ -90,6 +92,11 @@ def train(
         checkpoint, with the same bits as a run that was never interrupted. Schedules, stop conditions and
         embeddings of your own classes are compared by name when a run is resumed.
 
+    Warns
+    -----
+    StepBeyondEdge
+        If plain descent on log-loss will not settle in some trial, because its step size is beyond 2/λ_max.
+
     Examples
     --------
     >>> from attomaton.models.embeddings import Orthonormal
@@ -107,6 +114,8 @@ def train(
     store, checkpoint_every = _store(out), _checkpoint_every(out, steps)
     tables, starts = _draw(model, corpora, seed)
     batch = lay_out(model, corpora, tables)  # whatever is wrong is found before anything is written
+    if steps and (unstable := describe_unstable(model, step, corpora, tables)):
+        warnings.warn(unstable, StepBeyondEdge, stacklevel=2)
     asked = _asked(model, step, corpora, steps=steps, seed=seed, every=every, stop=watch.stop)
     with _open(store, asked) as (files, checkpoint):
         run = _Run(batch, step, watch, steps, every, files, checkpoint_every)

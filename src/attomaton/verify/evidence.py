@@ -7,10 +7,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from attomaton.errors import UncertifiedSolution, UnsupportedOption
 from attomaton.limit.automaton import Automaton
+from attomaton.limit.stability import find_passed
 from attomaton.models.heads import Tied, TokenId
 from attomaton.models.losses import LogLoss
-from attomaton.tables import Bool, Float64, Int64
+from attomaton.tables import Bool, Float64
 from attomaton.training.steps import GradientDescent
 from attomaton.training.trace import Trace
 from attomaton.verify.local import find_local_directions
@@ -24,6 +26,13 @@ NOWHERE = 1e9
 
 FEWEST_STEPS, FEWEST_RECORDS = 100, 10
 """Shorter runs are not judged by where they go."""
+
+
+DIGITS = 1e-290
+"""Less attention than this below the best component underflows, and normalised steps are 0/0."""
+
+DIGITS_TIED = 1e-20
+"""The same with a tied head: C Eᵀ is the identity to rounding only, and steps go astray before they end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,16 +95,25 @@ class Evidence:
         return {}
 
     @property
+    def step_size(self) -> float:
+        """η of gradient descent; 1 for other steps, of which no claim about a limit speaks."""
+        step = self.trace.step
+        return step.step_size if isinstance(step, GradientDescent) else 1.0
+
+    @property
+    def normalized(self) -> bool:
+        """Whether steps are those of normalised gradient descent."""
+        step = self.trace.step
+        return isinstance(step, GradientDescent) and step.normalized
+
+    @property
     def middle(self) -> int:
         """The record nearest to half of the steps."""
         return int(np.abs(self.trace.steps - self.trace.steps[-1] / 2).argmin())
 
 
-def find_angles(weights: Float64, along: Float64) -> tuple[Float64, Float64]:
-    """Tangents of the angle between W and a direction: at the last record, and at half the way.
-
-    Half the way is the record at which ⟨W, direction⟩ was nearest to half of what it is at the last. While
-    W = level · direction + something bounded, the tangent halves in between; if W goes elsewhere, it stays.
+def find_tangents(weights: Float64, along: Float64) -> tuple[Float64, Float64]:
+    """Tangents of the angles between W and a direction, and how far W has gone along it.
 
     Parameters
     ----------
@@ -104,16 +122,14 @@ def find_angles(weights: Float64, along: Float64) -> tuple[Float64, Float64]:
 
     Returns
     -------
-    float64 arrays, shape (n_trials,) each
-        ``NOWHERE`` where W does not point along the direction at all.
+    float64 arrays, shape (n_records, n_trials) each
+        The tangent is ``NOWHERE`` where W does not point along the direction at all.
     """
     unit = along / np.linalg.norm(along, axis=(1, 2), keepdims=True)
     level = np.einsum("rbij,bij->rb", weights, unit)
-    half: Int64 = np.abs(level - level[-1] / 2).argmin(axis=0)
     beside = np.linalg.norm(weights - level[..., None, None] * unit, axis=(2, 3))
     with np.errstate(divide="ignore", invalid="ignore"):
-        tangent = np.where(level > 0, np.minimum(beside / level, NOWHERE), NOWHERE)
-    return tangent[-1], tangent[half, np.arange(len(half))]
+        return np.where(level > 0, np.minimum(beside / level, NOWHERE), NOWHERE), level
 
 
 def correlation_of(tangent: Float64) -> Float64:
@@ -149,6 +165,27 @@ def need_descent(evidence: Evidence) -> str:
     return ""
 
 
+def need_start(evidence: Evidence) -> str:
+    """The first record is W(0)."""
+    first = int(evidence.trace.steps[0])
+    return f"the first record is of step {first:,}, not of W(0)" if first else ""
+
+
+def need_digits(evidence: Evidence) -> str:
+    """Weights are finite, and normalised steps did not go on where doubles round the gradient away."""
+    broken = ~np.isfinite(evidence.trace.weights).all(axis=(0, 2, 3))
+    if broken.any():
+        return f"the weights of trial {int(broken.argmax())} are not finite"
+    least = DIGITS_TIED if isinstance(evidence.trace.model.head, Tied) else DIGITS
+    missed = np.where(evidence.directed, evidence.curves.missed[-1], 1.0)
+    if not evidence.normalized or (missed >= least).all():
+        return ""
+    return (
+        f"normalised steps went on where {missed.min():.0e} of the attention was left to move (trial "
+        f"{int(missed.argmin())}), and rounding hides its gradient below {least:.0e}: take fewer steps"
+    )
+
+
 def need_length(evidence: Evidence) -> str:
     """Enough steps and records to tell where a run goes."""
     n_steps, n_records = int(evidence.trace.steps[-1]), len(evidence.trace.steps)
@@ -158,9 +195,27 @@ def need_length(evidence: Evidence) -> str:
 
 def need_plain_descent(evidence: Evidence) -> str:
     """Gradient descent with the gradient itself."""
-    step = evidence.trace.step
-    normalized = isinstance(step, GradientDescent) and step.normalized
-    return "steps are normalised" if normalized else need_descent(evidence)
+    return "steps are normalised" if evidence.normalized else need_descent(evidence)
+
+
+def need_stable_step(evidence: Evidence) -> str:
+    """Plain steps on log-loss below the edge of stability in every trial; of other runs none is known."""
+    if need_plain_descent(evidence) or need_log_loss(evidence) or need_mass_head(evidence):
+        return ""
+    return evidence.once(_describe_passed)
+
+
+def _describe_passed(evidence: Evidence) -> str:
+    trace = evidence.trace
+    components = [automaton.components for automaton in evidence.automata]
+    try:
+        passed = list(find_passed(trace.samples, list(trace.embeddings), evidence.step_size, components))
+    except (UncertifiedSolution, UnsupportedOption) as problem:
+        return f"it is not known which step size is small enough: {problem}"
+    if not passed:
+        return ""
+    (trial, edge), others = passed[0], len(passed) - 1
+    return f"trial {trial}: {edge}" + f" (and in {others:,} more trials)" * bool(others)
 
 
 def need_direction(evidence: Evidence) -> str:

@@ -92,12 +92,16 @@ def solve_local(trace: Trace, *, step: int | None = None) -> LocalSolutions:
     return LocalSolutions(tuple(hard), Target(directions, axes, place, read, tuple(below)))
 
 
-def find_local_directions(trace: Trace) -> Float64:
-    """The directions of :func:`solve_local` at the end, without the finite parts, which take far longer."""
+def find_local_directions(trace: Trace, record: int | None = None) -> Float64:
+    """The directions of :func:`solve_local` at a record (None: the last), without the finite parts.
+
+    These take far longer.
+    """
+    weights = trace.weights[-1] if record is None else trace.weights[record]
     read = (read_contexts(*pair) for pair in zip(trace.samples, trace.embeddings, strict=True))
     hard = [
         _solve_selected(contexts, contexts.masses(one[None])[0])
-        for contexts, one in zip(read, trace.weights[-1], strict=True)
+        for contexts, one in zip(read, weights, strict=True)
     ]
     return np.stack([dense(solution.weights) for solution in hard])
 

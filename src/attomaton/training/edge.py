@@ -1,0 +1,44 @@
+"""A step size that is too large, said before a run starts."""
+
+from collections.abc import Sequence
+
+from attomaton.corpora.samples import Samples
+from attomaton.errors import UncertifiedSolution, UnsupportedOption
+from attomaton.limit.stability import find_passed
+from attomaton.models.attention import AttentionModel
+from attomaton.models.heads import Tied, TokenId
+from attomaton.models.losses import LogLoss
+from attomaton.tables import Float64
+from attomaton.training.steps import GradientDescent, Step
+
+
+def describe_unstable(
+    model: AttentionModel, step: Step, corpora: Sequence[Samples], tables: Sequence[Float64]
+) -> str:
+    """Which trials take plain steps beyond the edge of stability, in a sentence; empty if none is known to.
+
+    The edge is known for log-loss, a head that reads the attention mass on the label, and W trained itself.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> samples = Samples.from_lists([[0, 1, 2]] * 5, [0, 0, 0, 1, 1])
+    >>> for step in (GradientDescent(4.1), GradientDescent(4.2)):
+    ...     print(describe_unstable(AttentionModel(), step, [samples], [np.eye(3)])[:46])
+    <BLANKLINE>
+    the step size 4.2 is beyond the edge of stabil
+    """
+    if not isinstance(step, GradientDescent) or step.normalized or step.momentum or step.schedule is not None:
+        return ""
+    mass_head = isinstance(model.head, TokenId | Tied)
+    if not isinstance(model.loss, LogLoss) or not mass_head or model.rank is not None:
+        return ""
+    try:
+        passed = list(find_passed(corpora, tables, step.step_size))
+    except (UncertifiedSolution, UnsupportedOption):  # too large to tell, or no certain answer
+        return ""
+    if not passed:
+        return ""
+    trial, edge = min(passed, key=lambda one: one[1].largest)
+    most = f" in {len(passed)} of {len(corpora)} trials (the lowest edge is that of trial {trial})"
+    return f"{edge}{most if len(corpora) > 1 else ''}; take a step size below {edge.largest:.6g}"
