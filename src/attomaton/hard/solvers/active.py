@@ -114,10 +114,9 @@ def _find_tight(frame: _Frame) -> Int64 | None:
     for _ in range(most):
         missed = frame.missed(state.place)
         missed[state.span.rows] = 0.0
-        worst = int(missed.argmax())
-        if not missed[worst] > MET:
+        if not missed.max(initial=0.0) > MET:
             return state.span.rows
-        taken = _take_in(frame, state, worst)
+        taken = _take_in(frame, state, int(missed.argmax()))
         if taken is None:
             return None
         state = taken
