@@ -1,12 +1,8 @@
-"""The adversary: a minute with fixed seeds, and (slow) an hour with fresh ones that are printed.
+"""The adversary for a minute, with fixed seeds.
 
-``ATTOMATON_ADVERSARY_MINUTES`` sets how long the slow one lasts. By hand: ``python -m tests.adversary``.
+``.ci/run --full`` runs ``python -m tests.adversary`` for ``ATTOMATON_ADVERSARY_MINUTES`` (60), with a fresh
+seed, which it prints.
 """
-
-import os
-import secrets
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -14,9 +10,7 @@ import pytest
 from tests.adversary.finding import Finding, Target
 from tests.adversary.registry import TARGETS
 from tests.adversary.runner import Outcome, run_trials, table_of
-from tests.conftest import ROOT
 
-MINUTES = float(os.environ.get("ATTOMATON_ADVERSARY_MINUTES", "60"))
 SEED = 17
 
 
@@ -25,16 +19,6 @@ def test_promises_hold(name):
     outcome = run_trials(name, SEED, TARGETS[name].trials)
     assert not outcome.violations, table_of([outcome])
     assert outcome.judged >= TARGETS[name].least_judged * outcome.trials, table_of([outcome])
-
-
-@pytest.mark.slow
-def test_promises_hold_for_longer(capsys):
-    seed = secrets.randbelow(2**32)
-    command = [sys.executable, "-m", "tests.adversary", "--minutes", str(MINUTES), "--seed", str(seed)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    with capsys.disabled():  # the seed and the table are worth keeping also where nothing is broken
-        sys.stdout.write(f"\n{done.stdout}")
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_broken_promise_is_seen():
