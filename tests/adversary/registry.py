@@ -31,7 +31,9 @@ TARGETS = {
     "hard-embedded-large": Target(
         "chains of up to 601 tokens, rows of unequal lengths", large.attack, 12, least_judged=0.4
     ),
-    "separation": Target("what embeddings cannot meet, to 4,200 nodes", limits.attack, 8),
+    "separation": Target(  # two draws in six have more nodes than are decided
+        "what embeddings cannot meet, to 4,000 nodes", limits.attack, 8, least_judged=0.4
+    ),
     "hard-factored": Target("bounds of the least nuclear norm", factored.attack, 30),
     "soft": Target("scores within their proven bound", choices.attack_soft, 150),
     "soft-embedded": Target("W_fin with embeddings, also dependent ones", finite_part.attack, 100),

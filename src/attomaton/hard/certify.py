@@ -26,8 +26,8 @@ class HardCertificate:
     Attributes
     ----------
     lower, upper : float
-        ``lower ≤ ‖W_svm‖² ≤ upper``; ``upper`` is the squared norm of the returned answer, or infinite if
-        that is not feasible.
+        ``lower ≤ ‖W_svm‖² ≤ upper``; ``upper`` is the squared norm of the returned answer (with embeddings,
+        and what rounding may hide), or infinite if that is not feasible.
     gap : float
         Largest relative gap ∣upper − lower∣ / upper of any group that is solved on its own: any query for
         orthonormal embeddings, so that no small query hides behind a large one.

@@ -249,6 +249,9 @@ def certify_answer(ropes: Ropes, answer: Answer, *, rtol: float) -> HardCertific
     weak duality, whatever the multipliers of the ties. What rounding may have done is added to the bounds;
     if they are too wide then, sums are made again with twice the digits.
     """
+    dim = ropes.keys.shape[1]
+    check_floats(answer.weights, (dim, dim, 2), "weights in pairs", finite=False)
+    check_floats(answer.multipliers, (len(ropes.one),), "multipliers of ropes", finite=False)
     sizes = [float(np.max(np.abs(part), initial=0.0)) for part in (answer.weights, answer.multipliers)]
     if not max(sizes) < DIVERGED:  # nor if one is not a number
         return HardCertificate(0.0, np.inf, np.inf, np.inf, rtol, closest=ropes.closest())
