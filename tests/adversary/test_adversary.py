@@ -9,7 +9,7 @@ import pytest
 
 from tests.adversary.finding import Finding, Target
 from tests.adversary.registry import TARGETS
-from tests.adversary.runner import Outcome, run_trials, table_of
+from tests.adversary.runner import Outcome, attempt, run_trials, table_of
 
 SEED = 17
 
@@ -19,6 +19,22 @@ def test_promises_hold(name):
     outcome = run_trials(name, SEED, TARGETS[name].trials)
     assert not outcome.violations, table_of([outcome])
     assert outcome.judged >= TARGETS[name].least_judged * outcome.trials, table_of([outcome])
+
+
+BROKEN = [
+    ("hard-embedded", 90001, 9457),  # rows 1e-13 apart, tied through a third
+    ("hard-embedded", 3, 471),  # rows 1e-14 apart were called the same
+    ("hard-embedded", 3, 793),  # scores as large as 1e8 miss by their own rounding
+    ("separation", 17, 2),  # more nodes than the linear program takes
+    ("fast-forward", 77, 256),  # roundings that grow while the loss is too curved
+]
+
+
+@pytest.mark.parametrize(("name", "seed", "number"), BROKEN)
+def test_what_was_broken_once_stays_mended(name, seed, number):
+    outcome = Outcome(name, TARGETS[name], seed)
+    outcome.add(number, attempt(name, seed, number))
+    assert not outcome.violations, outcome.story()
 
 
 def test_a_broken_promise_is_seen():

@@ -22,7 +22,7 @@ PAIRED = 2.0**-95
 ROUNDING = 1e-13
 """Room for the roundings of the few operations in doubles that follow."""
 
-UNCLEAR, CLEAR = 1e-12, 1e-7
+UNCLEAR, CLEAR = 1.5e-15, 1e-7
 """Singular values between these, relative to the largest, leave open whether ties depend on each other."""
 
 MOST_NUMBERS = 5_000_000
@@ -192,7 +192,7 @@ def _smallest_clear(apart: Float64, asked: Float64) -> float:
     singular = np.linalg.svd(directions, compute_uv=False)
     kept = singular[singular > UNCLEAR * singular[0]]
     clear = len(kept) == len(directions) or kept[-1] > CLEAR * singular[0]
-    return float(kept[-1] - ROUNDING * singular[0]) if clear else 0.0
+    return max(float(kept[-1] - ROUNDING * singular[0]), 0.0) if clear else 0.0
 
 
 def in_pairs(values: Float64) -> Float64:
