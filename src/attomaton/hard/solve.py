@@ -34,7 +34,7 @@ from attomaton.solutions import (
 )
 from attomaton.tables import Float64, column, make_table
 
-FEW_PRODUCTS = 300_000
+FEW_PRODUCTS = 100_000
 """Scores of problems up to this size are summed with twice the digits."""
 
 SMALL = 600

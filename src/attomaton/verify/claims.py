@@ -49,6 +49,7 @@ from attomaton.verify.forecast import (
     judge_third_term,
     need_followed,
     need_late_records,
+    need_steady_head,
     need_told,
 )
 from attomaton.verify.measures import check_automata, solve_trials
@@ -144,5 +145,5 @@ CLAIMS = (
     Claim("soft composition", _FINITE, judge_composition),
     Claim("local direction", _LOCAL, judge_local),
     Claim("third term", (*_PLAIN, need_length, need_told), judge_third_term),
-    Claim("fast-forward", (*_PLAIN, need_late_records, need_followed), judge_fast_forward),
+    Claim("fast-forward", (*_PLAIN, need_late_records, need_steady_head, need_followed), judge_fast_forward),
 )

@@ -7,6 +7,8 @@ from scipy.sparse import csc_array
 
 from attomaton.limit.automaton import Automaton
 from attomaton.limit.expansion import Expansion, expand
+from attomaton.limit.stability import EDGE, bound_any_sharpness
+from attomaton.models.heads import Tied
 from attomaton.tables import Bool, Float64, Int64
 from attomaton.training.steps import GradientDescent
 from attomaton.training.trace import Trace
@@ -133,6 +135,20 @@ def judge_third_term(evidence: Evidence) -> Judgement:
 def need_late_records(evidence: Evidence) -> str:
     """Something was recorded late enough."""
     return "" if evidence.trace.steps[-1] >= LATE else f"training ended before step {LATE:,}"
+
+
+def need_steady_head(evidence: Evidence) -> str:
+    """Roundings of the head do not grow: a tied head has more of them than the reading of token ids.
+
+    They grow where the loss is more curved on the way than the step allows, though it is not in the limit.
+    """
+    trace = evidence.trace
+    if not isinstance(trace.model.head, Tied):
+        return ""
+    steepest = max(bound_any_sharpness(table) for table in trace.embeddings)
+    if evidence.step_size * steepest < EDGE:
+        return ""
+    return "the head is tied, and its roundings may grow while the loss is more curved than the step allows"
 
 
 def follow_run(evidence: Evidence) -> Misses:
