@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cache, partial
 from os import cpu_count
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from attomaton.graphs.separation import separate
 from attomaton.limit.curves import WeightPath
 from attomaton.limit.loss import TrainingLoss, training_loss
 from attomaton.limit.sharpness import (
+    EDGE,
     Edge,
     bound_embedded_sharpness,
     bound_sharpness,
@@ -43,9 +44,6 @@ MOST_AXES = 1_000
 
 N_BATCHES = 24
 """Without embeddings queries are followed in this many batches of like size, each with steps of its own."""
-
-EDGE = 2.0
-"""Step size times curvature from which on descent does not settle."""
 
 MANY = 1e6
 """Steps whose roundings may all go one way; those of more add up like a random walk."""
@@ -79,12 +77,12 @@ class Trajectory(WeightPath):
         loss: TrainingLoss,
         frame: "_Scores | _Weights",
         tracks: Sequence[tuple[Int64, "Track"]],
-        step_size: float,
+        find_edge: Callable[[], Edge],
     ) -> None:
         self.loss = loss
         self._frame = frame
         self._tracks = tracks
-        self._step_size = step_size
+        self._find_edge = find_edge
 
     def __repr__(self) -> str:
         reached = min(track.reached for _, track in self._tracks) if self._tracks else 0.0
@@ -114,10 +112,10 @@ class Trajectory(WeightPath):
         rounding = np.finfo(np.float64).eps * length * min(step, np.sqrt(MANY * step))
         return float(np.linalg.norm(errors) + rounding) * self._frame.unit
 
-    @cached_property
+    @property
     def edge(self) -> Edge:
         """The edge of stability, 2/λ_max of what curvature is left in the limit."""
-        return self._frame.find_edge(self._step_size)
+        return self._find_edge()
 
     @property
     def caveat(self) -> str:
@@ -225,10 +223,11 @@ def follow(
         frame, pieces = _follow_scores(loss, start)
     else:
         frame, pieces = _follow_weights(loss, table, None if start is None else np.asarray(start))
+    edge = cache(partial(frame.find_edge, step_size))  # takes long, and is often not needed
     safe = step_size * frame.bound_sharpness() < EDGE
-    settles = safe or not frame.find_edge(step_size).passed
+    settles = safe or not edge().passed
     tracks = _run(pieces, _Pace(step_size * frame.unit**-2, rtol, safe, settles), to, progress)
-    return Trajectory(loss, frame, tracks, step_size)
+    return Trajectory(loss, frame, tracks, edge)
 
 
 @dataclass(frozen=True, eq=False)

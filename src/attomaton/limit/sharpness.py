@@ -27,6 +27,9 @@ DENSE = 1_500
 PROBED = 1e-6
 """Relative accuracy of a probe (Lanczos); what its residual leaves open is added to the answer."""
 
+EDGE = 2.0
+"""Step size times curvature from which on descent does not settle."""
+
 CLOSE = 1e-9
 """A step size counts as beyond the edge when it is as close to it as rounding."""
 
@@ -59,12 +62,12 @@ class Edge:
     @property
     def largest(self) -> float:
         """2/λ_max: from this step size on plain descent does not settle."""
-        return 2.0 / self.sharpness if self.sharpness > 0 else float("inf")
+        return EDGE / self.sharpness if self.sharpness > 0 else float("inf")
 
     @property
     def passed(self) -> bool:
         """Whether the step size is beyond the edge."""
-        return self.step_size * self.sharpness >= 2.0 * (1.0 - CLOSE)
+        return self.step_size * self.sharpness >= EDGE * (1.0 - CLOSE)
 
     def __str__(self) -> str:
         if self.passed:

@@ -21,10 +21,8 @@ from attomaton.limit.sharpness import (
     find_edge,
     find_embedded_edge,
 )
+from attomaton.solutions import is_identity
 from attomaton.tables import Float64
-
-EDGE = 2.0
-"""Step size times curvature from which on descent does not settle."""
 
 ORTHONORMAL = 0.5
 """No mean over samples of diag p − p pᵀ has a larger eigenvalue."""
@@ -41,7 +39,7 @@ def bound_any_sharpness(table: Float64) -> float:
     >>> bound_any_sharpness(np.eye(3)), bound_any_sharpness(2.0 * np.eye(3))
     (0.5, 16.0)
     """
-    if _is_identity(table):
+    if is_identity(table):
         return ORTHONORMAL
     return float(np.sum(table**2, axis=1).max(initial=0.0)) ** 2
 
@@ -74,16 +72,12 @@ def find_trial_edge(
     edge = Edge(bound_any_sharpness(table), step_size)
     if not edge.passed:
         return edge
-    orthonormal = _is_identity(table)
+    orthonormal = is_identity(table)
     if components is None:
         components = find_components(extract_edges(samples))
         components = components if orthonormal else separate(components, table).components
     loss = training_loss(samples, components)
     return _find_scored_edge(loss, step_size) if orthonormal else _find_embedded(loss, step_size, table)
-
-
-def _is_identity(table: Float64) -> bool:
-    return table.shape[0] == table.shape[1] and np.array_equal(table, np.eye(len(table)))
 
 
 def _find_scored_edge(loss: TrainingLoss, step_size: float) -> Edge:

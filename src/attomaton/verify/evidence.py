@@ -96,9 +96,8 @@ class Evidence:
 
     @property
     def step_size(self) -> float:
-        """η of gradient descent; 1 for other steps, of which no claim about a limit speaks."""
-        step = self.trace.step
-        return step.step_size if isinstance(step, GradientDescent) else 1.0
+        """η of gradient descent (:func:`step_size_of`)."""
+        return step_size_of(self.trace)
 
     @property
     def normalized(self) -> bool:
@@ -110,6 +109,11 @@ class Evidence:
     def middle(self) -> int:
         """The record nearest to half of the steps."""
         return int(np.abs(self.trace.steps - self.trace.steps[-1] / 2).argmin())
+
+
+def step_size_of(trace: Trace) -> float:
+    """η of gradient descent; 1 for other steps, of which no claim about a limit speaks."""
+    return trace.step.step_size if isinstance(trace.step, GradientDescent) else 1.0
 
 
 def find_tangents(weights: Float64, along: Float64) -> tuple[Float64, Float64]:

@@ -7,13 +7,13 @@ from scipy.sparse import csc_array
 
 from attomaton.limit.automaton import Automaton
 from attomaton.limit.expansion import Expansion, expand
-from attomaton.limit.stability import EDGE, bound_any_sharpness
+from attomaton.limit.sharpness import EDGE
+from attomaton.limit.stability import bound_any_sharpness
 from attomaton.models.heads import Tied
 from attomaton.tables import Bool, Float64, Int64
-from attomaton.training.steps import GradientDescent
 from attomaton.training.trace import Trace
 from attomaton.verify.approach import find_worst
-from attomaton.verify.evidence import Evidence
+from attomaton.verify.evidence import Evidence, step_size_of
 from attomaton.verify.measures import dense, solve_trial
 from attomaton.verify.verdicts import Judgement
 from attomaton.verify.way import follow_trial
@@ -40,15 +40,10 @@ def expand_trial(trace: Trace, automaton: Automaton, trial: int) -> Expansion:
     return expand(
         automaton,
         trace.samples[trial],
-        step_size=_step_size(trace),
+        step_size=step_size_of(trace),
         embeddings=None if sparse else table,
         start=start if start.any() else None,
     )
-
-
-def _step_size(trace: Trace) -> float:
-    """η of gradient descent; 1 for other steps, of which neither claim speaks."""
-    return trace.step.step_size if isinstance(trace.step, GradientDescent) else 1.0
 
 
 def predict_trace(trace: Trace, automata: tuple[Automaton, ...], records: Int64) -> Trace:

@@ -15,6 +15,7 @@ from attomaton.hard.solve import solve_graph_svm
 from attomaton.limit.automaton import Automaton
 from attomaton.limit.basis import find_basis
 from attomaton.soft.solve import solve_luce
+from attomaton.solutions import is_identity
 from attomaton.tables import Bool, Float64, Int64, make_table
 from attomaton.training.trace import Trace
 from attomaton.verify.masses import Contexts, read_contexts
@@ -121,8 +122,7 @@ def solve_trial(samples: Samples, given: Float64 | None) -> Automaton:
 
 def unless_identity(table: Float64) -> Float64 | None:
     """The embeddings, or None for the identity: solvers then work query by query, at any size."""
-    n_tokens, dim = table.shape
-    return None if n_tokens == dim and np.array_equal(table, np.eye(dim)) else table
+    return None if is_identity(table) else table
 
 
 def dense(weights: Float64 | csc_array) -> Float64:

@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from attomaton.limit.flow.integrate import Flow, State, integrate
+from attomaton.limit.sharpness import EDGE
 from attomaton.tables import Bool, Float64
 
 WARM_UP = 1_000
@@ -36,9 +37,6 @@ ROUNDING, BLUR = 1e-15, 10.0
 
 FIRST_WIDTH = 0.1
 TINY = 1e-300
-EDGE = 2.0
-"""η λ from which on descent does not settle."""
-
 CAUTION = 2.0
 """Times the turning of the gradient between two states that counts as error: it may turn to and fro."""
 
