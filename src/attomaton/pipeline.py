@@ -14,17 +14,15 @@ from typing import Any
 import numpy as np
 
 from attomaton.artifacts import Building, build_folder, digest_arrays, fill_run
+from attomaton.automaton.automaton import Automaton, describe_run
 from attomaton.corpora.samples import Samples
 from attomaton.engines.choose import check_engine, make_engine
 from attomaton.engines.selection import Selection
 from attomaton.engines.source import check_reading, read_source, refuse_input_in
 from attomaton.engines.work import Progress, silent
 from attomaton.errors import NothingRealisable
-from attomaton.graphs.components import find_components
-from attomaton.hard.solve import solve_graph_svm
-from attomaton.limit.automaton import Automaton, describe_run
 from attomaton.options import given_path
-from attomaton.soft.solve import solve_luce
+from attomaton.solved import solve_edges
 
 Source = str | PathLike[str] | Samples | Sequence[Any]
 """What :func:`learn` reads: a path, glob or URL, samples, token ids, or documents; a dataset too."""
@@ -139,17 +137,9 @@ def learn(
         )
         begin("extracting edges")
         edges = passes.edges().load()
-        begin("finding components")
-        components = find_components(edges)
-        begin("solving the hard side")
-        hard = solve_graph_svm(components, embeddings=embeddings)
-        components = hard.components  # merged where dependent embeddings cannot tell them apart
-        begin("extracting choices")
-        choices = passes.choices(components)
-        begin("solving the soft side")
-        soft = solve_luce(choices, components, embeddings=embeddings)
+        solved = solve_edges(edges, passes.choices, embeddings=embeddings, begin=begin)
         samples = corpus.samples(passes.kept, selection)
-        automaton = Automaton(components, hard, soft, corpus.vocabulary, samples)
+        automaton = Automaton(solved.components, solved.hard, solved.soft, corpus.vocabulary, samples)
         if building is not None:
             begin("writing the run")
             made = {"documents": documents, "engine": engine, "embeddings": _digest(embeddings)}

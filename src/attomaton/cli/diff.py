@@ -7,7 +7,7 @@ from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_ta
 from attomaton.cli.values import place_argument, whole
 
 if TYPE_CHECKING:
-    from attomaton.limit.compare import Difference
+    from attomaton.automaton.compare import Difference
 
 
 def diff(
@@ -18,8 +18,8 @@ def diff(
     quiet: Quiet = False,
 ) -> None:
     """Say which tokens the corpora of RUN_A and RUN_B order differently, and on what evidence."""
-    from attomaton.limit.automaton import Automaton
-    from attomaton.limit.compare import diff as compare
+    from attomaton.automaton.automaton import Automaton
+    from attomaton.automaton.compare import diff as compare
 
     difference = compare(Automaton.load(run_a), Automaton.load(run_b))
     if as_json:

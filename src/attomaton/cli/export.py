@@ -23,8 +23,8 @@ def export(
     quiet: Quiet = False,
 ) -> None:
     """Write the priority graphs of RUN as GraphML, its tables as CSV, or both."""
+    from attomaton.automaton.automaton import Automaton
     from attomaton.errors import UnsupportedOption, UnwritablePlace
-    from attomaton.limit.automaton import Automaton
     from attomaton.report.csv_tables import write_csv
     from attomaton.report.export import check_place, pick_queries
     from attomaton.report.graphml import write_graphml

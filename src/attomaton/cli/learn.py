@@ -12,7 +12,7 @@ from attomaton.cli.values import fraction, place, read_queries, source_argument,
 from attomaton.options import MOST_THREADS
 
 if TYPE_CHECKING:
-    from attomaton.limit.automaton import Automaton
+    from attomaton.automaton.automaton import Automaton
 
 
 def learn(
