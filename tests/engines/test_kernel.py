@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import attomaton as at
+from attomaton.corpora.pieces import Piece
+from attomaton.corpora.shards import Shards
 from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.kernel import count_choices, count_edges
 from attomaton.engines.limits import available_memory, parse_memory
 from attomaton.engines.memory import MemoryEngine
 from attomaton.engines.queries import cut_queries
 from attomaton.engines.selection import Selection, hash_share
-from attomaton.engines.shards import Shards
 from attomaton.errors import (
     AttomatonError,
     InvalidSamples,
@@ -24,7 +25,7 @@ from attomaton.errors import (
     UnreadableSource,
     UnsupportedOption,
 )
-from attomaton.graphs.windows import Piece, link_repeats, window_edges
+from attomaton.graphs.windows import link_repeats, window_edges
 from tests.drawn import as_counter
 from tests.engines.conftest import samples_of, write_shards
 

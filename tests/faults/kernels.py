@@ -21,6 +21,7 @@ from numba.core.registry import CPUDispatcher
 import attomaton
 import attomaton as at
 from attomaton.automaton.rules import answer_bags
+from attomaton.corpora.pieces import Piece
 from attomaton.errors import AttomatonError
 from attomaton.graphs.bags import count_all_tokens
 from attomaton.graphs.choices import CHOICE_SCHEMA
@@ -28,7 +29,7 @@ from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA
 from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA
 from attomaton.graphs.reduction import reduce_order
 from attomaton.graphs.robustness import measure_robustness
-from attomaton.graphs.windows import Links, Piece, link_repeats, window_edges
+from attomaton.graphs.windows import Links, link_repeats, window_edges
 from attomaton.hard.certify import certify_positions
 from attomaton.hard.factored.solve import solve_factored
 from attomaton.hard.problem import EmbeddedProblem, OrderProblem

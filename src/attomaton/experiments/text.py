@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.claims.retrieval import Retrieval, attend, read_retrieval
-from attomaton.corpora.readers import read_text
 from attomaton.corpora.samples import Samples
 from attomaton.errors import UnreadableSource, UnsupportedOption
 from attomaton.experiments.text_settings import TextSettings
@@ -17,6 +16,7 @@ from attomaton.graphs.bags import Bags, count_tokens
 from attomaton.models.lookup import Pairs, find_pairs
 from attomaton.models.parametrisations import Dense, Factored, Parametrisation, PerQuery
 from attomaton.pipeline import learn
+from attomaton.readers import read_text
 from attomaton.tables import Float64, Int64, Integers, make_table
 from attomaton.training.lookup import AtSteps, LookupTraining, Moment
 from attomaton.training.steps import Adam, GradientDescent, Step

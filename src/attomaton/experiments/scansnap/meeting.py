@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from attomaton.automaton.automaton import Automaton
 from attomaton.claims.verdicts import Judgement, Verdict
-from attomaton.corpora.readers import read_corpus
 from attomaton.corpora.samples import Samples
 from attomaton.experiments.scansnap.page import Page, PageTable
 from attomaton.graphs.bags import find_realisable
 from attomaton.pipeline import learn
+from attomaton.readers import read_corpus
 from attomaton.report.grids import Grid, draw_grids
 from attomaton.scansnap.classes import CorpusClasses
 from attomaton.scansnap.contexts import classes_of_contexts

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from attomaton.corpora.readers.batches import Skips, TextBatch, batch_texts, too_long
-from attomaton.corpora.readers.files import FileReader, decode, naming, read_lines
 from attomaton.errors import UnreadableSource
+from attomaton.readers.batches import Skips, TextBatch, batch_texts, too_long
+from attomaton.readers.files import FileReader, decode, naming, read_lines
 
 
 @dataclass(frozen=True)

@@ -1,24 +1,19 @@
-"""A tokenised corpus on disk: a folder of Parquet shards with one document a row."""
+"""The shards of a corpus, cut into what is worked on at a time: jobs, tasks and pieces."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from attomaton.artifacts import explained, write_file
-from attomaton.borders import trusted
-from attomaton.engines.kernel import TOKENS, flatten_lists, piece_of
+from attomaton.artifacts import explained
+from attomaton.corpora.pieces import Piece, regroup
+from attomaton.corpora.shards.format import count_groups, has_tokens, read_batches, write_documents
+from attomaton.corpora.shards.lists import flatten_lists, piece_of
 from attomaton.errors import UnreadableSource
-from attomaton.graphs.windows import Piece
-from attomaton.tables import Int32, Int64, arrow_parquet, exact_file, make_table, write_parquet
-
-ROWS_AT_ONCE = 1 << 14
-SCHEMA = pa.schema([(TOKENS, pa.large_list(pa.int32()))])
+from attomaton.tables import Int32, Int64
 
 
 @dataclass(frozen=True)
@@ -83,8 +78,7 @@ class Shards:
         """
         with explained(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            table = make_table(SCHEMA, {TOKENS: (offsets, ids)})
-            write_file(folder / "00000.parquet", lambda path: write_parquet(table, str(path)))
+            write_documents(folder / "00000.parquet", ids, offsets)
         return cls.from_paths([folder / "00000.parquet"], n_tokens=n_tokens)
 
     @cached_property
@@ -95,7 +89,7 @@ class Shards:
     @cached_property
     def _groups(self) -> tuple[Int64, ...]:
         """Rows and tokens of each row group of each shard, shape (n_groups, 2), from the footers."""
-        return tuple(_count_groups(path) for path in self.paths)
+        return tuple(count_groups(path) for path in self.paths)
 
     def jobs(self, size: int) -> list["Shards"]:
         """Consecutive shards in groups of about ``size`` tokens; a larger shard is a group of its own."""
@@ -142,7 +136,7 @@ class Shards:
 
     def _batches(self, size: int) -> Iterator[Piece]:
         for path in self.paths:
-            for batch, row in _batches(path, size):
+            for batch, row in read_batches(path, size):
                 yield piece_of(batch, self.n_tokens, place=str(path), first_row=row)
 
 
@@ -184,20 +178,8 @@ class Cuts:
         here: list[list[int]] = self.stretches[self.starts[task] : self.starts[task + 1]].tolist()
         for shard, first, stop, first_row in here:
             path = self.paths[shard]
-            for batch, row in _batches(path, size, range(first, stop)):
+            for batch, row in read_batches(path, size, range(first, stop)):
                 yield piece_of(batch, self.n_tokens, place=str(path), first_row=first_row + row)
-
-
-def regroup(pieces: Iterable[Piece], size: int, window: int) -> Iterator[Piece]:
-    """The same documents in pieces of about ``size`` tokens; where one is cut, contexts stay whole."""
-    held: list[Piece] = []
-    for piece in pieces:
-        held.append(piece)
-        if sum(len(one.ids) for one in held) >= size:
-            yield from _even_cuts(_join(held), size, window)
-            held = []
-    if held:
-        yield from _even_cuts(_join(held), size, window)
 
 
 def holds_shards(folder: Path) -> bool:
@@ -205,81 +187,13 @@ def holds_shards(folder: Path) -> bool:
     if not folder.is_dir():
         return False
     first = next(iter(sorted(folder.glob("*.parquet"))), None)
-    return first is not None and TOKENS in _open_parquet(first).schema_arrow.names
-
-
-def _even_cuts(piece: Piece, size: int, window: int) -> Iterator[Piece]:
-    n_cuts = max(1, round(len(piece.ids) / size))
-    return piece.cut(max(1, -(-len(piece.ids) // n_cuts)), window)
-
-
-def _join(pieces: list[Piece]) -> Piece:
-    shifts = np.cumsum([0, *(len(piece.ids) for piece in pieces)])
-    borders = [piece.documents[1:] + shift for piece, shift in zip(pieces, shifts[:-1], strict=True)]
-    ids = np.concatenate([piece.ids for piece in pieces])
-    documents = np.concatenate([[0], *borders])
-    return trusted(Piece, ids=ids, documents=documents, head=0, n_tokens=pieces[0].n_tokens)
+    return first is not None and has_tokens(first)
 
 
 def _largest_id(shards: Shards) -> int:
     largest = -1
     for path in shards.paths:
-        for batch, row in _batches(path, 1 << 22):
+        for batch, row in read_batches(path, 1 << 22):
             _, values = flatten_lists(batch, place=str(path), first_row=row)
             largest = max(largest, int(values.max(initial=-1)))
     return largest
-
-
-def _batches(path: Path, size: int, groups: range | None = None) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """The record batches of a shard, or of these row groups of it, with their first row from there on.
-
-    Each has about ``size`` tokens, or fewer rows.
-    """
-    file = _open(path)
-    n_rows, n_values = _groups_of(file).sum(axis=0).tolist()
-    rows_at_once = min(ROWS_AT_ONCE, max(1, size // max(1, n_values // max(1, n_rows))))
-    row = 0
-    chosen = None if groups is None else list(groups)
-    reader = file.iter_batches(rows_at_once, chosen, columns=[TOKENS], use_threads=False)
-    while (batch := _reading(path, lambda: next(reader, None))) is not None:
-        yield batch, row
-        row += batch.num_rows
-
-
-def _count_groups(path: Path) -> Int64:
-    with _open(path) as file:
-        return _groups_of(file)
-
-
-def _groups_of(file: Any) -> Int64:
-    """Rows and tokens of each row group, shape (n_groups, 2)."""
-    footer: Any = file.metadata
-    counted = np.zeros((footer.num_row_groups, 2), np.int64)
-    for number in range(len(counted)):
-        group = footer.row_group(number)
-        columns = (group.column(place) for place in range(footer.num_columns))
-        values = sum(one.num_values for one in columns if one.path_in_schema.split(".")[0] == TOKENS)
-        counted[number] = group.num_rows, values
-    return counted
-
-
-def _open_parquet(path: Path) -> Any:
-    return _reading(path, lambda: arrow_parquet().ParquetFile(exact_file(path), pre_buffer=False))
-
-
-def _open(path: Path) -> Any:
-    file = _open_parquet(path)
-    if TOKENS not in file.schema_arrow.names:
-        names = ", ".join(file.schema_arrow.names)
-        raise UnreadableSource(f"{path} has no column {TOKENS!r} (it has {names}); tokenise it first")
-    return file
-
-
-def _reading(path: Path, read: Callable[[], Any]) -> Any:
-    try:
-        return read()
-    except (OSError, pa.ArrowException) as error:
-        reason = str(error).splitlines()[0]
-        raise UnreadableSource(
-            f"{path} cannot be read as Parquet ({reason}); write it again, or leave it out"
-        ) from error

@@ -33,7 +33,15 @@ from attomaton.artifacts.folders import find_place, hold
 from attomaton.artifacts.naming import shown
 from attomaton.artifacts.ownership import take_stock
 from attomaton.artifacts.seals import FORMAT
-from attomaton.corpora.jobs import (
+from attomaton.corpora.documents import NOTHING_SKIPPED, Skipped
+from attomaton.corpora.shards import TOKENIZED, VOCABULARY, TokenizedCorpus, is_tokenized, read_tokens
+from attomaton.corpora.tokenizers.vocabulary import Vocabulary
+from attomaton.errors import UnreadableSource, UnwritablePlace
+from attomaton.options import MOST_THREADS, whole_number
+from attomaton.readers.batches import Reader, Reading
+from attomaton.readers.corpus import Numbering, bounded, refuse_mixture
+from attomaton.readers.files import FileReader
+from attomaton.readers.jobs import (
     INPUTS,
     WORDS,
     EncodeJob,
@@ -43,15 +51,8 @@ from attomaton.corpora.jobs import (
     read_record,
     record_path,
 )
-from attomaton.corpora.processes import Progress, Workers
-from attomaton.corpora.readers.batches import NOTHING_SKIPPED, Reader, Reading, Skipped
-from attomaton.corpora.readers.documents import Numbering, bounded, refuse_mixture
-from attomaton.corpora.readers.files import FileReader
-from attomaton.corpora.readers.sources import TOKENIZED, find_readers, is_tokenized
-from attomaton.corpora.shards import VOCABULARY, TokenizedCorpus, read_tokens
-from attomaton.corpora.tokenizers.vocabulary import Vocabulary
-from attomaton.errors import UnreadableSource, UnwritablePlace
-from attomaton.options import MOST_THREADS, whole_number
+from attomaton.readers.processes import Progress, Workers
+from attomaton.readers.sources import find_readers
 
 SHARD_TOKENS = 1 << 25
 """About 50 MB of Parquet."""
@@ -73,7 +74,7 @@ def tokenize_corpus(
     Parameters
     ----------
     source : path, URL, sequence or dataset
-        What :func:`~attomaton.corpora.readers.find_readers` takes.
+        What :func:`~attomaton.readers.find_readers` takes.
     out : path
         Folder for the shards: new, empty, or that of an earlier call. While they are written they stand
         beside it, in a folder that the same call takes up if this one is stopped.

@@ -9,9 +9,9 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from attomaton.corpora.budgets import shown
-from attomaton.corpora.readers.batches import Reading, Skips, TokenBatch, bad_id, token_batch, too_long
-from attomaton.corpora.readers.files import FileReader, naming
 from attomaton.errors import UnreadableSource
+from attomaton.readers.batches import Reading, Skips, TokenBatch, bad_id, token_batch, too_long
+from attomaton.readers.files import FileReader, naming
 from attomaton.tables import Integers
 
 IDS = 1 << 20

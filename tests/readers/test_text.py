@@ -3,9 +3,9 @@
 import pytest
 
 import attomaton as at
-from attomaton.corpora.readers import read_text
 from attomaton.corpora.tokenizers import split_words
 from attomaton.errors import UnknownToken, UnreadableSource, UnsupportedOption
+from attomaton.readers import read_text
 
 
 def test_words_and_line_ends():

@@ -11,13 +11,14 @@ import pyarrow as pa
 
 from attomaton.artifacts import digest_file, digest_record, read_sealed, sealed_writer, write_file
 from attomaton.artifacts.seals import FORMAT
-from attomaton.corpora.processes import check_stop
-from attomaton.corpora.readers.batches import NOTHING_SKIPPED, Reader, Reading, Skipped, TextBatch
-from attomaton.corpora.readers.documents import Numbering, checked_batches
+from attomaton.corpora.documents import NOTHING_SKIPPED, Skipped
 from attomaton.corpora.shards import VOCABULARY, shard_table, write_shards
 from attomaton.corpora.tokenizers.encoders import distinct_tokens
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 from attomaton.errors import AttomatonError, UnreadableSource, UnwritablePlace
+from attomaton.readers.batches import Reader, Reading, TextBatch
+from attomaton.readers.corpus import Numbering, checked_batches
+from attomaton.readers.processes import check_stop
 
 WORDS, INPUTS = "words", "inputs"
 """Folders of the records."""

@@ -13,9 +13,9 @@ from typing import Any, BinaryIO, cast
 
 import pyarrow as pa
 
-from attomaton.corpora.readers.batches import Reading
 from attomaton.corpora.regular import open_regular
 from attomaton.errors import AttomatonError, MissingExtra, UnreadableSource
+from attomaton.readers.batches import Reading
 
 _arrow: Any = pa
 PACKED = (".gz", ".zst")

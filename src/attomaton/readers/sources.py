@@ -10,20 +10,20 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from attomaton.artifacts import MANIFEST, digest_file, read_manifest, read_sealed
+from attomaton.artifacts import MANIFEST, read_sealed
 from attomaton.artifacts.ownership import PARTIAL
-from attomaton.artifacts.seals import was_sealed
-from attomaton.corpora.readers.batches import Reader, Reading
-from attomaton.corpora.readers.fasta import FastaReader
-from attomaton.corpora.readers.files import File, is_url, naming, printable, shorten, url_system
-from attomaton.corpora.readers.jsonlines import JsonLinesReader
-from attomaton.corpora.readers.memory import MemoryReader
-from attomaton.corpora.readers.standard import keep_standard_input
-from attomaton.corpora.readers.streams import StreamReader
-from attomaton.corpora.readers.tables import ArrowReader, DatasetReader, ParquetReader
-from attomaton.corpora.readers.texts import TextReader
 from attomaton.corpora.regular import STANDARD_INPUT, refuse_irregular
-from attomaton.errors import CorruptRun, UnreadableSource
+from attomaton.corpora.shards import is_tokenized, read_tokens
+from attomaton.errors import UnreadableSource
+from attomaton.readers.batches import Reader, Reading
+from attomaton.readers.fasta import FastaReader
+from attomaton.readers.files import File, is_url, naming, printable, shorten, url_system
+from attomaton.readers.jsonlines import JsonLinesReader
+from attomaton.readers.memory import MemoryReader
+from attomaton.readers.standard import keep_standard_input
+from attomaton.readers.streams import StreamReader
+from attomaton.readers.tables import ArrowReader, DatasetReader, ParquetReader
+from attomaton.readers.texts import TextReader
 
 READERS: dict[str, Callable[[File, Reading], Reader]] = {
     ".txt": TextReader,
@@ -42,8 +42,6 @@ READERS: dict[str, Callable[[File, Reading], Reader]] = {
 """Ending of a file → its reader; ``.txt``, ``.jsonl``, streams and FASTA may be packed as .gz or .zst."""
 
 WILD = frozenset("*?[")
-TOKENIZED = "tokens"
-"""The kind of a tokenised corpus in its manifest."""
 
 
 def find_readers(source: Any, reading: Reading | None = None) -> list[Reader]:
@@ -100,9 +98,8 @@ def find_files(source: str) -> list[File]:
         if is_url(source):
             return _find_behind_url(source)
         path = Path(source)
-        shards = _listed_shards(path)
-        if shards is not None:
-            paths = shards
+        if is_tokenized(path):
+            paths = read_tokens(path).verify().shards
         elif path.is_dir():
             paths = [place for place in _walk(path) if _is_file(place)]
         elif path.exists() or not WILD.intersection(source):
@@ -112,26 +109,6 @@ def find_files(source: str) -> list[File]:
     if not paths:
         raise UnreadableSource(f"{source} has no files to read; give a folder or glob with some")
     return _named([place.as_posix() for place in paths])
-
-
-def _listed_shards(folder: Path) -> list[Path] | None:
-    """The shards of a folder that ``tokenize_corpus`` finished; None for other folders."""
-    if not is_tokenized(folder):
-        return None
-    files: dict[str, dict[str, Any]] = read_manifest(folder, TOKENIZED)["files"]
-    for name, entry in files.items():
-        if digest_file(folder / name) != entry["sha256"]:
-            raise CorruptRun(f"{folder / name} was altered after it was written; tokenize again")
-    return [folder / name for name in files if name.endswith(".parquet")]
-
-
-def is_tokenized(folder: str | os.PathLike[str]) -> bool:
-    """Whether a folder has the manifest of a tokenised corpus."""
-    path = Path(folder) / MANIFEST
-    record = read_sealed(path)
-    if record is None and was_sealed(path):
-        raise CorruptRun(f"{path} was altered, or is of an older format; write {folder} again")
-    return record is not None and record.get("kind") == TOKENIZED
 
 
 def _walk(folder: Path) -> Iterator[Path]:

@@ -6,6 +6,7 @@ from typing import Protocol
 
 import numpy as np
 
+from attomaton.corpora.documents import NOTHING_SKIPPED, Skipped
 from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.display import show_hidden
 from attomaton.errors import AttomatonError, TokenOutOfRange, UnreadableSource, UnsupportedOption
@@ -64,38 +65,6 @@ class Reading:
             raise UnsupportedOption(f"dtype is {self.dtype!r}; choose one of {', '.join(TOKEN_TYPES)}")
         if self.max_bytes < 1:
             raise UnsupportedOption(f"max_bytes is {self.max_bytes}; give a positive number of bytes")
-
-
-@dataclass(frozen=True)
-class Skipped:
-    """How many documents were skipped, and why the first of them was.
-
-    Attributes
-    ----------
-    count : int
-        How many.
-    first : str or None
-        What was wrong with the first.
-
-    Examples
-    --------
-    >>> import tempfile, attomaton as at
-    >>> with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
-    ...     print('{"text": "to be"}', file=file)
-    ...     print('{"title": "no text"}', file=file, flush=True)
-    ...     skipped = at.read_corpus(file.name, reading=Reading(skip_bad=True)).skipped
-    >>> skipped.count, skipped.first[-70:]
-    (1, "line 2, has no field 'text' (it has title); name the field with column")
-    """
-
-    count: int = 0
-    first: str | None = None
-
-    def __add__(self, other: "Skipped") -> "Skipped":
-        return Skipped(self.count + other.count, other.first if self.first is None else self.first)
-
-
-NOTHING_SKIPPED = Skipped()
 
 
 @dataclass(frozen=True, eq=False)

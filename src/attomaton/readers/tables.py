@@ -7,13 +7,13 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from attomaton.corpora.readers.batches import Batch, Reading
-from attomaton.corpora.readers.columns import find_column, read_column
-from attomaton.corpora.readers.files import FileReader, naming
-from attomaton.corpora.readers.footers import Chunk, open_parquet, read_chunks
-from attomaton.corpora.readers.messages import MAGIC, check_messages
-from attomaton.corpora.readers.pages import ROWS, rows_at_once
 from attomaton.errors import UnreadableSource
+from attomaton.readers.batches import Batch, Reading
+from attomaton.readers.columns import find_column, read_column
+from attomaton.readers.files import FileReader, naming
+from attomaton.readers.footers import Chunk, open_parquet, read_chunks
+from attomaton.readers.messages import MAGIC, check_messages
+from attomaton.readers.pages import ROWS, rows_at_once
 
 _arrow: Any = pa
 

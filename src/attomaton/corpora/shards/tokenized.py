@@ -1,35 +1,28 @@
-"""A tokenised corpus on disk: Parquet shards with one document per row, and a manifest written last."""
+"""A tokenised corpus on disk: a folder of shards, its vocabulary, and a manifest written last."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from attomaton.artifacts import digest_file, write_file
-from attomaton.artifacts.runs import read_checked, read_manifest
-from attomaton.corpora.readers.batches import Skipped
-from attomaton.corpora.readers.documents import Documents
-from attomaton.corpora.readers.sources import TOKENIZED, is_tokenized
+from attomaton.artifacts import MANIFEST, digest_file, read_manifest, read_sealed
+from attomaton.artifacts.runs import read_checked
+from attomaton.artifacts.seals import was_sealed
+from attomaton.corpora.documents import Documents, Skipped
+from attomaton.corpora.shards.format import GROUP_TOKENS, read_batches
+from attomaton.corpora.shards.lists import flatten_lists
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 from attomaton.errors import CorruptRun
 from attomaton.tables import Int32, Int64, offsets_of
 
-_arrow: Any = pa
+TOKENIZED = "tokens"
+"""The kind of a tokenised corpus in its manifest."""
 VOCABULARY = "vocabulary.json"
-GROUP_TOKENS = 1 << 20
-"""A row group is closed when it holds so many tokens."""
-SHARD_SCHEMA: pa.Schema = _arrow.schema(
-    [
-        _arrow.field("tokens", _arrow.list_(_arrow.int32()), nullable=False),
-        _arrow.field("source", _arrow.string(), nullable=False),
-        _arrow.field("row", _arrow.int64(), nullable=False),
-    ]
-)
-"""Token ids of a document, the file it came from, and where it stood there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,25 +78,17 @@ class TokenizedCorpus:
         return [self.folder / name for name in self.manifest["files"] if name.endswith(".parquet")]
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The column ``tokens`` of all shards, a row group at a time; each shard is checked first."""
-        from pyarrow import parquet
-
-        tables: Any = parquet
-        for shard in self.shards:
-            self._check(shard.name)
-            with tables.ParquetFile(shard, pre_buffer=False) as file:
-                for group in range(file.num_row_groups):
-                    yield from file.read_row_group(group, ["tokens"], use_threads=False).to_batches()
+        """The column ``tokens`` of all shards, a few megabytes at a time; each shard is checked first."""
+        return (batch for _, batch, _ in self._read())
 
     def documents(self) -> Documents:
         """All of it in memory."""
         ids: list[Int32] = [np.empty(0, np.int32)]
         lengths: list[Int64] = [np.empty(0, np.int64)]
-        for batch in self.batches():
-            columns: Any = batch
-            lists = columns.column(0)
-            ids.append(lists.flatten().to_numpy(zero_copy_only=False))
-            lengths.append(np.diff(lists.offsets.to_numpy().astype(np.int64)))
+        for shard, batch, row in self._read():
+            offsets, values = flatten_lists(batch, place=str(shard), first_row=row)
+            ids.append(values)
+            lengths.append(np.diff(offsets))
         offsets = offsets_of(np.concatenate(lengths))
         return Documents(np.concatenate(ids), offsets, self.vocabulary, self.skipped)
 
@@ -125,11 +110,26 @@ class TokenizedCorpus:
         """
         return [self._check(shard.name) for shard in self.shards]
 
+    def _read(self) -> Iterator[tuple[Path, pa.RecordBatch, int]]:
+        for shard in self.shards:
+            self._check(shard.name)
+            for batch, row in read_batches(shard, GROUP_TOKENS):
+                yield shard, batch, row
+
     def _check(self, name: str) -> str:
         digest = digest_file(self.folder / name)
         if digest != self.manifest["files"][name]["sha256"]:
             raise CorruptRun(f"{self.folder / name} was altered after it was written; tokenize again")
         return digest
+
+
+def is_tokenized(folder: str | PathLike[str]) -> bool:
+    """Whether a folder has the manifest of a tokenised corpus."""
+    path = Path(folder) / MANIFEST
+    record = read_sealed(path)
+    if record is None and was_sealed(path):
+        raise CorruptRun(f"{path} was altered, or is of an older format; write {folder} again")
+    return record is not None and record.get("kind") == TOKENIZED
 
 
 def read_tokens(folder: str | Path) -> TokenizedCorpus:
@@ -163,62 +163,3 @@ def read_tokens(folder: str | Path) -> TokenizedCorpus:
     except (KeyError, TypeError, AttributeError, ValueError, FileNotFoundError) as error:
         raise CorruptRun(f"{place} is not whole ({error}); tokenize again") from error
     return TokenizedCorpus(place, manifest, vocabulary)
-
-
-def shard_table(offsets: Int64, ids: Int32, rows: Int64, source: str) -> pa.Table:
-    """Documents as rows of a shard."""
-    lists = _arrow.ListArray.from_arrays(_arrow.array(offsets, _arrow.int32()), _arrow.array(ids))
-    name = _arrow.array([source]).take(_arrow.array(np.zeros(len(rows), np.int32)))
-    return _arrow.Table.from_arrays([lists, name, _arrow.array(rows)], schema=SHARD_SCHEMA)
-
-
-def write_shards(
-    tables: Iterator[pa.Table], path_of: Callable[[int], Path], *, shard_tokens: int
-) -> dict[str, dict[str, Any]]:
-    """Write tables to as many shards as they need: file name → digest, size and counts.
-
-    A shard is closed after the table that takes it to ``shard_tokens``; a document is never divided.
-    """
-    written: dict[str, dict[str, Any]] = {}
-    ahead = next(tables, None)
-    while ahead is not None:
-        path = path_of(len(written))
-        filling = _Filling(ahead, tables, shard_tokens)
-        entry = write_file(path, filling.write)
-        written[path.name] = {**entry, "documents": filling.documents, "tokens": filling.tokens}
-        ahead = filling.ahead
-    return written
-
-
-class _Filling:
-    """One shard as it is filled from a stream of tables."""
-
-    def __init__(self, first: pa.Table, tables: Iterator[pa.Table], shard_tokens: int) -> None:
-        self.ahead: pa.Table | None = first
-        self.documents = self.tokens = 0
-        self._tables, self._limit = tables, shard_tokens
-
-    def write(self, path: Path) -> None:
-        from pyarrow import parquet
-
-        tables: Any = parquet
-        with tables.ParquetWriter(path, SHARD_SCHEMA, compression="zstd", write_page_checksum=True) as writer:
-            for group in self._groups():
-                writer.write_table(group, row_group_size=max(1, len(group)))
-
-    def _groups(self) -> Iterator[Any]:
-        held: list[pa.Table] = []
-        size = 0
-        while self.ahead is not None and self.tokens < self._limit:
-            held.append(self.ahead)
-            lists: Any = self.ahead.column("tokens").combine_chunks()
-            count = len(lists.flatten())
-            size += count
-            self.tokens += count
-            self.documents += len(self.ahead)
-            if size >= GROUP_TOKENS:
-                yield _arrow.concat_tables(held)
-                held, size = [], 0
-            self.ahead = next(self._tables, None)
-        if held:
-            yield _arrow.concat_tables(held)

@@ -1,80 +1,37 @@
-"""A whole corpus in memory: token ids with the borders between documents."""
+"""Read a whole corpus into memory, whatever its files are."""
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from attomaton.borders import check_int32, check_int64, check_offsets, keep_checked
 from attomaton.corpora.budgets import Allowance
-from attomaton.corpora.readers.batches import (
-    NOTHING_SKIPPED,
-    Batch,
-    Reader,
-    Reading,
-    Skipped,
-    Skips,
-    TextBatch,
-    unpacked_bytes,
-)
-from attomaton.corpora.readers.files import File, decode, shorten
-from attomaton.corpora.readers.sources import find_readers, is_tokenized
-from attomaton.corpora.readers.standard import keep_standard_input
+from attomaton.corpora.documents import NOTHING_SKIPPED, Documents
 from attomaton.corpora.regular import STANDARD_INPUT
-from attomaton.corpora.samples import MAX_TOKENS, Samples
+from attomaton.corpora.samples import MAX_TOKENS
+from attomaton.corpora.shards import is_tokenized, read_tokens
 from attomaton.corpora.tokenizers.encoders import TableEncoder, distinct_tokens
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 from attomaton.errors import (
     AttomatonError,
-    InvalidSamples,
-    TokenOutOfRange,
     UnreadableSource,
     UnsupportedOption,
 )
+from attomaton.readers.batches import (
+    Batch,
+    Reader,
+    Reading,
+    Skips,
+    TextBatch,
+    unpacked_bytes,
+)
+from attomaton.readers.files import File, decode, shorten
+from attomaton.readers.sources import find_readers
+from attomaton.readers.standard import keep_standard_input
 from attomaton.tables import Int32, Int64, offsets_of
-
-
-@dataclass(frozen=True, eq=False)
-class Documents:
-    """A tokenised corpus: document ``i`` is ``ids[offsets[i]:offsets[i + 1]]``.
-
-    Attributes
-    ----------
-    ids : int32 array, shape (n_values,)
-        All documents, one after the other.
-    offsets : int64 array, shape (n_documents + 1,)
-        Where each begins, and the end.
-    vocabulary : Vocabulary, optional
-        None for a corpus of ids whose tokenizer is not known.
-    skipped : Skipped
-        What could not be read.
-
-    Examples
-    --------
-    >>> documents = read_corpus(["to be", "or not to be"])
-    >>> list(documents.windows(window=2))[:2]  # no context crosses the border of a document
-    [Sample(context=(0,), label=1), Sample(context=(2,), label=3)]
-    """
-
-    ids: Int32
-    offsets: Int64
-    vocabulary: Vocabulary | None
-    skipped: Skipped = NOTHING_SKIPPED
-
-    def __post_init__(self) -> None:
-        """Refuse what later code must not be given; :meth:`windows` compares the ids with the vocabulary."""
-        ids = check_int32(self.ids, "ids", error=TokenOutOfRange)
-        offsets = check_int64(self.offsets, "offsets", error=InvalidSamples)
-        check_offsets(offsets, len(ids), "offsets of documents", error=InvalidSamples)
-        keep_checked(self, ids=ids, offsets=offsets)
-
-    def windows(self, window: int) -> Samples:
-        """Every position as a sample with up to ``window`` tokens of context."""
-        n_tokens = None if self.vocabulary is None else len(self.vocabulary)
-        return Samples.from_windows(self.ids, window=window, documents=self.offsets, n_tokens=n_tokens)
 
 
 def read_text(path: str | Path, *, tokenizer: str = "word") -> Documents:
@@ -127,8 +84,6 @@ def read_corpus(source: Any, *, tokenizer: str = "word", reading: Reading | None
     ([0, 1, 2, 3, 0, 1], [0, 2, 6], ('to', 'be', 'or', 'not'))
     """
     if isinstance(source, str | Path) and is_tokenized(source):
-        from attomaton.corpora.shards import read_tokens
-
         return read_tokens(source).documents()
     vocabulary = Vocabulary.fixed(tokenizer)
     asked = bounded(Reading() if reading is None else reading, vocabulary)

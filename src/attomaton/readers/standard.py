@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 
-from attomaton.corpora.readers.files import CHUNK, File, naming
 from attomaton.errors import UnreadableSource
+from attomaton.readers.files import CHUNK, File, naming
 
 NAME = "standard input"
 

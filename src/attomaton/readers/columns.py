@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from attomaton.corpora.budgets import PIECE_ROWS, shown
-from attomaton.corpora.readers.batches import (
+from attomaton.errors import AttomatonError, UnreadableSource
+from attomaton.readers.batches import (
     BATCH_BYTES,
     Batch,
     Reading,
@@ -21,7 +22,6 @@ from attomaton.corpora.readers.batches import (
     token_batch,
     too_long,
 )
-from attomaton.errors import AttomatonError, UnreadableSource
 from attomaton.tables import Int64, Integers
 
 _arrow: Any = pa

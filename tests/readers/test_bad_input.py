@@ -17,9 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import attomaton as at
-from attomaton.corpora.readers import Reading, read_corpus
-from attomaton.corpora.tokenize import tokenize_corpus
 from attomaton.errors import TokenOutOfRange, UnreadableSource, UnsupportedOption
+from attomaton.readers import Reading, read_corpus
+from attomaton.readers.tokenize import tokenize_corpus
 
 GOOD = '{"text": "a b a"}\n'
 
@@ -261,7 +261,7 @@ def test_a_long_line_is_never_held(tmp_path):
 MEASURED = """
 import re, sys
 from pathlib import Path
-from attomaton.corpora.readers import read_corpus
+from attomaton.readers import read_corpus
 from attomaton.errors import AttomatonError
 try:
     read_corpus(sys.argv[1])

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from attomaton.corpora.budgets import JSON_VALUES, shown
-from attomaton.corpora.readers.batches import Skips, TextBatch, batch_texts, checked_text, too_long
-from attomaton.corpora.readers.files import FileReader, decode, naming, read_lines
 from attomaton.errors import UnreadableSource
+from attomaton.readers.batches import Skips, TextBatch, batch_texts, checked_text, too_long
+from attomaton.readers.files import FileReader, decode, naming, read_lines
 
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 

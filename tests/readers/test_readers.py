@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import attomaton as at
-from attomaton.corpora.readers import Reading, find_readers, read_corpus, read_text
-from attomaton.corpora.readers import batches as batches_module
+from attomaton.readers import Reading, find_readers, read_corpus, read_text
+from attomaton.readers import batches as batches_module
 
 texts_strategy = st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=6)
 ids_strategy = st.lists(st.lists(st.integers(0, 9), max_size=8), min_size=1, max_size=6)
@@ -97,7 +97,7 @@ def test_a_stream_is_cut_after_each_separator_whatever_the_pieces(ids, piece):
             rest = []
     expected += [rest] if rest else []
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("attomaton.corpora.readers.streams.IDS", piece)
+        patch.setattr("attomaton.readers.streams.IDS", piece)
         for name, dtype in (("a.bin", "<u2"), ("b.bin", "<i4"), ("a.npy", ">i8")):
             path = Path(folder) / name
             array = np.array(ids, dtype)
@@ -169,7 +169,7 @@ def test_a_dataset_of_the_library_datasets(monkeypatch):
 
 def test_batches_are_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(batches_module, "BATCH_BYTES", 1000)
-    monkeypatch.setattr("attomaton.corpora.readers.columns.BATCH_BYTES", 1000)
+    monkeypatch.setattr("attomaton.readers.columns.BATCH_BYTES", 1000)
     texts = ["x" * 100] * 500
     for name, write in TEXT_WRITERS.items():
         write(tmp_path / name, texts)

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.corpora.readers.batches import (
+from attomaton.errors import AttomatonError, UnreadableSource
+from attomaton.readers.batches import (
     Batch,
     Reading,
     Skips,
@@ -16,7 +17,6 @@ from attomaton.corpora.readers.batches import (
     checked_text,
     token_batch,
 )
-from attomaton.errors import AttomatonError, UnreadableSource
 from attomaton.tables import Integers
 
 ROWS = 1000

@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import attomaton as at
-from attomaton.corpora.readers import Reading, find_readers, read_corpus
 from attomaton.corpora.shards import SHARD_SCHEMA, read_tokens
-from attomaton.corpora.tokenize import tokenize_corpus
 from attomaton.errors import CorruptRun, UnwritablePlace
+from attomaton.readers import Reading, find_readers, read_corpus
+from attomaton.readers.tokenize import tokenize_corpus
 
 N_FILES = 9
 
@@ -81,8 +81,8 @@ def test_a_tokenised_folder_is_a_corpus(tokens):
 
 
 def test_shards_are_closed_when_they_are_full_and_keep_documents_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr("attomaton.corpora.readers.batches.BATCH_BYTES", 100)
-    monkeypatch.setattr("attomaton.corpora.shards.GROUP_TOKENS", 64)
+    monkeypatch.setattr("attomaton.readers.batches.BATCH_BYTES", 100)
+    monkeypatch.setattr("attomaton.corpora.shards.format.GROUP_TOKENS", 64)
     texts = ["x" * length for length in np.random.default_rng(1).integers(0, 300, 60)]
     tokens = tokenize_corpus(texts, tmp_path, tokenizer="byte", shard_tokens=1000)
     sizes = [entry["tokens"] for name, entry in tokens.manifest["files"].items() if "part" in name]
@@ -126,7 +126,7 @@ class Counted:
     """How often each input was tokenised."""
 
     def __init__(self, monkeypatch):
-        from attomaton.corpora import jobs
+        from attomaton.readers import jobs
 
         self.inputs = []
         write = jobs.EncodeJob._write_shards
@@ -231,7 +231,7 @@ def multiprocessing_children():
 FULL = """
 import resource, signal, sys
 import numpy as np
-from attomaton.corpora.tokenize import tokenize_corpus
+from attomaton.readers.tokenize import tokenize_corpus
 from attomaton.errors import UnwritablePlace
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
@@ -255,7 +255,7 @@ def test_a_disk_that_takes_no_more_is_named_and_leaves_nothing_that_loads(tmp_pa
 
 RUN = """
 import sys
-from attomaton.corpora.tokenize import tokenize_corpus
+from attomaton.readers.tokenize import tokenize_corpus
 if __name__ == "__main__":
     tokenize_corpus(sys.argv[1], sys.argv[2], workers=int(sys.argv[3]), shard_tokens=20_000)
 """
@@ -315,7 +315,7 @@ def test_killed_at_random_moments(larger, tmp_path):
 MEASURED = """
 import re, sys
 from pathlib import Path
-from attomaton.corpora.tokenize import tokenize_corpus
+from attomaton.readers.tokenize import tokenize_corpus
 tokenize_corpus(sys.argv[1], sys.argv[2])
 print(int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) // 1024)
 """

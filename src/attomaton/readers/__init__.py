@@ -5,9 +5,10 @@ megabytes at a time. One file per format; ``sources`` finds the readers of a pat
 object.
 """
 
-from attomaton.corpora.readers.batches import Reader, Reading, TextBatch, TokenBatch
-from attomaton.corpora.readers.documents import Documents, read_corpus, read_text
-from attomaton.corpora.readers.sources import find_readers
+from attomaton.corpora.documents import Documents
+from attomaton.readers.batches import Reader, Reading, TextBatch, TokenBatch
+from attomaton.readers.corpus import read_corpus, read_text
+from attomaton.readers.sources import find_readers
 
 __all__ = [
     "Documents",

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from attomaton.corpora.readers.sources import READERS
 from attomaton.corpora.tokenizers import TOKENIZERS
 from attomaton.corpora.tokenizers.patterns import SCHEMES
+from attomaton.readers.sources import READERS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "corpora.md").read_text(encoding="utf-8")
 
