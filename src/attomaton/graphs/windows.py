@@ -81,7 +81,7 @@ def window_edges(
     while place < len(piece.ids):
         keys = np.empty(room, np.int64)
         borders = (piece.documents, piece.head, place)
-        place, n_keys = pack_windows(piece.ids, *borders, longest, kept, before, after, keys)
+        place, n_keys = pack_windows(piece.ids, *borders, longest, kept, (before, after), keys)
         if n_keys:
             found = keys[:n_keys]
             found.sort()
