@@ -16,6 +16,7 @@ from typing import Any
 ROOT = "attomaton."
 
 MOVED = {
+    "hard.solvers.blocks": "hard.solvers.placement",
     "limit": "",
     "limit.automaton": "automaton.automaton",
     "limit.basis": "trajectory.basis",
@@ -89,7 +90,7 @@ MOVED = {
 }
 """Old module → where its names are now: a module, or a class in one; empty for a folder that held none."""
 
-RENAMED = {"Shown": "ContextView"}
+RENAMED = {"Shown": "ContextView", "Blocks": "Placement"}
 """Names that changed with their module."""
 
 

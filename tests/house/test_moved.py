@@ -44,6 +44,7 @@ def test_an_old_module_says_where_it_is(old):
         "assert Shards is shards.Shards",
         "from attomaton.corpora.shards import TokenizedCorpus, read_tokens",
         "from attomaton.graphs.windows import Piece",
+        "from attomaton.hard.solvers.blocks import Blocks",
     ],
 )
 def test_old_imports_work(code):

@@ -29,8 +29,8 @@ DEEP_NODES, DEEP_LEVELS = 4096, 2 * MARGIN
 
 
 @dataclass(frozen=True)
-class Blocks:
-    """Solve all groups of the problem side by side.
+class Placement:
+    """Place the blocks of all groups of the problem, side by side.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Blocks:
     --------
     >>> sizes, group = np.array([3, 1, 1]), np.zeros(3, int)  # a line of three components under one query
     >>> problem = OrderProblem(sizes, np.array([0, 1]), np.array([1, 2]), group)
-    >>> positions, multipliers = Blocks().solve_order(problem)
+    >>> positions, multipliers = Placement().solve_order(problem)
     >>> positions.round(6).tolist(), multipliers.round(6).tolist()
     ([0.6, -0.4, -1.4], [1.8, 1.4])
     """
