@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from os import cpu_count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from attomaton.limit.sharpness import (
     find_edge,
     find_embedded_edge,
 )
+from attomaton.machine import count_processors
 from attomaton.options import real_number
 from attomaton.solutions import check_embeddings, score_table, sparse_weights
 from attomaton.tables import Bool, Float64, Int64
@@ -392,7 +392,7 @@ def _run(
         return piece.rows, track
 
     tracks: list[tuple[Int64, Track]] = []
-    with ThreadPoolExecutor(min(len(pieces), cpu_count() or 1) or 1) as threads:
+    with ThreadPoolExecutor(min(len(pieces), count_processors()) or 1) as threads:
         for done in threads.map(follow, pieces):
             tracks.append(done)
             progress(f"followed {len(tracks)} of {len(pieces)} batches of queries to step {to:.3g}")
