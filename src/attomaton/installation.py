@@ -303,10 +303,10 @@ def _find_browser() -> Program:
 def _ask(*command: str) -> str:
     """What a program prints, on either stream; nothing if it does not answer."""
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)  # noqa: S603
+        answer = subprocess.run(command, capture_output=True, timeout=5, check=False)  # noqa: S603
     except (OSError, subprocess.SubprocessError):
         return ""
-    return answer.stdout + answer.stderr
+    return (answer.stdout + answer.stderr).decode(errors="replace")
 
 
 def _describe_machine() -> Machine:

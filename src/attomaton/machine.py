@@ -41,8 +41,8 @@ def total_memory() -> int | None:
 
 def available_memory() -> int:
     """The smaller of the machine's memory and the limit of its cgroup, in bytes."""
-    known = [size for size in (total_memory(), read_cgroup_limit()) if size is not None]
-    return min(known, default=ASSUMED)
+    machine, limit = total_memory() or ASSUMED, read_cgroup_limit()
+    return machine if limit is None else min(machine, limit)
 
 
 def read_cgroup_limit() -> int | None:
