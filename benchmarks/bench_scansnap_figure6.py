@@ -3,7 +3,7 @@
 Bars: under 5 minutes on two cores; mean absolute difference to the published table at most 0.03 nats.
 """
 
-from attomaton.experiments.scan_snap.run import run_figure
+from attomaton.experiments.scansnap.run import run_figure
 from timing import DATA, report, timed
 
 if __name__ == "__main__":

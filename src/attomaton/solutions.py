@@ -170,6 +170,12 @@ def check_embeddings(embeddings: object, n_tokens: int) -> Float64:
     return table
 
 
+def is_identity(embeddings: Float64) -> bool:
+    """Whether these are the embeddings that None stands for, so that queries can be solved one by one."""
+    n_tokens, dim = embeddings.shape
+    return n_tokens == dim and np.array_equal(embeddings, np.eye(dim))
+
+
 def scale_rows(embeddings: Float64) -> tuple[Float64, float]:
     """The embeddings with rows of length about 1, and the factor: solvers work best there.
 

@@ -7,15 +7,15 @@ import pyarrow as pa
 import pytest
 
 import attomaton as at
+from attomaton.automaton import automaton
+from attomaton.automaton.automaton import Automaton
 from attomaton.hard.solvers.blocks import Blocks
-from attomaton.limit import automaton
-from attomaton.limit.automaton import Automaton
-from attomaton.limit.expansion import Expansion
-from attomaton.limit.fast_forward import Trajectory
 from attomaton.models.losses import LogLoss
 from attomaton.models.parametrisations import Dense, Factored, PerQuery, Shared
 from attomaton.scansnap.law import SnapLaw
 from attomaton.training.steps import Adam, GradientDescent
+from attomaton.trajectory.expansion import Expansion
+from attomaton.trajectory.fast_forward import Trajectory
 from tests.adversary import corpora, factored, hard, limits, scansnap
 from tests.adversary.runner import attempt
 

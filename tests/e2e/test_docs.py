@@ -6,9 +6,9 @@ from pathlib import Path
 
 import griffe
 
+from attomaton.claims.mechanics import CLAIMS
 from attomaton.experiments.settings import SCAN_SNAP, list_experiments, list_tables
 from attomaton.experiments.text_settings import list_text_experiments
-from attomaton.verify.claims import CLAIMS
 
 ROOT = Path(__file__).parents[2]
 

@@ -4,14 +4,14 @@ from collections import defaultdict
 
 import pytest
 
-from attomaton.experiments.scan_snap.meeting import run_meeting
-from attomaton.experiments.scan_snap.page import write_page
+from attomaton.experiments.scansnap.meeting import run_meeting
+from attomaton.experiments.scansnap.page import write_page
 from attomaton.experiments.settings import read_table
 
 
 @pytest.fixture(scope="module")
 def page():
-    return run_meeting(read_table("tables/scan_snap", "scan-snap-meeting"))
+    return run_meeting(read_table("tables/scansnap", "scan-snap-meeting"))
 
 
 def test_tied_decoders_keep_the_label_and_learned_ones_what_tells_labels_apart(page):

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from attomaton.claims.verdicts import VerdictStatus
 from attomaton.cli import app
 from attomaton.errors import UnsupportedOption
 from attomaton.experiments.mechanics import train_trials
 from attomaton.experiments.run import run_experiment
 from attomaton.experiments.settings import list_experiments, read_settings
 from attomaton.experiments.write import summarise, write_outcome
-from attomaton.verify.verdicts import VerdictStatus
 
 
 @pytest.fixture(scope="module")

@@ -20,6 +20,7 @@ from numba.core.registry import CPUDispatcher
 
 import attomaton
 import attomaton as at
+from attomaton.automaton.rules import answer_bags
 from attomaton.errors import AttomatonError
 from attomaton.graphs.bags import count_all_tokens
 from attomaton.graphs.choices import CHOICE_SCHEMA
@@ -33,14 +34,13 @@ from attomaton.hard.factored.solve import solve_factored
 from attomaton.hard.problem import EmbeddedProblem, OrderProblem
 from attomaton.hard.solvers.blocks import Blocks
 from attomaton.hard.solvers.joint import Joint
-from attomaton.limit.flow.embedded import EmbeddedFlow, Losers
-from attomaton.limit.flow.separable import separable_flow
-from attomaton.limit.rules import answer_bags
 from attomaton.soft.certify import certify_scores
 from attomaton.soft.information import score_errors
 from attomaton.soft.likelihood import LuceProblem
 from attomaton.soft.solvers.groups import Newton
 from attomaton.tables import column, ragged_column
+from attomaton.trajectory.flow.embedded import EmbeddedFlow, Losers
+from attomaton.trajectory.flow.separable import separable_flow
 from tests.drawn import any_problem, random_order
 
 SECONDS = 60

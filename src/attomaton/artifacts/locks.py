@@ -11,7 +11,6 @@ import json
 import os
 import socket
 import time
-import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from typing import Any, cast
 
 from attomaton.artifacts.files import DRAFT_NAME, draft_name
 from attomaton.artifacts.naming import shown, sibling
-from attomaton.artifacts.ownership import LOCK, remove_draft, remove_ours
+from attomaton.artifacts.ownership import LOCK, remove_draft, remove_ours, tell_kept
 from attomaton.artifacts.renaming import UNLINKABLE
 from attomaton.artifacts.systems import REMOVES_OPEN, flush, lock_file, open_itself, remove_open
 from attomaton.errors import UnwritablePlace
@@ -213,12 +212,7 @@ def _remove_left(name: str, beside: Path, target: Path) -> None:
         swap = draft.with_suffix(SWAP)
         kept = remove_ours(swap, draft) if swap.is_dir() and not swap.is_symlink() else []
         remove_draft(draft)
-        if kept:
-            warnings.warn(
-                f"{shown(swap)} holds files that attomaton did not write ({', '.join(map(repr, kept[:3]))}); "
-                "they were left there",
-                stacklevel=2,
-            )
+        tell_kept(swap, kept)
 
 
 def _describe(owner: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ from attomaton.cli.learn import learn
 from attomaton.cli.output import print_error
 from attomaton.cli.report import report
 from attomaton.cli.reproduce import reproduce
-from attomaton.cli.scan_snap import scan_snap
+from attomaton.cli.scansnap import scan_snap
 from attomaton.cli.tokenize import tokenize
 from attomaton.cli.train import train
 from attomaton.cli.verify import verify

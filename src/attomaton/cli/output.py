@@ -15,7 +15,7 @@ from rich.text import Text
 from attomaton.display import cut_long, show_hidden
 
 if TYPE_CHECKING:
-    from attomaton.verify.verdicts import Verdict
+    from attomaton.claims.verdicts import Verdict
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 Overwrite = Annotated[

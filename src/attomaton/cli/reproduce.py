@@ -92,7 +92,7 @@ def reproduce(
 
 
 def _record(outcome: "Outcome", seconds: float) -> dict[str, Any]:
-    from attomaton.verify.verdicts import as_record
+    from attomaton.claims.verdicts import as_record
 
     ends = {name: dict(zip(("mean", "min", "max"), end, strict=True)) for name, end in outcome.last().items()}
     return {

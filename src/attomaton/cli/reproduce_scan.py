@@ -8,7 +8,7 @@ from attomaton.cli.output import print_json, print_line, print_table, print_verd
 from attomaton.errors import needing_torch
 
 if TYPE_CHECKING:
-    from attomaton.experiments.scan_snap.page import Page
+    from attomaton.experiments.scansnap.page import Page
 
 
 def reproduce_scan(
@@ -23,8 +23,8 @@ def reproduce_scan(
 ) -> bool:
     """Run, write and print one figure; whether no verdict failed."""
     with needing_torch(experiment):
-        from attomaton.experiments.scan_snap.page import write_page
-        from attomaton.experiments.scan_snap.run import run_figure
+        from attomaton.experiments.scansnap.page import write_page
+        from attomaton.experiments.scansnap.run import run_figure
 
     with stages(quiet or as_json) as announce:
         began = time.perf_counter()
@@ -42,7 +42,7 @@ def reproduce_scan(
 
 
 def _record(page: "Page", seconds: float) -> dict[str, Any]:
-    from attomaton.verify.verdicts import as_record
+    from attomaton.claims.verdicts import as_record
 
     tables = [{"title": one.title, "headers": one.headers, "rows": one.rows} for one in page.tables]
     told = {"experiment": page.name, "caption": page.caption, "seconds": seconds, "tables": tables}

@@ -57,7 +57,7 @@ class DuckDBEngine:
     --------
     >>> import tempfile, pyarrow.parquet
     >>> from attomaton.graphs.components import find_components
-    >>> from attomaton.limit.by_query import HardByQuery
+    >>> from attomaton.solved import HardByQuery
     >>> documents = pa.table({"tokens": pa.array([[0, 2, 1, 1, 2, 0, 1, 2, 2]], pa.list_(pa.int32()))})
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     pyarrow.parquet.write_table(documents, f"{folder}/0.parquet")

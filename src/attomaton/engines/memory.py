@@ -38,7 +38,7 @@ class MemoryEngine:
     Examples
     --------
     >>> from attomaton.graphs.components import find_components
-    >>> from attomaton.limit.by_query import HardByQuery
+    >>> from attomaton.solved import HardByQuery
     >>> engine = MemoryEngine(Samples.from_windows([0, 2, 1, 1, 2, 0, 1, 2, 2], window=3))
     >>> edges = engine.edges()
     >>> components = find_components(edges.load())

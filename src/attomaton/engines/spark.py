@@ -71,7 +71,7 @@ class SparkEngine:
     --------
     >>> import tempfile
     >>> from attomaton.graphs.components import find_components
-    >>> from attomaton.limit.by_query import HardByQuery
+    >>> from attomaton.solved import HardByQuery
     >>> with tempfile.TemporaryDirectory() as folder:  # doctest: +SKIP
     ...     ids, offsets = np.array([0, 2, 1, 1, 2, 0, 1, 2, 2], np.int32), np.array([0, 9])
     ...     shards = Shards.write(Path(folder, "shards"), ids, offsets, n_tokens=3)

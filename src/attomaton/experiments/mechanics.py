@@ -5,6 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.claims.forecast import predict_trace
+from attomaton.claims.local import solve_local
+from attomaton.claims.measures import Curves, aim_at, measure_against, solve_trials
+from attomaton.claims.mechanics import verify
 from attomaton.corpora import synthetic
 from attomaton.corpora.samples import Samples
 from attomaton.experiments.outcome import Measured, Outcome
@@ -17,10 +21,6 @@ from attomaton.tables import Float64
 from attomaton.training.loop import train
 from attomaton.training.steps import GradientDescent
 from attomaton.training.trace import Trace
-from attomaton.verify.claims import verify
-from attomaton.verify.forecast import predict_trace
-from attomaton.verify.local import solve_local
-from attomaton.verify.measures import Curves, aim_at, measure_against, solve_trials
 
 DRAWS: dict[str, Callable[..., Samples]] = {
     "random": synthetic.draw_random,
@@ -35,7 +35,7 @@ MEASURES = {
     "surprise": "−ln of that mass",
     "norm": "‖W‖",
 }
-"""What is measured, by its name in :class:`~attomaton.verify.measures.Curves`."""
+"""What is measured, by its name in :class:`~attomaton.claims.measures.Curves`."""
 
 LOCAL_MEASURES = {
     "correlation": "correlation with the local W_svm",

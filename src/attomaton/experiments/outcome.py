@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from attomaton.claims.verdicts import Verdict
 from attomaton.experiments.settings import Settings
 from attomaton.tables import Float64, make_table
-from attomaton.verify.verdicts import Verdict
 
 NUMBER_SCHEMA = pa.schema([("at", pa.float64()), ("trial", pa.int64()), ("value", pa.float64())])
 

@@ -2,10 +2,13 @@
 
 import numpy as np
 
+from attomaton.automaton.automaton import Automaton
+from attomaton.claims.forecast import expand_trial, find_levels
+from attomaton.claims.measures import aim_at, dense, solve_trials
+from attomaton.claims.verdicts import Judgement, Verdict
 from attomaton.experiments.mechanics import LOSSES, draw_corpora
 from attomaton.experiments.outcome import Measured, Outcome
 from attomaton.experiments.settings import Settings
-from attomaton.limit.automaton import Automaton
 from attomaton.models.attention import AttentionModel
 from attomaton.models.embeddings import RandomUnit
 from attomaton.tables import Float64
@@ -13,9 +16,6 @@ from attomaton.training.loop import train
 from attomaton.training.path import trace_path
 from attomaton.training.steps import GradientDescent
 from attomaton.training.trace import Trace
-from attomaton.verify.forecast import expand_trial, find_levels
-from attomaton.verify.measures import aim_at, dense, solve_trials
-from attomaton.verify.verdicts import Judgement, Verdict
 
 REACHED = 0.9
 """The tangent of the angle to W_svm must fall to this share when R doubles; in the limit it halves."""

@@ -8,7 +8,7 @@ from typing import Any
 from attomaton.errors import UnsupportedOption
 
 FOLDER = "tables"
-SCAN_SNAP = "tables/scan_snap"
+SCAN_SNAP = "tables/scansnap"
 """Figures of the second paper."""
 
 

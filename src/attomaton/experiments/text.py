@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from attomaton.claims.retrieval import Retrieval, attend, read_retrieval
 from attomaton.corpora.readers import read_text
 from attomaton.corpora.samples import Samples
 from attomaton.errors import UnreadableSource, UnsupportedOption
@@ -19,7 +20,6 @@ from attomaton.pipeline import learn
 from attomaton.tables import Float64, Int64, Integers, make_table
 from attomaton.training.lookup import AtSteps, LookupTraining, Moment
 from attomaton.training.steps import Adam, GradientDescent, Step
-from attomaton.verify.retrieval import Retrieval, attend, read_retrieval
 
 MEASURES = ("retrieved", "mass", "same_top", "distance")
 CURVE_SCHEMA = pa.schema(
@@ -49,7 +49,7 @@ class TextOutcome:
         Share of the held-out contexts that each rule answered.
     curves : pyarrow.Table
         Columns model, contexts (``"held out"`` or ``"trained on"``), rule, step, n_contexts, epochs,
-        log_loss, top1 and the measures of :class:`~attomaton.verify.retrieval.Agreement`. The models
+        log_loss, top1 and the measures of :class:`~attomaton.claims.retrieval.Agreement`. The models
         ``"uniform attention"`` (its top token is the most frequent of the context) and ``"any token"`` (all
         distinct tokens alike) show what is reached without training.
     """

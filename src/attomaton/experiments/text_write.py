@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from attomaton.artifacts import build_folder, explained
+from attomaton.automaton.rules import RULES
 from attomaton.experiments.text import Row, TextOutcome
-from attomaton.limit.rules import RULES
 from attomaton.report.lines import Line, LinePanel, draw_lines
 from attomaton.report.markdown import render_table
 from attomaton.tables import write_parquet

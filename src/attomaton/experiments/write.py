@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 
 from attomaton.artifacts import build_folder, explained, json_writer
+from attomaton.claims.verdicts import as_record
 from attomaton.experiments.outcome import Measured, Outcome
 from attomaton.report.figures import Panel, draw_panels
 from attomaton.report.markdown import render_table, render_verdicts
 from attomaton.tables import write_parquet
-from attomaton.verify.verdicts import as_record
 
 LEAST = 1e-16
 """Smaller numbers are drawn as this on logarithmic axes."""

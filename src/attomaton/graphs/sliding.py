@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from attomaton.compiled import compiled
 from attomaton.corpora.samples import TOKEN_BITS
-from attomaton.graphs.compiled import compiled
 from attomaton.tables import Bool, Int32, Int64
 
 NEVER = 2**31 - 1

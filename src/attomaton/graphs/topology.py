@@ -6,7 +6,7 @@ because these walks are sequential; iterative, because a chain may be a million 
 
 import numpy as np
 
-from attomaton.graphs.compiled import compiled
+from attomaton.compiled import compiled
 from attomaton.tables import Bool, Int64, Integers
 
 

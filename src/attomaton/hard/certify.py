@@ -151,6 +151,9 @@ def certify_forces(
 ) -> HardCertificate:
     """Bounds from the forces a of a point and any flow f ≥ 0 on the edges (given embeddings).
 
+    They are those of the Gram matrices, from which a solver can tell when to stop; what is returned is proved
+    from rows (:func:`attomaton.hard.rows.certify_answer`).
+
     Upper: aᵀQa of the point scaled to a smallest margin of 1. Lower: (Σf)² / bᵀQb, where b is a with each
     component's sum set to div f: then b is what f and some free multipliers of the ties put on the nodes.
     """

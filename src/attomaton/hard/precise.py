@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.graphs.compiled import compiled, compiled_within
+from attomaton.compiled import compiled, compiled_within
 
 Array = Any
 SPLIT = 134217729.0

@@ -14,9 +14,10 @@ import numpy as np
 from attomaton.corpora.synthetic import draw_random
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import extract_edges
-from attomaton.hard.certify import HardCertificate, certify_forces, certify_positions, repair_forces
+from attomaton.hard.certify import HardCertificate, certify_positions
 from attomaton.hard.constraints import embedded_problem
-from attomaton.hard.problem import EmbeddedProblem, OrderProblem
+from attomaton.hard.problem import OrderProblem
+from attomaton.hard.solve import solve_graph_svm
 from attomaton.tables import Float64, Int64, offsets_of
 
 
@@ -90,9 +91,9 @@ def run_trials(*, rivals: bool = True) -> Iterator[Trial]:
     yield _try_order("random order", random_order(2_000, 35_000, rng), rivals)
     yield _try_order("deep order", deep_order(100_000, 1_000_000, rng), False)
     components, embeddings = random_corpus(48, 64, 300, 8, rng)
-    yield _try_embedded("unit embeddings", embedded_problem(components, embeddings), rivals)
+    yield _try_embedded("unit embeddings", components, embeddings, rivals)
     components, embeddings = random_corpus(500, 512, 2_500, 8, rng)
-    yield _try_embedded("unit embeddings", embedded_problem(components, embeddings), False)
+    yield _try_embedded("unit embeddings", components, embeddings, False)
 
 
 def _try_order(name: str, problem: OrderProblem, rivals: bool) -> Trial:
@@ -105,12 +106,11 @@ def _try_order(name: str, problem: OrderProblem, rivals: bool) -> Trial:
     return _time(name, size, solve, lambda: _reference().solve_order(problem), rivals)
 
 
-def _try_embedded(name: str, problem: EmbeddedProblem, rivals: bool) -> Trial:
-    from attomaton.hard.solvers.joint import Joint
+def _try_embedded(name: str, components: Components, embeddings: Float64, rivals: bool) -> Trial:
+    problem = embedded_problem(components, embeddings)
 
     def solve() -> HardCertificate:
-        forces, flow = Joint().solve_embedded(problem)
-        return certify_forces(problem, repair_forces(problem, forces), flow, rtol=1e-6)
+        return solve_graph_svm(components, embeddings=embeddings).certificate
 
     size = f"{len(problem.token_gram):,} tokens, {len(problem.order.above):,} priorities"
     return _time(name, size, solve, lambda: _reference().solve_embedded(problem), rivals)

@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 import numpy as np
 
 from attomaton.artifacts import begins_with, explained, write_target
-from attomaton.limit.automaton import Automaton
+from attomaton.automaton.automaton import Automaton
 from attomaton.report.escaping import escape_text
 from attomaton.report.token_texts import TokenTexts, as_text, join_columns, join_rows
 from attomaton.tables import Bool, Int64, column, offsets_of, ranges_of

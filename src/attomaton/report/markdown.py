@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from attomaton.verify.verdicts import Verdict
+from attomaton.claims.verdicts import Verdict
 
 
 def render_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

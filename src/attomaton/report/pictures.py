@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from attomaton.artifacts import build_folder
+from attomaton.automaton.automaton import Automaton
 from attomaton.errors import UnsupportedOption
-from attomaton.limit.automaton import Automaton
 from attomaton.options import given_path
 from attomaton.report.export import check_place, pick_queries
 from attomaton.report.heat import COLUMNS, draw_heat

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from attomaton.borders import check_floats
-from attomaton.graphs.compiled import compiled, compiled_within, copy_into
-from attomaton.graphs.summation import add_precisely
+from attomaton.compiled import compiled, compiled_within, copy_into
+from attomaton.compiled.summation import add_precisely
 from attomaton.soft.likelihood import LuceProblem
 from attomaton.soft.solvers.groups import find_part, make_room, share_out, sort_by_group
 from attomaton.soft.solvers.newton import Array, Choices, Part, Space, bend, find_diagonal, weigh

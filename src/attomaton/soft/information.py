@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from attomaton.borders import check_floats
+from attomaton.compiled import compiled
 from attomaton.errors import UnsupportedOption
-from attomaton.graphs.compiled import compiled
 from attomaton.soft.likelihood import LuceProblem
 from attomaton.soft.solvers.groups import find_part, make_room, share_out, sort_by_group
 from attomaton.soft.solvers.newton import Array, Choices, Part, Space, weigh

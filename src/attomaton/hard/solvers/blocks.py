@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from attomaton.graphs.compiled import compiled, copy_into
+from attomaton.compiled import compiled, copy_into
 from attomaton.hard.problem import OrderProblem
 from attomaton.hard.solvers.contraction import MARGIN, solve_deep
 from attomaton.hard.solvers.forest import empty_forest, empty_walk, unit_graph

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attomaton.graphs.compiled import compiled
+from attomaton.compiled import compiled
 from attomaton.graphs.grouping import run_starts
 from attomaton.hard.solvers.forest import NONE, Graph, active_edges, empty_forest, empty_walk, link
 from attomaton.hard.solvers.pivots import collect, pivot

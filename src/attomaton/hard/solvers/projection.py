@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attomaton.graphs.compiled import compiled
+from attomaton.compiled import compiled
 from attomaton.hard.problem import EmbeddedProblem
 from attomaton.hard.solvers.forest import (
     NONE,

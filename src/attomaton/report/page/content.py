@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.automaton.automaton import TIE, Automaton
+from attomaton.automaton.explanation import Rule
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.display import cut_long
-from attomaton.limit.automaton import TIE, Automaton
-from attomaton.limit.explanation import Rule
 from attomaton.report.page.packing import FIELDS, Packer, differences
 from attomaton.tables import Int64
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from attomaton.artifacts.runs import read_checked, read_manifest
+from attomaton.claims.kept import read_verdicts as read_kept
 from attomaton.errors import CorruptRun
-from attomaton.verify.kept import read_verdicts as read_kept
 
 MOST_POINTS = 300
 """Points of a curve in the page."""
@@ -53,8 +53,8 @@ def read_verdicts(run: Path) -> list[dict[str, Any]]:
 def _predict(run: Path) -> tuple[list[list[float]], str]:
     """Step, loss and norm that fast-forward predicts, mean over trials; or why there is no prediction."""
     try:
+        from attomaton.claims.evidence import Evidence, need_log_loss, need_mass_head, need_plain_descent
         from attomaton.training.checkpoints import read_trace
-        from attomaton.verify.evidence import Evidence, need_log_loss, need_mass_head, need_plain_descent
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
@@ -81,9 +81,9 @@ def _predict(run: Path) -> tuple[list[list[float]], str]:
 
 def _follow(trace: Any) -> list[list[float]]:
     """Step, mean loss and mean norm along the trajectory of :func:`~attomaton.fast_forward`."""
-    from attomaton.limit.curves import inner
-    from attomaton.limit.fast_forward import fast_forward
-    from attomaton.verify.measures import unless_identity
+    from attomaton.claims.measures import unless_identity
+    from attomaton.trajectory.curves import inner
+    from attomaton.trajectory.fast_forward import fast_forward
 
     last = float(trace.steps[-1])
     steps = np.unique(np.geomspace(1.0, max(last, 1.0), PREDICTED_POINTS).round()).tolist()

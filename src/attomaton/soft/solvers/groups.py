@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from attomaton.borders import check_floats
-from attomaton.graphs.compiled import compiled, compiled_within
+from attomaton.compiled import compiled, compiled_within
 from attomaton.graphs.grouping import group_borders
 from attomaton.machine import count_processors
 from attomaton.soft.likelihood import LuceProblem

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attomaton.graphs.compiled import compiled_within
+from attomaton.compiled import compiled_within
 
 Array = Any
 """A numpy array, in code that is compiled."""
