@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def doctor(
     probe: Annotated[
-        bool, typer.Option("--probe", help="Import every package that is found; takes some seconds.")
+        bool, typer.Option("--probe", help="Import every package that is found, which takes some seconds.")
     ] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
