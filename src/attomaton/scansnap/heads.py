@@ -24,7 +24,16 @@ Slope = tuple[Float64, Float64, Float64]
 
 @dataclass(frozen=True)
 class MassHead:
-    """P(label) is the attention mass on it: the token-id head of the first paper, log-loss."""
+    """P(label) is the attention mass on it: the token-id head of the first paper, log-loss.
+
+    Examples
+    --------
+    >>> from attomaton.scansnap.classes import CorpusClasses
+    >>> reduced = Reduced(CorpusClasses.from_table([2], [0], [[1, 3, 0]]))  # label 0: a quarter of the keys
+    >>> losses, gain, _ = MassHead().slope(reduced, reduced.law, np.zeros((2, 0)))
+    >>> losses.round(4).tolist(), gain.tolist()  # ln 4, and 1/c at the label
+    ([1.3863], [[4.0, 0.0]])
+    """
 
     trains_decoder: ClassVar[bool] = False
 
@@ -40,7 +49,18 @@ class MassHead:
 
 @dataclass(frozen=True)
 class LearnedHead:
-    """Logits Yᵀ c_n/‖c_n‖ over the whole vocabulary, Y trained from 0: the second paper."""
+    """Logits Yᵀ c_n/‖c_n‖ over the whole vocabulary, Y trained from 0: the second paper.
+
+    Examples
+    --------
+    >>> from attomaton.scansnap.classes import make_star
+    >>> reduced = Reduced(make_star(2, 10, common=0.5))
+    >>> losses, gain, moved = LearnedHead().slope(reduced, reduced.law, np.zeros((3, 3)))
+    >>> losses.round(4).tolist(), np.abs(gain).max().item()  # ln 10; while Y is 0 it gives nothing back
+    ([2.3026, 2.3026], 0.0)
+    >>> moved[1].round(3).tolist()  # Y of a distinct token: towards its label, away from all others
+    [0.318, -0.035, -0.035]
+    """
 
     trains_decoder: ClassVar[bool] = True
 
@@ -53,7 +73,21 @@ class LearnedHead:
 
 @dataclass(frozen=True)
 class TiedHead:
-    """The same with Y = ``scale``·I held fixed: values and head are the tokens' own identities."""
+    """The same with Y = ``scale``·I held fixed: values and head are the tokens' own identities.
+
+    Attributes
+    ----------
+    scale : float
+        The logit that a token gives itself where it has all the attention.
+
+    Examples
+    --------
+    >>> from attomaton.scansnap.classes import CorpusClasses
+    >>> reduced = Reduced(CorpusClasses.from_table([2], [0], [[1, 1, 0]]))  # label 0, one of two keys
+    >>> losses, gain, _ = TiedHead(3.0).slope(reduced, reduced.law, np.zeros((2, 0)))
+    >>> bool(gain[0, 0] > 0 > gain[0, 1])  # towards the label
+    True
+    """
 
     scale: float
     trains_decoder: ClassVar[bool] = False
@@ -87,6 +121,13 @@ class Decoded:
         Y (x_n − α_n).
     gain : float64 array, shape (n_classes, n_used)
         −∂L/∂c_n = (I − f_n f_nᵀ) Y (x_n − α_n)/‖c_n‖.
+
+    Examples
+    --------
+    >>> attention, decoder = np.array([[0.6, 0.8]]), np.array([[1.0, 0.0], [0.0, 0.0]])
+    >>> decoded = decode(attention, decoder, np.array([0]), 2)
+    >>> decoded.features.tolist(), float((decoded.gain @ decoded.features.T).round(12)[0, 0])  # orthogonal
+    ([[0.6, 0.8]], 0.0)
     """
 
     losses: Float64
@@ -97,9 +138,18 @@ class Decoded:
 
 
 def decode(attention: Float64, decoder: Float64, answer: Int64, n_tokens: int) -> Decoded:
-    """Decode attention by Y; the right answers are given as columns of Y.
+    """Decode attention by Y.
 
-    The last column of Y is that of every token which has none of its own: these tokens stay alike.
+    Parameters
+    ----------
+    attention : float64 array, shape (n_classes, n_used)
+        c_n.
+    decoder : float64 array, shape (n_used, n_columns)
+        Y; its last column is that of every token which has none of its own: these tokens stay alike.
+    answer : int64 array, shape (n_classes,)
+        The column of each class's label.
+    n_tokens : int
+        M.
 
     Examples
     --------
