@@ -11,7 +11,7 @@ import numpy as np
 
 from attomaton.claims.verdicts import Claim, Judgement, Verdicts
 from attomaton.scansnap.assumptions import largest_overlap
-from attomaton.scansnap.flow import Flow
+from attomaton.scansnap.flow import LayerFlow
 from attomaton.scansnap.law import SnapLaw
 from attomaton.scansnap.measures import find_snap, find_turn, fit_power, measure_gain
 from attomaton.tables import Float64
@@ -36,7 +36,7 @@ FAST = 10.0
 class ScanEvidence:
     """A flow, and what the claims ask of it, found once."""
 
-    flow: Flow
+    flow: LayerFlow
 
     @cached_property
     def law(self) -> SnapLaw:
@@ -75,7 +75,7 @@ class ScanEvidence:
         return int((~self.flow.reduced.is_own.any(axis=0)).sum())
 
 
-def verify_flow(flow: Flow) -> Verdicts:
+def verify_flow(flow: LayerFlow) -> Verdicts:
     """Hold a flow against claims 1 to 4; times should reach from t₀'/50 to 100 t₀'.
 
     Examples

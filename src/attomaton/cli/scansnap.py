@@ -11,7 +11,7 @@ SHOWN = 3
 """Tokens of each kind in a table."""
 
 
-def scan_snap(
+def scansnap(
     corpus: Annotated[
         str,
         source_argument("A text, .jsonl, .parquet or other file, folder, glob, URL, or tokenised folder."),

@@ -33,7 +33,7 @@ from attomaton.trajectory.sharpness import (
 
 if TYPE_CHECKING:
     from attomaton.trajectory.basis import Basis
-    from attomaton.trajectory.flow.integrate import Flow
+    from attomaton.trajectory.flow.integrate import LossFlow
     from attomaton.trajectory.flow.track import Track
 
 LARGEST_STEP = 1e100
@@ -285,7 +285,7 @@ class _Piece:
     """A flow on some of the coordinates, and where it starts."""
 
     rows: Int64
-    flow: "Flow"
+    flow: "LossFlow"
     start: Float64
     reach: float  # how far a step of size 1 moves a score, at most
 
