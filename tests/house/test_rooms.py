@@ -2,6 +2,8 @@
 
 import ast
 import inspect
+import subprocess
+import sys
 
 import pytest
 
@@ -70,3 +72,18 @@ def test_verify_is_a_function_with_a_signature():
     assert inspect.isfunction(at.verify)
     assert list(inspect.signature(at.verify).parameters) == ["automata", "trace"]
     assert at.verify.__doc__
+
+
+PLAIN = """
+from importlib.machinery import PathFinder
+find = PathFinder.find_spec
+PathFinder.find_spec = lambda name, *more: None if name in ("torch", "sklearn") else find(name, *more)
+from attomaton import *
+import attomaton
+assert "learn" in dir() and "train" not in dir() and "train" in dir(attomaton)
+"""
+
+
+def test_a_plain_install_can_import_everything_it_has():
+    done = subprocess.run([sys.executable, "-c", PLAIN], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
