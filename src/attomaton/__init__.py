@@ -11,6 +11,7 @@ from attomaton import startup as _startup  # noqa: F401  # pyright: ignore[repor
 
 # Startup comes before any other module is looked for.
 # isort: split
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from attomaton.automaton.automaton import Automaton
@@ -90,6 +91,12 @@ _LAZY = {
     "verify": "attomaton.claims.mechanics",
 }
 """Names that need scikit-learn or PyTorch (the extras ``sklearn`` and ``train``), loaded when asked for."""
+
+for (
+    _name
+) in _LAZY:  # a plain install can still ``from attomaton import *``; asking for the name says what to do
+    if find_spec("sklearn" if _name == "AttentionLimit" else "torch") is None:
+        __all__.remove(_name)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:

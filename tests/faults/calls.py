@@ -63,7 +63,7 @@ def draws() -> np.random.Generator:
 def found() -> dict[str, list[str]]:
     """The names of public callables with the names of their numeric parameters."""
     every: dict[str, list[str]] = {}
-    for name in [*at.__all__, "AttentionLimit", "AttentionModel", "GradientDescent", "train"]:
+    for name in at.__all__:
         thing = getattr(at, name)
         named = {name: thing} if callable(thing) else {}
         if inspect.isclass(thing) or inspect.ismodule(thing):

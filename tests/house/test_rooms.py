@@ -2,6 +2,8 @@
 
 import ast
 import inspect
+import subprocess
+import sys
 
 import pytest
 
@@ -72,3 +74,9 @@ def test_verify_is_a_function_with_a_signature():
     assert inspect.isfunction(at.verify)
     assert list(inspect.signature(at.verify).parameters) == ["automata", "trace"]
     assert at.verify.__doc__
+
+
+def test_a_plain_install_can_import_everything_it_has():
+    code = "import sys; sys.modules['torch'] = None; from attomaton import *; assert 'learn' in dir()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
