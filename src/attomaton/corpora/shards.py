@@ -16,7 +16,8 @@ from attomaton.corpora.readers.documents import Documents
 from attomaton.corpora.readers.sources import TOKENIZED, is_tokenized
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 from attomaton.errors import CorruptRun
-from attomaton.tables import Int32, Int64, offsets_of
+from attomaton.ragged import offsets_of
+from attomaton.tables import Int32, Int64
 
 _arrow: Any = pa
 VOCABULARY = "vocabulary.json"

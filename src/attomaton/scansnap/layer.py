@@ -17,7 +17,8 @@ import numpy as np
 from scipy.special import log_softmax
 
 from attomaton.errors import InvalidSamples
-from attomaton.graphs.grouping import distinct_keys, find_keys, run_starts
+from attomaton.graphs.grouping import distinct_keys, find_keys
+from attomaton.ragged import run_starts
 from attomaton.scansnap.classes import CorpusClasses
 from attomaton.scansnap.integrate import follow
 from attomaton.scansnap.law import Rates

@@ -34,7 +34,8 @@ from attomaton.errors import (
     UnreadableSource,
     UnsupportedOption,
 )
-from attomaton.tables import Int32, Int64, offsets_of
+from attomaton.ragged import offsets_of
+from attomaton.tables import Int32, Int64
 
 
 @dataclass(frozen=True, eq=False)
