@@ -92,9 +92,7 @@ _LAZY = {
 }
 """Names that need scikit-learn or PyTorch (the extras ``sklearn`` and ``train``), loaded when asked for."""
 
-for (
-    _name
-) in _LAZY:  # a plain install can still ``from attomaton import *``; asking for the name says what to do
+for _name in _LAZY:  # so that a plain install can still ``from attomaton import *``
     if find_spec("sklearn" if _name == "AttentionLimit" else "torch") is None:
         __all__.remove(_name)  # pyright: ignore[reportUnsupportedDunderAll]
 
