@@ -18,7 +18,8 @@ from attomaton.hard.certify import HardCertificate, certify_positions
 from attomaton.hard.constraints import embedded_problem
 from attomaton.hard.problem import OrderProblem
 from attomaton.hard.solve import solve_graph_svm
-from attomaton.tables import Float64, Int64, offsets_of
+from attomaton.ragged import offsets_of
+from attomaton.tables import Float64, Int64
 
 
 @dataclass(frozen=True)

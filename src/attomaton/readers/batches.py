@@ -10,7 +10,8 @@ from attomaton.corpora.documents import NOTHING_SKIPPED, Skipped
 from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.display import show_hidden
 from attomaton.errors import AttomatonError, TokenOutOfRange, UnreadableSource, UnsupportedOption
-from attomaton.tables import Int32, Int64, Integers, offsets_of
+from attomaton.ragged import offsets_of
+from attomaton.tables import Int32, Int64, Integers
 
 BATCH_BYTES = 1 << 20
 """A batch of texts is closed when it holds this much: 1 MB, or one document."""

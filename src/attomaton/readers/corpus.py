@@ -20,6 +20,7 @@ from attomaton.errors import (
     UnreadableSource,
     UnsupportedOption,
 )
+from attomaton.ragged import offsets_of
 from attomaton.readers.batches import (
     Batch,
     Reader,
@@ -31,7 +32,7 @@ from attomaton.readers.batches import (
 from attomaton.readers.files import File, decode, shorten
 from attomaton.readers.sources import find_readers
 from attomaton.readers.standard import keep_standard_input
-from attomaton.tables import Int32, Int64, offsets_of
+from attomaton.tables import Int32, Int64
 
 
 def read_text(path: str | Path, *, tokenizer: str = "word") -> Documents:

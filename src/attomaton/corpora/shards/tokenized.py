@@ -18,7 +18,8 @@ from attomaton.corpora.shards.format import GROUP_TOKENS, read_batches
 from attomaton.corpora.shards.lists import flatten_lists
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 from attomaton.errors import CorruptRun
-from attomaton.tables import Int32, Int64, offsets_of
+from attomaton.ragged import offsets_of
+from attomaton.tables import Int32, Int64
 
 TOKENIZED = "tokens"
 """The kind of a tokenised corpus in its manifest."""

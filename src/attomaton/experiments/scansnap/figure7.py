@@ -14,9 +14,10 @@ from attomaton.experiments.scansnap.language import OUTSIDE, describe_model, mak
 from attomaton.experiments.scansnap.language_training import AttentionRecord, Progress, cut_windows
 from attomaton.experiments.scansnap.page import Page, PageTable
 from attomaton.experiments.scansnap.texts import Texts, read_texts
+from attomaton.ragged import offsets_of
 from attomaton.report.lines import Line, LinePanel, draw_lines
 from attomaton.report.maps import MapPanel, draw_maps
-from attomaton.tables import Float64, Int64, make_table, offsets_of
+from attomaton.tables import Float64, Int64, make_table
 
 SCHEMA = pa.schema(
     [
