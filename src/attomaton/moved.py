@@ -1,4 +1,4 @@
-"""Modules that have moved: their old names work for one more release, with a DeprecationWarning.
+"""Modules that have moved and names that have changed: the old ones work for one more release, and warn.
 
 CONTRIBUTING.md holds the policy. An old module is a plain object that looks its names up where they stand
 now, so nothing is loaded twice and a class has one identity under both names.
@@ -6,7 +6,7 @@ now, so nothing is loaded twice and a class has one identity under both names.
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -116,6 +116,22 @@ class MovedFinder(MetaPathFinder, Loader):
                 DeprecationWarning,
                 stacklevel=2,
             )
+
+
+def find_renamed(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
+    """A ``__getattr__`` for a module some of whose names have changed: old name → new name."""
+
+    def find(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        warnings.warn(
+            f"{module}.{name} is called {names[name]} now; the old name goes with the next release",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return getattr(sys.modules[module], names[name])
+
+    return find
 
 
 def find_moved() -> None:

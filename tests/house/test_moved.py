@@ -55,3 +55,18 @@ def test_what_never_was_is_not_found():
     sys.modules.pop("attomaton.limit.loss", None)
     with pytest.warns(DeprecationWarning, match="moved"), pytest.raises(AttributeError):
         import_module("attomaton.limit.loss").nothing  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("module", "old", "new"),
+    [
+        ("attomaton.scansnap.flow", "Flow", "LayerFlow"),
+        ("attomaton.claims.masses", "Contexts", "TrialContexts"),
+    ],
+)
+def test_a_name_that_changed_says_what_it_is_called(module, old, new):
+    home = import_module(module)
+    with pytest.warns(DeprecationWarning, match=f"{module}.{old} is called {new} now"):
+        assert getattr(home, old) is getattr(home, new)
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        home.nothing  # noqa: B018

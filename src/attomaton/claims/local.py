@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attomaton.claims.masses import Contexts, read_contexts
+from attomaton.claims.masses import TrialContexts, read_contexts
 from attomaton.claims.measures import Target, cyclic_axes, cyclic_place, dense, unless_identity
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.components import Components, find_components
@@ -106,7 +106,7 @@ def find_local_directions(trace: Trace, record: int | None = None) -> Float64:
     return np.stack([dense(solution.weights) for solution in hard])
 
 
-def _solve_selected(contexts: Contexts, mass: Float64) -> HardSolution:
+def _solve_selected(contexts: TrialContexts, mass: Float64) -> HardSolution:
     """The Graph-SVM of the tokens that hold this mass."""
     found = find_components(_selected_edges(contexts, mass))
     return solve_graph_svm(found, embeddings=unless_identity(contexts.table))
@@ -131,7 +131,7 @@ def find_selected(samples: Samples, table: Float64, weights: Float64) -> Compone
     return find_components(_selected_edges(contexts, mass))
 
 
-def _selected_edges(contexts: Contexts, mass: Float64) -> EdgeTable:
+def _selected_edges(contexts: TrialContexts, mass: Float64) -> EdgeTable:
     bags = contexts.bags
     winner = np.flatnonzero(mass > SELECTED)
     first, sizes = contexts.starts, np.bincount(bags.sample, minlength=len(bags.samples))
@@ -148,7 +148,7 @@ def _selected_edges(contexts: Contexts, mass: Float64) -> EdgeTable:
     )
 
 
-def _most_attended(contexts: Contexts, mass: Float64) -> Int64:
+def _most_attended(contexts: TrialContexts, mass: Float64) -> Int64:
     """For each sample the token with most attention; it is selected, unless a hundred share it."""
     order = np.lexsort((mass, contexts.bags.sample))
     last = np.append(contexts.starts[1:], len(mass)) - 1

@@ -8,6 +8,7 @@ import numpy as np
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.bags import Bags, count_tokens
 from attomaton.graphs.components import Components
+from attomaton.moved import find_renamed
 from attomaton.tables import Bool, Float64, Int64, Integers
 
 SMALL_VOCABULARY = 1_000
@@ -15,7 +16,7 @@ SMALL_VOCABULARY = 1_000
 
 
 @dataclass(frozen=True, eq=False)
-class Contexts:
+class TrialContexts:
     """The realisable contexts of one trial as (sample, token) pairs with multiplicities, and its embeddings.
 
     Attributes
@@ -86,7 +87,7 @@ class Contexts:
         return np.stack([np.sum((self.table @ one)[token] * asked, axis=1) for one in weights])
 
 
-def read_contexts(samples: Samples, table: Float64) -> Contexts:
+def read_contexts(samples: Samples, table: Float64) -> TrialContexts:
     """The realisable contexts among these samples.
 
     Examples
@@ -95,4 +96,7 @@ def read_contexts(samples: Samples, table: Float64) -> Contexts:
     >>> contexts.masses(np.zeros((1, 2, 2))).round(3).tolist()  # attention is uniform over positions
     [[0.333, 0.667]]
     """
-    return Contexts(count_tokens(samples), table)
+    return TrialContexts(count_tokens(samples), table)
+
+
+__getattr__ = find_renamed(__name__, {"Contexts": "TrialContexts"})

@@ -8,7 +8,7 @@ import pyarrow as pa
 from scipy.sparse import csc_array
 
 from attomaton.automaton.automaton import Automaton
-from attomaton.claims.masses import Contexts, read_contexts
+from attomaton.claims.masses import TrialContexts, read_contexts
 from attomaton.corpora.samples import Samples
 from attomaton.errors import MismatchedParts
 from attomaton.graphs.components import Components
@@ -156,7 +156,7 @@ class Target:
         Orthonormal axes of the cyclic subspace, zeros after.
     place : float64 array, shape (n_trials, n_axes)
         The finite part along these axes.
-    contexts : tuple of Contexts
+    contexts : tuple of TrialContexts
         The (sample, token) pairs of each trial.
     below : tuple of bool arrays
         Which of them are below the highest component of their context.
@@ -179,7 +179,7 @@ class Target:
     directions: Float64
     axes: Float64
     place: Float64
-    contexts: tuple[Contexts, ...]
+    contexts: tuple[TrialContexts, ...]
     below: tuple[Bool, ...]
 
     def cyclic_places(self, weights: Float64) -> Float64:

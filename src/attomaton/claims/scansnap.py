@@ -11,7 +11,7 @@ import numpy as np
 
 from attomaton.claims.verdicts import Claim, Judgement, Verdicts
 from attomaton.scansnap.assumptions import largest_overlap
-from attomaton.scansnap.flow import Flow
+from attomaton.scansnap.flow import LayerFlow
 from attomaton.scansnap.law import SnapLaw
 from attomaton.scansnap.measures import find_snap, find_turn, fit_power, measure_gain
 from attomaton.tables import Float64
@@ -36,7 +36,7 @@ FAST = 10.0
 class ScanEvidence:
     """A flow, and what the claims ask of it, found once."""
 
-    flow: Flow
+    flow: LayerFlow
 
     @cached_property
     def law(self) -> SnapLaw:
@@ -75,7 +75,7 @@ class ScanEvidence:
         return int((~self.flow.reduced.is_own.any(axis=0)).sum())
 
 
-def verify_flow(flow: Flow) -> Verdicts:
+def verify_flow(flow: LayerFlow) -> Verdicts:
     """Hold a flow against claims 1 to 4; times should reach from t₀'/50 to 100 t₀'.
 
     Examples
@@ -158,7 +158,7 @@ def _judge_common(evidence: ScanEvidence) -> Judgement:
 
 
 def _judge_ratios(evidence: ScanEvidence) -> Judgement:
-    """Ln r(t) − ln r(0) against 2 (z_l(t) − z_l(0)), for the leading token and each other of its class."""
+    """ln r(t) − ln r(0) against 2 (z_l(t) − z_l(0)), for the leading token and each other of its class."""
     reduced, scores = evidence.flow.reduced, evidence.flow.scores[-1]
     worst = 0.0
     for number, own in enumerate(reduced.is_own):

@@ -15,7 +15,7 @@ from attomaton.cli.learn import learn
 from attomaton.cli.output import print_error
 from attomaton.cli.report import report
 from attomaton.cli.reproduce import reproduce
-from attomaton.cli.scansnap import scan_snap
+from attomaton.cli.scansnap import scansnap
 from attomaton.cli.tokenize import tokenize
 from attomaton.cli.train import train
 from attomaton.cli.verify import verify
@@ -34,7 +34,7 @@ app.command()(report)
 app.command()(reproduce)
 app.command()(train)
 app.command()(verify)
-app.command()(scan_snap)
+app.command("scan-snap")(scansnap)
 app.command()(tokenize)
 app.command()(example)
 app.command()(bench)

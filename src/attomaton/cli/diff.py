@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 def diff(
     run_a: Annotated[Path, place_argument("A folder written by `attomaton learn --out`.")],
-    run_b: Annotated[Path, place_argument("Another one.")],
-    limit: Annotated[int, whole("Show so many examples of each change.")] = 5,
+    run_b: Annotated[Path, place_argument("Another such folder.")],
+    limit: Annotated[int, whole("Number of examples to show of each change.")] = 5,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:

@@ -11,7 +11,7 @@ SHOWN = 3
 """Tokens of each kind in a table."""
 
 
-def scan_snap(
+def scansnap(
     corpus: Annotated[
         str,
         source_argument("A text, .jsonl, .parquet or other file, folder, glob, URL, or tokenised folder."),
@@ -20,8 +20,10 @@ def scan_snap(
     tokenizer: Annotated[
         str, words("word, character, byte, or a tokenizer.json or .tiktoken file.")
     ] = "word",
-    documents: Annotated[str, words("In .txt, one document is the file or a line.")] = "file",
-    queries: Annotated[int, whole("How many, the most frequent first.", least=1)] = 20,
+    documents: Annotated[
+        str, words("Whether a .txt holds one document (file) or one on each line (line).")
+    ] = "file",
+    queries: Annotated[int, whole("Number of queries to report, the most frequent first.", least=1)] = 20,
     tolerance: Annotated[
         float,
         real(
@@ -31,15 +33,18 @@ def scan_snap(
             below=1,
         ),
     ] = 0.0,
-    min_samples: Annotated[int, whole("Leave out classes of fewer samples.", least=1)] = 1,
+    min_samples: Annotated[int, whole("Least number of samples of a class.", least=1)] = 1,
     decoder_rate: Annotated[
         float, real("Learning rate of the decoder, eta_Y.", sign="> 0", least=1e-12, most=1e12)
     ] = 1.0,
     attention_rate: Annotated[
-        float, real("That of attention, eta_Z.", sign="> 0", least=1e-12, most=1e12)
+        float, real("Learning rate of attention, eta_Z.", sign="> 0", least=1e-12, most=1e12)
     ] = 0.1,
     momentum: Annotated[
-        float, real("Of SGD; both rates are divided by 1 - momentum.", sign="0 to below 1", least=0, below=1)
+        float,
+        real(
+            "Momentum of SGD; both rates are divided by 1 - momentum.", sign="0 to below 1", least=0, below=1
+        ),
     ] = 0.0,
     out: Annotated[Path | None, place("Folder to write JSON and Parquet to.")] = None,
     as_json: AsJson = False,

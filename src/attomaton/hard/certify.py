@@ -109,7 +109,8 @@ def certify_positions(
     """Bounds from positions p and any flow f ≥ 0 on the edges (orthonormal embeddings), group by group.
 
     With ``exact`` the edges with flow are also checked to be the tight ones of the optimum in whole numbers,
-    for at most 10,000 components (:func:`attomaton.hard.exact.check_exactly` says what fails).
+    for at most :data:`attomaton.hard.exact.MOST_NODES` components
+    (:func:`attomaton.hard.exact.check_exactly` says what fails).
     """
     from attomaton.hard.bounds import bound_groups  # compiles, so only when needed
 

@@ -16,7 +16,7 @@ from attomaton.experiments.scansnap.figure import render_figure
 from attomaton.experiments.settings import Settings
 from attomaton.report.lines import Line, LinePanel, draw_lines
 from attomaton.scansnap.classes import make_star
-from attomaton.scansnap.flow import Flow, solve_flow
+from attomaton.scansnap.flow import LayerFlow, solve_flow
 from attomaton.scansnap.law import Rates, SnapLaw, integrate_law, star_constant
 from attomaton.scansnap.measures import find_snap, find_turn, measure_gain
 from attomaton.tables import Float64
@@ -124,7 +124,7 @@ def _grid_table(grid: list[Row]) -> PageTable:
     return PageTable("Closed form against the equation", headers, rows)
 
 
-def _flow(star: dict[str, Any], n_classes: int, n_tokens: int, ratio: float) -> Flow:
+def _flow(star: dict[str, Any], n_classes: int, n_tokens: int, ratio: float) -> LayerFlow:
     rates = Rates(star["decoder_rate"], star["decoder_rate"] / ratio)
     turn = SnapLaw(n_classes, n_tokens, rates).turn
     classes = make_star(n_classes, n_tokens, common=star["common"])

@@ -26,8 +26,9 @@ from attomaton.pipeline import learn
 from attomaton.report.grids import Grid, draw_grids
 from attomaton.scansnap.classes import CorpusClasses
 from attomaton.scansnap.contexts import classes_of_contexts
+from attomaton.scansnap.flow import LayerFlow, solve_flow
+from attomaton.scansnap.heads import Head, LearnedHead, MassHead, TiedHead
 from attomaton.scansnap.law import Rates
-from attomaton.scansnap.layer import Head, LayerPath, LearnedHead, MassHead, TiedHead, follow_layer
 from attomaton.scansnap.pull import find_pulls
 from attomaton.tables import Bool, Float64
 
@@ -50,12 +51,12 @@ class Variant:
         """Whether its decoder is learned."""
         return self.head.trains_decoder
 
-    def train(self, samples: Samples, rates: Rates, time: float) -> LayerPath:
+    def train(self, samples: Samples, rates: Rates, time: float) -> LayerFlow:
         """The layer on these samples; a label that is no key is left out where its mass is all there is."""
         if isinstance(self.head, MassHead) and not self.query_is_key:
             samples = samples.take(_label_before_query(samples))
         contexts = classes_of_contexts(samples, query_is_key=self.query_is_key)
-        return follow_layer(contexts, self.head, rates, [time])
+        return solve_flow(contexts, rates, [time], head=self.head, growth=False, rtol=1e-7, atol=1e-9)
 
 
 def variants(tied_scale: float) -> tuple[Variant, ...]:
@@ -141,16 +142,16 @@ def _second_theory(samples: Samples) -> dict[int, dict[int, float]]:
     }
 
 
-def _attention(path: LayerPath, context: tuple[int, ...], *, query_is_key: bool) -> dict[int, float]:
+def _attention(path: LayerFlow, context: tuple[int, ...], *, query_is_key: bool) -> dict[int, float]:
     """Attention of a trained layer to the tokens of one context; {} if its query has no trained row."""
-    held, query = path.contexts, context[-1]
+    held, query = path.reduced, context[-1]
     keys = context if query_is_key else context[:-1]
     at = np.searchsorted(held.queries, query)
     if at == len(held.queries) or held.queries[at] != query:
         return {}
     tokens, counts = np.unique(keys, return_counts=True)
-    place = np.minimum(np.searchsorted(held.tokens, tokens), len(held.tokens) - 1)
-    scores: Float64 = np.where(held.tokens[place] == tokens, path.scores[-1][at, place], 0.0)
+    place = np.minimum(np.searchsorted(held.used, tokens), len(held.used) - 1)
+    scores: Float64 = np.where(held.used[place] == tokens, path.scores[-1][at, place], 0.0)
     raised = counts * np.exp(scores - scores.max())
     return dict(zip(tokens.tolist(), (raised / raised.sum()).tolist(), strict=True))
 
@@ -222,7 +223,7 @@ def _story_rows(layers: tuple[Variant, ...], rates: Rates, settings: Settings) -
             kept = first.retrieve(list(context))
             found.append((top in kept, top == label, top == context[-1]))
         shares = np.array(found).mean(axis=0).tolist()
-        told = dict(zip(STORY, [*shares, float(path.losses[-1])], strict=True))
+        told = dict(zip(STORY, [*shares, float(path.loss()[-1])], strict=True))
         rows.append({"layer": layer.name, **told})
     return rows
 

@@ -6,7 +6,7 @@ grows like t), so every stage is implicit. A stage solves x = a + γh·f(τ, x),
 
     x = argmin L(x) + ½ r ‖x − a‖²,   r = 1 / (γ h η e^τ),
 
-a convex problem, which a :class:`Flow` answers.
+a convex problem, which a :class:`LossFlow` answers.
 """
 
 from collections.abc import Iterator
@@ -19,8 +19,8 @@ from attomaton.errors import UncertifiedSolution
 from attomaton.tables import Float64
 
 
-class Flow(Protocol):
-    """A training loss in coordinates in which gradient descent is plain: dx/dt = −η ∇L(x).
+class LossFlow(Protocol):
+    """The gradient flow of a training loss, in coordinates in which it is plain: dx/dt = −η ∇L(x).
 
     Coordinates fall into blocks that do not know of one another.
     """
@@ -90,14 +90,14 @@ COMPARED = (59 / 48, -17 / 96, 225 / 32, -85 / 12, 0.0)
 SMALLEST_WIDTH = 1e-6
 
 
-def last(flow: Flow, state: State, to: float, *, step_size: float, rtol: float) -> State:
+def last(flow: LossFlow, state: State, to: float, *, step_size: float, rtol: float) -> State:
     """The state at step ``to``."""
     for later in integrate(flow, state, to, step_size=step_size, rtol=rtol):
         state = later
     return state
 
 
-def integrate(flow: Flow, state: State, to: float, *, step_size: float, rtol: float) -> Iterator[State]:
+def integrate(flow: LossFlow, state: State, to: float, *, step_size: float, rtol: float) -> Iterator[State]:
     """The states after each accepted step, the last one at step ``to``.
 
     In no block is the estimated error of a step above ``rtol`` · max(1, length of its coordinates).
@@ -123,7 +123,7 @@ def integrate(flow: Flow, state: State, to: float, *, step_size: float, rtol: fl
 
 
 def _advance(
-    flow: Flow, state: State, width: float, step_size: float, rtol: float
+    flow: LossFlow, state: State, width: float, step_size: float, rtol: float
 ) -> tuple[Float64, Float64]:
     """One step of ``width`` in ln t, and its estimated error by block (NaN if a stage was not solved)."""
     slopes: list[Float64] = []

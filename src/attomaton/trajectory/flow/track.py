@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from attomaton.tables import Bool, Float64
-from attomaton.trajectory.flow.integrate import Flow, State, integrate
+from attomaton.trajectory.flow.integrate import LossFlow, State, integrate
 from attomaton.trajectory.sharpness import EDGE
 
 WARM_UP = 1_000
@@ -46,7 +46,7 @@ class Track:
 
     Parameters
     ----------
-    flow : Flow
+    flow : LossFlow
         The loss.
     start : float64 array, shape (n_coordinates,)
         Step 0.
@@ -64,7 +64,7 @@ class Track:
 
     def __init__(
         self,
-        flow: Flow,
+        flow: LossFlow,
         start: Float64,
         *,
         step_size: float,
