@@ -110,11 +110,11 @@ class Machine:
     Attributes
     ----------
     processors, usable : int
-        Of the machine, and those that this process may run on.
+        The processors of the machine, and those that this process may run on.
     numba_threads, torch_threads : int or None
         How many threads each would take; PyTorch's only if it was loaded.
     memory, limit : int or None
-        Of the machine, and what the cgroup allows.
+        The memory of the machine, and what the cgroup allows.
     share : int
         What ``learn --engine duckdb`` takes if it is not told.
 

@@ -147,7 +147,7 @@ def sparse_weights(scores: pa.Table, n_tokens: int) -> csc_array:
 
 
 LARGEST = 1e100
-"""Of a number in an embedding: products of three stay finite."""
+"""The largest number that an embedding may hold: products of three such numbers stay finite."""
 
 
 def check_embeddings(embeddings: object, n_tokens: int) -> Float64:

@@ -138,7 +138,7 @@ def choose_strength(
     samples, held_back : Samples
         What to learn from, and what to score on.
     strengths : sequence of float
-        Those to try.
+        The strengths to try.
     ridge : float
         How hard the pooled scores are pulled towards 0, as in :func:`shrink`.
 

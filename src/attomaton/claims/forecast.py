@@ -80,7 +80,7 @@ class Misses:
     Attributes
     ----------
     told : bool array, shape (n_trials,)
-        Of which trials something was computed, closely enough to tell its step from another.
+        The trials for which something was computed, closely enough to tell its step from another.
     share : float64 array, shape (n_trials,)
         ‖W − computed‖ over the reported error, the largest of the records; infinite if W is not finite.
     """

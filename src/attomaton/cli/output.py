@@ -128,7 +128,7 @@ class Stages:
         """A stage begins."""
 
     def advance(self, done: int, total: int) -> None:
-        """So much of it is done."""
+        """Say how much of the stage is done."""
 
     def tell(self, stage: str, done: int, total: int) -> None:
         """A stage begins, if nothing is said of how much there is to do; else so much of it is done."""

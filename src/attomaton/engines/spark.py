@@ -61,9 +61,10 @@ class SparkEngine:
     master : str, optional
         ``local[2]``, ``spark://host:7077`` …; if not given, the session that runs already, or else ``local``.
     memory : str or int, optional
-        Of local sessions; 60 % of what there is if not given. A cluster's is set where the cluster is.
+        Memory of a local session; the default is 60 % of the machine's. The memory of a cluster is set where
+        the cluster is.
     threads : int, optional
-        Of local sessions; all processors if not given.
+        Threads of a local session; the default is all processors.
     progress : callable
         Called now and then with a stage, how much of it is done, and how much there is.
 

@@ -65,7 +65,7 @@ class TensorBoard:
         self.close()
 
     def close(self) -> None:
-        """Write what is left."""
+        """Flush and close."""
         self._writer.close()
 
     @cached_property

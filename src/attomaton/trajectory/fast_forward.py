@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from attomaton.trajectory.flow.track import Track
 
 LARGEST_STEP = 1e100
-"""Of step sizes; the least is its inverse. Beyond them products of doubles overflow."""
+"""The largest step size; the smallest is its inverse. Beyond them products of doubles overflow."""
 
 MOST_AXES = 1_000
 """More coordinates than this are too many for dense steps (given embeddings)."""
@@ -162,7 +162,7 @@ def fast_forward(
     start : float array, shape (dim, dim), optional
         W(0). None: zero. Without embeddings shape (n_tokens, n_tokens), perhaps sparse.
     components : Components, optional
-        Those of the corpus, if they have been found already.
+        The components of the corpus, if they have been found already.
     rtol : float
         Largest estimated error of one step in ln t, relative to the norm of the weights (of a query).
     progress : callable

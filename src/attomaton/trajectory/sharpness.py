@@ -149,7 +149,7 @@ def bound_embedded_sharpness(loss: TrainingLoss, basis: "Basis") -> float:
 def bound_curvatures(problem: LuceProblem, chances: Float64, block: Int64, *, enough: float) -> Float64:
     """Upper bounds on the largest eigenvalue of Σ count (diag p − p pᵀ) in each block, shape (n_blocks,).
 
-    Those that are at most ``enough`` may be rough.
+    Values that are at most ``enough`` may be rough.
     """
     bounds = _rough_bounds(problem, chances, block)
     for number in np.flatnonzero(bounds > enough):
@@ -176,7 +176,7 @@ def _rough_bounds(problem: LuceProblem, chances: Float64, block: Int64) -> Float
 
 
 def _largest_eigenvalue(problem: LuceProblem, chances: Float64, rows: Int64) -> float:
-    """Of the curvature among some alternatives, those that choices join."""
+    """Keep the part of the curvature that is among alternatives which choices join."""
     number = np.full(problem.n_alternatives, len(rows))
     number[rows] = np.arange(len(rows))
     here = np.flatnonzero(number[problem.alternative] < len(rows))

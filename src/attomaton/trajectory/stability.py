@@ -60,7 +60,7 @@ def find_trial_edge(
     table : float64 array, shape (n_tokens, dim)
         E.
     components : Components, optional
-        Those that the embeddings can tell apart, if they are known.
+        The components that the embeddings can tell apart, if they are known.
 
     Examples
     --------

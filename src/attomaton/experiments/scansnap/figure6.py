@@ -137,7 +137,7 @@ def _judge_denser(settings: Settings, cells: dict[Cell, Float64]) -> Verdict:
 
 
 def _judge_order(name: str, steps: list[tuple[Float64, Float64]], meaning: str) -> Verdict:
-    """Of the pairs whose means can be told apart, none may go the other way."""
+    """No pair whose means can be told apart may go the other way."""
     told = wrong = 0
     for higher, lower in steps:
         error = np.sqrt(higher.var() / len(higher) + lower.var() / len(lower))

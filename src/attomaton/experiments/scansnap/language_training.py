@@ -89,7 +89,7 @@ class LanguageTraining:
     clip : float
         Largest norm of the gradient of all parameters.
     seed : int
-        Of start and dropout.
+        Random seed of the start and of dropout.
 
     Examples
     --------
@@ -140,7 +140,7 @@ class LanguageTraining:
         records : tuple of int
             After how many steps to measure, rising.
         n_shown : int
-            So many windows, from the first, are kept with their whole attention.
+            Number of windows, from the first, whose whole attention is kept.
         progress : callable, optional
             Called after every step with the steps done and the steps to do.
         """
@@ -223,7 +223,7 @@ def run_all(
 
 
 def cut_windows(text: Integers, window: int, number: int) -> NDArray[np.int64]:
-    """So many windows spread evenly over a text, none overlapping; shape (number, window + 1).
+    """Cut windows that are spread evenly over a text and do not overlap; shape (number, window + 1).
 
     Each has ``window`` tokens to read and the next token of each of them.
 

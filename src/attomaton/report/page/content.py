@@ -1,4 +1,4 @@
-"""All that a page shows, as one JSON record, and which queries it has room for."""
+"""Everything that a page shows, as one JSON record, and which queries it has room for."""
 
 import json
 from collections.abc import Mapping
@@ -121,7 +121,7 @@ def _texts(vocabulary: Vocabulary) -> list[str]:
 def _tokens(automaton: Automaton, chosen: Chosen) -> str:
     """Ids and texts of the tokens that the page can name: all, if there is room; null without a vocabulary.
 
-    Of those for which there is no room, the id stands in place of the text.
+    A token for which there is no room is shown by its id in place of its text.
     """
     vocabulary = automaton.vocabulary
     if vocabulary is None:
