@@ -7,6 +7,7 @@ may every edge be asked to have before it falls apart?
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -48,12 +49,12 @@ class Grouped(Protocol):
         """Who beats whom."""
         ...
 
-    @property
+    @cached_property
     def sizes(self) -> Int64:
         """How many tokens each group has."""
         ...
 
-    @property
+    @cached_property
     def query_of(self) -> Int32:
         """The query of each group."""
         ...
