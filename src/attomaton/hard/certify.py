@@ -10,7 +10,7 @@ import numpy as np
 
 from attomaton.hard.exact import check_exactly
 from attomaton.hard.problem import EmbeddedProblem, OrderProblem
-from attomaton.ragged import largest_of, sum_at
+from attomaton.ragged import centre, largest_of, sum_at
 from attomaton.tables import Float64
 
 DIVERGED = 1e100
@@ -170,9 +170,7 @@ def certify_forces(
 
 def _spread(problem: EmbeddedProblem, scores: Float64) -> float:
     """The largest difference of scores inside a component."""
-    sizes = problem.order.sizes
-    mean = np.bincount(problem.component, scores, len(sizes)) / sizes
-    return 2 * float(np.max(np.abs(scores - mean[problem.component]), initial=0.0))
+    return 2 * float(np.max(np.abs(centre(problem.component, scores)), initial=0.0))
 
 
 def _dual_bound(problem: EmbeddedProblem, forces: Float64, flow: Float64) -> float:

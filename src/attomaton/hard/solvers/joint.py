@@ -162,7 +162,7 @@ def _conjugate_gradients(
 def _solve_dense(problem: EmbeddedProblem, nearest: Nearest, near: float, wanted: Float64) -> Float64:
     """Solve (τ + BQB) a = wanted through dense eigenvectors; blocks' means, where B is zero, become 0."""
     kernel = problem.kernel()
-    centred = nearest.centred_rows(nearest.centred_rows(kernel).T)
+    centred = nearest.centred(nearest.centred(kernel).T)
     same = nearest.block[:, None] == nearest.block[None, :]
     matrix: Float64 = centred + same / np.bincount(nearest.block)[nearest.block]
     matrix[np.diag_indices_from(matrix)] += near

@@ -8,6 +8,7 @@ import numpy as np
 from attomaton.errors import UncertifiedSolution
 from attomaton.graphs.components import Components
 from attomaton.graphs.reduction import find_ends
+from attomaton.soft.solvers.damped import minimise
 from attomaton.tables import Bool, Float64
 from attomaton.trajectory.basis import Basis, find_span
 from attomaton.trajectory.residual.problem import Priorities, Residual
@@ -100,14 +101,20 @@ def _find_degenerate(directions: Float64, pressure: Float64) -> Bool:
 
 
 def _minimise(along: Float64, log_kappa: Float64, pressure: Float64) -> tuple[Float64, float]:
-    """Newton's method for Σ e^{ln κ − a·y} + pressure·y, and the gradient left; damped by ln(1 + d)/d."""
-    place, gradient = np.zeros(len(pressure)), pressure
-    for _ in range(MAX_STEPS):
-        flow = np.exp(np.clip(log_kappa - along @ place, -700, 700))
-        gradient = pressure - flow @ along
-        if np.abs(gradient).max(initial=0.0) <= 1e-12 * max(1.0, float(np.abs(pressure).max(initial=0.0))):
-            break
-        step = -np.linalg.lstsq((along.T * flow) @ along, gradient, rcond=None)[0]
-        reach = float(np.abs(along @ step).max())
-        place = place + (np.log1p(reach) / reach if reach > 1e-9 else 1.0) * step
-    return place, float(np.abs(gradient).max(initial=0.0))
+    """Newton's method for Σ e^{ln κ − a·y} + pressure·y, and the gradient left."""
+
+    def flow_at(place: Float64) -> Float64:
+        return np.exp(np.clip(log_kappa - along @ place, -700, 700))
+
+    def find_step(place: Float64, gradient: Float64) -> tuple[Float64, float]:
+        step = -np.linalg.lstsq((along.T * flow_at(place)) @ along, gradient, rcond=None)[0]
+        return step, float(np.abs(along @ step).max())
+
+    enough = 1e-12 * max(1.0, float(np.abs(pressure).max(initial=0.0)))
+    return minimise(
+        lambda place: pressure - flow_at(place) @ along,
+        find_step,
+        np.zeros(len(pressure)),
+        atol=enough,
+        max_steps=MAX_STEPS,
+    )
