@@ -1,4 +1,4 @@
-"""The joint solver: the Graph-SVM of all queries at once, for given embeddings.
+"""The joint solver: the Graph-SVM of all queries at once, embedded.
 
 Unknown is a force a on every (query, token) node; the scores are s = Q a, Q the Gram matrices of tokens and
 queries, Kronecker-multiplied and never formed. With C the scores that respect every tie and priority, a is

@@ -1,4 +1,4 @@
-"""The third term for given embeddings: one convex function over the span of all tight directions."""
+"""The third term for embedded tokens: one convex function over the span of all tight directions."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +19,7 @@ POSITIVE = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
-class SpanResidual(Residual):
+class EmbeddedResidual(Residual):
     """R in the span of the tight directions, with the directions of all edges, shape (n_order, n_axes)."""
 
     directions: Float64
@@ -31,9 +31,9 @@ class SpanResidual(Residual):
         return float(np.linalg.eigvalsh((along.T * self.flow[held]) @ along)[0]) if along.size else 1.0
 
 
-def solve_span(
+def solve_embedded(
     components: Components, priorities: Priorities, basis: Basis, pressure: Float64
-) -> SpanResidual:
+) -> EmbeddedResidual:
     """R in the coordinates of the basis, zero along the cyclic axes and outside the span of tight directions.
 
     Parameters
@@ -60,7 +60,7 @@ def solve_span(
     free = np.full(len(components), len(axes) < len(basis.axes) - basis.n_cyclic)
     place = answer @ axes
     weights, scores = basis.weights(place), basis.nodes @ place
-    return SpanResidual(priorities, weights, scores, flow, degenerate, free, gradient, directions)
+    return EmbeddedResidual(priorities, weights, scores, flow, degenerate, free, gradient, directions)
 
 
 def _edge_directions(components: Components, basis: Basis) -> Float64:

@@ -1,4 +1,4 @@
-"""The third term without embeddings: one number for each component, each block of tight edges alone."""
+"""The third term for orthonormal embeddings: a number for each component, each block of tight edges alone."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ DENSE = 400
 
 
 @dataclass(frozen=True, eq=False)
-class BlockResidual(Residual):
+class OrthonormalResidual(Residual):
     """R as one number for each component, with the components' sizes, shape (n_components,)."""
 
     sizes: Int64
@@ -47,10 +47,10 @@ class BlockResidual(Residual):
         return min(rates, default=1.0)
 
 
-def solve_blocks(
+def solve_orthonormal(
     components: Components, priorities: Priorities, hard: Float64, multipliers: Float64
-) -> BlockResidual:
-    """R for orthonormal embeddings, Σ_C |C| R_C = 0 in every block of tight edges.
+) -> OrthonormalResidual:
+    """R for orthonormal embeddings: Σ_C |C| R_C = 0 in every block of tight edges.
 
     Parameters
     ----------
@@ -78,7 +78,9 @@ def solve_blocks(
     n_blocks = np.bincount(weak[np.unique(block, return_index=True)[1]], minlength=size)
     scores = answer[components.component_of_node]
     weights = sparse_weights(score_table(components.nodes, scores), components.edges.n_tokens)
-    return BlockResidual(priorities, weights, scores, flow, degenerate, n_blocks[weak] > 1, gradient, sizes)
+    return OrthonormalResidual(
+        priorities, weights, scores, flow, degenerate, n_blocks[weak] > 1, gradient, sizes
+    )
 
 
 def find_degenerate(priorities: Priorities, multipliers: Float64, size: int) -> Bool:
