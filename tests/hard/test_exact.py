@@ -10,13 +10,13 @@ from attomaton.borders import trusted
 from attomaton.errors import MismatchedParts, UnsupportedOption
 from attomaton.hard.exact import MOST_NODES, check_exactly
 from attomaton.hard.problem import OrderProblem
-from attomaton.hard.solvers.blocks import Blocks
+from attomaton.hard.solvers.placement import Placement
 from tests.drawn import mixed_orders, one_group, random_order
 
 
 def assert_exact(problem):
     """The block solver's flow passes the check, and its positions are the exact ones up to rounding."""
-    positions, flow = Blocks().solve_order(problem)
+    positions, flow = Placement().solve_order(problem)
     check = check_exactly(problem, flow)
     assert check.optimal, check.reason
     exact = np.array([float(position) for position in check.positions])

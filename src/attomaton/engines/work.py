@@ -23,9 +23,9 @@ import pyarrow as pa
 from attomaton.artifacts import digest_file, explained, read_sealed, sealed_writer, write_file
 from attomaton.artifacts.files import DRAFT_NAME, draft_name
 from attomaton.artifacts.systems import lock_file
-from attomaton.engines.shards import Shards
+from attomaton.corpora.pieces import Piece
+from attomaton.corpora.shards import Shards
 from attomaton.errors import UnwritablePlace
-from attomaton.graphs.windows import Piece
 from attomaton.tables import arrow_parquet
 
 MARKER = "attomaton-work.txt"

@@ -98,10 +98,10 @@ def run_trials(*, rivals: bool = True) -> Iterator[Trial]:
 
 
 def _try_order(name: str, problem: OrderProblem, rivals: bool) -> Trial:
-    from attomaton.hard.solvers.blocks import Blocks
+    from attomaton.hard.solvers.placement import Placement
 
     def solve() -> HardCertificate:
-        return certify_positions(problem, *Blocks().solve_order(problem), rtol=1e-12)
+        return certify_positions(problem, *Placement().solve_order(problem), rtol=1e-12)
 
     size = f"{len(problem.sizes):,} components, {len(problem.above):,} edges"
     return _time(name, size, solve, lambda: _reference().solve_order(problem), rivals)

@@ -1,5 +1,1 @@
-"""Figures and pages made of results.
-
-Nothing is learned, solved or trained here. One thing is computed: the predicted curves beside those of a
-training are followed with :func:`~attomaton.fast_forward`.
-"""
+"""Figures and pages made of results. One thing is computed here: the curve that a page shows as predicted."""

@@ -113,7 +113,7 @@ def descend(
     setup: Setup,
     *,
     seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> ScanTrace:
     """Train one trial for each row (η_Y, η_Z) of ``rates``.
 

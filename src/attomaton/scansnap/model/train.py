@@ -19,7 +19,7 @@ def train_classes(
     setup: Setup,
     *,
     seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> ScanTrace:
     """Train one layer, a trial for each row of ``rates``.
 
