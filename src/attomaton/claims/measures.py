@@ -12,7 +12,7 @@ from attomaton.claims.masses import TrialContexts, read_contexts
 from attomaton.corpora.samples import Samples
 from attomaton.errors import MismatchedParts
 from attomaton.graphs.components import Components
-from attomaton.solutions import is_identity
+from attomaton.solutions import is_orthonormal
 from attomaton.solved import solve_samples
 from attomaton.tables import Bool, Float64, Int64, make_table
 from attomaton.training.trace import Trace
@@ -107,18 +107,18 @@ def solve_trials(trace: Trace) -> list[Automaton]:
     array([1.])
     """
     pairs = zip(trace.samples, trace.embeddings, strict=True)
-    return [solve_trial(samples, unless_identity(table)) for samples, table in pairs]
+    return [solve_trial(samples, unless_orthonormal(table)) for samples, table in pairs]
 
 
 def solve_trial(samples: Samples, given: Float64 | None) -> Automaton:
-    """The automaton of one trial; without embeddings these are the identity."""
+    """The automaton of one trial; None: orthonormal embeddings."""
     solved = solve_samples(samples, embeddings=given)
     return Automaton(solved.components, solved.hard, solved.soft, samples=samples)
 
 
-def unless_identity(table: Float64) -> Float64 | None:
-    """The embeddings, or None for the identity: solvers then work query by query, at any size."""
-    return None if is_identity(table) else table
+def unless_orthonormal(table: Float64) -> Float64 | None:
+    """The embeddings, or None if they are orthonormal: solvers then work query by query, at any size."""
+    return None if is_orthonormal(table) else table
 
 
 def dense(weights: Float64 | csc_array) -> Float64:
@@ -261,7 +261,7 @@ def cyclic_place(cyclic: Float64, weights: Float64) -> Float64:
 
 def _axes(components: Components, table: Float64) -> Float64:
     """Orthonormal axes of the cyclic subspace of one trial, shape (n_axes, dim²)."""
-    if unless_identity(table) is None:
+    if unless_orthonormal(table) is None:
         return _tie_axes(components)
     basis = find_basis(components, table)
     inner = basis.axes[: basis.n_cyclic].reshape(basis.n_cyclic, len(basis.left), len(basis.right))
@@ -269,7 +269,7 @@ def _axes(components: Components, table: Float64) -> Float64:
 
 
 def _tie_axes(components: Components) -> Float64:
-    """With the identity as embeddings: under each query, what differs within a component."""
+    """The same for orthonormal embeddings: under each query, what differs within a component."""
     size = components.edges.n_tokens
     axes: list[Float64] = []
     order = np.argsort(components.component_of_node, kind="stable")

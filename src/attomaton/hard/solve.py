@@ -69,7 +69,7 @@ class OrderSolver(Protocol):
 
 @runtime_checkable
 class EmbeddedSolver(Protocol):
-    """What solves the problem for given embeddings.
+    """What solves the embedded problem.
 
     Examples
     --------
@@ -178,11 +178,11 @@ def solve_graph_svm(
         that contradict each other under E count as ties (see :func:`~attomaton.graphs.separation.separate`);
         ``.kind`` and the certificate say so.
     rtol : float, optional
-        Relative gap between the certificate's bounds at which the answer counts as certified: 1e-12 without
-        embeddings, where the block solver is exact to rounding, and 1e-6 with.
+        Relative gap between the certificate's bounds at which the answer counts as certified: 1e-12 for
+        orthonormal embeddings, where the block solver is exact to rounding, and 1e-6 for others.
     solver : optional
-        The solver to use: :class:`~attomaton.hard.solvers.placement.Placement` without embeddings,
-        :class:`~attomaton.hard.solvers.joint.Joint` with.
+        The solver to use: :class:`~attomaton.hard.solvers.placement.Placement` for orthonormal embeddings,
+        :class:`~attomaton.hard.solvers.joint.Joint` for others.
 
     Returns
     -------
@@ -232,7 +232,7 @@ def _solve_orthonormal(components: Components, rtol: float, solver: object) -> H
 
 def _solve_embedded(given: Components, embeddings: object, rtol: float, solver: object) -> HardSolution:
     if not isinstance(solver, EmbeddedSolver | None):
-        raise UnsupportedOption(f"{solver!r} does not solve the problem with embeddings; use Joint")
+        raise UnsupportedOption(f"{solver!r} does not solve the embedded problem; use Joint")
     unit, scale = scale_rows(check_embeddings(embeddings, given.edges.n_tokens))
     if not 1e-70 < scale < 1e70:
         raise InvalidEmbeddings(

@@ -79,8 +79,8 @@ class Edge:
         return f"the step size {self.step_size:.6g} is below the edge of stability, {self.largest:.6g}"
 
 
-def find_edge(loss: TrainingLoss, step_size: float, soft: Float64 | None = None) -> Edge:
-    """The edge without embeddings; ``soft`` are the soft scores of all nodes, if they are known."""
+def find_orthonormal_edge(loss: TrainingLoss, step_size: float, soft: Float64 | None = None) -> Edge:
+    """The edge for orthonormal embeddings; ``soft`` are the soft scores of all nodes, if they are known."""
     problem = reduce_choices(loss)
     if not len(problem.winner):
         return Edge(0.0, step_size)
@@ -97,7 +97,7 @@ def find_edge(loss: TrainingLoss, step_size: float, soft: Float64 | None = None)
 def find_embedded_edge(
     loss: TrainingLoss, basis: "Basis", step_size: float, finite: Float64 | None = None
 ) -> Edge:
-    """The edge with embeddings; ``finite`` is W_fin, shape (dim, dim), if it is known."""
+    """The edge for embedded tokens; ``finite`` is W_fin, shape (dim, dim), if it is known."""
     from attomaton.trajectory.flow.embedded import embedded_flow
 
     if not basis.n_cyclic:
@@ -129,8 +129,8 @@ def reduce_choices(loss: TrainingLoss) -> LuceProblem:
     )
 
 
-def bound_sharpness(loss: TrainingLoss) -> float:
-    """A bound on the curvature without embeddings, whatever the scores: half a query's share of the samples.
+def bound_orthonormal_sharpness(loss: TrainingLoss) -> float:
+    """A bound on the curvature at any scores, for orthonormal embeddings: half a query's share of samples.
 
     No eigenvalue of diag p − p pᵀ is above ½.
     """
@@ -140,7 +140,7 @@ def bound_sharpness(loss: TrainingLoss) -> float:
 
 
 def bound_embedded_sharpness(loss: TrainingLoss, basis: "Basis") -> float:
-    """The same with embeddings: the mean over samples of the longest difference to the label, squared."""
+    """The same for embedded tokens: the mean over samples of the longest difference to the label, squared."""
     from attomaton.trajectory.flow.embedded import embedded_flow
 
     return embedded_flow(loss, basis).bound_sharpness() * basis.scale**4 if len(basis.axes) else 0.0

@@ -81,7 +81,7 @@ def _predict(run: Path) -> tuple[list[list[float]], str]:
 
 def _follow(trace: Any) -> list[list[float]]:
     """Step, mean loss and mean norm along the trajectory of :func:`~attomaton.fast_forward`."""
-    from attomaton.claims.measures import unless_identity
+    from attomaton.claims.measures import unless_orthonormal
     from attomaton.trajectory.curves import inner
     from attomaton.trajectory.fast_forward import fast_forward
 
@@ -91,7 +91,7 @@ def _follow(trace: Any) -> list[list[float]]:
     for trial, (samples, table) in enumerate(zip(trace.samples, trace.embeddings, strict=True)):
         path = fast_forward(
             samples,
-            embeddings=unless_identity(table),
+            embeddings=unless_orthonormal(table),
             step_size=trace.step.step_size,
             to=last,
             start=trace.weights[0, trial],

@@ -63,11 +63,15 @@ class Groups:
         return [largest_first[begin:end] for begin, end in pairwise(ends)]
 
 
-def share_out(groups: Groups, work: Callable[[Int64], None]) -> None:
-    """Do ``work`` on all groups, a share of them at a time, on all threads.
+def share_out(groups: Groups, kernel: Callable[..., None], *given: object) -> None:
+    """Call ``kernel(choices, starts, some, *given)`` for all groups, some of them at a time, on all threads.
 
     Compiled code holds no lock, and groups share nothing. A single share needs no thread.
     """
+
+    def work(some: Int64) -> None:
+        kernel(groups.choices, groups.starts, some, *given)
+
     shares = groups.shares()
     if len(shares) == 1:
         work(shares[0])
@@ -151,11 +155,7 @@ class Newton:
         start = np.zeros(problem.n_alternatives) if anchor is None else anchor[groups.place]
         scores, left = start.copy(), np.zeros(problem.n_components, bool)
         pull, limits = (start, float(stiffness)), (self.atol, self.max_steps)
-
-        def solve_share(some: Int64) -> None:
-            _solve_groups(groups.choices, groups.starts, some, pull, (scores, left), limits)
-
-        share_out(groups, solve_share)
+        share_out(groups, _solve_groups, pull, (scores, left), limits)
         answer = np.empty_like(scores)
         answer[groups.place] = scores
         for group in np.flatnonzero(left):

@@ -1,4 +1,4 @@
-"""Gradient flow without embeddings: every query alone, one coordinate for each (query, token), compiled.
+"""Gradient flow for orthonormal embeddings: each query alone, a coordinate for each (query, token), compiled.
 
 Inside a component gradients are sums of terms of order 1 that cancel to order 1/t. What moves a component as
 a whole is only what crosses its border, so that part is summed by itself and loses no digit; and conjugate
@@ -168,7 +168,7 @@ def minimise_query(
 
 
 @dataclass(frozen=True, eq=False)
-class SeparableFlow:
+class OrthonormalFlow:
     """The training loss as a function of all scores; a block for each query.
 
     Attributes
@@ -220,13 +220,13 @@ class SeparableFlow:
         return np.repeat(values, np.diff(self.groups.borders))
 
 
-def separable_flow(problem: LuceProblem, component: Int64, n_samples: int) -> SeparableFlow:
+def orthonormal_flow(problem: LuceProblem, component: Int64, n_samples: int) -> OrthonormalFlow:
     """The flow of whole-context choices, sorted by query; ``component`` is of each alternative."""
     _check_wholes(problem, check_int64(component, "component"))
     groups = sort_by_group(problem)
     shared = groups.choices._replace(count=groups.choices.count / n_samples)
     number = np.unique(component, return_inverse=True)[1]
-    return SeparableFlow(
+    return OrthonormalFlow(
         Groups(shared, groups.place, groups.borders, groups.choice_borders), (number, np.bincount(number))
     )
 
