@@ -21,9 +21,7 @@ from attomaton.automaton.explanation import Explanation, Rule
 from attomaton.automaton.shrinkage import shrink
 from attomaton.choices.fit import fit_choices
 from attomaton.corpora import synthetic
-from attomaton.corpora.readers import read_corpus
 from attomaton.corpora.samples import Sample, Samples
-from attomaton.corpora.tokenize import tokenize_corpus
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.errors import AttomatonError, needing_torch
 from attomaton.graphs.choices import ChoiceTable, extract_choices
@@ -32,6 +30,8 @@ from attomaton.graphs.edges import EdgeTable, extract_edges
 from attomaton.hard.solve import HardSolution, solve_graph_svm
 from attomaton.moved import find_moved as _find_moved
 from attomaton.pipeline import learn
+from attomaton.readers import read_corpus
+from attomaton.readers.tokenize import tokenize_corpus
 from attomaton.soft.solve import SoftSolution, solve_luce
 from attomaton.solutions import Status
 from attomaton.trajectory.expansion import expand

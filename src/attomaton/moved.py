@@ -16,6 +16,7 @@ from typing import Any
 ROOT = "attomaton."
 
 MOVED = {
+    "hard.solvers.blocks": "hard.solvers.placement",
     "limit": "",
     "limit.automaton": "automaton.automaton",
     "limit.basis": "trajectory.basis",
@@ -50,6 +51,27 @@ MOVED = {
     "limit.shrinkage": "automaton.shrinkage",
     "limit.stability": "trajectory.stability",
     "limit.storage": "automaton.storage",
+    "corpora.jobs": "readers.jobs",
+    "corpora.processes": "readers.processes",
+    "corpora.readers": "readers",
+    "corpora.readers.batches": "readers.batches",
+    "corpora.readers.columns": "readers.columns",
+    "corpora.readers.documents": "readers.corpus",
+    "corpora.readers.fasta": "readers.fasta",
+    "corpora.readers.files": "readers.files",
+    "corpora.readers.footers": "readers.footers",
+    "corpora.readers.jsonlines": "readers.jsonlines",
+    "corpora.readers.memory": "readers.memory",
+    "corpora.readers.messages": "readers.messages",
+    "corpora.readers.pages": "readers.pages",
+    "corpora.readers.sources": "readers.sources",
+    "corpora.readers.standard": "readers.standard",
+    "corpora.readers.streams": "readers.streams",
+    "corpora.readers.tables": "readers.tables",
+    "corpora.readers.texts": "readers.texts",
+    "corpora.readers.thrift": "readers.thrift",
+    "corpora.tokenize": "readers.tokenize",
+    "engines.shards": "corpora.shards",
     "graphs.compiled": "compiled",
     "graphs.summation": "compiled.summation",
     "models.language": "experiments.scansnap.language_model",
@@ -69,7 +91,7 @@ MOVED = {
 }
 """Old module → where its names are now: a module, or a class in one; empty for a folder that held none."""
 
-RENAMED = {"Shown": "ContextView"}
+RENAMED = {"Shown": "ContextView", "Blocks": "Placement"}
 """Names that changed with their module."""
 
 

@@ -11,7 +11,8 @@ from scipy.sparse import csc_array
 from attomaton.borders import MEND, check_floats, check_table
 from attomaton.display import Cell, render_card, render_facts, render_first_rows, render_status
 from attomaton.errors import InvalidEmbeddings, MismatchedParts, UncertifiedSolution
-from attomaton.tables import Float64, column, make_table, offsets_of
+from attomaton.ragged import group_borders
+from attomaton.tables import Float64, column, make_table
 
 SCORE_SCHEMA = pa.schema([("query", pa.int32()), ("token", pa.int32()), ("score", pa.float64())])
 
@@ -141,7 +142,7 @@ def sparse_weights(scores: pa.Table, n_tokens: int) -> csc_array:
 
     The table is sorted by query, then token, so its columns are the matrix's own.
     """
-    start = offsets_of(np.bincount(column(scores, "query"), minlength=n_tokens))
+    start = group_borders(column(scores, "query"), n_tokens)
     return csc_array((column(scores, "score"), column(scores, "token"), start), shape=(n_tokens, n_tokens))
 
 

@@ -105,8 +105,8 @@ def test_user_errors_are_one_line_and_exit_code_2(folder, arguments, message):
 
 def test_an_uncertified_answer_is_exit_code_1(folder, monkeypatch):
     code = (
-        "from attomaton.hard.solvers import blocks, reference;"
-        "blocks.Blocks = lambda: reference.Reference(max_steps=1);"
+        "from attomaton.hard.solvers import placement, reference;"
+        "placement.Placement = lambda: reference.Reference(max_steps=1);"
         "from attomaton.cli import main; main()"
     )
     result = subprocess.run(

@@ -50,15 +50,15 @@ def folder(tmp_path_factory):
 def small_work(monkeypatch):
     """An experiment on text that is done already."""
     from attomaton.experiments import text
+    from attomaton.experiments.text_outcome import CURVE_SCHEMA, RULES, TextOutcome
     from attomaton.tables import make_table
 
     strings = {"model": "dense", "contexts": "held out", "rule": "all"}
-    row = {name: [strings.get(name, 1)] for name in text.CURVE_SCHEMA.names}
-    curves = make_table(text.CURVE_SCHEMA, row)
+    curves = make_table(CURVE_SCHEMA, {name: [strings.get(name, 1)] for name in CURVE_SCHEMA.names})
+    counts = dict.fromkeys(("n_tokens", "trained_on", "held_out", "pairs", "components"), 1)
+    shares = {rule.name.lower(): 1.0 for rule in RULES}
     monkeypatch.setattr(
-        text,
-        "run_text",
-        lambda settings, *_, **__: text.TextOutcome(settings, "", {"a": 1}, {"b": 1.0}, curves),
+        text, "compare_text", lambda settings, _: TextOutcome(settings, counts, shares, curves)
     )
 
 

@@ -9,11 +9,11 @@ from typer.testing import CliRunner
 
 from attomaton.cli import app
 from attomaton.errors import UnreadableSource
+from attomaton.experiments.page import write_page
+from attomaton.experiments.run import run_experiment
 from attomaton.experiments.scansnap.figure4 import run_figure4
 from attomaton.experiments.scansnap.figure6 import read_published, run_figure6
-from attomaton.experiments.scansnap.page import summarise_page, write_page
-from attomaton.experiments.scansnap.run import run_figure
-from attomaton.experiments.settings import SCAN_SNAP, read_table
+from attomaton.experiments.settings import read_settings
 
 runner = CliRunner()
 
@@ -23,7 +23,7 @@ def status(page):
 
 
 def test_figure_3_corrects_the_printed_growth(tmp_path):
-    page = run_figure("scan-snap-3")
+    page = run_experiment(read_settings("scan-snap-3"))
     assert set(status(page).values()) <= {"holds", "not_applicable"}
     assert status(page)["closed form"] == "holds"
     grid = [row for row in page.numbers.to_pylist() if row["part"] == "grid"]
@@ -35,21 +35,21 @@ def test_figure_3_corrects_the_printed_growth(tmp_path):
 
 
 def test_figure_4_has_the_published_loss():
-    page = run_figure4(read_table(SCAN_SNAP, "scan-snap-4"), trials=3)
+    page = run_figure4(read_settings("scan-snap-4", trials=3))
     assert set(status(page).values()) == {"holds"}
-    assert "| 1, 1 | 6 | 0.1" in summarise_page(page)
+    assert "| 1, 1 | 6 | 0.1" in page.text
 
 
 def test_figure_4_can_fail():
-    settings = read_table(SCAN_SNAP, "scan-snap-4")
-    page = run_figure4({**settings, "rates": [[0.3, 1.0]], "n_steps": 12}, trials=1)
+    settings = read_settings("scan-snap-4", trials=1)
+    page = run_figure4({**settings, "rates": [[0.3, 1.0]], "n_steps": 12})
     assert status(page)["loss"] == "fails"
 
 
 @pytest.fixture(scope="module")
 def few():
     """One query, two rates and two ratios, few steps."""
-    settings = read_table(SCAN_SNAP, "scan-snap-6")
+    settings = read_settings("scan-snap-6", trials=2)
     return {**settings, "n_queries": [1], "attention_rates": [0.5, 3.0], "ratios": [2.0, 10.0]}
 
 
@@ -59,17 +59,17 @@ def test_figure_6_beside_a_table(tmp_path, few):
     told = {(0.5, 2): 2.007, (0.5, 10): 2.092, (3.0, 2): 1.708, (3.0, 10): 1.825}
     lines += [f"1,{slow},{ratio},{value},0.1" for (slow, ratio), value in told.items()]
     table.write_text("\n".join(lines))
-    page = run_figure6({**few, "within": 0.15}, data=table, trials=4)
+    page = run_figure6({**few, "within": 0.15, "source": table, "trials": 4})
     assert status(page)["published table"] == status(page)["both rates up: sparser (5)"] == "holds"
     assert len(page.numbers) == 16
-    worse = run_figure6({**few, "within": 1e-4}, data=table, trials=2)
+    worse = run_figure6({**few, "within": 1e-4, "source": table})
     assert status(worse)["published table"] == "fails"
-    assert "published table" not in status(run_figure6({**few, "n_steps": 3}, trials=2))
+    assert "published table" not in status(run_figure6({**few, "n_steps": 3}))
 
 
 def test_the_same_seed_gives_the_same_numbers(few):
     short = {**few, "n_steps": 5}
-    one, same, other = (run_figure6(short, trials=2, seed=seed).numbers for seed in (1, 1, 2))
+    one, same, other = (run_figure6({**short, "seed": seed}).numbers for seed in (1, 1, 2))
     assert one.equals(same)
     assert not np.allclose(one["entropy"].to_numpy(), other["entropy"].to_numpy())
 

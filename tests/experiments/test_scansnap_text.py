@@ -1,6 +1,5 @@
 """Figures 7 and 10 of the second paper, in small."""
 
-import copy
 import json
 from functools import cache
 
@@ -8,11 +7,11 @@ import numpy as np
 import pytest
 
 from attomaton.errors import UnreadableSource, UnsupportedOption
+from attomaton.experiments.page import write_page
 from attomaton.experiments.scansnap.figure7 import run_figure7
 from attomaton.experiments.scansnap.figure10 import run_figure10
-from attomaton.experiments.scansnap.page import summarise_page, write_page
 from attomaton.experiments.scansnap.texts import UNKNOWN, read_texts
-from attomaton.experiments.settings import read_table
+from attomaton.experiments.settings import read_settings
 from attomaton.tables import column
 
 SMALL = {"width": 8, "hidden": 8, "dropout": 0.1, "window": 6}
@@ -30,9 +29,9 @@ def folder(tmp_path_factory):
     return place
 
 
-def small(name, **changes):
-    settings = copy.deepcopy(read_table("tables/scansnap", name))
-    settings |= {"n_tokens": 9, "n_windows": 20, "model": SMALL, **changes}
+def small(name, folder, **changes):
+    settings = read_settings(name, data=folder)
+    settings |= {"n_tokens": 9, "n_windows": 20, "model": SMALL, "workers": 1, **changes}
     settings["training"] |= {"batch_size": 4}
     return settings
 
@@ -49,18 +48,18 @@ def seventh(folder):
 
     @cache
     def run(seed=0, again=False):
-        return run_figure7(small("scan-snap-7", **changes), folder, seed=seed)
+        return run_figure7(small("scan-snap-7", folder, seed=seed, **changes))
 
     return run
 
 
 @pytest.fixture(scope="module")
 def tenth(folder):
-    changes = {"records": [0, 10], "rates": [0.5, 2.0]}
+    changes = {"records": [0, 10], "rates": [0.5, 2.0], "trials": 2}
 
     @cache
     def run(seed=0, again=False):
-        return run_figure10(small("scan-snap-10", **changes), folder, trials=2, seed=seed)
+        return run_figure10(small("scan-snap-10", folder, seed=seed, **changes))
 
     return run
 
@@ -76,8 +75,8 @@ def test_figure_numbers_and_page_are_written(name, request, tmp_path):
     judged = json.loads((tmp_path / "out" / "verdicts.json").read_text(encoding="utf-8"))
     assert {one["status"] for one in judged} == {"not_applicable"}
     assert all("positions" in one["reason"] and one["value"] is not None for one in judged)
-    assert "Wall time" in summarise_page(page)
-    assert "8 most frequent words" in page.caption
+    assert "Wall time" in page.text
+    assert "8 most frequent words" in page.record["caption"]
 
 
 @pytest.mark.parametrize("name", ["seventh", "tenth"])
@@ -106,9 +105,9 @@ def test_every_rate_and_trial_has_a_row(tenth):
 
 def test_progress_counts_all_runs(folder):
     told = []
-    settings = small("scan-snap-10", records=[0, 3], rates=[1.0, 2.0])
-    run_figure10(settings, folder, trials=1, progress=lambda *one: told.append(one))
-    assert told == [(done, 6) for done in range(1, 7)]
+    settings = small("scan-snap-10", folder, records=[0, 3], rates=[1.0, 2.0], trials=1)
+    run_figure10(settings, lambda *one: told.append(one))
+    assert told == [("scan-snap-10", done, 6) for done in range(1, 7)]
 
 
 def test_rare_words_become_unknown(folder):
@@ -132,4 +131,6 @@ def test_what_cannot_be_done_is_refused(folder, tmp_path):
     with pytest.raises(UnsupportedOption, match="n_tokens"):
         read_texts(folder, 1)
     with pytest.raises(UnsupportedOption, match="trials"):
-        run_figure10(small("scan-snap-10"), folder, trials=0)
+        read_settings("scan-snap-10", data=folder, trials=0)
+    with pytest.raises(UnsupportedOption, match=r"scan-snap-7 needs WikiText-2.*--data FOLDER"):
+        read_settings("scan-snap-7")

@@ -14,10 +14,8 @@ from attomaton.automaton.shrinkage import choose_strength
 from attomaton.engines.choose import make_engine
 from attomaton.engines.limits import parse_memory
 from attomaton.engines.selection import Selection
-from attomaton.experiments.run import run_experiment
 from attomaton.experiments.scansnap.language_model import LanguageModel
 from attomaton.experiments.scansnap.language_training import LanguageTraining, cut_windows
-from attomaton.experiments.scansnap.run import run_figure
 from attomaton.experiments.settings import read_settings
 from attomaton.graphs.robustness import measure_robustness
 from attomaton.hard.factored.solve import solve_factored
@@ -232,11 +230,7 @@ def calls(folder: Any) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
         "follow_attention": (partial(follow_attention, classes, rates, most_slopes=1000), ("until",)),
         "solve_flow": (partial(solve_flow, classes, rates, [1.0]), ("rtol", "atol")),
         "Setup": (Setup, ("n_steps", "batch_size", "length", "every")),
-        "run_experiment": (
-            partial(run_experiment, read_settings("mechanics-global")),
-            ("trials", "seed"),
-        ),
-        "run_figure": (partial(run_figure, "scan-snap-3"), ("trials", "seed")),
+        "read_settings": (partial(read_settings, "mechanics-global"), ("trials", "seed")),
     }
     return table | further
 

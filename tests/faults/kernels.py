@@ -21,6 +21,7 @@ from numba.core.registry import CPUDispatcher
 import attomaton
 import attomaton as at
 from attomaton.automaton.rules import answer_bags
+from attomaton.corpora.pieces import Piece
 from attomaton.errors import AttomatonError
 from attomaton.graphs.bags import count_all_tokens
 from attomaton.graphs.choices import CHOICE_SCHEMA
@@ -28,12 +29,12 @@ from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA
 from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA
 from attomaton.graphs.reduction import reduce_order
 from attomaton.graphs.robustness import measure_robustness
-from attomaton.graphs.windows import Links, Piece, link_repeats, window_edges
+from attomaton.graphs.windows import Links, link_repeats, window_edges
 from attomaton.hard.certify import certify_positions
 from attomaton.hard.factored.solve import solve_factored
 from attomaton.hard.problem import EmbeddedProblem, OrderProblem
-from attomaton.hard.solvers.blocks import Blocks
 from attomaton.hard.solvers.joint import Joint
+from attomaton.hard.solvers.placement import Placement
 from attomaton.soft.certify import certify_scores
 from attomaton.soft.information import score_errors
 from attomaton.soft.likelihood import LuceProblem
@@ -209,7 +210,7 @@ def try_order(rng: Rng) -> None:
         parts = {"sizes": drawn.sizes, "above": drawn.above, "below": drawn.below}
     group = np.zeros(len(parts["sizes"]), np.int64)
     problem = OrderProblem(**bend_some(rng, **parts, group=group))
-    positions, flow = Blocks().solve_order(problem)
+    positions, flow = Placement().solve_order(problem)
     bent = bend_some(rng, positions=positions, flow=flow)
     certify_positions(problem, bent["positions"], bent["flow"], rtol=1e-9)
 

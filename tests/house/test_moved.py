@@ -42,6 +42,17 @@ def test_an_old_module_says_where_it_is(old):
         "assert len(predict_samples(at.learn(s), s).bags.token) == 3",
         "import attomaton.verify.measures; import attomaton as at; assert callable(at.verify)",
         "from attomaton.verify import verify; import attomaton as at; assert verify.__name__ == 'verify'",
+        "from attomaton.corpora.readers import Reading, read_corpus; import attomaton as at; "
+        "assert read_corpus is at.read_corpus",
+        "from attomaton.corpora import tokenize; import attomaton as at; "
+        "assert tokenize.tokenize_corpus is at.tokenize_corpus",
+        "from attomaton.corpora.readers.documents import Documents, read_text",
+        "from attomaton.corpora.readers.batches import Skipped",
+        "from attomaton.engines.shards import Shards; from attomaton.corpora import shards; "
+        "assert Shards is shards.Shards",
+        "from attomaton.corpora.shards import TokenizedCorpus, read_tokens",
+        "from attomaton.graphs.windows import Piece",
+        "from attomaton.hard.solvers.blocks import Blocks",
     ],
 )
 def test_old_imports_work(code):

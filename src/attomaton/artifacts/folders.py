@@ -14,7 +14,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from attomaton.artifacts.files import DRAFT, digest_file, explained, flush, flush_tree, write_file
+from attomaton.artifacts.files import DRAFT, digest_file, explained, flush_tree, write_file
 from attomaton.artifacts.locks import Lock, locked
 from attomaton.artifacts.naming import few, shown, sibling
 from attomaton.artifacts.ownership import (
@@ -27,8 +27,9 @@ from attomaton.artifacts.ownership import (
     take_stock,
     tell_kept,
 )
-from attomaton.artifacts.renaming import SPARE, exchange, rename_new
+from attomaton.artifacts.renaming import SPARE, exchange, rename_new, replace_empty
 from attomaton.artifacts.seals import FORMAT, MANIFEST, read_sealed, sealed_writer
+from attomaton.artifacts.systems import flush
 from attomaton.errors import UnwritablePlace
 
 KINDS = {
@@ -338,7 +339,7 @@ def _install(folder: Path, place: Path, lock: Lock) -> None:
     if not place.exists():
         rename_new(swap, place)
     elif take_stock(place) is None:
-        swap.rename(place)  # which must be empty
+        replace_empty(swap, place)
     else:
         swap.chmod(place.stat().st_mode & 0o7777)
         exchange(swap, place, folder.with_name(folder.name + SPARE))
@@ -369,7 +370,7 @@ def _can_be_renamed(place: Path) -> bool:
     except FileNotFoundError:  # it was removed
         here = Path("/")
     return (
-        not place.is_mount()
+        not os.path.ismount(place)
         and place != here
         and place not in here.parents
         and os.access(place.parent, os.W_OK | os.X_OK)

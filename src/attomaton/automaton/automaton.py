@@ -21,15 +21,16 @@ from attomaton.automaton.context import Context
 from attomaton.automaton.coverage import Coverage, measure_coverage
 from attomaton.automaton.explanation import Explanation, Rule
 from attomaton.automaton.finite import FiniteAttention
-from attomaton.automaton.prediction import BatchPrediction, largest_of
+from attomaton.automaton.prediction import BatchPrediction
 from attomaton.automaton.stopped import StoppedTraining
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.errors import MismatchedParts, UnsupportedOption
 from attomaton.graphs.bags import Bags
 from attomaton.options import real_number
+from attomaton.ragged import largest_of, occurs, odds_of, shares_of
 from attomaton.solved import Solved
-from attomaton.tables import Float64, column, sum_at
+from attomaton.tables import Float64, column
 
 TIE = 1e-9
 """Hard scores closer than this count as equal: they are exact to rounding, and rational, so ties are real."""
@@ -143,13 +144,10 @@ class Automaton(Solved, Attention):
         sample, known = bags.sample[seen], rows[seen]
         hard, soft = self._scores[0][known], self._scores[1][known]
         taken = hard >= largest_of(sample, hard, size)[sample] - TIE
-        highest = largest_of(sample[taken], soft[taken], size)[sample]
-        odds = np.exp(np.where(taken, soft - highest, -np.inf)) * weights[seen]
-        answered = np.zeros(size, bool)
-        answered[sample] = True
-        weights[answered[bags.sample]] = 0.0
+        odds = odds_of(sample, np.where(taken, soft, -np.inf), size) * weights[seen]
+        weights[occurs(sample, size)[bags.sample]] = 0.0
         weights[seen] = odds
-        return BatchPrediction(bags, rows, seen, weights / sum_at(bags.sample, weights, size)[bags.sample])
+        return BatchPrediction(bags, rows, seen, shares_of(bags.sample, weights, size))
 
     def explain(self, context: Context) -> Explanation:
         """What is retrieved, what it beat and on what evidence, and which rule answered."""

@@ -16,9 +16,10 @@ from attomaton.corpora.samples import MAX_TOKENS, Samples
 from attomaton.errors import EmptyContext, InvalidSamples, MissingExtra, TokenOutOfRange
 from attomaton.graphs.bags import count_all_tokens
 from attomaton.options import LARGEST, whole_number
+from attomaton.ragged import offsets_of
 from attomaton.solutions import Status
 from attomaton.solved import solve_samples
-from attomaton.tables import Bool, Float64, Int64, offsets_of
+from attomaton.tables import Bool, Float64, Int64
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin

@@ -13,12 +13,13 @@ import pyarrow as pa
 from attomaton.automaton.attention import Attention
 from attomaton.automaton.context import Context
 from attomaton.automaton.explanation import Explanation, Rule
-from attomaton.automaton.prediction import BatchPrediction, largest_of
+from attomaton.automaton.prediction import BatchPrediction
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.errors import MismatchedParts
 from attomaton.graphs.bags import Bags
 from attomaton.graphs.grouping import find_rows, pack_pairs
-from attomaton.tables import Bool, Float64, Int64, column, sum_at
+from attomaton.ragged import softmax
+from attomaton.tables import Bool, Float64, Int64, column
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -87,9 +88,7 @@ class FiniteAttention(Attention):
         """
         rows, seen, scores = self._scores_of(bags)
         scores = scores + np.log(bags.multiplicity)
-        size = len(bags.samples)
-        odds = np.exp(scores - largest_of(bags.sample, scores, size)[bags.sample])
-        return BatchPrediction(bags, rows, seen, odds / sum_at(bags.sample, odds, size)[bags.sample])
+        return BatchPrediction(bags, rows, seen, softmax(bags.sample, scores, len(bags.samples)))
 
     def explain(self, context: Context) -> Explanation:
         """Which rule answered, the chances, and the tokens without evidence; no component is retrieved."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attomaton.graphs.bags import Bags
-from attomaton.graphs.grouping import run_starts
+from attomaton.ragged import largest_of, occurs, run_starts
 from attomaton.tables import Bool, Float64, Int32, Int64
 
 
@@ -48,9 +48,7 @@ class BatchPrediction:
     @property
     def backed_off(self) -> Bool:
         """Which samples hold no node of their query's graph, shape (n_samples,): the back-off answered."""
-        known = np.zeros(self.n_samples, bool)
-        known[self.bags.sample[self.seen]] = True
-        return ~known
+        return ~occurs(self.bags.sample[self.seen], self.n_samples)
 
     def chances(self) -> dict[int, float]:
         """Token → chance, for the tokens that have one; of a batch of one context."""
@@ -69,17 +67,7 @@ class BatchPrediction:
         sample = self.bags.sample
         if not len(sample):
             return sample, self.bags.token
-        first = run_starts(sample)
-        highest = np.maximum.reduceat(self.probabilities, first)
-        best = np.flatnonzero(self.probabilities == np.repeat(highest, np.diff(first, append=len(sample))))
+        highest = largest_of(sample, self.probabilities, self.n_samples)
+        best = np.flatnonzero(self.probabilities == highest[sample])
         best = best[run_starts(sample[best])]
         return sample[best], self.bags.token[best]
-
-
-def largest_of(group: Int64, values: Float64, n_groups: int) -> Float64:
-    """The largest value of each group, shape (n_groups,); −∞ where it has none. ``group`` is sorted."""
-    largest = np.full(n_groups, -np.inf)
-    if len(group):
-        first = run_starts(group)
-        largest[group[first]] = np.maximum.reduceat(values, first)
-    return largest

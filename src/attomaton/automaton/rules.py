@@ -10,7 +10,7 @@ from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.explanation import Rule
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.graphs.bags import Bags
-from attomaton.graphs.grouping import group_borders
+from attomaton.ragged import group_borders, occurs
 from attomaton.tables import Bool, Int64
 
 RULES = (Rule.DETERMINED, Rule.INCOMPARABLE, Rule.UNSEEN_IGNORED, Rule.BACK_OFF)
@@ -47,9 +47,7 @@ def find_rules(automaton: Automaton, prediction: BatchPrediction) -> Int64:
 
 def _all_of(sample: Int64, mask: Bool, size: int) -> Bool:
     """Whether the mask is true for all entries of each sample, shape (size,)."""
-    broken = np.zeros(size, bool)
-    broken[sample[~mask]] = True
-    return ~broken
+    return ~occurs(sample[~mask], size)
 
 
 def _precede(automaton: Automaton, first: Int64, component: Int64, top: Int64) -> Bool:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from attomaton.automaton.prediction import BatchPrediction, largest_of
+from attomaton.automaton.prediction import BatchPrediction
 from attomaton.errors import InvalidSamples
 from attomaton.graphs.bags import Bags
-from attomaton.graphs.grouping import run_starts
 from attomaton.options import real_number, whole_number
+from attomaton.ragged import largest_of, occurs, run_starts
 from attomaton.tables import Float64
 
 EQUAL = 1e-9
@@ -73,8 +73,7 @@ def score_prediction(prediction: BatchPrediction) -> Score:
     least = (1 - EQUAL) * largest_of(sample, prediction.probabilities, size)
     ties = np.bincount(sample[prediction.probabilities >= least[sample]], minlength=size)
     hits = np.where(chances >= least, 1 / ties, 0.0)
-    unseen = np.zeros(size, bool)
-    unseen[sample[~prediction.seen]] = True
+    unseen = occurs(sample[~prediction.seen], size)
     with np.errstate(divide="ignore"):
         losses = -np.log(chances)
     return Score(

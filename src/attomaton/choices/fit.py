@@ -22,9 +22,10 @@ from attomaton.graphs.grouping import count_keys, sum_by_key
 from attomaton.graphs.paths import QueryOrder
 from attomaton.graphs.reduction import reduce_order
 from attomaton.hard.solve import solve_graph_svm
+from attomaton.ragged import offsets_of
 from attomaton.soft.solve import SoftSolution, solve_luce
 from attomaton.solutions import Status
-from attomaton.tables import Bool, Float64, Int64, column, keep_rows, offsets_of
+from attomaton.tables import Bool, Float64, Int64, column, keep_rows
 
 Item = Hashable
 

@@ -10,6 +10,7 @@ import numpy as np
 from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.errors import InvalidSamples
 from attomaton.graphs.grouping import count_keys, distinct_keys, find_keys, pack_pairs, unpack_pairs
+from attomaton.ragged import occurs
 from attomaton.tables import Int64
 
 MOST_MADE = 1 << 53
@@ -41,7 +42,7 @@ def number_choices(
     items, numbers = _number_flat([*chain.from_iterable(choice_sets), *winners])
     flat, winner = np.split(numbers, [int(lengths.sum())])
     choice = np.repeat(np.arange(len(winners)), lengths)
-    absent = np.bincount(choice[flat == winner[choice]], minlength=len(winner)) == 0
+    absent = ~occurs(choice[flat == winner[choice]], len(winner))
     if absent.any():
         first = int(np.flatnonzero(absent)[0])
         raise InvalidSamples(

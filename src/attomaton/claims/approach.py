@@ -64,7 +64,7 @@ def _swings(evidence: Evidence) -> float:
 
 
 def _longest(evidence: Evidence) -> Float64:
-    """Max ‖e‖² of each trial: a difference of scores moves by at most twice that times ‖ΔW‖."""
+    """max ‖e‖² of each trial: a difference of scores moves by at most twice that times ‖ΔW‖."""
     return np.sum(evidence.trace.embeddings**2, axis=2).max(axis=1)
 
 

@@ -15,7 +15,8 @@ from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import EdgeTable, make_edges, pack_edges
 from attomaton.graphs.grouping import count_keys
 from attomaton.hard.solve import HardSolution, solve_graph_svm
-from attomaton.tables import Bool, Float64, Int64, ranges_of
+from attomaton.ragged import ranges_of
+from attomaton.tables import Bool, Float64, Int64
 from attomaton.training.settle import settle_within
 from attomaton.training.trace import Trace
 

@@ -9,6 +9,7 @@ from attomaton.corpora.samples import Samples
 from attomaton.graphs.bags import Bags, count_tokens
 from attomaton.graphs.components import Components
 from attomaton.moved import find_renamed
+from attomaton.ragged import softmax_runs
 from attomaton.tables import Bool, Float64, Int64, Integers
 
 SMALL_VOCABULARY = 1_000
@@ -46,10 +47,7 @@ class TrialContexts:
 
     def masses(self, weights: Float64) -> Float64:
         """m_x e^{s_x} / Σ m e^s for each pair, shape (n_records, n_pairs), from W (n_records, dim, dim)."""
-        scores = self._scores(weights) + np.log(self.bags.multiplicity)
-        highest = np.maximum.reduceat(scores, self.starts, axis=1)
-        odds = np.exp(scores - highest[:, self.bags.sample])
-        return odds / np.add.reduceat(odds, self.starts, axis=1)[:, self.bags.sample]
+        return softmax_runs(self._scores(weights) + np.log(self.bags.multiplicity), self.starts)
 
     def below(self, components: Components) -> Bool:
         """Which pairs are not of the label's component, shape (n_pairs,).

@@ -7,12 +7,12 @@ from functools import cached_property
 import numpy as np
 
 from attomaton.automaton.automaton import Automaton
-from attomaton.automaton.prediction import BatchPrediction, largest_of
+from attomaton.automaton.prediction import BatchPrediction
 from attomaton.automaton.rules import RULES, answer_bags
 from attomaton.automaton.scoring import EQUAL, Score, score_prediction
 from attomaton.graphs.bags import Bags
-from attomaton.graphs.grouping import run_starts
-from attomaton.tables import Bool, Float64, Int64, sum_at
+from attomaton.ragged import largest_of, run_starts, shares_of, softmax_runs
+from attomaton.tables import Bool, Float64, Int64
 
 
 def attend(bags: Bags, scores: Float64) -> Float64:
@@ -25,10 +25,7 @@ def attend(bags: Bags, scores: Float64) -> Float64:
     >>> attend(count_tokens(Samples.from_lists([[1, 0, 1]], [0])), np.log([2.0, 1.0])).tolist()
     [0.5, 0.5]
     """
-    starts = run_starts(bags.sample)
-    logs = scores + np.log(bags.multiplicity)
-    odds = np.exp(logs - np.maximum.reduceat(logs, starts)[bags.sample])
-    return odds / np.add.reduceat(odds, starts)[bags.sample]
+    return softmax_runs(scores + np.log(bags.multiplicity), run_starts(bags.sample))
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +134,7 @@ class Retrieval:
         """1/n for each of the n tokens of a context that have the most mass."""
         sample, size = self.bags.sample, len(self.rules)
         top = (masses >= (1 - EQUAL) * largest_of(sample, masses, size)[sample]).astype(np.float64)
-        return top / sum_at(sample, top, size)[sample]
+        return shares_of(sample, top, size)
 
     def _sums(self, values: Float64) -> Float64:
         return np.add.reduceat(values, self._starts)

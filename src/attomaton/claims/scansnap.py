@@ -158,7 +158,7 @@ def _judge_common(evidence: ScanEvidence) -> Judgement:
 
 
 def _judge_ratios(evidence: ScanEvidence) -> Judgement:
-    """Ln r(t) − ln r(0) against 2 (z_l(t) − z_l(0)), for the leading token and each other of its class."""
+    """ln r(t) − ln r(0) against 2 (z_l(t) − z_l(0)), for the leading token and each other of its class."""
     reduced, scores = evidence.flow.reduced, evidence.flow.scores[-1]
     worst = 0.0
     for number, own in enumerate(reduced.is_own):

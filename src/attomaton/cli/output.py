@@ -130,6 +130,10 @@ class Stages:
     def advance(self, done: int, total: int) -> None:
         """So much of it is done."""
 
+    def tell(self, stage: str, done: int, total: int) -> None:
+        """A stage begins, if nothing is said of how much there is to do; else so much of it is done."""
+        self.advance(done, total) if total else self(stage)
+
 
 class _ShownStages(Stages):
     """One line with the stage and, where its end can be told, a bar and the time left."""

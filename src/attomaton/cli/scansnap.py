@@ -51,8 +51,8 @@ def scansnap(
     quiet: Quiet = False,
 ) -> None:
     """Say which tokens of CORPUS attention drops first and which it keeps, when, and what that assumes."""
-    from attomaton.corpora.readers import read_corpus
-    from attomaton.corpora.readers.batches import Reading
+    from attomaton.readers import read_corpus
+    from attomaton.readers.batches import Reading
     from attomaton.scansnap.law import Rates
     from attomaton.scansnap.survey import survey_samples
 

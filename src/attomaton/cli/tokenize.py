@@ -33,8 +33,8 @@ def tokenize(
     quiet: Quiet = False,
 ) -> None:
     """Tokenise CORPUS to Parquet shards; a run that was stopped continues where it stopped."""
-    from attomaton.corpora.readers.batches import Reading
-    from attomaton.corpora.tokenize import tokenize_corpus
+    from attomaton.readers.batches import Reading
+    from attomaton.readers.tokenize import tokenize_corpus
 
     reading = Reading(
         column=column,

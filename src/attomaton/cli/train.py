@@ -53,8 +53,8 @@ def train(
     quiet: Quiet = False,
 ) -> None:
     """Train a layer of attention on CORPUS: log-loss, token-id head, W(0) = 0, all samples in each step."""
-    from attomaton.corpora.readers import read_text
     from attomaton.errors import StepBeyondEdge, needing_torch
+    from attomaton.readers import read_text
 
     with needing_torch("training"):
         from attomaton.models.attention import AttentionModel

@@ -18,12 +18,12 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.artifacts import digest_arrays, explained, write_file
+from attomaton.corpora.shards import Cuts, Shards
 from attomaton.engines import executors as run
 from attomaton.engines.merging import empty_edges
 from attomaton.engines.parts import QUERIES, EdgeParts, finish, open_parts
 from attomaton.engines.queries import QueryTable, biggest_first, cut_queries
 from attomaton.engines.selection import Selection
-from attomaton.engines.shards import Cuts, Shards
 from attomaton.engines.sparksession import explained_failure, map_batches, open_session
 from attomaton.engines.work import Progress, fingerprint, prepare_work, silent, working_in
 from attomaton.errors import CorruptRun

@@ -26,16 +26,15 @@ from attomaton.graphs.grouping import (
     distinct_keys,
     find_keys,
     find_rows,
-    group_borders,
     pack_pairs,
-    run_starts,
     sum_by_key,
     unpack_pairs,
 )
 from attomaton.graphs.robustness import measure_robustness
 from attomaton.graphs.strong import label_strong_components
 from attomaton.options import whole_number
-from attomaton.tables import Bool, Int32, Int64, Integers, column, make_table, offsets_of
+from attomaton.ragged import group_borders, offsets_of, run_starts
+from attomaton.tables import Bool, Int32, Int64, Integers, column, make_table
 
 NODE_SCHEMA = pa.schema([("query", pa.int32()), ("token", pa.int32()), ("component", pa.int64())])
 ORDER_SCHEMA = pa.schema(

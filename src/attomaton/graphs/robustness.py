@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from attomaton.errors import MismatchedParts, UnknownToken
 from attomaton.graphs.edges import EdgeTable
-from attomaton.graphs.grouping import group_borders
 from attomaton.graphs.strong import label_strong_components
 from attomaton.options import LARGEST, whole_number
+from attomaton.ragged import group_borders
 from attomaton.tables import Bool, Int32, Int64, Integers, make_table
 
 LINK_SCHEMA = pa.schema(

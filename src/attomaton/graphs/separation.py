@@ -21,8 +21,9 @@ from attomaton.errors import UncertifiedSolution
 from attomaton.graphs.components import Components, merge_components
 from attomaton.graphs.independence import bound_singular, unit_rows
 from attomaton.graphs.reduction import find_ends, find_needed, find_ties
+from attomaton.ragged import sum_at
 from attomaton.solutions import check_embeddings, scale_rows
-from attomaton.tables import Bool, Float64, Integers, column, sum_at
+from attomaton.tables import Bool, Float64, Integers, column
 
 MOST_NODES = 4000
 """Above this many nodes the linear program is too large, and priorities are taken to be separable."""

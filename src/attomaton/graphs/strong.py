@@ -4,7 +4,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from attomaton.graphs.grouping import group_borders
+from attomaton.ragged import group_borders
 from attomaton.tables import Int32, Int64
 
 

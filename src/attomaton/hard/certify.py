@@ -10,7 +10,8 @@ import numpy as np
 
 from attomaton.hard.exact import check_exactly
 from attomaton.hard.problem import EmbeddedProblem, OrderProblem
-from attomaton.tables import Float64, sum_at
+from attomaton.ragged import largest_of, sum_at
+from attomaton.tables import Float64
 
 DIVERGED = 1e100
 """Forces and flows this large are no answer, and their squares soon no numbers."""
@@ -109,7 +110,8 @@ def certify_positions(
     """Bounds from positions p and any flow f ≥ 0 on the edges (orthonormal embeddings), group by group.
 
     With ``exact`` the edges with flow are also checked to be the tight ones of the optimum in whole numbers,
-    for at most 10,000 components (:func:`attomaton.hard.exact.check_exactly` says what fails).
+    for at most :data:`attomaton.hard.exact.MOST_NODES` components
+    (:func:`attomaton.hard.exact.check_exactly` says what fails).
     """
     from attomaton.hard.bounds import bound_groups  # compiles, so only when needed
 
@@ -133,10 +135,8 @@ def repair_forces(problem: EmbeddedProblem, forces: Float64) -> Float64:
 
 def find_extremes(problem: EmbeddedProblem, scores: Float64) -> tuple[Float64, Float64]:
     """The lowest and the highest score of each component, shape (n_components,) each."""
-    lowest, highest = np.full(len(problem.order.sizes), np.inf), np.full(len(problem.order.sizes), -np.inf)
-    np.minimum.at(lowest, problem.component, scores)
-    np.maximum.at(highest, problem.component, scores)
-    return lowest, highest
+    component, size = problem.component, len(problem.order.sizes)
+    return -largest_of(component, -scores, size), largest_of(component, scores, size)
 
 
 def margins(problem: EmbeddedProblem, scores: Float64) -> Float64:

@@ -10,7 +10,8 @@ import numpy as np
 from attomaton.borders import check_floats, check_ids, check_int64, check_lengths, keep_checked
 from attomaton.errors import MismatchedParts
 from attomaton.graphs.components import count_strong_components
-from attomaton.tables import Float64, Int64, sum_at
+from attomaton.ragged import sum_at
+from attomaton.tables import Float64, Int64
 
 
 @dataclass(frozen=True, eq=False)

@@ -181,7 +181,7 @@ def solve_graph_svm(
         Relative gap between the certificate's bounds at which the answer counts as certified: 1e-12 without
         embeddings, where the block solver is exact to rounding, and 1e-6 with.
     solver : optional
-        The solver to use: :class:`~attomaton.hard.solvers.blocks.Blocks` without embeddings,
+        The solver to use: :class:`~attomaton.hard.solvers.placement.Placement` without embeddings,
         :class:`~attomaton.hard.solvers.joint.Joint` with.
 
     Returns
@@ -206,11 +206,13 @@ def solve_graph_svm(
 
 
 def _solve_orthonormal(components: Components, rtol: float, solver: object) -> HardSolution:
-    from attomaton.hard.solvers.blocks import Blocks  # compiles, so only when needed
+    from attomaton.hard.solvers.placement import Placement  # compiles, so only when needed
 
-    chosen = Blocks() if solver is None else solver
+    chosen = Placement() if solver is None else solver
     if not isinstance(chosen, OrderSolver):
-        raise UnsupportedOption(f"{chosen!r} does not solve the orthonormal problem; use Blocks or Reference")
+        raise UnsupportedOption(
+            f"{chosen!r} does not solve the orthonormal problem; use Placement or Reference"
+        )
     problem = order_problem(components)
     positions, flow = chosen.solve_order(problem)
     certificate = certify_positions(problem, positions, flow, rtol=rtol)

@@ -11,9 +11,10 @@ import numpy as np
 from scipy import sparse
 
 from attomaton.graphs.grouping import count_keys, distinct_keys, find_keys, pack_pairs, unpack_pairs
+from attomaton.ragged import sum_at
 from attomaton.scansnap.classes import CorpusClasses
 from attomaton.scansnap.law import Rates
-from attomaton.tables import Float64, sum_at
+from attomaton.tables import Float64
 
 _sparse: Any = sparse
 MUCH = 10.0

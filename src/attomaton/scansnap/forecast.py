@@ -24,8 +24,8 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-from attomaton.graphs.grouping import run_starts
 from attomaton.options import real_number, whole_number
+from attomaton.ragged import run_starts
 from attomaton.scansnap.classes import CorpusClasses
 from attomaton.scansnap.law import Rates, SnapLaw
 from attomaton.scansnap.pull import find_pulls

@@ -28,8 +28,9 @@ from scipy import sparse
 
 from attomaton.errors import UnknownToken
 from attomaton.graphs.grouping import distinct_keys, find_keys
+from attomaton.ragged import sum_at
 from attomaton.scansnap.classes import CorpusClasses
-from attomaton.tables import Float64, Int64, sum_at
+from attomaton.tables import Float64, Int64
 
 _sparse: Any = sparse
 AT_ONCE = 1 << 23

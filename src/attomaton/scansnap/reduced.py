@@ -9,7 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
-from attomaton.graphs.grouping import distinct_keys, find_keys, run_starts
+from attomaton.graphs.grouping import distinct_keys, find_keys
+from attomaton.ragged import run_starts
 from attomaton.scansnap.classes import CorpusClasses
 from attomaton.tables import Bool, Float64, Int64
 

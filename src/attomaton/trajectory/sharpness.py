@@ -14,8 +14,9 @@ from scipy.sparse import csr_array
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from attomaton.borders import trusted
+from attomaton.ragged import largest_of, offsets_of, rows_of, sum_at
 from attomaton.soft.likelihood import LuceProblem
-from attomaton.tables import Float64, Int64, offsets_of, sum_at
+from attomaton.tables import Float64, Int64
 from attomaton.trajectory.loss import TrainingLoss
 
 if TYPE_CHECKING:
@@ -112,15 +113,15 @@ def reduce_choices(loss: TrainingLoss) -> LuceProblem:
     Alternatives are those of the loss; choices from a single one are left out too.
     """
     problem, component = loss.problem, loss.component
-    lengths = np.diff(problem.offsets)
-    choice = np.repeat(np.arange(len(lengths)), lengths)
+    choice = rows_of(problem.offsets)
     inside = component[problem.alternative] == component[problem.winner][choice]
-    kept = np.bincount(choice[inside], minlength=len(lengths)) > 1
+    lengths = np.bincount(choice[inside], minlength=len(problem.winner))
+    kept = lengths > 1
     entries = inside & kept[choice]
     return trusted(
         LuceProblem,
         alternative=problem.alternative[entries],
-        offsets=offsets_of(np.bincount(choice[entries], minlength=len(lengths))[kept]),
+        offsets=offsets_of(lengths[kept]),
         log_multiplicity=problem.log_multiplicity[entries],
         winner=problem.winner[kept],
         count=problem.count[kept],
@@ -170,18 +171,16 @@ def _find_steepest(problem: LuceProblem, chances: Float64, block: Int64) -> floa
 
 def _rough_bounds(problem: LuceProblem, chances: Float64, block: Int64) -> Float64:
     """Twice the largest diagonal entry (Gershgorin: rows sum to zero, and only the diagonal is positive)."""
-    bounds = np.zeros(int(block.max(initial=-1)) + 1)
-    np.maximum.at(bounds, block, 2.0 * problem.curvature_diagonal(chances))
-    return bounds
+    size = int(block.max(initial=-1)) + 1
+    return largest_of(block, 2.0 * problem.curvature_diagonal(chances), size, least=0.0)
 
 
 def _largest_eigenvalue(problem: LuceProblem, chances: Float64, rows: Int64) -> float:
     """Of the curvature among some alternatives, those that choices join."""
     number = np.full(problem.n_alternatives, len(rows))
     number[rows] = np.arange(len(rows))
-    lengths = np.diff(problem.offsets)
     here = np.flatnonzero(number[problem.alternative] < len(rows))
-    choice = np.repeat(np.arange(len(lengths)), lengths)[here]
+    choice = rows_of(problem.offsets)[here]
     which, row = np.unique(choice, return_inverse=True)
     place, weight = (row, number[problem.alternative[here]]), chances[here] * problem.count[choice]
     shares: Any = csr_array((chances[here], place), shape=(len(which), len(rows)))

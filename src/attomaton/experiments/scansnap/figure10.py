@@ -1,25 +1,25 @@
 """Figure 10 of the second paper: entropy of attention on text after training, by learning rate."""
 
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from attomaton.claims.verdicts import Verdict, VerdictStatus
-from attomaton.errors import UnsupportedOption
+from attomaton.engines.work import Progress, silent
+from attomaton.experiments.page import Page, PageTable
+from attomaton.experiments.scansnap.figure import render_figure
 from attomaton.experiments.scansnap.language import OUTSIDE, describe_model, make_training
 from attomaton.experiments.scansnap.language_training import (
     AttentionRecord,
     LanguageRun,
-    Progress,
     cut_windows,
     run_all,
 )
-from attomaton.experiments.scansnap.page import Page, PageTable
 from attomaton.experiments.scansnap.texts import Texts, read_texts
+from attomaton.experiments.settings import Settings
 from attomaton.report.figures import Panel, draw_panels
 from attomaton.tables import Float64, make_table
 
@@ -73,44 +73,25 @@ class Sweep:
         return sum(change < 0 for change, _ in self.changes)
 
 
-def run_figure10(
-    settings: dict[str, Any],
-    data: Path,
-    *,
-    trials: int,
-    seed: int = 0,
-    workers: int = 1,
-    progress: Progress | None = None,
-) -> Page:
-    """Train with each rate from ``trials`` starts, and measure attention on valid.txt.
-
-    ``workers`` runs go on at once, each in a process of its own; the numbers are the same.
-    """
-    if trials < 1 or workers < 1:
-        raise UnsupportedOption(f"{trials} trials, {workers} workers; give one at least of both")
+def run_figure10(settings: Settings, progress: Progress = silent) -> Page:
+    """Train with each rate from so many starts, and measure attention on valid.txt."""
     began = perf_counter()
-    texts = read_texts(data, settings["n_tokens"])
-    sweep = run_sweep(settings, texts, seeds=range(seed, seed + trials), workers=workers, progress=progress)
+    texts = read_texts(settings["source"], settings["n_tokens"])
+    sweep = run_sweep(settings, texts, progress)
     return _write(settings, texts, sweep, perf_counter() - began)
 
 
-def run_sweep(
-    settings: dict[str, Any],
-    texts: Texts,
-    *,
-    seeds: range,
-    workers: int = 1,
-    progress: Progress | None = None,
-) -> Sweep:
+def run_sweep(settings: Settings, texts: Texts, progress: Progress = silent) -> Sweep:
     """All runs: every rate from every start."""
     windows = cut_windows(texts.valid, settings["model"]["window"], settings["n_windows"])
     rates, steps = tuple(settings["rates"]), tuple(settings["records"])
+    seeds = range(settings["seed"], settings["seed"] + settings["trials"])
     runs = [
         LanguageRun(make_training(settings, texts, rate=rate, seed=seed), texts.train, windows, steps)
         for rate in rates
         for seed in seeds
     ]
-    found = run_all(runs, workers=workers, progress=progress)
+    found = run_all(runs, workers=settings["workers"], progress=partial(progress, settings["name"]))
     table = np.array([[_measures(one) for one in records] for records in found])
     shaped = table.reshape(len(rates), len(seeds), len(steps), len(MEASURES))
     return Sweep(rates, steps, {name: shaped[..., place] for place, name in enumerate(MEASURES)})
@@ -121,7 +102,7 @@ def _measures(one: AttentionRecord) -> list[float]:
     return [one.mean_entropy, one.loss, one.largest, float(one.by_distance[0]), float(one.by_distance[1])]
 
 
-def _write(settings: dict[str, Any], texts: Texts, sweep: Sweep, seconds: float) -> Page:
+def _write(settings: Settings, texts: Texts, sweep: Sweep, seconds: float) -> Page:
     trials = sweep.last("entropy").shape[1]
     caption = f"{describe_model(settings, texts)}; SGD, {sweep.steps[-1]:,} steps, {trials} seeds"
     entropies = sweep.last("entropy").mean(1)
@@ -139,16 +120,12 @@ def _write(settings: dict[str, Any], texts: Texts, sweep: Sweep, seconds: float)
         f"Wall time {seconds / 60:.1f} minutes.",
     )
 
-    def draw(path: Path, text: str) -> list[Path]:
-        return draw_panels(_panels(sweep), path, caption=text)
-
-    return Page(
-        name="scan-snap-10",
-        title=settings["title"],
-        caption=caption,
-        tables=(_table_of_ends(sweep), _table_of_entropies(sweep), _table_of_times(sweep)),
-        numbers=_numbers(sweep),
-        draw=draw,
+    return render_figure(
+        settings,
+        caption,
+        (_table_of_ends(sweep), _table_of_entropies(sweep), _table_of_times(sweep)),
+        _numbers(sweep),
+        partial(draw_panels, _panels(sweep)),
         verdicts=(judge_figure10(sweep),),
         notes=notes,
         options="--data FOLDER",

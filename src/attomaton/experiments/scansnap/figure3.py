@@ -1,5 +1,6 @@
 """Figure 3: gain γ(t) and growth B(t), closed form beside the printed one beside the equations."""
 
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,10 @@ import pyarrow as pa
 
 from attomaton.claims.scansnap import verify_flow
 from attomaton.claims.verdicts import Judgement
-from attomaton.experiments.scansnap.page import Page, PageTable
+from attomaton.engines.work import Progress
+from attomaton.experiments.page import Page, PageTable
+from attomaton.experiments.scansnap.figure import render_figure
+from attomaton.experiments.settings import Settings
 from attomaton.report.lines import Line, LinePanel, draw_lines
 from attomaton.scansnap.classes import make_star
 from attomaton.scansnap.flow import LayerFlow, solve_flow
@@ -22,7 +26,7 @@ MOMENTS = (14.0, 70.0, 280.0, 700.0)
 """Times of the table."""
 
 
-def run_figure3(settings: dict[str, Any]) -> Page:
+def run_figure3(settings: Settings, _: Progress) -> Page:
     """Compute every curve and table of the page; nothing is drawn at random."""
     curves, grid = _curves(settings), _grid(settings["grid"])
     stars = _stars(settings["star"])
@@ -33,15 +37,14 @@ def run_figure3(settings: dict[str, Any]) -> Page:
     bound = settings["grid"]["bound"]
     judged = Judgement(worst, bound, worst <= bound, "largest |ΔB| to the equation over the grid")
     size = f"K = {settings['n_classes']}, M = {settings['n_tokens']:,}, η_Z = {settings['attention_rate']:g}"
-    return Page(
-        "scan-snap-3",
-        settings["title"],
+    return render_figure(
+        settings,
         f"Gain and growth for {size}, C₀ = 1/K",
         (_moments(settings), _grid_table(grid), _turn_table(stars), _growth_table(stars)),
         numbers,
-        lambda path, caption: _draw(curves, path, caption),
-        (judged.about("closed form"), *verify_flow(_flow(settings["star"], 10, 1000, 10.0))),
-        NOTES,
+        partial(_draw, curves),
+        verdicts=(judged.about("closed form"), *verify_flow(_flow(settings["star"], 10, 1000, 10.0))),
+        notes=NOTES,
     )
 
 
@@ -56,12 +59,12 @@ NOTES = (
 )
 
 
-def _law(settings: dict[str, Any], decoder_rate: float) -> SnapLaw:
+def _law(settings: Settings, decoder_rate: float) -> SnapLaw:
     rates = Rates(decoder_rate, settings["attention_rate"])
     return SnapLaw(settings["n_classes"], settings["n_tokens"], rates)
 
 
-def _curves(settings: dict[str, Any]) -> list[Row]:
+def _curves(settings: Settings) -> list[Row]:
     times: Float64 = np.geomspace(0.1, float(settings["until"]), 300)
     rows: list[Row] = []
     for rate in settings["decoder_rates"]:
@@ -76,7 +79,7 @@ def _curves(settings: dict[str, Any]) -> list[Row]:
     return rows
 
 
-def _moments(settings: dict[str, Any]) -> PageTable:
+def _moments(settings: Settings) -> PageTable:
     rows: list[list[str]] = []
     for rate in settings["decoder_rates"]:
         law = _law(settings, rate)
@@ -187,7 +190,7 @@ def _growth_table(stars: list[Row]) -> PageTable:
     return PageTable("Growth in the flow of Y and Z at 100 t₀', with the derived C₀", headers, rows)
 
 
-def _draw(curves: list[Row], path: Path, caption: str) -> list[Path]:
+def _draw(curves: list[Row], path: Path, *, caption: str) -> list[Path]:
     rates = sorted({row["decoder_rate"] for row in curves})
     gains: list[Line] = []
     growths: list[Line] = []

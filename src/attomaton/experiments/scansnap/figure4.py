@@ -1,6 +1,6 @@
 """Figure 4: two classes trained by SGD with momentum; loss, and attention on common and distinct tokens."""
 
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,10 @@ import pyarrow as pa
 from scipy.stats import spearmanr
 
 from attomaton.claims.verdicts import Judgement, Verdict
-from attomaton.experiments.scansnap.page import Page, PageTable
+from attomaton.engines.work import Progress, silent
+from attomaton.experiments.page import Page, PageTable
+from attomaton.experiments.scansnap.figure import render_figure
+from attomaton.experiments.settings import Settings
 from attomaton.report.lines import Line, LinePanel, draw_lines
 from attomaton.scansnap.classes import draw_linear_classes
 from attomaton.scansnap.model.train import ScanTrace, Setup, train_classes
@@ -23,44 +26,40 @@ RANKED = 0.95
 BLACK = 4
 """Number of the colour that stands for none."""
 
+Row = dict[str, Any]
 SHARES = ("common", "lowest distinct", "middle distinct", "highest distinct")
 
 
-def run_figure4(
-    settings: dict[str, Any],
-    *,
-    trials: int | None = None,
-    seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
-) -> Page:
-    """Train ``trials`` runs of every pair of rates and put the losses beside the published ones."""
-    reduced = Reduced(
-        draw_linear_classes(
-            settings["n_queries"],
-            classes_per_query=settings["classes_per_query"],
-            n_common=settings["n_common"],
-            n_distinct=settings["n_distinct"],
-        )
-    )
-    each = settings["trials"] if trials is None else trials
-    pairs = settings["rates"]
+def run_figure4(settings: Settings, progress: Progress = silent) -> Page:
+    """Train so many trials of every pair of rates and put the losses beside the published ones."""
+    reduced = draw_classes(settings, settings["n_queries"])
+    each, pairs = settings["trials"], settings["rates"]
     trace = train_classes(
-        reduced, np.repeat(pairs, each, axis=0), read_setup(settings), seed=seed, progress=progress
+        reduced,
+        np.repeat(pairs, each, axis=0),
+        read_setup(settings),
+        seed=settings["seed"],
+        progress=partial(progress, settings["name"]),
     )
     rows = [row for at in range(len(pairs)) for row in _rows(reduced, trace, pairs[at], at, each)]
     ranks = _ranks(reduced, trace)
-    return Page(
-        "scan-snap-4",
-        settings["title"],
-        _caption(settings, reduced, each),
+    return render_figure(
+        settings,
+        _caption(settings, reduced),
         (_loss_table(settings, rows), _attention_table(rows, pairs)),
         pa.Table.from_pylist(rows),
-        lambda path, caption: _draw(rows, pairs, path, caption),
-        (_judge_loss(settings, rows), _judge_ranks(ranks), _judge_common(rows)),
+        partial(_draw, rows, pairs),
+        verdicts=(_judge_loss(settings, rows), _judge_ranks(ranks), _judge_common(rows)),
     )
 
 
-def read_setup(settings: dict[str, Any], *, every: int = 1) -> Setup:
+def draw_classes(settings: Settings, n_queries: int) -> Reduced:
+    """The classes of so many queries, from a figure's settings."""
+    names = ("classes_per_query", "n_common", "n_distinct")
+    return Reduced(draw_linear_classes(n_queries, **{name: settings[name] for name in names}))
+
+
+def read_setup(settings: Settings, *, every: int = 1) -> Setup:
     """How to train, from a figure's settings."""
     return Setup(
         n_steps=settings["n_steps"],
@@ -72,7 +71,7 @@ def read_setup(settings: dict[str, Any], *, every: int = 1) -> Setup:
     )
 
 
-def _rows(reduced: Reduced, trace: ScanTrace, pair: list[float], at: int, each: int) -> list[dict[str, Any]]:
+def _rows(reduced: Reduced, trace: ScanTrace, pair: list[float], at: int, each: int) -> list[Row]:
     """Means over the trials of one pair of rates: the loss, and attention by kind of token, at every step."""
     some = slice(at * each, (at + 1) * each)
     attention = reduced.attention(trace.scores[:, some])
@@ -121,7 +120,7 @@ def _ranks(reduced: Reduced, trace: ScanTrace) -> Float64:
     )
 
 
-def _judge_loss(settings: dict[str, Any], rows: list[dict[str, Any]]) -> Verdict:
+def _judge_loss(settings: Settings, rows: list[Row]) -> Verdict:
     published = settings["published"]
     losses = [row["loss"] for row in rows[: settings["n_steps"]]]
     off = max(
@@ -140,23 +139,23 @@ def _judge_ranks(ranks: Float64) -> Verdict:
     return Judgement(least, RANKED, least >= RANKED, meaning).about("ranks follow P (3)")
 
 
-def _judge_common(rows: list[dict[str, Any]]) -> Verdict:
+def _judge_common(rows: list[Row]) -> Verdict:
     first = rows[0]["all common"]
     last = max(row["all common"] for row in rows if row["step"] == rows[-1]["step"])
     meaning = "attention on them at the end and the start"
     return Judgement(last, first, last < first, meaning).about("off the common tokens (2)")
 
 
-def _caption(settings: dict[str, Any], reduced: Reduced, each: int) -> str:
+def _caption(settings: Settings, reduced: Reduced) -> str:
     return (
         f"{len(reduced.classes)} classes with a query each, {settings['n_common']} common and "
         f"{settings['n_distinct']} distinct tokens a class, M = {reduced.classes.n_tokens}; batch "
         f"{settings['batch_size']}, T = {settings['length']}, SGD with momentum {settings['momentum']:g}, "
-        f"mean of {each} seeds"
+        f"mean of {settings['trials']} seeds"
     )
 
 
-def _loss_table(settings: dict[str, Any], rows: list[dict[str, Any]]) -> PageTable:
+def _loss_table(settings: Settings, rows: list[Row]) -> PageTable:
     told = dict(zip(settings["published"]["steps"], settings["published"]["losses"], strict=True))
     steps = sorted({*told, 2, 4, 8, 20, settings["n_steps"] - 1} & set(range(settings["n_steps"])))
     lines: list[list[str]] = []
@@ -170,7 +169,7 @@ def _loss_table(settings: dict[str, Any], rows: list[dict[str, Any]]) -> PageTab
     return PageTable("Loss", ["η_Y, η_Z", "step", "mean", "published"], lines)
 
 
-def _attention_table(rows: list[dict[str, Any]], pairs: list[list[float]]) -> PageTable:
+def _attention_table(rows: list[Row], pairs: list[list[float]]) -> PageTable:
     lines: list[list[str]] = []
     for pair in pairs:
         some = [row for row in rows if [row["decoder_rate"], row["attention_rate"]] == pair]
@@ -181,7 +180,7 @@ def _attention_table(rows: list[dict[str, Any]], pairs: list[list[float]]) -> Pa
     return PageTable("Attention c_n", headers, lines)
 
 
-def _draw(rows: list[dict[str, Any]], pairs: list[list[float]], path: Path, caption: str) -> list[Path]:
+def _draw(rows: list[Row], pairs: list[list[float]], path: Path, *, caption: str) -> list[Path]:
     losses: list[Line] = []
     shares: list[Line] = []
     for style, pair in enumerate(pairs):

@@ -1,22 +1,22 @@
 """Figure 6: how sparse attention ends, by learning rates and number of classes; and claim 5 on it."""
 
 import csv
-from collections.abc import Callable
+from functools import partial
 from itertools import pairwise, product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from attomaton.claims.verdicts import Judgement, Verdict
+from attomaton.engines.work import Progress, silent
 from attomaton.errors import UnreadableSource
-from attomaton.experiments.scansnap.figure4 import read_setup
-from attomaton.experiments.scansnap.page import Page, PageTable
+from attomaton.experiments.page import Page, PageTable
+from attomaton.experiments.scansnap.figure import render_figure
+from attomaton.experiments.scansnap.figure4 import draw_classes, read_setup
+from attomaton.experiments.settings import Settings
 from attomaton.report.lines import Line, LinePanel, draw_lines
-from attomaton.scansnap.classes import draw_linear_classes
 from attomaton.scansnap.model.train import train_classes
-from attomaton.scansnap.reduced import Reduced
 from attomaton.tables import Float64
 
 Cell = tuple[int, float, float]
@@ -29,18 +29,10 @@ SPREADS = 2.0
 """Cells whose means differ by fewer standard errors than this are not told apart."""
 
 
-def run_figure6(
-    settings: dict[str, Any],
-    *,
-    data: Path | None = None,
-    trials: int | None = None,
-    seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
-) -> Page:
-    """Train ``trials`` seeds of all cells; with ``data``, the published table, hold them against it."""
-    published = {} if data is None else read_published(data)
-    each = settings["trials"] if trials is None else trials
-    cells = _train_cells(settings, each, seed, progress)
+def run_figure6(settings: Settings, progress: Progress = silent) -> Page:
+    """Train so many trials of all cells; with the published table as source, hold them against it."""
+    published = {} if settings["source"] is None else read_published(settings["source"])
+    cells = _train_cells(settings, progress)
     rows = [
         {
             **dict(zip(("n_queries", "attention_rate", "ratio"), cell, strict=True)),
@@ -52,19 +44,18 @@ def run_figure6(
         for number, value in enumerate(values)
     ]
     compared = (_judge_published(settings, cells, published),) if published else ()
-    return Page(
-        "scan-snap-6",
-        settings["title"],
-        f"{len(cells)} cells × {each} seeds; {settings['classes_per_query']} classes a query, "
+    return render_figure(
+        settings,
+        f"{len(cells)} cells × {settings['trials']} seeds; {settings['classes_per_query']} classes a query, "
         f"{settings['n_common']} common tokens, {settings['n_distinct']} distinct ones a class; "
         f"{settings['n_steps']} steps of SGD with momentum {settings['momentum']:g}, batch "
         f"{settings['batch_size']}, T = {settings['length']}",
         tuple(_table(settings, cells, published, number) for number in settings["n_queries"]),
         pa.Table.from_pylist(rows),
-        lambda path, caption: _draw(settings, cells, published, path, caption),
-        (*compared, _judge_sparser(settings, cells), _judge_denser(settings, cells)),
-        NOTES,
-        "--data TABLE" if published else "",
+        partial(_draw, settings, cells, published),
+        verdicts=(*compared, _judge_sparser(settings, cells), _judge_denser(settings, cells)),
+        notes=NOTES,
+        options="--data TABLE" if published else "",
     )
 
 
@@ -96,37 +87,26 @@ def read_published(path: Path) -> dict[Cell, float]:
         ) from error
 
 
-def _train_cells(
-    settings: dict[str, Any], each: int, seed: int, progress: Callable[[int, int], None] | None
-) -> dict[Cell, Float64]:
+def _train_cells(settings: Settings, progress: Progress) -> dict[Cell, Float64]:
     """The final entropy of every seed in every cell."""
+    each, sizes = settings["trials"], settings["n_queries"]
     pairs = list(product(settings["attention_rates"], settings["ratios"]))
     rates = np.repeat([[slow * ratio, slow] for slow, ratio in pairs], each, axis=0)
     found: dict[Cell, Float64] = {}
-    for at, n_queries in enumerate(settings["n_queries"]):
-        reduced = Reduced(
-            draw_linear_classes(
-                n_queries,
-                classes_per_query=settings["classes_per_query"],
-                n_common=settings["n_common"],
-                n_distinct=settings["n_distinct"],
-            )
-        )
+    for at, n_queries in enumerate(sizes):
+        reduced = draw_classes(settings, n_queries)
 
         def advance(done: int, total: int, at: int = at) -> None:
-            if progress is not None:
-                progress(at * total + done, len(settings["n_queries"]) * total)
+            progress(settings["name"], at * total + done, len(sizes) * total)
 
         setup = read_setup(settings, every=settings["n_steps"])
-        trace = train_classes(reduced, rates, setup, seed=seed + at, progress=advance)
+        trace = train_classes(reduced, rates, setup, seed=settings["seed"] + at, progress=advance)
         entropy = reduced.distinct_entropy(reduced.attention(trace.scores[-1])).reshape(len(pairs), each)
         found |= {(n_queries, *pair): values for pair, values in zip(pairs, entropy, strict=True)}
     return found
 
 
-def _judge_published(
-    settings: dict[str, Any], cells: dict[Cell, Float64], published: dict[Cell, float]
-) -> Verdict:
+def _judge_published(settings: Settings, cells: dict[Cell, Float64], published: dict[Cell, float]) -> Verdict:
     off = float(
         np.mean([abs(values.mean() - published[cell]) for cell, values in cells.items() if cell in published])
     )
@@ -135,7 +115,7 @@ def _judge_published(
     return Judgement(off, within, off <= within, meaning).about("published table")
 
 
-def _judge_sparser(settings: dict[str, Any], cells: dict[Cell, Float64]) -> Verdict:
+def _judge_sparser(settings: Settings, cells: dict[Cell, Float64]) -> Verdict:
     """Both rates raised at a fixed ratio."""
     steps = [
         (cells[n_queries, low, ratio], cells[n_queries, high, ratio])
@@ -145,7 +125,7 @@ def _judge_sparser(settings: dict[str, Any], cells: dict[Cell, Float64]) -> Verd
     return _judge_order("both rates up: sparser (5)", steps, "η_Z raised at a fixed η_Y/η_Z lowers entropy")
 
 
-def _judge_denser(settings: dict[str, Any], cells: dict[Cell, Float64]) -> Verdict:
+def _judge_denser(settings: Settings, cells: dict[Cell, Float64]) -> Verdict:
     """η_Y raised alone, where it is the faster one."""
     fast = [ratio for ratio in settings["ratios"] if ratio > 1]
     steps = [
@@ -169,7 +149,7 @@ def _judge_order(name: str, steps: list[tuple[Float64, Float64]], meaning: str) 
 
 
 def _table(
-    settings: dict[str, Any], cells: dict[Cell, Float64], published: dict[Cell, float], number: int
+    settings: Settings, cells: dict[Cell, Float64], published: dict[Cell, float], number: int
 ) -> PageTable:
     rows: list[list[str]] = []
     for slow in settings["attention_rates"]:
@@ -183,16 +163,17 @@ def _table(
     return PageTable(f"{_size(settings, number)}{beside}", headers, rows)
 
 
-def _size(settings: dict[str, Any], n_queries: int) -> str:
+def _size(settings: Settings, n_queries: int) -> str:
     named = "1 query" if n_queries == 1 else f"{n_queries} queries"
     return f"{named}, {n_queries * settings['classes_per_query']} classes"
 
 
 def _draw(
-    settings: dict[str, Any],
+    settings: Settings,
     cells: dict[Cell, Float64],
     published: dict[Cell, float],
     path: Path,
+    *,
     caption: str,
 ) -> list[Path]:
     panels: list[LinePanel] = []

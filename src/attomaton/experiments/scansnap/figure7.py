@@ -1,22 +1,26 @@
 """Figure 7 of the second paper: attention of a one-layer Transformer on text, over training."""
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from attomaton.claims.verdicts import Verdict, VerdictStatus
+from attomaton.engines.work import Progress, silent
+from attomaton.experiments.page import Page, PageTable
+from attomaton.experiments.scansnap.figure import render_figure
 from attomaton.experiments.scansnap.language import OUTSIDE, describe_model, make_training
-from attomaton.experiments.scansnap.language_training import AttentionRecord, Progress, cut_windows
-from attomaton.experiments.scansnap.page import Page, PageTable
+from attomaton.experiments.scansnap.language_training import AttentionRecord, cut_windows
 from attomaton.experiments.scansnap.texts import Texts, read_texts
+from attomaton.experiments.settings import Settings
+from attomaton.ragged import offsets_of
 from attomaton.report.lines import Line, LinePanel, draw_lines
 from attomaton.report.maps import MapPanel, draw_maps
-from attomaton.tables import Float64, Int64, make_table, offsets_of
+from attomaton.tables import Float64, Int64, make_table
 
 SCHEMA = pa.schema(
     [
@@ -44,7 +48,7 @@ class TextRun:
         What was measured.
     """
 
-    settings: dict[str, Any]
+    settings: Settings
     texts: Texts
     windows: Int64
     records: list[AttentionRecord]
@@ -77,18 +81,17 @@ class TextRun:
         )
 
 
-def run_figure7(
-    settings: dict[str, Any], data: Path, *, seed: int = 0, progress: Progress | None = None
-) -> Page:
+def run_figure7(settings: Settings, progress: Progress = silent) -> Page:
     """Train on train*.txt of the folder, and look at the attention on valid.txt as it goes."""
     began = perf_counter()
-    texts = read_texts(data, settings["n_tokens"])
+    texts = read_texts(settings["source"], settings["n_tokens"])
     window = settings["model"]["window"]
     spread = cut_windows(texts.valid, window, settings["n_windows"])
     shown = cut_windows(texts.valid, window, (len(texts.valid) - 1) // window)[settings["shown_window"]]
     windows = np.concatenate([shown[None], spread])
-    training = make_training(settings, texts, rate=settings["rate"], seed=seed)
-    records = training.run(texts.train, windows, records=tuple(settings["records"]), progress=progress)
+    training = make_training(settings, texts, rate=settings["rate"], seed=settings["seed"])
+    told = partial(progress, settings["name"])
+    records = training.run(texts.train, windows, records=tuple(settings["records"]), progress=told)
     return _write(TextRun(settings, texts, windows, records), perf_counter() - began)
 
 
@@ -99,10 +102,6 @@ def _write(run: TextRun, seconds: float) -> Page:
         f"{describe_model(settings, run.texts)}; SGD, rate {rate:g} "
         f"({rate * steps['fast_ratio']:g} for the feed-forward part), {run.records[-1].step:,} steps"
     )
-
-    def draw(path: Path, text: str) -> list[Path]:
-        beside = path.with_name(f"{path.name}-entropy")
-        return [*_draw_maps(run, path, text), *_draw_curves(run, beside)]
 
     notes = (
         "![Entropy and shares of attention along training](figure-entropy.png)",
@@ -115,13 +114,12 @@ def _write(run: TextRun, seconds: float) -> Page:
         _say_moves(run),
         f"Wall time {seconds / 60:.1f} minutes.",
     )
-    return Page(
-        name="scan-snap-7",
-        title=settings["title"],
-        caption=caption,
-        tables=(_table(run),),
-        numbers=_numbers(run),
-        draw=draw,
+    return render_figure(
+        settings,
+        caption,
+        (_table(run),),
+        _numbers(run),
+        partial(_draw, run),
         verdicts=judge_figure7(run),
         notes=notes,
         options="--data FOLDER",
@@ -217,7 +215,8 @@ def _numbers(run: TextRun) -> pa.Table:
     )
 
 
-def _draw_maps(run: TextRun, path: Path, caption: str) -> list[Path]:
+def _draw(run: TextRun, path: Path, *, caption: str) -> list[Path]:
+    """The maps, and curves beside them."""
     size: int = run.settings["shown_tokens"]
     names = [run.texts.tokens[int(token)] for token in run.windows[0, :size]]
     panels = [
@@ -225,7 +224,8 @@ def _draw_maps(run: TextRun, path: Path, caption: str) -> list[Path]:
         for one in run.records
         if one.step in run.settings["maps_at"]
     ]
-    return draw_maps(panels, path, caption=caption)
+    curves = _draw_curves(run, path.with_name(f"{path.name}-entropy"))
+    return [*draw_maps(panels, path, caption=caption), *curves]
 
 
 def _draw_curves(run: TextRun, path: Path) -> list[Path]:

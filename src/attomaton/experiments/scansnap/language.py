@@ -1,10 +1,9 @@
 """What figures 7 and 10 share: settings to training, and what they say of the theory."""
 
-from typing import Any
-
 from attomaton.experiments.scansnap.language_model import LanguageModel
 from attomaton.experiments.scansnap.language_training import LanguageTraining
 from attomaton.experiments.scansnap.texts import Texts
+from attomaton.experiments.settings import Settings
 
 OUTSIDE = (
     "outside the theory: this model has positions, a feed-forward part, sums with its input, layer norms and "
@@ -12,7 +11,7 @@ OUTSIDE = (
 )
 
 
-def make_training(settings: dict[str, Any], texts: Texts, *, rate: float, seed: int) -> LanguageTraining:
+def make_training(settings: Settings, texts: Texts, *, rate: float, seed: int) -> LanguageTraining:
     """What the settings ask for; fast layers have ``fast_ratio`` times the rate."""
     steps = settings["training"]
     return LanguageTraining(
@@ -26,7 +25,7 @@ def make_training(settings: dict[str, Any], texts: Texts, *, rate: float, seed: 
     )
 
 
-def describe_model(settings: dict[str, Any], texts: Texts) -> str:
+def describe_model(settings: Settings, texts: Texts) -> str:
     """Sizes in a clause for a caption."""
     model, steps = settings["model"], settings["training"]
     unknown = 100 * float(texts.shares[0])

@@ -6,6 +6,7 @@ movement of the scores for the second); what happens is the exact gradient flow 
 """
 
 from dataclasses import dataclass
+from functools import partial
 from importlib import resources
 from typing import Any
 
@@ -14,11 +15,14 @@ import pyarrow as pa
 
 from attomaton.automaton.automaton import Automaton
 from attomaton.claims.verdicts import Judgement, Verdict
-from attomaton.corpora.readers import read_corpus
 from attomaton.corpora.samples import Samples
-from attomaton.experiments.scansnap.page import Page, PageTable
+from attomaton.engines.work import Progress, silent
+from attomaton.experiments.page import Page, PageTable
+from attomaton.experiments.scansnap.figure import render_figure
+from attomaton.experiments.settings import Settings
 from attomaton.graphs.bags import find_realisable
 from attomaton.pipeline import learn
+from attomaton.readers import read_corpus
 from attomaton.report.grids import Grid, draw_grids
 from attomaton.scansnap.classes import CorpusClasses
 from attomaton.scansnap.contexts import classes_of_contexts
@@ -93,7 +97,7 @@ class Cases:
         )
 
 
-def run_meeting(settings: dict[str, Any]) -> Page:
+def run_meeting(settings: Settings, _: Progress = silent) -> Page:
     """Both theories and five layers on the cases and on the story; nothing is drawn at random."""
     cases = Cases.from_settings(settings["cases"])
     layers = variants(settings["tied_scale"])
@@ -101,17 +105,16 @@ def run_meeting(settings: dict[str, Any]) -> Page:
     first, second = learn(cases.samples), _second_theory(cases.samples)
     rows = _case_rows(cases, layers, rates, settings["time"])
     story = _story_rows(layers, rates, settings["story"])
-    return Page(
-        "scan-snap-meeting",
-        settings["title"],
+    return render_figure(
+        settings,
         f"Attention to each token of each context at t = {settings['time']:g} of the exact gradient flow "
         f"(framed: the label; white: no key, or nothing to learn); η_Y, η_Z = {rates.decoder:g}, "
         f"{rates.attention:g}; the tied decoder is {settings['tied_scale']:g}·I",
         (_case_table(cases, layers, rows, first, second), _story_table(story)),
         _numbers(cases, rows, story),
-        lambda path, caption: draw_grids(_grids(cases, layers, rows), path, caption=caption),
-        tuple(_judge(layers, cases, rows, first, second)),
-        NOTES,
+        partial(draw_grids, _grids(cases, layers, rows)),
+        verdicts=_judge(layers, cases, rows, first, second),
+        notes=NOTES,
     )
 
 
@@ -204,7 +207,7 @@ def _case_table(
     )
 
 
-def _story_rows(layers: tuple[Variant, ...], rates: Rates, settings: dict[str, Any]) -> list[Row]:
+def _story_rows(layers: tuple[Variant, ...], rates: Rates, settings: Settings) -> list[Row]:
     """How often attention's top token is what the automaton retrieves, the label, or the query itself."""
     story = resources.files("attomaton.corpora").joinpath("example.txt").read_text(encoding="utf-8")
     samples = read_corpus([story]).windows(settings["window"])

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from attomaton.corpora.readers import read_text
 from attomaton.errors import UnreadableSource, UnsupportedOption
+from attomaton.readers import read_text
 from attomaton.tables import Float64, Int64, Integers
 
 UNKNOWN = "<unk>"

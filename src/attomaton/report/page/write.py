@@ -15,7 +15,7 @@ from attomaton.errors import CorruptRun
 from attomaton.options import given_path, whole_number
 from attomaton.report.page.content import MOST_BYTES, choose_queries, gather, measure_tokens, to_json
 from attomaton.report.page.packing import Packer
-from attomaton.report.page.past import read_training, read_verdicts
+from attomaton.report.page.training import read_training, read_verdicts
 
 SCRIPTS = (
     "automaton",

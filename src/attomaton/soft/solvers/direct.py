@@ -8,9 +8,10 @@ import numpy as np
 from scipy.sparse import csc_array
 from scipy.sparse.linalg import splu
 
+from attomaton.ragged import offsets_of, rows_of, sum_at
 from attomaton.soft.likelihood import LuceProblem
 from attomaton.soft.solvers.reference import centre, damping
-from attomaton.tables import Float64, Int64, offsets_of, sum_at
+from attomaton.tables import Float64, Int64
 
 
 def solve_direct(
@@ -45,8 +46,9 @@ def solve_direct(
 def _pairs(problem: LuceProblem) -> tuple[Int64, Int64, Int64]:
     """All pairs of entries of one choice set, and the choice of each."""
     lengths = np.diff(problem.offsets)
-    choice = np.repeat(np.arange(len(lengths)), lengths * lengths)
-    within = np.arange(len(choice)) - offsets_of(lengths * lengths)[choice]
+    begins = offsets_of(lengths * lengths)
+    choice = rows_of(begins)
+    within = np.arange(len(choice)) - begins[choice]
     one, other = within // lengths[choice], within % lengths[choice]
     kept = one < other
     start = problem.offsets[choice[kept]]

@@ -1,6 +1,5 @@
 """All groups of an anchored Luce problem, each solved by compiled Newton steps, shared between threads."""
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -10,13 +9,14 @@ import numpy as np
 
 from attomaton.borders import check_floats
 from attomaton.compiled import compiled, compiled_within
-from attomaton.graphs.grouping import group_borders
+from attomaton.machine import count_processors
+from attomaton.ragged import group_borders, offsets_of, ranges_of
 from attomaton.soft.likelihood import LuceProblem
 from attomaton.soft.solvers.direct import solve_direct
 from attomaton.soft.solvers.newton import Array, Choices, Part, Space, make_space, solve_part
-from attomaton.tables import Float64, Int64, offsets_of
+from attomaton.tables import Float64, Int64
 
-N_THREADS = os.cpu_count() or 1
+N_THREADS = count_processors()
 
 FAR = 1e4
 """A group that ends with a gradient this many times larger than asked has stalled."""
@@ -84,11 +84,10 @@ def sort_by_group(problem: LuceProblem) -> Groups:
     group = problem.component[problem.winner]
     order = np.argsort(group, kind="stable")
     lengths = np.diff(problem.offsets)[order]
-    offsets = offsets_of(lengths)
-    entry = np.arange(len(problem.alternative)) + np.repeat(problem.offsets[order] - offsets[:-1], lengths)
+    entry = ranges_of(problem.offsets[order], lengths)
     choices = Choices(
         alternative=number[problem.alternative[entry]],
-        offsets=offsets,
+        offsets=offsets_of(lengths),
         log_multiplicity=problem.log_multiplicity[entry],
         winner=number[problem.winner[order]],
         count=problem.count[order],

@@ -4,9 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attomaton.ragged import largest_of, occurs, sum_at
 from attomaton.soft.likelihood import LuceProblem
 from attomaton.soft.solvers.gradients import solve_systems
-from attomaton.tables import Bool, Float64, Int64, sum_at
+from attomaton.tables import Bool, Float64, Int64
 
 
 @dataclass(frozen=True)
@@ -66,10 +67,8 @@ class Reference:
 
     def _unconverged(self, problem: LuceProblem, gradient: Float64, pull: Float64) -> Bool:
         """Which components have a gradient entry above the tolerance, shape (n_components,)."""
-        above = np.zeros(problem.n_components, bool)
         rounding = problem.rounding()[problem.component] + 8 * np.finfo(np.float64).eps * pull
-        above[problem.component[np.abs(gradient) > self.atol + rounding]] = True
-        return above
+        return occurs(problem.component[np.abs(gradient) > self.atol + rounding], problem.n_components)
 
     def _newton_direction(
         self, problem: LuceProblem, scores: Float64, gradient: Float64, stiffness: float
@@ -99,8 +98,6 @@ def centre(component: Int64, values: Float64) -> Float64:
 def damping(component: Int64, direction: Float64) -> Float64:
     """ln(1 + d)/d for each component, d the range of ``direction`` on it, shape (n_components,)."""
     n_components = int(component.max(initial=-1)) + 1
-    highest, lowest = np.full(n_components, -np.inf), np.full(n_components, np.inf)
-    np.maximum.at(highest, component, direction)
-    np.minimum.at(lowest, component, direction)
+    highest, lowest = (sign * largest_of(component, sign * direction, n_components) for sign in (1.0, -1.0))
     spread = np.maximum(highest - lowest, 1e-12)
     return np.log1p(spread) / spread

@@ -12,7 +12,8 @@ import numpy as np
 
 from attomaton.borders import check_floats
 from attomaton.compiled import compiled
-from attomaton.tables import Float64, offsets_of
+from attomaton.ragged import largest_of, offsets_of, rows_of
+from attomaton.tables import Float64
 from attomaton.trajectory.basis import Basis
 from attomaton.trajectory.loss import TrainingLoss
 
@@ -63,10 +64,8 @@ class EmbeddedFlow:
     def bound_sharpness(self) -> float:
         """A bound on the curvature at any place: no loser's direction is longer than the longest."""
         squares = np.sum(self.losers.directions**2, axis=1)
-        choices = len(self.losers.weight)
-        longest = np.zeros(choices)
-        np.maximum.at(longest, np.repeat(np.arange(choices), np.diff(self.losers.offsets)), squares)
-        return float(self.losers.weight @ longest)
+        choice, n_choices = rows_of(self.losers.offsets), len(self.losers.weight)
+        return float(self.losers.weight @ largest_of(choice, squares, n_choices, least=0.0))
 
     def settle(self) -> Float64:
         """About where the loss is least, as far as it has a least; NaN if that is not found."""

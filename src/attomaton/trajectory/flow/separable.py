@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from attomaton.borders import check_floats, check_int64, check_lengths, trusted
 from attomaton.compiled import compiled
 from attomaton.errors import MismatchedParts
+from attomaton.ragged import run_starts, sum_at
 from attomaton.soft.likelihood import LuceProblem
 from attomaton.soft.solvers.groups import Groups, find_part, make_room, sort_by_group
 from attomaton.soft.solvers.newton import Choices, Part, Space, bend, find_diagonal, weigh
-from attomaton.tables import Float64, Int64, sum_at
+from attomaton.tables import Float64, Int64
 from attomaton.trajectory.sharpness import bound_curvatures
 
 Array = Any
@@ -236,7 +237,7 @@ def _check_wholes(problem: LuceProblem, component: Int64) -> None:
     if not len(component):
         return
     query = problem.component
-    first = np.flatnonzero(np.diff(query, prepend=query[0] - 1))
+    first = run_starts(query)
     lowest, highest = (np.asarray(find.reduceat(component, first)) for find in (np.minimum, np.maximum))
     sorted_queries = bool((np.diff(query) >= 0).all())
     if not (sorted_queries and (lowest == component[first]).all() and (lowest[1:] > highest[:-1]).all()):

@@ -7,9 +7,10 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from attomaton.graphs.components import Components
+from attomaton.ragged import largest_of, run_starts, sum_at
 from attomaton.soft.solvers.gradients import solve_systems
 from attomaton.solutions import score_table, sparse_weights
-from attomaton.tables import Bool, Float64, Int64, Integers, sum_at
+from attomaton.tables import Bool, Float64, Int64, Integers
 from attomaton.trajectory.residual.problem import Priorities, Residual
 
 POSITIVE = 1e-9
@@ -35,7 +36,7 @@ class BlockResidual(Residual):
         above, below = self.priorities.above[held], self.priorities.below[held]
         block = join(above, below, len(self.sizes))[above]
         order = np.argsort(block, kind="stable")
-        starts = np.flatnonzero(np.diff(block[order], prepend=block[order][:1] - 1))
+        starts = run_starts(block[order])
         root = np.sqrt(self.sizes.astype(np.float64))
         rates = [
             _settling(above[rows], below[rows], self.flow[held[rows]], root)
@@ -123,8 +124,7 @@ def _minimise(edges: tuple[Int64, Int64, Float64], pressure: Float64, block: Int
         flow = np.exp(log_kappa + answer[below] - answer[above])
         gradient = pressure + sum_at(below, flow, size) - sum_at(above, flow, size)
         gradient -= _mean(block, np.ones(size), gradient)  # rounding must not push along a constant
-        largest = np.zeros(size)
-        np.maximum.at(largest, block, np.abs(gradient))
+        largest = largest_of(block, np.abs(gradient), size, least=0.0)
         if largest.max(initial=0.0) <= enough:
             break
         diagonal = sum_at(below, flow, size) + sum_at(above, flow, size)
@@ -136,9 +136,7 @@ def _minimise(edges: tuple[Int64, Int64, Float64], pressure: Float64, block: Int
 
         right = np.where(largest[block] > enough, -gradient, 0.0)
         step = solve_systems(bend, right, diagonal, block, rtol=1e-6, max_steps=2_000)
-        reach = np.zeros(size)
-        np.maximum.at(reach, block[above], np.abs(step[above] - step[below]))
-        reach = np.maximum(reach, 1e-9)
+        reach = largest_of(block[above], np.abs(step[above] - step[below]), size, least=1e-9)
         answer = answer + (np.log1p(reach) / reach)[block] * step
     return answer, float(np.abs(gradient).max(initial=0.0))
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csc_array
 
-from attomaton.tables import Bool, Float64, Int64, column, sum_at
+from attomaton.ragged import largest_of, rows_of, sum_at
+from attomaton.tables import Bool, Float64, Int64, column
 from attomaton.trajectory.loss import TrainingLoss
 
 
@@ -125,15 +126,12 @@ def find_priorities(
 def _cross_odds(loss: TrainingLoss, soft: Float64) -> Float64:
     """Odds of the tokens below against the label's component, summed for every edge, shape (n_order,)."""
     problem, component = loss.problem, loss.component
-    lengths = np.diff(problem.offsets)
-    choice = np.repeat(np.arange(len(lengths)), lengths)
+    choice, n_choices = rows_of(problem.offsets), len(problem.winner)
     own, other = component[problem.winner][choice], component[problem.alternative]
     logits = soft[loss.nodes][problem.alternative] + problem.log_multiplicity
     inside = own == other
-    highest = np.full(len(lengths), -np.inf)
-    np.maximum.at(highest, choice[inside], logits[inside])
-    odds = np.exp(logits - highest[choice])
-    total = sum_at(choice[inside], odds[inside], len(lengths))
+    odds = np.exp(logits - largest_of(choice[inside], logits[inside], n_choices)[choice])
+    total = sum_at(choice[inside], odds[inside], n_choices)
     order, size = loss.components.order, len(loss.components)
     edges = column(order, "above") * size + column(order, "below")
     place = np.searchsorted(edges, own[~inside] * size + other[~inside])
