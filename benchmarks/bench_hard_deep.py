@@ -12,7 +12,7 @@ import numpy as np
 from attomaton.hard.certify import HardCertificate, certify_positions
 from attomaton.hard.problem import OrderProblem
 from attomaton.hard.solvers.placement import Placement
-from attomaton.hard.trials import deep_order
+from orders import deep_order
 from timing import peak_gigabytes, report, timed
 
 

@@ -22,8 +22,8 @@ from attomaton.graphs.topology import find_irredundant
 from attomaton.hard.certify import HardCertificate, certify_positions, repair_positions
 from attomaton.hard.problem import OrderProblem
 from attomaton.hard.solvers.placement import Placement
-from attomaton.hard.trials import random_order
 from attomaton.ragged import group_borders
+from orders import random_order
 from timing import peak_gigabytes, report
 
 N_NODES, N_PAIRS = 2_000, 35_000

@@ -75,6 +75,7 @@ MOVED = {
     "graphs.compiled": "compiled",
     "graphs.summation": "compiled.summation",
     "models.language": "experiments.scansnap.language_model",
+    "scansnap.model.descend": "scansnap.model.train",
     "training.language": "experiments.scansnap.language_training",
     "verify": "claims.mechanics",
     "verify.claims": "claims.mechanics",

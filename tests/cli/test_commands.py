@@ -148,14 +148,3 @@ def test_version_and_help(folder):
 
     assert attomaton("--version", cwd=folder).stdout == f"attomaton {at.__version__}\n"
     assert "explain" in attomaton("--help", cwd=folder).stdout
-
-
-def test_bench_measures_and_certifies(tmp_path):
-    result = attomaton("bench", "hard", "--no-rivals", "--json", cwd=tmp_path)
-    assert result.returncode == 0
-    trials = json.loads(result.stdout)["trials"]
-    assert len(trials) == 5
-    assert all(trial["certified"] and trial["clarabel_seconds"] is None for trial in trials)
-    wrong = attomaton("bench", "soft", cwd=tmp_path)
-    assert wrong.returncode == 2
-    assert "choose hard" in wrong.stderr

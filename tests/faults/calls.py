@@ -27,7 +27,7 @@ from attomaton.scansnap.flow import solve_flow
 from attomaton.scansnap.forecast import forecast_queries
 from attomaton.scansnap.kept import follow_attention
 from attomaton.scansnap.law import Rates, SnapLaw, star_constant
-from attomaton.scansnap.model.descend import Setup
+from attomaton.scansnap.model.train import Setup
 from attomaton.scansnap.survey import survey_samples
 from attomaton.training.lookup import AtSeconds, AtSteps, LookupTraining
 from attomaton.training.path import trace_path

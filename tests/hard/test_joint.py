@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from benchmarks.orders import random_corpus
 
 import attomaton as at
 from attomaton.hard.certify import certify_forces, repair_forces
@@ -10,7 +11,6 @@ from attomaton.hard.solve import Kind
 from attomaton.hard.solvers.distance import LeastDistance
 from attomaton.hard.solvers.joint import Joint
 from attomaton.hard.solvers.reference import Reference
-from attomaton.hard.trials import random_corpus
 from tests.drawn import components_of, embeddings_for, paper_draw
 
 

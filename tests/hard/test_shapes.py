@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from benchmarks.orders import deep_order
 
 import attomaton as at
 from attomaton.hard.certify import certify_positions
@@ -12,7 +13,6 @@ from attomaton.hard.solvers.forest import Graph, empty_forest, empty_walk
 from attomaton.hard.solvers.pivots import pivot
 from attomaton.hard.solvers.placement import Placement
 from attomaton.hard.solvers.planting import longest_paths, plant, rank_edges
-from attomaton.hard.trials import deep_order
 from tests.drawn import edge_table, one_group, random_order
 
 

@@ -5,7 +5,6 @@ import sys
 
 import typer
 
-from attomaton.cli.bench import bench
 from attomaton.cli.diff import diff
 from attomaton.cli.doctor import doctor
 from attomaton.cli.example import example
@@ -37,7 +36,6 @@ app.command()(verify)
 app.command("scan-snap")(scansnap)
 app.command()(tokenize)
 app.command()(example)
-app.command()(bench)
 app.command()(doctor)
 
 

@@ -15,11 +15,10 @@ from attomaton.experiments.scansnap.figure import render_figure
 from attomaton.experiments.settings import Settings
 from attomaton.report.lines import Line, LinePanel, draw_lines
 from attomaton.scansnap.classes import draw_linear_classes
-from attomaton.scansnap.model.descend import ScanTrace, Setup
-from attomaton.scansnap.model.steps import Momentum
-from attomaton.scansnap.model.train import train_classes
+from attomaton.scansnap.model.train import ScanTrace, Setup, train_classes
 from attomaton.scansnap.reduced import Reduced
 from attomaton.tables import Float64
+from attomaton.training.steps import GradientDescent
 
 RANKED = 0.95
 """Least rank correlation between P(l | n) and final weight."""
@@ -66,7 +65,7 @@ def read_setup(settings: Settings, *, every: int = 1) -> Setup:
         n_steps=settings["n_steps"],
         batch_size=settings["batch_size"],
         length=settings["length"],
-        optimiser=Momentum(settings["momentum"]),
+        optimiser=GradientDescent(1.0, momentum=settings["momentum"]),
         random_start=settings["random_start"],
         every=every,
     )
