@@ -73,7 +73,7 @@ class ScanTrace:
     steps : int64 array, shape (n_records,)
         After how many steps.
     losses : float64 array, shape (n_steps, n_trials)
-        Of each step's batch, before the step.
+        The loss of each step's batch, before the step.
     scores : float64 array, shape (n_records, n_trials, n_queries, n_used)
         Z.
 
