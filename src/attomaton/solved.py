@@ -132,13 +132,25 @@ def solve_samples(
 
 
 @dataclass(frozen=True)
-class HardByQuery:
-    """Edges and samples by query → the hard scores: columns query, token, score.
+class SolverByQuery:
+    """What solves the tables of some queries alone, wherever an engine runs it.
 
     Attributes
     ----------
     n_tokens : int
         Size of the vocabulary.
+    """
+
+    n_tokens: int
+
+    def components(self, edges: pa.Table, queries: pa.Table) -> Components:
+        """The components of the edges of some queries."""
+        return find_components(EdgeTable(edges, queries, self.n_tokens))
+
+
+@dataclass(frozen=True)
+class HardByQuery(SolverByQuery):
+    """Edges and samples by query → the hard scores: columns query, token, score.
 
     Examples
     --------
@@ -150,21 +162,14 @@ class HardByQuery:
     6
     """
 
-    n_tokens: int
-
     def __call__(self, edges: pa.Table, queries: pa.Table) -> pa.Table:
         """Solve; raises ``UncertifiedSolution`` if the bounds do not meet."""
-        return solve_graph_svm(_components(edges, queries, self.n_tokens)).expect().scores
+        return solve_graph_svm(self.components(edges, queries)).expect().scores
 
 
 @dataclass(frozen=True)
-class SoftByQuery:
+class SoftByQuery(SolverByQuery):
     """Edges, samples by query and choices inside components → the soft scores.
-
-    Attributes
-    ----------
-    n_tokens : int
-        Size of the vocabulary.
 
     Examples
     --------
@@ -178,15 +183,9 @@ class SoftByQuery:
     [0.5493, -0.5493, 0.0]
     """
 
-    n_tokens: int
-
     def __call__(self, edges: pa.Table, queries: pa.Table, choices: pa.Table) -> pa.Table:
         """Solve; raises ``UncertifiedSolution`` if the gradient is too large."""
-        return solve_luce(ChoiceTable(choices), _components(edges, queries, self.n_tokens)).expect().scores
-
-
-def _components(edges: pa.Table, queries: pa.Table, n_tokens: int) -> Components:
-    return find_components(EdgeTable(edges, queries, n_tokens))
+        return solve_luce(ChoiceTable(choices), self.components(edges, queries)).expect().scores
 
 
 def _check_parts(components: Components, hard: object, soft: object) -> None:

@@ -45,12 +45,11 @@ class Curves:
 
     Examples
     --------
-    >>> from attomaton.models.attention import AttentionModel
+    >>> import attomaton as at
     >>> from attomaton.models.embeddings import Orthonormal
-    >>> from attomaton.training.loop import train
-    >>> from attomaton.training.steps import GradientDescent
     >>> corpus = Samples.from_lists([[0, 1]], [0])
-    >>> trace = train(corpus, AttentionModel(Orthonormal()), GradientDescent(1.0), steps=1000, trials=2)
+    >>> model = at.AttentionModel(Orthonormal())
+    >>> trace = at.train(corpus, model, at.GradientDescent(1.0), steps=1000, trials=2)
     >>> curves = measure_trace(trace, solve_trials(trace))
     >>> curves, curves.correlation[-1].round(6).tolist()
     (Curves(201 records of 2 trials), [1.0, 1.0])
@@ -94,12 +93,10 @@ def solve_trials(trace: Trace) -> list[Automaton]:
 
     Examples
     --------
-    >>> from attomaton.models.attention import AttentionModel
+    >>> import attomaton as at
     >>> from attomaton.models.embeddings import Orthonormal
-    >>> from attomaton.training.loop import train
-    >>> from attomaton.training.steps import GradientDescent
     >>> corpus = Samples.from_lists([[0, 1]], [0])
-    >>> trace = train(corpus, AttentionModel(Orthonormal()), GradientDescent(1.0), steps=1000)
+    >>> trace = at.train(corpus, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=1000)
     >>> automaton, = solve_trials(trace)
     >>> dense(automaton.hard.weights).round(6).tolist()
     [[0.0, 0.5], [0.0, -0.5]]
@@ -131,12 +128,10 @@ def measure_trace(trace: Trace, automata: Sequence[Automaton]) -> Curves:
 
     Examples
     --------
-    >>> from attomaton.models.attention import AttentionModel
+    >>> import attomaton as at
     >>> from attomaton.models.embeddings import Orthonormal
-    >>> from attomaton.training.loop import train
-    >>> from attomaton.training.steps import GradientDescent
     >>> corpus = Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])  # 0 and 1 tie, and both beat 2
-    >>> trace = train(corpus, AttentionModel(Orthonormal()), GradientDescent(1.0), steps=1000)
+    >>> trace = at.train(corpus, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=1000)
     >>> curves = measure_trace(trace, solve_trials(trace))
     >>> curves.missed[[0, -1], 0].round(3).tolist()  # mass on neither 0 nor 1: a third, then hardly any
     [0.333, 0.001]
@@ -163,12 +158,11 @@ class Target:
 
     Examples
     --------
-    >>> from attomaton.models.attention import AttentionModel
+    >>> import attomaton as at
     >>> from attomaton.models.embeddings import Orthonormal
-    >>> from attomaton.training.loop import train
-    >>> from attomaton.training.steps import GradientDescent
     >>> corpus = Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])  # 0 and 1 tie, and both beat 2
-    >>> trace = train(corpus, AttentionModel(Orthonormal()), GradientDescent(1.0), steps=100, every=100)
+    >>> model = at.AttentionModel(Orthonormal())
+    >>> trace = at.train(corpus, model, at.GradientDescent(1.0), steps=100, every=100)
     >>> target = aim_at(trace, solve_trials(trace))
     >>> target.level(trace.weights)[-1].round(2).tolist(), target.correlation(trace.weights)[-1].round(4)
     ([3.53], array([1.]))
