@@ -28,7 +28,7 @@ THREADS = ("OMP", "OPENBLAS", "MKL", "NUMBA", "NUMEXPR", "RAYON", "ARROW_IO")
 """Whose number of threads is set to one: sums are then added up in one order."""
 
 SIZE_HELP = {
-    "quick": "Take the beginnings of the corpora and two trials of each experiment.",
+    "quick": "Take the beginnings of the corpora and two trials of four experiments.",
     "full": "Take all trials and texts of each experiment as it was published.",
 }
 FACE = Path(__file__).with_name("python_answers.py")

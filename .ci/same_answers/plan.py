@@ -54,6 +54,8 @@ class Size:
         Length of each corpus; None: all of it.
     trials : int, optional
         Of each experiment; None: as published, on the texts that it was published with.
+    experiments : tuple of str
+        Which of them.
     contexts : int
         To be explained, of each run.
     variants : bool
@@ -62,14 +64,16 @@ class Size:
 
     characters: int | None
     trials: int | None
+    experiments: tuple[str, ...]
     contexts: int
     variants: bool
 
 
+FEW = ("mechanics-global", "mechanics-path", "scan-snap-4", "scan-snap-meeting")
 SIZES = {
-    "quick": Size(characters=40_000, trials=2, contexts=1, variants=False),
-    "default": Size(characters=None, trials=10, contexts=4, variants=True),
-    "full": Size(characters=None, trials=None, contexts=4, variants=True),
+    "quick": Size(characters=40_000, trials=2, experiments=FEW, contexts=1, variants=False),
+    "default": Size(characters=None, trials=5, experiments=tuple(EXPERIMENTS), contexts=2, variants=True),
+    "full": Size(characters=None, trials=None, experiments=tuple(EXPERIMENTS), contexts=2, variants=True),
 }
 
 
@@ -93,7 +97,7 @@ class Inputs:
         text = (self.folder / f"{corpus}.txt").read_text(encoding="utf-8")
         count = self.size.contexts
         places = [len(text) * (number + 1) // (count + 1) for number in range(count)]
-        return [" ".join(text[place : place + 150].split()) for place in places]
+        return [" ".join(text[place : place + 150].split()[1:-1]) for place in places]
 
 
 def make_inputs(folder: Path, size: Size) -> Inputs:
@@ -119,43 +123,50 @@ def _copy(source: Path, target: Path, characters: int | None) -> None:
 
 def plan(inputs: Inputs) -> list[Command]:
     """All commands, in the order in which they run."""
-    corpora = [one for name in CORPORA for one in plan_corpus(inputs, name)]
+    corpora = list(CORPORA)
+    tokenised = corpora if inputs.size.variants else corpora[:1]
     across = "diff moby-dick-8-memory/run wikitext-8-memory/run --limit 50 --json"
     return [
         Command("python/face", []),
         *plan_story(),
         *plan_training(),
         *(plan_variants() if inputs.size.variants else ()),
-        *corpora,
-        _command("diff/across", across),
+        *(one for name in corpora for one in plan_corpus(inputs, name)),
+        _command("moby-dick-diff/across", across),
+        *(one for name in tokenised for one in plan_shards(name)),
         *plan_experiments(inputs),
     ]
 
 
 def plan_corpus(inputs: Inputs, name: str) -> Iterator[Command]:
-    """Learn with windows and engines; explain, report, export and compare; tokenise; survey."""
-    tokenizer = f"--tokenizer {CORPORA[name][1]}"
-    runs = [(8, "memory"), (32, "duckdb")]
-    runs += [(8, "duckdb"), (32, "memory")] if inputs.size.variants else []
+    """Learn with both engines, then explain, report, export and compare what was learned."""
+    tokenizer, variants = CORPORA[name][1], inputs.size.variants
+    runs = [(8, "memory"), (32, "duckdb"), *([(8, "duckdb"), (32, "memory")] if variants else [])]
     for window, engine in runs:
         group = f"{name}-{window}-{engine}"
-        options = f"--window {window} {tokenizer} --engine {engine} --threads 1"
+        options = f"--window {window} --tokenizer {tokenizer} --engine {engine} --threads 1"
         yield _command(f"{group}/learn", f"learn {TEXTS}/{name}.txt {options} --out {group}/run --json")
-        for number, context in enumerate(inputs.contexts(name)):
-            yield _command(f"{group}/explain-{number}", f"explain {group}/run --json", context)
-        yield _command(f"{group}/report", f"report {group}/run --out {group}/report.html --json")
+        if engine == "memory":
+            for number, context in enumerate(inputs.contexts(name)):
+                yield _command(f"{group}/explain-{number}", f"explain {group}/run --json", context)
+            yield _command(f"{group}/report", f"report {group}/run --out {group}/report.html --json")
     group = f"{name}-8-memory"
+    yield _command(f"{name}-diff/windows", f"diff {group}/run {name}-32-duckdb/run --json")
     both = f"--graphml {group}/components.graphml --csv {group}/tables"
     yield _command(f"{group}/export", f"export {group}/run {both} --json")
-    tokens = f"--graphml {group}/tokens.graphml --nodes tokens --queries 40"
-    yield _command(f"{group}/export-tokens", f"export {group}/run {tokens} --json")
-    yield _command(f"diff/{name}", f"diff {group}/run {name}-32-duckdb/run --json")
-    group = f"{name}-shards"
+    if variants:
+        tokens = f"--graphml {group}/tokens.graphml --nodes tokens --queries 40"
+        yield _command(f"{group}/export-tokens", f"export {group}/run {tokens} --json")
+
+
+def plan_shards(name: str) -> Iterator[Command]:
+    """Tokenise a corpus, learn from its shards, and ask the second theory about its beginning."""
+    group, tokenizer = f"{name}-shards", f"--tokenizer {CORPORA[name][1]}"
     out = f"{tokenizer} --out {group}/shards --json"
     yield _command(f"{group}/tokenize", f"tokenize {TEXTS}/{name}.txt {out}")
     yield _command(f"{group}/learn", f"learn {group}/shards --window 8 --threads 1 --out {group}/run --json")
-    survey = f"--window 8 {tokenizer} --out {name}-scan-snap/survey --json"
-    yield _command(f"{name}-scan-snap/survey", f"scan-snap {TEXTS}/{name}-begin.txt {survey}")
+    out = f"{tokenizer} --out {name}-scan-snap/survey --json"
+    yield _command(f"{name}-scan-snap/survey", f"scan-snap {TEXTS}/{name}-begin.txt --window 8 {out}")
 
 
 def plan_story() -> Iterator[Command]:
@@ -195,12 +206,12 @@ def plan_variants() -> Iterator[Command]:
 
 
 def plan_experiments(inputs: Inputs) -> Iterator[Command]:
-    """Every published experiment: as published, or with few trials and on short texts."""
+    """Published experiments: as published, or with few trials and on short texts."""
     yield _command("experiments/list", "reproduce list --json")
     published = inputs.size.trials is None
     trials = "" if published else f"--trials {inputs.size.trials}"
-    for name, (whole, begin) in EXPERIMENTS.items():
-        source = whole if published else begin
+    for name in inputs.size.experiments:
+        source = EXPERIMENTS[name][0 if published else 1]
         data = f"--data {TEXTS}/{source}" if source else ""
         yield _command(f"{name}/numbers", f"reproduce {name} {data} {trials} --out {name}/page --json")
     if inputs.size.variants:
