@@ -21,7 +21,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
-from parts import Part, describe, judge, read_parts
+from parts import Part, describe, find_broken, judge, read_parts
 from plan import SIZES, Command, make_inputs, plan
 
 THREADS = ("OMP", "OPENBLAS", "MKL", "NUMBA", "NUMEXPR", "RAYON", "ARROW_IO")
@@ -81,7 +81,7 @@ class Tree:
         """Nothing is written into the checkout: bytecode and compiled code have a place of their own."""
         cache = str(self.place.with_name(f"{self.place.name}-cache"))
         set_here = {f"{name}_NUM_THREADS": "1" for name in THREADS}
-        caches = {"PYTHONPYCACHEPREFIX": cache, "NUMBA_CACHE_DIR": cache, "MPLCONFIGDIR": cache}
+        caches = {"PYTHONPYCACHEPREFIX": cache, "NUMBA_CACHE_DIR": cache}
         fixed = {"PYTHONHASHSEED": "0", "COLUMNS": "120", "SOURCE_DATE_EPOCH": "0"}
         return {**os.environ, **set_here, **caches, **fixed, "PYTHONPATH": str(self.checkout / "src")}
 
@@ -90,7 +90,7 @@ def digest(parts: dict[str, Part], names: list[str]) -> str:
     """One digest of these parts, its first twelve digits."""
     total = hashlib.sha256()
     for name in names:
-        total.update(name.encode() + hashlib.sha256(parts[name].content if name in parts else b"").digest())
+        total.update(f"{name}\0{parts[name].content if name in parts else None}\0".encode())
     return total.hexdigest()[:12]
 
 
@@ -108,8 +108,13 @@ def compare(one: Path, other: Path) -> dict[str, int]:
         print(f"{row} {' and '.join(said) or 'equal'}")
     for name, found in judged.items():
         if found != "equal":
-            print(f"{found}: {name} {describe(name, one, other)}")
+            print(f"{found}: {name}: {describe(left.get(name), right.get(name), (one, other))}")
     counts = {kind: list(judged.values()).count(kind) for kind in ("equal", "presentation", "DIFFERS")}
+    broken = [f"{one.name}/{name}" for name in find_broken(left)]
+    broken += [f"{other.name}/{name}" for name in find_broken(right)]
+    counts["BROKEN"] = len(broken)
+    for name in broken:
+        print(f"BROKEN: {name} shows a command that did not answer")
     print(", ".join(f"{kind} {count:,}" for kind, count in counts.items()))
     return counts
 
@@ -148,7 +153,8 @@ def main() -> None:
             list(pool.map(lambda tree: tree.run_all(commands), trees))
         counts = compare(trees[0].place, trees[1].place)
     print(f"{len(commands)} commands in each checkout, {time.perf_counter() - began:.0f} s together")
-    sys.exit(1 if counts["DIFFERS"] or (counts["presentation"] and not asked.answers_only) else 0)
+    wrong = counts["DIFFERS"] + counts["BROKEN"] + (0 if asked.answers_only else counts["presentation"])
+    sys.exit(1 if wrong else 0)
 
 
 if __name__ == "__main__":
