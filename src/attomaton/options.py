@@ -31,7 +31,7 @@ MOST_TRIALS = 1_000_000
 SHOWN = 60
 """Characters of a wrong value that an error repeats."""
 
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a single letter is a drive of Windows
 
 
 def whole_number(value: object, name: str, *, least: int = 0, most: int = LARGEST) -> int:

@@ -16,7 +16,7 @@ from attomaton.hard.certify import HardCertificate, certify_forces, certify_posi
 from attomaton.hard.constraints import embedded_problem, order_problem
 from attomaton.hard.exact import check_exactly
 from attomaton.hard.problem import OrderProblem
-from attomaton.hard.solvers.blocks import Blocks
+from attomaton.hard.solvers.placement import Placement
 from attomaton.hard.solvers.reference import Reference
 from tests.drawn import (
     components_of,
@@ -150,7 +150,7 @@ def test_positions_equal_exact_rational_arithmetic(seed, n_nodes, density, heavy
     above, below = np.nonzero(np.triu(rng.random((n_nodes, n_nodes)) < density, 1))
     sizes = rng.integers(1, 10**9 if heavy else 5, n_nodes)
     problem = OrderProblem(sizes, above, below, np.zeros(n_nodes, np.int64))
-    positions, flow = Blocks().solve_order(problem)
+    positions, flow = Placement().solve_order(problem)
     check = check_exactly(problem, flow)
     assert check.optimal, check.reason
     assert certify_positions(problem, positions, flow, rtol=1e-12, exact=True).exact
@@ -217,7 +217,7 @@ def test_a_small_query_does_not_hide_behind_a_large_one():
     chain, star = np.arange(1999), np.full(3, 2000)
     above, below = np.concatenate([chain, star]), np.concatenate([chain + 1, [2001, 2002, 2003]])
     problem = OrderProblem(np.ones(2004, np.int64), above, below, (np.arange(2004) >= 2000).astype(np.int64))
-    positions, flow = Blocks().solve_order(problem)
+    positions, flow = Placement().solve_order(problem)
     assert certify_positions(problem, positions, flow, rtol=1e-12).certified
     positions[2000:] *= 15
     assert not certify_positions(problem, positions, flow, rtol=1e-6).certified

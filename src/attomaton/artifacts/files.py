@@ -10,6 +10,7 @@ from secrets import token_hex
 from typing import Any
 
 from attomaton.artifacts.naming import shown
+from attomaton.artifacts.systems import flush, open_itself
 from attomaton.errors import AttomatonError, CorruptRun, UnwritablePlace
 
 DRAFT = ".draft"
@@ -38,7 +39,7 @@ def write_file(path: Path, write: Callable[[Path], object], *, draft: Path | Non
 
 def write_draft(draft: Path, write: Callable[[Path], object]) -> str:
     """Fill a new file and flush it; its digest. A link or file of that name is not touched."""
-    os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
+    os.close(open_itself(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
     try:
         write(draft)
         flush(draft)
@@ -58,15 +59,6 @@ def check_written(path: Path, digest: str) -> dict[str, Any]:
 def draft_name() -> str:
     """A name that no other file has."""
     return f".{token_hex(8)}{DRAFT}"
-
-
-def flush(path: Path) -> None:
-    """Have a file or folder on the disk, not only on its way there."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def flush_tree(folder: Path) -> None:

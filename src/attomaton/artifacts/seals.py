@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from attomaton.artifacts.systems import open_itself
+
 MANIFEST = "manifest.json"
 """The record of a folder that attomaton wrote: its kind, its files, and a digest of itself."""
 
@@ -66,7 +68,7 @@ def was_sealed(path: Path) -> bool:
     Either of two signs is enough, and one flipped bit cannot take both away.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = open_itself(path, os.O_RDONLY)
         with open(descriptor, "rb") as file:  # noqa: PTH123  a descriptor
             blob = file.read(LARGEST)
     except OSError:
@@ -76,7 +78,7 @@ def was_sealed(path: Path) -> bool:
 
 def read_json(path: Path) -> Any:
     """What a regular file holds as JSON; no link is followed."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    descriptor = open_itself(path, os.O_RDONLY)
     with open(descriptor, "rb") as file:  # noqa: PTH123  a descriptor
         blob = file.read(LARGEST + 1)
     if len(blob) > LARGEST:

@@ -5,7 +5,6 @@ import sys
 
 import typer
 
-from attomaton.cli.bench import bench
 from attomaton.cli.diff import diff
 from attomaton.cli.doctor import doctor
 from attomaton.cli.example import example
@@ -15,7 +14,7 @@ from attomaton.cli.learn import learn
 from attomaton.cli.output import print_error
 from attomaton.cli.report import report
 from attomaton.cli.reproduce import reproduce
-from attomaton.cli.scan_snap import scan_snap
+from attomaton.cli.scansnap import scansnap
 from attomaton.cli.tokenize import tokenize
 from attomaton.cli.train import train
 from attomaton.cli.verify import verify
@@ -34,10 +33,9 @@ app.command()(report)
 app.command()(reproduce)
 app.command()(train)
 app.command()(verify)
-app.command()(scan_snap)
+app.command("scan-snap")(scansnap)
 app.command()(tokenize)
 app.command()(example)
-app.command()(bench)
 app.command()(doctor)
 
 

@@ -15,7 +15,7 @@ from rich.text import Text
 from attomaton.display import cut_long, show_hidden
 
 if TYPE_CHECKING:
-    from attomaton.verify.verdicts import Verdict
+    from attomaton.claims.verdicts import Verdict
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 Overwrite = Annotated[
@@ -128,7 +128,11 @@ class Stages:
         """A stage begins."""
 
     def advance(self, done: int, total: int) -> None:
-        """So much of it is done."""
+        """Say how much of the stage is done."""
+
+    def tell(self, stage: str, done: int, total: int) -> None:
+        """A stage begins, if nothing is said of how much there is to do; else so much of it is done."""
+        self.advance(done, total) if total else self(stage)
 
 
 class _ShownStages(Stages):

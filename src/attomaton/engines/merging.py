@@ -212,7 +212,7 @@ class Merger:
         )
 
 
-PLAIN = re.compile(r"[\w/.-]+", re.ASCII)
+PLAIN = re.compile(r"([A-Z]:)?[\w/.-]+", re.ASCII)
 """Names that mean to DuckDB, inside quotes, what they mean to the system."""
 
 
@@ -224,11 +224,11 @@ def plainly_named(folder: Path) -> Generator[Path]:
     name is only a name.
     """
     place = folder.absolute()
-    if PLAIN.fullmatch(str(place)):
+    if PLAIN.fullmatch(place.as_posix()):
         yield place
         return
     with tempfile.TemporaryDirectory(prefix="attomaton-") as name:
-        if not PLAIN.fullmatch(name):
+        if not PLAIN.fullmatch(Path(name).as_posix()):
             raise UnsupportedOption(
                 f"DuckDB would read the names of the work folder {str(folder)!r} and of the folder for "
                 f"temporary files {name!r} as patterns; set TMPDIR to a folder with a plain name"

@@ -15,7 +15,7 @@ from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.engines.kernel import edge_rows
 from attomaton.errors import CorruptRun
 from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
-from attomaton.graphs.grouping import run_starts
+from attomaton.ragged import run_starts
 from attomaton.tables import Int64, arrow_parquet, column, exact_file, keep_rows, read_parquet
 
 MANIFEST = "edges.json"

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.engines.parts import EdgeParts
-from attomaton.tables import Int64, column, offsets_of
+from attomaton.ragged import offsets_of
+from attomaton.tables import Int64, column
 
 QueryTable = pa.Table | EdgeParts
 """A table with a column ``query``, sorted by it, or an engine's edges."""

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from attomaton import errors
-from attomaton.corpora.processes import SAFE_PATH
 from attomaton.engines.limits import parse_memory
 from attomaton.errors import AttomatonError, MissingExtra, UnsupportedOption, UnwritablePlace
 from attomaton.options import show
+from attomaton.readers.processes import SAFE_PATH
 
 INSTALL = "pip install 'attomaton[spark]'"
 JAVA = "Spark needs Java 17 or later: apt install openjdk-17-jre-headless, or set JAVA_HOME"

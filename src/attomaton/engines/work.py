@@ -14,16 +14,18 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import pyarrow as pa
 
 from attomaton.artifacts import digest_file, explained, read_sealed, sealed_writer, write_file
 from attomaton.artifacts.files import DRAFT_NAME, draft_name
-from attomaton.engines.shards import Shards
+from attomaton.artifacts.systems import lock_file
+from attomaton.corpora.pieces import Piece
+from attomaton.corpora.shards import Shards
 from attomaton.errors import UnwritablePlace
-from attomaton.graphs.windows import Piece
 from attomaton.tables import arrow_parquet
 
 MARKER = "attomaton-work.txt"
@@ -209,7 +211,7 @@ def working_in(folder: Path) -> Generator[Path]:
     """The work folder, for one run at a time; what a killed run left half written is cleared away."""
     place = prepare_work(folder)
     with explained(folder):
-        marker = (place / MARKER).open("ab")
+        marker = (place / MARKER).open("ab", buffering=0)
     with marker:
         _hold(marker, folder)
         with explained(folder):
@@ -217,20 +219,14 @@ def working_in(folder: Path) -> Generator[Path]:
         yield place
 
 
-def _hold(marker: BinaryIO, folder: Path) -> None:
+def _hold(marker: FileIO, folder: Path) -> None:
     """Lock the marker until it is closed, or this process ends, in whatever way."""
     try:
-        import fcntl
-    except ImportError:  # Windows
-        return
-    try:
-        fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise UnwritablePlace(
-            f"another run works in {folder}; wait until it ends, or work in another folder"
-        ) from error
+        free = lock_file(marker)
     except OSError:
         return  # a file system without locks
+    if not free:
+        raise UnwritablePlace(f"another run works in {folder}; wait until it ends, or work in another folder")
 
 
 def clear_drafts(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""All that the second theory says about a corpus, in one call: classes, forecasts, assumptions, flow."""
+"""What the second theory says about a corpus, in one call: classes, forecasts, assumptions, flow."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -143,7 +143,7 @@ def survey_samples(
     rates : Rates
         η_Y and η_Z.
     n_queries : int
-        So many queries, the most frequent first.
+        Number of queries, the most frequent first.
     tolerance : float
         How much of a distinct token may be in other classes of its query.
     min_samples : int

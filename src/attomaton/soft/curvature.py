@@ -17,12 +17,12 @@ from typing import NamedTuple
 import numpy as np
 
 from attomaton.borders import check_floats
-from attomaton.graphs.compiled import compiled, compiled_within, copy_into
-from attomaton.graphs.summation import add_precisely
+from attomaton.compiled import compiled, compiled_within, copy_into
+from attomaton.compiled.summation import add_precisely
 from attomaton.soft.likelihood import LuceProblem
 from attomaton.soft.solvers.groups import find_part, make_room, share_out, sort_by_group
 from attomaton.soft.solvers.newton import Array, Choices, Part, Space, bend, find_diagonal, weigh
-from attomaton.tables import Float64, Int64
+from attomaton.tables import Float64
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -47,12 +47,7 @@ def measure_slopes(problem: LuceProblem, scores: Float64, *, ridge: float = 0.0)
     groups = sort_by_group(problem)
     n_groups = problem.n_components
     found = Slopes(np.zeros(n_groups), np.zeros(n_groups), np.full(n_groups, np.inf))
-    sorted_scores = scores[groups.place]
-
-    def measure_share(some: Int64) -> None:
-        _measure_groups(groups.choices, groups.starts, some, (sorted_scores, float(ridge)), found)
-
-    share_out(groups, measure_share)
+    share_out(groups, _measure_groups, (scores[groups.place], float(ridge)), found)
     return found
 
 

@@ -14,9 +14,9 @@ from attomaton.graphs.components import Components
 from attomaton.graphs.reduction import find_ties
 from attomaton.graphs.separation import NEGLIGIBLE, Separation, node_features, separate
 from attomaton.options import real_number
+from attomaton.ragged import centre
 from attomaton.soft.certify import SoftCertificate, certify_coordinates, certify_scores
 from attomaton.soft.likelihood import LuceProblem, luce_problem
-from attomaton.soft.solvers.reference import centre
 from attomaton.soft.solvers.subspace import Subspace
 from attomaton.solutions import (
     Solution,

@@ -1,6 +1,5 @@
 """All groups of an anchored Luce problem, each solved by compiled Newton steps, shared between threads."""
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -9,14 +8,15 @@ from itertools import pairwise
 import numpy as np
 
 from attomaton.borders import check_floats
-from attomaton.graphs.compiled import compiled, compiled_within
-from attomaton.graphs.grouping import group_borders
+from attomaton.compiled import compiled, compiled_within
+from attomaton.machine import count_processors
+from attomaton.ragged import group_borders, offsets_of, ranges_of
 from attomaton.soft.likelihood import LuceProblem
 from attomaton.soft.solvers.direct import solve_direct
 from attomaton.soft.solvers.newton import Array, Choices, Part, Space, make_space, solve_part
-from attomaton.tables import Float64, Int64, offsets_of
+from attomaton.tables import Float64, Int64
 
-N_THREADS = os.cpu_count() or 1
+N_THREADS = count_processors()
 
 FAR = 1e4
 """A group that ends with a gradient this many times larger than asked has stalled."""
@@ -63,11 +63,15 @@ class Groups:
         return [largest_first[begin:end] for begin, end in pairwise(ends)]
 
 
-def share_out(groups: Groups, work: Callable[[Int64], None]) -> None:
-    """Do ``work`` on all groups, a share of them at a time, on all threads.
+def share_out(groups: Groups, kernel: Callable[..., None], *given: object) -> None:
+    """Call ``kernel(choices, starts, some, *given)`` for all groups, some of them at a time, on all threads.
 
     Compiled code holds no lock, and groups share nothing. A single share needs no thread.
     """
+
+    def work(some: Int64) -> None:
+        kernel(groups.choices, groups.starts, some, *given)
+
     shares = groups.shares()
     if len(shares) == 1:
         work(shares[0])
@@ -84,11 +88,10 @@ def sort_by_group(problem: LuceProblem) -> Groups:
     group = problem.component[problem.winner]
     order = np.argsort(group, kind="stable")
     lengths = np.diff(problem.offsets)[order]
-    offsets = offsets_of(lengths)
-    entry = np.arange(len(problem.alternative)) + np.repeat(problem.offsets[order] - offsets[:-1], lengths)
+    entry = ranges_of(problem.offsets[order], lengths)
     choices = Choices(
         alternative=number[problem.alternative[entry]],
-        offsets=offsets,
+        offsets=offsets_of(lengths),
         log_multiplicity=problem.log_multiplicity[entry],
         winner=number[problem.winner[order]],
         count=problem.count[order],
@@ -152,11 +155,7 @@ class Newton:
         start = np.zeros(problem.n_alternatives) if anchor is None else anchor[groups.place]
         scores, left = start.copy(), np.zeros(problem.n_components, bool)
         pull, limits = (start, float(stiffness)), (self.atol, self.max_steps)
-
-        def solve_share(some: Int64) -> None:
-            _solve_groups(groups.choices, groups.starts, some, pull, (scores, left), limits)
-
-        share_out(groups, solve_share)
+        share_out(groups, _solve_groups, pull, (scores, left), limits)
         answer = np.empty_like(scores)
         answer[groups.place] = scores
         for group in np.flatnonzero(left):
