@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import attomaton as at
 from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.kernel import count_choices, count_edges
-from attomaton.engines.limits import available_memory, parse_memory
+from attomaton.engines.limits import parse_memory
 from attomaton.engines.memory import MemoryEngine
 from attomaton.engines.queries import cut_queries
 from attomaton.engines.selection import Selection, hash_share
@@ -25,6 +25,7 @@ from attomaton.errors import (
     UnsupportedOption,
 )
 from attomaton.graphs.windows import Piece, link_repeats, window_edges
+from attomaton.machine import available_memory
 from tests.drawn import as_counter
 from tests.engines.conftest import samples_of, write_shards
 
@@ -146,16 +147,9 @@ def test_share_of_queries():
         Selection(queries=(9,)).kept(9)
 
 
-def test_memory_sizes(tmp_path, monkeypatch):
+def test_memory_sizes():
     assert parse_memory("2GB") == parse_memory(2_000_000_000) == 2_000_000_000
     assert parse_memory(None) == int(0.6 * available_memory())
-    limit = tmp_path / "memory.max"
-    monkeypatch.setattr("attomaton.engines.limits.CGROUP_FILES", (str(limit), str(tmp_path / "none")))
-    machine = available_memory()
-    limit.write_text("1000000000\n")
-    assert available_memory() == 1_000_000_000
-    limit.write_text("max\n")
-    assert available_memory() == machine
     for wrong in ("two", "2XB", "-1GB", "1MB"):
         with pytest.raises(UnsupportedOption, match="memory"):
             parse_memory(wrong)

@@ -4,7 +4,6 @@ The kernel turns pieces of the corpus into parts on disk, each sorted and counte
 bounded memory, spilling to disk where it must.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,6 +26,7 @@ from attomaton.errors import CorruptRun
 from attomaton.graphs.choices import ChoiceTable, encode_choices
 from attomaton.graphs.components import Components
 from attomaton.graphs.windows import Piece, link_repeats, window_edges
+from attomaton.machine import count_processors
 from attomaton.tables import Bool, column, rows_to_bytes
 
 _arrow: Any = pa
@@ -144,7 +144,7 @@ class DuckDBEngine:
 
     @cached_property
     def _threads(self) -> int:
-        return check_threads(self.threads) or len(os.sched_getaffinity(0))
+        return check_threads(self.threads) or count_processors()
 
     @property
     def _max_keys(self) -> int:

@@ -4,7 +4,6 @@ The problem is what graph drawing calls "variable placement with separation cons
 Stuckey). Each part is planted (a first forest of tight edges), then pivoted until every gap is met.
 """
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
@@ -17,9 +16,10 @@ from attomaton.hard.solvers.contraction import MARGIN, solve_deep
 from attomaton.hard.solvers.forest import empty_forest, empty_walk, unit_graph
 from attomaton.hard.solvers.pivots import collect, pivot
 from attomaton.hard.solvers.planting import find_reach, longest_paths, plant, prefer_edges, rank_edges
+from attomaton.machine import count_processors
 from attomaton.tables import Float64, Int64
 
-N_THREADS = os.cpu_count() or 1
+N_THREADS = count_processors()
 
 TALL_LEVELS = 8
 """From this many levels on, guessing which edges press pays."""

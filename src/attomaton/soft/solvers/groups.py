@@ -1,6 +1,5 @@
 """All groups of an anchored Luce problem, each solved by compiled Newton steps, shared between threads."""
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -11,12 +10,13 @@ import numpy as np
 from attomaton.borders import check_floats
 from attomaton.compiled import compiled, compiled_within
 from attomaton.graphs.grouping import group_borders
+from attomaton.machine import count_processors
 from attomaton.soft.likelihood import LuceProblem
 from attomaton.soft.solvers.direct import solve_direct
 from attomaton.soft.solvers.newton import Array, Choices, Part, Space, make_space, solve_part
 from attomaton.tables import Float64, Int64, offsets_of
 
-N_THREADS = os.cpu_count() or 1
+N_THREADS = count_processors()
 
 FAR = 1e4
 """A group that ends with a gradient this many times larger than asked has stalled."""

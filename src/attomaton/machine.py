@@ -1,0 +1,59 @@
+"""What the machine gives to this process: processors and memory, asked in one way on every system."""
+
+import os
+from pathlib import Path
+
+CGROUP_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+ASSUMED = 4_000_000_000
+"""Bytes of memory that a machine is taken to have where the system does not say (Windows)."""
+
+
+def count_processors() -> int:
+    """How many processors this process may run on.
+
+    Where the system does not say (macOS, Windows), these are all that the machine has.
+
+    Examples
+    --------
+    >>> 1 <= count_processors() <= (os.cpu_count() or 1)
+    True
+    """
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def total_memory() -> int | None:
+    """The bytes of memory that the machine has; None where the system does not say.
+
+    Examples
+    --------
+    >>> size = total_memory()
+    >>> size is None or size > 0
+    True
+    """
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def available_memory() -> int:
+    """The smaller of the machine's memory and the limit of its cgroup, in bytes."""
+    known = [size for size in (total_memory(), read_cgroup_limit()) if size is not None]
+    return min(known, default=ASSUMED)
+
+
+def read_cgroup_limit() -> int | None:
+    """The smallest limit that a cgroup sets, in bytes; None without one."""
+    limits = [limit for name in CGROUP_FILES if (limit := _read_limit(Path(name))) is not None]
+    return min(limits, default=None)
+
+
+def _read_limit(path: Path) -> int | None:
+    try:
+        text = path.read_text(encoding="ascii").strip()
+    except OSError:
+        return None
+    return int(text) if text.isdecimal() else None  # "max": no limit
