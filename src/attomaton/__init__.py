@@ -24,7 +24,7 @@ from attomaton.corpora.readers import read_corpus
 from attomaton.corpora.samples import Sample, Samples
 from attomaton.corpora.tokenize import tokenize_corpus
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.errors import AttomatonError, needing_torch
+from attomaton.errors import AttomatonError, needing
 from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import EdgeTable, extract_edges
@@ -97,7 +97,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'attomaton' has no attribute {name!r}")
     from importlib import import_module
 
-    with needing_torch(name):
+    with needing(name):
         return getattr(import_module(_LAZY[name]), name)
 
 

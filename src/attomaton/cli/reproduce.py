@@ -64,9 +64,9 @@ def reproduce(
         raise typer.Exit(0 if sound else 1)
     mechanics = [name for name in list_experiments() if name.startswith("mechanics-")]
     settings = [read_settings(name) for name in (mechanics if experiment == ALL else [experiment])]
-    from attomaton.errors import needing_torch
+    from attomaton.errors import needing
 
-    with needing_torch(experiment):
+    with needing(experiment):
         from attomaton.experiments.run import run_experiment
         from attomaton.experiments.write import write_outcome
 

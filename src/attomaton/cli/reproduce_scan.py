@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attomaton.cli.output import print_json, print_line, print_table, print_verdicts, stages
-from attomaton.errors import needing_torch
+from attomaton.errors import needing
 
 if TYPE_CHECKING:
     from attomaton.experiments.scansnap.page import Page
@@ -22,7 +22,7 @@ def reproduce_scan(
     quiet: bool,
 ) -> bool:
     """Run, write and print one figure; whether no verdict failed."""
-    with needing_torch(experiment):
+    with needing(experiment):
         from attomaton.experiments.scansnap.page import write_page
         from attomaton.experiments.scansnap.run import run_figure
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attomaton.cli.output import print_json, print_line, print_table, stages
-from attomaton.errors import UnsupportedOption, needing_torch
+from attomaton.errors import UnsupportedOption, needing
 
 if TYPE_CHECKING:
     from attomaton.experiments.text import Row, TextOutcome
@@ -22,7 +22,7 @@ def reproduce_text(
         raise UnsupportedOption(
             f"{experiment} needs a text, which is not shipped; give --data FILE ({settings.title})"
         )
-    with needing_torch(experiment):
+    with needing(experiment):
         from attomaton.experiments.text import run_text
         from attomaton.experiments.text_write import write_text_outcome
 

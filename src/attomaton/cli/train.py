@@ -51,9 +51,9 @@ def train(
 ) -> None:
     """Train a layer of attention on CORPUS: log-loss, token-id head, W(0) = 0, all samples in each step."""
     from attomaton.corpora.readers import read_text
-    from attomaton.errors import StepBeyondEdge, needing_torch
+    from attomaton.errors import StepBeyondEdge, needing
 
-    with needing_torch("training"):
+    with needing("training"):
         from attomaton.models.attention import AttentionModel
         from attomaton.models.embeddings import Orthonormal, RandomUnit
         from attomaton.training import loop
