@@ -1,7 +1,7 @@
 """A tokenised corpus on disk: Parquet shards with one document per row, and a manifest written last."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.artifacts import digest_file, write_file
-from attomaton.artifacts.runs import read_checked, read_manifest
+from attomaton.artifacts import check_files, list_digests, read_checked, read_manifest, write_file
 from attomaton.corpora.readers.batches import Skipped
 from attomaton.corpora.readers.documents import Documents
 from attomaton.corpora.readers.sources import TOKENIZED, is_tokenized
@@ -90,7 +89,7 @@ class TokenizedCorpus:
 
         tables: Any = parquet
         for shard in self.shards:
-            self._check(shard.name)
+            self._check([shard])
             with tables.ParquetFile(shard, pre_buffer=False) as file:
                 for group in range(file.num_row_groups):
                     yield from file.read_row_group(group, ["tokens"], use_threads=False).to_batches()
@@ -109,8 +108,7 @@ class TokenizedCorpus:
 
     def verify(self) -> "TokenizedCorpus":
         """The corpus itself, if every file still has the digest that the manifest gives it."""
-        for name in self.manifest["files"]:
-            self._check(name)
+        self._check([self.folder / name for name in self.manifest["files"]])
         return self
 
     def check_shards(self) -> list[str]:
@@ -123,13 +121,11 @@ class TokenizedCorpus:
         ...     len(at.tokenize_corpus(["to be", "or not to be"], folder).check_shards())
         1
         """
-        return [self._check(shard.name) for shard in self.shards]
+        return self._check(self.shards)
 
-    def _check(self, name: str) -> str:
-        digest = digest_file(self.folder / name)
-        if digest != self.manifest["files"][name]["sha256"]:
-            raise CorruptRun(f"{self.folder / name} was altered after it was written; tokenize again")
-        return digest
+    def _check(self, paths: Sequence[Path]) -> list[str]:
+        files = {path.name: self.manifest["files"][path.name] for path in paths}
+        return check_files(self.folder, files, again="tokenize again")
 
 
 def read_tokens(folder: str | Path) -> TokenizedCorpus:
@@ -153,12 +149,11 @@ def read_tokens(folder: str | Path) -> TokenizedCorpus:
         )
     manifest = read_manifest(place, TOKENIZED)
     try:
-        for name, entry in manifest["files"].items():
-            if Path(name).name != name:
-                raise CorruptRun(f"{place} lists {name!r}, which is not in the folder")
-            if (place / name).stat().st_size != entry["bytes"]:
+        digests = list_digests(place, manifest["files"])
+        for name in digests:
+            if (place / name).stat().st_size != manifest["files"][name]["bytes"]:
                 raise CorruptRun(f"{place / name} was altered after it was written; tokenize again")
-        words = json.loads(read_checked(place / VOCABULARY, manifest["files"][VOCABULARY]["sha256"]))
+        words = json.loads(read_checked(place / VOCABULARY, digests[VOCABULARY]))
         vocabulary = None if words is None else Vocabulary.from_record(words)
     except (KeyError, TypeError, AttributeError, ValueError, FileNotFoundError) as error:
         raise CorruptRun(f"{place} is not whole ({error}); tokenize again") from error

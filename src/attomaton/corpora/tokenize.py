@@ -9,7 +9,7 @@ wrote them, so the folder has the same bytes however often it was stopped and ho
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -20,15 +20,14 @@ import numpy as np
 from attomaton.artifacts import (
     MANIFEST,
     build_folder,
-    digest_file,
     digest_record,
     explained,
     json_writer,
     read_manifest,
-    sealed_writer,
     write_file,
+    write_sealed,
 )
-from attomaton.artifacts.files import DRAFT
+from attomaton.artifacts.files import DRAFT, entry_of
 from attomaton.artifacts.folders import find_place, hold
 from attomaton.artifacts.naming import shown
 from attomaton.artifacts.ownership import take_stock
@@ -177,7 +176,8 @@ class _Job:
             else:
                 numbers = [digest_record([vocabulary.tokenizer, vocabulary.definition])] * len(readers)
             words = None if vocabulary is None else vocabulary.to_record()
-            digest = _write(place / VOCABULARY, json_writer(words))["sha256"]
+            with explained(place):
+                digest = write_file(place / VOCABULARY, json_writer(words))["sha256"]
             pool.run(
                 [
                     EncodeJob(index, one, self.reading, place, numbers[index], digest, self.shard_tokens)
@@ -187,7 +187,8 @@ class _Job:
         records = [read_record(record_path(place, INPUTS, index)) for index in range(len(readers))]
         manifest = _manifest(place, records, vocabulary, self.reading)
         job = self.digest([record["input"] for record in records])
-        _write(place / MANIFEST, sealed_writer({**manifest, "job": job}))
+        with explained(place):
+            write_sealed(place / MANIFEST, {**manifest, "job": job})
 
 
 def _prepare(place: Path, n_inputs: int, *, counted: bool) -> None:
@@ -251,7 +252,6 @@ def _manifest(
     if not total:
         raise UnreadableSource("the corpus has no tokens at all; give one that has some")
     largest = max(record["largest"] for record in records)
-    words = place / VOCABULARY
     return {
         "kind": TOKENIZED,
         "format": FORMAT,
@@ -265,13 +265,8 @@ def _manifest(
             {name: record[name] for name in ("name", "documents", "tokens", "skipped")} for record in records
         ],
         "versions": {package: version(package) for package in ("attomaton", "pyarrow")},
-        "files": {**files, VOCABULARY: {"sha256": digest_file(words), "bytes": words.stat().st_size}},
+        "files": {**files, VOCABULARY: entry_of(place / VOCABULARY)},
         "records": sorted(
             f"{folder}/{path.name}" for folder in (WORDS, INPUTS) for path in (place / folder).iterdir()
         ),
     }
-
-
-def _write(path: Path, write: Callable[[Path], object]) -> dict[str, Any]:
-    with explained(path):
-        return write_file(path, write)

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.artifacts import explained, write_file
+from attomaton.artifacts.files import unwritable
 from attomaton.corpora.samples import TOKEN_BITS
 from attomaton.engines.parts import (
     MANIFEST,
@@ -33,7 +34,7 @@ from attomaton.engines.parts import (
 )
 from attomaton.engines.queries import cut_queries
 from attomaton.engines.work import Progress, clear_drafts
-from attomaton.errors import AttomatonError, UnsupportedOption, UnwritablePlace
+from attomaton.errors import AttomatonError, UnsupportedOption
 from attomaton.graphs.choices import ChoiceTable, count_choices, unpack_choices
 from attomaton.graphs.edges import QUERY_SCHEMA
 from attomaton.graphs.grouping import sum_by_key
@@ -207,9 +208,7 @@ class Merger:
         reason = str(error).splitlines()[0]
         if isinstance(error, self._duckdb.OutOfMemoryException) and "disk" not in reason.lower():
             return UnsupportedOption(f"the memory is too small for this corpus ({reason}); give more")
-        return UnwritablePlace(
-            f"{self._work} cannot be worked in ({reason}); make room there, or work elsewhere"
-        )
+        return unwritable(self._work, reason)
 
 
 PLAIN = re.compile(r"[\w/.-]+", re.ASCII)

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from attomaton.artifacts import MANIFEST, digest_file, read_manifest, read_sealed
+from attomaton.artifacts import MANIFEST, check_files, read_manifest, read_sealed
 from attomaton.artifacts.ownership import PARTIAL
 from attomaton.artifacts.seals import was_sealed
 from attomaton.corpora.readers.batches import Reader, Reading
@@ -118,10 +118,8 @@ def _listed_shards(folder: Path) -> list[Path] | None:
     """The shards of a folder that ``tokenize_corpus`` finished; None for other folders."""
     if not is_tokenized(folder):
         return None
-    files: dict[str, dict[str, Any]] = read_manifest(folder, TOKENIZED)["files"]
-    for name, entry in files.items():
-        if digest_file(folder / name) != entry["sha256"]:
-            raise CorruptRun(f"{folder / name} was altered after it was written; tokenize again")
+    files = read_manifest(folder, TOKENIZED).get("files", {})
+    check_files(folder, files, again="tokenize again")
     return [folder / name for name in files if name.endswith(".parquet")]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.artifacts.runs import read_checked, read_manifest
+from attomaton.artifacts import read_checked, read_manifest
 from attomaton.claims.kept import read_verdicts as read_kept
 from attomaton.errors import CorruptRun, MissingExtra, needing
 
