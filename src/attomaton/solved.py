@@ -15,6 +15,7 @@ from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import EdgeTable, extract_edges
 from attomaton.hard.solve import HardSolution, solve_graph_svm
+from attomaton.progress import Progress, silent
 from attomaton.soft.solve import SoftSolution, solve_luce
 
 
@@ -71,7 +72,7 @@ def solve_edges(
     *,
     embeddings: object = None,
     atol: float = 1e-8,
-    begin: Callable[[str], object] = str,
+    progress: Progress = silent,
 ) -> Solved:
     """Solve both sides from edges; choices are extracted when the components are known.
 
@@ -85,8 +86,8 @@ def solve_edges(
         None means orthonormal. Components that dependent rows cannot tell apart are merged.
     atol : float
         Largest gradient entry at which the soft side counts as certified.
-    begin : callable
-        Is told the name of each stage as it begins.
+    progress : callable
+        Called with the name of each stage, 0 and 0, as it begins.
 
     Examples
     --------
@@ -94,13 +95,13 @@ def solve_edges(
     >>> solve_edges(extract_edges(samples), lambda found: extract_choices(samples, found)).embedded
     False
     """
-    begin("finding components")
+    progress("finding components", 0, 0)
     found = find_components(edges)
-    begin("solving the hard side")
+    progress("solving the hard side", 0, 0)
     hard = solve_graph_svm(found, embeddings=embeddings)
-    begin("extracting choices")
+    progress("extracting choices", 0, 0)
     choices = extract(hard.components)
-    begin("solving the soft side")
+    progress("solving the soft side", 0, 0)
     soft = solve_luce(choices, hard.components, embeddings=embeddings, atol=atol)
     return Solved(hard.components, hard, soft)
 

@@ -9,7 +9,7 @@ wrote them, so the folder has the same bytes however often it was stopped and ho
 import hashlib
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -42,7 +42,7 @@ from attomaton.corpora.jobs import (
     read_record,
     record_path,
 )
-from attomaton.corpora.processes import Progress, Workers
+from attomaton.corpora.processes import Workers
 from attomaton.corpora.readers.batches import NOTHING_SKIPPED, Reader, Reading, Skipped
 from attomaton.corpora.readers.documents import Numbering, bounded, refuse_mixture
 from attomaton.corpora.readers.files import FileReader
@@ -51,6 +51,7 @@ from attomaton.corpora.shards import VOCABULARY, TokenizedCorpus, read_tokens
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 from attomaton.errors import UnreadableSource, UnwritablePlace
 from attomaton.options import MOST_THREADS, whole_number
+from attomaton.progress import silent
 
 SHARD_TOKENS = 1 << 25
 """About 50 MB of Parquet."""
@@ -65,7 +66,7 @@ def tokenize_corpus(
     workers: int = 1,
     shard_tokens: int = SHARD_TOKENS,
     overwrite: bool = False,
-    progress: Progress | None = None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> TokenizedCorpus:
     """Tokenise a corpus to Parquet shards; a run that was stopped goes on where it was.
 
@@ -113,13 +114,13 @@ def tokenize_corpus(
         replace = overwrite or same  # a damaged corpus is mended by the call that made it
         with build_folder(place, TOKENIZED, overwrite=replace, resumable=True, held=lock) as building:
             _seed(building.folder, place)
-            job.run(building.folder, workers, progress)
+            job.run(building.folder, workers, progress or silent)
     return read_tokens(place)
 
 
 def tokenize_into(folder: Path, source: Any, *, tokenizer: str, reading: Reading) -> TokenizedCorpus:
     """The same into a folder that is all ours, and is taken up as it is."""
-    _Job.of(source, tokenizer, reading, SHARD_TOKENS).run(folder, 1, None)
+    _Job.of(source, tokenizer, reading, SHARD_TOKENS).run(folder, 1)
     return read_tokens(folder)
 
 
@@ -159,7 +160,7 @@ class _Job:
         fixed = None if self.vocabulary is None else self.vocabulary.definition
         return digest_record([FORMAT, list(inputs), self.tokenizer, fixed, self.shard_tokens])
 
-    def run(self, place: Path, workers: int, progress: Progress | None) -> None:
+    def run(self, place: Path, workers: int, progress: Callable[[int, int], object] = silent) -> None:
         """Write shards, records and the manifest into a folder that is all ours."""
         vocabulary, readers = self.vocabulary, self.readers
         with explained(place):

@@ -10,9 +10,9 @@ from attomaton.engines.selection import Selection
 from attomaton.engines.shards import Shards
 from attomaton.engines.spark import SparkEngine
 from attomaton.engines.sparksession import check_master, check_spark
-from attomaton.engines.work import Progress, silent
 from attomaton.errors import UnsupportedOption
 from attomaton.options import show
+from attomaton.progress import Progress, silent
 
 ENGINES = ("auto", "memory", "duckdb", "spark")
 

@@ -21,12 +21,13 @@ from attomaton.engines.parts import EdgeParts, open_parts
 from attomaton.engines.queries import QueryTable, map_queries
 from attomaton.engines.selection import Selection
 from attomaton.engines.shards import Shards
-from attomaton.engines.work import Progress, Task, Workshop, fingerprint, silent, working_in
+from attomaton.engines.work import Task, Workshop, fingerprint, working_in
 from attomaton.errors import CorruptRun
 from attomaton.graphs.choices import ChoiceTable, encode_choices
 from attomaton.graphs.components import Components
 from attomaton.graphs.windows import Piece, link_repeats, window_edges
 from attomaton.machine import count_processors
+from attomaton.progress import Progress, silent
 from attomaton.tables import Bool, column, rows_to_bytes
 
 _arrow: Any = pa

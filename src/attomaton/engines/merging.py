@@ -33,11 +33,12 @@ from attomaton.engines.parts import (
     write_edges,
 )
 from attomaton.engines.queries import cut_queries
-from attomaton.engines.work import Progress, clear_drafts
+from attomaton.engines.work import clear_drafts
 from attomaton.errors import AttomatonError, UnsupportedOption
 from attomaton.graphs.choices import ChoiceTable, count_choices, unpack_choices
 from attomaton.graphs.edges import QUERY_SCHEMA
 from attomaton.graphs.grouping import sum_by_key
+from attomaton.progress import Progress
 from attomaton.tables import (
     Int64,
     arrow_parquet,

@@ -24,6 +24,7 @@ from attomaton.artifacts.files import DRAFT_NAME, draft_name
 from attomaton.engines.shards import Shards
 from attomaton.errors import UnwritablePlace
 from attomaton.graphs.windows import Piece
+from attomaton.progress import Progress
 from attomaton.tables import arrow_parquet
 
 MARKER = "attomaton-work.txt"
@@ -31,14 +32,7 @@ MARKER = "attomaton-work.txt"
 
 JOB_TOKENS = 1 << 22
 FORMAT = 1
-Progress = Callable[[str, int, int], object]
-"""Called with the stage, how much of it is done and how much there is."""
-
 _arrow: Any = pa
-
-
-def silent(stage: str, done: int, total: int) -> None:
-    """Tell nobody."""
 
 
 @dataclass(frozen=True)
