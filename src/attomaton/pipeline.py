@@ -78,7 +78,8 @@ def learn(
     memory : str or int, optional
         What the duckdb engine or a local Spark may use, such as "2GB"; 60 % of the machine's if not given.
     threads : int, optional
-        For the duckdb engine or a local Spark; all processors if not given.
+        How many the duckdb engine or a local Spark uses, and how many both solvers use; all processors if not
+        given. With embeddings, numpy's linear algebra takes as many as its own settings say.
     master : str, optional
         Where Spark runs, such as ``"spark://host:7077"``; by default in the session that runs already, or on
         local processors.
@@ -136,7 +137,7 @@ def learn(
         )
         begin("extracting edges")
         edges = passes.edges().load()
-        solved = solve_edges(edges, passes.choices, embeddings=embeddings, progress=begin)
+        solved = solve_edges(edges, passes.choices, embeddings=embeddings, progress=begin, threads=threads)
         samples = corpus.samples(passes.kept, selection)
         automaton = Automaton(solved.components, solved.hard, solved.soft, corpus.vocabulary, samples)
         if building is not None:

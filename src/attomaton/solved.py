@@ -73,6 +73,7 @@ def solve_edges(
     embeddings: object = None,
     atol: float = 1e-8,
     progress: Progress = silent,
+    threads: int | None = None,
 ) -> Solved:
     """Solve both sides from edges; choices are extracted when the components are known.
 
@@ -88,6 +89,8 @@ def solve_edges(
         Largest gradient entry at which the soft side counts as certified.
     progress : callable
         Called with the name of each stage, 0 and 0, as it begins.
+    threads : int, optional
+        How many the solvers use; all processors if not given.
 
     Examples
     --------
@@ -98,11 +101,11 @@ def solve_edges(
     progress("finding components", 0, 0)
     found = find_components(edges)
     progress("solving the hard side", 0, 0)
-    hard = solve_graph_svm(found, embeddings=embeddings)
+    hard = solve_graph_svm(found, embeddings=embeddings, threads=threads)
     progress("extracting choices", 0, 0)
     choices = extract(hard.components)
     progress("solving the soft side", 0, 0)
-    soft = solve_luce(choices, hard.components, embeddings=embeddings, atol=atol)
+    soft = solve_luce(choices, hard.components, embeddings=embeddings, atol=atol, threads=threads)
     return Solved(hard.components, hard, soft)
 
 
@@ -140,6 +143,8 @@ class HardByQuery:
     ----------
     n_tokens : int
         Size of the vocabulary.
+    threads : int, optional
+        How many to use for each part; all processors if not given.
 
     Examples
     --------
@@ -152,10 +157,12 @@ class HardByQuery:
     """
 
     n_tokens: int
+    threads: int | None = None
 
     def __call__(self, edges: pa.Table, queries: pa.Table) -> pa.Table:
         """Solve; raises ``UncertifiedSolution`` if the bounds do not meet."""
-        return solve_graph_svm(_components(edges, queries, self.n_tokens)).expect().scores
+        components = _components(edges, queries, self.n_tokens)
+        return solve_graph_svm(components, threads=self.threads).expect().scores
 
 
 @dataclass(frozen=True)
@@ -166,6 +173,8 @@ class SoftByQuery:
     ----------
     n_tokens : int
         Size of the vocabulary.
+    threads : int, optional
+        How many to use for each part; all processors if not given.
 
     Examples
     --------
@@ -180,10 +189,12 @@ class SoftByQuery:
     """
 
     n_tokens: int
+    threads: int | None = None
 
     def __call__(self, edges: pa.Table, queries: pa.Table, choices: pa.Table) -> pa.Table:
         """Solve; raises ``UncertifiedSolution`` if the gradient is too large."""
-        return solve_luce(ChoiceTable(choices), _components(edges, queries, self.n_tokens)).expect().scores
+        components = _components(edges, queries, self.n_tokens)
+        return solve_luce(ChoiceTable(choices), components, threads=self.threads).expect().scores
 
 
 def _components(edges: pa.Table, queries: pa.Table, n_tokens: int) -> Components:

@@ -33,7 +33,7 @@ def learn(
     ] = "auto",
     memory: Annotated[str | None, words("For duckdb, such as 2GB; 60 % of what there is.")] = None,
     threads: Annotated[
-        int | None, whole("For duckdb and local spark; all processors.", least=1, most=MOST_THREADS)
+        int | None, whole("For the engine and the solvers; all processors.", least=1, most=MOST_THREADS)
     ] = None,
     master: Annotated[str | None, words("For spark, such as spark://host:7077; local processors.")] = None,
     min_support: Annotated[int, whole("Leave out edges that fewer samples show.", least=1)] = 1,

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from attomaton.artifacts import digest_arrays
 from attomaton.engines.kernel import choices_of_piece, query_rows
-from attomaton.engines.limits import check_threads, parse_memory
+from attomaton.engines.limits import parse_memory
 from attomaton.engines.memory import count_realisable
 from attomaton.engines.merging import Merger
 from attomaton.engines.parts import EdgeParts, open_parts
@@ -27,6 +27,7 @@ from attomaton.graphs.choices import ChoiceTable, encode_choices
 from attomaton.graphs.components import Components
 from attomaton.graphs.windows import Piece, link_repeats, window_edges
 from attomaton.machine import count_processors
+from attomaton.options import check_threads
 from attomaton.progress import Progress, silent
 from attomaton.tables import Bool, column, rows_to_bytes
 

@@ -19,8 +19,9 @@ import numpy as np
 from attomaton.borders import check_floats
 from attomaton.compiled import compiled, compiled_within, copy_into
 from attomaton.compiled.summation import add_precisely
+from attomaton.machine import share_out
 from attomaton.soft.likelihood import LuceProblem
-from attomaton.soft.solvers.groups import find_part, make_room, share_out, sort_by_group
+from attomaton.soft.solvers.groups import find_part, make_room, sort_by_group
 from attomaton.soft.solvers.newton import Array, Choices, Part, Space, bend, find_diagonal, weigh
 from attomaton.tables import Float64, Int64
 
@@ -38,7 +39,9 @@ class Slopes(NamedTuple):
     curvature: Float64  # no more than the smallest eigenvalue of the Hessian on scores with mean zero
 
 
-def measure_slopes(problem: LuceProblem, scores: Float64, *, ridge: float = 0.0) -> Slopes:
+def measure_slopes(
+    problem: LuceProblem, scores: Float64, *, ridge: float = 0.0, threads: int | None = None
+) -> Slopes:
     """Bounds on gradient and curvature of the summed loss + ½ ridge Σ s² in each component.
 
     Where nothing is proven, as in a group that no choices connect, the curvature is that of the ridge alone.
@@ -52,7 +55,7 @@ def measure_slopes(problem: LuceProblem, scores: Float64, *, ridge: float = 0.0)
     def measure_share(some: Int64) -> None:
         _measure_groups(groups.choices, groups.starts, some, (sorted_scores, float(ridge)), found)
 
-    share_out(groups, measure_share)
+    share_out(measure_share, groups.shares(threads), threads)
     return found
 
 

@@ -12,8 +12,9 @@ import numpy as np
 from attomaton.borders import check_floats
 from attomaton.compiled import compiled
 from attomaton.errors import UnsupportedOption
+from attomaton.machine import share_out
 from attomaton.soft.likelihood import LuceProblem
-from attomaton.soft.solvers.groups import find_part, make_room, share_out, sort_by_group
+from attomaton.soft.solvers.groups import find_part, make_room, sort_by_group
 from attomaton.soft.solvers.newton import Array, Choices, Part, Space, weigh
 from attomaton.tables import Float64, Int64
 
@@ -38,7 +39,7 @@ def score_errors(problem: LuceProblem, scores: Float64, *, ridge: float = 0.0) -
     def spread_share(some: Int64) -> None:
         _spread_groups(groups.choices, groups.starts, some, (sorted_scores, float(ridge)), variance)
 
-    share_out(groups, spread_share)
+    share_out(spread_share, groups.shares(None))
     errors = np.empty_like(variance)
     errors[groups.place] = np.sqrt(np.maximum(variance, 0.0))
     return errors
