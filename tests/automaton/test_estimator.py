@@ -163,7 +163,7 @@ def test_without_scikit_learn_the_rest_works_and_the_error_says_what_to_install(
         "except attomaton.AttomatonError as error: print(isinstance(error, ImportError), error)"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.startswith("True AttentionLimit is a scikit-learn estimator")
+    assert result.stdout.startswith("True AttentionLimit needs scikit-learn")
     assert "pip install 'attomaton[sklearn]'" in result.stdout
 
 

@@ -13,7 +13,7 @@ from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.borders import trusted
 from attomaton.corpora.samples import MAX_TOKENS, Samples
-from attomaton.errors import EmptyContext, InvalidSamples, MissingExtra, TokenOutOfRange
+from attomaton.errors import EmptyContext, InvalidSamples, TokenOutOfRange, needing
 from attomaton.graphs.bags import count_all_tokens
 from attomaton.options import LARGEST, whole_number
 from attomaton.ragged import offsets_of
@@ -21,14 +21,10 @@ from attomaton.solutions import Status
 from attomaton.solved import solve_samples
 from attomaton.tables import Bool, Float64, Int64
 
-try:
+with needing("AttentionLimit"):
     from sklearn.base import BaseEstimator, ClassifierMixin
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.utils import multiclass, validation
-except ModuleNotFoundError as error:
-    raise MissingExtra(
-        "AttentionLimit is a scikit-learn estimator: pip install 'attomaton[sklearn]'"
-    ) from error
 
 _multiclass: Any = multiclass  # scikit-learn's functions are not typed
 _validation: Any = validation

@@ -25,11 +25,12 @@ from attomaton.engines.parts import QUERIES, EdgeParts, finish, open_parts
 from attomaton.engines.queries import QueryTable, biggest_first, cut_queries
 from attomaton.engines.selection import Selection
 from attomaton.engines.sparksession import explained_failure, map_batches, open_session
-from attomaton.engines.work import Progress, fingerprint, prepare_work, silent, working_in
+from attomaton.engines.work import fingerprint, prepare_work, working_in
 from attomaton.errors import CorruptRun
 from attomaton.graphs.choices import ChoiceTable, count_choices
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import QUERY_SCHEMA
+from attomaton.progress import Progress, silent
 from attomaton.tables import Bool, Int64, column, make_table, write_parquet
 
 PIECE_TOKENS = 1 << 19

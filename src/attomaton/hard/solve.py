@@ -25,7 +25,7 @@ from attomaton.hard.certify import (
 from attomaton.hard.constraints import embedded_problem, order_problem
 from attomaton.hard.problem import EmbeddedProblem, OrderProblem
 from attomaton.hard.rows import Answer, Ropes, certify_answer, in_pairs, tie_ropes
-from attomaton.options import real_number
+from attomaton.options import check_threads, real_number
 from attomaton.solutions import (
     Solution,
     check_embeddings,
@@ -166,6 +166,7 @@ def solve_graph_svm(
     embeddings: object = None,
     rtol: float | None = None,
     solver: OrderSolver | EmbeddedSolver | None = None,
+    threads: int | None = None,
 ) -> HardSolution:
     """Solve the Graph-SVM of every query: min ‖W‖ s.t. ties score equal and priorities score ≥ 1 apart.
 
@@ -183,6 +184,8 @@ def solve_graph_svm(
     solver : optional
         The solver to use: :class:`~attomaton.hard.solvers.placement.Placement` for orthonormal embeddings,
         :class:`~attomaton.hard.solvers.joint.Joint` for others.
+    threads : int, optional
+        Number of threads of the solver for orthonormal embeddings; the default is all processors.
 
     Returns
     -------
@@ -200,15 +203,18 @@ def solve_graph_svm(
     array([ 1.,  0., -1.])
     """
     rtol = None if rtol is None else real_number(rtol, "rtol", least=0, below=1)
+    threads = check_threads(threads)
     if embeddings is None:
-        return _solve_orthonormal(components, 1e-12 if rtol is None else rtol, solver)
+        return _solve_orthonormal(components, 1e-12 if rtol is None else rtol, solver, threads)
     return _solve_embedded(components, embeddings, 1e-6 if rtol is None else rtol, solver)
 
 
-def _solve_orthonormal(components: Components, rtol: float, solver: object) -> HardSolution:
+def _solve_orthonormal(
+    components: Components, rtol: float, solver: object, threads: int | None
+) -> HardSolution:
     from attomaton.hard.solvers.placement import Placement  # compiles, so only when needed
 
-    chosen = Placement() if solver is None else solver
+    chosen = Placement(threads=threads) if solver is None else solver
     if not isinstance(chosen, OrderSolver):
         raise UnsupportedOption(
             f"{chosen!r} does not solve the orthonormal problem; use Placement or Reference"

@@ -13,7 +13,7 @@ from attomaton.borders import check_floats
 from attomaton.compiled import compiled
 from attomaton.errors import UnsupportedOption
 from attomaton.soft.likelihood import LuceProblem
-from attomaton.soft.solvers.groups import find_part, make_room, share_out, sort_by_group
+from attomaton.soft.solvers.groups import find_part, make_room, share_groups, sort_by_group
 from attomaton.soft.solvers.newton import Array, Choices, Part, Space, weigh
 from attomaton.tables import Float64
 
@@ -34,7 +34,7 @@ def score_errors(problem: LuceProblem, scores: Float64, *, ridge: float = 0.0) -
             f"at most {LARGEST:,} are supported"
         )
     variance = np.zeros(problem.n_alternatives)
-    share_out(groups, _spread_groups, (scores[groups.place], float(ridge)), variance)
+    share_groups(groups, None, _spread_groups, (scores[groups.place], float(ridge)), variance)
     errors = np.empty_like(variance)
     errors[groups.place] = np.sqrt(np.maximum(variance, 0.0))
     return errors

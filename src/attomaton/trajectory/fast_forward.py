@@ -18,6 +18,7 @@ from attomaton.graphs.edges import extract_edges
 from attomaton.graphs.separation import separate
 from attomaton.machine import count_processors
 from attomaton.options import real_number
+from attomaton.progress import silent
 from attomaton.solutions import check_embeddings, score_table, sparse_weights
 from attomaton.tables import Bool, Float64, Int64
 from attomaton.trajectory.curves import WeightPath
@@ -141,7 +142,7 @@ def fast_forward(
     start: Float64 | csc_array | None = None,
     components: Components | None = None,
     rtol: float = 1e-7,
-    progress: Callable[[str], object] = str,
+    progress: Callable[[str], object] = silent,
 ) -> Trajectory:
     """Compute where plain gradient descent stands at any step, without taking the steps.
 
@@ -215,7 +216,7 @@ class Course:
 
 
 def follow(
-    course: Course, to: float = 1.0, rtol: float = 1e-7, progress: Callable[[str], object] = str
+    course: Course, to: float = 1.0, rtol: float = 1e-7, progress: Callable[[str], object] = silent
 ) -> Trajectory:
     """The same as :func:`fast_forward`, for a loss that is known already."""
     loss, step_size, table, start = course.loss, course.step_size, course.embeddings, course.start

@@ -9,10 +9,10 @@ import pyarrow as pa
 from scipy.stats import spearmanr
 
 from attomaton.claims.verdicts import Judgement, Verdict
-from attomaton.engines.work import Progress, silent
 from attomaton.experiments.page import Page, PageTable
 from attomaton.experiments.scansnap.figure import render_figure
 from attomaton.experiments.settings import Settings
+from attomaton.progress import Progress, silent
 from attomaton.report.lines import Line, LinePanel, draw_lines
 from attomaton.scansnap.classes import draw_linear_classes
 from attomaton.scansnap.model.train import ScanTrace, Setup, train_classes

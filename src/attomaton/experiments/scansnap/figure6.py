@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.claims.verdicts import Judgement, Verdict
-from attomaton.engines.work import Progress, silent
 from attomaton.errors import UnreadableSource
 from attomaton.experiments.page import Page, PageTable
 from attomaton.experiments.scansnap.figure import render_figure
 from attomaton.experiments.scansnap.figure4 import draw_classes, read_setup
 from attomaton.experiments.settings import Settings
+from attomaton.progress import Progress, silent
 from attomaton.report.lines import Line, LinePanel, draw_lines
 from attomaton.scansnap.model.train import train_classes
 from attomaton.tables import Float64

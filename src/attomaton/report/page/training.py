@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.artifacts.runs import read_checked, read_manifest
+from attomaton.artifacts import read_checked, read_manifest
 from attomaton.claims.kept import read_verdicts as read_kept
-from attomaton.errors import CorruptRun
+from attomaton.errors import CorruptRun, MissingExtra, needing
 
 MOST_POINTS = 300
 """Points of a curve in the page."""
@@ -53,15 +53,11 @@ def read_verdicts(run: Path) -> list[dict[str, Any]]:
 def _predict(run: Path) -> tuple[list[list[float]], str]:
     """Step, loss and norm that fast-forward predicts, mean over trials; or why there is no prediction."""
     try:
-        from attomaton.claims.evidence import Evidence, need_log_loss, need_mass_head, need_plain_descent
-        from attomaton.training.checkpoints import read_trace
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        return (
-            [],
-            "predicted curves need PyTorch: pip install 'attomaton[train]', then write the report again",
-        )
+        with needing("a predicted curve"):
+            from attomaton.claims.evidence import Evidence, need_log_loss, need_mass_head, need_plain_descent
+            from attomaton.training.checkpoints import read_trace
+    except MissingExtra as error:
+        return [], f"{error}, then write the report again"
     try:
         trace = read_trace(run)
     except CorruptRun as error:
