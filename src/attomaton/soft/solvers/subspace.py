@@ -5,12 +5,15 @@ convex and grows without bound in every direction, so the optimum is finite and 
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from attomaton.soft.likelihood import LuceProblem
 from attomaton.soft.solvers.damped import minimise
 from attomaton.tables import Float64
+
+_linalg: Any = np.linalg
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,9 @@ class Subspace:
 
         def find_step(coordinates: Float64, gradient: Float64) -> tuple[Float64, float]:
             probabilities = problem.probabilities(features @ coordinates)
-            step = -np.linalg.solve(features.T @ problem.curvature_of(probabilities, features), gradient)
+            step: Float64 = -_linalg.solve(
+                features.T @ problem.curvature_of(probabilities, features), gradient
+            )
             return step, 2.0 * float(np.abs(features @ step).max())
 
         start = np.zeros(features.shape[1])

@@ -13,6 +13,8 @@ from attomaton.tables import Bool, Float64
 from attomaton.trajectory.basis import Basis, find_span
 from attomaton.trajectory.residual.problem import Priorities, Residual
 
+_linalg: Any = np.linalg
+
 MAX_STEPS = 500
 POSITIVE = 1e-7
 """Multipliers below this, relative to the largest, count as zero."""
@@ -107,7 +109,7 @@ def _minimise(along: Float64, log_kappa: Float64, pressure: Float64) -> tuple[Fl
         return np.exp(np.clip(log_kappa - along @ place, -700, 700))
 
     def find_step(place: Float64, gradient: Float64) -> tuple[Float64, float]:
-        step = -np.linalg.lstsq((along.T * flow_at(place)) @ along, gradient, rcond=None)[0]
+        step: Float64 = -_linalg.lstsq((along.T * flow_at(place)) @ along, gradient, rcond=None)[0]
         return step, float(np.abs(along @ step).max())
 
     enough = 1e-12 * max(1.0, float(np.abs(pressure).max(initial=0.0)))
