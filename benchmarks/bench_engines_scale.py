@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
+from attomaton.corpora.shards import Shards
 from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.memory import MemoryEngine
 from attomaton.engines.selection import Selection
-from attomaton.engines.shards import Shards
 from generated import N_TYPES, write_generated
 from timing import peak_gigabytes, report
 

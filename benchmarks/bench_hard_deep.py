@@ -11,13 +11,13 @@ import numpy as np
 
 from attomaton.hard.certify import HardCertificate, certify_positions
 from attomaton.hard.problem import OrderProblem
-from attomaton.hard.solvers.blocks import Blocks
-from attomaton.hard.trials import deep_order
+from attomaton.hard.solvers.placement import Placement
+from orders import deep_order
 from timing import peak_gigabytes, report, timed
 
 
 def solve(problem: OrderProblem) -> HardCertificate:
-    return certify_positions(problem, *Blocks().solve_order(problem), rtol=1e-12)
+    return certify_positions(problem, *Placement().solve_order(problem), rtol=1e-12)
 
 
 if __name__ == "__main__":

@@ -14,8 +14,8 @@ import numpy as np
 
 import attomaton as at
 from attomaton.graphs.reduction import find_ties, reduce_order
-from attomaton.hard.trials import random_corpus
 from attomaton.tables import column
+from orders import random_corpus
 from timing import peak_gigabytes, report, timed
 
 

@@ -1,6 +1,6 @@
 """The block solver on one deep random order of 2,000 nodes and 34,686 edges, beside three general solvers.
 
-Ours: problem → Blocks → certificate, on the raw edges, median of 9 after a first call. Rivals: Clarabel,
+Ours: problem → Placement → certificate, on the raw edges, median of 9 after a first call. Rivals: Clarabel,
 HiGHS and PIQP as they come (tolerances 1e-7 and 1e-8), on the raw edges and on the transitive reduction that
 we make for them; only their set-up and solve is timed, median of 3. All are judged alike: the relative gap of
 our certificate once scaled to feasibility, and stationarity, the largest ||C|p − div f|. Bars: 20 times
@@ -18,12 +18,12 @@ import numpy as np
 import piqp
 from scipy.sparse import csc_matrix, diags_array
 
-from attomaton.graphs.grouping import group_borders
 from attomaton.graphs.topology import find_irredundant
 from attomaton.hard.certify import HardCertificate, certify_positions, repair_positions
 from attomaton.hard.problem import OrderProblem
-from attomaton.hard.solvers.blocks import Blocks
-from attomaton.hard.trials import random_order
+from attomaton.hard.solvers.placement import Placement
+from attomaton.ragged import group_borders
+from orders import random_order
 from timing import peak_gigabytes, report
 
 N_NODES, N_PAIRS = 2_000, 35_000
@@ -104,7 +104,7 @@ def with_highs(problem: OrderProblem) -> Callable[[], Answer]:
 
 
 def with_blocks(problem: OrderProblem) -> tuple[Answer, HardCertificate]:
-    positions, flow = Blocks().solve_order(problem)
+    positions, flow = Placement().solve_order(problem)
     return (positions, flow), certify_positions(problem, positions, flow, rtol=1e-12)
 
 

@@ -8,7 +8,7 @@ choix.ilsr_top1, largest gradient entry of the summed loss ≤ 1e-8.
 import choix
 import numpy as np
 
-from attomaton.limit.choices import fit_choices
+from attomaton.choices.fit import fit_choices
 from attomaton.soft.likelihood import luce_problem
 from attomaton.soft.solvers.groups import Newton
 from timing import median_run, report, timed

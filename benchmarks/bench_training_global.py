@@ -5,18 +5,18 @@ Bars: 100 trials in under 3.5 s (median of 5 runs), 1,000 in under 25 s (median 
 
 from statistics import median
 
-from attomaton.experiments.run import run_experiment
+from attomaton.experiments.mechanics import measure_training
 from attomaton.experiments.settings import read_settings
 from timing import peak_gigabytes, report, timed
 
 if __name__ == "__main__":
-    settings = read_settings("mechanics-global")
-    run_experiment(settings, trials=2, judged=False)  # compiles
-    runs = [timed(lambda: run_experiment(settings, trials=100, judged=False)) for _ in range(5)]
-    many = [timed(lambda: run_experiment(settings, trials=1000, judged=False))[1] for _ in range(3)]
+    few, some, many = (read_settings("mechanics-global", trials=trials) for trials in (2, 100, 1000))
+    measure_training(few, judged=False)  # compiles
+    runs = [timed(lambda: measure_training(some, judged=False)) for _ in range(5)]
+    longer = [timed(lambda: measure_training(many, judged=False))[1] for _ in range(3)]
     figures = {
         "seconds_100": median(seconds for _, seconds in runs),
-        "seconds_1000": median(many),
+        "seconds_1000": median(longer),
         "mean_least_most": runs[0][0].last(),
         "peak_gb": peak_gigabytes(),
     }

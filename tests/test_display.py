@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import attomaton as at
+from attomaton.claims.verdicts import Judgement, Verdict, Verdicts, VerdictStatus
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.display import (
     Bar,
@@ -28,7 +29,6 @@ from attomaton.display import (
 from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components
 from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
 from attomaton.tables import make_table
-from attomaton.verify.verdicts import Judgement, Verdict, Verdicts, VerdictStatus
 
 HOSTILE = (
     "</script><script>alert(1)</script>",

@@ -11,38 +11,44 @@ from attomaton import startup as _startup  # noqa: F401  # pyright: ignore[repor
 
 # Startup comes before any other module is looked for.
 # isort: split
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from attomaton.automaton.automaton import Automaton
+from attomaton.automaton.compare import diff
+from attomaton.automaton.coverage import Coverage
+from attomaton.automaton.explanation import Explanation, Rule
+from attomaton.automaton.shrinkage import shrink
+from attomaton.choices.fit import fit_choices
 from attomaton.corpora import synthetic
-from attomaton.corpora.readers import read_corpus
 from attomaton.corpora.samples import Sample, Samples
-from attomaton.corpora.tokenize import tokenize_corpus
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.errors import AttomatonError, needing_torch
+from attomaton.errors import AttomatonError, needing
 from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import EdgeTable, extract_edges
 from attomaton.hard.solve import HardSolution, solve_graph_svm
-from attomaton.limit.automaton import Automaton
-from attomaton.limit.choices import fit_choices
-from attomaton.limit.compare import diff
-from attomaton.limit.coverage import Coverage
-from attomaton.limit.expansion import expand
-from attomaton.limit.explanation import Explanation, Rule
-from attomaton.limit.fast_forward import fast_forward
-from attomaton.limit.shrinkage import shrink
+from attomaton.moved import find_moved as _find_moved
 from attomaton.pipeline import learn
+from attomaton.readers import read_corpus
+from attomaton.readers.tokenize import tokenize_corpus
 from attomaton.soft.solve import SoftSolution, solve_luce
 from attomaton.solutions import Status
+from attomaton.trajectory.expansion import expand
+from attomaton.trajectory.fast_forward import fast_forward
 
 if TYPE_CHECKING:
-    from attomaton.verify.claims import verify
-else:
-    from attomaton import verify
+    from attomaton.automaton.estimator import AttentionLimit
+    from attomaton.claims.mechanics import verify
+    from attomaton.models.attention import AttentionModel
+    from attomaton.training.loop import train
+    from attomaton.training.steps import GradientDescent
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AttentionLimit",
+    "AttentionModel",
     "AttomatonError",
     "Automaton",
     "ChoiceTable",
@@ -50,6 +56,7 @@ __all__ = [
     "Coverage",
     "EdgeTable",
     "Explanation",
+    "GradientDescent",
     "HardSolution",
     "Rule",
     "Sample",
@@ -71,17 +78,23 @@ __all__ = [
     "solve_luce",
     "synthetic",
     "tokenize_corpus",
+    "train",
     "verify",
 ]
 
 
 _LAZY = {
-    "AttentionLimit": "attomaton.limit.estimator",
+    "AttentionLimit": "attomaton.automaton.estimator",
     "AttentionModel": "attomaton.models.attention",
     "GradientDescent": "attomaton.training.steps",
     "train": "attomaton.training.loop",
+    "verify": "attomaton.claims.mechanics",
 }
 """Names that need scikit-learn or PyTorch (the extras ``sklearn`` and ``train``), loaded when asked for."""
+
+for _name in _LAZY:  # so that a plain install can still ``from attomaton import *``
+    if find_spec("sklearn" if _name == "AttentionLimit" else "torch") is None:
+        __all__.remove(_name)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
@@ -89,5 +102,12 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'attomaton' has no attribute {name!r}")
     from importlib import import_module
 
-    with needing_torch(name):
+    with needing(name):
         return getattr(import_module(_LAZY[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})
+
+
+_find_moved()

@@ -16,8 +16,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from attomaton.engines.limits import parse_memory, read_cgroup_limit
+from attomaton.engines.limits import parse_memory
 from attomaton.engines.sparksession import JAVA
+from attomaton.machine import count_processors, read_cgroup_limit, total_memory
 
 MODULES = {"scikit-learn": "sklearn", "cvxpy-base": "cvxpy", "mkdocs-material": "material"}
 """Package → the module it is imported as, where the names differ by more than a hyphen."""
@@ -109,11 +110,13 @@ class Machine:
     Attributes
     ----------
     processors, usable : int
-        Of the machine, and those that this process may run on.
+        The processors of the machine, and those that this process may run on.
     numba_threads, torch_threads : int or None
         How many threads each would take; PyTorch's only if it was loaded.
-    memory, limit, share : int or None
-        Of the machine; what the cgroup allows; what ``learn --engine duckdb`` takes if it is not told.
+    memory, limit : int or None
+        The memory of the machine, and what the cgroup allows.
+    share : int
+        What ``learn --engine duckdb`` takes if it is not told.
 
     Examples
     --------
@@ -128,7 +131,7 @@ class Machine:
     torch_threads: int | None
     memory: int | None
     limit: int | None
-    share: int | None
+    share: int
 
 
 @dataclass(frozen=True)
@@ -300,33 +303,27 @@ def _find_browser() -> Program:
 def _ask(*command: str) -> str:
     """What a program prints, on either stream; nothing if it does not answer."""
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)  # noqa: S603
+        answer = subprocess.run(command, capture_output=True, timeout=5, check=False)  # noqa: S603
     except (OSError, subprocess.SubprocessError):
         return ""
-    return answer.stdout + answer.stderr
+    return (answer.stdout + answer.stderr).decode(errors="replace")
 
 
 def _describe_machine() -> Machine:
-    processors = os.cpu_count() or 1
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else processors
+    usable = count_processors()
     told = os.environ.get("NUMBA_NUM_THREADS", "")
     torch: Any = sys.modules.get("torch")
-    try:
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        share = parse_memory(None)
-    except (AttributeError, OSError, ValueError):  # this system does not say
-        memory = share = None
-    limit = read_cgroup_limit()
+    memory, limit = total_memory(), read_cgroup_limit()
     if memory is not None and limit is not None and limit >= memory:  # some write no limit as a huge one
         limit = None
     return Machine(
-        processors=processors,
+        processors=os.cpu_count() or 1,
         usable=usable,
         numba_threads=int(told) if told.isdecimal() else usable,
         torch_threads=None if torch is None else torch.get_num_threads(),
         memory=memory,
         limit=limit,
-        share=share,
+        share=parse_memory(None),
     )
 
 

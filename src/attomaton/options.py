@@ -31,7 +31,7 @@ MOST_TRIALS = 1_000_000
 SHOWN = 60
 """Characters of a wrong value that an error repeats."""
 
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a single letter is a drive of Windows
 
 
 def whole_number(value: object, name: str, *, least: int = 0, most: int = LARGEST) -> int:
@@ -65,6 +65,17 @@ def whole_number(value: object, name: str, *, least: int = 0, most: int = LARGES
         wanted = f"a whole number {reach}" if reach.startswith("from") else f"a whole number, {reach}"
         raise UnsupportedOption(f"{name} is {show(value)}; give {wanted}")
     return given
+
+
+def check_threads(threads: int | None) -> int | None:
+    """How many threads a user wants, if that can be; None: as many as there are processors.
+
+    Examples
+    --------
+    >>> check_threads(2), check_threads(None)
+    (2, None)
+    """
+    return None if threads is None else whole_number(threads, "threads", least=1, most=MOST_THREADS)
 
 
 def real_number(

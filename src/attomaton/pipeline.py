@@ -1,7 +1,6 @@
 """The whole path in one call: from a corpus to the automaton."""
 
 import shutil
-import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Generator, Sequence
@@ -14,17 +13,15 @@ from typing import Any
 import numpy as np
 
 from attomaton.artifacts import Building, build_folder, digest_arrays, fill_run
+from attomaton.automaton.automaton import Automaton, describe_run
 from attomaton.corpora.samples import Samples
 from attomaton.engines.choose import check_engine, make_engine
 from attomaton.engines.selection import Selection
 from attomaton.engines.source import check_reading, read_source, refuse_input_in
-from attomaton.engines.work import Progress, silent
 from attomaton.errors import NothingRealisable
-from attomaton.graphs.components import find_components
-from attomaton.hard.solve import solve_graph_svm
-from attomaton.limit.automaton import Automaton, describe_run
 from attomaton.options import given_path
-from attomaton.soft.solve import solve_luce
+from attomaton.progress import as_stages
+from attomaton.solved import solve_edges
 
 Source = str | PathLike[str] | Samples | Sequence[Any]
 """What :func:`learn` reads: a path, glob or URL, samples, token ids, or documents; a dataset too."""
@@ -58,12 +55,12 @@ def learn(
         folder that :func:`~attomaton.tokenize_corpus` wrote or of Parquet shards with a column ``tokens``
         (one document a row), samples, one document as token ids, or a sequence of documents.
     window : int
-        Longest context; not used for samples, which have their contexts already.
+        Longest context, in tokens. It is not used for samples, which have their contexts already.
     tokenizer : str
         ``"word"`` (white space, line end = ``<eos>``), ``"character"``, ``"byte"``, or the path of a
-        ``tokenizer.json`` or ``.tiktoken`` file. For text only.
+        ``tokenizer.json`` or ``.tiktoken`` file. It is used for text only.
     documents : str
-        What is one document in a ``.txt``: the ``"file"``, or each ``"line"``.
+        Whether a ``.txt`` is one document (``"file"``) or has one on each line (``"line"``).
     engine : str
         ``"memory"``: both passes in memory. ``"duckdb"``: over shards on disk with bounded memory, resumable
         in ``out``. ``"spark"``: over shards, on local processors or a cluster. ``"auto"``: duckdb for a
@@ -71,28 +68,32 @@ def learn(
     embeddings : float array, shape (n_tokens, dim), optional
         None means orthonormal. Components that dependent rows cannot tell apart are merged.
     min_support : int
-        Leave out edges that fewer samples show.
+        Edges that fewer samples show are left out.
     queries : sequence of int or str, or int, optional
-        Only these queries; a number: so many, those with the most realisable samples.
+        Only these queries; an int k keeps the k queries with the most realisable samples.
     sample_queries : float
-        Only this share of the queries, chosen by a hash of their ids; what is kept is exact.
+        Only this share of the queries is kept, chosen by a hash of their ids; what is kept is exact.
     max_window : int, optional
         Contexts longer than this, also those of samples, lose their oldest tokens.
     memory : str or int, optional
-        What the duckdb engine or a local Spark may use, such as "2GB"; 60 % of the machine's if not given.
+        Memory that the duckdb engine or a local Spark may use, such as "2GB"; the default is 60 % of the
+        machine's.
     threads : int, optional
-        For the duckdb engine or a local Spark; all processors if not given.
+        How many the duckdb engine or a local Spark uses, and how many both solvers use; all processors if not
+        given. With embeddings, numpy's linear algebra takes as many as its own settings say.
     master : str, optional
         Where Spark runs, such as ``"spark://host:7077"``; by default in the session that runs already, or on
         local processors.
     out : path, optional
-        Write the run folder there: a new or empty folder, or that of an earlier run. What is being done
-        stands beside it until it is whole.
+        Where the run folder is written: a new or empty folder, or that of an earlier run. Unfinished work
+        stands beside it until the run is whole.
     overwrite : bool
-        Replace an earlier run in ``out``, with its training. What attomaton did not write is not touched.
+        Whether an earlier run in ``out``, with its training, is replaced. Files that attomaton did not write
+        are not touched.
     progress : bool or callable
-        True: name each stage on stderr as it begins. A callable is called with the name instead; if it has a
-        method ``advance``, that is called with how much of the stage is done and how much there is.
+        With True, the name of each stage is printed on stderr as it begins. A callable is called with the
+        name instead; if it has a method ``advance``, that is called with how much of the stage is done and
+        how much there is.
 
     Returns
     -------
@@ -116,7 +117,7 @@ def learn(
     check_reading(tokenizer, documents, queries)
     if out is not None:
         refuse_input_in(given_path(out, "out"), source)
-    begin = _announcer(progress)
+    begin = as_stages(progress)
     with _workplace(out, overwrite, resumable=on_disk) as (work, building):
         begin("reading")
         corpus = read_source(
@@ -135,21 +136,13 @@ def learn(
             memory=memory,
             threads=threads,
             master=master,
-            progress=_advancer(progress),
+            progress=begin,
         )
         begin("extracting edges")
         edges = passes.edges().load()
-        begin("finding components")
-        components = find_components(edges)
-        begin("solving the hard side")
-        hard = solve_graph_svm(components, embeddings=embeddings)
-        components = hard.components  # merged where dependent embeddings cannot tell them apart
-        begin("extracting choices")
-        choices = passes.choices(components)
-        begin("solving the soft side")
-        soft = solve_luce(choices, components, embeddings=embeddings)
+        solved = solve_edges(edges, passes.choices, embeddings=embeddings, progress=begin, threads=threads)
         samples = corpus.samples(passes.kept, selection)
-        automaton = Automaton(components, hard, soft, corpus.vocabulary, samples)
+        automaton = Automaton(solved.components, solved.hard, solved.soft, corpus.vocabulary, samples)
         if building is not None:
             begin("writing the run")
             made = {"documents": documents, "engine": engine, "embeddings": _digest(embeddings)}
@@ -177,14 +170,3 @@ def _workplace(
 
 def _digest(embeddings: object) -> str | None:
     return None if embeddings is None else digest_arrays(np.asarray(embeddings, np.float64))
-
-
-def _announcer(progress: bool | Callable[[str], object]) -> Callable[[str], object]:
-    if callable(progress):
-        return progress
-    return (lambda stage: sys.stderr.write(f"{stage}\n")) if progress else str
-
-
-def _advancer(progress: object) -> Progress:
-    advance = getattr(progress, "advance", None)
-    return silent if advance is None else lambda _, done, total: advance(done, total)

@@ -11,7 +11,8 @@ from scipy.sparse import csc_array
 from attomaton.borders import MEND, check_floats, check_table
 from attomaton.display import Cell, render_card, render_facts, render_first_rows, render_status
 from attomaton.errors import InvalidEmbeddings, MismatchedParts, UncertifiedSolution
-from attomaton.tables import Float64, column, make_table, offsets_of
+from attomaton.ragged import group_borders
+from attomaton.tables import Float64, column, make_table
 
 SCORE_SCHEMA = pa.schema([("query", pa.int32()), ("token", pa.int32()), ("score", pa.float64())])
 
@@ -59,8 +60,8 @@ class Solution:
     scores : pyarrow.Table
         Columns query, token (int32), score (float64), one row for each node of the components, sorted.
     weights : float array, shape (dim, dim), or sparse array, shape (n_tokens, n_tokens)
-        The weight matrix W with scores E W Eᵀ. Without embeddings E is the identity and W the sparse score
-        matrix itself: rows are key tokens, columns queries.
+        The weight matrix W with scores E W Eᵀ. For orthonormal embeddings E is the identity and W the sparse
+        score matrix itself: rows are key tokens, columns queries.
     certificate : Certificate
         How good the answer provably is.
 
@@ -141,12 +142,12 @@ def sparse_weights(scores: pa.Table, n_tokens: int) -> csc_array:
 
     The table is sorted by query, then token, so its columns are the matrix's own.
     """
-    start = offsets_of(np.bincount(column(scores, "query"), minlength=n_tokens))
+    start = group_borders(column(scores, "query"), n_tokens)
     return csc_array((column(scores, "score"), column(scores, "token"), start), shape=(n_tokens, n_tokens))
 
 
 LARGEST = 1e100
-"""Of a number in an embedding: products of three stay finite."""
+"""The largest number that an embedding may hold: products of three such numbers stay finite."""
 
 
 def check_embeddings(embeddings: object, n_tokens: int) -> Float64:
@@ -168,6 +169,15 @@ def check_embeddings(embeddings: object, n_tokens: int) -> Float64:
     if largest and not 1 / LARGEST < largest < LARGEST:
         raise InvalidEmbeddings(f"embeddings reach {largest:.1e}; scale them to numbers of a common size")
     return table
+
+
+def is_orthonormal(embeddings: Float64) -> bool:
+    """Whether these are the embeddings that None stands for, so that queries can be solved one by one.
+
+    Those are the rows of the identity. Other orthonormal rows do not count: W would have other coordinates.
+    """
+    n_tokens, dim = embeddings.shape
+    return n_tokens == dim and np.array_equal(embeddings, np.eye(dim))
 
 
 def scale_rows(embeddings: Float64) -> tuple[Float64, float]:

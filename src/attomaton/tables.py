@@ -85,21 +85,6 @@ def bytes_to_rows(strings: Any) -> tuple[Int64, Int32]:
     return (borders - borders[0]) // 4, data.astype(np.int32)
 
 
-def offsets_of(lengths: Integers) -> Int64:
-    """Where consecutive runs of these lengths begin and end, shape (n_runs + 1,)."""
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
-
-
-def ranges_of(starts: Int64, lengths: Integers) -> Int64:
-    """The numbers start … start + length − 1 of each range, one range after the other."""
-    return np.arange(int(lengths.sum())) + np.repeat(starts - offsets_of(lengths)[:-1], lengths)
-
-
-def sum_at(index: Integers, values: Float64, size: int) -> Float64:
-    """The sum of ``values`` at each index 0 … size − 1, shape (size,)."""
-    return np.bincount(index, values, size).astype(np.float64, copy=False)
-
-
 def write_parquet(table: pa.Table, path: str | PathLike[str]) -> None:
     """Write a table as Parquet."""
     with exact_file(path, "wb") as sink:

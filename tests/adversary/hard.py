@@ -8,7 +8,7 @@ import numpy as np
 import attomaton as at
 from attomaton.hard.certify import certify_positions
 from attomaton.hard.problem import OrderProblem
-from attomaton.hard.solvers.blocks import Blocks
+from attomaton.hard.solvers.placement import Placement
 from tests.adversary.draws import describe, draw_corpus
 from tests.adversary.finding import Finding, unjudged, worst_of
 from tests.adversary.reference.automaton import hard_scores
@@ -144,7 +144,7 @@ def attack_order(rng) -> Finding:
     above, below = np.array(edges, np.int64).reshape(-1, 2).T
     group = np.zeros(len(sizes), np.int64)
     problem = OrderProblem(sizes, np.ascontiguousarray(above), np.ascontiguousarray(below), group)
-    positions, flow = Blocks().solve_order(problem)
+    positions, flow = Placement().solve_order(problem)
     certificate = certify_positions(problem, positions, flow, rtol=1e-12)
     if not certificate.certified:
         return unjudged("not certified")

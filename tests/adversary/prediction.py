@@ -5,8 +5,8 @@ from decimal import Decimal, localcontext
 import numpy as np
 
 import attomaton as at
+from attomaton.automaton.rules import RULES, answer_bags
 from attomaton.graphs.bags import count_all_tokens
-from attomaton.limit.rules import RULES, answer_bags
 from tests.adversary.draws import describe, draw_corpus
 from tests.adversary.finding import Finding, unjudged, worst_of
 from tests.adversary.reference.automaton import Limit, constraints_of

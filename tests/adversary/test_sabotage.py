@@ -7,15 +7,15 @@ import pyarrow as pa
 import pytest
 
 import attomaton as at
-from attomaton.hard.solvers.blocks import Blocks
-from attomaton.limit import automaton
-from attomaton.limit.automaton import Automaton
-from attomaton.limit.expansion import Expansion
-from attomaton.limit.fast_forward import Trajectory
+from attomaton.automaton import automaton
+from attomaton.automaton.automaton import Automaton
+from attomaton.hard.solvers.placement import Placement
 from attomaton.models.losses import LogLoss
 from attomaton.models.parametrisations import Dense, Factored, PerQuery, Shared
 from attomaton.scansnap.law import SnapLaw
 from attomaton.training.steps import Adam, GradientDescent
+from attomaton.trajectory.expansion import Expansion
+from attomaton.trajectory.fast_forward import Trajectory
 from tests.adversary import corpora, factored, hard, limits, scansnap
 from tests.adversary.runner import attempt
 
@@ -59,7 +59,10 @@ SABOTAGE = {
     "hard-chains": lambda m: bend(m, at, "solve_graph_svm", lambda found: bent(found, 1e-3)),
     "hard-weights": lambda m: [
         bend(
-            m, Blocks, "solve_order", lambda found: (found[0] + np.linspace(0, 0.1, len(found[0])), found[1])
+            m,
+            Placement,
+            "solve_order",
+            lambda found: (found[0] + np.linspace(0, 0.1, len(found[0])), found[1]),
         ),
         bend(m, hard, "certify_positions", lambda told: replace(told, gap=0.0, upper=1.0, violation=0.0)),
     ],

@@ -6,9 +6,7 @@ import attomaton as at
 from attomaton.errors import AttomatonError
 from tests.adversary.draws import describe, draw_corpus
 from tests.adversary.finding import Finding, unjudged
-from tests.adversary.reference.automaton import soft_scores
-from tests.adversary.reference.descent import Layer
-from tests.adversary.reference.graphs import graphs_of
+from tests.adversary.reference.descent import curvatures_of
 
 MARKS = (100, 1000, 1001, 3000, 10_000, 10_001, 30_000, 100_000, 100_001)
 LATE = 1000
@@ -45,15 +43,7 @@ def _draw_tied(rng):
 def draw(rng):
     """Data and a step size from 10⁻³ to 3/λ, λ the curvature in the limit; a third at the edge 2/λ."""
     contexts, labels, n_tokens, table = draw_data(rng)
-    layer = Layer(contexts, labels, np.eye(n_tokens) if table is None else table)
-    graphs = graphs_of(contexts, labels)
-    soft = {
-        (query, token): score
-        for query, graph in graphs.items()
-        for token, score in soft_scores(graph, contexts, labels).items()
-    }
-    curved = layer.sharpness(layer.limit_chances(graphs, soft))
-    first = layer.sharpness(layer.chances(np.zeros((n_tokens, len(layer.queries)))))
+    layer, curved, first = curvatures_of(contexts, labels, np.eye(n_tokens) if table is None else table)
     largest = 3 / (curved if curved > 1e-9 else max(first, 1e-9))
     step_size = float(np.exp(rng.uniform(np.log(min(1e-3, largest / 3)), np.log(largest))))
     if curved > 1e-9 and rng.random() < 0.35:

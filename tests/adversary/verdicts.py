@@ -7,9 +7,7 @@ from attomaton.models.attention import AttentionModel
 from attomaton.models.embeddings import Given, Orthonormal
 from tests.adversary.draws import describe
 from tests.adversary.finding import Finding, unjudged
-from tests.adversary.reference.automaton import soft_scores
-from tests.adversary.reference.descent import Layer
-from tests.adversary.reference.graphs import graphs_of
+from tests.adversary.reference.descent import curvatures_of
 
 
 def draw(rng):
@@ -24,15 +22,7 @@ def draw(rng):
     if rng.random() < 0.5:
         table = rng.normal(size=(n_tokens, n_tokens + 2))
         table /= np.linalg.norm(table, axis=1, keepdims=True)
-    layer = Layer(contexts, labels, np.eye(n_tokens) if table is None else table)
-    graphs = graphs_of(contexts, labels)
-    soft = {
-        (query, token): score
-        for query, graph in graphs.items()
-        for token, score in soft_scores(graph, contexts, labels).items()
-    }
-    limit = layer.sharpness(layer.limit_chances(graphs, soft))
-    first = layer.sharpness(layer.chances(np.zeros((n_tokens, len(layer.queries)))))
+    _, limit, first = curvatures_of(contexts, labels, np.eye(n_tokens) if table is None else table)
     step_size = float(2 / max(limit, first, 1e-3) * rng.uniform(0.05, 0.6))
     step = at.GradientDescent(step_size)
     if rng.random() < 0.3:

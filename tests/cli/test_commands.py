@@ -105,8 +105,8 @@ def test_user_errors_are_one_line_and_exit_code_2(folder, arguments, message):
 
 def test_an_uncertified_answer_is_exit_code_1(folder, monkeypatch):
     code = (
-        "from attomaton.hard.solvers import blocks, reference;"
-        "blocks.Blocks = lambda: reference.Reference(max_steps=1);"
+        "from attomaton.hard.solvers import placement, reference;"
+        "placement.Placement = lambda: reference.Reference(max_steps=1);"
         "from attomaton.cli import main; main()"
     )
     result = subprocess.run(
@@ -148,14 +148,3 @@ def test_version_and_help(folder):
 
     assert attomaton("--version", cwd=folder).stdout == f"attomaton {at.__version__}\n"
     assert "explain" in attomaton("--help", cwd=folder).stdout
-
-
-def test_bench_measures_and_certifies(tmp_path):
-    result = attomaton("bench", "hard", "--no-rivals", "--json", cwd=tmp_path)
-    assert result.returncode == 0
-    trials = json.loads(result.stdout)["trials"]
-    assert len(trials) == 5
-    assert all(trial["certified"] and trial["clarabel_seconds"] is None for trial in trials)
-    wrong = attomaton("bench", "soft", cwd=tmp_path)
-    assert wrong.returncode == 2
-    assert "choose hard" in wrong.stderr

@@ -28,7 +28,7 @@ def test_diff_prints_counts_and_the_strongest_changes(folder):
 
 def test_diff_json_agrees_with_the_library(folder):
     import attomaton as at
-    from attomaton.limit.compare import diff
+    from attomaton.automaton.compare import diff
 
     record = json.loads(attomaton("diff", "a", "b", "--json", "--limit", "2", cwd=folder).stdout)
     difference = diff(at.Automaton.load(folder / "a"), at.Automaton.load(folder / "b"))

@@ -1,6 +1,5 @@
 """What ``--json`` prints is what docs/command-line.md lists, key by key, for every command."""
 
-import itertools
 import json
 import re
 from collections import Counter
@@ -25,7 +24,6 @@ CASES = [
     ("reproduce", 0, [["reproduce", "mechanics-acyclic", "--trials", "2"]]),
     ("reproduce", 1, [["reproduce", "scan-snap-4", "--trials", "1"]]),
     ("reproduce", 2, [["reproduce", "text-shakespeare", "--data", "story.txt"]]),
-    ("bench", 0, [["bench", "hard", "--no-rivals"]]),
     ("example", 0, [["example", "story.txt"]]),
     ("doctor", 0, [["doctor"]]),
 ]
@@ -50,20 +48,17 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def small_work(monkeypatch):
-    """One problem of the benchmark, and an experiment on text that is done already."""
+    """An experiment on text that is done already."""
     from attomaton.experiments import text
-    from attomaton.hard import trials
+    from attomaton.experiments.text_outcome import CURVE_SCHEMA, RULES, TextOutcome
     from attomaton.tables import make_table
 
-    every = trials.run_trials
-    monkeypatch.setattr(trials, "run_trials", lambda **options: itertools.islice(every(**options), 1))
     strings = {"model": "dense", "contexts": "held out", "rule": "all"}
-    row = {name: [strings.get(name, 1)] for name in text.CURVE_SCHEMA.names}
-    curves = make_table(text.CURVE_SCHEMA, row)
+    curves = make_table(CURVE_SCHEMA, {name: [strings.get(name, 1)] for name in CURVE_SCHEMA.names})
+    counts = dict.fromkeys(("n_tokens", "trained_on", "held_out", "pairs", "components"), 1)
+    shares = {rule.name.lower(): 1.0 for rule in RULES}
     monkeypatch.setattr(
-        text,
-        "run_text",
-        lambda settings, *_, **__: text.TextOutcome(settings, "", {"a": 1}, {"b": 1.0}, curves),
+        text, "compare_text", lambda settings, _: TextOutcome(settings, counts, shares, curves)
     )
 
 

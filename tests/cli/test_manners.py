@@ -48,7 +48,7 @@ WORKING = {
     "version": ["--version"],
 }
 NAMES = ("learn", "explain", "diff", "export", "reproduce", "train", "verify", "scan-snap", "tokenize")
-NAMES += ("report", "example", "bench", "doctor")
+NAMES += ("report", "example", "doctor")
 HELP = {f"{name}-help": [name, "--help"] for name in NAMES} | {"help": ["--help"]}
 WRONG = {
     "no-run": ["explain", "nowhere", "a"],

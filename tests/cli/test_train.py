@@ -7,9 +7,9 @@ import sys
 import numpy as np
 import pytest
 
-from attomaton.corpora.readers import read_text
-from attomaton.limit.flow.definition import descend_by_definition
+from attomaton.readers import read_text
 from attomaton.training.trace import Trace
+from attomaton.trajectory.flow.definition import descend_by_definition
 from tests.cli.test_commands import attomaton
 
 

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import attomaton as at
-from attomaton.corpora.readers import read_corpus
-from attomaton.corpora.tokenize import tokenize_corpus
 from attomaton.corpora.tokenizers.patterns import SCHEMES
 from attomaton.errors import UnknownToken, UnreadableSource, UnsupportedOption
+from attomaton.readers import read_corpus
+from attomaton.readers.tokenize import tokenize_corpus
 
 ODD = [
     "",
@@ -194,7 +194,7 @@ WITHOUT = """
 import sys
 for name in ("tokenizers", "tiktoken", "fsspec"):
     sys.modules[name] = None
-from attomaton.corpora.readers import read_corpus
+from attomaton.readers import read_corpus
 from attomaton.errors import MissingExtra
 for source, tokenizer in ((["a"], sys.argv[1]), (["a"], sys.argv[2]), ("memory://a.txt", "word")):
     try:

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import griffe
 
-from attomaton.experiments.settings import SCAN_SNAP, list_experiments, list_tables
-from attomaton.experiments.text_settings import list_text_experiments
-from attomaton.verify.claims import CLAIMS
+from attomaton.claims.mechanics import CLAIMS
+from attomaton.experiments.settings import ALL, find_experiments, list_experiments
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,7 +33,7 @@ def test_every_picture_is_in_the_gallery_with_its_command():
     figures = {f"figures/{path.name}" for path in (ROOT / "docs" / "figures").iterdir()}
     rows = re.findall(r"^\| !\[[^\]]+\]\((\S+?)\).*\| (?:`(.+)`|the same) \|$", page, flags=re.MULTILINE)
     assert figures <= {picture for picture, _ in rows}
-    names = {*list_experiments(), *list_text_experiments(), *list_tables(SCAN_SNAP)}
+    names = list_experiments()
     for _, command in rows:
         if command.startswith("attomaton reproduce "):
             assert command.split()[2] in names
@@ -73,4 +72,5 @@ def test_every_claim_is_explained():
 
 def test_every_experiment_with_a_figure_is_on_its_page():
     page = (ROOT / "docs" / "figures.md").read_text(encoding="utf-8")
-    assert [name for name in list_experiments() if f"`{name}`" not in page and name != "mechanics-path"] == []
+    names = [name for name in find_experiments(ALL) if name != "mechanics-path"]
+    assert [name for name in names if f"`{name}`" not in page] == []

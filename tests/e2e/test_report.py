@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 import attomaton as at
+from attomaton.claims.kept import digest_trace, write_verdicts
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.report.page import content
 from attomaton.report.page.content import choose_queries
 from attomaton.report.page.packing import Packer, differences
 from attomaton.report.page.write import write_report
-from attomaton.verify.kept import digest_trace, write_verdicts
 from tests.e2e.browser import Opened, chromium
 
 HOSTILE = (

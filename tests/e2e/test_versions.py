@@ -23,7 +23,7 @@ TESTS = (
     "hard/test_joint.py",
     "soft/test_solve.py",
     "corpora/test_tokenizers.py",
-    "limit/test_estimator.py",
+    "automaton/test_estimator.py",
 )
 
 

@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import attomaton as at
+from attomaton.corpora.shards import Shards
 from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.memory import MemoryEngine
-from attomaton.engines.shards import Shards
 from attomaton.engines.spark import SparkEngine
 from tests.engines.sparks import spark_on
 

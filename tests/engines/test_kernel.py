@@ -10,23 +10,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import attomaton as at
+from attomaton.corpora.pieces import Piece
+from attomaton.corpora.shards import Shards
 from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.kernel import count_choices, count_edges
-from attomaton.engines.limits import available_memory, parse_memory
+from attomaton.engines.limits import parse_memory
 from attomaton.engines.memory import MemoryEngine
 from attomaton.engines.queries import cut_queries
 from attomaton.engines.selection import Selection, hash_share
-from attomaton.engines.shards import Shards
 from attomaton.errors import (
-    AttomatonError,
     InvalidSamples,
     TokenOutOfRange,
     UnreadableSource,
     UnsupportedOption,
 )
-from attomaton.graphs.windows import Piece, link_repeats, window_edges
+from attomaton.graphs.windows import link_repeats, window_edges
+from attomaton.machine import available_memory
 from tests.drawn import as_counter
-from tests.engines.conftest import samples_of, write_shards
+from tests.engines.conftest import samples_of
 
 document_lists = st.lists(st.lists(st.integers(0, 5), max_size=25), max_size=6)
 
@@ -95,30 +96,6 @@ def test_bad_documents_are_named(tmp_path, lists, error, message):
         assert "bad.parquet" in str(caught.value)
 
 
-def test_bad_files_are_named(tmp_path):
-    with pytest.raises(UnreadableSource, match=r"no \.parquet files"):
-        Shards.from_folder(tmp_path)
-    pq.write_table(pa.table({"text": ["a"]}), tmp_path / "0.parquet")
-    with pytest.raises(UnreadableSource, match=r"0\.parquet has no column 'tokens' \(it has text\)"):
-        Shards.from_folder(tmp_path)
-    write_shards(tmp_path, [[0, 1, 0]] * 50, 2)
-    whole = (tmp_path / "000.parquet").read_bytes()
-    (tmp_path / "0.parquet").unlink()
-    for cut in (0, 3, len(whole) // 2, len(whole) - 1):
-        (tmp_path / "000.parquet").write_bytes(whole[:cut])
-        with pytest.raises(UnreadableSource, match=r"000\.parquet cannot be read as Parquet"):
-            Shards.from_folder(tmp_path)
-    damaged = whole[:4] + bytes(60) + whole[64:]
-    (tmp_path / "000.parquet").write_bytes(damaged)
-    with pytest.raises(AttomatonError, match=r"000\.parquet"):
-        MemoryEngine(Shards.from_folder(tmp_path, n_tokens=2)).edges()
-
-
-def test_vocabulary_is_looked_up(tmp_path):
-    write_shards(tmp_path, [[0, 4, 0], [], [2]], 5)
-    assert Shards.from_folder(tmp_path).n_tokens == 5
-
-
 @pytest.mark.parametrize(
     "settings",
     [
@@ -146,16 +123,9 @@ def test_share_of_queries():
         Selection(queries=(9,)).kept(9)
 
 
-def test_memory_sizes(tmp_path, monkeypatch):
+def test_memory_sizes():
     assert parse_memory("2GB") == parse_memory(2_000_000_000) == 2_000_000_000
     assert parse_memory(None) == int(0.6 * available_memory())
-    limit = tmp_path / "memory.max"
-    monkeypatch.setattr("attomaton.engines.limits.CGROUP_FILES", (str(limit), str(tmp_path / "none")))
-    machine = available_memory()
-    limit.write_text("1000000000\n")
-    assert available_memory() == 1_000_000_000
-    limit.write_text("max\n")
-    assert available_memory() == machine
     for wrong in ("two", "2XB", "-1GB", "1MB"):
         with pytest.raises(UnsupportedOption, match="memory"):
             parse_memory(wrong)

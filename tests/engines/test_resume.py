@@ -22,7 +22,7 @@ PROGRAM = textwrap.dedent("""
     from attomaton.engines import work
     from attomaton.engines.duckdb import DuckDBEngine
     from attomaton.engines.selection import Selection
-    from attomaton.engines.shards import Shards
+    from attomaton.corpora.shards import Shards
 
     work.JOB_TOKENS = int(sys.argv[3])
     shards = Shards.from_folder(sys.argv[1], n_tokens=500)

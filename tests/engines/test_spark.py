@@ -18,7 +18,7 @@ from attomaton.engines.memory import MemoryEngine
 from attomaton.engines.selection import Selection
 from attomaton.engines.spark import SparkEngine
 from attomaton.errors import MissingExtra, TokenOutOfRange, UnreadableSource, UnsupportedOption
-from attomaton.limit.by_query import HardByQuery, SoftByQuery
+from attomaton.solved import HardByQuery, SoftByQuery
 from tests.engines.conftest import SPARKS, write_shards
 from tests.engines.sparks import cluster_in, session_on
 

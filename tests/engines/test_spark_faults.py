@@ -9,7 +9,7 @@ from attomaton.engines import spark
 from attomaton.engines.memory import MemoryEngine
 from attomaton.engines.selection import Selection
 from attomaton.engines.spark import SparkEngine
-from attomaton.limit.by_query import HardByQuery
+from attomaton.solved import HardByQuery
 from tests.engines.conftest import write_shards
 from tests.engines.sparkfaults import KINDS, MANY, failing_tasks, read_attempts, workers_killed
 from tests.engines.sparks import cluster_in, session_on

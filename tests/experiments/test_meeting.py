@@ -4,20 +4,20 @@ from collections import defaultdict
 
 import pytest
 
-from attomaton.experiments.scan_snap.meeting import run_meeting
-from attomaton.experiments.scan_snap.page import write_page
-from attomaton.experiments.settings import read_table
+from attomaton.experiments.page import write_page
+from attomaton.experiments.scansnap.meeting import run_meeting
+from attomaton.experiments.settings import read_settings
 
 
 @pytest.fixture(scope="module")
 def page():
-    return run_meeting(read_table("tables/scan_snap", "scan-snap-meeting"))
+    return run_meeting(read_settings("scan-snap-meeting"))
 
 
 def test_tied_decoders_keep_the_label_and_learned_ones_what_tells_labels_apart(page):
     assert [verdict.status.value for verdict in page.verdicts] == ["holds", "holds"]
-    headers = page.tables[0].headers
-    rows = [dict(zip(headers, row, strict=True)) for row in page.tables[0].rows]
+    table = page.record["tables"][0]
+    rows = [dict(zip(table["headers"], row, strict=True)) for row in table["rows"]]
     for row in rows:
         label = row["sample"].split()[-1]
         assert row["first theory keeps"] == label
@@ -30,8 +30,9 @@ def test_tied_decoders_keep_the_label_and_learned_ones_what_tells_labels_apart(p
 
 
 def test_only_the_mass_of_a_masked_query_cannot_be_learned(page):
-    column = page.tables[0].headers.index("first paper, query masked")
-    missing = [row[1] for row in page.tables[0].rows if row[column] == "cannot learn it"]
+    table = page.record["tables"][0]
+    column = table["headers"].index("first paper, query masked")
+    missing = [row[1] for row in table["rows"] if row[column] == "cannot learn it"]
     assert missing == ["a x q → q"]
 
 

@@ -9,29 +9,26 @@ from typing import Any
 import numpy as np
 
 import attomaton as at
+from attomaton.automaton.scoring import fit_epsilon
+from attomaton.automaton.shrinkage import choose_strength
 from attomaton.engines.choose import make_engine
 from attomaton.engines.limits import parse_memory
 from attomaton.engines.selection import Selection
-from attomaton.experiments.run import run_experiment
-from attomaton.experiments.scan_snap.run import run_figure
+from attomaton.experiments.scansnap.language_model import LanguageModel
+from attomaton.experiments.scansnap.language_training import LanguageTraining, cut_windows
 from attomaton.experiments.settings import read_settings
 from attomaton.graphs.robustness import measure_robustness
 from attomaton.hard.factored.solve import solve_factored
-from attomaton.limit.batch import predict_samples
-from attomaton.limit.scoring import fit_epsilon
-from attomaton.limit.shrinkage import choose_strength
 from attomaton.models.embeddings import Equicorrelated, Orthonormal, RandomUnit
 from attomaton.models.heads import Untied
-from attomaton.models.language import LanguageModel
 from attomaton.models.parametrisations import Factored, PerQuery, Shared
 from attomaton.scansnap.classes import draw_linear_classes, make_star
 from attomaton.scansnap.flow import solve_flow
 from attomaton.scansnap.forecast import forecast_queries
 from attomaton.scansnap.kept import follow_attention
 from attomaton.scansnap.law import Rates, SnapLaw, star_constant
-from attomaton.scansnap.model.descend import Setup
+from attomaton.scansnap.model.train import Setup
 from attomaton.scansnap.survey import survey_samples
-from attomaton.training.language import LanguageTraining, cut_windows
 from attomaton.training.lookup import AtSeconds, AtSteps, LookupTraining
 from attomaton.training.path import trace_path
 from attomaton.training.steps import Adam
@@ -64,7 +61,7 @@ def draws() -> np.random.Generator:
 def found() -> dict[str, list[str]]:
     """The names of public callables with the names of their numeric parameters."""
     every: dict[str, list[str]] = {}
-    for name in [*at.__all__, "AttentionLimit", "AttentionModel", "GradientDescent", "train"]:
+    for name in at.__all__:
         thing = getattr(at, name)
         named = {name: thing} if callable(thing) else {}
         if inspect.isclass(thing) or inspect.ismodule(thing):
@@ -127,8 +124,8 @@ def calls(folder: Any) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
             ("window", "min_support", "sample_queries", "max_window", "memory", "threads"),
         ),
         "shrink": (lambda **more: at.shrink(data, **{"strength": 1.0, **more}), ("strength", "ridge")),
-        "solve_graph_svm": (partial(at.solve_graph_svm, graph), ("rtol",)),
-        "solve_luce": (partial(at.solve_luce, data, graph), ("atol", "ridge")),
+        "solve_graph_svm": (partial(at.solve_graph_svm, graph), ("rtol", "threads")),
+        "solve_luce": (partial(at.solve_luce, data, graph), ("atol", "ridge", "threads")),
         "synthetic.Chain": (at.synthetic.Chain, ("n_tokens",)),
         "synthetic.RandomBlocks": (partial(at.synthetic.RandomBlocks, [2, 1], rng=draws()), ("density",)),
         "synthetic.corpus": (
@@ -176,7 +173,7 @@ def calls(folder: Any) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
             lambda strength=1.0, **more: choose_strength(data, data, strengths=(strength,), **more),
             ("strength", "ridge"),
         ),
-        "fit_epsilon": (partial(fit_epsilon, predict_samples(auto, data)), ("n_halvings",)),
+        "fit_epsilon": (partial(fit_epsilon, auto.predict_samples(data)), ("n_halvings",)),
         "Orthonormal": (Orthonormal, ("dim",)),
         "RandomUnit": (RandomUnit, ("dim",)),
         "Equicorrelated": (
@@ -233,11 +230,7 @@ def calls(folder: Any) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
         "follow_attention": (partial(follow_attention, classes, rates, most_slopes=1000), ("until",)),
         "solve_flow": (partial(solve_flow, classes, rates, [1.0]), ("rtol", "atol")),
         "Setup": (Setup, ("n_steps", "batch_size", "length", "every")),
-        "run_experiment": (
-            partial(run_experiment, read_settings("mechanics-global")),
-            ("trials", "seed"),
-        ),
-        "run_figure": (partial(run_figure, "scan-snap-3"), ("trials", "seed")),
+        "read_settings": (partial(read_settings, "mechanics-global"), ("trials", "seed")),
     }
     return table | further
 

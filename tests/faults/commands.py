@@ -22,10 +22,9 @@ BASES = {
     "scan-snap": ["corpus.txt", "--window=3"],
     "tokenize": ["corpus.txt", "--out=shards"],
     "example": ["example.txt"],
-    "bench": ["abacus"],
     "doctor": [],
 }
-"""Arguments that each command runs with, quickly; bench is only tried with benchmarks that there are not."""
+"""Arguments that each command runs with, quickly."""
 
 
 def prepare(folder: Path) -> Path:

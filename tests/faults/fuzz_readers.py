@@ -23,7 +23,7 @@ def main():
     sys.path.insert(0, str(Path(__file__).parents[2]))
     import atheris
 
-    with atheris.instrument_imports(include=["attomaton.corpora", "json", "gzip"]):
+    with atheris.instrument_imports(include=["attomaton.corpora", "attomaton.readers", "json", "gzip"]):
         from attomaton.errors import AttomatonError
         from tests.faults.targets import TARGETS
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])

@@ -20,6 +20,8 @@ from numba.core.registry import CPUDispatcher
 
 import attomaton
 import attomaton as at
+from attomaton.automaton.rules import answer_bags
+from attomaton.corpora.pieces import Piece
 from attomaton.errors import AttomatonError
 from attomaton.graphs.bags import count_all_tokens
 from attomaton.graphs.choices import CHOICE_SCHEMA
@@ -27,20 +29,19 @@ from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA
 from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA
 from attomaton.graphs.reduction import reduce_order
 from attomaton.graphs.robustness import measure_robustness
-from attomaton.graphs.windows import Links, Piece, link_repeats, window_edges
+from attomaton.graphs.windows import Links, link_repeats, window_edges
 from attomaton.hard.certify import certify_positions
 from attomaton.hard.factored.solve import solve_factored
 from attomaton.hard.problem import EmbeddedProblem, OrderProblem
-from attomaton.hard.solvers.blocks import Blocks
 from attomaton.hard.solvers.joint import Joint
-from attomaton.limit.flow.embedded import EmbeddedFlow, Losers
-from attomaton.limit.flow.separable import separable_flow
-from attomaton.limit.rules import answer_bags
+from attomaton.hard.solvers.placement import Placement
 from attomaton.soft.certify import certify_scores
 from attomaton.soft.information import score_errors
 from attomaton.soft.likelihood import LuceProblem
 from attomaton.soft.solvers.groups import Newton
 from attomaton.tables import column, ragged_column
+from attomaton.trajectory.flow.embedded import EmbeddedFlow, Losers
+from attomaton.trajectory.flow.orthonormal import orthonormal_flow
 from tests.drawn import any_problem, random_order
 
 SECONDS = 60
@@ -209,7 +210,7 @@ def try_order(rng: Rng) -> None:
         parts = {"sizes": drawn.sizes, "above": drawn.above, "below": drawn.below}
     group = np.zeros(len(parts["sizes"]), np.int64)
     problem = OrderProblem(**bend_some(rng, **parts, group=group))
-    positions, flow = Blocks().solve_order(problem)
+    positions, flow = Placement().solve_order(problem)
     bent = bend_some(rng, positions=positions, flow=flow)
     certify_positions(problem, bent["positions"], bent["flow"], rtol=1e-9)
 
@@ -301,9 +302,9 @@ def try_flows(rng: Rng) -> None:
 
         _, problem = context_problem(at.extract_choices(draw_samples(rng)))
         component, size = bend_some(rng, c=np.arange(problem.n_alternatives))["c"], problem.n_alternatives
-        flow = separable_flow(problem, component, 10)
+        flow = orthonormal_flow(problem, component, 10)
     elif rng.random() < 0.5:
-        flow = separable_flow(problem, component, 10)
+        flow = orthonormal_flow(problem, component, 10)
     else:
         losers = Losers(rng.normal(size=(6, 4)), np.zeros(6), np.array([0, 2, 6]), np.array([0.5, 0.5]))
         flow, size = EmbeddedFlow(losers), 4

@@ -6,7 +6,7 @@ import sys
 MEASURED = """
 import re, resource, sys
 from pathlib import Path
-from attomaton.corpora.readers import Reading, read_corpus
+from attomaton.readers import Reading, read_corpus
 from attomaton.errors import AttomatonError
 resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
 try:

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from attomaton.corpora.readers import read_corpus
 from attomaton.errors import UnreadableSource
+from attomaton.readers import read_corpus
 from tests.faults import bombs
 from tests.faults.processes import measure
 
@@ -62,7 +62,7 @@ def test_rows_of_lists_are_counted_only_where_needed_and_rightly(tmp_path, monke
     """With budgets of some values, real files of many shapes still give what was written."""
     import pyarrow.parquet as pq
 
-    from attomaton.corpora.readers import pages
+    from attomaton.readers import pages
 
     counted = []
     monkeypatch.setattr(pages, "values_most", lambda _: 900)

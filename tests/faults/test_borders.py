@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import attomaton as at
+from attomaton.corpora.pieces import Piece
 from attomaton.engines.parts import EdgeParts, open_parts
 from attomaton.errors import (
     CorruptRun,
@@ -24,7 +25,7 @@ from attomaton.errors import (
 from attomaton.graphs.choices import CHOICE_SCHEMA
 from attomaton.graphs.components import ORDER_SCHEMA
 from attomaton.graphs.robustness import measure_robustness
-from attomaton.graphs.windows import Links, Piece, link_repeats, window_edges
+from attomaton.graphs.windows import Links, link_repeats, window_edges
 from attomaton.hard.problem import OrderProblem
 from attomaton.scansnap.classes import CorpusClasses
 from attomaton.soft.likelihood import LuceProblem
@@ -299,8 +300,8 @@ def test_a_vocabulary_has_a_token_for_each_id():
 
 
 def test_edges_in_files_are_checked_as_they_are_read(tmp_path):
+    from attomaton.corpora.shards import Shards
     from attomaton.engines.duckdb import DuckDBEngine
-    from attomaton.engines.shards import Shards
 
     ids = np.array([0, 1, 0, 2, 1, 0, 2, 2, 1, 0], np.int32)
     shards = Shards.write(tmp_path / "tokens", ids, np.array([0, len(ids)]), n_tokens=3)

@@ -15,7 +15,7 @@ import sums
 print(sums.total(np.arange(10.0)), sum(sums.total.stats.cache_hits.values()))
 """
 SOURCE = """
-from attomaton.graphs.compiled import compiled
+from attomaton.compiled import compiled
 
 @compiled
 def total(values):

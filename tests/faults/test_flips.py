@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import attomaton as at
-from attomaton.report.page.past import read_training, read_verdicts
+from attomaton.report.page.training import read_training, read_verdicts
 from attomaton.training.checkpoints import Store, read_trace
 from tests.cli.inside import run_inside
 from tests.faults.counts import trials

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import attomaton as at
-from attomaton.corpora.readers import Reading, read_corpus
-from attomaton.corpora.tokenize import tokenize_corpus
 from attomaton.errors import UnreadableSource
+from attomaton.readers import Reading, read_corpus
+from attomaton.readers.tokenize import tokenize_corpus
 from tests.faults.processes import cli
 
 

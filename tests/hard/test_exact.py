@@ -1,21 +1,22 @@
 """The exact check: what it accepts, what it refuses, and the block solver's positions against it."""
 
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from attomaton.borders import trusted
 from attomaton.errors import MismatchedParts, UnsupportedOption
-from attomaton.hard.exact import check_exactly
+from attomaton.hard.exact import MOST_NODES, check_exactly
 from attomaton.hard.problem import OrderProblem
-from attomaton.hard.solvers.blocks import Blocks
+from attomaton.hard.solvers.placement import Placement
 from tests.drawn import mixed_orders, one_group, random_order
 
 
 def assert_exact(problem):
     """The block solver's flow passes the check, and its positions are the exact ones up to rounding."""
-    positions, flow = Blocks().solve_order(problem)
+    positions, flow = Placement().solve_order(problem)
     check = check_exactly(problem, flow)
     assert check.optimal, check.reason
     exact = np.array([float(position) for position in check.positions])
@@ -138,8 +139,14 @@ def test_near_ties_of_heavy_components_are_still_exact():
 
 
 def test_too_many_components_for_whole_numbers():
-    with pytest.raises(UnsupportedOption, match=r"30,000 components are too many.*at most 20,000"):
-        check_exactly(one_group(np.ones(30_000), [0], [1]), np.ones(1))
+    check_exactly(one_group(np.ones(MOST_NODES), [0], [1]), np.ones(1))
+    with pytest.raises(UnsupportedOption, match=rf"20,001 components are too many.*at most {MOST_NODES:,}"):
+        check_exactly(one_group(np.ones(MOST_NODES + 1), [0], [1]), np.ones(1))
+
+
+def test_the_docs_name_the_same_limit():
+    page = Path(__file__).parents[2] / "docs" / "how-to-choose.md"
+    assert f"in whole numbers, up to {MOST_NODES:,} components" in page.read_text(encoding="utf-8")
 
 
 def test_unsorted_edges_are_refused():

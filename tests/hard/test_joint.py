@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from benchmarks.orders import random_corpus
 
 import attomaton as at
 from attomaton.hard.certify import certify_forces, repair_forces
@@ -10,7 +11,6 @@ from attomaton.hard.solve import Kind
 from attomaton.hard.solvers.distance import LeastDistance
 from attomaton.hard.solvers.joint import Joint
 from attomaton.hard.solvers.reference import Reference
-from attomaton.hard.trials import random_corpus
 from tests.drawn import components_of, embeddings_for, paper_draw
 
 
@@ -81,7 +81,7 @@ def test_tokens_with_the_same_embedding_cannot_be_told_apart():
 
 
 def test_a_direction_for_a_wrong_solver_is_refused():
-    with pytest.raises(at.AttomatonError, match="does not solve the problem with embeddings"):
+    with pytest.raises(at.AttomatonError, match="does not solve the embedded problem"):
         at.solve_graph_svm(components_of(paper_draw(0)), embeddings=embeddings_for(0, 6, 8), solver=3)
 
 

@@ -4,21 +4,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from benchmarks.orders import deep_order
 
 import attomaton as at
 from attomaton.hard.certify import certify_positions
 from attomaton.hard.problem import OrderProblem
-from attomaton.hard.solvers.blocks import Blocks
 from attomaton.hard.solvers.forest import Graph, empty_forest, empty_walk
 from attomaton.hard.solvers.pivots import pivot
+from attomaton.hard.solvers.placement import Placement
 from attomaton.hard.solvers.planting import longest_paths, plant, rank_edges
-from attomaton.hard.trials import deep_order
 from tests.drawn import edge_table, one_group, random_order
 
 
 def solve(problem) -> np.ndarray:
     """Certified positions."""
-    positions, flow = Blocks().solve_order(problem)
+    positions, flow = Placement().solve_order(problem)
     certificate = certify_positions(problem, positions, flow, rtol=1e-12)
     assert certificate.certified, certificate
     return positions
@@ -230,7 +230,7 @@ def test_deep_orders_are_exact(span, heaviest):
     rng = np.random.default_rng(span)
     problem = deep_order(10_000, 60_000, rng, span)
     problem = replace(problem, sizes=rng.integers(1, heaviest, 10_000, endpoint=True))
-    positions, flow = Blocks().solve_order(problem)
+    positions, flow = Placement().solve_order(problem)
     certificate = certify_positions(problem, positions, flow, rtol=1e-12, exact=True)
     assert certificate.certified, certificate
     assert certificate.exact

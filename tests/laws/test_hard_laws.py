@@ -16,7 +16,7 @@ from attomaton.hard.certify import HardCertificate, certify_forces, certify_posi
 from attomaton.hard.constraints import embedded_problem, order_problem
 from attomaton.hard.exact import check_exactly
 from attomaton.hard.problem import OrderProblem
-from attomaton.hard.solvers.blocks import Blocks
+from attomaton.hard.solvers.placement import Placement
 from attomaton.hard.solvers.reference import Reference
 from tests.drawn import components_of, edge_table, networkx_graph, scores_of
 from tests.strategies import embedded, ordered_sets, orders, paper_draws, vectors
@@ -137,7 +137,7 @@ def test_a_query_alone_gets_the_same_scores(samples):
 @given(orders(heaviest=5) | orders(heaviest=10**9))
 def test_positions_equal_exact_rational_arithmetic(problem):
     """The tight edges that the solver names, worked out in fractions, meet every optimality condition."""
-    positions, flow = Blocks().solve_order(problem)
+    positions, flow = Placement().solve_order(problem)
     check = check_exactly(problem, flow)
     assert check.optimal, check.reason
     assert certify_positions(problem, positions, flow, rtol=1e-12, exact=True).exact
@@ -206,7 +206,7 @@ def test_a_small_query_does_not_hide_behind_a_large_one():
     chain, star = np.arange(1999), np.full(3, 2000)
     above, below = np.concatenate([chain, star]), np.concatenate([chain + 1, [2001, 2002, 2003]])
     problem = OrderProblem(np.ones(2004, np.int64), above, below, (np.arange(2004) >= 2000).astype(np.int64))
-    positions, flow = Blocks().solve_order(problem)
+    positions, flow = Placement().solve_order(problem)
     assert certify_positions(problem, positions, flow, rtol=1e-12).certified
     positions[2000:] *= 15
     assert not certify_positions(problem, positions, flow, rtol=1e-6).certified

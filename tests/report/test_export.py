@@ -205,7 +205,7 @@ def test_wikitext_is_written_without_another_copy_in_memory(wikitext, tmp_path):
     code = """
 import resource, sys
 from pathlib import Path
-from attomaton.limit.automaton import Automaton
+from attomaton.automaton.automaton import Automaton
 from attomaton.report.csv_tables import write_csv
 from attomaton.report.export import pick_queries
 from attomaton.report.graphml import write_graphml

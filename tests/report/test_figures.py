@@ -17,11 +17,11 @@ from attomaton.errors import UnknownToken, UnsupportedOption, UnwritablePlace
 from attomaton.report.figures import Panel, draw_panels
 from attomaton.report.grids import Grid, draw_grids
 from attomaton.report.heat import choose_tokens, draw_heat, gather_scores
-from attomaton.report.layers import MOST_COMPONENTS, draw_graph, lay_out
 from attomaton.report.lines import Line, LinePanel, draw_lines
 from attomaton.report.maps import MapPanel, draw_maps
 from attomaton.report.page.packing import Packer
 from attomaton.report.pictures import write_figures
+from attomaton.report.priority_graph import MOST_COMPONENTS, draw_graph, lay_out
 from attomaton.report.query_graph import read_graph
 from attomaton.report.style import (
     FONT_SIZE,
@@ -123,7 +123,7 @@ def test_sizes_and_colours_are_said_in_the_style_only():
         )
         for path in room.glob("*.py")
     }
-    assert {name: told for name, told in found.items() if told} == {"layers.py": ["#d6e9f5"]}
+    assert {name: told for name, told in found.items() if told} == {"priority_graph.py": ["#d6e9f5"]}
 
 
 SEEN = {  # Machado, Oliveira and Fernandes (2009), severity 1, on linear RGB

@@ -1,14 +1,20 @@
-"""The flow: against a plain definition on the whole vocabulary, the closed form, and symmetries."""
+"""The flow: against plain definitions on the whole vocabulary, the closed form, and symmetries."""
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
 from scipy.special import softmax
 
+from attomaton.errors import UncertifiedSolution, UnsupportedOption
 from attomaton.scansnap.classes import CorpusClasses, draw_linear_classes, make_star
-from attomaton.scansnap.flow import solve_flow
+from attomaton.scansnap.flow import find_slope, solve_flow
+from attomaton.scansnap.heads import LearnedHead, MassHead, TiedHead
 from attomaton.scansnap.law import Rates, SnapLaw, star_constant
 from attomaton.scansnap.measures import find_snap, find_turn, measure_gain
+from attomaton.scansnap.reduced import Reduced
+from tests.strategies import vectors
 
 
 def flow_by_definition(classes, rates, until):
@@ -50,6 +56,81 @@ def test_the_flow_is_that_of_the_definition(seed):
     others = np.setdiff1d(np.arange(9), labels)
     column = np.broadcast_to(flow.decoder[-1][:, -1:], (len(used), len(others)))
     np.testing.assert_allclose(column, decoder[used][:, others], atol=1e-6)
+
+
+def losses_by_definition(classes, head, decoders, scores):
+    """The mean loss, one class after the other, for many Y and Z in full; also for complex numbers."""
+    total = 0.0
+    for law, share, query, label in zip(
+        classes.dense, classes.shares, classes.queries, classes.labels, strict=True
+    ):
+        raised = law * np.exp(scores[:, query])
+        attention = raised / raised.sum(axis=1, keepdims=True)
+        if isinstance(head, MassHead):
+            total -= share * np.log(attention[:, label])
+        else:
+            feature = attention / np.sqrt((attention**2).sum(axis=1, keepdims=True))
+            logits = np.einsum("sk,skt->st", feature, decoders)
+            total -= share * (logits[:, label] - np.log(np.exp(logits).sum(axis=1)))
+    return total
+
+
+def descent_by_definition(classes, head, decoder, scores):
+    """−∂L/∂Y and −∂L/∂Z, entry by entry: L(x + ih)/h has the derivative as its imaginary part."""
+    state = np.stack([decoder, scores])
+    moved = state + 1e-30j * np.eye(state.size).reshape(-1, *state.shape)
+    return -losses_by_definition(classes, head, *np.moveaxis(moved, 1, 0)).imag.reshape(state.shape) / 1e-30
+
+
+@given(
+    st.lists(st.integers(0, 35), min_size=1, max_size=4, unique=True),
+    vectors(4, 6),
+    vectors(4),
+    st.sampled_from([MassHead(), LearnedHead(), TiedHead(2.0)]),
+    st.data(),
+)
+def test_every_head_descends_its_loss(pairs, drawn, shares, head, data):
+    size, n_classes = 6, len(pairs)
+    queries, labels = np.divmod(pairs, size)
+    weights = np.maximum(drawn[:n_classes], 0.0)
+    weights[np.arange(n_classes), labels if isinstance(head, MassHead) else 0] += 0.3
+    classes = CorpusClasses.from_table(queries, labels, weights, shares=0.5 + np.abs(shares[:n_classes]))
+    reduced, rates = Reduced(classes), Rates(3.0, 2.0)
+    decoder, scores = (data.draw(vectors(*shape)) for shape in reduced.shapes)
+    whole, asked = np.zeros((size, size)), np.zeros((size, size))
+    whole[reduced.used] = decoder[:, -1:]  # tokens that are no label share the last column
+    whole[np.ix_(reduced.used, reduced.labels)] = decoder[:, :-1]
+    asked[np.ix_(reduced.queries, reduced.used)] = scores
+    fixed = 2.0 * np.eye(size) if isinstance(head, TiedHead) else whole
+    wanted = descent_by_definition(classes, head, fixed, asked)
+    trained = decoder if head.trains_decoder else decoder[:, :0]
+    moved, lifted, _ = find_slope(reduced, head, rates, trained, scores)
+    np.testing.assert_allclose(
+        lifted, rates.attention * wanted[1][np.ix_(reduced.queries, reduced.used)], atol=1e-12
+    )
+    if head.trains_decoder:
+        others = np.setdiff1d(np.arange(size), reduced.labels)[:1]
+        columns = [*reduced.labels, *others]
+        held = rates.decoder * wanted[0][np.ix_(reduced.used, columns)]
+        np.testing.assert_allclose(moved[:, : len(columns)], held, atol=1e-12)
+
+
+def test_growth_is_left_out_where_it_is_not_asked_for():
+    classes, rates = drawn(0), Rates(3.0, 2.0)
+    grown, plain = solve_flow(classes, rates, [5.0]), solve_flow(classes, rates, [5.0], growth=False)
+    np.testing.assert_allclose(grown.scores, plain.scores, atol=1e-7)
+    owned = grown.reduced.is_own.any(axis=1)
+    assert (np.isfinite(grown.growth) == owned).all()
+    assert np.isnan(plain.growth).all()
+
+
+def test_a_head_without_a_decoder_has_no_gain_and_long_flows_are_given_up():
+    flow = solve_flow(drawn(0), Rates(3.0, 2.0), [1.0], head=TiedHead(2.0))
+    assert flow.decoder.shape == (1, len(flow.reduced.used), 0)
+    with pytest.raises(UnsupportedOption, match="learned decoder"):
+        measure_gain(flow)
+    with pytest.raises(UncertifiedSolution, match="in 10 slopes"):
+        solve_flow(drawn(0), Rates(3.0, 2.0), [1.0], most_slopes=10)
 
 
 def test_an_unused_vocabulary_costs_nothing_but_counts():

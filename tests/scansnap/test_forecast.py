@@ -13,9 +13,9 @@ from attomaton.scansnap.classes import CorpusClasses, draw_linear_classes
 from attomaton.scansnap.contexts import classes_of_contexts
 from attomaton.scansnap.flow import solve_flow
 from attomaton.scansnap.forecast import Clock, define_distinct, find_distinct, forecast_queries
+from attomaton.scansnap.heads import MassHead
 from attomaton.scansnap.kept import can_follow, follow_attention, half_time
 from attomaton.scansnap.law import Rates, SnapLaw
-from attomaton.scansnap.layer import LearnedHead, MassHead, follow_layer
 from attomaton.scansnap.pull import define_pull, find_pulls
 from tests.scansnap.test_estimation import counted_sets
 from tests.strategies import orderings, paper_draws, vectors
@@ -154,7 +154,7 @@ def test_the_law_of_time_is_that_of_the_flow_for_weakly_correlated_classes(commo
     odds = classes.n_tokens - 1  # e^{M h} at chance ½
     told = len(classes) * (odds * np.log(odds) + odds - 1) / classes.n_tokens
     times = told * np.geomspace(0.5, 4, 60)
-    losses = follow_layer(classes, LearnedHead(), Rates(decoder=1.0, attention=0.1), times).losses
+    losses = solve_flow(classes, Rates(decoder=1.0, attention=0.1), times).loss()
     passed = np.interp(-np.log(2), -losses, times)
     assert least < passed / told < most
 
@@ -168,10 +168,10 @@ def test_bad_options_are_refused():
     with pytest.raises(UnsupportedOption, match="too large"):
         follow_attention(draw_linear_classes(20), RATES, until=1.0)
     with pytest.raises(UnsupportedOption, match="can be followed"):
-        follow_layer(draw_linear_classes(40), LearnedHead(), RATES, [1.0])
+        solve_flow(draw_linear_classes(40), RATES, [1.0])
     unrealisable = CorpusClasses.from_table([2], [1], [[1, 0, 0]])
     with pytest.raises(InvalidSamples, match="realisable"):
-        follow_layer(unrealisable, MassHead(), RATES, [1.0])
+        solve_flow(unrealisable, RATES, [1.0], head=MassHead())
 
 
 @given(drawn_classes())
@@ -194,28 +194,18 @@ def test_assumptions_can_all_be_met_and_all_be_missed():
     assert not any(one.met for one in check_assumptions(bad, Rates(decoder=1.0, attention=1.0)))
 
 
-@pytest.mark.parametrize(("n_queries", "classes_per_query"), FIGURES)
-def test_the_layer_with_a_learned_head_is_the_flow(n_queries, classes_per_query):
-    classes, times = draw_linear_classes(n_queries, classes_per_query=classes_per_query), [1.0, 30.0]
-    flow, path = solve_flow(classes, RATES, times), follow_layer(classes, LearnedHead(), RATES, times)
-    used = np.searchsorted(path.contexts.tokens, flow.reduced.used)
-    np.testing.assert_allclose(path.scores[:, :, used], flow.scores, atol=1e-6)
-    np.testing.assert_allclose(path.losses, flow.loss(), atol=1e-6)
-
-
 @given(paper_draws(n_tokens=5, n_samples=6, window=3).filter(lambda samples: (samples.lengths > 1).any()))
 def test_the_layer_with_a_mass_head_descends_the_loss_of_the_first_paper(samples):
     n_tokens = samples.n_tokens
     classes = classes_of_contexts(samples, query_is_key=True)
     time = 1e-4
-    path = follow_layer(classes, MassHead(), Rates(decoder=1.0, attention=1.0), [time])
+    flow = solve_flow(classes, Rates(decoder=1.0, attention=1.0), [time], head=MassHead())
     wanted = np.zeros((n_tokens, n_tokens))  # −∂L/∂S: where the mass goes minus where it is
     for context, label in samples:
         wanted[context[-1], label] += 1 / len(samples)
         wanted[context[-1]] -= np.bincount(context, minlength=n_tokens) / len(context) / len(samples)
-    contexts = path.contexts
     found = np.zeros((n_tokens, n_tokens))
-    found[np.ix_(contexts.queries, contexts.tokens)] = path.scores[-1] / time
+    found[np.ix_(flow.reduced.queries, flow.reduced.used)] = flow.scores[-1] / time
     np.testing.assert_allclose(found, wanted, atol=2e-3)
 
 

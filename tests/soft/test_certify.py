@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 
 import attomaton as at
+from attomaton.ragged import centre
 from attomaton.soft.certify import bound_distance, certify_coordinates, certify_scores
 from attomaton.soft.curvature import measure_slopes
 from attomaton.soft.solvers.groups import Newton
-from attomaton.soft.solvers.reference import centre
 from attomaton.soft.solvers.subspace import Subspace
 from tests.drawn import cycle_problem, dense_hessian, luce_problem_of, pick_component
 from tests.strategies import luce_problems, tied_sets, vectors

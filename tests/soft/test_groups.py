@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+from attomaton.ragged import centre
 from attomaton.soft.likelihood import LuceProblem
 from attomaton.soft.solvers.groups import Newton, sort_by_group
-from attomaton.soft.solvers.reference import Reference, centre
+from attomaton.soft.solvers.reference import Reference
 from tests.drawn import any_problem, luce_problem_of
 from tests.strategies import luce_problems, tied_sets, vectors
 

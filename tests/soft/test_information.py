@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 import attomaton as at
 from attomaton.errors import UnsupportedOption
+from attomaton.ragged import centre
 from attomaton.soft.information import score_errors
 from attomaton.soft.likelihood import LuceProblem
 from attomaton.soft.solvers.groups import Newton
-from attomaton.soft.solvers.reference import centre
 from tests.drawn import components_of, dense_hessian, luce_problem_of, pick_component
 from tests.strategies import embedded, tied_sets
 

@@ -12,7 +12,7 @@ from scipy.sparse import csc_matrix, diags_array
 
 from attomaton.hard.certify import certify_positions
 from attomaton.hard.problem import OrderProblem
-from attomaton.hard.solvers.blocks import Blocks
+from attomaton.hard.solvers.placement import Placement
 from attomaton.hard.solvers.reference import Reference
 from tests.drawn import mixed_orders
 
@@ -57,7 +57,7 @@ def norm(problem, positions) -> float:
 @pytest.mark.parametrize("seed", range(4))
 def test_the_optimum_is_that_of_two_general_solvers(seed):
     for order in mixed_orders(np.random.default_rng(seed), 500, fewest=2, most=80):
-        positions, flow = Blocks().solve_order(order)
+        positions, flow = Placement().solve_order(order)
         assert certify_positions(order, positions, flow, rtol=1e-12).certified
         problem = in_fitting_units(order)
         for rival in (Reference(rtol=1e-10).solve_order(problem)[0], solve_with_piqp(problem)):

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import attomaton as at
-from attomaton.corpora.readers import read_text
+from attomaton.automaton.compare import Change, diff
 from attomaton.graphs.edges import edges_by_definition
 from attomaton.graphs.robustness import measure_robustness
-from attomaton.limit.compare import Change, diff
+from attomaton.readers import read_text
 from tests.drawn import as_counter
 
 

@@ -8,7 +8,6 @@ import pytest
 
 import attomaton as at
 from attomaton.errors import StepBeyondEdge
-from attomaton.limit import stability
 from attomaton.models.attention import AttentionModel
 from attomaton.models.embeddings import Given, Orthonormal, RandomUnit
 from attomaton.models.heads import Tied, Untied
@@ -16,7 +15,8 @@ from attomaton.models.losses import SquaredLoss
 from attomaton.training.edge import describe_unstable
 from attomaton.training.loop import Watch, train
 from attomaton.training.steps import Adam, GradientDescent
-from tests.verify.campaign import draw_samples, find_curvature
+from attomaton.trajectory import stability
+from tests.claims.campaign import draw_samples, find_curvature
 
 TIES = at.Samples.from_lists([[0, 1, 2]] * 5, [0, 0, 0, 1, 1])
 EASY = at.Samples.from_lists([[0, 1, 2]], [0])

@@ -6,13 +6,13 @@ import torch
 
 import attomaton as at
 from attomaton.errors import UnsupportedOption
-from attomaton.limit.flow.definition import descend_by_definition
 from attomaton.models.attention import AttentionModel, lay_out
 from attomaton.models.embeddings import Given, Orthonormal, RandomUnit
 from attomaton.models.heads import Untied
 from attomaton.models.losses import SquaredLoss
 from attomaton.training.loop import Watch, combine, train
 from attomaton.training.steps import Adam, GradientDescent
+from attomaton.trajectory.flow.definition import descend_by_definition
 from tests.drawn import embeddings_for, paper_draw
 from tests.models.test_attention import ragged_corpora
 

@@ -89,7 +89,7 @@ def test_gradients_keep_their_digits_where_attention_is_all_on_one_token():
 
 
 def test_the_finite_part_of_log_loss_is_the_luce_choice():
-    from attomaton.limit.basis import find_basis
+    from attomaton.trajectory.basis import find_basis
 
     corpora, tables, parts = draws(at.synthetic.draw_cyclic)
     for corpus, table, (hard, soft) in zip(corpora, tables, parts, strict=True):

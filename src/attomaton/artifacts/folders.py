@@ -14,9 +14,9 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from attomaton.artifacts.files import DRAFT, digest_file, explained, flush, flush_tree, write_file
+from attomaton.artifacts.files import DRAFT, entry_of, explained, flush_tree
 from attomaton.artifacts.locks import Lock, locked
-from attomaton.artifacts.naming import shown, sibling
+from attomaton.artifacts.naming import few, shown, sibling
 from attomaton.artifacts.ownership import (
     INNER,
     PARTIAL,
@@ -25,9 +25,11 @@ from attomaton.artifacts.ownership import (
     remove_ours,
     remove_partial,
     take_stock,
+    tell_kept,
 )
-from attomaton.artifacts.renaming import SPARE, exchange, rename_new
-from attomaton.artifacts.seals import FORMAT, MANIFEST, read_sealed, sealed_writer
+from attomaton.artifacts.renaming import SPARE, exchange, rename_new, replace_empty
+from attomaton.artifacts.seals import FORMAT, MANIFEST, read_sealed, write_sealed
+from attomaton.artifacts.systems import flush
 from attomaton.errors import UnwritablePlace
 
 KINDS = {
@@ -69,18 +71,12 @@ class Building:
         """
         listed = self.digest_files(self._written()) if files is None else dict(files)
         record = {**about, "kind": self.kind, "format": FORMAT, "files": listed}
-        write_file(self.folder / MANIFEST, sealed_writer(record))
+        write_sealed(self.folder / MANIFEST, record)
         return record
 
     def digest_files(self, files: Iterable[Path]) -> dict[str, dict[str, Any]]:
         """Digest and size of files in the folder, by their names from there."""
-        return {
-            path.relative_to(self.folder).as_posix(): {
-                "sha256": digest_file(path),
-                "bytes": path.stat().st_size,
-            }
-            for path in files
-        }
+        return {path.relative_to(self.folder).as_posix(): entry_of(path) for path in files}
 
     def _written(self) -> list[Path]:
         found = sorted(path for path in self.folder.rglob("*") if path.is_file())
@@ -180,12 +176,12 @@ def check_replaceable(place: Path, kind: str, *, overwrite: bool) -> None:
         strangers = sorted(entry.name for entry in place.iterdir() if not is_partial(entry))
         strangers = [name for name in strangers if not name.endswith(".attomaton-lock")]
         if strangers:
-            raise UnwritablePlace(f"{shown(place)} holds other files ({_few(strangers)}); give a new folder")
+            raise UnwritablePlace(f"{shown(place)} holds other files ({few(strangers)}); give a new folder")
         return
     _check_kind(place, stock, kind)
     if stock.strangers:
         raise UnwritablePlace(
-            f"{shown(place)} holds files that attomaton did not write ({_few(stock.strangers)}); move them "
+            f"{shown(place)} holds files that attomaton did not write ({few(stock.strangers)}); move them "
             "away, or give a new folder"
         )
     if not overwrite and not (stock.missing and _is_filling(place, stock)):
@@ -233,7 +229,7 @@ def find_partials(place: Path, ending: str = "") -> list[Path]:
 
 def drop_partial(folder: Path, lock: Lock) -> None:
     """Remove an unfinished folder; what is not ours in it stays, and a warning says so."""
-    _tell_kept(folder, remove_partial(folder, lock.draft))
+    tell_kept(folder, remove_partial(folder, lock.draft))
 
 
 def _remove_old(folder: Path, visible: Path, lock: Lock) -> None:
@@ -245,7 +241,7 @@ def _remove_old(folder: Path, visible: Path, lock: Lock) -> None:
         kept = remove_ours(folder, lock.draft)
         if kept:
             rename_new(folder, visible)
-            _tell_kept(visible, kept)
+            tell_kept(visible, kept)
     except OSError as error:
         warnings.warn(
             f"{shown(folder)}, which was replaced, cannot be removed: {error.strerror}", stacklevel=2
@@ -309,7 +305,7 @@ def _open_partial(place: Path, kind: str, how: _Making) -> Path:
     folder = _beside(place) / sibling(place.name, f".partial-{name}")
     draft = folder.with_name(how.lock.draft.name)
     draft.mkdir()  # it has its name only when it has its record: a kill leaves nothing unknown
-    write_file(draft / PARTIAL, sealed_writer({"kind": kind, "id": name, "about": dict(how.about)}))
+    write_sealed(draft / PARTIAL, {"kind": kind, "id": name, "about": dict(how.about)})
     rename_new(draft, folder)
     return folder
 
@@ -337,7 +333,7 @@ def _install(folder: Path, place: Path, lock: Lock) -> None:
     if not place.exists():
         rename_new(swap, place)
     elif take_stock(place) is None:
-        swap.rename(place)  # which must be empty
+        replace_empty(swap, place)
     else:
         swap.chmod(place.stat().st_mode & 0o7777)
         exchange(swap, place, folder.with_name(folder.name + SPARE))
@@ -368,7 +364,7 @@ def _can_be_renamed(place: Path) -> bool:
     except FileNotFoundError:  # it was removed
         here = Path("/")
     return (
-        not place.is_mount()
+        not os.path.ismount(place)
         and place != here
         and place not in here.parents
         and os.access(place.parent, os.W_OK | os.X_OK)
@@ -385,16 +381,3 @@ def _check_swappable(place: Path) -> None:
 
 def _is_bare(folder: Path) -> bool:
     return not any(path.is_file() for path in folder.rglob("*") if path.name != PARTIAL)
-
-
-def _tell_kept(folder: Path, names: list[str]) -> None:
-    if names:
-        warnings.warn(
-            f"{shown(folder)} holds files that attomaton did not write ({_few(names)}); they were left there",
-            stacklevel=2,
-        )
-
-
-def _few(names: list[str]) -> str:
-    shown = ", ".join(map(repr, names[:3]))
-    return shown if len(names) <= 3 else f"{shown} and {len(names) - 3:,} more"

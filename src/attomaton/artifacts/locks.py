@@ -7,25 +7,29 @@ names.
 """
 
 import errno
-import fcntl
 import json
 import os
 import socket
 import time
-import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 from typing import Any, cast
 
-from attomaton.artifacts.files import DRAFT_NAME, draft_name, flush
+from attomaton.artifacts.files import DRAFT_NAME, draft_name
 from attomaton.artifacts.naming import shown, sibling
-from attomaton.artifacts.ownership import LOCK, remove_draft, remove_ours
+from attomaton.artifacts.ownership import LOCK, remove_draft, remove_ours, tell_kept
+from attomaton.artifacts.renaming import UNLINKABLE
+from attomaton.artifacts.systems import REMOVES_OPEN, flush, lock_file, open_itself, remove_open
 from attomaton.errors import UnwritablePlace
 
 KIND = "lock of attomaton"
 SWAP = ".swap"
+PROCESSES = Path("/proc")
+"""Where a system lists its processes by number, if it does."""
+
 LONGEST = 24 * 3600
 """Seconds after which a lock is stale where nobody can say whether its owner lives."""
 
@@ -65,124 +69,123 @@ def locked(target: Path, beside: Path) -> Generator[Lock]:
         If another process, or another thread of this one, writes to the target.
     """
     path = beside / sibling("." + target.name, LOCK)
-    descriptor, draft = _take(path, target)
-    try:
-        yield Lock(path, beside / draft)
-    finally:  # if this is interrupted, the lock file stays and tells the next writer what to remove
+    file, draft = _take(path, target)
+    with file:
         try:
+            yield Lock(path, beside / draft)
+        finally:  # if this is interrupted, the lock file stays and tells the next writer what to remove
             _remove_left(draft, beside, target)
-            path.unlink(missing_ok=True)
-        finally:
-            os.close(descriptor)
+            remove_open(path, file)
 
 
-def _take(path: Path, target: Path) -> tuple[int, str]:
-    """The descriptor of a lock file of ours, and the name of its draft."""
+def _take(path: Path, target: Path) -> tuple[FileIO, str]:
+    """A lock file of ours, open, and the name of its draft."""
     for _ in range(1000):
         _remove_stale(path, target)
         draft = draft_name()
-        descriptor = _make(path, draft)
-        if descriptor is not None:
-            return descriptor, draft
+        file = _make(path, draft)
+        if file is not None:
+            return file, draft
     raise UnwritablePlace(f"{shown(target)} is being written by others all the time; write to another place")
 
 
-def _make(path: Path, draft: str) -> int | None:
+def _make(path: Path, draft: str) -> FileIO | None:
     """A new lock file that is whole and locked when it appears; None if another one is there."""
     about = {"kind": KIND, "pid": os.getpid(), "host": socket.gethostname(), "since": time.time()}
     blob = json.dumps({**about, "draft": draft}).encode()
-    descriptor, name = _open_unnamed(path)
+    if not REMOVES_OPEN:
+        return _make_plainly(path, blob)
+    file, name = _open_unnamed(path)
     try:
-        os.write(descriptor, blob)
-        _lock(descriptor)
+        file.write(blob)
+        _lock(file)
         if name is None:  # the folder is not looked at, but without one Python does not follow the link
-            os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor)
+            os.link(f"/proc/self/fd/{file.fileno()}", path, src_dir_fd=file.fileno())
         else:
             os.link(name, path)
-    except FileExistsError:
-        os.close(descriptor)
-        return None
-    except PermissionError:  # a file system without hard links
-        os.close(descriptor)
-        return _make_plainly(path, blob)
-    except BaseException:
-        os.close(descriptor)
+    except BaseException as error:
+        file.close()
+        if isinstance(error, FileExistsError):
+            return None
+        if isinstance(error, OSError) and error.errno in UNLINKABLE:  # a file system without hard links
+            return _make_plainly(path, blob)
         raise
     finally:
         if name is not None:
             name.unlink(missing_ok=True)
-    return descriptor
+    return file
 
 
-def _make_plainly(path: Path, blob: bytes) -> int | None:
+def _make_plainly(path: Path, blob: bytes) -> FileIO | None:
     """A new lock file that has its name before it is whole."""
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        file = _open(path, os.O_CREAT | os.O_EXCL)
     except FileExistsError:
         return None
-    os.write(descriptor, blob)
-    _lock(descriptor)
-    return descriptor
+    file.write(blob)
+    _lock(file)
+    return file
 
 
-def _open_unnamed(path: Path) -> tuple[int, Path | None]:
+def _open_unnamed(path: Path) -> tuple[FileIO, Path | None]:
     """A new file without a name, or with a private one where the file system asks for one."""
     try:
-        return os.open(path.parent, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o666), None
+        return FileIO(os.open(path.parent, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o666), "r+"), None
     except (AttributeError, OSError) as error:
         unknown = (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL)
         if isinstance(error, OSError) and error.errno not in unknown:
             raise
     name = path.with_name(draft_name())
-    return os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666), name
+    return _open(name, os.O_CREAT | os.O_EXCL), name
+
+
+def _open(path: Path, flags: int = 0) -> FileIO:
+    """A file to read and write; no link is followed."""
+    return FileIO(open_itself(path, os.O_RDWR | flags), "r+")
 
 
 def _remove_stale(path: Path, target: Path) -> None:
     """Remove a lock whose owner is gone, with its draft; say who holds one that is in use."""
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        file = _open(path)
     except FileNotFoundError:
         return
     except OSError as error:
         if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
             raise
         raise _in_the_way(path) from error
-    try:
-        owner = _read(descriptor)
+    with file:
+        owner = _read(file)
         if owner is None:
             raise _in_the_way(path)
-        if not _lock(descriptor, owner):
+        if not _lock(file, owner):
             raise UnwritablePlace(
                 f"{shown(target)} is being written by {_describe(owner)}; wait, or write elsewhere"
             )
-        if _is_same(descriptor, path):
+        if _is_same(file, path):
             _remove_left(str(owner.get("draft")), path.parent, target)
-            path.unlink()
-    finally:
-        os.close(descriptor)
+            remove_open(path, file)
 
 
-def _lock(descriptor: int, owner: dict[str, Any] | None = None) -> bool:
+def _lock(file: FileIO, owner: dict[str, Any] | None = None) -> bool:
     """Whether the file could be locked; where none can, whether its owner seems gone."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
+        return lock_file(file)
     except OSError:  # a file system without locks
         return owner is None or not _seems_alive(owner)
-    return True
 
 
 def _seems_alive(owner: dict[str, Any]) -> bool:
-    if owner.get("host") != socket.gethostname():
+    """Whether the owner's process is there; where that cannot be seen, whether its lock is young."""
+    if owner.get("host") != socket.gethostname() or not PROCESSES.is_dir():
         return time.time() - float(owner.get("since", 0.0)) < LONGEST
-    return Path(f"/proc/{owner.get('pid')}").exists()
+    return (PROCESSES / str(owner.get("pid"))).exists()
 
 
-def _read(descriptor: int) -> dict[str, Any] | None:
+def _read(file: FileIO) -> dict[str, Any] | None:
     """Who a lock file says its owner is; None for a file that is no lock of ours."""
     try:
-        owner = json.loads(os.pread(descriptor, 4096, 0))
+        owner = json.loads(file.read(4096) or b"")  # a pipe gives nothing
     except (OSError, ValueError):
         return None
     if not isinstance(owner, dict) or cast("dict[str, Any]", owner).get("kind") != KIND:
@@ -190,13 +193,12 @@ def _read(descriptor: int) -> dict[str, Any] | None:
     return cast("dict[str, Any]", owner)
 
 
-def _is_same(descriptor: int, path: Path) -> bool:
+def _is_same(file: FileIO, path: Path) -> bool:
     try:
         there = path.lstat()
     except FileNotFoundError:
         return False
-    mine = os.fstat(descriptor)
-    return (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)
+    return os.path.samestat(os.fstat(file.fileno()), there)
 
 
 def _remove_left(name: str, beside: Path, target: Path) -> None:
@@ -210,12 +212,7 @@ def _remove_left(name: str, beside: Path, target: Path) -> None:
         swap = draft.with_suffix(SWAP)
         kept = remove_ours(swap, draft) if swap.is_dir() and not swap.is_symlink() else []
         remove_draft(draft)
-        if kept:
-            warnings.warn(
-                f"{shown(swap)} holds files that attomaton did not write ({', '.join(map(repr, kept[:3]))}); "
-                "they were left there",
-                stacklevel=2,
-            )
+        tell_kept(swap, kept)
 
 
 def _describe(owner: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 LONGEST = 255
@@ -30,3 +31,9 @@ def shown(place: Path) -> str:
     except FileNotFoundError:  # it was removed
         return str(place)
     return str(place.relative_to(here)) if place != here and here in place.parents else str(place)
+
+
+def few(names: Sequence[str]) -> str:
+    """The first three names, and how many more there are."""
+    first = ", ".join(map(repr, names[:3]))
+    return first if len(names) <= 3 else f"{first} and {len(names) - 3:,} more"

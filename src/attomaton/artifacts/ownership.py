@@ -6,12 +6,14 @@ of its own, or if the names listed lead into it; a link never is.
 
 import os
 import re
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
 from attomaton.artifacts.files import DRAFT
+from attomaton.artifacts.naming import few, shown
 from attomaton.artifacts.renaming import rename_new
 from attomaton.artifacts.seals import MANIFEST, read_sealed
 
@@ -194,3 +196,12 @@ def remove_draft(draft: Path) -> None:
         draft.rmdir()
     else:
         draft.unlink(missing_ok=True)
+
+
+def tell_kept(folder: Path, names: list[str]) -> None:
+    """Warn of what is not ours in a folder that was to go, if anything is."""
+    if names:
+        warnings.warn(
+            f"{shown(folder)} holds files that attomaton did not write ({few(names)}); they were left there",
+            stacklevel=2,
+        )

@@ -18,6 +18,9 @@ HERE = -100
 UNKNOWN = frozenset([errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM])
 """How a system says that it has no such call, or the file system that it cannot do this."""
 
+UNLINKABLE = UNKNOWN | {errno.EACCES, errno.EOPNOTSUPP}
+"""How a file system says that it has no hard links."""
+
 SPARE = ".old"
 """Ends the name that the old folder has between two renames, where names cannot be exchanged at once."""
 
@@ -33,12 +36,23 @@ def rename_new(source: Path, target: Path) -> None:
         return
     try:
         os.link(source, target, follow_symlinks=False)
-    except PermissionError:  # a file system without hard links
+    except OSError as error:
+        if error.errno not in UNLINKABLE:
+            raise
         if os.path.lexists(target):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
         source.rename(target)
         return
     source.unlink()
+
+
+def replace_empty(folder: Path, place: Path) -> None:
+    """Put a folder in place of an empty one."""
+    try:
+        folder.rename(place)
+    except FileExistsError:  # Windows puts a folder in place of none
+        place.rmdir()
+        folder.rename(place)
 
 
 def replace_file(draft: Path, place: Path) -> bool:
@@ -83,5 +97,5 @@ def _system_call() -> Any:
     """The C library's ``renameat2``, or None where it has none."""
     try:
         return ctypes.CDLL(None, use_errno=True).renameat2
-    except (AttributeError, OSError):
+    except (AttributeError, OSError, TypeError):  # no such call; on Windows no such library
         return None

@@ -7,6 +7,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from attomaton.artifacts.files import write_file
+from attomaton.artifacts.systems import open_itself
+
 MANIFEST = "manifest.json"
 """The record of a folder that attomaton wrote: its kind, its files, and a digest of itself."""
 
@@ -66,7 +69,7 @@ def was_sealed(path: Path) -> bool:
     Either of two signs is enough, and one flipped bit cannot take both away.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = open_itself(path, os.O_RDONLY)
         with open(descriptor, "rb") as file:  # noqa: PTH123  a descriptor
             blob = file.read(LARGEST)
     except OSError:
@@ -76,7 +79,7 @@ def was_sealed(path: Path) -> bool:
 
 def read_json(path: Path) -> Any:
     """What a regular file holds as JSON; no link is followed."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    descriptor = open_itself(path, os.O_RDONLY)
     with open(descriptor, "rb") as file:  # noqa: PTH123  a descriptor
         blob = file.read(LARGEST + 1)
     if len(blob) > LARGEST:
@@ -84,9 +87,9 @@ def read_json(path: Path) -> Any:
     return json.loads(blob)
 
 
-def sealed_writer(record: Mapping[str, Any]) -> Callable[[Path], object]:
-    """What writes a record with its digest, for :func:`~attomaton.artifacts.files.write_file`."""
-    return json_writer(seal(record))
+def write_sealed(path: Path, record: Mapping[str, Any], *, draft: Path | None = None) -> None:
+    """Write a record with its digest; ``draft`` as for :func:`~attomaton.artifacts.files.write_file`."""
+    write_file(path, json_writer(seal(record)), draft=draft)
 
 
 def json_writer(record: Any) -> Callable[[Path], object]:

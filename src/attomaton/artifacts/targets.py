@@ -9,11 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from attomaton.artifacts.files import check_written, explained, flush, write_draft
+from attomaton.artifacts.files import check_written, explained, write_draft
 from attomaton.artifacts.locks import locked
 from attomaton.artifacts.naming import shown
 from attomaton.artifacts.renaming import rename_new, replace_file
 from attomaton.artifacts.seals import MANIFEST, read_sealed
+from attomaton.artifacts.systems import flush
 from attomaton.errors import UnwritablePlace
 
 HEAD = 4096

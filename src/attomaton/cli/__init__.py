@@ -5,7 +5,6 @@ import sys
 
 import typer
 
-from attomaton.cli.bench import bench
 from attomaton.cli.diff import diff
 from attomaton.cli.doctor import doctor
 from attomaton.cli.example import example
@@ -15,7 +14,7 @@ from attomaton.cli.learn import learn
 from attomaton.cli.output import print_error
 from attomaton.cli.report import report
 from attomaton.cli.reproduce import reproduce
-from attomaton.cli.scan_snap import scan_snap
+from attomaton.cli.scansnap import scansnap
 from attomaton.cli.tokenize import tokenize
 from attomaton.cli.train import train
 from attomaton.cli.verify import verify
@@ -34,10 +33,9 @@ app.command()(report)
 app.command()(reproduce)
 app.command()(train)
 app.command()(verify)
-app.command()(scan_snap)
+app.command("scan-snap")(scansnap)
 app.command()(tokenize)
 app.command()(example)
-app.command()(bench)
 app.command()(doctor)
 
 
@@ -60,16 +58,15 @@ def _options(
 
 def main() -> None:
     """Run the command line; a user's error is one line on stderr and exit code 2, never a traceback."""
+    from attomaton.artifacts import explained
     from attomaton.errors import AttomatonError
 
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character shows "?"
     try:
-        app(prog_name="attomaton")
+        with explained("the output"):
+            app(prog_name="attomaton")
     except AttomatonError as error:
         print_error(f"error: {error}")
-        sys.exit(2)
-    except OSError as error:
-        print_error(f"error: the output cannot be written: {error.strerror or error}; make room for it")
         sys.exit(2)

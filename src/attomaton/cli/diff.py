@@ -7,19 +7,19 @@ from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_ta
 from attomaton.cli.values import place_argument, whole
 
 if TYPE_CHECKING:
-    from attomaton.limit.compare import Difference
+    from attomaton.automaton.compare import Difference
 
 
 def diff(
     run_a: Annotated[Path, place_argument("A folder written by `attomaton learn --out`.")],
-    run_b: Annotated[Path, place_argument("Another one.")],
-    limit: Annotated[int, whole("Show so many examples of each change.")] = 5,
+    run_b: Annotated[Path, place_argument("Another such folder.")],
+    limit: Annotated[int, whole("Number of examples to show of each change.")] = 5,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Say which tokens the corpora of RUN_A and RUN_B order differently, and on what evidence."""
-    from attomaton.limit.automaton import Automaton
-    from attomaton.limit.compare import diff as compare
+    from attomaton.automaton.automaton import Automaton
+    from attomaton.automaton.compare import diff as compare
 
     difference = compare(Automaton.load(run_a), Automaton.load(run_b))
     if as_json:

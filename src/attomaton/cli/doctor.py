@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def doctor(
     probe: Annotated[
-        bool, typer.Option("--probe", help="Import every package that is found; takes some seconds.")
+        bool, typer.Option("--probe", help="Import every package that is found, which takes some seconds.")
     ] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -79,10 +79,9 @@ def _place(place: "Place") -> str:
 
 
 def _memory(machine: "Machine") -> str:
-    if machine.memory is None or machine.share is None:
-        return "unknown"
+    total = "unknown" if machine.memory is None else _gigabytes(machine.memory)
     limit = "no limit" if machine.limit is None else f"limited to {_gigabytes(machine.limit)}"
-    return f"{_gigabytes(machine.memory)}, {limit}; duckdb takes {_gigabytes(machine.share)} unless told"
+    return f"{total}, {limit}; duckdb takes {_gigabytes(machine.share)} unless told"
 
 
 def _gigabytes(size: int) -> str:

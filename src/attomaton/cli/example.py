@@ -13,7 +13,7 @@ def example(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write the sample text that comes with attomaton to PATH. A file that is there already is kept."""
+    """Write the sample text that comes with attomaton to PATH. A file that already exists is kept."""
     from attomaton.artifacts import write_target
 
     text = files("attomaton.corpora").joinpath("example.txt").read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_ta
 from attomaton.cli.values import place_argument, words_argument
 
 if TYPE_CHECKING:
-    from attomaton.limit.explanation import Explanation
+    from attomaton.automaton.explanation import Explanation
 
 
 def explain(
@@ -18,7 +18,7 @@ def explain(
     quiet: Quiet = False,
 ) -> None:
     """Say which tokens of CONTEXT attention retrieves, why, and with what probabilities."""
-    from attomaton.limit.automaton import Automaton
+    from attomaton.automaton.automaton import Automaton
 
     automaton = Automaton.load(run)
     explanation = automaton.explain(context)

@@ -10,21 +10,20 @@ from attomaton.cli.values import check_folder, is_stream, place, place_argument,
 def export(
     run: Annotated[Path, place_argument("A folder written by `attomaton learn --out`.")],
     graphml: Annotated[
-        Path | None, place("File for the graphs (networkx, Gephi); - for standard output.")
+        Path | None, place("Write the graphs to this file (for networkx or Gephi); - is standard output.")
     ] = None,
-    csv: Annotated[Path | None, place("Folder for the tables, with token texts.")] = None,
-    nodes: Annotated[
-        str, words("In GraphML, a node is one of the components or of the tokens.")
-    ] = "components",
+    csv: Annotated[Path | None, place("Write the tables, with token texts, to this folder.")] = None,
+    nodes: Annotated[str, words("What a node of GraphML is: components or tokens.")] = "components",
     queries: Annotated[
-        str | None, words("Only these, separated by blanks; a number: so many with most samples.")
+        str | None,
+        words("Only these queries, separated by blanks; a number k keeps the k with the most samples."),
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Write the priority graphs of RUN as GraphML, its tables as CSV, or both."""
+    from attomaton.automaton.automaton import Automaton
     from attomaton.errors import UnsupportedOption, UnwritablePlace
-    from attomaton.limit.automaton import Automaton
     from attomaton.report.csv_tables import write_csv
     from attomaton.report.export import check_place, pick_queries
     from attomaton.report.graphml import write_graphml

@@ -12,7 +12,7 @@ from attomaton.cli.values import fraction, place, read_queries, source_argument,
 from attomaton.options import MOST_THREADS
 
 if TYPE_CHECKING:
-    from attomaton.limit.automaton import Automaton
+    from attomaton.automaton.automaton import Automaton
 
 
 def learn(
@@ -27,24 +27,36 @@ def learn(
     tokenizer: Annotated[
         str, words("word, character, byte, or a tokenizer.json or .tiktoken file.")
     ] = "word",
-    documents: Annotated[str, words("In .txt, one document is the file or a line.")] = "file",
+    documents: Annotated[
+        str, words("Whether a .txt holds one document (file) or one on each line (line).")
+    ] = "file",
     engine: Annotated[
         str, words("auto, memory, duckdb (bounded memory, resumable in --out), or spark.")
     ] = "auto",
-    memory: Annotated[str | None, words("For duckdb, such as 2GB; 60 % of what there is.")] = None,
-    threads: Annotated[
-        int | None, whole("For duckdb and local spark; all processors.", least=1, most=MOST_THREADS)
+    memory: Annotated[
+        str | None, words("Memory that duckdb may use, such as 2GB; by default 60 % of the machine's.")
     ] = None,
-    master: Annotated[str | None, words("For spark, such as spark://host:7077; local processors.")] = None,
-    min_support: Annotated[int, whole("Leave out edges that fewer samples show.", least=1)] = 1,
+    threads: Annotated[
+        int | None,
+        whole(
+            "Threads of duckdb and of a local spark; by default all processors.", least=1, most=MOST_THREADS
+        ),
+    ] = None,
+    master: Annotated[
+        str | None, words("Where spark runs, such as spark://host:7077; by default on this machine.")
+    ] = None,
+    min_support: Annotated[int, whole("Least number of samples that must show an edge.", least=1)] = 1,
     queries: Annotated[
-        str | None, words("Only these, separated by blanks; a number: so many with most samples.")
+        str | None,
+        words("Only these queries, separated by blanks; a number k keeps the k with the most samples."),
     ] = None,
     sample_queries: Annotated[
-        float, fraction("Only this share of the queries, by a hash; what is kept is exact.")
+        float, fraction("Keep this share of the queries, chosen by a hash; what is kept is exact.")
     ] = 1.0,
-    max_window: Annotated[int | None, whole("Cut longer contexts to this.", least=1)] = None,
-    out: Annotated[Path | None, place("New or empty folder to write the run to.")] = None,
+    max_window: Annotated[int | None, whole("Cut contexts to their last so many tokens.", least=1)] = None,
+    out: Annotated[
+        Path | None, place("Folder to write the run to; it must be new or empty, or hold a run to overwrite.")
+    ] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
     quiet: Quiet = False,

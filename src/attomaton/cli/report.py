@@ -3,23 +3,26 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-from attomaton.cli.output import AsJson, Quiet, Stages, print_json, print_line, stages
+from attomaton.cli.output import AsJson, Quiet, print_json, print_line, stages
 from attomaton.cli.values import check_folder, is_stream, place, place_argument, whole, words
 from attomaton.errors import UnsupportedOption, UnwritablePlace
+from attomaton.progress import Stages
 
 
 def report(
     run: Annotated[Path, place_argument("A folder written by `attomaton learn --out`.")],
-    out: Annotated[Path, place("The HTML file; - for standard output.", "--out", "-o")] = Path("report.html"),
+    out: Annotated[Path, place("HTML file to write; - is standard output.", "--out", "-o")] = Path(
+        "report.html"
+    ),
     queries: Annotated[
-        int | None, whole("Show at most so many queries; as many as fit if not given.", least=1)
+        int | None, whole("Show at most this number of queries; by default as many as fit.", least=1)
     ] = None,
     figures: Annotated[
         Path | None, place("Also draw pictures for papers into this folder, as PDF and PNG.")
     ] = None,
     query: Annotated[
         str | None,
-        words("The query that --figures draws; that with the most samples if not given."),
+        words("The query that --figures draws; by default the one with the most samples."),
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,

@@ -30,18 +30,21 @@ LARGEST = 250_000_000
 
 def train(
     corpus: Annotated[Path, place_argument("A UTF-8 text file, read as one document.")],
-    out: Annotated[Path, place("Run folder; files go to its folder training.")],
+    out: Annotated[Path, place("Run folder; the files are written to its folder training.")],
     window: Annotated[int, whole("Longest context, in tokens.", least=1)] = 32,
     tokenizer: Annotated[
         str, words("word, character, byte, or a tokenizer.json or .tiktoken file.")
     ] = "word",
     steps: Annotated[int, whole("How many steps to take.", least=1, most=MOST_STEPS)] = 1000,
-    step_size: Annotated[float, real("Step of gradient descent.", sign="> 0", above=0, most=1e300)] = 1.0,
+    step_size: Annotated[
+        float, real("Step size of gradient descent.", sign="> 0", above=0, most=1e300)
+    ] = 1.0,
     normalized: Annotated[bool, typer.Option("--normalized", help="Divide gradients by their norm.")] = False,
     dim: Annotated[
-        int | None, whole("Random unit embeddings of this size; orthonormal if not given.", least=1)
+        int | None,
+        whole("Use random unit embeddings of this dimension; by default they are orthonormal.", least=1),
     ] = None,
-    seed: Annotated[int, whole("Of the embeddings.")] = 0,
+    seed: Annotated[int, whole("Random seed of the embeddings.")] = 0,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on from the last checkpoint in --out.")
     ] = False,
@@ -50,10 +53,10 @@ def train(
     quiet: Quiet = False,
 ) -> None:
     """Train a layer of attention on CORPUS: log-loss, token-id head, W(0) = 0, all samples in each step."""
-    from attomaton.corpora.readers import read_text
-    from attomaton.errors import StepBeyondEdge, needing_torch
+    from attomaton.errors import StepBeyondEdge, needing
+    from attomaton.readers import read_text
 
-    with needing_torch("training"):
+    with needing("training"):
         from attomaton.models.attention import AttentionModel
         from attomaton.models.embeddings import Orthonormal, RandomUnit
         from attomaton.training import loop

@@ -18,15 +18,15 @@ def verify(
 
     Verdicts are written to verdicts.json in RUN. Known ways for a run to go wrong are named with their cure.
     """
-    from attomaton.errors import needing_torch
+    from attomaton.errors import needing
 
-    with needing_torch("verifying"):
+    with needing("verifying"):
+        from attomaton.claims import mechanics
+        from attomaton.claims.diagnose import diagnose
+        from attomaton.claims.kept import digest_trace, write_verdicts
+        from attomaton.claims.measures import solve_trials
+        from attomaton.claims.verdicts import as_record
         from attomaton.training.checkpoints import read_trace
-        from attomaton.verify import claims
-        from attomaton.verify.diagnose import diagnose
-        from attomaton.verify.kept import digest_trace, write_verdicts
-        from attomaton.verify.measures import solve_trials
-        from attomaton.verify.verdicts import as_record
 
     with stages(quiet or as_json) as announce:
         announce("reading")
@@ -35,7 +35,7 @@ def verify(
         announce("solving")
         automata = solve_trials(trace)
         announce("judging")
-        verdicts = claims.verify(automata, trace)
+        verdicts = mechanics.verify(automata, trace)
         advice = diagnose(trace, automata)
     judged = [as_record(verdict) for verdict in verdicts]
     record = {"verdicts": judged, "diagnosis": advice}

@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from attomaton.borders import check_int64, check_size, keep_checked, trusted
 from attomaton.errors import EmptyContext, InvalidSamples, TokenOutOfRange, UnsupportedOption
 from attomaton.options import show, whole_number
-from attomaton.tables import Int32, Int64, offsets_of
+from attomaton.ragged import offsets_of
+from attomaton.tables import Int32, Int64
 
 TOKEN_BITS = 21
 """Bits of a token id inside a packed key: (query, winner, loser) fits 63 bits."""

@@ -4,7 +4,6 @@ The kernel turns pieces of the corpus into parts on disk, each sorted and counte
 bounded memory, spilling to disk where it must.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,19 +13,23 @@ from typing import Any
 import pyarrow as pa
 
 from attomaton.artifacts import digest_arrays
+from attomaton.corpora.pieces import Piece
+from attomaton.corpora.shards import Shards
 from attomaton.engines.kernel import choices_of_piece, query_rows
-from attomaton.engines.limits import check_threads, parse_memory
+from attomaton.engines.limits import parse_memory
 from attomaton.engines.memory import count_realisable
 from attomaton.engines.merging import Merger
 from attomaton.engines.parts import EdgeParts, open_parts
 from attomaton.engines.queries import QueryTable, map_queries
 from attomaton.engines.selection import Selection
-from attomaton.engines.shards import Shards
-from attomaton.engines.work import Progress, Task, Workshop, fingerprint, silent, working_in
+from attomaton.engines.work import Task, Workshop, fingerprint, working_in
 from attomaton.errors import CorruptRun
 from attomaton.graphs.choices import ChoiceTable, encode_choices
 from attomaton.graphs.components import Components
-from attomaton.graphs.windows import Piece, link_repeats, window_edges
+from attomaton.graphs.windows import link_repeats, window_edges
+from attomaton.machine import count_processors
+from attomaton.options import check_threads
+from attomaton.progress import Progress, silent
 from attomaton.tables import Bool, column, rows_to_bytes
 
 _arrow: Any = pa
@@ -57,7 +60,7 @@ class DuckDBEngine:
     --------
     >>> import tempfile, pyarrow.parquet
     >>> from attomaton.graphs.components import find_components
-    >>> from attomaton.limit.by_query import HardByQuery
+    >>> from attomaton.solved import HardByQuery
     >>> documents = pa.table({"tokens": pa.array([[0, 2, 1, 1, 2, 0, 1, 2, 2]], pa.list_(pa.int32()))})
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     pyarrow.parquet.write_table(documents, f"{folder}/0.parquet")
@@ -144,7 +147,7 @@ class DuckDBEngine:
 
     @cached_property
     def _threads(self) -> int:
-        return check_threads(self.threads) or len(os.sched_getaffinity(0))
+        return check_threads(self.threads) or count_processors()
 
     @property
     def _max_keys(self) -> int:

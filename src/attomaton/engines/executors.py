@@ -13,16 +13,17 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.artifacts import digest_file, explained, write_file
+from attomaton.corpora.pieces import Piece, regroup
 from attomaton.corpora.samples import TOKEN_BITS
+from attomaton.corpora.shards import Cuts
 from attomaton.engines.kernel import choices_of_piece, query_rows
 from attomaton.engines.parts import EdgeParts, sum_neighbours, write_edges
 from attomaton.engines.queries import slice_queries
 from attomaton.engines.selection import Selection
-from attomaton.engines.shards import Cuts, regroup
 from attomaton.graphs.choices import count_choices, decode_choices, encode_choices
 from attomaton.graphs.components import ORDER_SCHEMA, Components
 from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
-from attomaton.graphs.windows import Links, Piece, link_repeats, window_edges
+from attomaton.graphs.windows import Links, link_repeats, window_edges
 from attomaton.tables import Bool, Int64, bytes_to_rows, column, exact_file, rows_to_bytes
 
 BATCH_ROWS = 1 << 17

@@ -1,11 +1,10 @@
 """How much memory an engine may use."""
 
-import os
 import re
-from pathlib import Path
 
 from attomaton.errors import UnsupportedOption
-from attomaton.options import LARGEST, MOST_THREADS, show, whole_number
+from attomaton.machine import available_memory
+from attomaton.options import LARGEST, show, whole_number
 
 SHARE = 0.6
 """Of the machine's memory, unless told otherwise."""
@@ -13,7 +12,6 @@ SHARE = 0.6
 SMALLEST = 256_000_000
 """Less than this is of no use: the engine itself and one piece of the corpus must fit."""
 
-CGROUP_FILES = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 _UNITS = {"": 1, "B": 1}
 _UNITS.update({f"{letter}B": 1000**power for power, letter in enumerate("KMGT", 1)})
 _UNITS.update({f"{letter}IB": 1024**power for power, letter in enumerate("KMGT", 1)})
@@ -42,35 +40,3 @@ def _read_size(memory: str) -> float:
     if match is None or match[2].upper() not in _UNITS:
         raise UnsupportedOption(f"memory is {show(memory)}; give a size such as 2GB or 512MiB")
     return float(match[1]) * _UNITS[match[2].upper()]
-
-
-def check_threads(threads: int | None) -> int | None:
-    """How many threads a user wants, if that can be; None: as many as there are processors.
-
-    Examples
-    --------
-    >>> check_threads(2), check_threads(None)
-    (2, None)
-    """
-    return None if threads is None else whole_number(threads, "threads", least=1, most=MOST_THREADS)
-
-
-def available_memory() -> int:
-    """The smaller of the machine's memory and the limit of its cgroup, in bytes."""
-    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    limit = read_cgroup_limit()
-    return machine if limit is None else min(machine, limit)
-
-
-def read_cgroup_limit() -> int | None:
-    """The smallest limit that a cgroup sets, in bytes; None without one."""
-    limits = [limit for name in CGROUP_FILES if (limit := _read_limit(Path(name))) is not None]
-    return min(limits, default=None)
-
-
-def _read_limit(path: Path) -> int | None:
-    try:
-        text = path.read_text(encoding="ascii").strip()
-    except OSError:
-        return None
-    return int(text) if text.isdecimal() else None  # "max": no limit

@@ -7,18 +7,19 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
+from attomaton.corpora.pieces import Piece
 from attomaton.corpora.samples import Samples
+from attomaton.corpora.shards import Shards
 from attomaton.engines.kernel import MAX_KEYS, choices_of_piece, query_rows
 from attomaton.engines.parts import EdgeParts, hold
 from attomaton.engines.queries import QueryTable, map_queries
 from attomaton.engines.selection import Selection
-from attomaton.engines.shards import Shards
 from attomaton.graphs.bags import find_realisable
 from attomaton.graphs.choices import ChoiceTable, count_choices, extract_choices
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import EdgeTable, extract_edges, make_edges, merge_edges
 from attomaton.graphs.grouping import gather
-from attomaton.graphs.windows import Piece, link_repeats, window_edges
+from attomaton.graphs.windows import link_repeats, window_edges
 from attomaton.tables import Bool, Int64, column
 
 PIECE_TOKENS = 1 << 21
@@ -38,7 +39,7 @@ class MemoryEngine:
     Examples
     --------
     >>> from attomaton.graphs.components import find_components
-    >>> from attomaton.limit.by_query import HardByQuery
+    >>> from attomaton.solved import HardByQuery
     >>> engine = MemoryEngine(Samples.from_windows([0, 2, 1, 1, 2, 0, 1, 2, 2], window=3))
     >>> edges = engine.edges()
     >>> components = find_components(edges.load())

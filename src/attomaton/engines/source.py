@@ -9,22 +9,23 @@ from typing import Any, cast
 
 import numpy as np
 
-from attomaton.artifacts import digest_arrays, digest_file
-from attomaton.corpora.readers import read_corpus
-from attomaton.corpora.readers.batches import Reading
-from attomaton.corpora.readers.documents import Documents, read_text_and_digest
-from attomaton.corpora.readers.files import printable
-from attomaton.corpora.readers.sources import is_tokenized
+from attomaton.artifacts import digest_arrays
+from attomaton.corpora.documents import Documents
 from attomaton.corpora.samples import Samples
+from attomaton.corpora.shards import Shards, holds_shards, is_tokenized, read_tokens
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.splitting import find_splitter
 from attomaton.corpora.tokenizers.subwords import is_subword_file, read_definition
 from attomaton.engines.memory import trim
 from attomaton.engines.selection import Selection
-from attomaton.engines.shards import Shards, holds_shards
 from attomaton.engines.work import fingerprint
 from attomaton.errors import UnsupportedOption, UnwritablePlace
 from attomaton.options import show, whole_number
+from attomaton.readers import read_corpus
+from attomaton.readers.batches import Reading
+from attomaton.readers.corpus import read_text_and_digest
+from attomaton.readers.files import printable
+from attomaton.readers.tokenize import tokenize_into
 from attomaton.tables import Bool
 
 
@@ -184,16 +185,13 @@ def _read_documents(source: Any, tokenizer: str, reading: Reading) -> tuple[Docu
 
 def _read_shards(folder: Path, window: int) -> Corpus:
     """Shards that are there already, with their vocabulary if they were tokenised by us."""
-    vocabulary = None
+    vocabulary = digests = None
     if is_tokenized(folder):
-        from attomaton.corpora.shards import read_tokens
-
         corpus = read_tokens(folder)
         shards, vocabulary = Shards.from_paths(corpus.shards, n_tokens=corpus.n_tokens), corpus.vocabulary
         digests = corpus.check_shards()
     else:
         shards = Shards.from_folder(folder)
-        digests = [digest_file(path) for path in shards.paths]
     digest = fingerprint(shards, {}, digests)
     return Corpus(
         shards, vocabulary, {"kind": "shards", "name": _name_of(folder), "sha256": digest, "window": window}
@@ -202,8 +200,6 @@ def _read_shards(folder: Path, window: int) -> Corpus:
 
 def _write_shards(source: Any, window: int, tokenizer: str, tokens: Path, reading: Reading) -> Corpus:
     """Tokenise into shards first; a run that was cut short goes on where it was."""
-    from attomaton.corpora.tokenize import tokenize_into
-
     corpus = tokenize_into(tokens, source, tokenizer=tokenizer, reading=reading)
     shards = Shards.from_paths(corpus.shards, n_tokens=corpus.n_tokens)
     name = _name_of(_path_of(source))

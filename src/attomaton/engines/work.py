@@ -14,16 +14,19 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import pyarrow as pa
 
-from attomaton.artifacts import digest_file, explained, read_sealed, sealed_writer, write_file
+from attomaton.artifacts import check_files, digest_file, explained, read_sealed, write_sealed
 from attomaton.artifacts.files import DRAFT_NAME, draft_name
-from attomaton.engines.shards import Shards
+from attomaton.artifacts.systems import lock_file
+from attomaton.corpora.pieces import Piece
+from attomaton.corpora.shards import Shards
 from attomaton.errors import UnwritablePlace
-from attomaton.graphs.windows import Piece
+from attomaton.progress import Progress
 from attomaton.tables import arrow_parquet
 
 MARKER = "attomaton-work.txt"
@@ -31,14 +34,7 @@ MARKER = "attomaton-work.txt"
 
 JOB_TOKENS = 1 << 22
 FORMAT = 1
-Progress = Callable[[str, int, int], object]
-"""Called with the stage, how much of it is done and how much there is."""
-
 _arrow: Any = pa
-
-
-def silent(stage: str, done: int, total: int) -> None:
-    """Tell nobody."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +81,7 @@ class Workshop:
                 tell = partial(self._tell, task.name, total, done)
                 record = self._work(task, job, stem, tell)
                 with explained(self.folder):
-                    whole = {**record, "fingerprint": print_of_job}
-                    write_file(self.folder / f"{stem}.json", sealed_writer(whole))
+                    write_sealed(self.folder / f"{stem}.json", {**record, "fingerprint": print_of_job})
             for entry in record["parts"]:
                 parts.setdefault(entry["kind"], []).append(self.folder / entry["name"])
             done += sum(job.sizes)
@@ -102,13 +97,14 @@ class Workshop:
             record = read_sealed(self.folder / f"{stem}.json")
             if record is None:
                 return None
-            whole = record["fingerprint"] == print_of_job and record["format"] == FORMAT
-            for entry in record["parts"]:
-                whole = whole and re.fullmatch(rf"{stem}-\d+-\d+\.parquet", entry["name"]) is not None
-                whole = whole and digest_file(self.folder / entry["name"]) == entry["sha256"]
-        except (OSError, ValueError, KeyError, TypeError):
+            parts = {entry["name"]: entry for entry in record["parts"]}
+            ours = all(re.fullmatch(rf"{stem}-\d+-\d+\.parquet", name) for name in parts)
+            if not ours or record["fingerprint"] != print_of_job or record["format"] != FORMAT:
+                return None
+            check_files(self.folder, parts, again="run the pass again")
+        except (OSError, KeyError, TypeError):
             return None
-        return record if whole else None
+        return record
 
     def _work(self, task: Task, job: Shards, stem: str, tell: Callable[[int], object]) -> dict[str, Any]:
         """Process a job's pieces in threads; few are held at a time."""
@@ -209,7 +205,7 @@ def working_in(folder: Path) -> Generator[Path]:
     """The work folder, for one run at a time; what a killed run left half written is cleared away."""
     place = prepare_work(folder)
     with explained(folder):
-        marker = (place / MARKER).open("ab")
+        marker = (place / MARKER).open("ab", buffering=0)
     with marker:
         _hold(marker, folder)
         with explained(folder):
@@ -217,20 +213,14 @@ def working_in(folder: Path) -> Generator[Path]:
         yield place
 
 
-def _hold(marker: BinaryIO, folder: Path) -> None:
+def _hold(marker: FileIO, folder: Path) -> None:
     """Lock the marker until it is closed, or this process ends, in whatever way."""
     try:
-        import fcntl
-    except ImportError:  # Windows
-        return
-    try:
-        fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise UnwritablePlace(
-            f"another run works in {folder}; wait until it ends, or work in another folder"
-        ) from error
+        free = lock_file(marker)
     except OSError:
         return  # a file system without locks
+    if not free:
+        raise UnwritablePlace(f"another run works in {folder}; wait until it ends, or work in another folder")
 
 
 def clear_drafts(folder: Path) -> None:

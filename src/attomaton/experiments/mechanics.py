@@ -1,26 +1,36 @@
-"""Training experiments of the first paper: draw, train, solve, measure, predict, judge."""
+"""Training experiments of the first paper: draw, train, solve, measure, predict, judge.
+
+Settings: ``data`` (how samples are drawn), ``model`` (what is trained) and ``step`` (by which steps);
+``local`` to measure against the tokens that the model selects too; ``slope_from``, the step from which the
+fall of ‖Π_fin W − W_fin‖ is fitted; ``published``, the ranges that the paper reports, by the name of the
+measure; ``panels``, the measures that the figure shows, if not all; ``log_axis`` for steps on a logarithmic
+axis.
+"""
 
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from attomaton.claims.forecast import predict_trace
+from attomaton.claims.local import solve_local
+from attomaton.claims.measures import Curves, aim_at, measure_against, solve_trials
+from attomaton.claims.mechanics import verify
 from attomaton.corpora import synthetic
 from attomaton.corpora.samples import Samples
-from attomaton.experiments.outcome import Measured, Outcome
+from attomaton.experiments.outcome import Outcome, render_outcome
+from attomaton.experiments.page import Page
 from attomaton.experiments.settings import Settings
 from attomaton.models.attention import AttentionModel
 from attomaton.models.embeddings import RandomUnit
 from attomaton.models.heads import TokenId, Untied
 from attomaton.models.losses import CorrelationLoss, LogLoss, SquaredLoss
+from attomaton.progress import Progress
+from attomaton.report.figures import Panel
 from attomaton.tables import Float64
 from attomaton.training.loop import train
 from attomaton.training.steps import GradientDescent
 from attomaton.training.trace import Trace
-from attomaton.verify.claims import verify
-from attomaton.verify.forecast import predict_trace
-from attomaton.verify.local import solve_local
-from attomaton.verify.measures import Curves, aim_at, measure_against, solve_trials
 
 DRAWS: dict[str, Callable[..., Samples]] = {
     "random": synthetic.draw_random,
@@ -35,14 +45,15 @@ MEASURES = {
     "surprise": "−ln of that mass",
     "norm": "‖W‖",
 }
-"""What is measured, by its name in :class:`~attomaton.verify.measures.Curves`."""
+"""What is measured, by its name in :class:`~attomaton.claims.measures.Curves`."""
 
+LOCAL = "local_"
 LOCAL_MEASURES = {
-    "correlation": "correlation with the local W_svm",
-    "finite_distance": "‖Π_fin W − W_fin‖, local",
-    "outside_correlation": "corr(local W_svm, Π⊥W)",
-    "retrieved": "mass on the best local component",
-    "surprise": "−ln of that mass, local",
+    "local_correlation": "correlation with the local W_svm",
+    "local_finite_distance": "‖Π_fin W − W_fin‖, local",
+    "local_outside_correlation": "corr(local W_svm, Π⊥W)",
+    "local_retrieved": "mass on the best local component",
+    "local_surprise": "−ln of that mass, local",
 }
 """The same against the Graph-SVM of the tokens that the model selects."""
 
@@ -57,56 +68,73 @@ ASTRAY = 0.95
 """Below this correlation with the global direction a trial has gone elsewhere."""
 
 
-def run_training(settings: Settings, *, trials: int, seed: int, judged: bool) -> Outcome:
-    """Train every trial with samples, embeddings and W(0) of its own, and measure it."""
-    trace = train_trials(settings, trials=trials, seed=seed)
+def run_training(settings: Settings, progress: Progress) -> Page:
+    """Train, measure and judge every trial, and put it on a page."""
+    progress(f"{settings['name']}: drawing, training, solving, judging", 0, 0)
+    return render_outcome(measure_training(settings))
+
+
+def measure_training(settings: Settings, *, judged: bool = True) -> Outcome:
+    """Train every trial with samples, embeddings and W(0) of its own, measure it, and judge it if asked."""
+    trace = train_trials(settings)
     automata = solve_trials(trace)
     target = aim_at(trace, automata)
     curves = measure_against(trace, target)
     predicted = None
-    if settings.model["head"] == "token-id" and settings.model["loss"] == "log":
+    if settings["model"]["head"] == "token-id" and settings["model"]["loss"] == "log":
         records = np.unique(np.linspace(0, len(trace.steps) - 1, PREDICTED).astype(np.int64))
         predicted = measure_against(predict_trace(trace, tuple(automata), records), target)
-    measured = [_measured(curves, name, title, predicted) for name, title in MEASURES.items()]
+    measured = _panels(settings, MEASURES, curves, predicted)
     notes: list[str] = []
-    if settings.local:
+    if settings.get("local"):
         local = measure_against(trace, solve_local(trace).target)
-        measured += [_measured(local, name, title, None, "local_") for name, title in LOCAL_MEASURES.items()]
+        measured |= _panels(settings, LOCAL_MEASURES, local, None)
         notes.append(_compare(curves.correlation[-1], local.correlation[-1]))
-    if settings.slope_from is not None:
-        notes.append(_slope(trace, curves.finite_distance, settings.slope_from))
+    if "slope_from" in settings:
+        notes.append(_slope(trace, curves.finite_distance, settings["slope_from"]))
     verdicts = tuple(verify(automata, trace)) if judged else ()
-    return Outcome(settings, "step", tuple(measured), verdicts, tuple(notes))
+    return Outcome(settings, measured, verdicts, tuple(notes))
 
 
-def train_trials(settings: Settings, *, trials: int, seed: int) -> Trace:
+def train_trials(settings: Settings) -> Trace:
     """The training runs of an experiment."""
-    step = GradientDescent(settings.step["size"], normalized=settings.step["normalized"])
-    model = AttentionModel(
-        RandomUnit(settings.model["dim"]),
-        HEADS[settings.model["head"]],
-        LOSSES[settings.model["loss"]],
-        start=settings.model["start"],
-    )
-    corpora = draw_corpora(settings, settings.data["draw"], trials=trials, seed=seed)
-    return train(corpora, model, step, steps=settings.step["steps"], seed=seed)
+    asked, step = settings["model"], settings["step"]
+    head, loss = HEADS[asked["head"]], LOSSES[asked["loss"]]
+    model = AttentionModel(RandomUnit(asked["dim"]), head, loss, start=asked["start"])
+    descent = GradientDescent(step["size"], normalized=step["normalized"])
+    corpora = draw_corpora(settings, settings["data"]["draw"])
+    return train(corpora, model, descent, steps=step["steps"], seed=settings["seed"])
 
 
-def draw_corpora(settings: Settings, draw: str, *, trials: int, seed: int) -> list[Samples]:
+def draw_corpora(settings: Settings, draw: str) -> list[Samples]:
     """A corpus for each trial, from a generator of its own."""
-    sizes = {name: settings.data[name] for name in ("n_tokens", "n_samples", "window")}
-    return [DRAWS[draw](np.random.default_rng([seed, trial, 1]), **sizes) for trial in range(trials)]
+    sizes = {name: settings["data"][name] for name in ("n_tokens", "n_samples", "window")}
+    seeds = ([settings["seed"], trial, 1] for trial in range(settings["trials"]))
+    return [DRAWS[draw](np.random.default_rng(seed), **sizes) for seed in seeds]
 
 
-def _measured(curves: Curves, name: str, title: str, predicted: Curves | None, prefix: str = "") -> Measured:
-    """One measure; nothing is predicted of the distance to W_fin, where the expansion is at its limit."""
-    values: Float64 = getattr(curves, name)
-    forecast, log = None, name in LOGARITHMIC
-    if predicted is not None and name not in ("finite_distance", "norm"):
-        told = np.asarray(getattr(predicted, name))
-        mean = np.exp(np.log(told).mean(axis=1)) if log else told.mean(axis=1)
-        forecast = predicted.steps.astype(np.float64), mean
-    return Measured(prefix + name, title, curves.steps.astype(np.float64), values, forecast, log)
+def _panels(
+    settings: Settings, titles: dict[str, str], curves: Curves, predicted: Curves | None
+) -> dict[str, Panel]:
+    """Every measure; nothing is predicted of the distance to W_fin, where the expansion is at its limit."""
+    panels: dict[str, Panel] = {}
+    for name, title in titles.items():
+        measure = name.removeprefix(LOCAL)
+        forecast, log = None, measure in LOGARITHMIC
+        if predicted is not None and measure not in ("finite_distance", "norm"):
+            told = np.asarray(getattr(predicted, measure))
+            mean = np.exp(np.log(told).mean(axis=1)) if log else told.mean(axis=1)
+            forecast = predicted.steps.astype(np.float64), mean
+        panels[name] = Panel(
+            title,
+            curves.steps.astype(np.float64),
+            getattr(curves, measure),
+            forecast,
+            settings.get("published", {}).get(name),
+            log=log,
+            log_axis=settings.get("log_axis", False),
+        )
+    return panels
 
 
 def _compare(globally: Float64, locally: Float64) -> str:

@@ -1,36 +1,52 @@
-"""The regularisation path of the first paper: W_R for rising R, for several losses."""
+"""The regularisation path of the first paper: W_R for rising R, for several losses.
+
+Settings: ``path`` has the radii, as multiples of ‖W_svm‖, and the cases; ``data`` and ``model`` are as for
+training.
+"""
 
 import numpy as np
 
+from attomaton.automaton.automaton import Automaton
+from attomaton.claims.forecast import expand_trial, find_levels
+from attomaton.claims.measures import aim_at, dense, solve_trials
+from attomaton.claims.verdicts import Judgement, Verdict
 from attomaton.experiments.mechanics import LOSSES, draw_corpora
-from attomaton.experiments.outcome import Measured, Outcome
+from attomaton.experiments.outcome import Outcome, render_outcome
+from attomaton.experiments.page import Page
 from attomaton.experiments.settings import Settings
-from attomaton.limit.automaton import Automaton
 from attomaton.models.attention import AttentionModel
 from attomaton.models.embeddings import RandomUnit
+from attomaton.progress import Progress
+from attomaton.report.figures import Panel
 from attomaton.tables import Float64
 from attomaton.training.loop import train
 from attomaton.training.path import trace_path
 from attomaton.training.steps import GradientDescent
 from attomaton.training.trace import Trace
-from attomaton.verify.forecast import expand_trial, find_levels
-from attomaton.verify.measures import aim_at, dense, solve_trials
-from attomaton.verify.verdicts import Judgement, Verdict
 
 REACHED = 0.9
 """The tangent of the angle to W_svm must fall to this share when R doubles; in the limit it halves."""
 
 
-def run_path(settings: Settings, *, trials: int, seed: int, judged: bool) -> Outcome:
-    """Follow the path of every trial for every case of the settings."""
-    levels = np.array(settings.path["levels"], np.float64)
-    measured: list[Measured] = []
+AXIS = "R / ‖W_svm‖"
+
+
+def run_path(settings: Settings, progress: Progress) -> Page:
+    """Follow every path, and put it on a page."""
+    progress(f"{settings['name']}: drawing, solving, following, judging", 0, 0)
+    return render_outcome(measure_path(settings))
+
+
+def measure_path(settings: Settings) -> Outcome:
+    """Follow the path of every trial for every case of the settings, and judge it."""
+    levels = np.array(settings["path"]["levels"], np.float64)
+    measured: dict[str, Panel] = {}
     verdicts: list[Verdict] = []
-    for case in settings.path["cases"]:
+    for case in settings["path"]["cases"]:
         draw, loss = case["draw"], case["loss"]
-        model = AttentionModel(RandomUnit(settings.model["dim"]), loss=LOSSES[loss])
-        corpora = draw_corpora(settings, draw, trials=trials, seed=seed)
-        trace = train(corpora, model, GradientDescent(1.0), steps=0, seed=seed)
+        model = AttentionModel(RandomUnit(settings["model"]["dim"]), loss=LOSSES[loss])
+        corpora = draw_corpora(settings, draw)
+        trace = train(corpora, model, GradientDescent(1.0), steps=0, seed=settings["seed"])
         automata = solve_trials(trace)
         target = aim_at(trace, automata)
         radii = levels[:, None] * np.linalg.norm(target.directions, axis=(1, 2))
@@ -38,14 +54,13 @@ def run_path(settings: Settings, *, trials: int, seed: int, judged: bool) -> Out
         name, title = f"{loss}_{draw}", f"{loss} loss, {draw}: correlation with W_svm"
         correlation = target.correlation(weights)
         predicted = (levels, _predict(trace, automata, radii)) if loss == "log" else None
-        measured.append(Measured(f"correlation_{name}", title, levels, correlation, predicted))
+        measured[f"correlation_{name}"] = Panel(title, levels, correlation, predicted, axis=AXIS)
         if loss == "log" and draw == "cyclic":
             distance = target.finite_distance(weights)
             title = f"{loss} loss, {draw}: ‖Π_fin W_R − W_fin‖"
-            measured.append(Measured(f"finite_distance_{name}", title, levels, distance, log=True))
-        if judged:
-            verdicts.append(_judge(f"path, {loss} loss, {draw}", levels, correlation))
-    return Outcome(settings, "R / ‖W_svm‖", tuple(measured), tuple(verdicts))
+            measured[f"finite_distance_{name}"] = Panel(title, levels, distance, axis=AXIS, log=True)
+        verdicts.append(_judge(f"path, {loss} loss, {draw}", levels, correlation))
+    return Outcome(settings, measured, tuple(verdicts))
 
 
 def _predict(trace: Trace, automata: list[Automaton], radii: Float64) -> Float64:

@@ -1,18 +1,34 @@
 """Run an experiment by its settings."""
 
+from collections.abc import Callable
+
 from attomaton.experiments.mechanics import run_training
-from attomaton.experiments.outcome import Outcome
+from attomaton.experiments.page import Page
 from attomaton.experiments.path import run_path
+from attomaton.experiments.scansnap.figure3 import run_figure3
+from attomaton.experiments.scansnap.figure4 import run_figure4
+from attomaton.experiments.scansnap.figure6 import run_figure6
+from attomaton.experiments.scansnap.figure7 import run_figure7
+from attomaton.experiments.scansnap.figure10 import run_figure10
+from attomaton.experiments.scansnap.meeting import run_meeting
 from attomaton.experiments.settings import Settings
-from attomaton.options import MOST_TRIALS, whole_number
+from attomaton.experiments.text import run_text
+from attomaton.progress import Progress, silent
 
-KINDS = {"training": run_training, "path": run_path}
+KINDS: dict[str, Callable[[Settings, Progress], Page]] = {
+    "training": run_training,
+    "path": run_path,
+    "text": run_text,
+    "figure3": run_figure3,
+    "figure4": run_figure4,
+    "figure6": run_figure6,
+    "figure7": run_figure7,
+    "figure10": run_figure10,
+    "meeting": run_meeting,
+}
+"""What runs each kind of settings."""
 
 
-def run_experiment(
-    settings: Settings, *, trials: int | None = None, seed: int = 0, judged: bool = True
-) -> Outcome:
-    """Draw, train, solve, measure; and, if ``judged``, hold it against every claim."""
-    run = KINDS[settings.kind]
-    number = settings.trials if trials is None else whole_number(trials, "trials", least=1, most=MOST_TRIALS)
-    return run(settings, trials=number, seed=whole_number(seed, "seed"), judged=judged)
+def run_experiment(settings: Settings, progress: Progress = silent) -> Page:
+    """Draw, train, solve, measure, judge; and put it on a page."""
+    return KINDS[settings["kind"]](settings, progress)

@@ -10,7 +10,8 @@ import numpy as np
 
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.grouping import count_keys, pack_pairs, unpack_pairs
-from attomaton.tables import Bool, Int32, Int64, ranges_of
+from attomaton.ragged import occurs, ranges_of
+from attomaton.tables import Bool, Int32, Int64
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +44,7 @@ class Bags:
     multiplicity: Int64
 
     def keep(self, mask: Bool) -> "Bags":
-        """Only the pairs where ``mask`` is true; a sample may be left without any."""
+        """Keep only the pairs where ``mask`` is true; a sample may be left without any."""
         return Bags(self.samples, self.sample[mask], self.token[mask], self.multiplicity[mask])
 
 
@@ -82,9 +83,7 @@ def find_realisable(samples: Samples) -> Bool:
     [True, False]
     """
     sample, token = _flatten(samples)
-    realisable = np.zeros(len(samples), bool)
-    realisable[sample[token == samples.labels[sample]]] = True
-    return realisable
+    return occurs(sample[token == samples.labels[sample]], len(samples))
 
 
 def _flatten(samples: Samples) -> tuple[Int64, Int32]:

@@ -20,16 +20,8 @@ from attomaton.graphs.bags import Bags, count_tokens
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import CHUNK_VALUES
 from attomaton.graphs.grouping import gather
-from attomaton.tables import (
-    Int32,
-    Int64,
-    bytes_to_rows,
-    column,
-    make_table,
-    offsets_of,
-    ragged_column,
-    sum_equal_rows,
-)
+from attomaton.ragged import offsets_of
+from attomaton.tables import Int32, Int64, bytes_to_rows, column, make_table, ragged_column, sum_equal_rows
 
 CHOICE_SCHEMA = pa.schema(
     [

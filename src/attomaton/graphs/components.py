@@ -9,8 +9,6 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from attomaton.borders import (
     check_counts,
@@ -28,14 +26,15 @@ from attomaton.graphs.grouping import (
     distinct_keys,
     find_keys,
     find_rows,
-    group_borders,
     pack_pairs,
-    run_starts,
     sum_by_key,
     unpack_pairs,
 )
+from attomaton.graphs.robustness import measure_robustness
+from attomaton.graphs.strong import label_strong_components
 from attomaton.options import whole_number
-from attomaton.tables import Bool, Int32, Int64, Integers, column, make_table, offsets_of
+from attomaton.ragged import group_borders, offsets_of, run_starts
+from attomaton.tables import Bool, Int32, Int64, Integers, column, make_table
 
 NODE_SCHEMA = pa.schema([("query", pa.int32()), ("token", pa.int32()), ("component", pa.int64())])
 ORDER_SCHEMA = pa.schema(
@@ -205,8 +204,6 @@ class Components:
         edges may still be frail: :func:`~attomaton.graphs.robustness.measure_robustness` says how many
         samples every edge may be asked for before it falls apart.
         """
-        from attomaton.graphs.robustness import measure_robustness
-
         return measure_robustness(self, [component]).bridges
 
     def rows(self, queries: Integers, tokens: Integers) -> tuple[Int64, Bool]:
@@ -346,16 +343,6 @@ def count_strong_components(winner: Int64, loser: Int64, n_nodes: int) -> int:
     apart = winner != loser
     keys = distinct_keys(winner[apart] << 32 | loser[apart])
     return int(label_strong_components(keys >> 32, keys & 0xFFFFFFFF, n_nodes).max(initial=-1)) + 1
-
-
-def label_strong_components(winner: Int64, loser: Int64, n_nodes: int) -> Int32:
-    """A number for the strong component of each node, shape (n_nodes,).
-
-    Edges come sorted by winner and loser, each once: scipy's search does not end on some that repeat.
-    """
-    ones = np.ones(len(winner))  # floats: a graph of anything else is sorted and copied first
-    graph = csr_array((ones, loser, group_borders(winner, n_nodes)), shape=(n_nodes, n_nodes))
-    return connected_components(graph, directed=True, connection="strong")[1]
 
 
 def _in_order_of_appearance(labels: Integers) -> Int64:

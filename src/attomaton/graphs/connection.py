@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attomaton.graphs.grouping import group_borders
+from attomaton.ragged import group_borders
 from attomaton.tables import Int64
 
 Pair = tuple[int, int]

@@ -7,7 +7,7 @@ disjoint graphs at once, each reached from its own root.
 
 import numpy as np
 
-from attomaton.graphs.compiled import compiled
+from attomaton.compiled import compiled
 from attomaton.tables import Bool, Int64
 
 

@@ -6,7 +6,8 @@ from typing import TypeVar
 import numpy as np
 
 from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS
-from attomaton.tables import Bool, Int32, Int64, Integers, offsets_of
+from attomaton.ragged import run_starts
+from attomaton.tables import Bool, Int32, Int64, Integers
 
 Table = TypeVar("Table", bound=Sized)
 
@@ -51,11 +52,6 @@ def sum_by_key(keys: Int64, *counts: Int64) -> tuple[Int64, ...]:
     return (ordered[first], *(np.add.reduceat(count[position], first) for count in counts))
 
 
-def run_starts(ordered: Integers) -> Int64:
-    """Where a new value begins in a sorted, non-empty array."""
-    return np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-
-
 def find_keys(ordered: Int64, keys: Int64) -> Int64:
     """How many of the distinct, rising keys ``ordered`` are smaller than each of ``keys``.
 
@@ -79,11 +75,6 @@ def find_rows(ordered: Int64, keys: Int64) -> tuple[Int64, Bool]:
         return np.zeros(len(keys), np.int64), np.zeros(len(keys), bool)
     rows = np.minimum(find_keys(ordered, keys), len(ordered) - 1)
     return rows, ordered[rows] == keys
-
-
-def group_borders(numbers: Integers, n_groups: int) -> Int64:
-    """Offsets of the groups ``0 … n_groups − 1`` once their members are sorted, shape (n_groups + 1,)."""
-    return offsets_of(np.bincount(numbers, minlength=n_groups))
 
 
 def gather(tables: Iterable[Table], merge: Callable[[list[Table]], Table]) -> list[Table]:

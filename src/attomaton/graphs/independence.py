@@ -10,6 +10,18 @@ FINEST = 13
 EPSILON = float(np.finfo(np.float64).eps)
 
 
+def unit_rows(rows: Float64) -> Float64:
+    """The rows, each scaled to length 1; zeros stay.
+
+    Examples
+    --------
+    >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
+    [[0.6, 0.8], [0.0, 0.0]]
+    """
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.where(norms > 0, norms, 1.0)
+
+
 def bound_singular(rows: Float64) -> float:
     """A lower bound on the smallest singular value, at most twice too low; 0 if that is below about 1e-4.
 

@@ -7,15 +7,18 @@ may every edge be asked to have before it falls apart?
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from attomaton.errors import MismatchedParts, UnknownToken
-from attomaton.graphs.components import Components, label_strong_components
-from attomaton.graphs.grouping import group_borders
+from attomaton.graphs.edges import EdgeTable
+from attomaton.graphs.strong import label_strong_components
 from attomaton.options import LARGEST, whole_number
-from attomaton.tables import Bool, Int64, make_table
+from attomaton.ragged import group_borders
+from attomaton.tables import Bool, Int32, Int64, Integers, make_table
 
 LINK_SCHEMA = pa.schema(
     [
@@ -36,6 +39,38 @@ ROBUSTNESS_SCHEMA = pa.schema(
         ("support", pa.int64()),
     ]
 )
+
+
+class Grouped(Protocol):
+    """Edges whose tokens are grouped under each query: :class:`~attomaton.graphs.components.Components`."""
+
+    @property
+    def edges(self) -> EdgeTable:
+        """Who beats whom."""
+        ...
+
+    @cached_property
+    def sizes(self) -> Int64:
+        """How many tokens each group has."""
+        ...
+
+    @cached_property
+    def query_of(self) -> Int32:
+        """The query of each group."""
+        ...
+
+    @property
+    def component_of_node(self) -> Int64:
+        """The group of each node."""
+        ...
+
+    def rows(self, queries: Integers, tokens: Integers) -> tuple[Int64, Bool]:
+        """The row of each (query, token), and which pairs are nodes."""
+        ...
+
+    def __len__(self) -> int:
+        """How many groups there are."""
+        ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -91,7 +126,7 @@ class _Links:
         return int(self.group_of_node.max(initial=-1)) + 1
 
 
-def measure_robustness(components: Components, numbers: Sequence[int] | None = None) -> Robustness:
+def measure_robustness(components: Grouped, numbers: Sequence[int] | None = None) -> Robustness:
     """Find what every component, or those of the given ``numbers``, hangs on.
 
     Parameters
@@ -151,7 +186,7 @@ def _check_numbers(numbers: Sequence[int], n_components: int) -> None:
         )
 
 
-def _find_links(components: Components, wanted: Bool) -> _Links:
+def _find_links(components: Grouped, wanted: Bool) -> _Links:
     edges = components.edges
     rows = np.flatnonzero(np.isin(edges["query"], components.query_of[wanted]))
     winner, known = components.rows(edges["query"][rows], edges["winner"][rows])
@@ -207,7 +242,7 @@ def _find_support(links: _Links) -> Int64:
     return low
 
 
-def _bridge_table(components: Components, asked: Int64, links: _Links, bridge: Bool) -> pa.Table:
+def _bridge_table(components: Grouped, asked: Int64, links: _Links, bridge: Bool) -> pa.Table:
     edges, rows, component = components.edges, links.row[bridge], asked[links.group[bridge]]
     order = np.lexsort((edges["support"][rows], component))
     names = ("query", "winner", "loser", "support")

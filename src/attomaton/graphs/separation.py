@@ -19,10 +19,11 @@ from scipy.sparse.csgraph import connected_components
 
 from attomaton.errors import UncertifiedSolution
 from attomaton.graphs.components import Components, merge_components
-from attomaton.graphs.independence import bound_singular
+from attomaton.graphs.independence import bound_singular, unit_rows
 from attomaton.graphs.reduction import find_ends, find_needed, find_ties
+from attomaton.ragged import sum_at
 from attomaton.solutions import check_embeddings, scale_rows
-from attomaton.tables import Bool, Float64, Integers, column, sum_at
+from attomaton.tables import Bool, Float64, Integers, column
 
 MOST_NODES = 4000
 """Above this many nodes the linear program is too large, and priorities are taken to be separable."""
@@ -142,14 +143,14 @@ def _independent(components: Components, table: Float64) -> bool:
     Rows of length 1 whose smallest singular value is within rounding of zero count as dependent.
     """
     rows = table[np.unique(components.token_of_node)]
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    unit = unit_rows(rows)
     if not len(rows):
         return True
-    if len(rows) > rows.shape[1] or not (lengths > 0).all():
+    if len(rows) > rows.shape[1] or not unit.any(axis=1).all():
         return False
-    if bound_singular(rows / lengths) > 0:
+    if bound_singular(unit) > 0:
         return True
-    singular = np.linalg.svd(rows / lengths, compute_uv=False)
+    singular = np.linalg.svd(unit, compute_uv=False)
     return bool(singular[-1] > ROUNDED * singular[0])
 
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from attomaton.compiled import compiled
 from attomaton.corpora.samples import TOKEN_BITS
-from attomaton.graphs.compiled import compiled
 from attomaton.tables import Bool, Int32, Int64
 
 NEVER = 2**31 - 1
@@ -60,11 +60,14 @@ def pack_windows(
     place: int,
     window: int,
     kept: Bool,
-    before: Int32,
-    after: Int32,
+    links: tuple[Int32, Int32],
     keys: Int64,
 ) -> tuple[int, int]:
-    """Pack the edges of the labels from ``place`` on until ``keys`` is full; the next place, and how many."""
+    """Pack the edges of the labels from ``place`` on until ``keys`` is full; the next place, and how many.
+
+    ``links`` say where each token stood before and returns.
+    """
+    before, after = links
     n_keys = 0
     for document in range(len(documents) - 1):
         begun = documents[document]

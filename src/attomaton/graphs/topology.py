@@ -6,7 +6,7 @@ because these walks are sequential; iterative, because a chain may be a million 
 
 import numpy as np
 
-from attomaton.graphs.compiled import compiled
+from attomaton.compiled import compiled
 from attomaton.tables import Bool, Int64, Integers
 
 
@@ -73,7 +73,7 @@ def find_irredundant(start: Int64, below: Int64) -> Bool:
             if seen[children[child]] == node:
                 continue
             kept[start[node] + child] = True
-            _mark_below(int(children[child]), node, lowest, start, below, kept, height, seen, stack)
+            _mark_below(int(children[child]), node, lowest, (start, below, kept), height, seen, stack)
     return kept
 
 
@@ -93,7 +93,7 @@ def find_paths(start: Int64, below: Int64, height: Int64, top: Int64, bottom: In
         while last < len(top) and top[last] == top[first]:
             lowest = min(lowest, height[bottom[last]])
             last += 1
-        _mark_below(int(top[first]), first, int(lowest), start, below, kept, height, seen, stack)
+        _mark_below(int(top[first]), first, int(lowest), (start, below, kept), height, seen, stack)
         for pair in range(first, last):
             found[pair] = seen[bottom[pair]] == first
         first = last
@@ -105,14 +105,16 @@ def _mark_below(
     top: int,
     mark: int,
     lowest: int,
-    start: Int64,
-    below: Int64,
-    kept: Bool,
+    graph: tuple[Int64, Int64, Bool],
     height: Int64,
     seen: Int64,
     stack: Int64,
 ) -> None:
-    """Set ``seen`` to ``mark`` on ``top`` and all nodes below it that are not below height ``lowest``."""
+    """Set ``seen`` to ``mark`` on ``top`` and all nodes below it that are not below height ``lowest``.
+
+    ``graph`` is the compressed rows and which of their edges are kept.
+    """
+    start, below, kept = graph
     seen[top] = mark
     stack[0] = top
     size = 1

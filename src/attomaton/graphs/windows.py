@@ -10,77 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attomaton.borders import (
-    check_ids,
-    check_int32,
-    check_int64,
-    check_lengths,
-    check_offsets,
-    check_size,
-    keep_checked,
-    trusted,
-)
-from attomaton.corpora.samples import MAX_TOKENS, Samples
-from attomaton.errors import InvalidSamples, MismatchedParts, TokenOutOfRange
+from attomaton.borders import check_int32, check_int64, check_lengths
+from attomaton.corpora.pieces import Piece
+from attomaton.errors import MismatchedParts
 from attomaton.tables import Bool, Int32, Int64
-
-
-@dataclass(frozen=True, eq=False)
-class Piece:
-    """A stretch of a tokenised corpus, whose every token but the first of a document is a label.
-
-    Attributes
-    ----------
-    ids : int32 array, shape (n_values,)
-        Token ids, all in 0 … n_tokens − 1.
-    documents : int64 array, shape (n_documents + 1,)
-        Offsets of the documents in ``ids``.
-    head : int
-        So many tokens at the front continue a document begun in the piece before: context, but no labels.
-    n_tokens : int
-        Size of the vocabulary.
-
-    Examples
-    --------
-    >>> piece = Piece(np.array([0, 1, 0, 2, 1], np.int32), np.array([0, 5]), 0, 3)
-    >>> [len(part.samples(window=2)) for part in piece.cut(size=3, window=2)], len(piece.samples(window=2))
-    ([2, 2], 4)
-    """
-
-    ids: Int32
-    documents: Int64
-    head: int
-    n_tokens: int
-
-    def __post_init__(self) -> None:
-        """Refuse what compiled code must not be given."""
-        size = check_size(self.n_tokens, MAX_TOKENS, "n_tokens", error=InvalidSamples)
-        ids = check_int32(self.ids, "ids", error=InvalidSamples)
-        documents = check_int64(self.documents, "documents", error=InvalidSamples)
-        check_ids(ids, size, "a token of the piece", error=TokenOutOfRange)
-        check_offsets(documents, len(ids), "offsets of documents", error=InvalidSamples)
-        head = check_size(self.head, len(ids), "the head of a piece", error=InvalidSamples)
-        keep_checked(self, ids=ids, documents=documents, head=head, n_tokens=size)
-
-    def cut(self, size: int, window: int) -> Iterator["Piece"]:
-        """Pieces of ``size`` labels, each with as much of the text before it as its contexts reach."""
-        for start in range(self.head, len(self.ids), size):
-            stop = min(start + size, len(self.ids))
-            inside = self.documents[(self.documents > start) & (self.documents < stop)]
-            begun = int(self.documents[np.searchsorted(self.documents, start, side="right") - 1])
-            first = max(begun, start - window)
-            borders = np.concatenate([[first], inside, [stop]])
-            own = {"ids": self.ids[first:stop], "documents": borders - first, "head": start - first}
-            yield trusted(Piece, n_tokens=self.n_tokens, **own)
-
-    def samples(self, window: int) -> Samples:
-        """Its labels with their contexts, one by one."""
-        begun = np.repeat(self.documents[:-1], np.diff(self.documents))
-        position = np.arange(len(self.ids), dtype=np.int64)
-        stops = position[(position > begun) & (position >= self.head)]
-        starts = np.maximum(begun[stops], stops - window)
-        ends = {"starts": starts, "stops": stops, "labels": self.ids[stops]}
-        return trusted(Samples, values=self.ids, n_tokens=self.n_tokens, **ends)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +81,7 @@ def window_edges(
     while place < len(piece.ids):
         keys = np.empty(room, np.int64)
         borders = (piece.documents, piece.head, place)
-        place, n_keys = pack_windows(piece.ids, *borders, longest, kept, before, after, keys)
+        place, n_keys = pack_windows(piece.ids, *borders, longest, kept, (before, after), keys)
         if n_keys:
             found = keys[:n_keys]
             found.sort()

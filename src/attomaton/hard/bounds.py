@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from attomaton.borders import check_floats
-from attomaton.graphs.compiled import compiled
-from attomaton.graphs.summation import add_precisely
+from attomaton.compiled import compiled
+from attomaton.compiled.summation import add_precisely
 from attomaton.hard.problem import OrderProblem
 from attomaton.tables import Float64, Int64
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from attomaton.hard.exact import check_exactly
 from attomaton.hard.problem import EmbeddedProblem, OrderProblem
-from attomaton.tables import Float64, sum_at
+from attomaton.ragged import centre, largest_of, sum_at
+from attomaton.tables import Float64
 
 DIVERGED = 1e100
 """Forces and flows this large are no answer, and their squares soon no numbers."""
@@ -26,8 +27,8 @@ class HardCertificate:
     Attributes
     ----------
     lower, upper : float
-        ``lower ≤ ‖W_svm‖² ≤ upper``; ``upper`` is the squared norm of the returned answer (with embeddings,
-        and what rounding may hide), or infinite if that is not feasible.
+        ``lower ≤ ‖W_svm‖² ≤ upper``; ``upper`` is the squared norm of the answer, for embedded tokens
+        with what rounding may hide, or infinite if the answer is not feasible.
     gap : float
         Largest relative gap ∣upper − lower∣ / upper of any group that is solved on its own: any query for
         orthonormal embeddings, so that no small query hides behind a large one.
@@ -106,10 +107,11 @@ def repair_positions(problem: OrderProblem, positions: Float64) -> Float64:
 def certify_positions(
     problem: OrderProblem, positions: Float64, flow: Float64, *, rtol: float, exact: bool = False
 ) -> HardCertificate:
-    """Bounds from positions p and any flow f ≥ 0 on the edges (orthonormal embeddings), group by group.
+    """Bounds from positions p and any flow f ≥ 0 on the edges (orthonormal), group by group.
 
     With ``exact`` the edges with flow are also checked to be the tight ones of the optimum in whole numbers,
-    for at most 10,000 components (:func:`attomaton.hard.exact.check_exactly` says what fails).
+    for at most :data:`attomaton.hard.exact.MOST_NODES` components
+    (:func:`attomaton.hard.exact.check_exactly` says what fails).
     """
     from attomaton.hard.bounds import bound_groups  # compiles, so only when needed
 
@@ -133,10 +135,8 @@ def repair_forces(problem: EmbeddedProblem, forces: Float64) -> Float64:
 
 def find_extremes(problem: EmbeddedProblem, scores: Float64) -> tuple[Float64, Float64]:
     """The lowest and the highest score of each component, shape (n_components,) each."""
-    lowest, highest = np.full(len(problem.order.sizes), np.inf), np.full(len(problem.order.sizes), -np.inf)
-    np.minimum.at(lowest, problem.component, scores)
-    np.maximum.at(highest, problem.component, scores)
-    return lowest, highest
+    component, size = problem.component, len(problem.order.sizes)
+    return -largest_of(component, -scores, size), largest_of(component, scores, size)
 
 
 def margins(problem: EmbeddedProblem, scores: Float64) -> Float64:
@@ -148,7 +148,10 @@ def margins(problem: EmbeddedProblem, scores: Float64) -> Float64:
 def certify_forces(
     problem: EmbeddedProblem, forces: Float64, flow: Float64, *, rtol: float
 ) -> HardCertificate:
-    """Bounds from the forces a of a point and any flow f ≥ 0 on the edges (given embeddings).
+    """Bounds from the forces a of a point and any flow f ≥ 0 on the edges (embedded).
+
+    They are those of the Gram matrices, from which a solver can tell when to stop; what is returned is proved
+    from rows (:func:`attomaton.hard.rows.certify_answer`).
 
     Upper: aᵀQa of the point scaled to a smallest margin of 1. Lower: (Σf)² / bᵀQb, where b is a with each
     component's sum set to div f: then b is what f and some free multipliers of the ties put on the nodes.
@@ -167,9 +170,7 @@ def certify_forces(
 
 def _spread(problem: EmbeddedProblem, scores: Float64) -> float:
     """The largest difference of scores inside a component."""
-    sizes = problem.order.sizes
-    mean = np.bincount(problem.component, scores, len(sizes)) / sizes
-    return 2 * float(np.max(np.abs(scores - mean[problem.component]), initial=0.0))
+    return 2 * float(np.max(np.abs(centre(problem.component, scores)), initial=0.0))
 
 
 def _dual_bound(problem: EmbeddedProblem, forces: Float64, flow: Float64) -> float:

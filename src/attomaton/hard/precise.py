@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.graphs.compiled import compiled, compiled_within
+from attomaton.compiled import compiled, compiled_within
 
 Array = Any
 SPLIT = 134217729.0
@@ -17,7 +17,7 @@ SPLIT = 134217729.0
 
 @compiled_within
 def add_exactly(one: float, other: float) -> tuple[float, float]:
-    """One + other, as high and low part, without any error."""
+    """one + other, as high and low part, without any error."""
     high = one + other
     part = high - one
     return high, (one - (high - part)) + (other - part)
@@ -25,7 +25,7 @@ def add_exactly(one: float, other: float) -> tuple[float, float]:
 
 @compiled_within
 def multiply_exactly(one: float, other: float) -> tuple[float, float]:
-    """One · other, as high and low part, without any error."""
+    """one · other, as high and low part, without any error."""
     high = one * other
     big = SPLIT * one
     one_high = big - (big - one)

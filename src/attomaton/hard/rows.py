@@ -1,8 +1,9 @@
 """The constraints of the Graph-SVM written with the rows of the embeddings, and proofs from these.
 
 Every tie and every priority speaks of a difference of two rows, (e_i − e_j)ᵀ W e_k. Where two rows nearly
-coincide a Gram matrix has lost that difference; so here differences are taken first, exactly, and everything
-that a certificate needs is summed with twice the digits of a double (:mod:`~attomaton.hard.precise`).
+coincide a Gram matrix has lost that difference. So here sums carry bounds on what rounding may have done to
+them, and where these are too wide differences are taken first, exactly, and summed with twice the digits of a
+double (:mod:`~attomaton.hard.precise`).
 """
 
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ import numpy as np
 
 from attomaton.borders import check_floats, check_ids, check_int64, check_lengths, keep_checked
 from attomaton.graphs.components import Components
-from attomaton.graphs.independence import bound_singular
+from attomaton.graphs.independence import bound_singular, unit_rows
 from attomaton.hard.certify import DIVERGED, FEASIBLE, HardCertificate
 from attomaton.tables import Bool, Float64, Int64, column
 
@@ -137,7 +138,7 @@ class Ropes:
         apart, query = self._taut
         if not len(query):
             return np.inf
-        asked = bound_singular(_unit(self.asked[np.unique(query)]))
+        asked = bound_singular(unit_rows(self.asked[np.unique(query)]))
         return asked * bound_singular(self.keys) / float(np.linalg.norm(apart, axis=1).max())
 
     @cached_property
@@ -169,17 +170,11 @@ class Ropes:
         return f"the embeddings of tokens {pair[0]} and {pair[1]} are {near[rope]:.1e} of their length apart"
 
 
-def _unit(rows: Float64) -> Float64:
-    """The rows, each scaled to length 1; zeros stay."""
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows / np.where(norms > 0, norms, 1.0)
-
-
 def _smallest(rows: Float64) -> float:
     """The smallest singular value of the rows, each scaled to length 1; 0 if there are too many."""
     if len(rows) > rows.shape[1]:
         return 0.0
-    singular = np.linalg.svd(_unit(rows), compute_uv=False)
+    singular = np.linalg.svd(unit_rows(rows), compute_uv=False)
     return max(float(singular[-1] - ROUNDING * singular[0]), 0.0)
 
 
@@ -187,8 +182,7 @@ def _smallest_clear(apart: Float64, asked: Float64) -> float:
     """The smallest singular value of the directions apart ⊗ asked but zero, if zeros are clearly zero."""
     if len(apart) * apart.shape[1] * asked.shape[1] > MOST_NUMBERS:
         return 0.0
-    directions = (apart[:, :, None] * asked[:, None, :]).reshape(len(apart), -1)
-    directions = directions / np.linalg.norm(directions, axis=1, keepdims=True)
+    directions = unit_rows((apart[:, :, None] * asked[:, None, :]).reshape(len(apart), -1))
     singular = np.linalg.svd(directions, compute_uv=False)
     kept = singular[singular > UNCLEAR * singular[0]]
     clear = len(kept) == len(directions) or kept[-1] > CLEAR * singular[0]
@@ -234,7 +228,7 @@ class Answer:
     weights : float64 array, shape (dim, dim, 2)
         W in pairs: what is returned, and what is left to be added to it so that ties hold more exactly.
     multipliers : float64 array, shape (n_ropes,)
-        Of all ropes; those of ties are free.
+        The multipliers of all ropes; those of ties are free.
     """
 
     weights: Float64
@@ -269,7 +263,7 @@ class _Plain:
 
     ropes: Ropes
 
-    @property
+    @cached_property
     def sizes(self) -> Float64:
         """(‖e_one‖ + ‖e_other‖) ‖e_query‖: no rope is longer, and roundings are relative to it."""
         keys, asked = (np.linalg.norm(part, axis=1) for part in self.ropes.tables)

@@ -1,5 +1,6 @@
 """The Graph-SVM of all queries: the direction that the attention weights take in training."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Protocol, runtime_checkable
@@ -16,13 +17,15 @@ from attomaton.hard.certify import (
     FEASIBLE,
     HardCertificate,
     certify_positions,
+    find_extremes,
+    margins,
     repair_forces,
     repair_positions,
 )
 from attomaton.hard.constraints import embedded_problem, order_problem
 from attomaton.hard.problem import EmbeddedProblem, OrderProblem
 from attomaton.hard.rows import Answer, Ropes, certify_answer, in_pairs, tie_ropes
-from attomaton.options import real_number
+from attomaton.options import check_threads, real_number
 from attomaton.solutions import (
     Solution,
     check_embeddings,
@@ -66,7 +69,7 @@ class OrderSolver(Protocol):
 
 @runtime_checkable
 class EmbeddedSolver(Protocol):
-    """What solves the problem for given embeddings.
+    """What solves the embedded problem.
 
     Examples
     --------
@@ -163,6 +166,7 @@ def solve_graph_svm(
     embeddings: object = None,
     rtol: float | None = None,
     solver: OrderSolver | EmbeddedSolver | None = None,
+    threads: int | None = None,
 ) -> HardSolution:
     """Solve the Graph-SVM of every query: min ‖W‖ s.t. ties score equal and priorities score ≥ 1 apart.
 
@@ -175,11 +179,13 @@ def solve_graph_svm(
         that contradict each other under E count as ties (see :func:`~attomaton.graphs.separation.separate`);
         ``.kind`` and the certificate say so.
     rtol : float, optional
-        Relative gap between the certificate's bounds at which the answer counts as certified: 1e-12 without
-        embeddings, where the block solver is exact to rounding, and 1e-6 with.
+        Relative gap between the certificate's bounds at which the answer counts as certified: 1e-12 for
+        orthonormal embeddings, where the block solver is exact to rounding, and 1e-6 for others.
     solver : optional
-        The solver to use: :class:`~attomaton.hard.solvers.blocks.Blocks` without embeddings,
-        :class:`~attomaton.hard.solvers.joint.Joint` with.
+        The solver to use: :class:`~attomaton.hard.solvers.placement.Placement` for orthonormal embeddings,
+        :class:`~attomaton.hard.solvers.joint.Joint` for others.
+    threads : int, optional
+        Number of threads of the solver for orthonormal embeddings; the default is all processors.
 
     Returns
     -------
@@ -197,17 +203,22 @@ def solve_graph_svm(
     array([ 1.,  0., -1.])
     """
     rtol = None if rtol is None else real_number(rtol, "rtol", least=0, below=1)
+    threads = check_threads(threads)
     if embeddings is None:
-        return _solve_orthonormal(components, 1e-12 if rtol is None else rtol, solver)
+        return _solve_orthonormal(components, 1e-12 if rtol is None else rtol, solver, threads)
     return _solve_embedded(components, embeddings, 1e-6 if rtol is None else rtol, solver)
 
 
-def _solve_orthonormal(components: Components, rtol: float, solver: object) -> HardSolution:
-    from attomaton.hard.solvers.blocks import Blocks  # compiles, so only when needed
+def _solve_orthonormal(
+    components: Components, rtol: float, solver: object, threads: int | None
+) -> HardSolution:
+    from attomaton.hard.solvers.placement import Placement  # compiles, so only when needed
 
-    chosen = Blocks() if solver is None else solver
+    chosen = Placement(threads=threads) if solver is None else solver
     if not isinstance(chosen, OrderSolver):
-        raise UnsupportedOption(f"{chosen!r} does not solve the orthonormal problem; use Blocks or Reference")
+        raise UnsupportedOption(
+            f"{chosen!r} does not solve the orthonormal problem; use Placement or Reference"
+        )
     problem = order_problem(components)
     positions, flow = chosen.solve_order(problem)
     certificate = certify_positions(problem, positions, flow, rtol=rtol)
@@ -227,7 +238,7 @@ def _solve_orthonormal(components: Components, rtol: float, solver: object) -> H
 
 def _solve_embedded(given: Components, embeddings: object, rtol: float, solver: object) -> HardSolution:
     if not isinstance(solver, EmbeddedSolver | None):
-        raise UnsupportedOption(f"{solver!r} does not solve the problem with embeddings; use Joint")
+        raise UnsupportedOption(f"{solver!r} does not solve the embedded problem; use Joint")
     unit, scale = scale_rows(check_embeddings(embeddings, given.edges.n_tokens))
     if not 1e-70 < scale < 1e70:
         raise InvalidEmbeddings(
@@ -236,10 +247,12 @@ def _solve_embedded(given: Components, embeddings: object, rtol: float, solver: 
         )
     separation = separate(given, unit)
     components = separation.components
-    ropes, answer, certificate = _solve_rows(components, unit, separation.independent, rtol, solver)
+    problem, ropes = embedded_problem(components, unit), tie_ropes(components, unit)
+    solvers = _choose_solvers(problem, separation.independent) if solver is None else [solver]
+    answer, certificate = _solve_rows(problem, ropes, solvers, rtol, own=solver is None)
     weights = answer.weights[..., 0]
-    scores = _read_scores(components, unit, ropes, answer.weights)
-    certificate = replace(certificate, violation=max(certificate.violation, _miss(components, scores)))
+    scores = _read_scores(problem, ropes, answer.weights)
+    certificate = replace(certificate, violation=max(certificate.violation, _miss(problem, scores)))
     proof = {"inseparable": int(separation.inseparable.sum()), "farkas": separation.residual}
     flow = np.zeros(components.order.num_rows)
     flow[ropes.number[~ropes.tie]] = answer.multipliers[~ropes.tie]
@@ -253,45 +266,40 @@ def _solve_embedded(given: Components, embeddings: object, rtol: float, solver: 
     )
 
 
-def _miss(components: Components, scores: Float64) -> float:
+def _miss(problem: EmbeddedProblem, scores: Float64) -> float:
     """By how much scores, as they are rounded, miss a tie or a priority."""
-    component = components.component_of_node
-    lowest, highest = np.full(len(components), np.inf), np.full(len(components), -np.inf)
-    np.minimum.at(lowest, component, scores)
-    np.maximum.at(highest, component, scores)
-    above, below = (column(components.order, name) for name in ("above", "below"))
+    lowest, highest = find_extremes(problem, scores)
     spread = float((highest - lowest).max(initial=0.0))
-    return max(spread, float((1.0 - (lowest[above] - highest[below])).max(initial=0.0)))
+    return max(spread, 1.0 - float(margins(problem, scores).min(initial=np.inf)))
 
 
-def _read_scores(components: Components, unit: Float64, ropes: Ropes, weights: Float64) -> Float64:
+def _read_scores(problem: EmbeddedProblem, ropes: Ropes, weights: Float64) -> Float64:
     """e_tokenᵀ W e_query of every node, summed with twice the digits where there are few to sum."""
-    nodes = components.token_of_node, components.query_of_node
-    if weights[..., 1].any() or len(ropes.asked) * unit.shape[1] ** 2 <= FEW_PRODUCTS:
-        return ropes.read(weights, *(np.unique(ids, return_inverse=True)[1] for ids in nodes))
-    queries, place = np.unique(nodes[1], return_inverse=True)
-    return (unit @ (weights[..., 0] @ unit[queries].T))[nodes[0], place]
+    if weights[..., 1].any() or len(ropes.asked) * ropes.keys.shape[1] ** 2 <= FEW_PRODUCTS:
+        return ropes.read(weights, problem.token, problem.query)
+    return (ropes.keys @ (weights[..., 0] @ ropes.asked.T))[problem.token, problem.query]
 
 
 def _solve_rows(
-    components: Components, unit: Float64, independent: bool, rtol: float, solver: EmbeddedSolver | None
-) -> tuple[Ropes, Answer, HardCertificate]:
-    """The first answer that is certified, else the best; small problems are also solved from their rows."""
-    problem, ropes = embedded_problem(components, unit), tie_ropes(components, unit)
-    answers: list[tuple[HardCertificate, Answer]] = []
-    for one in _choose_solvers(problem, independent) if solver is None else [solver]:
-        found = _from_forces(problem, ropes, *one.solve_embedded(problem))
-        answers.append((certify_answer(ropes, found, rtol=rtol), found))
-        if answers[-1][0].certified:
-            return ropes, answers[-1][1], answers[-1][0]
-    if solver is None:
+    problem: EmbeddedProblem, ropes: Ropes, solvers: Sequence[EmbeddedSolver], rtol: float, *, own: bool
+) -> tuple[Answer, HardCertificate]:
+    """The first answer that is certified, else the best.
+
+    Small problems are also solved from their rows, if the solvers are our ``own`` choice.
+    """
+    answers: list[tuple[Answer, HardCertificate]] = []
+    for solver in solvers:
+        found = _from_forces(problem, ropes, *solver.solve_embedded(problem))
+        answers.append((found, certify_answer(ropes, found, rtol=rtol)))
+        if answers[-1][1].certified:
+            return answers[-1]
+    if own:
         from attomaton.hard.solvers.active import find_answer
 
         settled = find_answer(ropes)
         if settled is not None:
-            answers.append((certify_answer(ropes, settled, rtol=rtol), settled))
-    certificate, answer = min(answers, key=lambda pair: (not pair[0].certified, abs(pair[0].gap)))
-    return ropes, answer, certificate
+            answers.append((settled, certify_answer(ropes, settled, rtol=rtol)))
+    return min(answers, key=lambda pair: (not pair[1].certified, abs(pair[1].gap)))
 
 
 def _choose_solvers(problem: EmbeddedProblem, independent: bool) -> list[EmbeddedSolver]:

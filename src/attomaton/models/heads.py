@@ -70,7 +70,7 @@ class TokenId:
         return own, 1.0 - own
 
     def read(self, attention: Tensor, prepared: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-        """U and du/ds, which is a (1 − u) where the label stands and −a u elsewhere.
+        """u and du/ds, which is a (1 − u) where the label stands and −a u elsewhere.
 
         1 − u is summed from the other positions, so that it keeps its digits when it is small.
         """
@@ -101,7 +101,7 @@ class Tied:
         return (_positions_first((keys @ chosen[..., None])[..., 0]),)
 
     def read(self, attention: Tensor, prepared: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-        """U and du/ds."""
+        """u and du/ds."""
         return _read_linear(attention, prepared[0])
 
 
@@ -112,7 +112,7 @@ class Untied:
     Attributes
     ----------
     temperature : float, optional
-        Of the softmax over all tokens. None: no softmax.
+        Temperature of the softmax over all tokens; None means no softmax.
 
     Examples
     --------
@@ -142,7 +142,7 @@ class Untied:
         return own / self.temperature, logits / self.temperature, labels[None]
 
     def read(self, attention: Tensor, prepared: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-        """U and du/ds."""
+        """u and du/ds."""
         if self.temperature is None:
             return _read_linear(attention, prepared[0])
         own, logits, labels = prepared

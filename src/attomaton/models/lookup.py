@@ -15,7 +15,8 @@ from torch import Tensor
 
 from attomaton.errors import InvalidSamples, MismatchedParts
 from attomaton.graphs.bags import Bags
-from attomaton.graphs.grouping import distinct_keys, find_rows, pack_pairs, run_starts, unpack_pairs
+from attomaton.graphs.grouping import distinct_keys, find_rows, pack_pairs, unpack_pairs
+from attomaton.ragged import run_starts
 from attomaton.tables import Int32, Int64
 
 

@@ -13,9 +13,9 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from attomaton.graphs.grouping import group_borders
 from attomaton.models.lookup import Pairs
 from attomaton.options import real_number, settle, whole_number
+from attomaton.ragged import group_borders
 from attomaton.tables import Float64, Int64
 
 Parameters = tuple[Tensor, ...]

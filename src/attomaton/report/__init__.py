@@ -1,1 +1,1 @@
-"""Figures and pages made of results; nothing is computed here."""
+"""Figures and pages made of results. One thing is computed here: the curve that a page shows as predicted."""

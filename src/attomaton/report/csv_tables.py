@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from attomaton.artifacts import build_folder, explained, write_file
-from attomaton.limit.automaton import Automaton
+from attomaton.automaton.automaton import Automaton
 from attomaton.report.escaping import escape_cell
 from attomaton.report.token_texts import TokenTexts, as_text, join_rows
 from attomaton.tables import Bool, column, keep_rows, ragged_column

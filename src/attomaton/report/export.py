@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from attomaton.automaton.automaton import Automaton
 from attomaton.errors import UnknownToken, UnsupportedOption, UnwritablePlace
-from attomaton.limit.automaton import Automaton
 from attomaton.options import whole_number
 from attomaton.tables import Bool, column
 

@@ -6,15 +6,15 @@ from typing import Any
 import numpy as np
 
 from attomaton.artifacts import build_folder
+from attomaton.automaton.automaton import Automaton
 from attomaton.errors import UnsupportedOption
-from attomaton.limit.automaton import Automaton
 from attomaton.options import given_path
 from attomaton.report.export import check_place, pick_queries
 from attomaton.report.heat import COLUMNS, draw_heat
-from attomaton.report.layers import draw_graph
 from attomaton.report.lines import Line, LinePanel, draw_lines
 from attomaton.report.page.packing import Packer
-from attomaton.report.page.past import read_training
+from attomaton.report.page.training import read_training
+from attomaton.report.priority_graph import draw_graph
 from attomaton.report.query_graph import read_graph
 
 

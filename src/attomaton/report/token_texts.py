@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from attomaton.limit.automaton import Automaton
+from attomaton.automaton.automaton import Automaton
 from attomaton.tables import Int64, Integers
 
 _arrow: Any = pa

@@ -11,16 +11,17 @@ import numpy as np
 from scipy import sparse
 
 from attomaton.graphs.grouping import count_keys, distinct_keys, find_keys, pack_pairs, unpack_pairs
+from attomaton.ragged import sum_at
 from attomaton.scansnap.classes import CorpusClasses
 from attomaton.scansnap.law import Rates
-from attomaton.tables import Float64, sum_at
+from attomaton.tables import Float64
 
 _sparse: Any = sparse
 MUCH = 10.0
 """What "much larger" is taken to mean."""
 
 COMPARED = 1000
-"""So many of the most frequent classes are compared pair by pair."""
+"""Number of classes, the most frequent ones, that are compared pair by pair."""
 
 
 @dataclass(frozen=True)

@@ -32,10 +32,11 @@ from attomaton.graphs.grouping import (
     unpack_pairs,
 )
 from attomaton.options import real_number, whole_number
-from attomaton.tables import Bool, Float64, Int32, Int64, offsets_of, ranges_of
+from attomaton.ragged import group_borders, largest_of, offsets_of, ranges_of, rows_of, sum_at
+from attomaton.tables import Bool, Float64, Int32, Int64
 
 AT_ONCE = 1 << 24
-"""So many tokens are laid out at a time when classes are counted: about half a gigabyte."""
+"""Number of tokens that are laid out at a time when classes are counted: about half a gigabyte."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -135,7 +136,7 @@ class CorpusClasses:
         _check(query, label, table, share)
         rows, tokens = np.nonzero(table)
         values = table[rows, tokens] / table.sum(axis=1)[rows]
-        offsets = offsets_of(np.bincount(rows, minlength=len(query)))
+        offsets = group_borders(rows, len(query))
         return cls(
             query, label, share / share.sum(), offsets, tokens.astype(np.int32), values, table.shape[1]
         )
@@ -166,7 +167,7 @@ class CorpusClasses:
             queries.astype(np.int32),
             labels.astype(np.int32),
             counts / counts.sum(),
-            offsets_of(np.bincount(rows, minlength=len(keys))),
+            group_borders(rows, len(keys)),
             tokens.astype(np.int32),
             seen / totals[rows],
             samples.n_tokens,
@@ -177,7 +178,7 @@ class CorpusClasses:
     @cached_property
     def rows(self) -> Int64:
         """The class of every entry, shape (n_entries,)."""
-        return np.repeat(np.arange(len(self)), np.diff(self.offsets))
+        return rows_of(self.offsets)
 
     @cached_property
     def dense(self) -> Float64:
@@ -200,9 +201,8 @@ class CorpusClasses:
         nearly all tokens; this says how nearly a token is distinct.
         """
         mass = self.shares[self.rows] * self.probabilities
-        most = np.zeros(self.n_tokens)
-        np.maximum.at(most, self.tokens, mass)
-        total = np.bincount(self.tokens, weights=mass, minlength=self.n_tokens)
+        most = largest_of(self.tokens, mass, self.n_tokens, least=0.0)
+        total = sum_at(self.tokens, mass, self.n_tokens)
         return np.divide(most, total, out=np.zeros(self.n_tokens), where=total > 0)
 
     @cached_property

@@ -11,8 +11,9 @@ import numpy as np
 from attomaton.corpora.samples import Samples
 from attomaton.errors import InvalidSamples
 from attomaton.graphs.grouping import count_keys, pack_pairs, unpack_pairs
+from attomaton.ragged import group_borders, offsets_of, ranges_of, rows_of
 from attomaton.scansnap.classes import CorpusClasses
-from attomaton.tables import Int32, Int64, offsets_of, ranges_of, sum_equal_rows
+from attomaton.tables import Int32, Int64, sum_equal_rows
 
 
 def classes_of_contexts(samples: Samples, *, query_is_key: bool = False) -> CorpusClasses:
@@ -21,7 +22,7 @@ def classes_of_contexts(samples: Samples, *, query_is_key: bool = False) -> Corp
     Parameters
     ----------
     samples : Samples
-        Those without a key are left out.
+        Samples without a key are left out.
     query_is_key : bool
         Whether the token at the last position is among the keys, as in the first paper. In the second it is
         masked; earlier occurrences of the same token always count.
@@ -44,7 +45,7 @@ def classes_of_contexts(samples: Samples, *, query_is_key: bool = False) -> Corp
         raise InvalidSamples("no sample has a token before its query; give longer contexts")
     lengths = kept.lengths - masked
     begins = offsets_of(lengths)
-    row = np.repeat(np.arange(len(kept)), lengths)
+    row = rows_of(begins)
     token = unpack_pairs(np.sort(pack_pairs(row, kept.values[ranges_of(kept.starts, lengths)])))[1]
     heads = np.stack([kept.queries, kept.labels], axis=1)
     words = np.insert(token, np.repeat(begins[:-1], 2), heads.ravel())
@@ -65,7 +66,7 @@ def _classes(offsets: Int64, words: Int32, count: Int64, n_tokens: int) -> Corpu
         words[offsets[:-1]],
         words[offsets[:-1] + 1],
         count / count.sum(),
-        offsets_of(np.bincount(rows, minlength=len(count))),
+        group_borders(rows, len(count)),
         tokens,
         seen / lengths[rows],
         n_tokens,

@@ -1,4 +1,4 @@
-"""Finite sequences drawn from classes: as counts, where their order does not matter, or in order."""
+"""Finite sequences drawn from classes, as counts of their tokens: their order does not matter."""
 
 from dataclasses import dataclass
 
@@ -60,34 +60,3 @@ def draw_counts(reduced: Reduced, shape: tuple[int, ...], length: int, rng: np.r
     counts = np.zeros((*shape, len(reduced.used)))
     np.put_along_axis(counts, tokens[number], drawn.astype(np.float64), axis=-1)
     return Draws(number, counts)
-
-
-def draw_sequences(
-    reduced: Reduced, n_sequences: int, length: int, rng: np.random.Generator
-) -> tuple[Int64, Int64]:
-    """The class of each sequence, and its token ids, shape (n_sequences, length), the query last.
-
-    Parameters
-    ----------
-    reduced : Reduced
-        The corpus.
-    n_sequences, length : int
-        How many sequences to draw, and how many tokens each has with its query.
-    rng : numpy.random.Generator
-        What to draw with.
-
-    Examples
-    --------
-    >>> from attomaton.scansnap.classes import draw_linear_classes
-    >>> classes, tokens = draw_sequences(
-    ...     Reduced(draw_linear_classes(2)), 3, 6, np.random.default_rng(0)
-    ... )
-    >>> tokens.shape, (tokens[:, -1] == 30 + classes).all()
-    ((3, 6), np.True_)
-    """
-    number = rng.choice(len(reduced.classes), n_sequences, p=reduced.classes.shares)
-    tokens, law = reduced.padded
-    passed = rng.random((n_sequences, length - 1, 1)) > np.cumsum(law, axis=1)[number][:, None, :-1]
-    place = np.take_along_axis(tokens[number], passed.sum(axis=2), axis=1)
-    queries = reduced.classes.queries.astype(np.int64)
-    return number, np.column_stack([reduced.used[place], queries[number]])

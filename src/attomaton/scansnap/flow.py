@@ -1,6 +1,11 @@
-"""The training dynamics themselves: Y and Z under gradient flow on infinitely long sequences.
+"""The training dynamics themselves: one layer of attention under gradient flow on infinitely long sequences.
 
-With b → c_n (the limit of long sequences) and f_n = c_n/‖c_n‖, where c_{l|n} ∝ P(l|n) e^{z_{ψ(n) l}},
+With b → c_n (the limit of long sequences), c_{l|n} ∝ P(l|n) e^{z_{ψ(n) l}}, and g_n = −∂L/∂c_n as the head
+has it (:mod:`.heads`),
+
+    ż_m = η_Z Σ_{n: ψ(n) = m} π_n c_n ∘ (g_n − c_n·g_n).
+
+The second paper's head, which is the default, has f_n = c_n/‖c_n‖ and a decoder that learns,
 
     Ẏ   = η_Y Σ_n π_n f_n (x_n − α_n)ᵀ,            α_n = softmax(Yᵀ f_n)
     ż_m = η_Z Σ_{n: ψ(n) = m} π_n diag(f_n) (I − f_n f_nᵀ) Y (x_n − α_n)
@@ -14,44 +19,34 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import log_softmax
 
+from attomaton.errors import InvalidSamples
+from attomaton.moved import find_renamed
 from attomaton.options import real_number
 from attomaton.scansnap.classes import CorpusClasses
+from attomaton.scansnap.heads import Head, LearnedHead, MassHead
 from attomaton.scansnap.integrate import follow
 from attomaton.scansnap.law import Rates
 from attomaton.scansnap.reduced import Reduced
 from attomaton.tables import Float64, Int64
 
-
-def find_errors(reduced: Reduced, decoder: Float64, features: Float64) -> Float64:
-    """x_n − α_n, shape (n_classes, n_labels + 1); the last column is that of one token which is no label."""
-    logits = features @ decoder
-    logits[:, -1] += np.log(reduced.n_others) if reduced.n_others else -np.inf
-    missed = -np.exp(log_softmax(logits, axis=1))
-    missed[np.arange(len(missed)), reduced.label_of] += 1.0
-    missed[:, -1] /= max(reduced.n_others, 1)
-    return missed
+LEARNED = LearnedHead()
 
 
 def find_slope(
-    reduced: Reduced, decoder: Float64, scores: Float64, rates: Rates
+    reduced: Reduced, head: Head, rates: Rates, decoder: Float64, scores: Float64
 ) -> tuple[Float64, Float64, Float64]:
-    """Ẏ, Ż, and f_n, of shape (n_classes, n_used)."""
-    weights = reduced.attention(scores)
-    features = weights / np.linalg.norm(weights, axis=1, keepdims=True)
-    missed = find_errors(reduced, decoder, features) * reduced.classes.shares[:, None]
-    each = np.concatenate([decoder[:, :-1], reduced.n_others * decoder[:, -1:]], axis=1)
-    pull = missed @ each.T
-    pull -= features * (features * pull).sum(axis=1, keepdims=True)
-    moved = np.zeros_like(scores)
-    np.add.at(moved, reduced.query_of, features * pull)
-    return rates.decoder * features.T @ missed, rates.attention * moved, features
+    """Ẏ, Ż, and c_n, of shape (n_classes, n_used)."""
+    attention = reduced.attention(scores)
+    _, gain, moved = head.slope(reduced, attention, decoder)
+    gain = gain - (attention * gain).sum(axis=1, keepdims=True)
+    lifted = reduced.sum_by_query(reduced.classes.shares[:, None] * attention * gain)
+    return rates.decoder * moved, rates.attention * lifted, attention
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Flow:
-    """Y and Z along the flow.
+class LayerFlow:
+    """One layer of attention along its flow.
 
     Attributes
     ----------
@@ -62,12 +57,14 @@ class Flow:
     times : float64 array, shape (n_times,)
         Where the flow was looked at.
     decoder : float64 array, shape (n_times, n_used, n_labels + 1)
-        Y; the last column is that of every token which is no label.
+        Y; the last column is that of every token which is no label. No columns if the head trains none.
     scores : float64 array, shape (n_times, n_queries, n_used)
         Z.
     growth : float64 array, shape (n_times, n_classes)
         B_n, the integral of ż_l / f_{nl}² for the most probable distinct token l of class n; NaN if there is
-        none.
+        none, or if it was not asked for.
+    head : MassHead, LearnedHead or TiedHead
+        What is made of attention.
 
     Examples
     --------
@@ -85,9 +82,10 @@ class Flow:
     decoder: Float64
     scores: Float64
     growth: Float64
+    head: Head = LEARNED
 
     def __repr__(self) -> str:
-        return f"Flow({self.reduced.classes!r} to t = {self.times[-1]:,g})"
+        return f"LayerFlow({self.reduced.classes!r} to t = {self.times[-1]:,g})"
 
     def attention(self) -> Float64:
         """c_n along the flow, shape (n_times, n_classes, n_used)."""
@@ -98,14 +96,10 @@ class Flow:
         return self.reduced.distinct_entropy(self.attention())
 
     def loss(self) -> Float64:
-        """Mean of −ln α at the right token, shape (n_times,)."""
-        out = np.empty(len(self.times))
-        for at, (decoder, weights) in enumerate(zip(self.decoder, self.attention(), strict=True)):
-            features = weights / np.linalg.norm(weights, axis=1, keepdims=True)
-            missed = find_errors(self.reduced, decoder, features)
-            right = missed[np.arange(len(missed)), self.reduced.label_of]
-            out[at] = -(self.reduced.classes.shares * np.log1p(-right)).sum()
-        return out
+        """Mean loss of the head, that of −ln α at the right token, shape (n_times,)."""
+        along = zip(self.attention(), self.decoder, strict=True)
+        losses = [self.head.slope(self.reduced, weights, decoder)[0] for weights, decoder in along]
+        return np.array(losses) @ self.reduced.classes.shares
 
 
 def solve_flow(
@@ -113,9 +107,12 @@ def solve_flow(
     rates: Rates,
     times: Sequence[float] | Float64,
     *,
+    head: Head = LEARNED,
+    growth: bool = True,
     rtol: float = 1e-8,
     atol: float = 1e-10,
-) -> Flow:
+    most_slopes: int | None = None,
+) -> LayerFlow:
     """Integrate the flow from Y = Z = 0 by scipy's LSODA, which turns to stiff steps where they are needed.
 
     Parameters
@@ -126,8 +123,14 @@ def solve_flow(
         η_Y and η_Z.
     times : rising, positive
         Where to report.
+    head : MassHead, LearnedHead or TiedHead
+        What is made of attention; by default the learned decoder of the second paper.
+    growth : bool
+        Whether B is integrated as well; it means little for classes that are single contexts.
     rtol, atol : float
         Largest errors of one step of the integration, relative and absolute.
+    most_slopes : int, optional
+        Give up (``UncertifiedSolution``) after so many slopes; a stiff flow may need very many.
 
     Examples
     --------
@@ -135,24 +138,33 @@ def solve_flow(
     >>> flow = solve_flow(draw_linear_classes(2), Rates(decoder=10.0, attention=1.0), [1.0, 100.0])
     >>> flow.attention()[:, 0, [0, 19]].round(3).tolist()  # a common token, and the best distinct one
     [[0.064, 0.065], [0.057, 0.089]]
+    >>> from attomaton.corpora.samples import Samples
+    >>> from attomaton.scansnap.contexts import classes_of_contexts
+    >>> context = classes_of_contexts(Samples.from_lists([[0, 1, 2]], [0]), query_is_key=True)
+    >>> flow = solve_flow(context, Rates(decoder=1.0, attention=1.0), [100.0], head=MassHead())
+    >>> flow.attention()[-1].round(2).tolist()  # under the first paper's head the label takes all
+    [[0.99, 0.0, 0.0]]
     """
     rtol, atol = real_number(rtol, "rtol", least=1e-13), real_number(atol, "atol", least=1e-20)
     reduced = Reduced(classes)
-    parts = _Parts(reduced)
-    leading = _leading_tokens(reduced)
-    rows = np.flatnonzero(leading >= 0)
+    if isinstance(head, MassHead):
+        _check_realisable(reduced)
+    rows, leading = _leading_tokens(reduced) if growth else (np.empty(0, np.int64), np.empty(0, np.int64))
+    parts = _Parts(reduced, head, len(rows))
 
     def slope(state: Float64) -> Float64:
-        decoder, scores = parts.split(state)[:2]
-        moved, lifted, features = find_slope(reduced, decoder, scores, rates)
-        grown = np.zeros(len(classes))
-        grown[rows] = lifted[reduced.query_of[rows], leading[rows]] / features[rows, leading[rows]] ** 2
+        decoder, scores, _ = parts.split(state)
+        moved, lifted, attention = find_slope(reduced, head, rates, decoder, scores)
+        squares = (attention[rows] ** 2).sum(axis=1)
+        grown = lifted[reduced.query_of[rows], leading] * squares / attention[rows, leading] ** 2
         return np.concatenate([moved.ravel(), lifted.ravel(), grown])
 
     asked = np.asarray(times, np.float64)
-    states = follow(slope, parts.size, asked, rtol=rtol, atol=atol)
-    decoder, scores, growth = parts.split(states)
-    return Flow(reduced, rates, asked, decoder, scores, np.where(leading >= 0, growth, np.nan))
+    states = follow(slope, parts.size, asked, rtol=rtol, atol=atol, most_slopes=most_slopes)
+    decoder, scores, grown = parts.split(states)
+    every = np.full((len(asked), len(classes)), np.nan)
+    every[:, rows] = grown
+    return LayerFlow(reduced, rates, asked, decoder, scores, every, head)
 
 
 @dataclass(frozen=True)
@@ -160,22 +172,41 @@ class _Parts:
     """Y, Z and B in one row of numbers."""
 
     reduced: Reduced
+    head: Head
+    n_growing: int
+
+    @property
+    def shapes(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Shapes of Y, which is empty if it is not trained, and Z."""
+        decoder, scores = self.reduced.shapes
+        return decoder if self.head.trains_decoder else (decoder[0], 0), scores
 
     @property
     def size(self) -> int:
         """How many numbers."""
-        return sum(rows * columns for rows, columns in self.reduced.shapes) + len(self.reduced.classes)
+        return sum(rows * columns for rows, columns in self.shapes) + self.n_growing
 
     def split(self, states: Float64) -> tuple[Float64, Float64, Float64]:
         """Y, Z and B of states of shape (..., size)."""
-        (first, second), lead = self.reduced.shapes, states.shape[:-1]
+        (first, second), lead = self.shapes, states.shape[:-1]
         middle = first[0] * first[1]
         end = middle + second[0] * second[1]
         decoder, scores = states[..., :middle], states[..., middle:end]
         return decoder.reshape(*lead, *first), scores.reshape(*lead, *second), states[..., end:]
 
 
-def _leading_tokens(reduced: Reduced) -> Int64:
-    """Position of the most probable distinct token of each class; negative if it has none."""
+def _leading_tokens(reduced: Reduced) -> tuple[Int64, Int64]:
+    """The classes that have a distinct token, and the place of the most probable one of each."""
     own = reduced.law * reduced.is_own
-    return np.where(own.max(axis=1) > 0, own.argmax(axis=1), -1)
+    rows = np.flatnonzero(own.max(axis=1) > 0)
+    return rows, own[rows].argmax(axis=1)
+
+
+def _check_realisable(reduced: Reduced) -> None:
+    classes = reduced.classes
+    own = classes.rows[classes.tokens == classes.labels[classes.rows]]
+    if len(np.unique(own)) < len(classes):
+        raise InvalidSamples("a label is not among its keys, so its mass is 0; keep realisable samples only")
+
+
+__getattr__ = find_renamed(__name__, {"Flow": "LayerFlow"})

@@ -13,9 +13,10 @@ import numpy as np
 from attomaton.errors import UnsupportedOption
 from attomaton.options import real_number
 from attomaton.scansnap.classes import CorpusClasses
+from attomaton.scansnap.flow import solve_flow
 from attomaton.scansnap.forecast import Clock
 from attomaton.scansnap.law import Rates
-from attomaton.scansnap.layer import Contexts, LearnedHead, follow_layer
+from attomaton.scansnap.reduced import Reduced
 from attomaton.tables import Float64, Int64
 
 FEW_NUMBERS = 3000
@@ -100,22 +101,21 @@ def follow_attention(
         raise UnsupportedOption(
             f"{classes} is too large to follow Y and Z exactly; see forecast_queries, which is not"
         )
-    path = follow_layer(classes, LearnedHead(), rates, [until], most_slopes=most_slopes)
-    contexts, end = path.contexts, path.scores[-1]
-    before, after = (_mean_attention(contexts, z) for z in (np.zeros_like(end), end))
+    flow = solve_flow(classes, rates, [until], growth=False, rtol=1e-7, atol=1e-9, most_slopes=most_slopes)
+    reduced, end = flow.reduced, flow.scores[-1]
+    before, after = (_mean_attention(reduced, z) for z in (np.zeros_like(end), end))
     found: list[KeptTokens] = []
     for query in classes.query_shares()[0].tolist():
-        row = contexts.queries.tolist().index(query)
+        row = reduced.queries.tolist().index(query)
         there = np.flatnonzero(before[row] > 0)
         order = there[np.argsort(end[row, there], kind="stable")]
         found.append(
-            KeptTokens(query, contexts.tokens[order], end[row, order], before[row, order], after[row, order])
+            KeptTokens(query, reduced.used[order], end[row, order], before[row, order], after[row, order])
         )
     return tuple(found)
 
 
-def _mean_attention(contexts: Contexts, scores: Float64) -> Float64:
-    """Σ π_n c_n / Σ π_n over the contexts of each query, shape (n_queries, n_used)."""
-    shares = contexts.shares[:, None]
-    mass = contexts.sum_by_query(shares * contexts.attention(scores))
-    return mass / contexts.sum_by_query(shares)
+def _mean_attention(reduced: Reduced, scores: Float64) -> Float64:
+    """Σ π_n c_n / Σ π_n over the classes of each query, shape (n_queries, n_used)."""
+    shares = reduced.classes.shares[:, None]
+    return reduced.sum_by_query(shares * reduced.attention(scores)) / reduced.sum_by_query(shares)

@@ -105,7 +105,7 @@ def star_constant(n_classes: int, n_tokens: int, *, common: float) -> float:
 
 
 def solve_exponent(clock: ArrayLike, n_tokens: int) -> Float64:
-    """W = M h at η_Y t/K = ``clock``: the root of (M − 1) w/M + (e^w − 1)/M = clock.
+    """w = M h at η_Y t/K = ``clock``: the root of (M − 1) w/M + (e^w − 1)/M = clock.
 
     Newton's method from above, where the function is convex, so that no step overshoots.
 
@@ -241,7 +241,7 @@ class SnapLaw:
         return (exponent + exponent / (exponent - 2)) * self.n_classes / self.rates.decoder
 
     def steepness(self, time: ArrayLike) -> Float64:
-        """D ln B/d ln t = t η_Z γ e^{−4B}/(C₀ B)."""
+        """d ln B/d ln t = t η_Z γ e^{−4B}/(C₀ B)."""
         grown = self.growth(time)
         pace = self.rates.attention * self.gain(time) * np.exp(-4 * grown) / self.constant
         return np.asarray(time, np.float64) * pace / grown

@@ -6,13 +6,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from attomaton.errors import UnsupportedOption
-from attomaton.scansnap.flow import Flow, find_errors
+from attomaton.scansnap.flow import LayerFlow
+from attomaton.scansnap.heads import decode
 from attomaton.tables import Float64
 
 _numpy: Any = np
 
 
-def measure_gain(flow: Flow) -> Float64:
+def measure_gain(flow: LayerFlow) -> Float64:
     """f_nᵀ Y (x_n − α_n) along a flow, shape (n_times, n_classes): what the decoder gives back to class n.
 
     For orthogonal classes that is γ M/(M − 1).
@@ -26,14 +27,12 @@ def measure_gain(flow: Flow) -> Float64:
     >>> measure_gain(flow)[:, 0].round(2).tolist()  # it rises, turns near K ln M/η_Y = 13.8, and falls
     [0.5, 3.7, 0.08]
     """
-    reduced = flow.reduced
-    gains = np.empty((len(flow.times), len(reduced.classes)))
-    for at, (decoder, weights) in enumerate(zip(flow.decoder, flow.attention(), strict=True)):
-        features = weights / np.linalg.norm(weights, axis=1, keepdims=True)
-        logits = features @ decoder
-        logits[:, -1] *= reduced.n_others
-        gains[at] = (logits * find_errors(reduced, decoder, features)).sum(axis=1)
-    return gains
+    if not flow.head.trains_decoder:
+        raise UnsupportedOption(f"the gain is that of a learned decoder, and {flow.head} has none")
+    answer, n_tokens = flow.reduced.label_of, flow.reduced.classes.n_tokens
+    along = zip(flow.attention(), flow.decoder, strict=True)
+    decoded = [decode(weights, decoder, answer, n_tokens) for weights, decoder in along]
+    return np.array([(one.features * one.returned).sum(axis=1) for one in decoded])
 
 
 def find_turn(times: ArrayLike, gain: ArrayLike) -> float:

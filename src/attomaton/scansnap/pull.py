@@ -28,12 +28,13 @@ from scipy import sparse
 
 from attomaton.errors import UnknownToken
 from attomaton.graphs.grouping import distinct_keys, find_keys
+from attomaton.ragged import sum_at
 from attomaton.scansnap.classes import CorpusClasses
-from attomaton.tables import Float64, Int64, sum_at
+from attomaton.tables import Float64, Int64
 
 _sparse: Any = sparse
 AT_ONCE = 1 << 23
-"""So many numbers are gathered at a time."""
+"""How many numbers are gathered at a time."""
 
 NOISE = 1e-12
 """A pull that is smaller than this, relative to what it is the difference of, is none."""

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from attomaton.graphs.grouping import distinct_keys, find_keys
+from attomaton.ragged import run_starts
 from attomaton.scansnap.classes import CorpusClasses
 from attomaton.tables import Bool, Float64, Int64
 
@@ -40,6 +41,11 @@ class Reduced:
     def used(self) -> Int64:
         """Tokens that stand before a query."""
         return distinct_keys(self.classes.tokens.astype(np.int64))
+
+    @cached_property
+    def tokens(self) -> Int64:
+        """Tokens that stand before a query or are a label."""
+        return distinct_keys(np.concatenate([self.used, self.labels]))
 
     @cached_property
     def labels(self) -> Int64:
@@ -95,6 +101,17 @@ class Reduced:
         """c_n ∝ P(l | n) e^z for scores of shape (..., n_queries, n_used); shape (..., n_classes, n_used)."""
         raised = self.law * np.exp(scores - scores.max(axis=-1, keepdims=True))[..., self.query_of, :]
         return raised / raised.sum(axis=-1, keepdims=True)
+
+    def sum_by_query(self, rows: Float64) -> Float64:
+        """Sums over the classes of each query, of rows (n_classes, n); shape (n_queries, n)."""
+        order, starts = self._by_query
+        return np.add.reduceat(rows[order], starts, axis=0)
+
+    @cached_property
+    def _by_query(self) -> tuple[Int64, Int64]:
+        """The classes sorted by query, and where each query begins."""
+        order = np.argsort(self.query_of, kind="stable")
+        return order, run_starts(self.query_of[order])
 
     def distinct_entropy(self, attention: Float64) -> Float64:
         """Entropy of c_n on the distinct tokens of n, in nats, mean over the classes that have any.

@@ -1,4 +1,4 @@
-"""All that the second theory says about a corpus, in one call: classes, forecasts, assumptions, flow."""
+"""What the second theory says about a corpus, in one call: classes, forecasts, assumptions, flow."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -13,6 +13,7 @@ from attomaton.artifacts import build_folder, explained, json_writer, write_file
 from attomaton.corpora.samples import Samples
 from attomaton.errors import UncertifiedSolution
 from attomaton.options import given_path, real_number, whole_number
+from attomaton.progress import silent
 from attomaton.scansnap.assumptions import Assumption, check_assumptions
 from attomaton.scansnap.classes import CorpusClasses
 from attomaton.scansnap.contexts import classes_of_contexts
@@ -132,7 +133,7 @@ def survey_samples(
     n_queries: int = 20,
     tolerance: float = 0.0,
     min_samples: int = 1,
-    announce: Callable[[str], object] = str,
+    announce: Callable[[str], object] = silent,
 ) -> Survey:
     """Count the classes of a corpus, forecast its most frequent queries, and check the assumptions.
 
@@ -143,7 +144,7 @@ def survey_samples(
     rates : Rates
         η_Y and η_Z.
     n_queries : int
-        So many queries, the most frequent first.
+        Number of queries, the most frequent first.
     tolerance : float
         How much of a distinct token may be in other classes of its query.
     min_samples : int

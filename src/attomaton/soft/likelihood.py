@@ -20,7 +20,8 @@ from attomaton.borders import (
 from attomaton.errors import MismatchedParts
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components, count_strong_components
-from attomaton.tables import Bool, Float64, Int64, offsets_of, ragged_column, sum_at
+from attomaton.ragged import log_sums, offsets_of, rows_of, sum_at
+from attomaton.tables import Bool, Float64, Int64, ragged_column
 
 MOST_ODDS = 100.0
 """Largest known offset of a member of a choice set: ln m is at most 44 for a whole number m of 64 bits."""
@@ -91,8 +92,7 @@ class LuceProblem:
 
     def _check_sets(self) -> None:
         """Each set holds its winner once, and alternatives of the winner's component only."""
-        lengths = np.diff(self.offsets)
-        choice = np.repeat(np.arange(len(self.winner)), lengths)
+        choice = rows_of(self.offsets)
         won = np.flatnonzero(self.alternative == self.winner[choice])
         if not np.array_equal(choice[won], np.arange(len(self.winner))):
             raise MismatchedParts("a choice set does not hold its winner, or holds it twice; mend the sets")
@@ -135,12 +135,12 @@ class LuceProblem:
         """The summed loss −Σ count · ln p(winner)."""
         logits = scores[self.alternative] + self.log_multiplicity
         chosen = logits[self.alternative == np.repeat(self.winner, np.diff(self.offsets))]
-        return float(self.count @ (self._log_sums(logits) - chosen))
+        return float(self.count @ (log_sums(logits, self.offsets) - chosen))
 
     def probabilities(self, scores: Float64) -> Float64:
         """The chance of each member of each set, shape (n_entries,)."""
         logits = scores[self.alternative] + self.log_multiplicity
-        return np.exp(logits - np.repeat(self._log_sums(logits), np.diff(self.offsets)))
+        return np.exp(logits - np.repeat(log_sums(logits, self.offsets), np.diff(self.offsets)))
 
     def gradient(self, scores: Float64) -> Float64:
         """Derivative of the summed loss, shape (n_alternatives,): expected less observed wins."""
@@ -170,13 +170,6 @@ class LuceProblem:
         """The diagonal of the Hessian, shape (n_alternatives,)."""
         weight = np.repeat(self.count, np.diff(self.offsets)) * probabilities * (1.0 - probabilities)
         return sum_at(self.alternative, weight, self.n_alternatives)
-
-    def _log_sums(self, logits: Float64) -> Float64:
-        lengths = np.diff(self.offsets)
-        highest = np.maximum.reduceat(logits, self.offsets[:-1])
-        return highest + np.log(
-            np.add.reduceat(np.exp(logits - np.repeat(highest, lengths)), self.offsets[:-1])
-        )
 
 
 def luce_problem(

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
-from attomaton.errors import MissingExtra
+from attomaton.errors import needing
 from attomaton.tables import Float64
 
 
@@ -29,8 +29,22 @@ class Callback(Protocol):
         ...
 
 
+class _Closing:
+    """A context manager that closes itself at the end."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End what was begun."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, eq=False)
-class TensorBoard:
+class TensorBoard(_Closing):
     """Losses to TensorBoard's event files in ``folder``; needs the package ``tensorboard``.
 
     Use it as a context manager, or call :meth:`close` at the end.
@@ -58,14 +72,8 @@ class TensorBoard:
         for name, value in _summary(losses).items():
             self._writer.add_scalar(name, value, step)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def close(self) -> None:
-        """Write what is left."""
+        """Flush and close the event files."""
         self._writer.close()
 
     @cached_property
@@ -75,22 +83,19 @@ class TensorBoard:
 
 
 @dataclass(frozen=True, eq=False)
-class _Tracker:
-    """A package with ``init``, and a run with ``log`` and ``finish``; ``settings`` go to its ``init``."""
+class _Tracker(_Closing):
+    """A package with ``init``, and a run with ``log`` and ``finish``; ``settings`` go to its ``init``.
+
+    The run begins with the first record. Use it as a context manager, or call :meth:`close` at the end.
+    """
 
     project: str
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
-    package: str = field(init=False)
+    package: ClassVar[str]
 
     def __call__(self, step: int, losses: Float64) -> None:
         """Log the mean, least and largest loss."""
         self._run.log(_summary(losses), step=step)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """End the tracker's run."""
@@ -101,58 +106,33 @@ class _Tracker:
         return _load(self.package).init(project=self.project, **self.settings)
 
 
-@dataclass(frozen=True, eq=False)
 class WandB(_Tracker):
-    """Losses to Weights & Biases; needs the package ``wandb``.
+    """Losses to a project of Weights & Biases; needs the package ``wandb``.
 
-    Attributes
-    ----------
-    project : str
-        The project the run belongs to.
-    settings : dict
-        What else goes to ``wandb.init``, such as ``{"mode": "offline"}``.
+    ``settings`` are what else goes to ``wandb.init``.
 
     Examples
     --------
-    >>> import sys, attomaton as at
-    >>> from attomaton.training.loop import Watch
-    >>> from unittest.mock import MagicMock, patch
-    >>> samples, step = at.Samples.from_lists([[0, 1]], [0]), at.GradientDescent(1.0)
-    >>> with patch.dict(sys.modules, wandb=MagicMock()) as modules:  # so that this runs without the package
-    ...     with WandB("attention", {"mode": "offline"}) as tracker:
-    ...         trace = at.train(samples, at.AttentionModel(), step, steps=10, watch=Watch([tracker]))
-    ...     modules["wandb"].init.call_args
-    call(project='attention', mode='offline')
+    >>> tracker = WandB("attention", {"mode": "offline"})  # give it to train in Watch([tracker])
+    >>> tracker.project, tracker.settings["mode"]
+    ('attention', 'offline')
     """
 
-    package: str = field(default="wandb", init=False)
+    package = "wandb"
 
 
-@dataclass(frozen=True, eq=False)
 class Trackio(_Tracker):
-    """Losses to trackio, which keeps them on this machine; needs the package ``trackio``.
+    """Losses to a project of trackio, which keeps them on this machine; needs the package ``trackio``.
 
-    Attributes
-    ----------
-    project : str
-        The project the run belongs to.
-    settings : dict
-        What else goes to ``trackio.init``, such as ``{"name": "first run"}``.
+    ``settings`` are what else goes to ``trackio.init``.
 
     Examples
     --------
-    >>> import sys, attomaton as at
-    >>> from attomaton.training.loop import Watch
-    >>> from unittest.mock import MagicMock, patch
-    >>> samples, step = at.Samples.from_lists([[0, 1]], [0]), at.GradientDescent(1.0)
-    >>> with patch.dict(sys.modules, trackio=MagicMock()) as modules:  # so that this runs without the package
-    ...     with Trackio("attention", {"name": "first run"}) as tracker:
-    ...         trace = at.train(samples, at.AttentionModel(), step, steps=10, watch=Watch([tracker]))
-    ...     modules["trackio"].init.call_args
-    call(project='attention', name='first run')
+    >>> Trackio("attention", {"name": "first run"}).settings  # the run begins with the first record
+    {'name': 'first run'}
     """
 
-    package: str = field(default="trackio", init=False)
+    package = "trackio"
 
 
 def _summary(losses: Float64) -> dict[str, float]:
@@ -164,7 +144,5 @@ def _summary(losses: Float64) -> dict[str, float]:
 
 
 def _load(package: str) -> Any:
-    try:
+    with needing("this callback"):
         return import_module(package)
-    except ImportError as error:
-        raise MissingExtra(f"this needs {package}: pip install 'attomaton[{package}]'") from error

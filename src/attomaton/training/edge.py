@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from attomaton.corpora.samples import Samples
 from attomaton.errors import UncertifiedSolution, UnsupportedOption
-from attomaton.limit.stability import find_passed
 from attomaton.models.attention import AttentionModel
 from attomaton.models.heads import Tied, TokenId
 from attomaton.models.losses import LogLoss
 from attomaton.tables import Float64
 from attomaton.training.steps import GradientDescent, Step
+from attomaton.trajectory.stability import find_passed
 
 
 def describe_unstable(

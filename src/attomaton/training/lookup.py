@@ -142,7 +142,7 @@ class LookupTraining:
     batch_size : int, optional
         Samples of a mini-batch; each epoch reads all samples once in an order of its own. None: all samples.
     seed : int
-        Of the start and of the mini-batches.
+        Random seed of the start and of the mini-batches.
     single : bool
         Compute in single precision, as training usually does, and not in doubles.
     clock : callable

@@ -82,7 +82,7 @@ def train(
     trials : int, optional
         How many, for one corpus. None: one, or one for each of the samples given.
     seed : int
-        Of all that is drawn.
+        Random seed.
     every : int, optional
         Record after every so many steps. None: 200 records.
     watch : Watch, optional

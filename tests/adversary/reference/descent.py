@@ -9,6 +9,9 @@ from collections import Counter
 import numpy as np
 from numba import njit
 
+from tests.adversary.reference.automaton import soft_scores
+from tests.adversary.reference.graphs import graphs_of
+
 
 class Layer:
     """Realisable contexts as bags with numbered queries; the first entry of each bag is its label."""
@@ -79,6 +82,19 @@ class Layer:
             odds = self.times[own] * np.exp(scores - scores.max())
             found[own] = odds / odds.sum()
         return found
+
+
+def curvatures_of(contexts, labels, table):
+    """The layer, and the largest curvature of its loss in the limit and at W = 0."""
+    layer, graphs = Layer(contexts, labels, table), graphs_of(contexts, labels)
+    soft = {
+        (query, token): score
+        for query, graph in graphs.items()
+        for token, score in soft_scores(graph, contexts, labels).items()
+    }
+    nowhere = np.zeros((len(layer.table), len(layer.queries)))
+    limit, first = layer.limit_chances(graphs, soft), layer.chances(nowhere)
+    return layer, layer.sharpness(limit), layer.sharpness(first)
 
 
 def _label_first(context, label):

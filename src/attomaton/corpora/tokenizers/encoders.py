@@ -10,7 +10,8 @@ import numpy as np
 from attomaton.corpora.budgets import shown
 from attomaton.corpora.tokenizers.splitting import find_splitter
 from attomaton.errors import UnknownToken
-from attomaton.tables import Int32, Int64, number_strings, offsets_of
+from attomaton.ragged import offsets_of
+from attomaton.tables import Int32, Int64, number_strings
 
 
 class Encoder(Protocol):

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
 
-from attomaton.graphs.compiled import compiled
+from attomaton.compiled import compiled
 from attomaton.hard.factored.certify import lower_bound, relative_gap, upper_bound
 from attomaton.hard.factored.problem import FactoredProblem
 from attomaton.tables import Float64, Int64

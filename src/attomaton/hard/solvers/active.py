@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import qr, solve_triangular
 
+from attomaton.graphs.independence import unit_rows
 from attomaton.hard.rows import Answer, Ropes
 from attomaton.tables import Float64, Int64
 
@@ -71,7 +72,7 @@ class _Frame:
         return np.asarray(np.where(self.ropes.tie, 0.0, short) * self.ropes.lengths, np.float64)
 
     def span(self, rows: Int64) -> _Span:
-        """Of these constraints, those that do not depend on the others; earlier ones are kept first."""
+        """Those of the constraints that do not depend on the others; earlier ones are kept first."""
         axes, triangle, order = _qr(self.directions[rows].T, mode="economic", pivoting=True)
         size = np.abs(np.diag(triangle))
         rank = int((size > DEPENDENT).sum())
@@ -98,8 +99,7 @@ def _frame(ropes: Ropes) -> _Frame:
 
 def _unit(rows: Float64) -> Float64:
     """The rows, each scaled to length 1, in the coordinates of what they span."""
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    unit = np.divide(rows, norms, out=np.zeros_like(rows), where=norms > 0)
+    unit = unit_rows(rows)
     _, singular, axes = _svd(unit, full_matrices=False)
     return unit @ axes[singular > DEPENDENT * singular.max(initial=0.0)].T
 

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attomaton.graphs.compiled import compiled
-from attomaton.graphs.grouping import run_starts
+from attomaton.compiled import compiled
 from attomaton.hard.solvers.forest import NONE, Graph, active_edges, empty_forest, empty_walk, link
 from attomaton.hard.solvers.pivots import collect, pivot
 from attomaton.hard.solvers.planting import bind, find_reach, longest_paths, plant, prefer_edges
+from attomaton.ragged import run_starts
 from attomaton.tables import Bool, Float64, Int32
 
 MARGIN = 32

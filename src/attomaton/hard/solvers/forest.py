@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attomaton.graphs.compiled import compiled, compiled_within
+from attomaton.compiled import compiled, compiled_within
 from attomaton.tables import Bool
 
 NONE = -1

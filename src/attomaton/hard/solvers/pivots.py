@@ -9,7 +9,7 @@ rounding.
 
 import numpy as np
 
-from attomaton.graphs.compiled import compiled, compiled_within
+from attomaton.compiled import compiled, compiled_within
 from attomaton.hard.solvers.forest import (
     FIRST,
     NONE,

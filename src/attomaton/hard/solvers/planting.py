@@ -7,7 +7,7 @@ it pull on one from above; those edges come first, then all others by their slac
 
 import numpy as np
 
-from attomaton.graphs.compiled import compiled, compiled_within
+from attomaton.compiled import compiled, compiled_within
 from attomaton.graphs.topology import sort_topologically
 from attomaton.hard.solvers.forest import NONE, Array, Forest, Graph, link, whole
 from attomaton.tables import Float64, Int32, Int64

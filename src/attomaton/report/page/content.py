@@ -1,4 +1,4 @@
-"""All that a page shows, as one JSON record, and which queries it has room for."""
+"""Everything that a page shows, as one JSON record, and which queries it has room for."""
 
 import json
 from collections.abc import Mapping
@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.automaton.automaton import TIE, Automaton
+from attomaton.automaton.explanation import Rule
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.display import cut_long
-from attomaton.limit.automaton import TIE, Automaton
-from attomaton.limit.explanation import Rule
 from attomaton.report.page.packing import FIELDS, Packer, differences
 from attomaton.tables import Int64
 
@@ -121,7 +121,7 @@ def _texts(vocabulary: Vocabulary) -> list[str]:
 def _tokens(automaton: Automaton, chosen: Chosen) -> str:
     """Ids and texts of the tokens that the page can name: all, if there is room; null without a vocabulary.
 
-    Of those for which there is no room, the id stands in place of the text.
+    A token for which there is no room is shown by its id in place of its text.
     """
     vocabulary = automaton.vocabulary
     if vocabulary is None:

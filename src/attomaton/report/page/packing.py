@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.automaton.automaton import Automaton
 from attomaton.graphs.reduction import find_needed
-from attomaton.limit.automaton import Automaton
 from attomaton.tables import Bool, Float64, Int64, Integers, column
 
 FIELDS = (

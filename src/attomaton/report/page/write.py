@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from attomaton.artifacts import begins_with, check_target, read_manifest, write_target
+from attomaton.automaton.automaton import Automaton
 from attomaton.errors import CorruptRun
-from attomaton.limit.automaton import Automaton
 from attomaton.options import given_path, whole_number
 from attomaton.report.page.content import MOST_BYTES, choose_queries, gather, measure_tokens, to_json
 from attomaton.report.page.packing import Packer
-from attomaton.report.page.past import read_training, read_verdicts
+from attomaton.report.page.training import read_training, read_verdicts
 
 SCRIPTS = (
     "automaton",

@@ -1,11 +1,8 @@
 """The forward passes of the Y/Z model.
 
-On sequences, with as many layers as asked for: X ← Y ᵀ LN(attention(X) X (+ X)), ReLU between layers, as the
-authors train it. And on counts, for one layer without positions, where sequences of equal counts are equal:
-the same numbers, faster.
+On counts of the tokens before the query: without positions, sequences of equal counts are equal. And on the
+sequences themselves, Yᵀ LN(attention(X) X) at the last position: the definition, with the same numbers.
 """
-
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -49,28 +46,19 @@ def logits_of_counts(
     return torch.bmm(mixed / total, decoder)
 
 
-def logits_of_sequences(
-    decoders: Sequence[Tensor],
-    scores: Sequence[Tensor],
-    tokens: Tensor,
-    *,
-    residual: bool = False,
-    normalize: bool = True,
-) -> Tensor:
-    """Logits at the last position of each sequence, one layer after the other.
+def logits_of_sequences(decoder: Tensor, scores: Tensor, tokens: Tensor, *, normalize: bool = True) -> Tensor:
+    """Logits at the last position of each sequence: the definition of the layer.
 
-    A position attends to the ones before it, not to itself; the first one, which has none, attends to itself.
+    The query attends to the positions before it, not to itself.
 
     Parameters
     ----------
-    decoders, scores : sequences of tensors, each of shape (n_trials, n_tokens, n_tokens)
-        Y and Z of every layer.
+    decoder, scores : tensors, each of shape (n_trials, n_tokens, n_tokens)
+        Y and Z.
     tokens : integer tensor, shape (n_trials, n_samples, length)
         The last one is the query.
-    residual : bool
-        Whether the input of a layer is added to what it attends to.
     normalize : bool
-        Whether that is then divided by its norm.
+        Whether attention's output is divided by its norm.
 
     Returns
     -------
@@ -81,21 +69,12 @@ def logits_of_sequences(
     >>> decoder, scores = torch.eye(3).double()[None], torch.zeros(1, 3, 3).double()
     >>> scores[0, 2, 1] = 1.0986123  # ln 3: the query 2 asks for token 1
     >>> tokens = torch.tensor([[[0, 1, 0, 2]]])
-    >>> logits_of_sequences([decoder], [scores], tokens, normalize=False).round(decimals=4).tolist()
+    >>> logits_of_sequences(decoder, scores, tokens, normalize=False).round(decimals=4).tolist()
     [[[0.4, 0.6, 0.0]]]
     """
-    hidden = torch.eye(scores[0].shape[-1], dtype=scores[0].dtype)[tokens]
-    length = tokens.shape[-1]
-    barred = torch.ones(length, length, dtype=torch.bool).triu()
-    barred[0, 0] = False
-    for depth, (decoder, score) in enumerate(zip(decoders, scores, strict=True)):
-        if depth:
-            hidden = torch.relu(hidden)
-        asked = hidden @ score[:, None] @ torch.transpose(hidden, 2, 3)
-        mixed = torch.softmax(torch.where(barred, -torch.inf, asked), dim=3) @ hidden
-        if residual:
-            mixed = mixed + hidden
-        if normalize:
-            mixed = mixed / torch.sqrt((mixed * mixed).sum(dim=3, keepdim=True))
-        hidden = mixed @ decoder[:, None]
-    return hidden[:, :, -1]
+    hidden = torch.eye(scores.shape[-1], dtype=scores.dtype)[tokens]
+    keys, asked = hidden[:, :, :-1], hidden[:, :, -1:]
+    mixed = torch.softmax(asked @ scores[:, None] @ torch.transpose(keys, 2, 3), dim=3) @ keys
+    if normalize:
+        mixed = mixed / torch.sqrt((mixed * mixed).sum(dim=3, keepdim=True))
+    return (mixed @ decoder[:, None])[:, :, 0]

@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from attomaton.tables import Float64, Int64, sum_at
+from attomaton.ragged import sum_at
+from attomaton.tables import Float64, Int64
 
 Product = Callable[[Float64], Float64]
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attomaton.graphs.compiled import compiled_within
+from attomaton.compiled import compiled_within
 
 Array = Any
 """A numpy array, in code that is compiled."""
@@ -105,7 +105,7 @@ def weigh(choices: Choices, part: Part, scores: Array, space: Space) -> None:
 
 @compiled_within
 def find_odds(choices: Choices, part: Part, scores: Array, space: Space) -> None:
-    """M e^s for each member of each set, up to a factor for each set, into ``space.chance``.
+    """m e^s for each member of each set, up to a factor for each set, into ``space.chance``.
 
     Where all e^s of the group are floating-point numbers, each is computed once.
     """

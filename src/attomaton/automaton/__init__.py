@@ -1,0 +1,1 @@
+"""What answers a context: the automaton of the limit, and attention with finite scores."""

@@ -1,0 +1,218 @@
+"""The automaton that gradient descent makes of a self-attention layer: hard retrieval, then soft composition.
+
+Under the query (the last context token) the highest component present is retrieved; the next token is then
+drawn from its tokens with Luce odds m_j e^{s_j}.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attomaton.artifacts import Run, write_run
+from attomaton.automaton import storage
+from attomaton.automaton.attention import Attention
+from attomaton.automaton.beaten import trace_beaten
+from attomaton.automaton.card import render_automaton
+from attomaton.automaton.context import Context
+from attomaton.automaton.coverage import Coverage, measure_coverage
+from attomaton.automaton.explanation import Explanation, Rule
+from attomaton.automaton.finite import FiniteAttention
+from attomaton.automaton.prediction import BatchPrediction
+from attomaton.automaton.stopped import StoppedTraining
+from attomaton.corpora.samples import Samples
+from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.errors import MismatchedParts, UnsupportedOption
+from attomaton.graphs.bags import Bags
+from attomaton.options import real_number
+from attomaton.ragged import largest_of, occurs, odds_of, shares_of
+from attomaton.solved import Solved
+from attomaton.tables import Float64, column
+
+TIE = 1e-9
+"""Hard scores closer than this count as equal: they are exact to rounding, and rational, so ties are real."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Automaton(Solved, Attention):
+    """Hard retrieval and soft composition for every query.
+
+    Parameters
+    ----------
+    components : Components
+        Who ties and who precedes whom.
+    hard : HardSolution
+        Its scores decide between components that no path orders.
+    soft : SoftSolution
+        Its scores give the odds inside a component.
+    vocabulary : Vocabulary, optional
+        Lets contexts be given as text.
+    samples : Samples, optional
+        What it was learned from, for :meth:`at`; not saved with the automaton.
+
+    Notes
+    -----
+    What it shares with every other attention, such as :meth:`predict_samples` and :meth:`score`, stands in
+    :class:`~attomaton.automaton.attention.Attention`.
+
+    Examples
+    --------
+    >>> import tempfile, attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 2]], [0, 1, 1])
+    >>> comps = at.find_components(at.extract_edges(samples))
+    >>> auto = at.Automaton(comps, at.solve_graph_svm(comps), at.solve_luce(samples, comps), samples=samples)
+    >>> auto.retrieve([1, 0, 2]).tolist(), auto.predict_proba([1, 0, 2]).round(6).tolist()
+    ([0, 1], [0.5, 0.5, 0.0])
+    >>> auto.attention([1, 1, 0, 2]).round(3).tolist()  # each 1 weighs as much as the 0
+    [0.333, 0.333, 0.333, 0.0]
+    >>> auto.explain([1, 0, 2]).rule.name, auto.name(1), auto.sample([1, 2], np.random.default_rng(0))
+    ('DETERMINED', '1', 1)
+    >>> auto.at(step=20).predict_proba([1, 0, 2]).round(2).tolist()  # training stopped early
+    [0.47, 0.51, 0.02]
+    >>> round(auto.score(samples).log_loss, 4)  # ln 2, ln 2 and 0
+    0.4621
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     at.Automaton.load(auto.save(folder))
+    Automaton(1 queries, 2 components, 3 tokens)
+    """
+
+    vocabulary: Vocabulary | None = None
+    samples: Samples | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_vocabulary(self.vocabulary, self.n_tokens)
+
+    def _repr_html_(self) -> str:
+        return render_automaton(self, self.coverage, self.vocabulary)
+
+    @cached_property
+    def coverage(self) -> Coverage:
+        """How much of the corpus the theory speaks about."""
+        return measure_coverage(self)
+
+    def predict_proba(self, context: Context, *, step: float | None = None) -> Float64:
+        """The chance of every token to be the next one, shape (n_tokens,).
+
+        With ``step``, that of training stopped there: ``at(step).predict_proba(context)``.
+        """
+        return super().predict_proba(context) if step is None else self.at(step).predict_proba(context)
+
+    def at(self, step: float, *, samples: Samples | None = None, step_size: float = 1.0) -> FiniteAttention:
+        """Attention after ``step`` steps of plain gradient descent from zero, instead of in the limit.
+
+        Every token of a context keeps some chance, so this is what generalises; tokens and queries that no
+        sample shows score 0, as at the start. The trajectory (:func:`~attomaton.fast_forward`) is computed at
+        the first call and kept for the next ones. For automata learned without embeddings and with all edges.
+
+        Parameters
+        ----------
+        step : float
+            t.
+        samples : Samples, optional
+            What the automaton was learned from; needed if it was loaded from a folder.
+        step_size : float
+            η, for the loss that is the mean over realisable samples.
+        """
+        step, step_size = real_number(step, "step", least=0), real_number(step_size, "step_size", above=0)
+        given = self.samples if samples is None else samples
+        if given is None:
+            raise MismatchedParts(
+                "this automaton does not hold the samples it was learned from; give them: at(step, samples=…)"
+            )
+        if self.embedded:
+            raise UnsupportedOption(
+                "this automaton was learned with embeddings, which it does not hold; follow training with "
+                "fast_forward(samples, embeddings=…) and read scores_at(step)"
+            )
+        if not (self._training and self._training[0].serves(given, step_size)):
+            self._training[:] = [StoppedTraining(given, self.components, step_size)]
+        return self._training[0].at(step, self.vocabulary)
+
+    def predict_bags(self, bags: Bags) -> BatchPrediction:
+        """The chances of the tokens of many contexts, which are bags already.
+
+        Among the tokens that are nodes under the query those of the highest hard score share the chances,
+        with odds m_j e^{s_j}; a context without any node is backed off, each position weighing the same.
+        """
+        rows, seen = self.components.rows(bags.samples.queries[bags.sample], bags.token)
+        size = len(bags.samples)
+        weights = bags.multiplicity.astype(np.float64)
+        sample, known = bags.sample[seen], rows[seen]
+        hard, soft = self._scores[0][known], self._scores[1][known]
+        taken = hard >= largest_of(sample, hard, size)[sample] - TIE
+        odds = odds_of(sample, np.where(taken, soft, -np.inf), size) * weights[seen]
+        weights[occurs(sample, size)[bags.sample]] = 0.0
+        weights[seen] = odds
+        return BatchPrediction(bags, rows, seen, shares_of(bags.sample, weights, size))
+
+    def explain(self, context: Context) -> Explanation:
+        """What is retrieved, what it beat and on what evidence, and which rule answered."""
+        answer = self._answer(context)
+        tokens, seen = answer.bags.token, answer.seen
+        component = self.components.component_of_node[answer.rows[seen]]
+        retrieved: list[int] = np.unique(component[answer.probabilities[seen] > 0]).tolist()
+        present = {
+            number: tuple(tokens[seen][component == number].tolist())
+            for number in np.unique(component).tolist()
+        }
+        beaten, incomparable = (), ()
+        if retrieved:
+            query = int(answer.bags.samples.queries[0])
+            beaten, incomparable = trace_beaten(self.components, query, retrieved, present)
+        return Explanation(
+            context=tuple(answer.bags.samples.values.tolist()),
+            rule=_rule(answer, len(retrieved), bool(incomparable)),
+            retrieved=tuple(present[number] for number in retrieved),
+            probabilities=answer.chances(),
+            beaten=beaten,
+            incomparable=incomparable,
+            unseen=tuple(tokens[~seen].tolist()),
+        )
+
+    def save(
+        self, path: str | Path, *, about: Mapping[str, Any] | None = None, overwrite: bool = False
+    ) -> Path:
+        """Write a run folder: Parquet, safetensors, JSON; ``about`` joins the manifest.
+
+        The folder must be new or empty, or hold an earlier run, which ``overwrite`` replaces as a whole.
+        """
+        return write_run(path, describe_run(self, about or {}), overwrite=overwrite)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Automaton":
+        """Read a run folder back; its predictions are the same to the last bit."""
+        return cls(*storage.load(path))
+
+    @cached_property
+    def _scores(self) -> tuple[Float64, Float64]:
+        return column(self.hard.scores, "score"), column(self.soft.scores, "score")
+
+    @cached_property
+    def _training(self) -> list[StoppedTraining]:
+        """The training that :meth:`at` was asked for last, if any."""
+        return []
+
+
+def describe_run(automaton: Automaton, about: Mapping[str, Any]) -> Run:
+    """An automaton as a run folder holds it."""
+    return storage.describe(automaton, automaton.vocabulary, automaton.coverage, about)
+
+
+def _check_vocabulary(vocabulary: Vocabulary | None, n_tokens: int) -> None:
+    if vocabulary is not None and len(vocabulary) != n_tokens:
+        raise MismatchedParts(
+            f"the vocabulary has {len(vocabulary)} tokens and the components {n_tokens}; give one token for "
+            "each id"
+        )
+
+
+def _rule(answer: BatchPrediction, n_retrieved: int, undecided: bool) -> Rule:
+    if not n_retrieved:
+        return Rule.BACK_OFF
+    if undecided or n_retrieved > 1:
+        return Rule.INCOMPARABLE
+    return Rule.DETERMINED if answer.seen.all() else Rule.UNSEEN_IGNORED

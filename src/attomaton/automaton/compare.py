@@ -1,0 +1,282 @@
+"""Which priorities differ between two corpora.
+
+Two tokens under a query are related in one of five ways: the first precedes the second (a path leads from it
+to the second and none back), follows it, ties with it (one component), stands unordered beside it (both are
+nodes, no path), or one of them is unseen (no node). Compared are the pairs with an edge in either corpus.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.automaton.automaton import Automaton
+from attomaton.corpora.samples import MAX_TOKENS
+from attomaton.errors import MismatchedParts, UnsupportedOption
+from attomaton.graphs.components import Components
+from attomaton.graphs.edges import pack_edges, unpack_edges
+from attomaton.graphs.grouping import distinct_keys
+from attomaton.options import whole_number
+from attomaton.tables import Int32, Int64, Integers, column, keep_rows, make_table, number_strings
+
+DIFFERENCE_SCHEMA = pa.schema(
+    [
+        ("query", pa.int32()),
+        ("one", pa.int32()),
+        ("other", pa.int32()),
+        ("change", pa.string()),
+        ("in_a", pa.string()),
+        ("in_b", pa.string()),
+        ("wins_a", pa.int64()),
+        ("losses_a", pa.int64()),
+        ("wins_b", pa.int64()),
+        ("losses_b", pa.int64()),
+    ]
+)
+
+SHOWN = 3
+"""Examples of each change in the text of a difference."""
+
+RELATIONS = np.array(["unseen", "unordered", "precedes", "follows", "ties"], object)
+UNSEEN, UNORDERED, PRECEDES, FOLLOWS, TIES = range(5)
+
+
+class Change(Enum):
+    """How the relation of two tokens differs; the value says it in words.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> a, b = (at.learn(at.Samples.from_lists([[0, 1, 2]], [label])) for label in (0, 1))
+    >>> {change.name: count for change, count in at.diff(a, b).counts.items() if count}
+    {'REVERSED': 1, 'LOST': 1, 'GAINED': 1}
+    >>> Change.REVERSED.value
+    'each corpus puts the other token first'
+    """
+
+    REVERSED = "each corpus puts the other token first"
+    SPLIT = "tied in a, ordered in b"
+    MERGED = "ordered in a, tied in b"
+    LOST = "ordered or tied in a, neither in b"
+    GAINED = "ordered or tied in b, neither in a"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Difference:
+    """The pairs of tokens that two corpora relate differently.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+        Columns query, one, other (int32, one < other), change (the name of a :class:`Change`, small letters),
+        in_a, in_b (what ``one`` does to ``other`` there: precedes, follows, ties, unordered or unseen), and
+        wins_a, losses_a, wins_b, losses_b (int64: the support of the edges one → other and other → one in
+        each corpus). Sorted by query, one and other.
+    n_pairs : int
+        How many pairs were compared: those with an edge in either corpus.
+    tokens : tuple of str
+        The tokens by id, those of ``a`` first; their ids as text where there is no vocabulary.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> a = at.learn(at.Samples.from_lists([[0, 1, 2]] * 3, [0, 0, 0]))
+    >>> b = at.learn(at.Samples.from_lists([[0, 1, 2]] * 3, [0, 0, 1]))
+    >>> difference = at.diff(a, b)
+    >>> print(difference)
+    2 of 3 pairs of tokens are related differently
+    0 reversed: each corpus puts the other token first
+    0 split: tied in a, ordered in b
+    1 merged: ordered in a, tied in b
+      under 2: 0 before 1 ×3 in a, 0 and 1 tie, 2 to 1 in b
+    0 lost: ordered or tied in a, neither in b
+    1 gained: ordered or tied in b, neither in a
+      under 2: 1 and 2 unordered in a, 1 before 2 ×1 in b
+    >>> difference.describe(Change.MERGED, 1)
+    [('2', '0 before 1 ×3', '0 and 1 tie, 2 to 1')]
+    >>> difference.strongest(Change.MERGED, 1).select(["wins_b", "losses_b"]).to_pylist()
+    [{'wins_b': 2, 'losses_b': 1}]
+    """
+
+    table: pa.Table
+    n_pairs: int
+    tokens: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return self.table.num_rows
+
+    def __repr__(self) -> str:
+        return f"Difference({len(self):,} of {self.n_pairs:,} pairs)"
+
+    def __str__(self) -> str:
+        lines = [f"{len(self):,} of {self.n_pairs:,} pairs of tokens are related differently"]
+        for change, count in self.counts.items():
+            lines.append(f"{count:,} {change.name.lower()}: {change.value}")
+            lines += [f"  under {query}: {a} in a, {b} in b" for query, a, b in self.describe(change, SHOWN)]
+        return "\n".join(lines)
+
+    @property
+    def counts(self) -> dict[Change, int]:
+        """How many pairs changed in each way."""
+        changes = column(self.table, "change")
+        return {change: int(np.count_nonzero(changes == change.name.lower())) for change in Change}
+
+    def strongest(self, change: Change, limit: int) -> pa.Table:
+        """The first ``limit`` rows of one change, best supported first.
+
+        A difference is as well supported as the pair is in the corpus that shows it less; one that is lost or
+        gained, as in the corpus that has it.
+        """
+        limit = whole_number(limit, "limit")
+        rows = keep_rows(self.table, column(self.table, "change") == change.name.lower())
+        in_a = column(rows, "wins_a") + column(rows, "losses_a")
+        in_b = column(rows, "wins_b") + column(rows, "losses_b")
+        one_sided = change in (Change.LOST, Change.GAINED)
+        support = np.maximum(in_a, in_b) if one_sided else np.minimum(in_a, in_b)
+        return rows.take(np.argsort(-support, kind="stable")[:limit])
+
+    def describe(self, change: Change, limit: int) -> list[tuple[str, str, str]]:
+        """The strongest rows of one change in words: the query, what ``a`` says, what ``b`` says."""
+        described: list[tuple[str, str, str]] = []
+        rows: list[dict[str, Any]] = self.strongest(change, limit).to_pylist()
+        for row in rows:
+            one, other = (self.tokens[int(row[part])] for part in ("one", "other"))
+            in_a, in_b = (
+                _phrase(row[f"in_{side}"], one, other, row[f"wins_{side}"], row[f"losses_{side}"])
+                for side in "ab"
+            )
+            described.append((self.tokens[int(row["query"])], in_a, in_b))
+        return described
+
+
+def diff(a: Automaton, b: Automaton) -> Difference:
+    """Compare what two corpora say about every pair of tokens that either of them compares.
+
+    Parameters
+    ----------
+    a, b : Automaton
+        If both have a vocabulary, tokens are matched by their text; if neither has, by their ids.
+
+    Returns
+    -------
+    Difference
+        Pairs that only a path relates in both corpora are left out: an edge of either corpus names them.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> a = at.learn(at.Samples.from_lists([[0, 1, 2]] * 3, [0, 0, 0]))
+    >>> b = at.learn(at.Samples.from_lists([[0, 1, 2]] * 2, [1, 1]))
+    >>> difference = diff(a, b)
+    >>> difference.describe(Change.REVERSED, 1)
+    [('2', '0 before 1 ×3', '1 before 0 ×2')]
+    """
+    tokens, maps = _match_tokens(a, b)
+    known = [_Side(automaton.components, mine) for automaton, mine in zip((a, b), maps, strict=True)]
+    pairs = distinct_keys(np.concatenate([side.pairs for side in known]))
+    query, one, other = unpack_edges(pairs)
+    in_a, in_b = (side.relate(query, one, other, len(tokens)) for side in known)
+    differ = in_a != in_b
+    change = _name_changes(in_a[differ], in_b[differ])
+    columns = {"query": query[differ], "one": one[differ], "other": other[differ], "change": change}
+    for name, side, relation in (("a", known[0], in_a), ("b", known[1], in_b)):
+        columns[f"in_{name}"] = RELATIONS[relation[differ]]
+        columns[f"wins_{name}"] = side.support(query[differ], one[differ], other[differ])
+        columns[f"losses_{name}"] = side.support(query[differ], other[differ], one[differ])
+    return Difference(make_table(DIFFERENCE_SCHEMA, columns), len(pairs), tokens)
+
+
+class _Side:
+    """One corpus, its tokens numbered as both corpora share them; ``shared`` is the number of each token."""
+
+    def __init__(self, components: Components, shared: Int32) -> None:
+        self._components = components
+        self._shared = shared
+        edges = components.edges
+        query, winner, loser = (shared[edges[name]] for name in ("query", "winner", "loser"))
+        self.pairs = pack_edges(query, np.minimum(winner, loser), np.maximum(winner, loser))
+        keys = pack_edges(query, winner, loser)
+        order = np.argsort(keys)
+        self._keys, self._support = keys[order], edges["support"][order]
+
+    def support(self, query: Int32, winner: Int32, loser: Int32) -> Int64:
+        """The support of each edge, shape (n_pairs,); 0 where there is none."""
+        if not len(self._keys):
+            return np.zeros(len(query), np.int64)
+        keys = pack_edges(query, winner, loser)
+        row = np.searchsorted(self._keys, keys).clip(max=len(self._keys) - 1)
+        return np.where(self._keys[row] == keys, self._support[row], 0)
+
+    def relate(self, query: Int32, one: Int32, other: Int32, n_shared: int) -> Int64:
+        """What ``one`` does to ``other`` under the query, shape (n_pairs,): an index of ``RELATIONS``."""
+        own = np.full(n_shared, self._components.edges.n_tokens)  # beyond the vocabulary: no node
+        own[self._shared] = np.arange(len(self._shared))
+        first, is_node = self._components.rows(own[query], own[one])
+        second, is_also = self._components.rows(own[query], own[other])
+        relation = np.full(len(query), UNSEEN)
+        seen = np.flatnonzero(is_node & is_also)
+        component = self._components.component_of_node
+        relation[seen] = _relate(self._components, component[first[seen]], component[second[seen]])
+        return relation
+
+
+def _relate(components: Components, one: Int64, other: Int64) -> Int64:
+    """The relation of components, as an index of ``RELATIONS``, shape (n_pairs,)."""
+    from attomaton.graphs.topology import find_paths  # compiles, so only when needed
+
+    relation = np.where(one == other, TIES, UNORDERED)
+    heights = components.heights
+    apart = np.flatnonzero(heights[one] != heights[other])
+    one_higher = heights[one[apart]] > heights[other[apart]]
+    top = np.where(one_higher, one[apart], other[apart])
+    bottom = np.where(one_higher, other[apart], one[apart])
+    order = np.argsort(top, kind="stable")
+    ordered = find_paths(*components.below, heights, top[order], bottom[order])
+    higher = np.where(one_higher, PRECEDES, FOLLOWS)[order]
+    relation[apart[order[ordered]]] = higher[ordered]
+    return relation
+
+
+def _name_changes(in_a: Int64, in_b: Int64) -> Integers:
+    """The change from one relation to another, by name."""
+    found = [
+        (in_b <= UNORDERED, Change.LOST),
+        (in_a <= UNORDERED, Change.GAINED),
+        (in_a == TIES, Change.SPLIT),
+        (in_b == TIES, Change.MERGED),
+    ]
+    names = [np.array(change.name.lower(), object) for _, change in found]
+    return np.select([mask for mask, _ in found], names, np.array(Change.REVERSED.name.lower(), object))
+
+
+def _match_tokens(a: Automaton, b: Automaton) -> tuple[tuple[str, ...], tuple[Int32, Int32]]:
+    """All tokens of both, those of ``a`` first, and the number of each automaton's own tokens among them."""
+    if (a.vocabulary is None) != (b.vocabulary is None):
+        raise MismatchedParts(
+            "only one of the two automata has a vocabulary, so their tokens cannot be matched; give both "
+            "vocabularies, Automaton(components, hard, soft, vocabulary), or neither"
+        )
+    if a.vocabulary is None or b.vocabulary is None:
+        size = max(a.n_tokens, b.n_tokens)
+        ids = np.arange(size, dtype=np.int32)
+        return tuple(map(str, range(size))), (ids[: a.n_tokens], ids[: b.n_tokens])
+    tokens, numbers = number_strings((*a.vocabulary.tokens, *b.vocabulary.tokens))
+    if len(tokens) > MAX_TOKENS:
+        raise UnsupportedOption(
+            f"the two vocabularies hold {len(tokens):,} tokens together; attomaton compares up to "
+            f"{MAX_TOKENS:,}: learn from smaller vocabularies"
+        )
+    return tokens, (numbers[: len(a.vocabulary)], numbers[len(a.vocabulary) :])
+
+
+def _phrase(relation: str, one: str, other: str, wins: int, losses: int) -> str:
+    """What a corpus says about two tokens, with the support of their own edges."""
+    if relation == "precedes":
+        return f"{one} before {other} " + (f"×{wins}" if wins else "by a path")
+    if relation == "follows":
+        return f"{other} before {one} " + (f"×{losses}" if losses else "by a path")
+    if relation == "ties":
+        return f"{one} and {other} tie, {wins} to {losses}"
+    return f"{one} and {other} {relation}"

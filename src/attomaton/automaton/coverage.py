@@ -1,0 +1,154 @@
+"""How much of a corpus the theory speaks about, in a dozen numbers."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from attomaton.display import Bar, Cell, render_card, render_facts, render_note, render_status
+from attomaton.graphs.components import Components
+from attomaton.solved import Solved
+
+N_LARGEST = 5
+
+
+@dataclass(frozen=True)
+class LargeComponent:
+    """One of the largest components: its query, its size, and its first few tokens.
+
+    Attributes
+    ----------
+    query, size : int
+        The query, and how many tokens tie under it.
+    tokens : tuple of int
+        The first eight of them.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])).coverage.largest
+    (LargeComponent(query=2, size=2, tokens=(0, 1)),)
+    """
+
+    query: int
+    size: int
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """The coverage report.
+
+    Attributes
+    ----------
+    n_read : int
+        Samples read, of the queries asked for.
+    realisable : float
+        Share of them whose label is in the context; only these can be learned by attention alone.
+    n_queries, n_edges, n_components : int
+        Queries with a graph, distinct edges over all queries, components over all queries.
+    tied_queries : float
+        Share of queries with a component larger than one token, where soft composition happens.
+    ordered_queries : float
+        Share of queries whose components stand in one line (the condensation has a Hamiltonian path), so
+        that every context of known tokens is determined.
+    largest : tuple of LargeComponent
+        The largest components with more than one token.
+    hard, soft : dict
+        The certificates, with a text under ``"status"``.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> coverage = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2]], [0, 1, 0])).coverage
+    >>> coverage.n_read, round(coverage.realisable, 3), coverage.n_components, coverage.tied_queries
+    (3, 0.667, 2, 1.0)
+    >>> coverage.to_dict()["largest"][0]
+    {'query': 2, 'size': 2, 'tokens': (0, 1)}
+    """
+
+    n_read: int
+    realisable: float
+    n_queries: int
+    n_edges: int
+    n_components: int
+    tied_queries: float
+    ordered_queries: float
+    largest: tuple[LargeComponent, ...]
+    hard: dict[str, Any]
+    soft: dict[str, Any]
+
+    @property
+    def note(self) -> str:
+        """Why the theory does not apply, if it does not; otherwise empty."""
+        if self.realisable > 0 or not self.n_read:
+            return ""
+        return (
+            f"This theory does not apply: none of the {self.n_read:,} samples has its label in its context. "
+            "Here the answer is always read off a token of the context, so every such label has probability "
+            "0 whatever is learned, and there are no priorities to find. If the labels stand further back, "
+            "take a longer window. If they are never repeated, the second theory applies, whose decoder is "
+            "learned too: attomaton scan-snap CORPUS, or attomaton.scansnap.survey in Python."
+        )
+
+    @property
+    def facts(self) -> list[tuple[str, Cell]]:
+        """The numbers with their names, to be shown."""
+        return [
+            ("samples read", f"{self.n_read:,}"),
+            ("label in the context", Bar(self.realisable, f"{self.realisable:.1%}")),
+            ("queries", f"{self.n_queries:,}"),
+            ("edges", f"{self.n_edges:,}"),
+            ("components", f"{self.n_components:,}"),
+            ("queries with ties", Bar(self.tied_queries, f"{self.tied_queries:.1%}")),
+            ("queries in one line", Bar(self.ordered_queries, f"{self.ordered_queries:.1%}")),
+        ]
+
+    def _repr_html_(self) -> str:
+        proofs = [
+            render_status(side["status"], f"{name} side", good=side["status"] == "certified")
+            for name, side in (("hard", self.hard), ("soft", self.soft))
+        ]
+        notes = [render_note(self.note)] if self.note else []
+        return render_card("Coverage", *proofs, render_facts(self.facts), *notes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain JSON values."""
+        return asdict(self)
+
+
+def measure_coverage(solved: Solved) -> Coverage:
+    """The coverage report of one automaton."""
+    components, hard, soft = solved.components, solved.hard, solved.soft
+    edges, sizes = components.edges, components.sizes
+    read = edges.n_samples + edges.n_unrealisable
+    tied = np.unique(components.query_of[sizes > 1])
+    return Coverage(
+        n_read=read,
+        realisable=_share(edges.n_samples, read),
+        n_queries=len(components.queries),
+        n_edges=len(edges),
+        n_components=len(components),
+        tied_queries=_share(len(tied), len(components.queries)),
+        ordered_queries=_share(int(components.totally_ordered.sum()), len(components.queries)),
+        largest=_largest(components),
+        hard={"status": hard.status.name.lower(), **asdict(hard.certificate)},
+        soft={"status": soft.status.name.lower(), **asdict(soft.certificate)},
+    )
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0
+
+
+def _largest(components: Components) -> tuple[LargeComponent, ...]:
+    by_size = np.argsort(-components.sizes, kind="stable")[:N_LARGEST]
+    return tuple(
+        LargeComponent(
+            int(components.query_of[number]),
+            int(components.sizes[number]),
+            tuple(components.tokens(int(number))[:8].tolist()),
+        )
+        for number in by_size
+        if components.sizes[number] > 1
+    )

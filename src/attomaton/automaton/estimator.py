@@ -1,0 +1,253 @@
+"""The automaton as a scikit-learn classifier: contexts in, the next token out.
+
+The one module that imports scikit-learn, which is the extra ``sklearn``.
+"""
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attomaton.automaton.automaton import Automaton
+from attomaton.automaton.prediction import BatchPrediction
+from attomaton.borders import trusted
+from attomaton.corpora.samples import MAX_TOKENS, Samples
+from attomaton.errors import EmptyContext, InvalidSamples, TokenOutOfRange, needing
+from attomaton.graphs.bags import count_all_tokens
+from attomaton.options import LARGEST, whole_number
+from attomaton.ragged import offsets_of
+from attomaton.solutions import Status
+from attomaton.solved import solve_samples
+from attomaton.tables import Bool, Float64, Int64
+
+with needing("AttentionLimit"):
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.utils import multiclass, validation
+
+_multiclass: Any = multiclass  # scikit-learn's functions are not typed
+_validation: Any = validation
+
+
+class AttentionLimit(ClassifierMixin, BaseEstimator):
+    """Predict the next token as a self-attention layer does in the limit of training on the same samples.
+
+    Parameters
+    ----------
+    padding : int or None
+        The value of ``X`` that stands for "no token here", whatever its place in the row. None: every value
+        is a token. The masked entries of a numpy masked array are never tokens.
+    min_support : int
+        Leave out edges (the winner was the label where the loser stood in the context) that fewer samples
+        show.
+    embeddings : float array, shape (n_tokens, dim), optional
+        The embedding of each token id. None: orthonormal.
+    atol : float
+        Largest gradient entry of the soft side's summed loss at which it counts as certified; where the hard
+        or the soft side is not, ``fit`` warns with scikit-learn's ``ConvergenceWarning``.
+
+    Attributes
+    ----------
+    classes_ : array, shape (n_classes,)
+        The distinct labels, sorted.
+    class_frequencies_ : float64 array, shape (n_classes,)
+        The share of the samples that have each label.
+    automaton_ : Automaton
+        What was learned; it takes the token ids of ``X``, and ``automaton_.explain(context)`` says why.
+    n_unrealisable_ : int
+        Samples left out because their label is not in their context: attention alone cannot learn them.
+    n_features_in_ : int
+        The window, the number of columns of ``X``.
+
+    Notes
+    -----
+    Each row of ``X`` is a context: non-negative integers, the last of which is the query; shorter contexts
+    are padded (on the left, by custom: only the order of the tokens counts). A label is the token that came
+    next. If the label of no sample is in its context, there is nothing to learn, and ``fit`` warns.
+
+    ``predict_proba`` spreads 1 over ``classes_``, so it asks the automaton what is retrieved given that it is
+    one of the classes in the context: tokens that were never a label get no column, and no mass. Three cases
+    are outside the theory, and answered by our choice. Classes that no sample shows under this query get 0
+    beside one that some sample shows. Where none is shown (the query is new, say), each position of the
+    context that holds a class weighs the same. Where the context holds no class at all, the answer is
+    ``class_frequencies_``.
+
+    Examples
+    --------
+    >>> X = [[0, 1, 2], [1, 0, 2], [-1, 1, 2]]  # the last context is shorter
+    >>> model = AttentionLimit().fit(X, [0, 1, 1])
+    >>> model.predict_proba([[1, 0, 2], [2, 1, 2]]).round(6).tolist()
+    [[0.5, 0.5], [0.0, 1.0]]
+    >>> model.predict([[2, 1, 2], [2, 0, 2]]).tolist()
+    [1, 0]
+    """
+
+    def __init__(
+        self, *, padding: int | None = -1, min_support: int = 1, embeddings: Any = None, atol: float = 1e-8
+    ) -> None:
+        self.padding = padding
+        self.min_support = min_support
+        self.embeddings = embeddings
+        self.atol = atol
+
+    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803  the name that scikit-learn gives it
+        """Learn from contexts ``X``, shape (n_samples, window), and labels ``y``, shape (n_samples,)."""
+        values, padded, y = self._check(X, y)
+        _multiclass.check_classification_targets(y)
+        self.classes_, number, counts = np.unique(y, return_inverse=True, return_counts=True)
+        self.class_frequencies_ = counts / len(number)
+        is_token, token = _read_classes(self.classes_)
+        size = self._n_tokens(values[~padded], token)
+        possible = is_token[number]  # a label that is no token is in no context
+        samples = _as_samples(values[possible], padded[possible], token[number[possible]], size)
+        self._is_class, self._column = np.zeros(size + 1, bool), np.zeros(size + 1, np.int64)
+        self._is_class[token[is_token]] = True
+        self._column[token[is_token]] = np.flatnonzero(is_token)
+        self.automaton_ = self._learn(samples)
+        n_realisable = self.automaton_.components.edges.n_samples
+        self.n_unrealisable_ = len(number) - n_realisable
+        if not n_realisable:
+            warnings.warn(
+                f"the labels of all {len(number)} samples are missing from their contexts, so attention has "
+                "nothing to learn: predictions are class frequencies or chance; give as y the token that "
+                "follows each context",
+                stacklevel=2,
+            )
+        return self
+
+    def predict_proba(self, X: Any) -> Float64:  # noqa: N803
+        """The chance of every class to be the next token, shape (n_samples, n_classes)."""
+        predicted = self._predict(X)
+        chances = np.tile(self.class_frequencies_, (predicted.n_samples, 1))
+        chances[predicted.bags.sample] = 0.0
+        chances[predicted.bags.sample, self._column[predicted.bags.token]] = predicted.probabilities
+        return chances
+
+    def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
+        """The likeliest next token of every context, shape (n_samples,); of equals, the first class."""
+        predicted = self._predict(X)
+        best = np.full(predicted.n_samples, self.class_frequencies_.argmax())
+        sample, token = predicted.most_likely()
+        best[sample] = self._column[token]
+        return self.classes_[best]
+
+    def __sklearn_tags__(self) -> Any:
+        parent: Any = super()
+        tags = parent.__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.positive_only = True
+        tags.classifier_tags.poor_score = True  # on data whose labels are not tokens of the context
+        return tags
+
+    def _learn(self, samples: Samples) -> Automaton:
+        solved = solve_samples(
+            samples, embeddings=self.embeddings, min_support=self.min_support, atol=self.atol
+        )
+        for solution in (solved.hard, solved.soft):
+            if solution.status is not Status.CERTIFIED:
+                warnings.warn(f"{solution.status.value}: {solution!r}", ConvergenceWarning, stacklevel=3)
+        return Automaton(solved.components, solved.hard, solved.soft)
+
+    def _predict(self, X: Any) -> BatchPrediction:  # noqa: N803
+        """What the automaton retrieves among the classes of each context."""
+        _validation.check_is_fitted(self)
+        values, padded, _ = self._check(X)
+        size = self.automaton_.n_tokens
+        tokens = np.minimum(values, size)  # all unknown tokens become one that is no node of any graph
+        bags = count_all_tokens(_trust_as_samples(tokens, padded, size))
+        return self.automaton_.predict_bags(bags.keep(self._is_class[bags.token]))
+
+    def _check(self, X: Any, y: Any = "no_validation") -> tuple[Int64, Bool, Any]:  # noqa: N803
+        """The contexts, shape (n_samples, window), where they are padding, and the labels."""
+        hidden, filled = _split_mask(X)
+        fitting = not isinstance(y, str)
+        checked: Any = _validation.validate_data(self, filled, y, reset=fitting)
+        values, labels = checked if fitting else (checked, None)
+        if self.padding is not None:
+            whole_number(self.padding, "padding", least=-LARGEST)
+        padded = hidden | (np.zeros(values.shape, bool) if self.padding is None else values == self.padding)
+        _check_tokens(values, padded)
+        return _as_ids(values, padded), padded, labels
+
+    def _n_tokens(self, values: Int64, label: Int64) -> int:
+        needed = 1 + max(int(values.max()), int(label.max()))
+        if self.embeddings is None:
+            return needed
+        given = len(np.atleast_1d(self.embeddings))
+        if given < needed:
+            raise TokenOutOfRange(
+                f"the largest token id is {needed - 1}, and embeddings have {given} rows; give one row per "
+                "token up to the largest id"
+            )
+        return given
+
+
+def _read_classes(classes: NDArray[Any]) -> tuple[Bool, Int64]:
+    """Which classes are tokens (the whole numbers from 0 up), and the ids of those; 0 for the others."""
+    if classes.dtype.kind not in "iuf":
+        return np.zeros(len(classes), bool), np.zeros(len(classes), np.int64)
+    is_token = classes >= 0
+    return is_token, np.where(is_token, classes, 0).astype(np.int64)
+
+
+def _split_mask(contexts: Any) -> tuple[Any, Any]:
+    """What is masked, as an array or False, and the contexts with token 0 there."""
+    masked_array: Any = np.ma.MaskedArray
+    if not isinstance(contexts, masked_array):
+        return False, contexts
+    return np.ma.getmaskarray(contexts), contexts.filled(0)
+
+
+def _check_tokens(values: NDArray[Any], padded: Bool) -> None:
+    """Every value that is no padding must be a whole number from 0 up, and every row must hold one."""
+    negative = (values < 0) & ~padded
+    if negative.any():
+        row, place = np.argwhere(negative)[0]
+        token = values[row, place]
+        raise TokenOutOfRange(
+            f"Negative values in data: {token} in row {row}, column {place} of X; token ids start at 0, and "
+            f"what marks padding is given as AttentionLimit(padding={token})"
+        )
+    if values.dtype.kind == "f" and (values != np.floor(values)).any():
+        row, place = np.argwhere(values != np.floor(values))[0]
+        raise InvalidSamples(
+            f"{values[row, place]} in row {row}, column {place} of X is no token id; "
+            "number the tokens 0, 1, 2 …"
+        )
+    empty = np.flatnonzero(padded.all(axis=1))
+    if len(empty):
+        raise EmptyContext(
+            f"row {empty[0]} of X holds padding only ({len(empty)} such rows); drop it: the query is the "
+            "last context token, so a context needs at least one"
+        )
+
+
+def _as_ids(values: NDArray[Any], padded: Bool) -> Int64:
+    """Checked values of any type as ids, 0 where they are padding; what no id can be becomes 2⁵³."""
+    return np.minimum(np.where(padded, 0, values).astype(np.float64), 2.0**53).astype(np.int64)
+
+
+def _as_samples(values: Int64, padded: Bool, labels: Int64, n_tokens: int) -> Samples:
+    """Checked samples for learning."""
+    if n_tokens >= MAX_TOKENS:
+        raise InvalidSamples(
+            f"the largest token id is {n_tokens - 1}; attomaton takes fewer than {MAX_TOKENS:,} tokens: "
+            "renumber the ids that occur to 0, 1, 2 …"
+        )
+    offsets = offsets_of(np.count_nonzero(~padded, axis=1))
+    return Samples.from_arrays(values[~padded], offsets, labels, n_tokens=n_tokens)
+
+
+def _trust_as_samples(values: Int64, padded: Bool, unknown: int) -> Samples:
+    """Contexts to predict from, without labels; ``unknown`` is an id beyond the vocabulary."""
+    offsets = offsets_of(np.count_nonzero(~padded, axis=1))
+    labels = np.full(len(values), unknown, np.int32)
+    return trusted(
+        Samples,
+        values=values[~padded].astype(np.int32),
+        starts=offsets[:-1],
+        stops=offsets[1:],
+        labels=labels,
+        n_tokens=unknown + 1,
+    )

@@ -1,0 +1,130 @@
+"""Attention with finite scores: what is left of the limit when training stops, or when scores are held back.
+
+The limit gives no chance to tokens that are not retrieved. Finite scores give every token of the context one:
+p(y | X) = m_y e^{s_ky} / Σ_{j∈X} m_j e^{s_kj}, the layer itself at some weights.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.automaton.attention import Attention
+from attomaton.automaton.context import Context
+from attomaton.automaton.explanation import Explanation, Rule
+from attomaton.automaton.prediction import BatchPrediction
+from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.errors import MismatchedParts
+from attomaton.graphs.bags import Bags
+from attomaton.graphs.grouping import find_rows, pack_pairs
+from attomaton.ragged import softmax
+from attomaton.tables import Bool, Float64, Int64, column
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FiniteAttention(Attention):
+    """Softmax attention over a table of finite scores.
+
+    Attributes
+    ----------
+    scores : pyarrow.Table
+        Columns query, token (int32), score (float64), sorted: the (query, token) pairs that samples speak
+        about.
+    background : float64 array, shape (n_tokens,)
+        The score of each token where the table has no row: zeros (where training starts), or scores pooled
+        over queries. So every context has an answer; that it is used is our choice, not the theory's.
+    vocabulary : Vocabulary, optional
+        Lets contexts be given as text.
+
+    Examples
+    --------
+    >>> from attomaton.solutions import SCORE_SCHEMA
+    >>> table = pa.table({"query": [2, 2], "token": [0, 1], "score": [np.log(3), 0.0]}, schema=SCORE_SCHEMA)
+    >>> attention = FiniteAttention(table, np.array([0.0, 0.0, -50.0]))
+    >>> attention.predict_proba([0, 1, 1, 2]).round(3).tolist()  # odds 1·3 to 2·1
+    [0.6, 0.4, 0.0]
+    >>> attention.attention([0, 1, 1, 2]).round(3).tolist()
+    [0.6, 0.2, 0.2, 0.0]
+    >>> attention.explain([0, 1, 1, 2]).rule.name
+    'UNSEEN_BACKGROUND'
+    >>> print(str(attention.show([0, 1, 1, 2])).splitlines()[1])  # in brackets: what has attention
+    [0] [1] [1] [2]
+    >>> from attomaton.corpora.samples import Samples
+    >>> samples = Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 0])
+    >>> attention.predict_samples(samples).of_labels().round(3).tolist()
+    [0.75, 0.75]
+    >>> round(attention.score(samples).log_loss, 4)  # −ln ¾
+    0.2877
+    """
+
+    scores: pa.Table
+    background: Float64
+    vocabulary: Vocabulary | None = None
+
+    def __post_init__(self) -> None:
+        numbers = column(self.scores, "token")
+        rising = bool((np.diff(self._keys) > 0).all())
+        if not rising or numbers.max(initial=-1) >= self.n_tokens or numbers.min(initial=0) < 0:
+            raise MismatchedParts(
+                "the scores must be sorted by query and token, each pair once, with tokens below "
+                f"{self.n_tokens} (the length of background); give a table and a background of one corpus"
+            )
+        if not (np.isfinite(self._values).all() and np.isfinite(self.background).all()):
+            raise MismatchedParts("a score is not finite; the limit itself is what Automaton is for")
+
+    def __repr__(self) -> str:
+        return f"FiniteAttention({self.scores.num_rows:,} scores, {self.n_tokens:,} tokens)"
+
+    @property
+    def n_tokens(self) -> int:
+        """Size of the vocabulary."""
+        return len(self.background)
+
+    def predict_bags(self, bags: Bags) -> BatchPrediction:
+        """The chances of the tokens of many contexts, which are bags already; rows are those of ``scores``.
+
+        Ids beyond the vocabulary are unseen tokens with the background score 0.
+        """
+        rows, seen, scores = self._scores_of(bags)
+        scores = scores + np.log(bags.multiplicity)
+        return BatchPrediction(bags, rows, seen, softmax(bags.sample, scores, len(bags.samples)))
+
+    def explain(self, context: Context) -> Explanation:
+        """Which rule answered, the chances, and the tokens without evidence; no component is retrieved."""
+        answer = self._answer(context)
+        tokens = answer.bags.token
+        return Explanation(
+            context=tuple(answer.bags.samples.values.tolist()),
+            rule=_rule(answer, self._scores_of(answer.bags)[2]),
+            retrieved=(),
+            probabilities=dict(zip(tokens.tolist(), answer.probabilities.tolist(), strict=True)),
+            beaten=(),
+            incomparable=(),
+            unseen=tuple(tokens[~answer.seen].tolist()),
+        )
+
+    def _scores_of(self, bags: Bags) -> tuple[Int64, Bool, Float64]:
+        """The row of ``scores`` of each entry, which entries have one, and the score of each."""
+        rows, seen = find_rows(self._keys, pack_pairs(bags.samples.queries[bags.sample], bags.token))
+        found = np.zeros(len(bags.token))
+        known = bags.token < self.n_tokens
+        found[known] = self.background[bags.token[known]]
+        found[seen] = self._values[rows[seen]]
+        return rows, seen, found
+
+    @cached_property
+    def _keys(self) -> Int64:
+        return pack_pairs(column(self.scores, "query"), column(self.scores, "token"))
+
+    @cached_property
+    def _values(self) -> Float64:
+        return column(self.scores, "score")
+
+
+def _rule(answer: BatchPrediction, scores: Float64) -> Rule:
+    if answer.seen.all():
+        return Rule.SCORED
+    if answer.seen.any():
+        return Rule.UNSEEN_BACKGROUND
+    return Rule.BACK_OFF if np.ptp(scores) == 0 else Rule.BACKGROUND

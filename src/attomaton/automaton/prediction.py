@@ -1,0 +1,73 @@
+"""Chances for many contexts at once, an entry for each distinct token of each context."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from attomaton.graphs.bags import Bags
+from attomaton.ragged import largest_of, occurs, run_starts
+from attomaton.tables import Bool, Float64, Int32, Int64
+
+
+@dataclass(frozen=True, eq=False)
+class BatchPrediction:
+    """What attention makes of every context, an entry for each of its distinct tokens.
+
+    Attributes
+    ----------
+    bags : Bags
+        The entries: ``bags.sample`` (rising), ``bags.token`` (rising in each sample), ``bags.multiplicity``.
+    rows : int64 array, shape (n_entries,)
+        The row of ``components.nodes`` of each entry; it means nothing where ``seen`` is false.
+    seen : bool array, shape (n_entries,)
+        Whether the token is a node under its context's query. Without any such entry a sample is backed off.
+    probabilities : float64 array, shape (n_entries,)
+        The chance of the token to be the next one; they sum to 1 over each sample that has entries.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1]))
+    >>> prediction = auto.predict_samples(at.Samples.from_lists([[0, 1, 2], [1, 2], [0, 1]], [0, 2, 0]))
+    >>> prediction.of_labels().tolist(), prediction.backed_off.tolist()
+    ([1.0, 0.0, 0.5], [False, False, True])
+    >>> [part.tolist() for part in prediction.most_likely()]
+    [[0, 1, 2], [0, 1, 0]]
+    """
+
+    bags: Bags
+    rows: Int64
+    seen: Bool
+    probabilities: Float64
+
+    @property
+    def n_samples(self) -> int:
+        """How many contexts were read."""
+        return len(self.bags.samples)
+
+    @property
+    def backed_off(self) -> Bool:
+        """Which samples hold no node of their query's graph, shape (n_samples,): the back-off answered."""
+        return ~occurs(self.bags.sample[self.seen], self.n_samples)
+
+    def chances(self) -> dict[int, float]:
+        """Token → chance, for the tokens that have one; of a batch of one context."""
+        taken = self.probabilities > 0
+        return dict(zip(self.bags.token[taken].tolist(), self.probabilities[taken].tolist(), strict=True))
+
+    def of_labels(self) -> Float64:
+        """The chance given to each sample's label, shape (n_samples,): 0 where it is not in the context."""
+        mine = self.bags.token == self.bags.samples.labels[self.bags.sample]
+        chances = np.zeros(self.n_samples)
+        chances[self.bags.sample[mine]] = self.probabilities[mine]
+        return chances
+
+    def most_likely(self) -> tuple[Int64, Int32]:
+        """The samples that have entries, rising, and the likeliest token of each (of equals, the lowest)."""
+        sample = self.bags.sample
+        if not len(sample):
+            return sample, self.bags.token
+        highest = largest_of(sample, self.probabilities, self.n_samples)
+        best = np.flatnonzero(self.probabilities == highest[sample])
+        best = best[run_starts(sample[best])]
+        return sample[best], self.bags.token[best]

@@ -1,0 +1,76 @@
+"""Which rule answers, for many contexts at once.
+
+:meth:`Automaton.explain <attomaton.automaton.automaton.Automaton.explain>` is the plain definition, context
+by context; this walks the order once for each retrieved component.
+"""
+
+import numpy as np
+
+from attomaton.automaton.automaton import Automaton
+from attomaton.automaton.explanation import Rule
+from attomaton.automaton.prediction import BatchPrediction
+from attomaton.graphs.bags import Bags
+from attomaton.ragged import group_borders, occurs
+from attomaton.tables import Bool, Int64
+
+RULES = (Rule.DETERMINED, Rule.INCOMPARABLE, Rule.UNSEEN_IGNORED, Rule.BACK_OFF)
+"""The rules of the automaton; :func:`find_rules` numbers them so."""
+
+
+def find_rules(automaton: Automaton, prediction: BatchPrediction) -> Int64:
+    """The rule that answered each context, as its place in ``RULES``, shape (n_samples,).
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.graphs.bags import count_all_tokens
+    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1], n_tokens=4))
+    >>> asked = at.Samples.from_lists([[0, 2], [0, 3, 2], [0, 1]], [0, 0, 0], n_tokens=4)
+    >>> [RULES[number].name for number in find_rules(auto, auto.predict_samples(asked))]
+    ['DETERMINED', 'UNSEEN_IGNORED', 'BACK_OFF']
+    """
+    bags, seen = prediction.bags, prediction.seen
+    size = prediction.n_samples
+    sample, component = bags.sample[seen], automaton.components.component_of_node[prediction.rows[seen]]
+    taken = prediction.probabilities[seen] > 0
+    top = np.zeros(size, np.int64)
+    top[sample[taken]] = component[taken]
+    alone = _all_of(sample, ~taken | (component == top[sample]), size)
+    first = group_borders(sample, size)
+    ordered = alone & _precede(automaton, first, component, top)
+    unseen = ~_all_of(bags.sample, seen, size)
+    rules = np.where(unseen, RULES.index(Rule.UNSEEN_IGNORED), RULES.index(Rule.DETERMINED))
+    rules[~ordered] = RULES.index(Rule.INCOMPARABLE)
+    rules[prediction.backed_off] = RULES.index(Rule.BACK_OFF)
+    return rules
+
+
+def _all_of(sample: Int64, mask: Bool, size: int) -> Bool:
+    """Whether the mask is true for all entries of each sample, shape (size,)."""
+    return ~occurs(sample[~mask], size)
+
+
+def _precede(automaton: Automaton, first: Int64, component: Int64, top: Int64) -> Bool:
+    """Whether each sample's top component precedes all its others, shape (n_samples,)."""
+    from attomaton.graphs.topology import precede_all  # compiles, so only when needed
+
+    offsets, below = automaton.components.below
+    order = np.argsort(top, kind="stable")
+    return precede_all(order, top, first, component, offsets, below)
+
+
+def answer_bags(automaton: Automaton, bags: Bags) -> tuple[BatchPrediction, Int64]:
+    """What is predicted for each context, and by which rule.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.graphs.bags import count_all_tokens
+    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1], n_tokens=4))
+    >>> asked = at.Samples.from_lists([[0, 1, 2], [1, 3, 2]], [0, 1], n_tokens=4)
+    >>> prediction, rules = answer_bags(auto, count_all_tokens(asked))
+    >>> prediction.of_labels().tolist(), [RULES[number].name for number in rules]
+    ([1.0, 1.0], ['DETERMINED', 'UNSEEN_IGNORED'])
+    """
+    prediction = automaton.predict_bags(bags)
+    return prediction, find_rules(automaton, prediction)

@@ -1,0 +1,157 @@
+"""How well predictions meet held-out labels: log-loss and top-1, over realisable samples.
+
+A label that is not in its context has no chance under any attention, so such samples are left out.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from attomaton.automaton.prediction import BatchPrediction
+from attomaton.errors import InvalidSamples
+from attomaton.graphs.bags import Bags
+from attomaton.options import real_number, whole_number
+from attomaton.ragged import largest_of, occurs, run_starts
+from attomaton.tables import Float64
+
+EQUAL = 1e-9
+"""Chances whose ratio is closer to 1 than this count as equal: solvers leave that much of a real tie."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """Predictions against labels.
+
+    Attributes
+    ----------
+    n_samples : int
+        Realisable samples: those scored.
+    log_loss : float
+        Mean of −ln p(label), in nats; infinite if any label has no chance.
+    top1 : float
+        Share of samples whose label is the likeliest token; a tie of n tokens counts 1/n.
+    zero_share : float
+        Share of labels with p = 0.
+    unseen : float
+        Share of contexts with a token that has no evidence under its query.
+    backed_off : float
+        Share of contexts without any token that has evidence under its query: a back-off answered.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1]))
+    >>> new = at.Samples.from_lists([[0, 2], [0, 1, 2]], [0, 1])  # in the second the label 1 loses to 0
+    >>> auto.score(new)
+    Score(n_samples=2, log_loss=inf, top1=0.5, zero_share=0.5, unseen=0.0, backed_off=0.0)
+    >>> round(auto.score(new, epsilon=0.1).log_loss, 3)
+    1.726
+    """
+
+    n_samples: int
+    log_loss: float
+    top1: float
+    zero_share: float
+    unseen: float
+    backed_off: float
+
+
+def score_prediction(prediction: BatchPrediction) -> Score:
+    """Log-loss and top-1 of predictions for realisable samples.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 2]], [0, 1, 1])
+    >>> score = score_prediction(at.learn(samples).predict_samples(samples))
+    >>> round(score.log_loss, 6), round(score.top1, 6)  # ln 2, ln 2, 0; two ties and a hit
+    (0.462098, 0.666667)
+    """
+    _check_samples(prediction)
+    size, sample = prediction.n_samples, prediction.bags.sample
+    chances = prediction.of_labels()
+    least = (1 - EQUAL) * largest_of(sample, prediction.probabilities, size)
+    ties = np.bincount(sample[prediction.probabilities >= least[sample]], minlength=size)
+    hits = np.where(chances >= least, 1 / ties, 0.0)
+    unseen = occurs(sample[~prediction.seen], size)
+    with np.errstate(divide="ignore"):
+        losses = -np.log(chances)
+    return Score(
+        n_samples=size,
+        log_loss=float(losses.mean()),
+        top1=float(hits.mean()),
+        zero_share=float((chances == 0).mean()),
+        unseen=float(unseen.mean()),
+        backed_off=float(prediction.backed_off.mean()),
+    )
+
+
+def mix_uniform(prediction: BatchPrediction, epsilon: float) -> BatchPrediction:
+    """(1 − ε) · prediction + ε · uniform over the context's positions. This is ours, not the theory's.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[1, 0]], [1])  # 1 beats 0
+    >>> mix_uniform(at.learn(samples).predict_samples(samples), epsilon=0.5).probabilities.tolist()
+    [0.25, 0.75]
+    """
+    epsilon = real_number(epsilon, "epsilon", least=0, most=1)
+    uniform = uniform_chances(prediction.bags)
+    return replace(prediction, probabilities=(1.0 - epsilon) * prediction.probabilities + epsilon * uniform)
+
+
+def fit_epsilon(prediction: BatchPrediction, *, n_halvings: int = 60) -> float:
+    """The ε in 0 … 1 at which :func:`mix_uniform` has the least log-loss on these labels.
+
+    The loss −Σ ln((1 − ε) p + ε u) is convex in ε; where its slope Σ (p − u)/((1 − ε) p + ε u) changes sign
+    is found by halving.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[1, 0]] * 4, [1, 1, 1, 0])
+    >>> sure = at.learn(samples.take([0])).predict_samples(samples)  # 1 beats 0: chances 1 and 0
+    >>> round(fit_epsilon(sure), 6)  # so that 1 has 3/4
+    0.5
+    """
+    n_halvings = whole_number(n_halvings, "n_halvings", least=1, most=1_000)
+    _check_samples(prediction)
+    bags, chances = prediction.bags, prediction.of_labels()
+    mine = bags.token == bags.samples.labels[bags.sample]
+    uniform = uniform_chances(bags)[mine]
+    low, high = 0.0, 1.0
+    for _ in range(n_halvings):
+        middle = (low + high) / 2
+        slope = float(np.sum((chances - uniform) / ((1 - middle) * chances + middle * uniform)))
+        low, high = (low, middle) if slope > 0 else (middle, high)
+    return (low + high) / 2
+
+
+def uniform_chances(bags: Bags) -> Float64:
+    """Every position of a context weighing the same, shape (n_pairs,): m_j / T.
+
+    Examples
+    --------
+    >>> from attomaton.corpora.samples import Samples
+    >>> from attomaton.graphs.bags import count_tokens
+    >>> uniform_chances(count_tokens(Samples.from_lists([[1, 0, 1, 2]], [0]))).tolist()
+    [0.25, 0.5, 0.25]
+    """
+    return bags.multiplicity / bags.samples.lengths[bags.sample]
+
+
+def _check_samples(prediction: BatchPrediction) -> None:
+    bags = prediction.bags
+    labels = bags.sample[bags.token == bags.samples.labels[bags.sample]]
+    realisable = len(run_starts(labels)) if len(labels) else 0
+    if not realisable:
+        raise InvalidSamples(
+            "no sample has its label in the context; attention can retrieve no other token, so give samples "
+            "of which at least one does"
+        )
+    if realisable < prediction.n_samples:
+        raise InvalidSamples(
+            f"{prediction.n_samples - realisable} of {prediction.n_samples} samples do not have their label "
+            "in the context; score realisable samples (count_tokens leaves the others out)"
+        )

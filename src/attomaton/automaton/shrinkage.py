@@ -1,0 +1,192 @@
+"""Shrinkage: scores for each query, pulled towards scores pooled over all queries. Ours, not the theory's.
+
+s_k minimises  Σ_{samples with query k} −ln p(label) + ½ r Σ_j (s_kj − u_j)²  over whole contexts, u being the
+Luce scores of all samples with the query ignored. A small strength r comes close to the limit; a large one to
+u; what predicts new text best lies between, and is chosen on samples held back.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from attomaton.automaton.finite import FiniteAttention
+from attomaton.automaton.scoring import Score
+from attomaton.corpora.samples import Samples
+from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.errors import InvalidSamples, UnsupportedOption
+from attomaton.graphs.bags import find_realisable
+from attomaton.graphs.choices import ChoiceTable, extract_choices
+from attomaton.options import real_number
+from attomaton.soft.contexts import context_problem, pooled_problem
+from attomaton.soft.likelihood import LuceProblem
+from attomaton.solutions import score_table
+from attomaton.tables import Float64, column
+
+STRENGTHS = (0.03, 0.1, 0.2, 0.3, 0.5, 0.8, 1.5, 5.0, 50.0)
+"""The strengths tried if none are given."""
+
+ATOL = 1e-6
+"""Largest gradient entry left: the summed loss is then within n ATOL² / (2 r) of its least, n the scores."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shrinkage:
+    """Whole-context choices with their pooled scores, ready to be shrunk by any strength.
+
+    Attributes
+    ----------
+    pairs : pyarrow.Table
+        The (query, token) pairs that choices speak about, sorted.
+    problem : LuceProblem
+        The choices; one score for each pair.
+    background : float64 array, shape (n_tokens,)
+        The pooled scores u.
+    """
+
+    pairs: pa.Table
+    problem: LuceProblem
+    background: Float64
+
+    def solve(self, strength: float, *, vocabulary: Vocabulary | None = None) -> FiniteAttention:
+        """The attention whose scores are pulled towards the pooled ones with this strength r > 0."""
+        _check_positive(strength, "strength")
+        from attomaton.soft.solvers.groups import Newton  # compiles, so only when needed
+
+        anchor = self.background[column(self.pairs, "token")]
+        scores = Newton(atol=ATOL).solve(self.problem, anchor=anchor, stiffness=strength)
+        return FiniteAttention(score_table(self.pairs, scores), self.background, vocabulary)
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What each strength scored on samples held back.
+
+    Attributes
+    ----------
+    strengths : tuple of float
+        The strengths tried.
+    scores : tuple of Score
+        Their scores on the samples held back.
+
+    Examples
+    --------
+    >>> often = Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
+    >>> tuning = choose_strength(often, often, strengths=(0.1, 10.0))
+    >>> tuning.best, [round(score.log_loss, 2) for score in tuning.scores]
+    (0.1, [0.59, 0.72])
+    """
+
+    strengths: tuple[float, ...]
+    scores: tuple[Score, ...]
+
+    @property
+    def best(self) -> float:
+        """The strength with the least log-loss."""
+        return min(zip(self.scores, self.strengths, strict=True), key=lambda pair: pair[0].log_loss)[1]
+
+
+def shrink(
+    samples: Samples,
+    *,
+    strength: float | None = None,
+    ridge: float = 1.0,
+    vocabulary: Vocabulary | None = None,
+) -> FiniteAttention:
+    """Attention that generalises: scores for each query, pulled towards scores pooled over queries.
+
+    Parameters
+    ----------
+    samples : Samples
+        The corpus; samples whose label is not in the context are left out.
+    strength : float, optional
+        How hard scores are pulled. None: the best of ``STRENGTHS`` when the last tenth of the samples is held
+        back; the scores are then those of all samples.
+    ridge : float
+        How hard the pooled scores are pulled towards 0, so that they are finite.
+    vocabulary : Vocabulary, optional
+        Lets contexts be given as text.
+
+    Examples
+    --------
+    >>> samples = Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
+    >>> attention = shrink(samples, strength=0.01)
+    >>> attention.predict_proba([1, 0, 2]).round(3).tolist()
+    [0.747, 0.248, 0.006]
+    >>> attention.explain([2, 0, 1]).rule.name  # 1 was never a query
+    'BACKGROUND'
+    """
+    _check_positive(ridge, "ridge")
+    if strength is not None:
+        _check_positive(strength, "strength")
+    else:
+        cut = len(samples) - len(samples) // 10
+        _check_held_back(samples.take(slice(cut, None)))
+        strength = choose_strength(
+            samples.take(slice(0, cut)), samples.take(slice(cut, None)), ridge=ridge
+        ).best
+    return prepare_shrinkage(samples, ridge=ridge).solve(strength, vocabulary=vocabulary)
+
+
+def choose_strength(
+    samples: Samples, held_back: Samples, *, strengths: Sequence[float] = STRENGTHS, ridge: float = 1.0
+) -> Tuning:
+    """Learn from ``samples`` with each strength and score it on ``held_back``.
+
+    Parameters
+    ----------
+    samples, held_back : Samples
+        What to learn from, and what to score on.
+    strengths : sequence of float
+        The strengths to try.
+    ridge : float
+        How hard the pooled scores are pulled towards 0, as in :func:`shrink`.
+
+    Examples
+    --------
+    >>> often = Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
+    >>> choose_strength(often, often).best == min(STRENGTHS)
+    True
+    """
+    if not len(strengths):
+        raise UnsupportedOption("strengths is empty; give the strengths to try")
+    for strength in strengths:
+        _check_positive(strength, "strength")
+    shrinkage = prepare_shrinkage(samples, ridge=ridge)
+    scores = tuple(shrinkage.solve(strength).score(held_back) for strength in strengths)
+    return Tuning(tuple(strengths), scores)
+
+
+def prepare_shrinkage(samples: Samples, *, ridge: float = 1.0) -> Shrinkage:
+    """Extract the choices from whole contexts and pool their scores."""
+    choices = extract_choices(samples)
+    return Shrinkage(*context_problem(choices), pool_scores(choices, samples.n_tokens, ridge=ridge))
+
+
+def pool_scores(choices: ChoiceTable, n_tokens: int, *, ridge: float = 1.0) -> Float64:
+    """One Luce score for each token, whatever the query, shape (n_tokens,).
+
+    They minimise Σ −ln p + ½ ridge Σ u². A token that no choice set holds scores 0.
+
+    Examples
+    --------
+    >>> samples = Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
+    >>> pool_scores(extract_choices(samples), 4, ridge=0.1).round(2).tolist()
+    [1.33, 0.25, -1.57, 0.0]
+    """
+    _check_positive(ridge, "ridge")
+    from attomaton.soft.solvers.groups import Newton  # compiles, so only when needed
+
+    return Newton(atol=ATOL).solve(pooled_problem(choices, n_tokens), stiffness=ridge)
+
+
+def _check_held_back(held_back: Samples) -> None:
+    if not find_realisable(held_back).any():
+        raise InvalidSamples(
+            f"no strength can be chosen: the last tenth of the samples, held back for that, holds "
+            f"{len(held_back)}, and no sample of it has its label in the context; give strength="
+        )
+
+
+def _check_positive(number: float, name: str) -> None:
+    real_number(number, f"{name} (scores are finite only if it is positive)", above=0)

@@ -1,0 +1,1 @@
+"""Choice models: Bradley–Terry, Plackett–Luce and conditional logit on any data, also where they diverge."""

@@ -1,0 +1,1 @@
+"""Theorems as claims with their assumptions, and what is measured of a training run to judge them."""

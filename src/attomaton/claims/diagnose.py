@@ -1,0 +1,131 @@
+"""What went wrong in a run that does not do what the theory says: the cause, and what to change."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from attomaton.automaton.automaton import Automaton
+from attomaton.claims.evidence import Evidence, need_log_loss, need_mass_head
+from attomaton.graphs.edges import extract_edges
+from attomaton.training.steps import GradientDescent
+from attomaton.training.trace import Trace
+
+RISES = 0.1
+"""More than this share of the records with a higher loss than before is no convergence."""
+
+CROWDED = 2
+"""With more tokens than this many times the dimensions, small changes of W move many scores."""
+
+
+def diagnose(trace: Trace, automata: Sequence[Automaton]) -> list[str]:
+    """Known ways for a run to go wrong, each with its cause and what to change; empty if none shows.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.models.embeddings import Orthonormal
+    >>> corpus = at.Samples.from_lists([[0, 1]], [0])
+    >>> trace = at.train(corpus, at.AttentionModel(Orthonormal()), at.GradientDescent(1e-6), steps=100)
+    >>> diagnose(trace, [at.learn(corpus)])[0][:43]
+    'the loss has hardly fallen in 1 of 1 trials'
+    """
+    evidence = Evidence(trace, tuple(automata))
+    found = [
+        _not_finite(trace),
+        _too_large_steps(trace),
+        _too_small_steps(evidence),
+        _wrong_priorities(evidence),
+        _crowded(evidence),
+        _left_out(trace),
+    ]
+    return [line for line in found if line]
+
+
+def _not_finite(trace: Trace) -> str:
+    broken = ~np.isfinite(trace.weights).all(axis=(0, 2, 3))
+    if not broken.any():
+        return ""
+    return (
+        f"weights or gradients are not finite in {int(broken.sum())} of {trace.n_trials} trials: a gradient "
+        "underflowed, or a step was far too large; take smaller or fewer steps"
+    )
+
+
+def _too_large_steps(trace: Trace) -> str:
+    if len(trace.steps) < 2:
+        return ""
+    rises = np.mean(np.diff(trace.losses, axis=0) > 1e-9 * np.abs(trace.losses[:-1]) + 1e-12, axis=0)
+    shaken = (rises > RISES) & (np.abs(np.diff(trace.losses, axis=0)).max(axis=0) > 1e-4)
+    if not shaken.any():
+        return ""
+    cure = "reduce step_size"
+    if isinstance(trace.step, GradientDescent) and trace.step.normalized:
+        cure += ", or let it fall with a schedule: normalised steps keep their length"
+    return (
+        f"the loss rises again and again in {int(shaken.sum())} of {trace.n_trials} trials: steps are too "
+        f"large for the curvature; {cure}"
+    )
+
+
+def _too_small_steps(evidence: Evidence) -> str:
+    """No fall of the loss towards its limit."""
+    trace = evidence.trace
+    if need_log_loss(evidence) or need_mass_head(evidence):
+        fallen = trace.losses[0] - trace.losses[-1]
+        slow = fallen < 1e-3 * np.maximum(np.abs(trace.losses[0]), 1e-12)
+    else:
+        n = np.array([max(a.components.edges.n_samples, 1) for a in evidence.automata])
+        limit = np.array([a.soft.loss for a in evidence.automata]) / n
+        slow = trace.losses[-1] - limit > 0.5 * (trace.losses[0] - limit)
+        slow &= trace.losses[0] - limit > 1e-9
+    if not slow.any():
+        return ""
+    return (
+        f"the loss has hardly fallen in {int(slow.sum())} of {trace.n_trials} trials: "
+        "training has not begun to converge; take more steps or larger ones"
+    )
+
+
+def _wrong_priorities(evidence: Evidence) -> str:
+    """Most attention below the highest component, at the end."""
+    trace, wrong = evidence.trace, 0
+    for trial, (contexts, below) in enumerate(
+        zip(evidence.target.contexts, evidence.target.below, strict=True)
+    ):
+        mass = contexts.sums(contexts.masses(trace.weights[-1:, trial])[0] * below)
+        wrong += bool((mass > 0.5).any())
+    if not wrong:
+        return ""
+    cause = need_log_loss(evidence) or need_mass_head(evidence)
+    advice = (
+        f"{cause}, so that training may settle on other tokens (see the claim 'local direction'); use "
+        "log-loss with the token-id or tied head"
+        if cause
+        else "training is not far enough, or steps are too large; train on, or reduce step_size"
+    )
+    return f"attention prefers tokens that labels beat in {wrong} of {trace.n_trials} trials: {advice}"
+
+
+def _crowded(evidence: Evidence) -> str:
+    n_tokens, dim = evidence.trace.embeddings.shape[1:]
+    merged = sum(automaton.hard.certificate.inseparable > 0 for automaton in evidence.automata)
+    if n_tokens <= CROWDED * dim and not merged:
+        return ""
+    lost = f"; in {merged} of {evidence.trace.n_trials} trials some priorities cannot be met at all" * bool(
+        merged
+    )
+    return (
+        f"{n_tokens} tokens share {dim} dimensions, so that scores depend on each other and training is slow "
+        f"or unstable{lost}; give dim ≥ {n_tokens}, or fewer tokens"
+    )
+
+
+def _left_out(trace: Trace) -> str:
+    tables = [extract_edges(samples) for samples in {id(one): one for one in trace.samples}.values()]
+    left, kept = sum(t.n_unrealisable for t in tables), sum(t.n_samples for t in tables)
+    if left <= kept:
+        return ""
+    return (
+        f"{left:,} of {left + kept:,} samples have a label that is not in their context and were left out; "
+        "take longer contexts, or say that the model speaks of the others only"
+    )

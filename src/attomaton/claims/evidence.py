@@ -1,0 +1,240 @@
+"""What claims are judged by: a run, the automata of its trials, and what follows from both."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+
+from attomaton.automaton.automaton import Automaton
+from attomaton.claims.local import find_local_directions
+from attomaton.claims.measures import Curves, Target, aim_at, measure_against
+from attomaton.errors import UncertifiedSolution, UnsupportedOption
+from attomaton.models.heads import Tied, TokenId
+from attomaton.models.losses import LogLoss
+from attomaton.tables import Bool, Float64
+from attomaton.training.steps import GradientDescent
+from attomaton.training.trace import Trace
+from attomaton.trajectory.stability import find_passed
+
+Found = TypeVar("Found")
+
+NOWHERE = 1e9
+"""The tangent of a right angle, or more."""
+
+
+FEWEST_STEPS, FEWEST_RECORDS = 100, 10
+"""Shorter runs are not judged by where they go."""
+
+
+DIGITS = 1e-290
+"""Less attention than this below the best component underflows, and normalised steps are 0/0."""
+
+DIGITS_TIED = 1e-20
+"""The same with a tied head: C Eᵀ is the identity to rounding only, and steps go astray before they end."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """A run with the automaton of every trial (:func:`~attomaton.claims.measures.solve_trials`)."""
+
+    trace: Trace
+    automata: tuple[Automaton, ...]
+
+    @cached_property
+    def target(self) -> Target:
+        """Where the automata say that weights go."""
+        return aim_at(self.trace, self.automata)
+
+    @cached_property
+    def curves(self) -> Curves:
+        """The run's curves against the automata."""
+        return measure_against(self.trace, self.target)
+
+    @property
+    def directions(self) -> Float64:
+        """W_svm, shape (n_trials, dim, dim)."""
+        return self.target.directions
+
+    @cached_property
+    def cyclic_places(self) -> Float64:
+        """Coordinates of Π_fin W, shape (n_records, n_trials, most)."""
+        return self.target.cyclic_places(self.trace.weights)
+
+    @cached_property
+    def local_directions(self) -> Float64:
+        """The directions of the tokens selected at the end, shape (n_trials, dim, dim)."""
+        return find_local_directions(self.trace)
+
+    @cached_property
+    def directed(self) -> Bool:
+        """Trials with W_svm ≠ 0, shape (n_trials,)."""
+        return np.asarray(self.directions.any(axis=(1, 2)))
+
+    @cached_property
+    def independent(self) -> Bool:
+        """Trials whose embeddings are linearly independent, shape (n_trials,)."""
+        tables = self.trace.embeddings
+        return np.asarray(np.linalg.matrix_rank(tables) == tables.shape[1])
+
+    @cached_property
+    def acyclic(self) -> Bool:
+        """Trials without ties, shape (n_trials,)."""
+        return np.array([automaton.components.is_acyclic for automaton in self.automata])
+
+    def once(self, find: "Callable[[Evidence], Found]") -> "Found":
+        """What a function finds in this evidence, computed the first time it is asked for."""
+        known = self._known
+        if find not in known:
+            known[find] = find(self)
+        return known[find]
+
+    @cached_property
+    def _known(self) -> dict[Any, Any]:
+        return {}
+
+    @property
+    def step_size(self) -> float:
+        """η of gradient descent (:func:`step_size_of`)."""
+        return step_size_of(self.trace)
+
+    @property
+    def normalized(self) -> bool:
+        """Whether steps are those of normalised gradient descent."""
+        step = self.trace.step
+        return isinstance(step, GradientDescent) and step.normalized
+
+    @property
+    def middle(self) -> int:
+        """The record nearest to half of the steps."""
+        return int(np.abs(self.trace.steps - self.trace.steps[-1] / 2).argmin())
+
+
+def step_size_of(trace: Trace) -> float:
+    """η of gradient descent; 1 for other steps, of which no claim about a limit speaks."""
+    return trace.step.step_size if isinstance(trace.step, GradientDescent) else 1.0
+
+
+def find_tangents(weights: Float64, along: Float64) -> tuple[Float64, Float64]:
+    """Tangents of the angles between W and a direction, and how far W has gone along it.
+
+    Parameters
+    ----------
+    weights : float64 array, shape (n_records, n_trials, dim, dim)
+    along : float64 array, shape (n_trials, dim, dim)
+
+    Returns
+    -------
+    float64 arrays, shape (n_records, n_trials) each
+        The tangent is ``NOWHERE`` where W does not point along the direction at all.
+    """
+    unit = along / np.linalg.norm(along, axis=(1, 2), keepdims=True)
+    level = np.einsum("rbij,bij->rb", weights, unit)
+    beside = np.linalg.norm(weights - level[..., None, None] * unit, axis=(2, 3))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(level > 0, np.minimum(beside / level, NOWHERE), NOWHERE), level
+
+
+def correlation_of(tangent: Float64) -> Float64:
+    """The cosine of the angle with this tangent."""
+    return 1.0 / np.sqrt(1.0 + tangent**2)
+
+
+def need_log_loss(evidence: Evidence) -> str:
+    """The loss is log-loss."""
+    loss = evidence.trace.model.loss
+    return "" if isinstance(loss, LogLoss) else f"the loss is {type(loss).__name__}, not log-loss"
+
+
+def need_mass_head(evidence: Evidence) -> str:
+    """The head reads the attention mass on the label (assumption A, or token ids)."""
+    head = evidence.trace.model.head
+    if isinstance(head, TokenId):
+        return ""
+    if not isinstance(head, Tied):
+        return f"the head is {head}, which does not read the attention mass on the label"
+    if evidence.independent.all():
+        return ""
+    return "the head is tied, but embeddings are linearly dependent: C Eᵀ = I has no solution"
+
+
+def need_descent(evidence: Evidence) -> str:
+    """Gradient descent on W, plain or normalised, with a fixed step."""
+    step = evidence.trace.step
+    if not isinstance(step, GradientDescent) or step.momentum or step.schedule is not None:
+        return f"the step is {step}, not gradient descent with a fixed step and no momentum"
+    if evidence.trace.model.rank is not None:
+        return "W is a product of two factors, and these were trained"
+    return ""
+
+
+def need_start(evidence: Evidence) -> str:
+    """The first record is W(0)."""
+    first = int(evidence.trace.steps[0])
+    return f"the first record is of step {first:,}, not of W(0)" if first else ""
+
+
+def need_digits(evidence: Evidence) -> str:
+    """Weights are finite, and normalised steps did not go on where doubles round the gradient away."""
+    broken = ~np.isfinite(evidence.trace.weights).all(axis=(0, 2, 3))
+    if broken.any():
+        return f"the weights of trial {int(broken.argmax())} are not finite"
+    least = DIGITS_TIED if isinstance(evidence.trace.model.head, Tied) else DIGITS
+    missed = np.where(evidence.directed, evidence.curves.missed[-1], 1.0)
+    if not evidence.normalized or (missed >= least).all():
+        return ""
+    return (
+        f"normalised steps went on where {missed.min():.0e} of the attention was left to move (trial "
+        f"{int(missed.argmin())}), and rounding hides its gradient below {least:.0e}: take fewer steps"
+    )
+
+
+def need_length(evidence: Evidence) -> str:
+    """Enough steps and records to tell where a run goes."""
+    n_steps, n_records = int(evidence.trace.steps[-1]), len(evidence.trace.steps)
+    long = n_steps >= FEWEST_STEPS and n_records >= FEWEST_RECORDS
+    return "" if long else f"{n_steps:,} steps with {n_records} records are too few to tell a limit by"
+
+
+def need_plain_descent(evidence: Evidence) -> str:
+    """Gradient descent with the gradient itself."""
+    return "steps are normalised" if evidence.normalized else need_descent(evidence)
+
+
+def need_stable_step(evidence: Evidence) -> str:
+    """Plain steps on log-loss below the edge of stability in every trial; of other runs none is known."""
+    if need_plain_descent(evidence) or need_log_loss(evidence) or need_mass_head(evidence):
+        return ""
+    return evidence.once(_describe_passed)
+
+
+def _describe_passed(evidence: Evidence) -> str:
+    trace = evidence.trace
+    components = [automaton.components for automaton in evidence.automata]
+    try:
+        passed = list(find_passed(trace.samples, list(trace.embeddings), evidence.step_size, components))
+    except (UncertifiedSolution, UnsupportedOption) as problem:
+        return f"it is not known which step size is small enough: {problem}"
+    if not passed:
+        return ""
+    (trial, edge), others = passed[0], len(passed) - 1
+    return f"trial {trial}: {edge}" + f" (and in {others:,} more trials)" * bool(others)
+
+
+def need_direction(evidence: Evidence) -> str:
+    """Some trial has a priority, so that W_svm ≠ 0."""
+    return "" if evidence.directed.any() else "W_svm = 0: no token precedes another"
+
+
+def need_ties(evidence: Evidence) -> str:
+    """Some trial has a cycle."""
+    return "no trial has a cycle, so that there is no finite part" if evidence.acyclic.all() else ""
+
+
+def need_independence(evidence: Evidence) -> str:
+    """Some trial has linearly independent embeddings."""
+    if evidence.independent.any():
+        return ""
+    n_tokens, dim = evidence.trace.embeddings.shape[1:]
+    return f"the embeddings of {n_tokens} tokens in {dim} dimensions are linearly dependent"

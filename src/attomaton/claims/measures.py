@@ -1,0 +1,292 @@
+"""What experiments draw of a training run: correlations, distances, attention masses, step by step."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import pyarrow as pa
+from scipy.sparse import csc_array
+
+from attomaton.automaton.automaton import Automaton
+from attomaton.claims.masses import TrialContexts, read_contexts
+from attomaton.corpora.samples import Samples
+from attomaton.errors import MismatchedParts
+from attomaton.graphs.components import Components
+from attomaton.solutions import is_orthonormal
+from attomaton.solved import solve_samples
+from attomaton.tables import Bool, Float64, Int64, make_table
+from attomaton.training.trace import Trace
+from attomaton.trajectory.basis import find_basis
+
+MOST_NUMBERS = 20_000_000
+"""Attention is computed for so many records at once that it holds at most this many numbers."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Curves:
+    """One number for each record and trial, shape (n_records, n_trials) each.
+
+    Attributes
+    ----------
+    steps : int64 array, shape (n_records,)
+        The steps of the records.
+    norm : float64 array
+        ‖W‖.
+    correlation : float64 array
+        ⟨W, W_svm⟩ / (‖W‖ ‖W_svm‖); NaN where one of them is zero.
+    finite_distance : float64 array
+        ‖Π_fin W − W_fin‖, Π_fin the projection onto the cyclic subspace.
+    outside_correlation : float64 array
+        The correlation of W_svm with Π⊥W = W − Π_fin W.
+    missed : float64 array
+        1 − the attention mass on the highest component present in the context, mean over the samples.
+    loss : float64 array
+        The mean training loss.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.models.embeddings import Orthonormal
+    >>> corpus = Samples.from_lists([[0, 1]], [0])
+    >>> model = at.AttentionModel(Orthonormal())
+    >>> trace = at.train(corpus, model, at.GradientDescent(1.0), steps=1000, trials=2)
+    >>> curves = measure_trace(trace, solve_trials(trace))
+    >>> curves, curves.correlation[-1].round(6).tolist()
+    (Curves(201 records of 2 trials), [1.0, 1.0])
+    >>> round(curves.summary().column("norm_mean")[-1].as_py(), 2)  # ln(2 η t)/√2
+    5.37
+    """
+
+    steps: Int64
+    norm: Float64
+    correlation: Float64
+    finite_distance: Float64
+    outside_correlation: Float64
+    missed: Float64
+    loss: Float64
+
+    def __repr__(self) -> str:
+        return f"Curves({len(self.steps):,} records of {self.norm.shape[1]:,} trials)"
+
+    @property
+    def retrieved(self) -> Float64:
+        """The attention mass on the highest component present, mean over the samples."""
+        return 1.0 - self.missed
+
+    @property
+    def surprise(self) -> Float64:
+        """−ln of that mass; keeps its digits when the mass is nearly 1."""
+        return -np.log1p(-self.missed)
+
+    def summary(self) -> pa.Table:
+        """Mean and standard deviation over the trials: columns step, norm_mean, norm_std and so on."""
+        columns: dict[str, Float64] = {"step": self.steps.astype(np.float64)}
+        names = [field.name for field in fields(self) if field.name != "steps"]
+        for name in [*names, "retrieved", "surprise"]:
+            values: Float64 = getattr(self, name)
+            columns[f"{name}_mean"], columns[f"{name}_std"] = values.mean(1), values.std(1)
+        return make_table(pa.schema([(name, pa.float64()) for name in columns]), columns)
+
+
+def solve_trials(trace: Trace) -> list[Automaton]:
+    """The automaton of every trial: what its samples and embeddings say training converges to.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.models.embeddings import Orthonormal
+    >>> corpus = Samples.from_lists([[0, 1]], [0])
+    >>> trace = at.train(corpus, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=1000)
+    >>> automaton, = solve_trials(trace)
+    >>> dense(automaton.hard.weights).round(6).tolist()
+    [[0.0, 0.5], [0.0, -0.5]]
+    >>> measure_trace(trace, [automaton]).correlation[-1].round(6)
+    array([1.])
+    """
+    pairs = zip(trace.samples, trace.embeddings, strict=True)
+    return [solve_trial(samples, unless_orthonormal(table)) for samples, table in pairs]
+
+
+def solve_trial(samples: Samples, given: Float64 | None) -> Automaton:
+    """The automaton of one trial; None: orthonormal embeddings."""
+    solved = solve_samples(samples, embeddings=given)
+    return Automaton(solved.components, solved.hard, solved.soft, samples=samples)
+
+
+def unless_orthonormal(table: Float64) -> Float64 | None:
+    """The embeddings, or None if they are orthonormal: solvers then work query by query, at any size."""
+    return None if is_orthonormal(table) else table
+
+
+def dense(weights: Float64 | csc_array) -> Float64:
+    """W of a solution, shape (dim, dim)."""
+    return weights.toarray() if isinstance(weights, csc_array) else weights
+
+
+def measure_trace(trace: Trace, automata: Sequence[Automaton]) -> Curves:
+    """All curves of a run against the automata of its trials (:func:`solve_trials`).
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.models.embeddings import Orthonormal
+    >>> corpus = Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])  # 0 and 1 tie, and both beat 2
+    >>> trace = at.train(corpus, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=1000)
+    >>> curves = measure_trace(trace, solve_trials(trace))
+    >>> curves.missed[[0, -1], 0].round(3).tolist()  # mass on neither 0 nor 1: a third, then hardly any
+    [0.333, 0.001]
+    """
+    return measure_against(trace, aim_at(trace, automata))
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """Where the weights of each trial are said to go, and which tokens are said to lose all attention.
+
+    Attributes
+    ----------
+    directions : float64 array, shape (n_trials, dim, dim)
+        W_svm, or another direction, perpendicular to the cyclic subspace.
+    axes : float64 array, shape (n_trials, n_axes, dim²)
+        Orthonormal axes of the cyclic subspace, zeros after.
+    place : float64 array, shape (n_trials, n_axes)
+        The finite part along these axes.
+    contexts : tuple of TrialContexts
+        The (sample, token) pairs of each trial.
+    below : tuple of bool arrays
+        Which of them are below the highest component of their context.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.models.embeddings import Orthonormal
+    >>> corpus = Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])  # 0 and 1 tie, and both beat 2
+    >>> model = at.AttentionModel(Orthonormal())
+    >>> trace = at.train(corpus, model, at.GradientDescent(1.0), steps=100, every=100)
+    >>> target = aim_at(trace, solve_trials(trace))
+    >>> target.level(trace.weights)[-1].round(2).tolist(), target.correlation(trace.weights)[-1].round(4)
+    ([3.53], array([1.]))
+    >>> target.cyclic_places(trace.weights).shape, bool((target.finite_distance(trace.weights) < 1e-6).all())
+    ((2, 1, 1), True)
+    """
+
+    directions: Float64
+    axes: Float64
+    place: Float64
+    contexts: tuple[TrialContexts, ...]
+    below: tuple[Bool, ...]
+
+    def cyclic_places(self, weights: Float64) -> Float64:
+        """Coordinates of Π_fin W, shape (n_records, n_trials, n_axes), from W of all records and trials."""
+        flat = weights.reshape(*weights.shape[:2], -1).swapaxes(0, 1)
+        return (flat @ self.axes.swapaxes(1, 2)).swapaxes(0, 1)
+
+    def finite_distance(self, weights: Float64) -> Float64:
+        """‖Π_fin W − W_fin‖, shape (n_records, n_trials)."""
+        return np.linalg.norm(self.cyclic_places(weights) - self.place, axis=-1)
+
+    def level(self, weights: Float64) -> Float64:
+        """⟨W, direction⟩/‖direction‖, shape (n_records, n_trials); NaN where there is no direction."""
+        n_trials = len(self.directions)
+        flat = weights.reshape(*weights.shape[:2], -1).swapaxes(0, 1)
+        along = (flat @ self.directions.reshape(n_trials, -1, 1))[..., 0].T
+        return along / _nonzero(np.linalg.norm(self.directions, axis=(1, 2)))
+
+    def correlation(self, weights: Float64) -> Float64:
+        """⟨W, direction⟩/(‖W‖ ‖direction‖), shape (n_records, n_trials)."""
+        return self.level(weights) / _nonzero(np.linalg.norm(weights, axis=(2, 3)))
+
+
+def aim_at(trace: Trace, automata: Sequence[Automaton]) -> Target:
+    """What the automata of the trials say."""
+    check_automata(trace, automata)
+    axes = cyclic_axes(trace, [automaton.components for automaton in automata])
+    finite = np.stack([dense(automaton.soft.weights) for automaton in automata])
+    contexts = tuple(read_contexts(*pair) for pair in zip(trace.samples, trace.embeddings, strict=True))
+    return Target(
+        np.stack([dense(automaton.hard.weights) for automaton in automata]),
+        axes,
+        cyclic_place(axes, finite),
+        contexts,
+        tuple(pairs.below(one.components) for pairs, one in zip(contexts, automata, strict=True)),
+    )
+
+
+def measure_against(trace: Trace, target: Target) -> Curves:
+    """All curves of a run against where it is said to go."""
+    norm = np.linalg.norm(trace.weights, axis=(2, 3))
+    places = target.cyclic_places(trace.weights)
+    level = target.level(trace.weights)
+    outside = np.sqrt(np.maximum(norm**2 - np.sum(places**2, axis=-1), 0.0))  # W_svm ⟂ S_fin
+    return Curves(
+        steps=trace.steps,
+        norm=norm,
+        correlation=level / _nonzero(norm),
+        finite_distance=np.linalg.norm(places - target.place, axis=-1),
+        outside_correlation=level / _nonzero(outside),
+        missed=np.stack([_missed(trace, target, trial) for trial in range(trace.n_trials)], axis=1),
+        loss=trace.losses,
+    )
+
+
+def check_automata(trace: Trace, automata: Sequence[Automaton]) -> None:
+    """One automaton for each trial, solved with its embeddings."""
+    shape = trace.weights.shape[2:]
+    if len(automata) != trace.n_trials or not all(a.hard.weights.shape == shape for a in automata):
+        raise MismatchedParts(
+            f"{len(automata)} automata for {trace.n_trials} trials with weights of shape {shape}; "
+            "give solve_trials(trace), one for each trial, solved with its embeddings"
+        )
+
+
+def cyclic_axes(trace: Trace, components: Sequence[Components]) -> Float64:
+    """Orthonormal axes of the cyclic subspace of every trial, shape (n_trials, most, dim²), zeros after."""
+    found = [_axes(*pair) for pair in zip(components, trace.embeddings, strict=True)]
+    axes = np.zeros((len(found), max(len(one) for one in found), trace.embeddings.shape[2] ** 2))
+    for trial, one in enumerate(found):
+        axes[trial, : len(one)] = one
+    return axes
+
+
+def cyclic_place(cyclic: Float64, weights: Float64) -> Float64:
+    """Coordinates of the part of each trial's W in its cyclic subspace, shape (n_trials, most)."""
+    return (cyclic @ weights.reshape(len(weights), -1, 1))[..., 0]
+
+
+def _axes(components: Components, table: Float64) -> Float64:
+    """Orthonormal axes of the cyclic subspace of one trial, shape (n_axes, dim²)."""
+    if unless_orthonormal(table) is None:
+        return _tie_axes(components)
+    basis = find_basis(components, table)
+    inner = basis.axes[: basis.n_cyclic].reshape(basis.n_cyclic, len(basis.left), len(basis.right))
+    return (basis.left.T @ inner @ basis.right).reshape(basis.n_cyclic, basis.left.shape[1] ** 2)
+
+
+def _tie_axes(components: Components) -> Float64:
+    """The same for orthonormal embeddings: under each query, what differs within a component."""
+    size = components.edges.n_tokens
+    axes: list[Float64] = []
+    order = np.argsort(components.component_of_node, kind="stable")
+    groups = np.split(order, np.cumsum(components.sizes)[:-1])
+    for nodes in groups:
+        place = components.token_of_node[nodes] * size + components.query_of_node[nodes]
+        for count in range(1, len(nodes)):
+            axis = np.zeros(size * size)
+            axis[place[:count]], axis[place[count]] = 1.0, -float(count)
+            axes.append(axis / np.sqrt(count * (count + 1.0)))
+    return np.array(axes).reshape(-1, size * size)
+
+
+def _nonzero(norms: Float64) -> Float64:
+    return np.where(norms > 0, norms, np.nan)
+
+
+def _missed(trace: Trace, target: Target, trial: int) -> Float64:
+    """Mean attention mass below the highest component, shape (n_records,)."""
+    contexts, below = target.contexts[trial], target.below[trial]
+    n_at_once = max(MOST_NUMBERS // max(len(below), len(contexts.table) ** 2), 1)
+    pieces = [
+        contexts.masses(trace.weights[first : first + n_at_once, trial])[:, below].sum(1)
+        for first in range(0, len(trace.steps), n_at_once)
+    ]
+    return np.concatenate(pieces) / len(contexts.bags.samples)

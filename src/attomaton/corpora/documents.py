@@ -1,0 +1,83 @@
+"""A whole corpus in memory: token ids with the borders between documents."""
+
+from dataclasses import dataclass
+
+from attomaton.borders import check_int32, check_int64, check_offsets, keep_checked
+from attomaton.corpora.samples import Samples
+from attomaton.corpora.tokenizers.vocabulary import Vocabulary
+from attomaton.errors import InvalidSamples, TokenOutOfRange
+from attomaton.tables import Int32, Int64
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """How many documents were skipped, and why the first of them was.
+
+    Attributes
+    ----------
+    count : int
+        How many.
+    first : str or None
+        What was wrong with the first.
+
+    Examples
+    --------
+    >>> import tempfile, attomaton as at
+    >>> from attomaton.readers import Reading
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
+    ...     print('{"text": "to be"}', file=file)
+    ...     print('{"title": "no text"}', file=file, flush=True)
+    ...     skipped = at.read_corpus(file.name, reading=Reading(skip_bad=True)).skipped
+    >>> skipped.count, skipped.first[-70:]
+    (1, "line 2, has no field 'text' (it has title); name the field with column")
+    """
+
+    count: int = 0
+    first: str | None = None
+
+    def __add__(self, other: "Skipped") -> "Skipped":
+        return Skipped(self.count + other.count, other.first if self.first is None else self.first)
+
+
+NOTHING_SKIPPED = Skipped()
+
+
+@dataclass(frozen=True, eq=False)
+class Documents:
+    """A tokenised corpus: document ``i`` is ``ids[offsets[i]:offsets[i + 1]]``.
+
+    Attributes
+    ----------
+    ids : int32 array, shape (n_values,)
+        All documents, one after the other.
+    offsets : int64 array, shape (n_documents + 1,)
+        Where each begins, and the end.
+    vocabulary : Vocabulary, optional
+        None for a corpus of ids whose tokenizer is not known.
+    skipped : Skipped
+        What could not be read.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> documents = at.read_corpus(["to be", "or not to be"])
+    >>> list(documents.windows(window=2))[:2]  # no context crosses the border of a document
+    [Sample(context=(0,), label=1), Sample(context=(2,), label=3)]
+    """
+
+    ids: Int32
+    offsets: Int64
+    vocabulary: Vocabulary | None
+    skipped: Skipped = NOTHING_SKIPPED
+
+    def __post_init__(self) -> None:
+        """Refuse what later code must not be given; :meth:`windows` compares the ids with the vocabulary."""
+        ids = check_int32(self.ids, "ids", error=TokenOutOfRange)
+        offsets = check_int64(self.offsets, "offsets", error=InvalidSamples)
+        check_offsets(offsets, len(ids), "offsets of documents", error=InvalidSamples)
+        keep_checked(self, ids=ids, offsets=offsets)
+
+    def windows(self, window: int) -> Samples:
+        """Every position as a sample with up to ``window`` tokens of context."""
+        n_tokens = None if self.vocabulary is None else len(self.vocabulary)
+        return Samples.from_windows(self.ids, window=window, documents=self.offsets, n_tokens=n_tokens)

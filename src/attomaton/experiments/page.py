@@ -1,0 +1,109 @@
+"""What every experiment comes to: one page, printed, and written beside its figure and its numbers."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from attomaton.artifacts import build_folder, explained, json_writer
+from attomaton.claims.verdicts import Verdict, as_record
+from attomaton.tables import write_parquet
+
+
+@dataclass(frozen=True)
+class PageTable:
+    """A table to read: a title, headers, and cells as text."""
+
+    title: str
+    headers: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, eq=False)
+class Page:
+    """One experiment, done.
+
+    Attributes
+    ----------
+    name : str
+        What it is called.
+    paragraphs : tuple of str
+        The page in Markdown.
+    printed : tuple of str or PageTable
+        What the command prints, before the verdicts.
+    size : str
+        What it prints last, before the seconds that it took.
+    record : dict
+        What it prints with ``--json``, besides the name and the verdicts; its ``seconds`` are put in later.
+    numbers : pyarrow.Table
+        Every number behind figure and tables.
+    numbers_file : str
+        The name of their file.
+    draw : callable
+        Given a path without ending, draws the figure there and returns the files.
+    verdicts : tuple of Verdict, optional
+        What became of the claims. None: the experiment judges none.
+    """
+
+    name: str
+    paragraphs: tuple[str, ...]
+    printed: tuple[str | PageTable, ...]
+    size: str
+    record: dict[str, Any]
+    numbers: pa.Table
+    numbers_file: str
+    draw: Callable[[Path], list[Path]]
+    verdicts: tuple[Verdict, ...] | None
+
+    @property
+    def text(self) -> str:
+        """The page in Markdown."""
+        return "\n\n".join(self.paragraphs) + "\n"
+
+
+def write_page(page: Page, folder: Path) -> list[Path]:
+    """Write figure.png, figure.pdf, the numbers, verdicts.json and summary.md; returns their paths.
+
+    Where no claim is judged there is no verdicts.json.
+    """
+    with build_folder(folder, "experiment", overwrite=True) as building:
+        written = page.draw(building.folder / "figure")
+        files: dict[str, Callable[[Path], object]] = {
+            page.numbers_file: partial(write_parquet, page.numbers),
+            "summary.md": partial(Path.write_text, data=page.text, encoding="utf-8"),
+        }
+        if page.verdicts is not None:
+            files["verdicts.json"] = json_writer([as_record(one) for one in page.verdicts])
+        with explained(folder):
+            for name, write in files.items():
+                write(building.folder / name)
+            building.finish({"name": page.name})
+    return [folder / name for name in (*(path.name for path in written), *files)]
+
+
+def render_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    r"""A table in Markdown; bars in cells are escaped.
+
+    Examples
+    --------
+    >>> print(render_table(["a", "b"], [["1", "|x|"]]))
+    | a | b |
+    |---|---|
+    | 1 | \|x\| |
+    """
+    lines = [_row(headers), "|" + "---|" * len(headers), *(_row(row) for row in rows)]
+    return "\n".join(lines)
+
+
+def render_verdicts(verdicts: Sequence[Verdict]) -> list[str]:
+    """A heading, and claims with their verdicts, numbers and reasons; nothing if there are none."""
+    rows = [[one.claim, one.status.value, one.shown_value, one.shown_bound, one.reason] for one in verdicts]
+    headers = ["claim", "verdict", "value", "bound", "reason"]
+    return ["## Verdicts", render_table(headers, rows)] if rows else []
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

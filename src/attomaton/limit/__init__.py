@@ -1,1 +1,0 @@
-"""What training converges to: the automaton and what is known about it."""

@@ -1,0 +1,171 @@
+"""Read a whole corpus into memory, whatever its files are."""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attomaton.corpora.budgets import Allowance
+from attomaton.corpora.documents import NOTHING_SKIPPED, Documents
+from attomaton.corpora.regular import STANDARD_INPUT
+from attomaton.corpora.samples import MAX_TOKENS
+from attomaton.corpora.shards import is_tokenized, read_tokens
+from attomaton.corpora.tokenizers.encoders import TableEncoder, distinct_tokens
+from attomaton.corpora.tokenizers.vocabulary import Vocabulary
+from attomaton.errors import (
+    AttomatonError,
+    UnreadableSource,
+    UnsupportedOption,
+)
+from attomaton.ragged import offsets_of
+from attomaton.readers.batches import (
+    Batch,
+    Reader,
+    Reading,
+    Skips,
+    TextBatch,
+    unpacked_bytes,
+)
+from attomaton.readers.files import File, decode, shorten
+from attomaton.readers.sources import find_readers
+from attomaton.readers.standard import keep_standard_input
+from attomaton.tables import Int32, Int64
+
+
+def read_text(path: str | Path, *, tokenizer: str = "word") -> Documents:
+    """Read one UTF-8 text file as one document; the text ``"-"`` is standard input."""
+    return read_text_and_digest(path, tokenizer)[0]
+
+
+def read_text_and_digest(path: str | Path, tokenizer: str) -> tuple[Documents, str]:
+    """One text file, and the SHA-256 of the very bytes that were read."""
+    file = keep_standard_input() if path == STANDARD_INPUT else File(str(path), Path(path).name)
+    try:
+        with file.open_raw() as stream:
+            content = stream.read()
+    except IsADirectoryError as error:
+        raise UnreadableSource(f"{file.source} is a folder; give one text file") from error
+    except OSError as error:
+        if isinstance(error, AttomatonError):
+            raise
+        raise UnreadableSource(
+            f"{shorten(file.source)} cannot be read: {error.strerror}; give the path of a text file"
+        ) from error
+    text = decode(content.removeprefix(b"\xef\xbb\xbf"), file.source)
+    vocabulary, ids = Vocabulary.from_text(text.replace("\r\n", "\n").replace("\r", "\n"), tokenizer)
+    if len(ids) < 2:
+        raise UnreadableSource(
+            f"{file.source} has too few tokens ({len(ids)}): a sample needs a context and a label, so give "
+            "more text"
+        )
+    borders = np.array([0, len(ids)], np.int64)
+    return Documents(ids, borders, vocabulary), hashlib.sha256(content).hexdigest()
+
+
+def read_corpus(source: Any, *, tokenizer: str = "word", reading: Reading | None = None) -> Documents:
+    """Read a whole corpus into memory.
+
+    Parameters
+    ----------
+    source : path, URL, sequence or dataset
+        What :func:`find_readers` takes. A folder that :func:`tokenize_corpus` wrote keeps its vocabulary.
+    tokenizer : str
+        ``"word"``, ``"character"``, ``"byte"``, or the path of a ``tokenizer.json`` or ``.tiktoken`` file.
+        A corpus of ids needs none; one with a fixed vocabulary then names the ids and bounds them.
+    reading : Reading, optional
+        How to read.
+
+    Examples
+    --------
+    >>> documents = read_corpus(["to be", "or not to be"])
+    >>> documents.ids.tolist(), documents.offsets.tolist(), documents.vocabulary.tokens
+    ([0, 1, 2, 3, 0, 1], [0, 2, 6], ('to', 'be', 'or', 'not'))
+    """
+    if isinstance(source, str | Path) and is_tokenized(source):
+        return read_tokens(source).documents()
+    vocabulary = Vocabulary.fixed(tokenizer)
+    asked = bounded(Reading() if reading is None else reading, vocabulary)
+    numbering = Numbering(tokenizer)
+    pieces: list[Int32] = []
+    lengths: list[Int64] = []
+    skipped, kinds = NOTHING_SKIPPED, set[str]()
+    for reader in find_readers(source, asked):
+        for batch in checked_batches(reader, asked):
+            skipped += batch.skipped
+            if not len(batch.rows):
+                continue
+            if isinstance(batch, TextBatch):
+                kinds.add("text")
+                offsets, ids = (numbering if vocabulary is None else vocabulary.encoder).encode(batch.texts)
+            else:
+                kinds.add("ids")
+                offsets, ids = batch.offsets, batch.ids
+            pieces.append(ids)
+            lengths.append(np.diff(offsets))
+    if vocabulary is None and "text" in kinds:
+        refuse_mixture(kinds, tokenizer)
+        vocabulary = Vocabulary(tuple(numbering.numbers), tokenizer)
+    ids = np.concatenate([np.empty(0, np.int32), *pieces])
+    return Documents(ids, offsets_of(np.concatenate([np.empty(0, np.int64), *lengths])), vocabulary, skipped)
+
+
+def bounded(reading: Reading, vocabulary: Vocabulary | None) -> Reading:
+    """The reading, with ids held to the vocabulary if it is known."""
+    return reading if vocabulary is None else replace(reading, n_tokens=len(vocabulary))
+
+
+def checked_batches(reader: Reader, reading: Reading) -> Iterator[Batch]:
+    """The batches of a reader; one without documents is bad input, and so is one without end."""
+    documents, skipped = 0, 0
+    allowance = Allowance(shorten(reader.source), reader.stored())
+    for batch in reader.batches():
+        documents += len(batch.rows)
+        skipped += batch.skipped.count
+        allowance.spend(n_bytes=unpacked_bytes(batch), documents=len(batch.rows) + batch.skipped.count)
+        yield batch
+    if not documents and not skipped:
+        skips = Skips(reading)
+        skips.add(UnreadableSource(f"{reader.source} is empty: it holds no documents; leave it out"))
+        yield TextBatch([], np.empty(0, np.int64), skips.take())
+
+
+def refuse_mixture(kinds: set[str], tokenizer: str) -> None:
+    """Text and ids in one corpus mean the same tokens only under a fixed vocabulary."""
+    if len(kinds) > 1:
+        raise UnsupportedOption(
+            f"the corpus holds text and token ids, and {tokenizer!r} numbers its tokens anew; give the "
+            "tokenizer file that made the ids, or read the two apart"
+        )
+
+
+class Numbering:
+    """Words or characters, numbered as they first appear.
+
+    Examples
+    --------
+    >>> numbering = Numbering("word")
+    >>> [numbering.encode([text])[1].tolist() for text in ("a rose is", "is a lily")]
+    [[0, 1, 2], [2, 0, 3]]
+    """
+
+    def __init__(self, tokenizer: str) -> None:
+        self.tokenizer = tokenizer
+        self.numbers: dict[str, int] = {}
+
+    def encode(self, texts: Any) -> tuple[Int64, Int32]:
+        """The texts as ids; new tokens get the next numbers."""
+        self.add(distinct_tokens(texts, self.tokenizer))
+        return TableEncoder(self.tokenizer, self.numbers).encode(texts)
+
+    def add(self, tokens: tuple[str, ...]) -> None:
+        """Number tokens that have no number yet."""
+        for token in tokens:
+            self.numbers.setdefault(token, len(self.numbers))
+        if len(self.numbers) > MAX_TOKENS:
+            raise UnsupportedOption(
+                f"the corpus has more than {MAX_TOKENS:,} different tokens under {self.tokenizer!r}; take a "
+                "tokenizer.json or .tiktoken file"
+            )

@@ -1,0 +1,101 @@
+"""Documents that are in memory already: a sequence of texts, or of sequences of ids."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from attomaton.errors import AttomatonError, UnreadableSource
+from attomaton.readers.batches import (
+    Batch,
+    Reading,
+    Skips,
+    bad_id,
+    batch_texts,
+    checked_text,
+    token_batch,
+)
+from attomaton.tables import Integers
+
+ROWS = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryReader:
+    """A sequence of documents; all of them text, or all of them ids."""
+
+    documents: Sequence[Any]
+    reading: Reading
+    source: str = "the documents given"
+    name: str = "memory"
+    portable: bool = False
+
+    def digest(self) -> str:
+        """The SHA-256 of the documents."""
+        digest = hashlib.sha256()
+        for document in self.documents:
+            kind, blob = _content(document)
+            digest.update(f"{kind} {len(blob)} ".encode())
+            digest.update(blob)
+        return digest.hexdigest()
+
+    def stored(self) -> None:
+        """Nothing: it is in memory already."""
+
+    def batches(self) -> Iterator[Batch]:
+        """The documents; rows are numbered from 0."""
+        skips = Skips(self.reading)
+        if all(isinstance(document, str) for document in self.documents):
+            yield from batch_texts(self._texts(skips), skips)
+            return
+        for start in range(0, len(self.documents), ROWS):
+            lists: list[Integers] = []
+            rows: list[int] = []
+            for row in range(start, min(start + ROWS, len(self.documents))):
+                try:
+                    lists.append(self._ids(row))
+                except AttomatonError as error:
+                    skips.add(error)
+                else:
+                    rows.append(row)
+            yield token_batch(lists, rows, skips)
+
+    def _texts(self, skips: Skips) -> Iterator[tuple[int, str]]:
+        for row, document in enumerate(self.documents):
+            try:
+                yield row, checked_text(document, f"document {row}")
+            except UnreadableSource as error:
+                skips.add(error)
+
+    def _ids(self, row: int) -> Integers:
+        document = self.documents[row]
+        try:
+            ids = np.asarray(document)
+        except (ValueError, OverflowError) as error:
+            raise UnreadableSource(f"document {row} is no list of ids ({error}); mend it") from error
+        if ids.size == 0 and ids.ndim == 1:
+            return np.empty(0, np.int32)
+        if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
+            raise UnreadableSource(
+                f"document {row} is {type(document).__name__}, not one list of integers; give texts, or "
+                "lists of ids"
+            )
+        error = bad_id(ids, f"document {row}", self.reading.n_tokens)
+        if error is not None:
+            raise error
+        return ids
+
+
+def _content(document: Any) -> tuple[str, bytes]:
+    """What a document is and its bytes: the same bytes are other ids under another type or shape."""
+    if isinstance(document, str):
+        return "text", document.encode("utf-8", "surrogatepass")
+    try:
+        ids = np.asarray(document)
+    except (ValueError, OverflowError):  # ragged, or larger than any integer: refused when it is read
+        ids = np.empty(0, object)
+    if ids.dtype.hasobject:
+        return "other", repr(document).encode("utf-8", "surrogatepass")
+    return f"ids {ids.dtype.str} {ids.shape}", ids.tobytes()

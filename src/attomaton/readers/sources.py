@@ -1,0 +1,184 @@
+"""From a path, folder, glob, URL or object to the readers of its parts."""
+
+import glob
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attomaton.artifacts import MANIFEST, read_sealed
+from attomaton.artifacts.ownership import PARTIAL
+from attomaton.corpora.regular import STANDARD_INPUT, refuse_irregular
+from attomaton.corpora.shards import is_tokenized, read_tokens
+from attomaton.errors import UnreadableSource
+from attomaton.readers.batches import Reader, Reading
+from attomaton.readers.fasta import FastaReader
+from attomaton.readers.files import File, is_url, naming, printable, shorten, url_system
+from attomaton.readers.jsonlines import JsonLinesReader
+from attomaton.readers.memory import MemoryReader
+from attomaton.readers.standard import keep_standard_input
+from attomaton.readers.streams import StreamReader
+from attomaton.readers.tables import ArrowReader, DatasetReader, ParquetReader
+from attomaton.readers.texts import TextReader
+
+READERS: dict[str, Callable[[File, Reading], Reader]] = {
+    ".txt": TextReader,
+    ".jsonl": JsonLinesReader,
+    ".ndjson": JsonLinesReader,
+    ".parquet": ParquetReader,
+    ".arrow": ArrowReader,
+    ".feather": ArrowReader,
+    ".npy": StreamReader,
+    ".bin": StreamReader,
+    ".fasta": FastaReader,
+    ".fa": FastaReader,
+    ".faa": FastaReader,
+    ".fna": FastaReader,
+}
+"""Ending of a file → its reader; ``.txt``, ``.jsonl``, streams and FASTA may be packed as .gz or .zst."""
+
+WILD = frozenset("*?[")
+
+
+def find_readers(source: Any, reading: Reading | None = None) -> list[Reader]:
+    """The readers of a corpus, in the order in which its files are read.
+
+    Parameters
+    ----------
+    source : path, URL, sequence or dataset
+        A file, a folder (all its files, in the order of their names), a glob, a URL of any of these that
+        fsspec opens, a sequence of texts or of id lists, an array of ids (one document, or one per row), or
+        a ``datasets.Dataset``. The text ``"-"`` is standard input, as plain text. Files are regular ones: a
+        pipe, a socket or a device is an error, and so is a link that leads nowhere.
+    reading : Reading, optional
+        How to read.
+
+    Examples
+    --------
+    >>> [batch] = find_readers(["to be", "or not"])[0].batches()
+    >>> batch.texts, batch.rows.tolist()
+    (['to be', 'or not'], [0, 1])
+    """
+    asked = Reading() if reading is None else reading
+    if isinstance(source, str) and source == STANDARD_INPUT:
+        return [reader_of(keep_standard_input(), asked)]
+    if isinstance(source, str | os.PathLike):
+        path = os.fspath(cast("str | os.PathLike[str]", source))
+        return [reader_of(file, asked) for file in find_files(path)]
+    if type(source).__module__.split(".")[0] == "datasets":
+        return [DatasetReader(source, asked)]
+    if isinstance(source, np.ndarray):
+        array = cast("NDArray[Any]", source)
+        return [MemoryReader([array] if array.ndim == 1 else list(array), asked)]
+    if isinstance(source, Sequence):
+        return [MemoryReader(cast("Sequence[Any]", source), asked)]
+    raise UnreadableSource(
+        f"a corpus is a path, a URL, a sequence of documents or a dataset, not {type(source).__name__}"
+    )
+
+
+def reader_of(file: File, reading: Reading) -> Reader:
+    """The reader for the ending of a file; a file without an ending is plain text."""
+    make = READERS.get(file.suffix) if file.suffix else TextReader
+    if make is None:
+        raise UnreadableSource(
+            f"{shorten(file.source)} has an ending that no reader knows; rename it to one of "
+            f"{', '.join(READERS)}, or leave it out with a glob such as '*.parquet'"
+        )
+    return make(file, reading)
+
+
+def find_files(source: str) -> list[File]:
+    """The files of a path, folder, glob or URL, sorted by name; hidden ones and ``_…`` are left out."""
+    with naming(source):
+        if is_url(source):
+            return _find_behind_url(source)
+        path = Path(source)
+        if is_tokenized(path):
+            paths = read_tokens(path).verify().shards
+        elif path.is_dir():
+            paths = [place for place in _walk(path) if _is_file(place)]
+        elif path.exists() or not WILD.intersection(source):
+            paths = [path] if _is_file(path) else []
+        else:
+            paths = [Path(place) for place in glob.glob(source, recursive=True) if _is_file(Path(place))]  # noqa: PTH207  absolute patterns
+    if not paths:
+        raise UnreadableSource(f"{source} has no files to read; give a folder or glob with some")
+    return _named([place.as_posix() for place in paths])
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """The files of a folder and of those below it, without ours; what cannot be listed is an error."""
+    for place, folders, files in os.walk(folder, onerror=_raise):
+        folders[:] = sorted(
+            name for name in folders if _counts(Path(name)) and not _is_ours(Path(place, name))
+        )
+        linked = [name for name in folders if (Path(place) / name).is_symlink()]
+        if linked:
+            raise UnreadableSource(
+                f"{printable(str(Path(place) / linked[0]))} is a link to a folder, which is not followed; "
+                "give that folder itself, or take the link away"
+            )
+        yield from (Path(place) / name for name in files if _counts(Path(name)))
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether attomaton wrote a folder, or is writing it: what came out is no corpus, wherever it stands."""
+    return any(read_sealed(folder / name) is not None for name in (MANIFEST, PARTIAL))
+
+
+def _raise(error: OSError) -> None:
+    raise UnreadableSource(
+        f"{printable(str(error.filename))} cannot be listed: {error.strerror}; allow it, or leave it out"
+    ) from error
+
+
+def _is_file(place: Path) -> bool:
+    """Whether a place is a regular file; an error if it is a pipe, a device, or a link that leads nowhere."""
+    try:
+        mode = place.stat().st_mode
+    except FileNotFoundError as error:
+        if place.is_symlink():
+            goal = printable(str(place.readlink()))
+            raise UnreadableSource(
+                f"{printable(str(place))} is a link that leads nowhere ({goal}); mend the link, or take it "
+                "away"
+            ) from error
+        raise
+    refuse_irregular(place, mode)
+    return stat.S_ISREG(mode)
+
+
+def _counts(path: Path | PurePosixPath) -> bool:
+    return not any(part.startswith((".", "_")) for part in path.parts)
+
+
+def _find_behind_url(url: str) -> list[File]:
+    system, path = url_system(url)
+    if WILD.intersection(path):
+        paths = [str(place) for place in system.glob(path) if system.isfile(place)]
+    elif system.isdir(path):
+        within = PurePosixPath(path)
+        paths = [
+            place
+            for place in map(str, system.find(path))
+            if _counts(PurePosixPath(place).relative_to(within))
+        ]
+    else:
+        paths = [path]
+    if not paths:
+        raise UnreadableSource(f"{url} has no files to read; give a folder or glob with some")
+    return [File(str(system.unstrip_protocol(file.source)), file.name) for file in _named(paths)]
+
+
+def _named(paths: list[str]) -> list[File]:
+    """Files with the shortest names that tell them apart: their paths from the folder they share."""
+    ordered = sorted(paths)
+    parents = [str(PurePosixPath(path).parent) for path in ordered]
+    shared = os.path.commonpath(parents)
+    within = PurePosixPath(shared)
+    return [File(path, printable(PurePosixPath(path).relative_to(within).as_posix())) for path in ordered]

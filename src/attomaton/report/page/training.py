@@ -1,0 +1,99 @@
+"""What a run folder tells about its training: curves, the predicted ones beside them, and verdicts."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attomaton.artifacts import read_checked, read_manifest
+from attomaton.claims.kept import read_verdicts as read_kept
+from attomaton.errors import CorruptRun, MissingExtra, needing
+
+MOST_POINTS = 300
+"""Points of a curve in the page."""
+
+PREDICTED_POINTS = 40
+MOST_TRIALS = 5
+"""Trials up to which the predicted curve is computed."""
+
+
+def read_training(run: Path) -> dict[str, Any] | None:
+    """Measured and predicted curves of ``run/training``; None if there was no training that ended."""
+    place = run / "training"
+    if not place.is_dir():
+        return None
+    manifest = read_manifest(place, "training")
+    path = place / "trace.jsonl"
+    try:
+        text = read_checked(path, manifest["files"][path.name]["sha256"]).decode()
+        lines = [json.loads(line) for line in text.splitlines()]
+        records = [[line["step"], line["loss_mean"], line["norm_mean"]] for line in lines]
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptRun(f"{path} cannot be read ({error}); train again, or delete {place}") from error
+    kept = sorted({round(row) for row in np.linspace(0, len(records) - 1, MOST_POINTS)}) if records else []
+    predicted, reason = _predict(run)
+    return {
+        "measured": [records[row] for row in kept],
+        "predicted": predicted,
+        "reason": reason,
+        "asked": manifest["asked"],
+    }
+
+
+def read_verdicts(run: Path) -> list[dict[str, Any]]:
+    """The verdicts that ``attomaton verify`` left on this training; empty if it did not run."""
+    shown = ("claim", "status", "value", "bound", "reason")
+    try:
+        return [{name: one[name] for name in shown} for one in read_kept(run)]
+    except (KeyError, TypeError) as error:
+        raise CorruptRun(f"the verdicts of {run} lack {error}; run attomaton verify again") from error
+
+
+def _predict(run: Path) -> tuple[list[list[float]], str]:
+    """Step, loss and norm that fast-forward predicts, mean over trials; or why there is no prediction."""
+    try:
+        with needing("a predicted curve"):
+            from attomaton.claims.evidence import Evidence, need_log_loss, need_mass_head, need_plain_descent
+            from attomaton.training.checkpoints import read_trace
+    except MissingExtra as error:
+        return [], f"{error}, then write the report again"
+    try:
+        trace = read_trace(run)
+    except CorruptRun as error:
+        return [], str(error)
+    if trace.n_trials > MOST_TRIALS:
+        return (
+            [],
+            f"{trace.n_trials} trials were trained; the predicted curve is drawn for up to {MOST_TRIALS}",
+        )
+    evidence = Evidence(trace, ())
+    for need in (need_plain_descent, need_log_loss, need_mass_head):
+        missing = need(evidence)
+        if missing:
+            return [], f"no curve is predicted: {missing}"
+    return _follow(trace), ""
+
+
+def _follow(trace: Any) -> list[list[float]]:
+    """Step, mean loss and mean norm along the trajectory of :func:`~attomaton.fast_forward`."""
+    from attomaton.claims.measures import unless_orthonormal
+    from attomaton.trajectory.curves import inner
+    from attomaton.trajectory.fast_forward import fast_forward
+
+    last = float(trace.steps[-1])
+    steps = np.unique(np.geomspace(1.0, max(last, 1.0), PREDICTED_POINTS).round()).tolist()
+    curves: list[list[list[float]]] = []
+    for trial, (samples, table) in enumerate(zip(trace.samples, trace.embeddings, strict=True)):
+        path = fast_forward(
+            samples,
+            embeddings=unless_orthonormal(table),
+            step_size=trace.step.step_size,
+            to=last,
+            start=trace.weights[0, trial],
+        )
+        weights = [path.weights_at(step) for step in steps]
+        norms = [inner(one, one) ** 0.5 for one in weights]
+        curves.append([[path.loss_at(step), norm] for step, norm in zip(steps, norms, strict=True)])
+    mean = np.mean(curves, axis=0).tolist()
+    return [[step, *values] for step, values in zip(steps, mean, strict=True)]

@@ -1,0 +1,218 @@
+"""The one path from samples: edges → components → hard and soft solutions, kept together as a value.
+
+``learn``, the estimator and the claims all take it; they differ only in who extracts edges and choices.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.corpora.samples import Samples
+from attomaton.errors import MismatchedParts
+from attomaton.graphs.choices import ChoiceTable, extract_choices
+from attomaton.graphs.components import Components, find_components
+from attomaton.graphs.edges import EdgeTable, extract_edges
+from attomaton.hard.solve import HardSolution, solve_graph_svm
+from attomaton.progress import Progress, silent
+from attomaton.soft.solve import SoftSolution, solve_luce
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Solved:
+    """What the theory says about a corpus: its components with their hard and their soft solution.
+
+    Attributes
+    ----------
+    components : Components
+        Who ties and who precedes whom, merged where dependent embeddings cannot tell components apart.
+    hard : HardSolution
+        The direction in which weights grow, W_svm.
+    soft : SoftSolution
+        The finite part of the weights, W_fin.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> solved = solve_samples(at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 2]], [0, 1, 1]))
+    >>> solved
+    Solved(1 queries, 2 components, 3 tokens)
+    >>> at.Automaton(solved.components, solved.hard, solved.soft).retrieve([1, 0, 2]).tolist()
+    [0, 1]
+    """
+
+    components: Components
+    hard: HardSolution
+    soft: SoftSolution
+
+    def __post_init__(self) -> None:
+        _check_parts(self.components, self.hard, self.soft)
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({len(self.components.queries):,} queries, {len(self.components):,} "
+            f"components, {self.n_tokens:,} tokens)"
+        )
+
+    @property
+    def n_tokens(self) -> int:
+        """Size of the vocabulary."""
+        return self.components.edges.n_tokens
+
+    @property
+    def embedded(self) -> bool:
+        """Whether embeddings were given, so that weights have shape (dim, dim)."""
+        return isinstance(self.hard.weights, np.ndarray)
+
+
+def solve_edges(
+    edges: EdgeTable,
+    extract: Callable[[Components], ChoiceTable],
+    *,
+    embeddings: object = None,
+    atol: float = 1e-8,
+    progress: Progress = silent,
+    threads: int | None = None,
+) -> Solved:
+    """Solve both sides from edges; choices are extracted when the components are known.
+
+    Parameters
+    ----------
+    edges : EdgeTable
+        Who beats whom.
+    extract : callable
+        Components → the choices inside them: the second pass over the corpus.
+    embeddings : float array, shape (n_tokens, dim), optional
+        None means orthonormal. Components that dependent rows cannot tell apart are merged.
+    atol : float
+        Largest gradient entry at which the soft side counts as certified.
+    progress : callable
+        Called with the name of each stage, 0 and 0, as it begins.
+    threads : int, optional
+        How many the solvers use; all processors if not given.
+
+    Examples
+    --------
+    >>> samples = Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])
+    >>> solve_edges(extract_edges(samples), lambda found: extract_choices(samples, found)).embedded
+    False
+    """
+    progress("finding components", 0, 0)
+    found = find_components(edges)
+    progress("solving the hard side", 0, 0)
+    hard = solve_graph_svm(found, embeddings=embeddings, threads=threads)
+    progress("extracting choices", 0, 0)
+    choices = extract(hard.components)
+    progress("solving the soft side", 0, 0)
+    soft = solve_luce(choices, hard.components, embeddings=embeddings, atol=atol, threads=threads)
+    return Solved(hard.components, hard, soft)
+
+
+def solve_samples(
+    samples: Samples, *, embeddings: object = None, min_support: int = 1, atol: float = 1e-8
+) -> Solved:
+    """Solve both sides from samples in memory.
+
+    Parameters
+    ----------
+    samples : Samples
+        The corpus.
+    embeddings : float array, shape (n_tokens, dim), optional
+        None means orthonormal.
+    min_support : int
+        Edges that fewer samples show are left out.
+    atol : float
+        Largest gradient entry at which the soft side counts as certified.
+
+    Examples
+    --------
+    >>> solved = solve_samples(Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1]))
+    >>> solved.hard.status.name, solved.soft.status.name
+    ('CERTIFIED', 'CERTIFIED')
+    """
+    edges = extract_edges(samples).filter(min_support=min_support)
+    return solve_edges(edges, lambda found: extract_choices(samples, found), embeddings=embeddings, atol=atol)
+
+
+@dataclass(frozen=True)
+class SolverByQuery:
+    """What solves the tables of some queries alone, wherever an engine runs it.
+
+    Attributes
+    ----------
+    n_tokens : int
+        Size of the vocabulary.
+    threads : int, optional
+        Number of threads for each part; the default is all processors.
+    """
+
+    n_tokens: int
+    threads: int | None = None
+
+    def components(self, edges: pa.Table, queries: pa.Table) -> Components:
+        """The components of the edges of some queries."""
+        return find_components(EdgeTable(edges, queries, self.n_tokens))
+
+
+@dataclass(frozen=True)
+class HardByQuery(SolverByQuery):
+    """Edges and samples by query → the hard scores: columns query, token, score.
+
+    Examples
+    --------
+    >>> from attomaton.corpora.samples import Samples
+    >>> from attomaton.engines.memory import MemoryEngine
+    >>> engine = MemoryEngine(Samples.from_windows([0, 1, 0, 2, 0, 1, 0], window=3))
+    >>> edges = engine.edges()
+    >>> engine.map_queries(HardByQuery(3), edges, edges.queries, n_parts=2).num_rows
+    6
+    """
+
+    def __call__(self, edges: pa.Table, queries: pa.Table) -> pa.Table:
+        """Solve; raises ``UncertifiedSolution`` if the bounds do not meet."""
+        found = self.components(edges, queries)
+        return solve_graph_svm(found, threads=self.threads).expect().scores
+
+
+@dataclass(frozen=True)
+class SoftByQuery(SolverByQuery):
+    """Edges, samples by query and choices inside components → the soft scores.
+
+    Examples
+    --------
+    >>> from attomaton.corpora.samples import Samples
+    >>> from attomaton.engines.memory import MemoryEngine
+    >>> engine = MemoryEngine(Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1]))
+    >>> edges = engine.edges()
+    >>> choices = engine.choices(find_components(edges.load())).table
+    >>> soft = engine.map_queries(SoftByQuery(3), edges, edges.queries, choices)
+    >>> soft.column("score").to_numpy().round(4).tolist()  # ± ½ ln 3, and 0 for the query
+    [0.5493, -0.5493, 0.0]
+    """
+
+    def __call__(self, edges: pa.Table, queries: pa.Table, choices: pa.Table) -> pa.Table:
+        """Solve; raises ``UncertifiedSolution`` if the gradient is too large."""
+        found = self.components(edges, queries)
+        return solve_luce(ChoiceTable(choices), found, threads=self.threads).expect().scores
+
+
+def _check_parts(components: Components, hard: object, soft: object) -> None:
+    """The solutions must be of these components: one score for each node, in the same kind of space."""
+    nodes = components.nodes.select(["query", "token"])
+    spaces: set[type] = set()
+    for part, kind in ((hard, HardSolution), (soft, SoftSolution)):
+        if not isinstance(part, kind) or not part.scores.select(["query", "token"]).equals(nodes):
+            raise MismatchedParts(
+                f"the {kind.__name__} given is not one of these components; "
+                "give Automaton(components, hard, soft), both solved from the same components"
+            )
+        spaces.add(type(part.weights))
+    if isinstance(hard, HardSolution) and not np.array_equal(
+        hard.components.component_of_node, components.component_of_node
+    ):
+        raise MismatchedParts(
+            "the embeddings merge some of these components; give Automaton(hard.components, hard, soft)"
+        )
+    if len(spaces) > 1:
+        raise MismatchedParts("only one of hard and soft was solved with embeddings; give both or neither")

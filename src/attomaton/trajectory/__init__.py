@@ -1,0 +1,1 @@
+"""Where the weights are at step t of training."""

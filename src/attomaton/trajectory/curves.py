@@ -1,0 +1,82 @@
+"""Weights as a function of the step, and the curves that experiments draw of them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from scipy.sparse import csc_array
+
+from attomaton.errors import MismatchedParts
+from attomaton.options import real_number
+from attomaton.tables import Float64, column, make_table
+from attomaton.trajectory.loss import TrainingLoss
+
+CURVES = ("step", "norm", "correlation", "loss", "error")
+CURVE_SCHEMA = pa.schema([(name, pa.float64()) for name in CURVES])
+
+
+class WeightPath(ABC):
+    """Weights for every step of plain gradient descent, with the curves that follow from them.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1]], [0])
+    >>> auto = at.learn(samples)
+    >>> for path in (at.expand(auto, samples), at.fast_forward(samples, to=1e6)):
+    ...     gap = np.diff(column(path.scores_at(1e6), "score"))[0]
+    ...     print(-gap.round(3), path.weights_at(1e6).shape, path.error_at(1e6) < 1e-3)
+    14.509 (2, 2) True
+    14.509 (2, 2) True
+    >>> round(path.loss_at(1e6) * 1e6, 2)  # L = 1/(2 η t)
+    0.5
+    >>> path.curves([1e3, 1e6], auto.hard.weights).column("correlation").to_numpy().round(6).tolist()
+    [1.0, 1.0]
+    """
+
+    loss: TrainingLoss
+
+    @abstractmethod
+    def weights_at(self, step: float) -> Float64 | csc_array:
+        """W(t), shape (dim, dim); orthonormal: the sparse scores, rows key tokens, columns queries."""
+
+    @abstractmethod
+    def scores_at(self, step: float) -> pa.Table:
+        """The table (query, token, score) of all pairs that training sees."""
+
+    @abstractmethod
+    def error_at(self, step: float) -> float:
+        """Estimated ‖error‖ of W(t), Frobenius norm."""
+
+    def loss_at(self, step: float) -> float:
+        """The training loss at W(t), the mean over samples."""
+        return self.loss.at(column(self.scores_at(step), "score"))
+
+    def curves(self, steps: Sequence[float], direction: Float64 | csc_array) -> pa.Table:
+        """Norm, correlation with a direction (such as ``hard.weights``), loss and expected error by step.
+
+        Returns a table with the columns step, norm, correlation, loss and error, all float64.
+        """
+        rows = np.array([self._measure(real_number(step, "step"), direction) for step in steps]).reshape(
+            -1, len(CURVES)
+        )
+        return make_table(CURVE_SCHEMA, dict(zip(CURVES, rows.T, strict=True)))
+
+    def _measure(self, step: float, direction: Float64 | csc_array) -> tuple[float, ...]:
+        weights = self.weights_at(step)
+        if weights.shape != direction.shape:
+            raise MismatchedParts(
+                f"the direction has shape {direction.shape}, the weights {weights.shape}; "
+                "give hard.weights, solved with the same embeddings"
+            )
+        norm, other = inner(weights, weights) ** 0.5, inner(direction, direction) ** 0.5
+        correlation = inner(weights, direction) / (norm * other) if norm * other > 0 else 0.0
+        return step, norm, correlation, self.loss_at(step), self.error_at(step)
+
+
+def inner(one: Float64 | csc_array, other: Float64 | csc_array) -> float:
+    """⟨A, B⟩ = Σ A_ij B_ij of two arrays, both dense or both sparse."""
+    product: Any = one.multiply(other) if isinstance(one, csc_array) else one * other
+    return float(product.sum())

@@ -1,0 +1,313 @@
+"""The weights of gradient descent at step t without training: W(t) = ln t·W_svm + W_fin + R."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from scipy.sparse import csc_array
+
+from attomaton.corpora.samples import Samples
+from attomaton.display import render_card, render_code, render_facts, render_status
+from attomaton.errors import MismatchedParts, UncertifiedSolution, UnsupportedOption
+from attomaton.graphs.choices import ChoiceTable
+from attomaton.options import real_number
+from attomaton.solutions import check_embeddings, score_table
+from attomaton.solved import Solved
+from attomaton.tables import Bool, Float64, column, keep_rows
+from attomaton.trajectory.curves import WeightPath, inner
+from attomaton.trajectory.fast_forward import Course, Trajectory, follow
+from attomaton.trajectory.loss import training_loss
+from attomaton.trajectory.residual.problem import Residual, find_priorities
+from attomaton.trajectory.sharpness import Edge, find_embedded_edge, find_orthonormal_edge
+
+TIGHT_ORTHONORMAL = 1e-9
+"""Slack at which a priority counts as tight for orthonormal embeddings: positions are exact to rounding."""
+
+TIGHT_EMBEDDED = 1e-6
+"""The same where tokens are embedded: there the hard solution is certified to about 1e-10."""
+
+FOUND = 1e-8
+"""Largest gradient that may be left of the third term, relative to the largest flow."""
+
+
+class Expansion(WeightPath):
+    """W(t) = ln t·W_svm + W_fin + R, from :func:`expand`.
+
+    Attributes
+    ----------
+    direction, finite, residual : float arrays, shape (dim, dim), or sparse, shape (n_tokens, n_tokens)
+        W_svm, W_fin and R.
+    third : Residual
+        R with what it was found from: tight edges, their flow, the gradient that is left.
+    edge : Edge
+        The step size from which on descent does not settle, so that the expansion says nothing.
+    start : Start, optional
+        W(0), if it is not zero.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1]], [0])  # 0 precedes 1 under the query 1
+    >>> expansion = expand(at.learn(samples), samples)
+    >>> expansion.weights_at(1e6).toarray().round(3).tolist()  # ± ½ ln(2 η t)
+    [[0.0, 7.254], [0.0, -7.254]]
+    >>> expansion.residual.toarray()[:, 1].round(4).tolist()  # R: the 2 in it
+    [0.3466, -0.3466]
+    >>> expansion.error_at(1e6) < 1e-3, round(expansion.loss_at(1e6) * 1e6, 2), len(expansion.scores_at(1e6))
+    (True, 0.5, 2)
+    >>> (expansion.weights_along(0.0) - expansion.residual).nnz  # W_fin is zero: nothing ties
+    0
+    """
+
+    def __init__(
+        self,
+        solved: Solved,
+        course: Course,
+        third: Residual,
+        edge: Edge,
+        start: "Start | None" = None,
+    ) -> None:
+        self.loss = course.loss
+        self.edge = edge
+        self.direction: Float64 | csc_array = solved.hard.weights
+        self.finite: Float64 | csc_array = solved.soft.weights
+        self.residual: Float64 | csc_array = third.weights
+        self.third = third
+        self._scores = (
+            column(solved.hard.scores, "score"),
+            column(solved.soft.scores, "score") + third.scores + (0.0 if start is None else start.scores),
+        )
+        self.start = start
+        self._course = course
+
+    def __repr__(self) -> str:
+        known = self.caveat or f"error falls like t^-{self.rate:.3g}"
+        return f"Expansion({self.loss.pairs.num_rows:,} scores: {known})"
+
+    def _repr_html_(self) -> str:
+        sizes = [(name, inner(part, part) ** 0.5) for name, part in self._terms()]
+        known = f"the error falls like t^-{self.rate:.3g}"
+        return render_card(
+            "Expansion: W(t) = ln t·W_svm + W_fin + R",
+            render_status(
+                "with a caveat" if self.caveat else "determined", self.caveat or known, good=not self.caveat
+            ),
+            render_facts([("scores", f"{self.loss.pairs.num_rows:,}"), *sizes]),
+            render_code("path.weights_at(200_000)", "path.scores_at(200_000)"),
+        )
+
+    def _terms(self) -> list[tuple[str, Float64 | csc_array]]:
+        return [("‖W_svm‖", self.direction), ("‖W_fin‖", self.finite), ("‖R‖", self.residual)]
+
+    @property
+    def path_dependent(self) -> Bool:
+        """Components whose R depends on the way training took, shape (n_components,)."""
+        return self.third.path_dependent
+
+    @property
+    def degenerate(self) -> pa.Table:
+        """Rows of the order that are tight without any multiplier: their ends drift apart like ln ln t."""
+        return keep_rows(self.loss.components.order, self.third.degenerate)
+
+    @property
+    def caveat(self) -> str:
+        """What data alone do not determine, or that the step size is too large; empty if nothing."""
+        parts = [str(self.edge)] if self.edge.passed else []
+        if self.path_dependent.any():
+            parts.append(f"R depends on the path in {int(self.path_dependent.sum()):,} components")
+        if self.third.degenerate.any():
+            parts.append(f"{int(self.third.degenerate.sum()):,} tight edges carry nothing: ln ln t drift")
+        return "; ".join(parts)
+
+    @cached_property
+    def settling(self) -> float:
+        """λ: the slowest rate at which the tight edges settle."""
+        return self.third.settling()
+
+    @property
+    def rate(self) -> float:
+        """The error falls like t^−rate: min(λ, smallest slack of an edge that is not tight, 1)."""
+        priorities = self.third.priorities
+        return min(self.settling, float(priorities.slack[~priorities.tight].min(initial=1.0)), 1.0)
+
+    def weights_at(self, step: float) -> Float64 | csc_array:
+        """W(t), shape (dim, dim); orthonormal: the sparse scores, rows key tokens, columns queries."""
+        return self.weights_along(_log(step))
+
+    def weights_along(self, level: float) -> Float64 | csc_array:
+        """level·W_svm + W_fin + R: normalised descent and regularisation paths follow this curve too."""
+        weights = real_number(level, "level") * self.direction + self.finite + self.residual
+        return weights if self.start is None else weights + self.start.kept
+
+    def scores_at(self, step: float) -> pa.Table:
+        """The table (query, token, score) of all pairs that training sees."""
+        hard, rest = self._scores
+        return score_table(self.loss.pairs, (_log(step) * hard + rest)[self.loss.nodes])
+
+    def error_at(self, step: float) -> float:
+        """A bound on ‖error‖ of W(t), infinite where data alone do not tell something.
+
+        The distance to where :func:`~attomaton.trajectory.fast_forward.fast_forward` is at that step, and its
+        error there. The way is followed when this is first asked for; ``weights_at`` does not need it. Where
+        it cannot be followed nothing is known, and the bound is infinite.
+        """
+        step = max(real_number(step, "step"), 1.0)
+        if self.caveat:
+            return float("inf")
+        try:
+            trajectory = self._trajectory
+            apart: Any = self.weights_at(step) - trajectory.weights_at(step)
+            return inner(apart, apart) ** 0.5 + trajectory.error_at(step)
+        except (UncertifiedSolution, UnsupportedOption):
+            return float("inf")
+
+    @cached_property
+    def _trajectory(self) -> Trajectory:
+        return follow(self._course)
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """W(0) in two parts: training moves weights only in the span of the edge directions.
+
+    Attributes
+    ----------
+    kept, forgotten : float64 arrays, shape (dim, dim)
+        The part outside the span, which stays, and the part inside, which the limit does not remember.
+    scores : float64 array, shape (n_nodes,)
+        What is kept, as scores of the nodes.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples, first = at.Samples.from_lists([[0, 1]], [0]), np.array([[2.0, 1.0], [0.0, 0.0]])
+    >>> auto = at.learn(samples, embeddings=np.eye(2))
+    >>> start = expand(auto, samples, embeddings=np.eye(2), start=first).start
+    >>> start.kept.round(6).tolist(), start.forgotten.round(6).tolist()  # 0 against 1 under 1 is what moves
+    ([[2.0, 0.5], [0.0, 0.5]], [[0.0, 0.5], [0.0, -0.5]])
+    """
+
+    kept: Float64
+    forgotten: Float64
+    scores: Float64
+
+
+def expand(
+    automaton: Solved,
+    samples: Samples | ChoiceTable,
+    *,
+    step_size: float = 1.0,
+    embeddings: object = None,
+    start: Float64 | None = None,
+) -> Expansion:
+    """Predict the weights of plain gradient descent at any step: ln t·W_svm + W_fin + R.
+
+    Parameters
+    ----------
+    automaton : Automaton or Solved
+        Learned from the samples: its hard and soft solutions are the first two terms.
+    samples : Samples or ChoiceTable
+        The corpus, or its whole-context choices, ``extract_choices(samples)``.
+    step_size : float
+        η, for the loss that is the mean over realisable samples.
+    embeddings : float array, shape (n_tokens, dim), optional
+        The embeddings that the automaton was learned with.
+    start : float array, shape (dim, dim), optional
+        W(0); needs embeddings. None: zero. Its part outside the span of the edge directions stays.
+
+    Returns
+    -------
+    Expansion
+        With ``weights_at(step)``, ``scores_at(step)``, ``error_at(step)``, ``loss_at(step)`` and ``curves``;
+        its ``caveat`` says what data alone do not determine, and its ``edge`` from which step size on
+        descent does not settle.
+
+    Notes
+    -----
+    R is perpendicular to the cyclic subspace and minimises
+    Σ_{tight A → B} κ_AB e^{R_B − R_A} + ⟨W_svm, R⟩ with
+    κ_AB = (η/n) Σ_{samples labelled in A} (Σ_{x∈B∩X} m_x e^{w_x}) / (Σ_{a∈A∩X} m_a e^{w_a}),
+    w the scores of W_fin.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1]], [0])  # 0 precedes 1 under the query 1
+    >>> expansion = expand(at.learn(samples), samples)
+    >>> scores = expansion.scores_at(1e6).column("score").to_numpy()
+    >>> float((scores[0] - scores[1]).round(3))  # ln(2 η t)
+    14.509
+    """
+    step_size = real_number(step_size, "step_size", above=0)
+    if (embeddings is None) == automaton.embedded:
+        raise MismatchedParts(
+            "give expand the embeddings that the automaton was learned with, or none if none"
+        )
+    automaton.hard.expect()
+    automaton.soft.expect()
+    loss = training_loss(samples, automaton.components)
+    if embeddings is None:
+        if start is not None:
+            raise UnsupportedOption("a start needs embeddings; give embeddings=np.eye(n_tokens) too")
+        return _expand_orthonormal(automaton, Course(loss, step_size))
+    table = check_embeddings(embeddings, automaton.n_tokens)
+    return _expand_embedded(automaton, Course(loss, step_size, table, start))
+
+
+def _expand_orthonormal(solved: Solved, course: Course) -> Expansion:
+    from attomaton.trajectory.residual.orthonormal import solve_orthonormal
+
+    hard, soft = column(solved.hard.scores, "score"), column(solved.soft.scores, "score")
+    priorities = find_priorities(course.loss, hard, soft, step_size=course.step_size, atol=TIGHT_ORTHONORMAL)
+    multipliers = column(solved.hard.multipliers, "multiplier")
+    third = solve_orthonormal(course.loss.components, priorities, hard, multipliers)
+    return Expansion(
+        solved, course, _expect(third), find_orthonormal_edge(course.loss, course.step_size, soft)
+    )
+
+
+def _expand_embedded(solved: Solved, course: Course) -> Expansion:
+    from attomaton.trajectory.basis import find_basis
+    from attomaton.trajectory.residual.embedded import solve_embedded
+
+    loss, table, start = course.loss, np.asarray(course.embeddings), course.start
+    weights = np.asarray(solved.hard.weights)
+    nodes = solved.hard.scores
+    given = _node_scores(nodes, table, weights)
+    if not np.allclose(given, column(nodes, "score"), atol=1e-6 * (1.0 + np.abs(given).max(initial=0.0))):
+        raise MismatchedParts("these are not the embeddings that the automaton was learned with")
+    basis = find_basis(loss.components, table)
+    pace = course.step_size * basis.scale**4  # in coordinates of embeddings of length about 1
+    hard, soft = column(solved.hard.scores, "score"), column(solved.soft.scores, "score")
+    priorities = find_priorities(loss, hard, soft, step_size=pace, atol=TIGHT_EMBEDDED)
+    third = solve_embedded(loss.components, priorities, basis, basis.place(weights))
+    begun = None
+    if start is not None:
+        forgotten = basis.weights(basis.place(np.asarray(start)))
+        kept = np.asarray(start) - forgotten
+        begun = Start(kept, forgotten, _node_scores(nodes, table, kept))
+    edge = find_embedded_edge(loss, basis, course.step_size, np.asarray(solved.soft.weights))
+    return Expansion(solved, course, _expect(third), edge, begun)
+
+
+def _node_scores(nodes: pa.Table, table: Float64, weights: Float64) -> Float64:
+    """e_xᵀ W e_k of every node (k, x)."""
+    return np.sum(table[column(nodes, "token")] @ weights * table[column(nodes, "query")], axis=1)
+
+
+def _expect(third: Residual) -> Residual:
+    """The third term, if it was found."""
+    largest = float(np.abs(third.scores).max(initial=0.0))
+    if not (np.isfinite(largest) and third.gradient <= FOUND * max(1.0, float(third.flow.max(initial=0.0)))):
+        raise UncertifiedSolution(
+            f"the third term was not found: a gradient of {third.gradient:.1e} is left; "
+            "are some embeddings nearly dependent? fast_forward does not need it"
+        )
+    return third
+
+
+def _log(step: float) -> float:
+    step = real_number(step, "step (the expansion speaks of large ones)", least=1)
+    return float(np.log(step))

@@ -1,0 +1,401 @@
+"""The trajectory of gradient descent itself, in O(ln t): warm up with plain steps, then follow the flow."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from scipy.sparse import csc_array
+
+from attomaton.corpora.samples import Samples
+from attomaton.errors import UnsupportedOption
+from attomaton.graphs.choices import ChoiceTable
+from attomaton.graphs.components import Components, find_components
+from attomaton.graphs.edges import extract_edges
+from attomaton.graphs.separation import separate
+from attomaton.machine import count_processors
+from attomaton.options import real_number
+from attomaton.progress import silent
+from attomaton.solutions import check_embeddings, score_table, sparse_weights
+from attomaton.tables import Bool, Float64, Int64
+from attomaton.trajectory.curves import WeightPath
+from attomaton.trajectory.loss import TrainingLoss, training_loss
+from attomaton.trajectory.sharpness import (
+    EDGE,
+    Edge,
+    bound_embedded_sharpness,
+    bound_orthonormal_sharpness,
+    find_embedded_edge,
+    find_orthonormal_edge,
+)
+
+if TYPE_CHECKING:
+    from attomaton.trajectory.basis import Basis
+    from attomaton.trajectory.flow.integrate import LossFlow
+    from attomaton.trajectory.flow.track import Track
+
+LARGEST_STEP = 1e100
+"""The largest step size; the smallest is its inverse. Beyond them products of doubles overflow."""
+
+MOST_AXES = 1_000
+"""Most coordinates of embedded tokens: more are too many for dense steps."""
+
+N_BATCHES = 24
+"""Orthonormal: queries are followed in this many batches of like size, each with steps of its own."""
+
+MANY = 1e6
+"""Steps whose roundings may all go one way; those of more add up like a random walk."""
+
+UNSETTLED = (
+    "descent was still jumping to and fro, or the loss still too curved for it, when the warm-up ended"
+)
+LARGE = 100_000
+"""Fewer entries in choice sets than this are not worth batches."""
+
+
+class Trajectory(WeightPath):
+    """W(t) of plain gradient descent at any step, from :func:`fast_forward`.
+
+    Steps beyond the last one computed are computed when asked for.
+
+    Examples
+    --------
+    >>> samples = Samples.from_lists([[0, 1]], [0])  # 0 precedes 1 under the query 1
+    >>> trajectory = fast_forward(samples, to=1e9)
+    >>> [round(float(trajectory.weights_at(step)[0, 1]), 3) for step in (1e3, 1e6, 1e9)]  # ½ ln(2 η t)
+    [3.801, 7.254, 10.708]
+    >>> trajectory.scores_at(1e9).select(["query", "token"]).to_pylist()
+    [{'query': 1, 'token': 0}, {'query': 1, 'token': 1}]
+    >>> trajectory.error_at(1e9) < 1e-3, round(1e9 * trajectory.loss_at(1e9), 3)
+    (True, 0.5)
+    """
+
+    def __init__(
+        self,
+        loss: TrainingLoss,
+        frame: "_OrthonormalFrame | _EmbeddedFrame",
+        tracks: Sequence[tuple[Int64, "Track"]],
+        find_edge: Callable[[], Edge],
+    ) -> None:
+        self.loss = loss
+        self._frame = frame
+        self._tracks = tracks
+        self._find_edge = find_edge
+
+    def __repr__(self) -> str:
+        reached = min(track.reached for _, track in self._tracks) if self._tracks else 0.0
+        return f"Trajectory({self.loss.pairs.num_rows:,} scores, up to step {reached:.3g})"
+
+    def weights_at(self, step: float) -> Float64 | csc_array:
+        """W(t), shape (dim, dim); orthonormal: the sparse scores, rows key tokens, columns queries."""
+        return self._frame.weights(self._place_at(step))
+
+    def scores_at(self, step: float) -> pa.Table:
+        """The table (query, token, score) of all pairs that training sees."""
+        return self._frame.scores(self._place_at(step))
+
+    def error_at(self, step: float) -> float:
+        """A bound on ‖error‖ of W(t), Frobenius norm; infinite beyond the edge of stability.
+
+        Below the edge a step of descent takes no two points further apart, so errors add up at most: those of
+        the integration, of what the correction from flow to descent leaves out (twice half the gradient's
+        length times the angle by which it has turned), of jumps to and fro that were left when the warm-up
+        ended, and the roundings of so many steps. It is no proof: it is computed in floating point from
+        finitely many places on the way; the page "What is promised" has how often it was found too small.
+        """
+        step = real_number(step, "step", least=0)
+        states = [track.at(step) for _, track in self._tracks]
+        errors = np.concatenate([state.error for state in states] or [np.zeros(0)])
+        length = sum(float(state.place @ state.place) for state in states) ** 0.5
+        rounding = np.finfo(np.float64).eps * length * min(step, np.sqrt(MANY * step))
+        return float(np.linalg.norm(errors) + rounding) * self._frame.unit
+
+    @property
+    def edge(self) -> Edge:
+        """The edge of stability, 2/λ_max of what curvature is left in the limit."""
+        return self._find_edge()
+
+    @property
+    def caveat(self) -> str:
+        """Why nothing is known after the first steps, in a sentence; empty if something is."""
+        if all(np.isfinite(track.at(track.reached).error).all() for _, track in self._tracks):
+            return ""
+        return str(self.edge) if self.edge.passed else f"{self.edge}, but {UNSETTLED}"
+
+    def _place_at(self, step: float) -> Float64:
+        step = real_number(step, "step", least=0)
+        place = np.zeros(sum(len(rows) for rows, _ in self._tracks))
+        for rows, track in self._tracks:
+            place[rows] = track.at(step).place
+        return place
+
+
+def fast_forward(
+    samples: Samples | ChoiceTable,
+    *,
+    embeddings: object = None,
+    step_size: float = 1.0,
+    to: float = 1e12,
+    start: Float64 | csc_array | None = None,
+    components: Components | None = None,
+    rtol: float = 1e-7,
+    progress: Callable[[str], object] = silent,
+) -> Trajectory:
+    """Compute where plain gradient descent stands at any step, without taking the steps.
+
+    After a warm-up of plain steps, dW/dτ = −η e^τ ∇L(W) with τ = ln t is integrated implicitly, with exact
+    gradients and curvatures that lose no digits: 1 − p is never formed by subtraction, and gradients inside
+    components are kept apart from those between them.
+
+    Parameters
+    ----------
+    samples : Samples or ChoiceTable
+        The corpus, or its whole-context choices, ``extract_choices(samples)``; these need ``components``.
+    embeddings : float array, shape (n_tokens, dim), optional
+        E. None: orthonormal; then every query is followed alone, at any corpus size.
+    step_size : float
+        η, for the loss that is the mean over realisable samples.
+    to : float
+        Compute up to this step at once; later ones when asked for.
+    start : float array, shape (dim, dim), optional
+        W(0). None: zero. Orthonormal: of shape (n_tokens, n_tokens), perhaps sparse.
+    components : Components, optional
+        The components of the corpus, if they have been found already.
+    rtol : float
+        Largest estimated error of one step in ln t, relative to the norm of the weights (of a query).
+    progress : callable
+        Called with a line of text now and then.
+
+    Returns
+    -------
+    Trajectory
+        With ``weights_at(step)``, ``scores_at(step)``, ``error_at(step)``, ``loss_at(step)``, ``curves`` and
+        ``edge``, the step size from which on descent does not settle. Beyond it ``error_at`` is infinite,
+        and ``weights_at`` gives the last plain step.
+
+    Examples
+    --------
+    >>> samples = Samples.from_lists([[0, 1]], [0])  # 0 precedes 1 under the query 1
+    >>> trajectory = fast_forward(samples, to=1e6)
+    >>> scores = trajectory.scores_at(1e6).column("score").to_numpy()
+    >>> float((scores[0] - scores[1]).round(3))  # e^gap = 2 η t + O(ln t)
+    14.509
+    """
+    step_size = real_number(step_size, "step_size", least=1 / LARGEST_STEP, most=LARGEST_STEP)
+    to, rtol = real_number(to, "to", above=0), real_number(rtol, "rtol", above=0, below=1)
+    found = _components_of(samples) if components is None else components
+    table = None if embeddings is None else check_embeddings(embeddings, found.edges.n_tokens)
+    if table is not None:
+        found = separate(found, table).components
+    return follow(Course(training_loss(samples, found), step_size, table, start), to, rtol, progress)
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """What determines the way of plain gradient descent.
+
+    Attributes
+    ----------
+    loss : TrainingLoss
+        What is descended; its components are those that the embeddings can tell apart.
+    step_size : float
+        η.
+    embeddings : float64 array, shape (n_tokens, dim), optional
+        E. None: orthonormal.
+    start : float array or sparse array, optional
+        W(0). None: zero.
+    """
+
+    loss: TrainingLoss
+    step_size: float
+    embeddings: Float64 | None = None
+    start: Float64 | csc_array | None = None
+
+
+def follow(
+    course: Course, to: float = 1.0, rtol: float = 1e-7, progress: Callable[[str], object] = silent
+) -> Trajectory:
+    """The same as :func:`fast_forward`, for a loss that is known already."""
+    loss, step_size, table, start = course.loss, course.step_size, course.embeddings, course.start
+    if table is None:
+        frame, pieces = _follow_orthonormal(loss, start)
+    else:
+        frame, pieces = _follow_embedded(loss, table, None if start is None else np.asarray(start))
+    edge = cache(partial(frame.find_edge, step_size))  # takes long, and is often not needed
+    safe = step_size * frame.bound_sharpness() < EDGE
+    settles = safe or not edge().passed
+    tracks = _run(pieces, _Pace(step_size * frame.unit**-2, rtol, safe, settles), to, progress)
+    return Trajectory(loss, frame, tracks, edge)
+
+
+@dataclass(frozen=True, eq=False)
+class _OrthonormalFrame:
+    """The frame of orthonormal embeddings: coordinates are the scores themselves."""
+
+    loss: TrainingLoss
+    n_tokens: int
+    outside: csc_array | None  # what of W(0) no sample speaks about
+    unit: float = 1.0
+
+    def scores(self, place: Float64) -> pa.Table:
+        return score_table(self.loss.pairs, place)
+
+    def bound_sharpness(self) -> float:
+        return bound_orthonormal_sharpness(self.loss)
+
+    def find_edge(self, step_size: float) -> Edge:
+        return find_orthonormal_edge(self.loss, step_size)
+
+    def weights(self, place: Float64) -> csc_array:
+        weights = sparse_weights(self.scores(place), self.n_tokens)
+        return weights if self.outside is None else csc_array(weights + self.outside)
+
+
+@dataclass(frozen=True, eq=False)
+class _EmbeddedFrame:
+    """The frame of embedded tokens: coordinates are those of W in a basis."""
+
+    loss: TrainingLoss
+    basis: "Basis"
+    table: Float64
+    outside: Float64  # what of W(0) training cannot move, shape (dim, dim)
+
+    @property
+    def unit(self) -> float:
+        return self.basis.scale**-2
+
+    def scores(self, place: Float64) -> pa.Table:
+        keys, asked = self.table[self.loss.token], self.table[self.loss.query]
+        return score_table(self.loss.pairs, np.sum(keys @ self.weights(place) * asked, axis=1))
+
+    def bound_sharpness(self) -> float:
+        return bound_embedded_sharpness(self.loss, self.basis)
+
+    def find_edge(self, step_size: float) -> Edge:
+        return find_embedded_edge(self.loss, self.basis, step_size)
+
+    def weights(self, place: Float64) -> Float64:
+        return self.outside + self.basis.weights(place)
+
+
+@dataclass(frozen=True, eq=False)
+class _Piece:
+    """A flow on some of the coordinates, and where it starts."""
+
+    rows: Int64
+    flow: "LossFlow"
+    start: Float64
+    reach: float  # how far a step of size 1 moves a score, at most
+
+
+def _components_of(samples: Samples | ChoiceTable) -> Components:
+    if isinstance(samples, ChoiceTable):
+        raise UnsupportedOption("a ChoiceTable does not tell how many samples there are: give components")
+    return find_components(extract_edges(samples))
+
+
+def _follow_orthonormal(
+    loss: TrainingLoss, start: Float64 | csc_array | None
+) -> tuple[_OrthonormalFrame, list[_Piece]]:
+    """Every query alone, in batches of like size."""
+    from attomaton.trajectory.flow.orthonormal import orthonormal_flow  # compiles, so only when needed
+
+    component = loss.component
+    n_tokens, place, outside = loss.components.edges.n_tokens, np.zeros(len(component)), None
+    if start is not None:
+        whole = csc_array(_check_start(start, n_tokens))
+        if len(place):
+            place = np.asarray(whole[loss.token, loss.query], np.float64)
+        outside = csc_array(whole - sparse_weights(score_table(loss.pairs, place), n_tokens))
+    pieces: list[_Piece] = []
+    for wanted, share in _batches(loss):
+        rows, problem = loss.problem.restrict(wanted)
+        flow = orthonormal_flow(problem, component[rows], loss.n_samples)
+        pieces.append(_Piece(rows, flow, place[rows], share))
+    return _OrthonormalFrame(loss, n_tokens, outside), pieces
+
+
+def _check_start(start: Any, dim: int) -> Any:
+    """W(0), if it is finite and of the right shape."""
+    shape = np.shape(start)
+    if shape != (dim, dim) or not np.isfinite(csc_array(start).sum()):
+        raise UnsupportedOption(f"start has shape {shape}; give finite numbers, shape ({dim}, {dim})")
+    return start
+
+
+def _batches(loss: TrainingLoss) -> list[tuple[Bool, float]]:
+    """Queries of like size together, the largest first, and how far a step of size 1 moves a score there.
+
+    That is at most a query's share of the samples; small problems get the whole warm-up all the same.
+    """
+    problem = loss.problem
+    query = problem.component[problem.winner]
+    entries = np.bincount(query, np.diff(problem.offsets), problem.n_components)
+    counts = np.bincount(query, problem.count, problem.n_components) / loss.n_samples
+    largest_first = np.argsort(-entries, kind="stable")
+    large = len(problem.alternative) >= LARGE
+    n_batches = N_BATCHES if large else 1
+    done = np.cumsum(entries[largest_first])
+    batch = np.empty(len(entries), np.int64)
+    batch[largest_first] = n_batches * (done - 0.5 * entries[largest_first]) // max(done[-1:].sum(), 1)
+    masks = [batch == number for number in np.unique(batch)]
+    return [(mask, float(counts[mask].max()) if large else 1.0) for mask in masks]
+
+
+def _follow_embedded(
+    loss: TrainingLoss, table: Float64, start: Float64 | None
+) -> tuple[_EmbeddedFrame, list[_Piece]]:
+    """All queries together, in the coordinates that training can move."""
+    from attomaton.trajectory.basis import find_basis
+    from attomaton.trajectory.flow.embedded import embedded_flow  # compiles, so only when needed
+
+    basis = find_basis(loss.components, table)
+    if len(basis.axes) > MOST_AXES:
+        raise UnsupportedOption(
+            f"with these embeddings training moves {len(basis.axes):,} coordinates, more than {MOST_AXES:,}; "
+            "take fewer tokens or queries, or no embeddings"
+        )
+    place, outside = np.zeros(len(basis.axes)), np.zeros((table.shape[1],) * 2)
+    if start is not None:
+        whole: Float64 = _check_start(start, table.shape[1])
+        place = basis.place(whole)
+        outside = whole - basis.weights(place)
+    frame = _EmbeddedFrame(loss, basis, table, outside)
+    if not len(place):  # no label has been chosen from anything
+        return frame, []
+    return frame, [_Piece(np.arange(len(place)), embedded_flow(loss, basis), place, 1.0)]
+
+
+@dataclass(frozen=True)
+class _Pace:
+    """How fast descent goes in the coordinates of a flow, how closely to follow it, and whether one can."""
+
+    step_size: float
+    rtol: float
+    safe: bool
+    settles: bool
+
+
+def _run(
+    pieces: Sequence[_Piece],
+    pace: _Pace,
+    to: float,
+    progress: Callable[[str], object],
+) -> list[tuple[Int64, "Track"]]:
+    """Follow every piece to step ``to``, on all threads: compiled code holds no lock."""
+    from attomaton.trajectory.flow.track import Track
+
+    def follow(piece: _Piece) -> tuple[Int64, Track]:
+        track = Track(piece.flow, piece.start, reach=pace.step_size * piece.reach, **asdict(pace))
+        track.advance(to)
+        return piece.rows, track
+
+    tracks: list[tuple[Int64, Track]] = []
+    with ThreadPoolExecutor(min(len(pieces), count_processors()) or 1) as threads:
+        for done in threads.map(follow, pieces):
+            tracks.append(done)
+            progress(f"followed {len(tracks)} of {len(pieces)} batches of queries to step {to:.3g}")
+    return tracks

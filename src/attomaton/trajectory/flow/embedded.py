@@ -1,0 +1,201 @@
+"""Gradient flow of embedded tokens: all queries coupled, few coordinates, dense and compiled.
+
+Coordinates are those of :class:`~attomaton.trajectory.basis.Basis`. Only differences to the label enter, and
+the difference of two tokens of one component has zeros, not roundings, outside the cyclic subspace: gradients
+that must vanish there do, to every digit.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from attomaton.borders import check_floats
+from attomaton.compiled import compiled
+from attomaton.ragged import largest_of, offsets_of, rows_of
+from attomaton.tables import Float64
+from attomaton.trajectory.basis import Basis
+from attomaton.trajectory.loss import TrainingLoss
+
+Array = Any
+solve: Any = np.linalg.solve
+MAX_STEPS = 50
+"""Most Newton steps for one minimum."""
+
+SOFTEST = 1e-12
+"""Stiffness that holds back only coordinates in which the loss is flat, beside the curvature."""
+
+SETTLED, TINY = 1e-9, 1e-300
+
+
+class Losers(NamedTuple):
+    """What stood beside each label: the losing tokens of each choice, choice after choice."""
+
+    directions: Array  # float64 (n_losers, n_coordinates): score of the loser less the label's, as a form
+    log_odds: Array  # float64 (n_losers,): ln m_x − ln m_y
+    offsets: Array  # int64 (n_choices + 1,)
+    weight: Array  # float64 (n_choices,): count / n
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddedFlow:
+    """The training loss as a function of the coordinates of W; one block."""
+
+    losers: Losers
+
+    def descend(self, place: Float64, step_size: float, n_steps: int) -> Float64:
+        """Where plain gradient descent gets in ``n_steps`` steps."""
+        return _descend(self.losers, self._check(place), step_size, n_steps)
+
+    def minimise(self, anchor: Float64, stiffness: float, start: Float64, atol: float) -> Float64:
+        """The minimum of L(x) + ½ stiffness ‖x − anchor‖²; NaN if Newton's method does not end."""
+        anchor, start = self._check(anchor), self._check(start)
+        if not (np.isfinite(anchor).all() and np.isfinite(start).all()):
+            return np.full_like(start, np.nan)
+        return _minimise(self.losers, anchor, stiffness, start, atol)
+
+    def damp(self, place: Float64, stiffness: float, move: Float64) -> Float64:
+        """(1 + H / stiffness)⁻¹ move."""
+        place, move = self._check(place), self._check(move)
+        if not (np.isfinite(place).all() and np.isfinite(move).all()):
+            return np.full_like(move, np.nan)
+        return _damp(self.losers, place, stiffness, move)
+
+    def bound_sharpness(self) -> float:
+        """A bound on the curvature at any place: no loser's direction is longer than the longest."""
+        squares = np.sum(self.losers.directions**2, axis=1)
+        choice, n_choices = rows_of(self.losers.offsets), len(self.losers.weight)
+        return float(self.losers.weight @ largest_of(choice, squares, n_choices, least=0.0))
+
+    def settle(self) -> Float64:
+        """About where the loss is least, as far as it has a least; NaN if that is not found."""
+        nowhere = np.zeros(self.losers.directions.shape[1])
+        return self.minimise(nowhere, SOFTEST * max(self.bound_sharpness(), TINY), nowhere, SETTLED)
+
+    def sharpness(self, place: Float64, enough: float = 0.0) -> Float64:
+        """A bound on the largest eigenvalue of the curvature, shape (1,); a rough one if that is enough."""
+        curvature = _bend(self.losers, self._check(place))
+        if not np.isfinite(curvature).all():
+            return np.array([np.inf])
+        bound = float(np.abs(curvature).sum(axis=1).max(initial=0.0))
+        if bound > enough and len(curvature):
+            bound = min(bound, float(np.linalg.eigvalsh(curvature)[-1]))
+        return np.array([max(bound, 0.0)])
+
+    def _check(self, values: Float64) -> Float64:
+        """One number for each coordinate."""
+        return check_floats(values, self.losers.directions.shape[1:], "the place of a flow", finite=False)
+
+    def lengths(self, move: Float64) -> Float64:
+        """The length of a change, shape (1,)."""
+        return np.array([np.linalg.norm(move)], np.float64)
+
+    def spread(self, values: Float64) -> Float64:
+        """The one value for every coordinate."""
+        return np.broadcast_to(values, self.losers.directions.shape[1:])
+
+
+def embedded_flow(loss: TrainingLoss, basis: Basis, *, inside: bool = False) -> EmbeddedFlow:
+    """The flow of the training loss in the coordinates of the basis.
+
+    With ``inside`` the loss is that of reduced contexts: losers of other components are not there.
+    """
+    problem, component = loss.problem, loss.component
+    lengths = np.diff(problem.offsets)
+    winner = np.repeat(problem.winner, lengths)
+    loses = problem.alternative != winner
+    odds = problem.log_multiplicity - np.repeat(problem.log_multiplicity[~loses], lengths)
+    loser, winner = problem.alternative[loses], winner[loses]
+    directions = basis.nodes[loss.nodes[loser]] - basis.nodes[loss.nodes[winner]]
+    same = component[loser] == component[winner]
+    directions[same, basis.n_cyclic :] = 0.0
+    weight = problem.count / loss.n_samples
+    kept = np.where(same, odds[loses], -np.inf) if inside else odds[loses]
+    return EmbeddedFlow(Losers(directions, kept, offsets_of(lengths - 1), weight))
+
+
+@compiled
+def weigh(losers: Losers, place: Array) -> Array:
+    """The chance of every loser, shape (n_losers,); a label's is what they leave, and not needed."""
+    chance = losers.directions @ place + losers.log_odds
+    for choice in range(len(losers.weight)):
+        highest, total = 0.0, 0.0
+        for loser in range(losers.offsets[choice], losers.offsets[choice + 1]):
+            highest = max(highest, chance[loser])
+        for loser in range(losers.offsets[choice], losers.offsets[choice + 1]):
+            chance[loser] = np.exp(chance[loser] - highest)
+            total += chance[loser]
+        total += np.exp(-highest)
+        for loser in range(losers.offsets[choice], losers.offsets[choice + 1]):
+            chance[loser] /= total
+    return chance
+
+
+@compiled
+def find_gradient(losers: Losers, chance: Array) -> Array:
+    """Σ weight · chance · direction, shape (n_coordinates,)."""
+    pressed = np.empty(len(chance))
+    for choice in range(len(losers.weight)):
+        for loser in range(losers.offsets[choice], losers.offsets[choice + 1]):
+            pressed[loser] = losers.weight[choice] * chance[loser]
+    return pressed @ losers.directions
+
+
+@compiled
+def find_curvature(losers: Losers, chance: Array) -> Array:
+    """Σ weight (Σ p D Dᵀ − (Σ p D)(Σ p D)ᵀ), shape (n_coordinates, n_coordinates)."""
+    rooted, means = (
+        np.empty_like(losers.directions),
+        np.zeros((len(losers.weight), losers.directions.shape[1])),
+    )
+    for choice in range(len(losers.weight)):
+        root = np.sqrt(losers.weight[choice])
+        for loser in range(losers.offsets[choice], losers.offsets[choice + 1]):
+            share = np.sqrt(chance[loser])
+            for at in range(losers.directions.shape[1]):
+                along = root * share * losers.directions[loser, at]
+                rooted[loser, at] = along
+                means[choice, at] += share * along
+    return rooted.T @ rooted - means.T @ means
+
+
+@compiled
+def _bend(losers: Losers, place: Array) -> Array:
+    """The curvature at a place."""
+    return find_curvature(losers, weigh(losers, place))
+
+
+@compiled
+def _descend(losers: Losers, place: Array, step_size: float, n_steps: int) -> Array:
+    """Plain gradient descent."""
+    place = place.copy()
+    for _ in range(n_steps):
+        place -= step_size * find_gradient(losers, weigh(losers, place))
+    return place
+
+
+@compiled
+def _minimise(losers: Losers, anchor: Array, stiffness: float, start: Array, atol: float) -> Array:
+    """Newton's method for L(x) + ½ stiffness ‖x − anchor‖²; a step of range d changes curvature by e^d."""
+    place = start.copy()
+    for _ in range(MAX_STEPS):
+        chance = weigh(losers, place)
+        slope = find_gradient(losers, chance) + stiffness * (place - anchor)
+        curvature = find_curvature(losers, chance)
+        for at in range(len(place)):
+            curvature[at, at] += stiffness
+        step = solve(curvature, -slope)
+        reach = 2.0 * np.abs(losers.directions @ step).max()
+        place += step * (np.log1p(reach) / reach if reach > 1e-6 else 1.0)
+        if np.abs(step).max() <= atol:
+            return place
+    return np.full(len(place), np.nan)
+
+
+@compiled
+def _damp(losers: Losers, place: Array, stiffness: float, move: Array) -> Array:
+    """(1 + H/stiffness)⁻¹ move."""
+    curvature = find_curvature(losers, weigh(losers, place)) / stiffness
+    for at in range(len(place)):
+        curvature[at, at] += 1.0
+    return solve(curvature, move)

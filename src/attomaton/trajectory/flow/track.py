@@ -1,0 +1,200 @@
+"""One flow followed through time: plain steps first, then the integration, a state kept for every decade.
+
+Plain descent is not a flow. With u = η ∇L along the flow, each of its steps differs from it by −½ η H u. As
+long as u keeps its direction this adds up to W_descent = W_flow + ½ ln(‖u‖/‖u₀‖)·u, u₀ where the flow began:
+nothing while the gradient stays, half a step ahead for each factor e by which it has fallen. States are kept
+as the flow has them and corrected when they are read. What this leaves out of a step is ½ ‖u‖ dθ, θ the angle
+by which u has turned, and terms of the next order, about ½ ‖η H u‖ d ln‖u‖; below the edge of stability no
+step of descent takes two points further apart, so the error is at most the sum of what steps leave out.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from attomaton.tables import Bool, Float64
+from attomaton.trajectory.flow.integrate import LossFlow, State, integrate
+from attomaton.trajectory.sharpness import EDGE
+
+WARM_UP = 1_000
+"""Plain steps before the flow takes over, if a step can move scores by about 1."""
+
+FEWEST = 20
+"""Plain steps before the flow takes over in any case."""
+
+LONGEST = 32
+"""Times the warm-up is made, at most, where descent jumps to and fro at its end."""
+
+CALM = 1e-7
+"""Jumps to and fro this small, beside the length of the coordinates, need no longer warm-up."""
+
+FALLING = 0.9
+"""Jumps that do not fall to this share while the warm-up doubles do not die out."""
+
+ROUNDING, BLUR = 1e-15, 10.0
+"""Size of a rounding, and times the distance of a second descent that counts as what roundings do."""
+
+FIRST_WIDTH = 0.1
+TINY = 1e-300
+CAUTION = 2.0
+"""Times the turning of the gradient between two states that counts as error: it may turn to and fro."""
+
+
+class Track:
+    """Where plain gradient descent stands at any step.
+
+    Parameters
+    ----------
+    flow : LossFlow
+        The loss.
+    start : float64 array, shape (n_coordinates,)
+        Step 0.
+    step_size : float
+        η.
+    rtol : float
+        See :func:`~attomaton.trajectory.flow.integrate.integrate`.
+    reach : float
+        About how far one step can move a score; small steps are a flow already and need less warm-up.
+    safe : bool
+        True if curvature is known to be below the edge everywhere, so that no rounding ever grows.
+    settles : bool
+        False if the step size is known to be beyond the edge: then nothing is known after the warm-up.
+    """
+
+    def __init__(
+        self,
+        flow: LossFlow,
+        start: Float64,
+        *,
+        step_size: float,
+        rtol: float,
+        reach: float = 1.0,
+        safe: bool = False,
+        settles: bool = True,
+    ) -> None:
+        self._flow = flow
+        self._start = start
+        self._step_size, self._rtol = step_size, rtol
+        self._safe = safe
+        self._n_plain = int(np.ceil(np.clip(WARM_UP * reach, FEWEST, WARM_UP)))
+        self._states = [self._warm_up() if settles else self._give_up()]
+        self._latest = self._states[0]
+
+    @property
+    def reached(self) -> float:
+        """The last step computed so far."""
+        return self._states[-1].step
+
+    def at(self, step: float) -> State:
+        """Where descent is at a step; up to the end of the warm-up that is plain descent, to whole steps."""
+        if self._latest.step != step:
+            self._latest = self._find(step)
+        return self._latest
+
+    def advance(self, to: float) -> None:
+        """Go on to step ``to``, keeping the states at powers of ten and at the end."""
+        for goal in _goals(self.reached, to):
+            self._states.append(self._follow(self._states[-1], goal))
+
+    def _find(self, step: float) -> State:
+        if step <= self._n_plain:
+            place = self._flow.descend(self._start, self._step_size, int(step))
+            return State(step, place, self._find_blur(place, int(step)), FIRST_WIDTH)
+        self.advance(step)
+        before = [state for state in self._states if state.step <= step][-1]
+        return self._correct(self._states[0], self._follow(before, step))
+
+    def _warm_up(self) -> State:
+        """Plain descent, longer where it jumps to and fro; jumps that do not die out are infinite errors."""
+        place, jumps = self._descend_from(self._start, self._n_plain)
+        most, died = LONGEST * self._n_plain, np.isfinite(jumps)
+        while self._n_plain < most and not (self._is_calm(place, jumps) & self._is_stable(place)).all():
+            place, after = self._descend_from(place, self._n_plain)
+            self._n_plain *= 2
+            died = after <= FALLING * jumps
+            jumps = after
+        lasting = ~(self._is_calm(place, jumps) | died) | ~self._is_stable(place)
+        error = np.where(lasting, np.inf, 2.0 * jumps + self._find_blur(place, self._n_plain))
+        return State(float(self._n_plain), place, error, FIRST_WIDTH)
+
+    def _find_blur(self, place: Float64, n_steps: int) -> Float64:
+        """How far roundings may take plain descent, by block: where the loss is too curved they grow.
+
+        So a second descent starts beside the first, as far away as the roundings of all its steps.
+        """
+        if self._safe:
+            return np.zeros_like(self._flow.lengths(place))
+        size = ROUNDING * np.sqrt(n_steps) * max(1.0, float(np.abs(place).max(initial=0.0)))
+        beside = size * np.random.default_rng(0).choice([-1.0, 1.0], len(place))
+        return BLUR * self._flow.lengths(
+            self._flow.descend(self._start + beside, self._step_size, n_steps) - place
+        )
+
+    def _give_up(self) -> State:
+        place = self._flow.descend(self._start, self._step_size, self._n_plain)
+        unknown = np.full_like(self._flow.lengths(place), np.inf)
+        return State(float(self._n_plain), place, unknown, FIRST_WIDTH)
+
+    def _descend_from(self, place: Float64, n_steps: int) -> tuple[Float64, Float64]:
+        """The place after so many plain steps, and how far the last of them jumped to and fro, by block.
+
+        A jump to and fro, (−1)^t A, has third differences ∓8 A; those of a smooth way are next to nothing.
+        """
+        places = [self._flow.descend(place, self._step_size, n_steps - 3)]
+        for _ in range(3):
+            places.append(self._flow.descend(places[-1], self._step_size, 1))
+        return places[-1], self._flow.lengths(np.diff(places, n=3, axis=0)[0]) / 8.0
+
+    def _is_calm(self, place: Float64, jumps: Float64) -> Bool:
+        return jumps <= CALM * np.maximum(1.0, self._flow.lengths(place))
+
+    def _is_stable(self, place: Float64) -> Bool:
+        """Whether curvature is below the edge, by block."""
+        if self._safe:
+            return np.ones(len(self._flow.lengths(place)), np.bool_)
+        enough = EDGE / self._step_size
+        return self._flow.sharpness(place, enough) < enough
+
+    def _follow(self, state: State, to: float) -> State:
+        """The state at a step, with what the correction will leave out, and without hope beyond the edge."""
+        if np.isinf(state.error).all():  # where the last plain step was is as good as any other place
+            return replace(state, step=to)
+        pull, left_out, stable = self._pull(state), np.zeros_like(state.error), np.isfinite(state.error)
+        for later in integrate(self._flow, state, to, step_size=self._step_size, rtol=self._rtol):
+            next_pull = self._pull(later)
+            left_out = left_out + CAUTION * self._find_missing(state, pull, next_pull)
+            stable = stable & self._is_stable(later.place)
+            state, pull = later, next_pull
+        return replace(state, error=np.where(stable, state.error + left_out, np.inf))
+
+    def _find_missing(self, state: State, one: Float64, other: Float64) -> Float64:
+        """½ ‖u‖ dθ + ½ ‖η H u‖ d ln‖u‖ from a state, where u is ``one``, to where it is ``other``."""
+        sizes = [np.maximum(self._flow.lengths(pull), TINY) for pull in (one, other)]
+        turned = one / self._flow.spread(sizes[0]) - other / self._flow.spread(sizes[1])
+        next_place = self._flow.descend(state.place, self._step_size, 1)
+        bent = self._flow.lengths(self._pull(replace(state, place=next_place)) - one)
+        first_order = np.maximum(*sizes) * self._flow.lengths(turned)
+        return 0.5 * (first_order + bent * np.abs(np.log(sizes[1] / sizes[0])))
+
+    def _correct(self, begun: State, state: State) -> State:
+        """What descent that was at ``begun`` is at, when the flow from there is at ``state``."""
+        first, move = self._pull(begun), self._pull(state)
+        sizes = [np.maximum(self._flow.lengths(one), TINY) for one in (first, move)]
+        shift = 0.5 * self._flow.spread(np.log(sizes[1] / sizes[0])) * move
+        return replace(state, place=state.place + shift)
+
+    def _pull(self, state: State) -> Float64:
+        """η ∇L, from one step so long that no digit is lost."""
+        moved = self._flow.descend(state.place, self._step_size * state.step, 1)
+        return (state.place - moved) / state.step
+
+
+def _goals(first: float, last: float) -> Iterator[float]:
+    """The powers of ten between two steps, and the last one."""
+    decade = 10.0 ** (np.floor(np.log10(first)) + 1.0)
+    while decade < last:
+        yield decade
+        decade *= 10.0
+    if last > first:
+        yield last

@@ -1,0 +1,93 @@
+"""The training loss over whole contexts, as a function of the scores that a corpus speaks about."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.corpora.samples import Samples
+from attomaton.errors import MismatchedParts
+from attomaton.graphs.choices import ChoiceTable, extract_choices
+from attomaton.graphs.components import Components
+from attomaton.soft.contexts import context_problem
+from attomaton.soft.likelihood import LuceProblem
+from attomaton.tables import Float64, Int32, Int64, column, ragged_column
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingLoss:
+    """L(s) = (1/n) Σ −ln p(label), one score for each (query, token) pair.
+
+    Attributes
+    ----------
+    components : Components
+        The components of the corpus.
+    pairs : pyarrow.Table
+        The (query, token) pairs that some choice set holds, sorted.
+    problem : LuceProblem
+        The choices that whole contexts show, over the pairs.
+    nodes : int64 array, shape (n_pairs,)
+        The row of each pair in ``components.nodes``.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> loss = at.fast_forward(at.Samples.from_lists([[0, 1]], [0]), to=10.0).loss
+    >>> loss.query.tolist(), loss.token.tolist(), round(loss.at(np.zeros(2)), 6)  # ln 2
+    ([1, 1], [0, 1], 0.693147)
+    """
+
+    components: Components
+    pairs: pa.Table
+    problem: LuceProblem
+    nodes: Int64
+
+    @property
+    def n_samples(self) -> int:
+        """n: realisable samples, those with a single distinct token included."""
+        return max(self.components.edges.n_samples, 1)
+
+    @property
+    def query(self) -> Int32:
+        """The query of each pair."""
+        return column(self.pairs, "query")
+
+    @property
+    def token(self) -> Int32:
+        """The token of each pair."""
+        return column(self.pairs, "token")
+
+    @property
+    def component(self) -> Int64:
+        """The component of each pair."""
+        return self.components.component_of_node[self.nodes]
+
+    def at(self, scores: Float64) -> float:
+        """The loss at these scores, shape (n_pairs,)."""
+        return self.problem.loss(scores) / self.n_samples
+
+
+def training_loss(samples: Samples | ChoiceTable, components: Components) -> TrainingLoss:
+    """The loss of a corpus, or of its whole-context choices, ``extract_choices(samples)``."""
+    choices = samples if isinstance(samples, ChoiceTable) else extract_choices(samples)
+    pairs, problem = context_problem(choices)
+    nodes, found = components.rows(column(pairs, "query"), column(pairs, "token"))
+    if not (found.all() and _same_comparisons(choices, components)):
+        raise MismatchedParts(
+            "these samples and these components are not of one corpus; give the samples that the components "
+            "were found from, with no edges left out (min_support=1), or their choices from whole contexts, "
+            "extract_choices(samples)"
+        )
+    return TrainingLoss(components, pairs, problem, nodes)
+
+
+def _same_comparisons(choices: ChoiceTable, components: Components) -> bool:
+    """Whether each query's choices make as many comparisons as its edges count."""
+    offsets, _ = ragged_column(choices.table, "tokens")
+    made = choices["count"] * (np.diff(offsets) - 1)
+    edges = components.edges
+    counted = [
+        np.bincount(query, weight, edges.n_tokens)
+        for query, weight in ((choices["query"], made), (edges["query"], edges["support"]))
+    ]
+    return len(counted[0]) == len(counted[1]) and bool((counted[0] == counted[1]).all())

@@ -1,0 +1,200 @@
+"""The edge of stability: the largest curvature of the training loss, and the step size that it allows.
+
+Near a minimum with curvature λ a step of plain descent multiplies the distance by 1 − η λ. Beyond η = 2/λ it
+never arrives: it jumps from one side to the other for ever. What survives in the limit is the curvature
+inside components, so the edge is 2/λ_max of the loss on reduced contexts, at W_fin; every formula for W(t)
+holds below it only.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.linalg import LinearOperator, eigsh
+
+from attomaton.borders import trusted
+from attomaton.ragged import largest_of, offsets_of, rows_of, sum_at
+from attomaton.soft.likelihood import LuceProblem
+from attomaton.tables import Float64, Int64
+from attomaton.trajectory.loss import TrainingLoss
+
+if TYPE_CHECKING:
+    from attomaton.trajectory.basis import Basis
+
+DENSE = 1_500
+"""Blocks of up to so many alternatives have their curvature written out; larger ones are probed."""
+
+PROBED = 1e-6
+"""Relative accuracy of a probe (Lanczos); what its residual leaves open is added to the answer."""
+
+EDGE = 2.0
+"""Step size times curvature from which on descent does not settle."""
+
+CLOSE = 1e-9
+"""A step size counts as beyond the edge when it is as close to it as rounding."""
+
+
+@dataclass(frozen=True)
+class Edge:
+    """The edge of stability of plain gradient descent, and which side of it a step size is on.
+
+    Attributes
+    ----------
+    sharpness : float
+        λ_max: the largest curvature of the loss that is left in the limit; zero if nothing ties.
+    step_size : float
+        η of the run.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 2]] * 5, [0, 0, 0, 1, 1])  # 0 and 1 tie, 3 to 2
+    >>> edge = at.expand(at.learn(samples), samples, step_size=4.2).edge
+    >>> round(edge.sharpness, 6), round(edge.largest, 4), edge.passed
+    (0.48, 4.1667, True)
+    >>> print(edge)
+    the step size 4.2 is beyond the edge of stability, 2/λ_max = 4.16667: descent jumps to and fro for ever
+    """
+
+    sharpness: float
+    step_size: float
+
+    @property
+    def largest(self) -> float:
+        """2/λ_max: from this step size on plain descent does not settle."""
+        return EDGE / self.sharpness if self.sharpness > 0 else float("inf")
+
+    @property
+    def passed(self) -> bool:
+        """Whether the step size is beyond the edge."""
+        return self.step_size * self.sharpness >= EDGE * (1.0 - CLOSE)
+
+    def __str__(self) -> str:
+        if self.passed:
+            return (
+                f"the step size {self.step_size:.6g} is beyond the edge of stability, 2/λ_max = "
+                f"{self.largest:.6g}: descent jumps to and fro for ever"
+            )
+        return f"the step size {self.step_size:.6g} is below the edge of stability, {self.largest:.6g}"
+
+
+def find_orthonormal_edge(loss: TrainingLoss, step_size: float, soft: Float64 | None = None) -> Edge:
+    """The edge for orthonormal embeddings; ``soft`` are the soft scores of all nodes, if they are known."""
+    problem = reduce_choices(loss)
+    if not len(problem.winner):
+        return Edge(0.0, step_size)
+    if soft is None:
+        from attomaton.soft.solvers.groups import Newton  # compiles, so only when needed
+
+        scores = Newton().solve(problem)
+    else:
+        scores = soft[loss.nodes]
+    steepest = _find_steepest(problem, problem.probabilities(scores), problem.component)
+    return Edge(steepest / loss.n_samples, step_size)
+
+
+def find_embedded_edge(
+    loss: TrainingLoss, basis: "Basis", step_size: float, finite: Float64 | None = None
+) -> Edge:
+    """The edge for embedded tokens; ``finite`` is W_fin, shape (dim, dim), if it is known."""
+    from attomaton.trajectory.flow.embedded import embedded_flow
+
+    if not basis.n_cyclic:
+        return Edge(0.0, step_size)
+    flow = embedded_flow(loss, basis, inside=True)
+    place = flow.settle() if finite is None else basis.place(finite)
+    return Edge(float(flow.sharpness(place)[0]) * basis.scale**4, step_size)
+
+
+def reduce_choices(loss: TrainingLoss) -> LuceProblem:
+    """The choices on reduced contexts: what is outside the label's component is left out.
+
+    Alternatives are those of the loss; choices from a single one are left out too.
+    """
+    problem, component = loss.problem, loss.component
+    choice = rows_of(problem.offsets)
+    inside = component[problem.alternative] == component[problem.winner][choice]
+    lengths = np.bincount(choice[inside], minlength=len(problem.winner))
+    kept = lengths > 1
+    entries = inside & kept[choice]
+    return trusted(
+        LuceProblem,
+        alternative=problem.alternative[entries],
+        offsets=offsets_of(lengths[kept]),
+        log_multiplicity=problem.log_multiplicity[entries],
+        winner=problem.winner[kept],
+        count=problem.count[kept],
+        component=np.unique(component, return_inverse=True)[1],
+    )
+
+
+def bound_orthonormal_sharpness(loss: TrainingLoss) -> float:
+    """A bound on the curvature at any scores, for orthonormal embeddings: half a query's share of samples.
+
+    No eigenvalue of diag p − p pᵀ is above ½.
+    """
+    problem = loss.problem
+    made = sum_at(problem.component[problem.winner], problem.count, problem.n_components)
+    return 0.5 * float(made.max(initial=0.0)) / loss.n_samples
+
+
+def bound_embedded_sharpness(loss: TrainingLoss, basis: "Basis") -> float:
+    """The same for embedded tokens: the mean over samples of the longest difference to the label, squared."""
+    from attomaton.trajectory.flow.embedded import embedded_flow
+
+    return embedded_flow(loss, basis).bound_sharpness() * basis.scale**4 if len(basis.axes) else 0.0
+
+
+def bound_curvatures(problem: LuceProblem, chances: Float64, block: Int64, *, enough: float) -> Float64:
+    """Upper bounds on the largest eigenvalue of Σ count (diag p − p pᵀ) in each block, shape (n_blocks,).
+
+    Values that are at most ``enough`` may be rough.
+    """
+    bounds = _rough_bounds(problem, chances, block)
+    for number in np.flatnonzero(bounds > enough):
+        rows = np.flatnonzero(block == number)
+        bounds[number] = min(bounds[number], _largest_eigenvalue(problem, chances, rows))
+    return bounds
+
+
+def _find_steepest(problem: LuceProblem, chances: Float64, block: Int64) -> float:
+    """The largest eigenvalue in any block: blocks with high bounds are looked at until none can be higher."""
+    bounds, found = _rough_bounds(problem, chances, block), 0.0
+    for number in np.argsort(-bounds, kind="stable"):
+        if bounds[number] <= found:
+            break
+        rows = np.flatnonzero(block == number)
+        found = max(found, min(float(bounds[number]), _largest_eigenvalue(problem, chances, rows)))
+    return found
+
+
+def _rough_bounds(problem: LuceProblem, chances: Float64, block: Int64) -> Float64:
+    """Twice the largest diagonal entry (Gershgorin: rows sum to zero, and only the diagonal is positive)."""
+    size = int(block.max(initial=-1)) + 1
+    return largest_of(block, 2.0 * problem.curvature_diagonal(chances), size, least=0.0)
+
+
+def _largest_eigenvalue(problem: LuceProblem, chances: Float64, rows: Int64) -> float:
+    """Keep the part of the curvature that is among alternatives which choices join."""
+    number = np.full(problem.n_alternatives, len(rows))
+    number[rows] = np.arange(len(rows))
+    here = np.flatnonzero(number[problem.alternative] < len(rows))
+    choice = rows_of(problem.offsets)[here]
+    which, row = np.unique(choice, return_inverse=True)
+    place, weight = (row, number[problem.alternative[here]]), chances[here] * problem.count[choice]
+    shares: Any = csr_array((chances[here], place), shape=(len(which), len(rows)))
+    weighted: Any = csr_array((weight, place), shape=shares.shape)
+    diagonal = sum_at(place[1], weight, len(rows))
+    if len(rows) <= DENSE:
+        dense = np.diag(diagonal) - (weighted.T @ shares).toarray()
+        return float(np.linalg.eigvalsh(dense)[-1])
+
+    def bend(direction: Float64) -> Float64:
+        return diagonal * direction.ravel() - weighted.T @ (shares @ direction.ravel())
+
+    first = np.random.default_rng(0).normal(size=len(rows))
+    operator = LinearOperator((len(rows),) * 2, matvec=bend, dtype=np.float64)
+    values, vectors = eigsh(operator, k=1, which="LA", v0=first, tol=PROBED)
+    left = float(np.linalg.norm(bend(vectors[:, 0]) - values[0] * vectors[:, 0]))
+    return float(values[0]) * (1.0 + PROBED) + left

@@ -1,0 +1,57 @@
+import numpy as np
+
+from attomaton.claims.local import SELECTED, UNDECIDED, find_selected, solve_local
+from attomaton.claims.masses import read_contexts
+from attomaton.claims.measures import measure_trace, solve_trials
+from tests.claims.runs import global_run, local_run
+from tests.drawn import embeddings_for, paper_draw
+
+
+def correlations(one, other):
+    return (
+        np.sum(one * other, axis=(1, 2))
+        / np.linalg.norm(one, axis=(1, 2))
+        / np.linalg.norm(other, axis=(1, 2))
+    )
+
+
+def test_selected_tokens_beat_the_others_of_their_context():
+    for seed in range(20):
+        samples, table = paper_draw(seed, repeats=True), embeddings_for(seed, 6, 8)
+        weights = 6.0 * np.random.default_rng(seed).normal(size=(8, 8))
+        edges = set()
+        for context, _ in samples:
+            scores = table[list(context)] @ weights @ table[context[-1]]
+            chance = np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
+            mass = {x: sum(p for t, p in zip(context, chance, strict=True) if t == x) for x in context}
+            kept = [x for x in mass if not UNDECIDED < mass[x] <= SELECTED]
+            edges |= {(context[-1], y, x) for y in kept for x in kept if mass[y] > SELECTED and x != y}
+        found = find_selected(samples, table, weights).edges
+        assert (
+            set(zip(*(found[name].tolist() for name in ("query", "winner", "loser")), strict=True)) == edges
+        )
+
+
+def test_masses_of_a_context_sum_to_one():
+    samples = paper_draw(3, repeats=True)
+    contexts = read_contexts(samples, embeddings_for(3, 6, 8))
+    np.testing.assert_allclose(contexts.sums(contexts.masses(np.ones((2, 8, 8)))), 1.0)
+
+
+def test_local_direction_of_the_published_setting():
+    trace = local_run()
+    local, curves = solve_local(trace), measure_trace(trace, solve_trials(trace))
+    close = correlations(trace.weights[-1], local.directions)
+    assert np.median(close) >= 0.99
+    astray = curves.correlation[-1] < 0.95
+    assert astray.sum() >= 3
+    assert (close > curves.correlation[-1])[astray].all()
+    distance = local.target.finite_distance(trace.weights[-1:])
+    assert (distance < 0.1).all()  # steps of 0.1 leave a floor of about half their size
+
+
+def test_where_training_ends_globally_both_graphs_agree():
+    trace = global_run()
+    local = solve_local(trace)
+    for solution, automaton in zip(local.hard, solve_trials(trace), strict=True):
+        np.testing.assert_allclose(solution.weights, automaton.hard.weights, atol=1e-6)

@@ -1,0 +1,64 @@
+"""Claims of the second theory: they hold where their assumptions do, and can fail."""
+
+import numpy as np
+import pytest
+
+from attomaton.claims.scansnap import CLAIMS, ScanEvidence, verify_flow
+from attomaton.scansnap.classes import CorpusClasses, draw_linear_classes, make_star
+from attomaton.scansnap.flow import solve_flow
+from attomaton.scansnap.law import Rates, SnapLaw
+
+
+def follow(classes, rates):
+    turn = SnapLaw(len(classes), classes.n_tokens, rates).turn
+    return solve_flow(classes, rates, np.geomspace(turn / 50, 100 * turn, 300), rtol=1e-9, atol=1e-13)
+
+
+def several(n_distinct, n_tokens=300):
+    """Five classes around one rare common token, with some distinct tokens each."""
+    weights = np.zeros((5, n_tokens))
+    weights[:, 0] = 0.02
+    for number in range(5):
+        own = 1 + number * n_distinct
+        weights[number, own : own + n_distinct] = np.linspace(0.1, 1, n_distinct)
+    first = 1 + 5 * n_distinct
+    return CorpusClasses.from_table(first + np.arange(5), first + 5 + np.arange(5), weights)
+
+
+def statuses(flow):
+    return {verdict.claim: verdict.status.value for verdict in verify_flow(flow)}
+
+
+def test_all_claims_hold_where_their_assumptions_do():
+    found = statuses(follow(several(4), Rates(5.0, 5.0 / 400)))
+    assert set(found.values()) == {"holds"}, found
+
+
+def test_overlapping_classes_are_outside_most_claims():
+    found = statuses(follow(draw_linear_classes(2), Rates(10.0, 1.0)))
+    assert found["gain rises (1)"] == found["turn (4)"] == found["ratios (3)"] == "not_applicable"
+    assert found["the common token shrinks (2)"] == "not_applicable"
+    assert found["distinct tokens grow (2)"] == "holds"
+
+
+def test_queries_with_several_classes_are_said():
+    verdicts = verify_flow(follow(draw_linear_classes(1, classes_per_query=2), Rates(10.0, 1.0)))
+    assert any("several classes" in verdict.reason for verdict in verdicts)
+
+
+def test_the_law_of_ratios_fails_where_the_decoder_is_not_fast_enough():
+    """Its error is that of Y's memory: proportional to η_Z/η_Y, and M times what one might expect."""
+    claim = next(one for one in CLAIMS if one.name == "ratios (3)")
+    errors = [
+        claim.judge_anyway(ScanEvidence(follow(several(4), Rates(5.0, 5.0 / ratio)))).value
+        for ratio in (10.0, 100.0, 1000.0)
+    ]
+    assert errors[0] > 0.05
+    assert errors[1] / errors[0] == pytest.approx(0.1, abs=0.05)
+    assert errors[2] / errors[1] == pytest.approx(0.1, abs=0.05)
+
+
+def test_the_printed_snap_is_too_late():
+    verdicts = verify_flow(follow(make_star(10, 1000, common=0.05), Rates(5.0, 0.5)))
+    verdict = next(one for one in verdicts if "snap" in one.claim)
+    assert "2 K ln M/η_Y it is 0.6" in verdict.reason

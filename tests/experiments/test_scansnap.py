@@ -1,0 +1,95 @@
+"""The figures of the second paper, small: pages are written, verdicts can fail, bad tables are refused."""
+
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from attomaton.cli import app
+from attomaton.errors import UnreadableSource
+from attomaton.experiments.page import write_page
+from attomaton.experiments.run import run_experiment
+from attomaton.experiments.scansnap.figure4 import run_figure4
+from attomaton.experiments.scansnap.figure6 import read_published, run_figure6
+from attomaton.experiments.settings import read_settings
+
+runner = CliRunner()
+
+
+def status(page):
+    return {verdict.claim: verdict.status.value for verdict in page.verdicts}
+
+
+def test_figure_3_corrects_the_printed_growth(tmp_path):
+    page = run_experiment(read_settings("scan-snap-3"))
+    assert set(status(page).values()) <= {"holds", "not_applicable"}
+    assert status(page)["closed form"] == "holds"
+    grid = [row for row in page.numbers.to_pylist() if row["part"] == "grid"]
+    assert len(grid) == 75
+    assert max(row["error"] for row in grid) < 1e-6 < 0.5 < max(row["error_as_printed"] for row in grid)
+    files = {path.name for path in write_page(page, tmp_path)}
+    assert files == {"figure.png", "figure.pdf", "numbers.parquet", "verdicts.json", "summary.md"}
+    assert pq.read_table(tmp_path / "numbers.parquet").num_rows == page.numbers.num_rows
+
+
+def test_figure_4_has_the_published_loss():
+    page = run_figure4(read_settings("scan-snap-4", trials=3))
+    assert set(status(page).values()) == {"holds"}
+    assert "| 1, 1 | 6 | 0.1" in page.text
+
+
+def test_figure_4_can_fail():
+    settings = read_settings("scan-snap-4", trials=1)
+    page = run_figure4({**settings, "rates": [[0.3, 1.0]], "n_steps": 12})
+    assert status(page)["loss"] == "fails"
+
+
+@pytest.fixture(scope="module")
+def few():
+    """One query, two rates and two ratios, few steps."""
+    settings = read_settings("scan-snap-6", trials=2)
+    return {**settings, "n_queries": [1], "attention_rates": [0.5, 3.0], "ratios": [2.0, 10.0]}
+
+
+def test_figure_6_beside_a_table(tmp_path, few):
+    table = tmp_path / "published.csv"
+    lines = ["num_last,eta_Z,etaY_over_etaZ,entropy_mean,entropy_pm"]
+    told = {(0.5, 2): 2.007, (0.5, 10): 2.092, (3.0, 2): 1.708, (3.0, 10): 1.825}
+    lines += [f"1,{slow},{ratio},{value},0.1" for (slow, ratio), value in told.items()]
+    table.write_text("\n".join(lines))
+    page = run_figure6({**few, "within": 0.15, "source": table, "trials": 4})
+    assert status(page)["published table"] == status(page)["both rates up: sparser (5)"] == "holds"
+    assert len(page.numbers) == 16
+    worse = run_figure6({**few, "within": 1e-4, "source": table})
+    assert status(worse)["published table"] == "fails"
+    assert "published table" not in status(run_figure6({**few, "n_steps": 3}))
+
+
+def test_the_same_seed_gives_the_same_numbers(few):
+    short = {**few, "n_steps": 5}
+    one, same, other = (run_figure6({**short, "seed": seed}).numbers for seed in (1, 1, 2))
+    assert one.equals(same)
+    assert not np.allclose(one["entropy"].to_numpy(), other["entropy"].to_numpy())
+
+
+@pytest.mark.parametrize("text", ["", "a,b\n1,2\n", "num_last,eta_Z,etaY_over_etaZ,entropy_mean\n1,x,1,2\n"])
+def test_what_is_not_the_published_table_is_refused(tmp_path, text):
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(UnreadableSource, match="needs the columns num_last"):
+        read_published(tmp_path / "t.csv")
+    with pytest.raises(UnreadableSource, match="absent"):
+        read_published(tmp_path / "absent.csv")
+
+
+def test_the_command_writes_the_page_and_prints_json(tmp_path):
+    done = runner.invoke(app, ["reproduce", "scan-snap-4", "--trials", "2", "--out", str(tmp_path), "--json"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert told["experiment"] == "scan-snap-4"
+    assert {verdict["status"] for verdict in told["verdicts"]} == {"holds"}
+    assert (tmp_path / "figure.pdf").exists()
+    shown = runner.invoke(app, ["reproduce", "scan-snap-4", "--trials", "2"])
+    assert "ranks follow P" in shown.stdout
+    assert "scan-snap-6" in runner.invoke(app, ["reproduce", "list"]).stdout
