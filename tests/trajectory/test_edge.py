@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.drawn import sample_sets
+from tests.strategies import realisable_sets, vectors
 
 import attomaton as at
 from attomaton.trajectory.loss import training_loss
@@ -83,13 +83,13 @@ def test_below_the_edge_the_error_covers():
         assert trajectory.error_at(20_000) < 1e-2
 
 
-@given(sample_sets(min_samples=1), st.floats(0.1, 3.0))
+@given(realisable_sets(), vectors(36), st.floats(0.1, 3.0))
 @settings(max_examples=50)
-def test_curvature_is_that_of_its_definition(samples, spread):
+def test_curvature_is_that_of_its_definition(samples, drawn, spread):
     """Bounds are above the largest eigenvalue, exact where asked, and the rough one above all."""
     loss = training_loss(samples, at.find_components(at.extract_edges(samples)))
     problem = loss.problem
-    scores = spread * np.random.default_rng(0).normal(size=problem.n_alternatives)
+    scores = spread * drawn[: problem.n_alternatives]
     chances = problem.probabilities(scores)
     found = bound_curvatures(problem, chances, problem.component, enough=0.0)
     rough = bound_curvatures(problem, chances, problem.component, enough=np.inf)
@@ -102,7 +102,7 @@ def test_curvature_is_that_of_its_definition(samples, spread):
     assert bound_orthonormal_sharpness(loss) * loss.n_samples >= found.max(initial=0.0) - 1e-9
 
 
-@given(sample_sets(min_samples=1))
+@given(realisable_sets())
 @settings(max_examples=30)
 def test_the_edge_is_the_same_with_the_identity_as_embeddings(samples):
     auto = at.learn(samples)
