@@ -26,7 +26,7 @@ def known(tmp_path_factory):
         for which, replacing in (("old", False), ("new", False), ("new", True)):
             place = folder / f"all-{which}" / deed.name
             fresh(place, deed, folder / "all-old" if replacing else None)
-            code, said = Fork(lambda d=deed, p=place, w=which: d.write(p, w), place).wait()
+            code, said = Fork(lambda d=deed, p=place, w=which: d.write(p, w), place).wait(240)  # may compile
             assert code == 0, said
             found = tree(place, deed.target)
             assert trees.setdefault((deed.name, which), found) == found
