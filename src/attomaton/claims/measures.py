@@ -165,10 +165,11 @@ class Target:
     --------
     >>> from attomaton.models.attention import AttentionModel
     >>> from attomaton.models.embeddings import Orthonormal
-    >>> from attomaton.training.loop import train
+    >>> from attomaton.training.loop import Watch, train
     >>> from attomaton.training.steps import GradientDescent
     >>> corpus = Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])  # 0 and 1 tie, and both beat 2
-    >>> trace = train(corpus, AttentionModel(Orthonormal()), GradientDescent(1.0), steps=100, every=100)
+    >>> model, step, watch = AttentionModel(Orthonormal()), GradientDescent(1.0), Watch(every=100)
+    >>> trace = train(corpus, model, step, steps=100, watch=watch)
     >>> target = aim_at(trace, solve_trials(trace))
     >>> target.level(trace.weights)[-1].round(2).tolist(), target.correlation(trace.weights)[-1].round(4)
     ([3.53], array([1.]))
