@@ -75,7 +75,7 @@ def check_int64(values: object, what: str, *, error: Refusal = MismatchedParts) 
 
 
 def check_floats(values: object, shape: tuple[int | None, ...], what: str, *, finite: bool = True) -> Float64:
-    """Numbers of this shape (None: any length), as 64-bit floats, all finite unless they need not be."""
+    """Numbers of this shape (None means any length), as 64-bit floats, all finite unless they need not be."""
     try:
         numbers = np.asarray(values, np.float64)
     except (TypeError, ValueError) as problem:

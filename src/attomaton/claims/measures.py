@@ -108,7 +108,7 @@ def solve_trials(trace: Trace) -> list[Automaton]:
 
 
 def solve_trial(samples: Samples, given: Float64 | None) -> Automaton:
-    """The automaton of one trial; None: orthonormal embeddings."""
+    """The automaton of one trial; None means orthonormal embeddings."""
     solved = solve_samples(samples, embeddings=given)
     return Automaton(solved.components, solved.hard, solved.soft, samples=samples)
 

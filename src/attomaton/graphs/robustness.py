@@ -135,7 +135,7 @@ def measure_robustness(components: Grouped, numbers: Sequence[int] | None = None
         As :func:`~attomaton.graphs.components.find_components` returns them; components that embeddings have
         merged are not held together by edges and are refused.
     numbers : sequence of int, optional
-        The components asked about; those of a single token have no edges, and no row. None: all.
+        The components asked about; those of a single token have no edges, and no row. None means all.
 
     Notes
     -----

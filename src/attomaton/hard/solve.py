@@ -175,9 +175,9 @@ def solve_graph_svm(
     components : Components
         Who ties and who precedes whom.
     embeddings : float array, shape (n_tokens, dim), optional
-        E. None: orthonormal, so that queries do not interact. If its rows are linearly dependent, priorities
-        that contradict each other under E count as ties (see :func:`~attomaton.graphs.separation.separate`);
-        ``.kind`` and the certificate say so.
+        E. None means orthonormal, so that queries do not interact. If its rows are linearly dependent,
+        priorities that contradict each other under E count as ties (see
+        :func:`~attomaton.graphs.separation.separate`); ``.kind`` and the certificate say so.
     rtol : float, optional
         Relative gap between the certificate's bounds at which the answer counts as certified: 1e-12 for
         orthonormal embeddings, where the block solver is exact to rounding, and 1e-6 for others.

@@ -140,7 +140,8 @@ class LookupTraining:
     step : Step
         ``GradientDescent(step_size, …)`` or ``Adam(step_size)``; the loss is the mean over the (mini-)batch.
     batch_size : int, optional
-        Samples of a mini-batch; each epoch reads all samples once in an order of its own. None: all samples.
+        Samples of a mini-batch; each epoch reads all samples once in an order of its own. None means all
+        samples.
     seed : int
         Random seed of the start and of the mini-batches.
     single : bool

@@ -80,7 +80,7 @@ def train(
     steps : int
         How many to take.
     trials : int, optional
-        How many, for one corpus. None: one, or one for each of the samples given.
+        How many, for one corpus. None means one, or one for each of the samples given.
     seed : int
         Random seed.
     every : int, optional

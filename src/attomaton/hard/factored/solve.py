@@ -96,8 +96,8 @@ def solve_factored(
     components : Components
         Who ties and who precedes whom.
     embeddings : float array, shape (n_tokens, dim), optional
-        E. None: orthonormal. If its rows are linearly dependent, priorities may contradict each other; then
-        there is no answer, and what comes back is not certified. To count those priorities as ties, give
+        E. None means orthonormal. If its rows are linearly dependent, priorities may contradict each other;
+        then there is no answer, and what comes back is not certified. To count those priorities as ties, give
         ``separate(components, embeddings).components``.
     rtol : float
         Relative gap between the certificate's bounds at which the answer counts as certified.
