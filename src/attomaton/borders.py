@@ -138,7 +138,7 @@ def check_offsets(offsets: Int64, n_values: int, what: str, *, error: Refusal = 
 
 
 def check_kind(value: object, kind: type[object], what: str) -> None:
-    """A value of this class: a wrong one is said here, not somewhere later."""
+    """Check that a value is of this class, so that a wrong one is named here and not somewhere later."""
     if not isinstance(value, kind):
         raise MismatchedParts(f"{what} is of type {type(value).__name__}; give a {kind.__name__}")
 

@@ -39,7 +39,7 @@ class Stages:
     advance: Callable[[int, int], None] = silent
 
     def __call__(self, stage: str, done: int = 0, total: int = 0) -> None:
-        """A stage begins, or so much of it is done."""
+        """Say that a stage begins, or how much of it is done."""
         if total:
             self.advance(done, total)
         else:

@@ -19,7 +19,7 @@ from attomaton.training.trace import Trace
 from attomaton.trajectory.basis import find_basis
 
 MOST_NUMBERS = 20_000_000
-"""Attention is computed for so many records at once that it holds at most this many numbers."""
+"""Largest number of entries of attention that are computed at once."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -87,7 +87,7 @@ def tokenize_corpus(
         Processes; each takes one input file at a time. A script that asks for more than one needs the usual
         ``if __name__ == "__main__":``.
     shard_tokens : int
-        A shard is closed when it holds so many tokens.
+        Number of tokens at which a shard is closed.
     overwrite : bool
         Replace the shards of another corpus or of other settings; those of the very same call are returned as
         they are.

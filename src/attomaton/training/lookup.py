@@ -82,7 +82,7 @@ class Records(Protocol):
 
 @dataclass(frozen=True)
 class AtSteps:
-    """Record after so many steps each, rising.
+    """Record after each of these numbers of steps, which rise.
 
     Examples
     --------
@@ -106,7 +106,7 @@ class AtSteps:
 
 @dataclass(frozen=True)
 class AtSeconds:
-    """Record with the first step that ends after so many seconds each, rising.
+    """Record with the first step that ends after each of these numbers of seconds, which rise.
 
     Examples
     --------

@@ -84,7 +84,7 @@ def train(
     seed : int
         Random seed.
     every : int, optional
-        Record after every so many steps. None: 200 records.
+        Number of steps between records; None means 200 records in all.
     watch : Watch, optional
         Callbacks, and a condition to stop early.
     out : Store or path, optional
@@ -229,7 +229,7 @@ def _checkpoint_every(out: Store | str | PathLike[str] | None, steps: int) -> in
 
 @contextmanager
 def _threads(number: int) -> Generator[None]:
-    """PyTorch on so many threads, and as before afterwards."""
+    """Let PyTorch use this number of threads; afterwards it has the number it had before."""
     before = torch.get_num_threads()
     torch.set_num_threads(number)
     try:

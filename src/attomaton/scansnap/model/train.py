@@ -37,7 +37,7 @@ class Setup:
     random_start : bool
         Y and Z drawn evenly between ±1/√M, as torch's linear layers begin; else from 0.
     every : int
-        A record is kept every so many steps, and after the last.
+        Number of steps between records; the last step is recorded too.
 
     Examples
     --------
