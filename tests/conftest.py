@@ -13,6 +13,10 @@ settings.register_profile(
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile(
+    "random", settings.get_profile("laws"), max_examples=400, derandomize=False, print_blob=True
+)
+"""Other examples each time, for `.ci/run --full`: ``pytest tests/laws --hypothesis-profile=random``."""
 settings.load_profile("laws")
 
 ROOT = Path(__file__).parents[1]

@@ -1,47 +1,14 @@
-"""What hypothesis draws: sample sets, graphs, embeddings; and slow, plain helpers to compare with."""
+"""Draws of a given seed, and plain functions to compare with; what hypothesis draws is in strategies.py."""
 
 import networkx as nx
 import numpy as np
-from hypothesis import strategies as st
 
 import attomaton as at
 from attomaton.graphs.edges import EdgeTable, make_edges, pack_edges
 from attomaton.graphs.grouping import count_keys
 from attomaton.hard.problem import OrderProblem
 from attomaton.soft.likelihood import LuceProblem, luce_problem
-
-seeds = st.integers(0, 2**32 - 1)
-
-
-@st.composite
-def sample_sets(draw, max_tokens=6, max_samples=40, min_samples=0, max_context=6):
-    """Ragged contexts with repetitions under a few queries; some labels are not in their context."""
-    rng = np.random.default_rng(draw(seeds))
-    n_tokens = draw(st.integers(1, max_tokens))
-    n_samples = draw(st.integers(min_samples, max_samples))
-    n_queries = draw(st.integers(1, n_tokens))
-    unrealisable = draw(st.sampled_from([0.0, 0.2]))
-    contexts = [
-        [*rng.integers(0, n_tokens, rng.integers(0, max_context)).tolist(), int(rng.integers(n_queries))]
-        for _ in range(n_samples)
-    ]
-    labels = [
-        int(rng.integers(n_tokens)) if rng.random() < unrealisable else int(rng.choice(context))
-        for context in contexts
-    ]
-    return at.Samples.from_lists(contexts, labels, n_tokens=n_tokens)
-
-
-def tied_sets(**limits):
-    """Sample sets with at least one component of several tokens."""
-    return sample_sets(min_samples=8, **limits).filter(lambda samples: not components_of(samples).is_acyclic)
-
-
-def ordered_sets(**limits):
-    """Sample sets with at least one priority between components."""
-    return sample_sets(min_samples=4, **limits).filter(
-        lambda samples: components_of(samples).order.num_rows > 0
-    )
+from attomaton.tables import offsets_of
 
 
 def components_of(samples):
@@ -150,18 +117,25 @@ def any_problem(seed, *, n_groups=3, n_choices=12):
     """Groups of alternatives in mixed order, some without choices; not strongly connected."""
     rng = np.random.default_rng(seed)
     component = rng.permutation(np.repeat(np.arange(n_groups), rng.integers(1, 5, n_groups)))
-    members, winner = [], []
+    choices = []
     for _ in range(n_choices):
         own = np.flatnonzero(component == rng.integers(n_groups))
-        members.append(rng.permutation(own)[: rng.integers(1, len(own) + 1)])
-        winner.append(rng.choice(members[-1]))
-    lengths = [len(some) for some in members]
+        members = rng.permutation(own)[: rng.integers(1, len(own) + 1)]
+        choices.append(
+            (members, rng.choice(members), rng.integers(1, 4, len(members)), int(rng.integers(1, 5)))
+        )
+    return luce_problem_of_choices(component, choices)
+
+
+def luce_problem_of_choices(component, choices):
+    """The problem of (members, winner, multiplicities, count) each, all members of one component."""
+    members, winner, multiplicities, count = zip(*choices, strict=True)
     return LuceProblem(
         alternative=np.concatenate(members),
-        offsets=np.concatenate([[0], np.cumsum(lengths)]),
-        log_multiplicity=np.log(rng.integers(1, 4, sum(lengths))),
+        offsets=offsets_of(np.array([len(some) for some in members])),
+        log_multiplicity=np.log(np.concatenate(multiplicities)),
         winner=np.array(winner),
-        count=rng.integers(1, 5, n_choices).astype(float),
+        count=np.array(count, float),
         component=component,
     )
 

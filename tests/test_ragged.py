@@ -68,6 +68,17 @@ def test_sums_and_largest_whatever_the_order(lists, random):
 
 
 @given(filled)
+def test_centred_rows_have_mean_zero_and_keep_their_differences(lists):
+    flat, _, index = flatten(lists)
+    plain = [entry - math.fsum(row) / len(row) for row in lists for entry in row]
+    assert ragged.centre(index, flat).tolist() == pytest.approx(plain, abs=1e-12)
+    means = ragged.means_at(index, flat).tolist()
+    assert means == pytest.approx([math.fsum(row) / len(row) for row in lists], abs=1e-12)
+    both = ragged.centre(index, np.stack([flat, 2 * flat], axis=1))
+    np.testing.assert_array_equal(both[:, 0], ragged.centre(index, flat))
+
+
+@given(filled)
 def test_softmax_is_its_definition_in_both_forms(lists):
     flat, offsets, index = flatten(lists)
     plain = [chance for row in lists for chance in softmax_by_definition(row)]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attomaton.compiled.summation import add_precisely
-from tests.drawn import seeds
+from tests.strategies import many
 
 
 def sum_precisely(index, values, size):
@@ -17,13 +17,15 @@ def sum_precisely(index, values, size):
     return total + lost
 
 
-@given(seeds, st.integers(1, 5), st.integers(0, 400))
-def test_sums_equal_exact_ones(seed, size, n_values):
-    rng = np.random.default_rng(seed)
-    index = rng.integers(0, size, n_values)
-    values = rng.normal(size=n_values) * 10.0 ** rng.integers(-12, 12, n_values)
-    found = sum_precisely(index, values, size)
-    for place in range(size):
+TERMS = st.tuples(st.integers(0, 4), st.floats(-1e13, 1e13))
+
+
+@given(many(TERMS, 100))
+def test_sums_equal_exact_ones(terms):
+    index = np.array([place for place, _ in terms], np.int64)
+    values = np.array([value for _, value in terms], float)
+    found = sum_precisely(index, values, 5)
+    for place in range(5):
         exact = sum((Fraction(value) for value in values[index == place].tolist()), Fraction(0))
         largest = float(np.abs(values[index == place]).max(initial=0.0))
         assert abs(float(exact) - found[place]) <= 4e-16 * abs(float(exact)) + 1e-28 * largest

@@ -23,7 +23,7 @@ from attomaton.choices.fit import fit_choices
 from attomaton.corpora import synthetic
 from attomaton.corpora.samples import Sample, Samples
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.errors import AttomatonError, needing_torch
+from attomaton.errors import AttomatonError, needing
 from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import EdgeTable, extract_edges
@@ -104,7 +104,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'attomaton' has no attribute {name!r}")
     from importlib import import_module
 
-    with needing_torch(name):
+    with needing(name):
         return getattr(import_module(_LAZY[name]), name)
 
 

@@ -4,8 +4,25 @@ Each says what is wrong, where, and what to do. Each is also the builtin error t
 which knows nothing of attomaton can still catch it.
 """
 
+import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Any
+
+PACKAGES = {
+    "clarabel": ("Clarabel", "bench"),
+    "fsspec": ("the library fsspec", "hf"),
+    "matplotlib": ("matplotlib", "report"),
+    "pyspark": ("pyspark 4.1 or later", "spark"),
+    "sklearn": ("scikit-learn", "sklearn"),
+    "tensorboard": ("tensorboard", "tensorboard"),
+    "tiktoken": ("the library tiktoken", "hf"),
+    "tokenizers": ("the library tokenizers", "hf"),
+    "torch": ("PyTorch", "train"),
+    "trackio": ("trackio", "trackio"),
+    "wandb": ("wandb", "wandb"),
+}
+"""Modules that a plain install leaves out → what sentences call them, and the extra that brings them."""
 
 
 class AttomatonError(Exception):
@@ -184,7 +201,7 @@ class MissingExtra(AttomatonError, ImportError):
 
     Examples
     --------
-    >>> with needing_torch("train"):  # where PyTorch is not installed, attomaton.train raises this
+    >>> with needing("train"):  # where PyTorch is not installed, attomaton.train raises this
     ...     raise ModuleNotFoundError("No module named 'torch'", name="torch")
     Traceback (most recent call last):
         ...
@@ -193,20 +210,33 @@ class MissingExtra(AttomatonError, ImportError):
 
 
 @contextmanager
-def needing_torch(what: str) -> Generator[None]:
-    """Say which extra to install if PyTorch is not there.
+def needing(what: str) -> Generator[None]:
+    """Say which extra brings a package that ``what`` needs and that is not installed.
 
     Examples
     --------
-    >>> with needing_torch("train"):
+    >>> with needing("train"):
     ...     from attomaton import train
     """
     try:
         yield
     except ModuleNotFoundError as error:
-        if error.name != "torch":
+        module = (error.name or "").partition(".")[0]
+        if module not in PACKAGES:
             raise
-        raise MissingExtra(f"{what} needs PyTorch: pip install 'attomaton[train]'") from error
+        package, extra = PACKAGES[module]
+        raise MissingExtra(f"{what} needs {package}: pip install 'attomaton[{extra}]'") from error
+
+
+def __getattr__(name: str) -> Any:
+    if name != "needing_torch":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn(
+        "attomaton.errors.needing_torch is called needing now; the old name goes with the next release",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    return needing
 
 
 class UndeterminedChoice(AttomatonError, ValueError):

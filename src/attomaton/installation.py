@@ -57,7 +57,7 @@ class Package:
 
 @dataclass(frozen=True)
 class Extra:
-    """An extra with its packages, and the command that installs what is missing (None: nothing is).
+    """An extra with its packages, and the command that installs what is missing (None means that nothing is).
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class Extra:
     packages : tuple of Package
         What it brings.
     install : str or None
-        The command that installs what is missing; None: nothing is.
+        The command that installs what is missing; None means that nothing is.
 
     Examples
     --------
@@ -110,11 +110,11 @@ class Machine:
     Attributes
     ----------
     processors, usable : int
-        Of the machine, and those that this process may run on.
+        The processors of the machine, and those that this process may run on.
     numba_threads, torch_threads : int or None
         How many threads each would take; PyTorch's only if it was loaded.
     memory, limit : int or None
-        Of the machine, and what the cgroup allows.
+        The memory of the machine, and what the cgroup allows.
     share : int
         What ``learn --engine duckdb`` takes if it is not told.
 

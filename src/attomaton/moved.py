@@ -36,7 +36,7 @@ MOVED = {
     "limit.flow.definition": "trajectory.flow.definition",
     "limit.flow.embedded": "trajectory.flow.embedded",
     "limit.flow.integrate": "trajectory.flow.integrate",
-    "limit.flow.separable": "trajectory.flow.separable",
+    "limit.flow.separable": "trajectory.flow.orthonormal",
     "limit.loss": "trajectory.loss",
     "limit.numbering": "choices.numbering",
     "limit.prediction": "automaton.prediction",
@@ -91,7 +91,19 @@ MOVED = {
 }
 """Old module → where its names are now: a module, or a class in one; empty for a folder that held none."""
 
-RENAMED = {"Shown": "ContextView", "Blocks": "Placement"}
+RENAMED = {
+    "BlockResidual": "OrthonormalResidual",
+    "Blocks": "Placement",
+    "SeparableFlow": "OrthonormalFlow",
+    "Shown": "ContextView",
+    "SpanResidual": "EmbeddedResidual",
+    "bound_sharpness": "bound_orthonormal_sharpness",
+    "find_edge": "find_orthonormal_edge",
+    "separable_flow": "orthonormal_flow",
+    "solve_blocks": "solve_orthonormal",
+    "solve_span": "solve_embedded",
+    "unless_identity": "unless_orthonormal",
+}
 """Names that changed with their module."""
 
 

@@ -67,6 +67,17 @@ def whole_number(value: object, name: str, *, least: int = 0, most: int = LARGES
     return given
 
 
+def check_threads(threads: int | None) -> int | None:
+    """How many threads a user wants, if that can be; None means as many as there are processors.
+
+    Examples
+    --------
+    >>> check_threads(2), check_threads(None)
+    (2, None)
+    """
+    return None if threads is None else whole_number(threads, "threads", least=1, most=MOST_THREADS)
+
+
 def real_number(
     value: object,
     name: str,

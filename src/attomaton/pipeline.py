@@ -1,7 +1,6 @@
 """The whole path in one call: from a corpus to the automaton."""
 
 import shutil
-import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Generator, Sequence
@@ -19,9 +18,9 @@ from attomaton.corpora.samples import Samples
 from attomaton.engines.choose import check_engine, make_engine
 from attomaton.engines.selection import Selection
 from attomaton.engines.source import check_reading, read_source, refuse_input_in
-from attomaton.engines.work import Progress, silent
 from attomaton.errors import NothingRealisable
 from attomaton.options import given_path
+from attomaton.progress import as_stages
 from attomaton.solved import solve_edges
 
 Source = str | PathLike[str] | Samples | Sequence[Any]
@@ -80,7 +79,8 @@ def learn(
         Memory that the duckdb engine or a local Spark may use, such as "2GB"; the default is 60 % of the
         machine's.
     threads : int, optional
-        For the duckdb engine or a local Spark; all processors if not given.
+        How many the duckdb engine or a local Spark uses, and how many both solvers use; all processors if not
+        given. With embeddings, numpy's linear algebra takes as many as its own settings say.
     master : str, optional
         Where Spark runs, such as ``"spark://host:7077"``; by default in the session that runs already, or on
         local processors.
@@ -117,7 +117,7 @@ def learn(
     check_reading(tokenizer, documents, queries)
     if out is not None:
         refuse_input_in(given_path(out, "out"), source)
-    begin = _announcer(progress)
+    begin = as_stages(progress)
     with _workplace(out, overwrite, resumable=on_disk) as (work, building):
         begin("reading")
         corpus = read_source(
@@ -136,11 +136,11 @@ def learn(
             memory=memory,
             threads=threads,
             master=master,
-            progress=_advancer(progress),
+            progress=begin,
         )
         begin("extracting edges")
         edges = passes.edges().load()
-        solved = solve_edges(edges, passes.choices, embeddings=embeddings, begin=begin)
+        solved = solve_edges(edges, passes.choices, embeddings=embeddings, progress=begin, threads=threads)
         samples = corpus.samples(passes.kept, selection)
         automaton = Automaton(solved.components, solved.hard, solved.soft, corpus.vocabulary, samples)
         if building is not None:
@@ -170,14 +170,3 @@ def _workplace(
 
 def _digest(embeddings: object) -> str | None:
     return None if embeddings is None else digest_arrays(np.asarray(embeddings, np.float64))
-
-
-def _announcer(progress: bool | Callable[[str], object]) -> Callable[[str], object]:
-    if callable(progress):
-        return progress
-    return (lambda stage: sys.stderr.write(f"{stage}\n")) if progress else str
-
-
-def _advancer(progress: object) -> Progress:
-    advance = getattr(progress, "advance", None)
-    return silent if advance is None else lambda _, done, total: advance(done, total)

@@ -108,6 +108,33 @@ def largest_of(index: Integers, values: Float64, size: int, *, least: float = -n
     return largest
 
 
+def means_at(index: Integers, values: Float64) -> Float64:
+    """The mean of ``values`` at each index: (n_entries,) → (n_rows,), or (n_entries, n) → (n_rows, n).
+
+    Rows are those up to the last that occurs. The mean of an empty one is 0.
+
+    Examples
+    --------
+    >>> means_at(np.array([0, 2, 0]), np.array([3.0, 5.0, 1.0])).tolist()
+    [2.0, 0.0, 5.0]
+    """
+    counts = np.maximum(np.bincount(index), 1)
+    sums = np.zeros((len(counts), *values.shape[1:]))
+    np.add.at(sums, index, values)
+    return sums / counts.reshape(-1, *[1] * (values.ndim - 1))
+
+
+def centre(index: Integers, values: Float64) -> Float64:
+    """Values less their mean at each index, of the same shape: (n_entries,) or (n_entries, n_columns).
+
+    Examples
+    --------
+    >>> centre(np.array([0, 1, 0]), np.array([3.0, 5.0, 1.0])).tolist()
+    [1.0, 0.0, -1.0]
+    """
+    return values - means_at(index, values)[index]
+
+
 def odds_of(index: Integers, logits: Float64, size: int) -> Float64:
     """e^{logit} of each entry over the largest at its index, shape (n_entries,): none is above 1.
 

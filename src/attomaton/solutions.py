@@ -60,8 +60,8 @@ class Solution:
     scores : pyarrow.Table
         Columns query, token (int32), score (float64), one row for each node of the components, sorted.
     weights : float array, shape (dim, dim), or sparse array, shape (n_tokens, n_tokens)
-        The weight matrix W with scores E W Eᵀ. Without embeddings E is the identity and W the sparse score
-        matrix itself: rows are key tokens, columns queries.
+        The weight matrix W with scores E W Eᵀ. For orthonormal embeddings E is the identity and W the sparse
+        score matrix itself: rows are key tokens, columns queries.
     certificate : Certificate
         How good the answer provably is.
 
@@ -147,7 +147,7 @@ def sparse_weights(scores: pa.Table, n_tokens: int) -> csc_array:
 
 
 LARGEST = 1e100
-"""Of a number in an embedding: products of three stay finite."""
+"""The largest number that an embedding may hold: products of three such numbers stay finite."""
 
 
 def check_embeddings(embeddings: object, n_tokens: int) -> Float64:
@@ -171,8 +171,11 @@ def check_embeddings(embeddings: object, n_tokens: int) -> Float64:
     return table
 
 
-def is_identity(embeddings: Float64) -> bool:
-    """Whether these are the embeddings that None stands for, so that queries can be solved one by one."""
+def is_orthonormal(embeddings: Float64) -> bool:
+    """Whether these are the embeddings that None stands for, so that queries can be solved one by one.
+
+    Those are the rows of the identity. Other orthonormal rows do not count: W would have other coordinates.
+    """
     n_tokens, dim = embeddings.shape
     return n_tokens == dim and np.array_equal(embeddings, np.eye(dim))
 

@@ -15,6 +15,7 @@ from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import EdgeTable, extract_edges
 from attomaton.hard.solve import HardSolution, solve_graph_svm
+from attomaton.progress import Progress, silent
 from attomaton.soft.solve import SoftSolution, solve_luce
 
 
@@ -71,7 +72,8 @@ def solve_edges(
     *,
     embeddings: object = None,
     atol: float = 1e-8,
-    begin: Callable[[str], object] = str,
+    progress: Progress = silent,
+    threads: int | None = None,
 ) -> Solved:
     """Solve both sides from edges; choices are extracted when the components are known.
 
@@ -85,8 +87,10 @@ def solve_edges(
         None means orthonormal. Components that dependent rows cannot tell apart are merged.
     atol : float
         Largest gradient entry at which the soft side counts as certified.
-    begin : callable
-        Is told the name of each stage as it begins.
+    progress : callable
+        Called with the name of each stage, 0 and 0, as it begins.
+    threads : int, optional
+        How many the solvers use; all processors if not given.
 
     Examples
     --------
@@ -94,14 +98,14 @@ def solve_edges(
     >>> solve_edges(extract_edges(samples), lambda found: extract_choices(samples, found)).embedded
     False
     """
-    begin("finding components")
+    progress("finding components", 0, 0)
     found = find_components(edges)
-    begin("solving the hard side")
-    hard = solve_graph_svm(found, embeddings=embeddings)
-    begin("extracting choices")
+    progress("solving the hard side", 0, 0)
+    hard = solve_graph_svm(found, embeddings=embeddings, threads=threads)
+    progress("extracting choices", 0, 0)
     choices = extract(hard.components)
-    begin("solving the soft side")
-    soft = solve_luce(choices, hard.components, embeddings=embeddings, atol=atol)
+    progress("solving the soft side", 0, 0)
+    soft = solve_luce(choices, hard.components, embeddings=embeddings, atol=atol, threads=threads)
     return Solved(hard.components, hard, soft)
 
 
@@ -132,13 +136,28 @@ def solve_samples(
 
 
 @dataclass(frozen=True)
-class HardByQuery:
-    """Edges and samples by query → the hard scores: columns query, token, score.
+class SolverByQuery:
+    """What solves the tables of some queries alone, wherever an engine runs it.
 
     Attributes
     ----------
     n_tokens : int
         Size of the vocabulary.
+    threads : int, optional
+        Number of threads for each part; the default is all processors.
+    """
+
+    n_tokens: int
+    threads: int | None = None
+
+    def components(self, edges: pa.Table, queries: pa.Table) -> Components:
+        """The components of the edges of some queries."""
+        return find_components(EdgeTable(edges, queries, self.n_tokens))
+
+
+@dataclass(frozen=True)
+class HardByQuery(SolverByQuery):
+    """Edges and samples by query → the hard scores: columns query, token, score.
 
     Examples
     --------
@@ -150,21 +169,15 @@ class HardByQuery:
     6
     """
 
-    n_tokens: int
-
     def __call__(self, edges: pa.Table, queries: pa.Table) -> pa.Table:
         """Solve; raises ``UncertifiedSolution`` if the bounds do not meet."""
-        return solve_graph_svm(_components(edges, queries, self.n_tokens)).expect().scores
+        found = self.components(edges, queries)
+        return solve_graph_svm(found, threads=self.threads).expect().scores
 
 
 @dataclass(frozen=True)
-class SoftByQuery:
+class SoftByQuery(SolverByQuery):
     """Edges, samples by query and choices inside components → the soft scores.
-
-    Attributes
-    ----------
-    n_tokens : int
-        Size of the vocabulary.
 
     Examples
     --------
@@ -178,15 +191,10 @@ class SoftByQuery:
     [0.5493, -0.5493, 0.0]
     """
 
-    n_tokens: int
-
     def __call__(self, edges: pa.Table, queries: pa.Table, choices: pa.Table) -> pa.Table:
         """Solve; raises ``UncertifiedSolution`` if the gradient is too large."""
-        return solve_luce(ChoiceTable(choices), _components(edges, queries, self.n_tokens)).expect().scores
-
-
-def _components(edges: pa.Table, queries: pa.Table, n_tokens: int) -> Components:
-    return find_components(EdgeTable(edges, queries, n_tokens))
+        found = self.components(edges, queries)
+        return solve_luce(ChoiceTable(choices), found, threads=self.threads).expect().scores
 
 
 def _check_parts(components: Components, hard: object, soft: object) -> None:

@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import attomaton as at
 from attomaton.automaton.estimator import AttentionLimit
 from attomaton.errors import EmptyContext, InvalidSamples, TokenOutOfRange
-from tests.drawn import embeddings_for, sample_sets, seeds
+from tests.strategies import embedded, sample_sets
 
 
 def expected_failures(estimator):
@@ -42,11 +42,11 @@ def as_rows(samples, padding=-1, window=8):
 SETS = sample_sets(max_samples=25, min_samples=1)
 
 
-@given(SETS, SETS, st.booleans(), seeds)
+@given(embedded(SETS, perhaps=True), SETS)
 @pytest.mark.filterwarnings("ignore:the labels of all:UserWarning")
 @pytest.mark.filterwarnings("ignore::attomaton.errors.NothingRealisable")
-def test_the_estimator_is_the_automaton_given_that_the_label_is_a_class(samples, asked, embedded, seed):
-    embeddings = embeddings_for(seed, samples.n_tokens, samples.n_tokens + 2) if embedded else None
+def test_the_estimator_is_the_automaton_given_that_the_label_is_a_class(drawn, asked):
+    samples, embeddings = drawn
     model = AttentionLimit(embeddings=embeddings).fit(as_rows(samples), samples.labels)
     auto = at.learn(samples, embeddings=embeddings)
     contexts = [[token % samples.n_tokens for token in context] for context, _ in [*samples, *asked]]
@@ -69,15 +69,14 @@ def test_the_estimator_is_the_automaton_given_that_the_label_is_a_class(samples,
 
 
 @settings(max_examples=60)
-@given(SETS, st.integers(6, 20), seeds)
+@given(SETS, st.integers(6, 20), st.lists(st.permutations(range(8)), min_size=1, max_size=25))
 @pytest.mark.filterwarnings("ignore:the labels of all:UserWarning")
-def test_padding_may_be_a_value_or_a_mask_and_stand_anywhere(samples, padding, seed):
+def test_padding_may_be_a_value_or_a_mask_and_stand_anywhere(samples, padding, places):
     rows = as_rows(samples)
     expected = AttentionLimit().fit(rows, samples.labels).predict_proba(rows)
-    rng = np.random.default_rng(seed)
     scattered = np.full_like(rows, padding)
-    for row, (context, _) in zip(scattered, samples, strict=True):
-        row[np.sort(rng.choice(len(row), len(context), replace=False))] = context
+    for number, (context, _) in enumerate(samples):
+        scattered[number, sorted(places[number % len(places)][: len(context)])] = context
     other = AttentionLimit(padding=padding).fit(scattered, samples.labels)
     assert other.automaton_.n_tokens <= 6
     assert other.predict_proba(scattered).tobytes() == expected.tobytes()
@@ -163,7 +162,7 @@ def test_without_scikit_learn_the_rest_works_and_the_error_says_what_to_install(
         "except attomaton.AttomatonError as error: print(isinstance(error, ImportError), error)"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.startswith("True AttentionLimit is a scikit-learn estimator")
+    assert result.stdout.startswith("True AttentionLimit needs scikit-learn")
     assert "pip install 'attomaton[sklearn]'" in result.stdout
 
 

@@ -23,18 +23,19 @@ from attomaton.errors import InvalidSamples, MismatchedParts, UnsupportedOption
 from attomaton.graphs.bags import count_tokens
 from attomaton.solutions import SCORE_SCHEMA
 from attomaton.trajectory.flow.definition import descend_by_definition
-from tests.drawn import learn_parts, paper_draw, sample_sets, seeds
+from tests.drawn import learn_parts, paper_draw
+from tests.strategies import paper_draws, realisable_sets, sample_sets, vectors
 
 CONTEXTS = st.lists(st.integers(0, 5), min_size=1, max_size=6)
 
 
 @st.composite
 def finite_attentions(draw, n_tokens=6):
-    """Random scores for some pairs, over a random or a flat background."""
-    rng = np.random.default_rng(draw(seeds))
-    query, token = np.nonzero(rng.random((n_tokens, n_tokens)) < draw(st.sampled_from([0.0, 0.5, 1.0])))
-    columns = {"query": query, "token": token, "score": rng.normal(0, 3, len(query))}
-    background = np.zeros(n_tokens) if draw(st.booleans()) else rng.normal(size=n_tokens)
+    """Any scores for none, some or all pairs, over any background, flat ones too."""
+    scores, least = draw(vectors(n_tokens, n_tokens)), draw(st.sampled_from([np.inf, 0.1, -np.inf]))
+    query, token = np.nonzero(scores >= least)
+    columns = {"query": query, "token": token, "score": 2 * scores[query, token]}
+    background = draw(vectors(n_tokens)) * draw(st.sampled_from([0.0, 1.0]))
     return FiniteAttention(pa.table(columns, schema=SCORE_SCHEMA), background)
 
 
@@ -100,9 +101,8 @@ def test_the_rule_says_whether_the_background_answered(attention, context):
             np.testing.assert_allclose(attention.attention(context), 1 / len(context))
 
 
-@given(finite_attentions(), sample_sets(min_samples=1), st.sampled_from([0.0, 0.3, 1.0]))
+@given(finite_attentions(), realisable_sets(), st.sampled_from([0.0, 0.3, 1.0]))
 def test_many_contexts_at_once_score_like_one_after_the_other(attention, samples, epsilon):
-    assume(realisable_part(samples))
     batch = attention.predict_samples(samples)
     for number, (context, _) in enumerate(samples):
         here = batch.bags.sample == number
@@ -121,9 +121,9 @@ def test_many_contexts_at_once_score_like_one_after_the_other(attention, samples
     assert score.unseen == pytest.approx(np.mean([rule is not at.Rule.SCORED for rule in rules]))
 
 
-@given(sample_sets(min_samples=4), sample_sets(min_samples=4), st.sampled_from([0.0, 0.25]))
+@given(sample_sets(min_samples=4), realisable_sets(), st.sampled_from([0.0, 0.25]))
 def test_the_automaton_scores_as_it_predicts(samples, held_out, epsilon):
-    assume(realisable_part(held_out) and held_out.n_tokens <= samples.n_tokens)
+    assume(held_out.n_tokens <= samples.n_tokens)
     auto = at.Automaton(*learn_parts(samples))
     expected = score_by_loop(lambda context: auto.predict_proba(list(context)), held_out, epsilon)
     np.testing.assert_allclose(
@@ -131,9 +131,8 @@ def test_the_automaton_scores_as_it_predicts(samples, held_out, epsilon):
     )
 
 
-@given(sample_sets(min_samples=4), sample_sets(min_samples=4))
+@given(sample_sets(min_samples=4), realisable_sets())
 def test_no_other_share_of_uniform_is_better_than_the_fitted_one(samples, held_back):
-    assume(realisable_part(held_back))
     prediction = at.Automaton(*learn_parts(samples)).predict_bags(count_tokens(held_back))
     best = fit_epsilon(prediction)
     least = score_prediction(mix_uniform(prediction, best)).log_loss
@@ -171,9 +170,8 @@ def test_an_infinite_pull_leaves_the_pooled_scores(samples, context):
     np.testing.assert_allclose(attention.predict_proba(context), pooled.predict_proba(context), atol=1e-6)
 
 
-@given(seeds)
-def test_without_a_pull_the_limit_comes_back_on_determined_contexts(seed):
-    samples = paper_draw(seed, n_samples=12, repeats=True)
+@given(paper_draws(n_samples=12, repeats=True))
+def test_without_a_pull_the_limit_comes_back_on_determined_contexts(samples):
     auto = at.Automaton(*learn_parts(samples))
     determined = [
         list(context) for context, _ in samples if auto.explain(list(context)).rule is at.Rule.DETERMINED

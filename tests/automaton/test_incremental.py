@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 import attomaton as at
 from attomaton.graphs.choices import choices_by_definition
-from tests.drawn import learn_parts, sample_sets, tied_sets
+from tests.drawn import learn_parts
+from tests.strategies import sample_sets, tied_sets
 
 
 def learn_in_pieces(pieces):

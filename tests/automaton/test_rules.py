@@ -1,18 +1,18 @@
 """The rule of many contexts at once: the same as context by context."""
 
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import attomaton as at
 from attomaton.automaton.rules import RULES, answer_bags
 from attomaton.graphs.bags import count_all_tokens
-from tests.drawn import embeddings_for, learn_parts, sample_sets, seeds
+from tests.drawn import learn_parts
+from tests.strategies import embedded, sample_sets
 
 
 @settings(max_examples=100)
-@given(sample_sets(max_samples=30), sample_sets(max_samples=20), st.booleans(), seeds)
-def test_rules_are_those_of_explain(samples, asked, embedded, seed):
-    embeddings = embeddings_for(seed, samples.n_tokens, samples.n_tokens + 2) if embedded else None
+@given(embedded(sample_sets(max_samples=30), perhaps=True), sample_sets(max_samples=20))
+def test_rules_are_those_of_explain(drawn, asked):
+    samples, embeddings = drawn
     auto = at.Automaton(*learn_parts(samples, embeddings))
     inside = [[token % samples.n_tokens for token in context] for context, _ in asked]
     asked = samples + at.Samples.from_lists(inside, [0] * len(inside), n_tokens=samples.n_tokens)

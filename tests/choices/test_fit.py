@@ -6,10 +6,10 @@ import choix
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
-from tests.drawn import seeds
+from tests.strategies import many
 
 from attomaton.choices.fit import fit_choices, unroll_rankings
 from attomaton.errors import InvalidSamples, UncertifiedSolution, UndeterminedChoice, UnknownToken
@@ -24,6 +24,17 @@ def draw(seed, *, n_items=6, n_choices=12, longest=4, repeats=False):
         size = int(rng.integers(1, min(longest, n_items), endpoint=True))
         sets.append([f"item {i}" for i in rng.choice(n_items, size, replace=repeats).tolist()])
     return [str(rng.choice(members)) for members in sets], sets
+
+
+@st.composite
+def choices(draw, n_items=6, max_choices=14, longest=4, repeats=False):
+    """Choices from up to ``longest`` items each: who won, and among whom; the fewer, the less connected."""
+    winners, sets = [], []
+    for row in draw(many(st.binary(min_size=1, max_size=longest), max_choices, fewest=1)):
+        numbers = [byte % n_items for byte in row]
+        sets.append([f"item {number}" for number in (numbers if repeats else dict.fromkeys(numbers))])
+        winners.append(sets[-1][0])
+    return winners, [sorted(members) for members in sets]
 
 
 def beats_graph(winners, sets):
@@ -50,9 +61,9 @@ def check_against_networkx(fit, graph):
     return {item: place[frozenset(members)] for members in fit.components for item in members}, condensed
 
 
-@given(seeds, st.integers(1, 14), st.booleans())
-def test_components_and_order(seed, n_choices, repeats):
-    winners, sets = draw(seed, n_choices=n_choices, repeats=repeats)
+@given(choices() | choices(repeats=True))
+def test_components_and_order(drawn):
+    winners, sets = drawn
     fit = fit_choices(winners, sets).expect()
     check_against_networkx(fit, beats_graph(winners, sets))
     for members in fit.components:
@@ -87,12 +98,11 @@ def test_no_number_is_invented_in_2000_cases_that_are_not_connected():
 
 
 @settings(max_examples=30)
-@given(seeds)
-def test_equal_to_choix_where_choix_applies(seed):
-    winners, sets = draw(seed, n_items=4, n_choices=60)
+@given(choices(n_items=4, max_choices=60))
+def test_equal_to_choix_where_choix_applies(drawn):
+    winners, sets = drawn
     fit = fit_choices(winners, sets).expect()
-    if not fit.connected:
-        return
+    assume(fit.connected)
     number = {item: place for place, item in enumerate(fit.items)}
     data = [
         (number[winner], [number[item] for item in members if item != winner])
@@ -104,15 +114,13 @@ def test_equal_to_choix_where_choix_applies(seed):
 
 
 @settings(max_examples=30)
-@given(seeds)
-def test_rankings_equal_choix(seed):
-    rng = np.random.default_rng(seed)
-    rankings = [rng.permutation(4)[: rng.integers(2, 5)].tolist() for _ in range(20)]
+@given(many(st.lists(st.integers(0, 3), min_size=2, max_size=4, unique=True), 20))
+def test_rankings_equal_choix(rankings):
     fit = fit_choices(*unroll_rankings(rankings))
-    if fit.connected and len(fit.items) == 4:
-        theirs = choix.opt_rankings(4, rankings, tol=1e-12)
-        ours = [fit.scores[item] for item in range(4)]
-        np.testing.assert_allclose(ours, theirs - theirs.mean(), atol=1e-5)
+    assume(fit.connected and len(fit.items) == 4)
+    theirs = choix.opt_rankings(4, rankings, tol=1e-12)
+    ours = [fit.scores[item] for item in range(4)]
+    np.testing.assert_allclose(ours, theirs - theirs.mean(), atol=1e-5)
 
 
 def test_repeated_items_where_choix_is_wrong():
@@ -140,12 +148,12 @@ def test_data_on_which_choix_fails_or_invents():
     assert fit.probability(2, [2, 3]) == pytest.approx(0.5)
 
 
-@given(seeds, st.integers(2, 10))
-def test_counts_are_repetitions(seed, n_choices):
-    winners, sets = draw(seed, n_items=4, n_choices=n_choices)
-    counts = np.random.default_rng(seed).integers(1, 4, n_choices)
+@given(choices(n_items=4, max_choices=10), st.lists(st.integers(1, 3), min_size=10, max_size=10))
+def test_counts_are_repetitions(drawn, times):
+    winners, sets = drawn
+    counts = times[: len(sets)]
     counted = fit_choices(winners, sets, counts=counts)
-    which = np.repeat(np.arange(n_choices), counts)
+    which = np.repeat(np.arange(len(sets)), counts)
     repeated = fit_choices([winners[choice] for choice in which], [sets[choice] for choice in which])
     assert set(map(frozenset, counted.components)) == set(map(frozenset, repeated.components))
     assert counted.scores == pytest.approx(repeated.scores, abs=1e-9)
@@ -238,9 +246,9 @@ def ridge_path(winners, sets, items, ridge):
     return scores
 
 
-@given(seeds, st.integers(1, 14))
-def test_the_direction_is_the_least_scores_with_all_gaps(seed, n_choices):
-    winners, sets = draw(seed, n_choices=n_choices)
+@given(choices())
+def test_the_direction_is_the_least_scores_with_all_gaps(drawn):
+    winners, sets = drawn
     fit = fit_choices(winners, sets)
     place = {item: number for number, members in enumerate(fit.components) for item in members}
     rows = [

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import attomaton as at
-from attomaton.artifacts import MANIFEST, digest_file, sealed_writer
+from attomaton.artifacts import MANIFEST, digest_file, write_sealed
 from attomaton.corpora.shards import Shards, read_tokens
 from attomaton.errors import CorruptRun, InvalidSamples, UnreadableSource
 
@@ -91,4 +91,4 @@ def _forge(folder, shard):
     """A manifest that lists the shard as it is now."""
     manifest = json.loads((folder / MANIFEST).read_text())
     manifest["files"][shard.name] |= {"sha256": digest_file(shard), "bytes": shard.stat().st_size}
-    sealed_writer({key: value for key, value in manifest.items() if key != "seal"})(folder / MANIFEST)
+    write_sealed(folder / MANIFEST, {key: value for key, value in manifest.items() if key != "seal"})

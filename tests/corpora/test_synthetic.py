@@ -7,7 +7,7 @@ from hypothesis import given
 import attomaton as at
 from attomaton.corpora.synthetic import has_cycle
 from attomaton.errors import InvalidSamples
-from tests.drawn import sample_sets, seeds
+from tests.strategies import sample_sets, seeds
 
 
 @given(seeds)

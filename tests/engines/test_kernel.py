@@ -18,7 +18,12 @@ from attomaton.engines.limits import parse_memory
 from attomaton.engines.memory import MemoryEngine
 from attomaton.engines.queries import cut_queries
 from attomaton.engines.selection import Selection, hash_share
-from attomaton.errors import InvalidSamples, TokenOutOfRange, UnreadableSource, UnsupportedOption
+from attomaton.errors import (
+    InvalidSamples,
+    TokenOutOfRange,
+    UnreadableSource,
+    UnsupportedOption,
+)
 from attomaton.graphs.windows import link_repeats, window_edges
 from attomaton.machine import available_memory
 from tests.drawn import as_counter

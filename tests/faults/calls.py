@@ -124,8 +124,8 @@ def calls(folder: Any) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
             ("window", "min_support", "sample_queries", "max_window", "memory", "threads"),
         ),
         "shrink": (lambda **more: at.shrink(data, **{"strength": 1.0, **more}), ("strength", "ridge")),
-        "solve_graph_svm": (partial(at.solve_graph_svm, graph), ("rtol",)),
-        "solve_luce": (partial(at.solve_luce, data, graph), ("atol", "ridge")),
+        "solve_graph_svm": (partial(at.solve_graph_svm, graph), ("rtol", "threads")),
+        "solve_luce": (partial(at.solve_luce, data, graph), ("atol", "ridge", "threads")),
         "synthetic.Chain": (at.synthetic.Chain, ("n_tokens",)),
         "synthetic.RandomBlocks": (partial(at.synthetic.RandomBlocks, [2, 1], rng=draws()), ("density",)),
         "synthetic.corpus": (

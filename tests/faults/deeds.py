@@ -155,6 +155,7 @@ def _count_changes(root, at_change, sign):
     def change():
         count[0] += 1
         if count[0] == at_change:
+            os.write(2, f"signal at change {at_change}\n".encode())
             os.kill(os.getpid(), sign)
             if sign == signal.SIGKILL:
                 time.sleep(10)

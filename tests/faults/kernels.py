@@ -41,7 +41,7 @@ from attomaton.soft.likelihood import LuceProblem
 from attomaton.soft.solvers.groups import Newton
 from attomaton.tables import column, ragged_column
 from attomaton.trajectory.flow.embedded import EmbeddedFlow, Losers
-from attomaton.trajectory.flow.separable import separable_flow
+from attomaton.trajectory.flow.orthonormal import orthonormal_flow
 from tests.drawn import any_problem, random_order
 
 SECONDS = 60
@@ -302,9 +302,9 @@ def try_flows(rng: Rng) -> None:
 
         _, problem = context_problem(at.extract_choices(draw_samples(rng)))
         component, size = bend_some(rng, c=np.arange(problem.n_alternatives))["c"], problem.n_alternatives
-        flow = separable_flow(problem, component, 10)
+        flow = orthonormal_flow(problem, component, 10)
     elif rng.random() < 0.5:
-        flow = separable_flow(problem, component, 10)
+        flow = orthonormal_flow(problem, component, 10)
     else:
         losers = Losers(rng.normal(size=(6, 4)), np.zeros(6), np.array([0, 2, 6]), np.array([0.5, 0.5]))
         flow, size = EmbeddedFlow(losers), 4

@@ -4,13 +4,13 @@ import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 import attomaton as at
 from attomaton.errors import MismatchedParts, UnknownToken
 from attomaton.graphs.components import merge_components
 from attomaton.graphs.robustness import measure_robustness
-from tests.drawn import edge_table, seeds, tied_sets
+from tests.drawn import edge_table
+from tests.strategies import edge_tables, tied_sets
 
 
 def graph_of(components, number):
@@ -42,19 +42,9 @@ def at_least(graph, support):
     return nx.subgraph_view(graph, filter_edge=lambda one, other: graph[one][other]["support"] >= support)
 
 
-def random_edges(seed, n_tokens, n_edges, n_queries):
-    """Edges along cycles and at random, many of them shown more than once."""
-    rng = np.random.default_rng(seed)
-    query = rng.integers(0, min(n_queries, n_tokens), n_edges)
-    winner = rng.integers(0, n_tokens, n_edges)
-    loser = np.where(rng.random(n_edges) < 0.5, (winner + 1) % n_tokens, rng.integers(0, n_tokens, n_edges))
-    keep = winner != loser
-    return edge_table(query[keep], winner[keep], loser[keep], n_tokens)
-
-
-@given(seeds, st.integers(2, 10), st.integers(0, 70), st.integers(1, 3))
-def test_bridges_and_supports_equal_the_definitions(seed, n_tokens, n_edges, n_queries):
-    components = at.find_components(random_edges(seed, n_tokens, n_edges, n_queries))
+@given(edge_tables(max_tokens=10, max_edges=70))
+def test_bridges_and_supports_equal_the_definitions(edges):
+    components = at.find_components(edges)
     robustness = measure_robustness(components)
     rows = robustness.table.to_pylist()
     assert [row["component"] for row in rows] == np.flatnonzero(components.sizes > 1).tolist()

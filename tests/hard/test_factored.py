@@ -17,10 +17,14 @@ from attomaton.hard.factored.interior import InteriorPoint
 from attomaton.hard.factored.problem import factored_problem
 from attomaton.hard.factored.solve import solve_factored
 from attomaton.hard.solvers.reference import Reference
-from tests.drawn import components_of, embeddings_for, ordered_sets, paper_draw, sample_sets, scores_of, seeds
+from tests.drawn import components_of, embeddings_for, paper_draw, scores_of
+from tests.strategies import embedded, ordered_sets, paper_draws, sample_sets, unit_rows, vectors
 
-extra_dims = st.sampled_from([None, 0, 1, 16])
-"""dim − n_tokens of random unit rows; None: no embeddings."""
+
+def with_any_rows(sets):
+    """Samples with no embeddings, or with unit rows of 0, 1 or 16 dimensions more than there are tokens."""
+    without = sets.map(lambda samples: (samples, None))
+    return st.one_of(without, *(embedded(sets, more) for more in (0, 1, 16)))
 
 
 def table_for(extra, seed, n_tokens):
@@ -60,9 +64,10 @@ def solve_with_cvxpy(components, embeddings):
     return cp.Problem(cp.Minimize(cp.normNuc(weights)), limits).solve(solver=cp.CLARABEL)
 
 
-@given(sample_sets(max_tokens=7), extra_dims, seeds)
-def test_every_draw_is_certified_and_meets_every_constraint(samples, extra, seed):
-    components, embeddings = components_of(samples), table_for(extra, seed, samples.n_tokens)
+@given(with_any_rows(sample_sets(max_tokens=7)))
+def test_every_draw_is_certified_and_meets_every_constraint(drawn):
+    samples, embeddings = drawn
+    components = components_of(samples)
     factored = solve_factored(components, embeddings=embeddings).expect()
     table, certificate = explicit(embeddings, samples.n_tokens), factored.certificate
     priorities, ties = constraints_of(components, table)
@@ -86,11 +91,10 @@ def test_an_independent_solver_agrees(seed, n_tokens, extra):
     assert factored.certificate.upper == pytest.approx(known, rel=1e-4)
 
 
-@given(seeds, st.integers(2, 6), st.floats(-2, 2))
-def test_one_priority_has_its_closed_form(seed, n_tokens, exponent):
-    embeddings = 10**exponent * embeddings_for(seed, n_tokens, n_tokens + 2)
-    winner, query = np.random.default_rng(seed).permutation(n_tokens)[:2]
-    components = components_of(at.Samples.from_lists([[winner, query]], [winner], n_tokens=n_tokens))
+@given(unit_rows(6, 8), st.permutations(range(6)), st.floats(-2, 2))
+def test_one_priority_has_its_closed_form(rows, order, exponent):
+    embeddings, (winner, query) = 10**exponent * rows, order[:2]
+    components = components_of(at.Samples.from_lists([[winner, query]], [winner], n_tokens=6))
     factored = solve_factored(components, embeddings=embeddings).expect()
     left, right = embeddings[winner] - embeddings[query], embeddings[query]
     known = np.outer(left, right) / ((left @ left) * (right @ right))
@@ -111,11 +115,12 @@ def test_one_winner_over_every_query_has_its_closed_form(n_queries):
     np.testing.assert_allclose(factored.weights[:, 1:], known, atol=1e-3)
 
 
-@given(sample_sets(max_tokens=6, min_samples=4), seeds)
-def test_under_one_query_it_is_the_graph_svm(samples, seed):
+@given(embedded(sample_sets(max_tokens=6, min_samples=4)))
+def test_under_one_query_it_is_the_graph_svm(drawn):
+    samples, embeddings = drawn
     contexts = [[*context, 0] for context, _ in samples]
     samples = at.Samples.from_lists(contexts, samples.labels.tolist(), n_tokens=samples.n_tokens)
-    components, embeddings = components_of(samples), embeddings_for(seed, samples.n_tokens, 8)
+    components = components_of(samples)
     factored = solve_factored(components, embeddings=embeddings).expect()
     hard = at.solve_graph_svm(components, embeddings=embeddings).expect()
     assert factored.certificate.upper == pytest.approx(np.linalg.norm(hard.weights), rel=1e-5, abs=1e-9)
@@ -123,9 +128,10 @@ def test_under_one_query_it_is_the_graph_svm(samples, seed):
     np.testing.assert_allclose(factored.weights, hard.weights, atol=5e-3 * scale)
 
 
-@given(ordered_sets(), extra_dims, seeds)
-def test_its_nuclear_norm_is_less_and_its_frobenius_norm_more_than_the_graph_svms(samples, extra, seed):
-    components, embeddings = components_of(samples), table_for(extra, seed, samples.n_tokens)
+@given(with_any_rows(ordered_sets()))
+def test_its_nuclear_norm_is_less_and_its_frobenius_norm_more_than_the_graph_svms(drawn):
+    samples, embeddings = drawn
+    components = components_of(samples)
     factored = solve_factored(components, embeddings=embeddings).expect()
     hard = dense(at.solve_graph_svm(components, embeddings=embeddings).expect().weights)
     assert nuclear(factored.weights) <= nuclear(hard) * (1 + 1e-6)
@@ -133,26 +139,27 @@ def test_its_nuclear_norm_is_less_and_its_frobenius_norm_more_than_the_graph_svm
 
 
 @settings(max_examples=60)
-@given(ordered_sets(), extra_dims, seeds)
-def test_no_multipliers_prove_more_than_any_answer_has(samples, extra, seed):
-    rng, components = np.random.default_rng(seed), components_of(samples)
-    table = explicit(table_for(extra, seed, samples.n_tokens), samples.n_tokens)
+@given(with_any_rows(ordered_sets()), st.data())
+def test_no_multipliers_prove_more_than_any_answer_has(drawn, data):
+    samples, embeddings = drawn
+    components, table = components_of(samples), explicit(embeddings, samples.n_tokens)
     problem, _, _ = factored_problem(components, table)
     upper = solve_factored(components, embeddings=table).expect().certificate.upper
     weights, multipliers = InteriorPoint().solve_factored(problem)
+    pressed, moved_by = data.draw(vectors(len(multipliers))), data.draw(vectors(*weights.shape))
     for size in (0.0, 1e-3, 1.0, 1e3):
-        noisy = multipliers + size * rng.normal(size=len(multipliers))
+        noisy = multipliers + size * pressed
         assert lower_bound(problem, noisy) <= upper * (1 + 1e-9)
-        moved = repair_weights(problem, weights + size * rng.normal(size=weights.shape))
+        moved = repair_weights(problem, weights + size * moved_by)
         certificate = certify_weights(problem, moved, noisy, rtol=1e-6)
         assert certificate.lower <= certificate.upper * (1 + 1e-9)
         assert certificate.upper >= upper * (1 - 2e-6)
 
 
-@given(ordered_sets(), seeds)
-def test_multipliers_press_on_tight_priorities_and_add_up_to_the_lower_bound(samples, seed):
+@given(embedded(ordered_sets(), more=4))
+def test_multipliers_press_on_tight_priorities_and_add_up_to_the_lower_bound(drawn):
+    samples, embeddings = drawn
     components = components_of(samples)
-    embeddings = embeddings_for(seed, samples.n_tokens, samples.n_tokens + 4)
     factored = solve_factored(components, embeddings=embeddings).expect()
     multipliers = factored.multipliers.to_pylist()
     assert [(row["above"], row["below"]) for row in multipliers] == [
@@ -167,9 +174,10 @@ def test_multipliers_press_on_tight_priorities_and_add_up_to_the_lower_bound(sam
 
 
 @settings(max_examples=60)
-@given(seeds, st.floats(-3, 3))
-def test_the_length_of_embeddings_scales_weights_and_bounds(seed, exponent):
-    components, embeddings, factor = components_of(paper_draw(seed)), embeddings_for(seed, 6, 8), 10**exponent
+@given(embedded(paper_draws().filter(lambda one: components_of(one).order.num_rows > 0)), st.floats(-3, 3))
+def test_the_length_of_embeddings_scales_weights_and_bounds(drawn, exponent):
+    (samples, embeddings), factor = drawn, 10**exponent
+    components = components_of(samples)
     one = solve_factored(components, embeddings=embeddings).expect()
     other = solve_factored(components, embeddings=factor * embeddings).expect()
     assert other.certificate.upper == pytest.approx(one.certificate.upper / factor**2, rel=1e-6)
@@ -180,9 +188,10 @@ def test_the_length_of_embeddings_scales_weights_and_bounds(seed, exponent):
 
 
 @settings(max_examples=60)
-@given(seeds, st.integers(2, 6))
-def test_dependent_embeddings_are_certified_exactly_where_the_constraints_can_be_met(seed, dim):
-    components, embeddings = components_of(paper_draw(seed, n_samples=6)), embeddings_for(seed, 6, dim)
+@given(paper_draws(n_samples=6), st.integers(2, 6).flatmap(lambda dim: unit_rows(6, dim)))
+def test_dependent_embeddings_are_certified_exactly_where_the_constraints_can_be_met(samples, rows):
+    embeddings, dim = rows[: samples.n_tokens], rows.shape[1]
+    components = components_of(samples)
     priorities, ties = constraints_of(components, embeddings)
     feasible = linprog(
         np.zeros(dim**2),
@@ -261,12 +270,15 @@ def test_64_tokens_take_less_than_a_minute(dim):
     assert factored.rank < 32
 
 
+LARGE = st.one_of(paper_draws(n_tokens=32, n_samples=160, window=6, repeats=one) for one in (False, True))
+
+
 @pytest.mark.slow
 @settings(max_examples=40)
-@given(seeds, st.integers(6, 32), extra_dims)
-def test_larger_draws_are_certified(seed, n_tokens, extra):
-    samples = paper_draw(seed, n_tokens=n_tokens, n_samples=5 * n_tokens, window=6, repeats=bool(seed % 2))
-    solve_factored(components_of(samples), embeddings=table_for(extra, seed, n_tokens)).expect()
+@given(with_any_rows(LARGE))
+def test_larger_draws_are_certified(drawn):
+    samples, embeddings = drawn
+    solve_factored(components_of(samples), embeddings=embeddings).expect()
 
 
 def penalised_loss(factors, samples, decay):
@@ -337,6 +349,7 @@ def test_the_norm_is_a_choice_of_solve_graph_svm():
         ),
         ({"solver": InteriorPoint()}, "give norm='nuclear' with it"),
         ({"norm": "nuclear", "rtol": 0.0}, "rtol"),
+        ({"norm": "nuclear", "threads": 1}, "leave them out for the nuclear norm"),
     ],
 )
 def test_a_norm_with_what_does_not_fit_it_is_refused(options, said):

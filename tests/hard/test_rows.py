@@ -12,7 +12,8 @@ from attomaton.errors import UncertifiedSolution
 from attomaton.graphs.independence import bound_singular
 from attomaton.hard.rows import Answer, certify_answer, in_pairs, tie_ropes
 from attomaton.hard.solvers.active import find_answer
-from tests.drawn import components_of, embeddings_for, sample_sets
+from tests.drawn import components_of
+from tests.strategies import embedded, sample_sets, unit_rows, vectors
 
 ONE = at.Samples.from_lists([[0, 1]], [0])
 """0 precedes 1 under the query 1: ‖W‖² = 1 / (‖e_0 − e_1‖² ‖e_1‖²)."""
@@ -63,12 +64,12 @@ def test_ill_conditioned_embeddings_are_certified(condition):
     assert certified == 20
 
 
-@given(sample_sets(min_samples=1), st.integers(0, 9))
+@given(embedded(sample_sets(min_samples=1), more=1))
 @settings(max_examples=60)
-def test_the_active_set_and_the_joint_solver_agree(samples, seed):
+def test_the_active_set_and_the_joint_solver_agree(drawn):
     """Two solvers, one from rows and one from Gram matrices, end at the same W where both are certified."""
+    samples, table = drawn
     components = components_of(samples)
-    table = embeddings_for(seed, samples.n_tokens, samples.n_tokens + 1)
     joint = at.solve_graph_svm(components, embeddings=table)
     ropes = tie_ropes(components, table)
     answer = find_answer(ropes)
@@ -80,15 +81,12 @@ def test_the_active_set_and_the_joint_solver_agree(samples, seed):
     assert apart <= 1e-3 * (1e-3 + np.linalg.norm(joint.weights))
 
 
-@given(sample_sets(min_samples=1), st.integers(0, 9))
+@given(sample_sets(min_samples=1), unit_rows(6, 3), vectors(3, 3), st.data())
 @settings(max_examples=60)
-def test_sums_of_pairs_are_those_of_fractions(samples, seed):
+def test_sums_of_pairs_are_those_of_fractions(samples, table, weights, data):
     """Stretches and pressures, each formed again without any rounding."""
-    components = components_of(samples)
-    table = embeddings_for(seed, samples.n_tokens, 3)
-    ropes = tie_ropes(components, table)
-    rng = np.random.default_rng(seed)
-    weights, multipliers = rng.normal(size=(3, 3)), rng.normal(size=len(ropes.one))
+    ropes = tie_ropes(components_of(samples), table[: samples.n_tokens])
+    weights, multipliers = weights / 3, data.draw(vectors(len(ropes.one))) / 3  # not exact in binary
     stretched, pressed = ropes.stretch(in_pairs(weights)), ropes.press(in_pairs(multipliers))
     total = [[Fraction(0)] * 3 for _ in range(3)]
     for rope in range(len(ropes.one)):
@@ -106,10 +104,9 @@ def test_sums_of_pairs_are_those_of_fractions(samples, seed):
             assert abs(found - total[i][j]) < Fraction(1, 10**26)
 
 
-@given(st.integers(0, 99), st.integers(1, 8))
+@given(st.integers(1, 8).flatmap(lambda size: vectors(size, 8)))
 @settings(max_examples=60)
-def test_singular_values_are_bounded_from_below(seed, size):
-    rows = np.random.default_rng(seed).normal(size=(size, 8))
+def test_singular_values_are_bounded_from_below(rows):
     least = np.linalg.svd(rows, compute_uv=False)[-1]
     assert bound_singular(rows) <= least * (1 + 1e-9)
     assert bound_singular(rows) >= 0.49 * least or least < 1e-3

@@ -37,6 +37,11 @@ def test_an_old_module_says_where_it_is(old):
         "import attomaton as at; from attomaton.limit import automaton; "
         "assert automaton.Automaton is at.Automaton",
         "from attomaton.limit.showing import Shown",
+        "from attomaton.limit.flow.separable import SeparableFlow, separable_flow",
+        "from attomaton.limit.residual.embedded import SpanResidual, solve_span; "
+        "from attomaton.limit.residual.orthonormal import BlockResidual, solve_blocks",
+        "from attomaton.limit.sharpness import bound_sharpness, find_edge; "
+        "from attomaton.verify.measures import unless_identity",
         "from attomaton.limit.batch import predict_samples; import attomaton as at; "
         "s = at.Samples.from_lists([[0, 1, 2]], [0]); "
         "assert len(predict_samples(at.learn(s), s).bags.token) == 3",

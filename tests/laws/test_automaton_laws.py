@@ -3,11 +3,12 @@
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import attomaton as at
-from tests.drawn import embeddings_for, learn_parts, ordered_sets, paper_draw, sample_sets, seeds
+from tests.drawn import learn_parts
+from tests.strategies import embedded, ordered_sets, paper_draws, sample_sets
 
 CONTEXTS = st.lists(st.integers(0, 5), min_size=1, max_size=6)
 
@@ -19,20 +20,14 @@ def softmax_at(context, scores):
     return np.bincount(context, mass / mass.sum(), minlength=len(scores))
 
 
-@given(seeds, CONTEXTS, st.booleans())
-def test_the_automaton_is_the_limit_of_a_softmax_on_determined_contexts(seed, context, embedded):
-    samples = paper_draw(seed, n_samples=12, repeats=True)
-    embeddings = embeddings_for(seed + 1, 6, 8) if embedded else None
+@given(embedded(paper_draws(n_samples=12, repeats=True), perhaps=True), CONTEXTS)
+def test_the_automaton_is_the_limit_of_a_softmax_on_determined_contexts(drawn, context):
+    samples, embeddings = drawn
     components, hard, soft = learn_parts(samples, embeddings)
-    table = np.eye(6) if embeddings is None else embeddings
-    scores = (
-        table
-        @ np.asarray(
-            (60 * hard.weights + soft.weights) if embedded else (60 * hard.weights + soft.weights).toarray()
-        )
-        @ table.T
-    )
+    weights = 60 * hard.weights + soft.weights
+    scores = weights.toarray() if embeddings is None else embeddings @ weights @ embeddings.T
     auto = at.Automaton(components, hard, soft)
+    context = [token % samples.n_tokens for token in context]
     tried = [context] + [list(sample.context) for sample in samples]
     determined = [c for c in tried if auto.explain(c).rule is at.Rule.DETERMINED]
     assume(determined)
@@ -125,13 +120,14 @@ def test_explanations_cite_edges_that_are_in_the_data(samples, context):
                 assert sum(shown) == support > 0
 
 
-@given(seed=seeds, context=CONTEXTS, embedded=st.booleans())
-def test_saved_and_loaded_predictions_are_the_same_bytes(tmp_path_factory, seed, context, embedded):
-    samples = paper_draw(seed, n_samples=12, repeats=True)
-    parts = learn_parts(samples, embeddings_for(seed + 1, 6, 8) if embedded else None)
-    words = at.Vocabulary(("a", "b", "</script>", "é", '"', "\u202e"))
-    auto = at.Automaton(*parts, vocabulary=words)
+@settings(max_examples=60)  # each is written to disk and read again
+@given(drawn=embedded(paper_draws(n_samples=12, repeats=True), perhaps=True), context=CONTEXTS)
+def test_saved_and_loaded_predictions_are_the_same_bytes(tmp_path_factory, drawn, context):
+    samples, embeddings = drawn
+    words = at.Vocabulary(("a", "b", "</script>", "é", '"', "\u202e")[: samples.n_tokens])
+    auto = at.Automaton(*learn_parts(samples, embeddings), vocabulary=words)
     loaded = at.Automaton.load(auto.save(tmp_path_factory.mktemp("run")))
+    context = [token % samples.n_tokens for token in context]
     for one in [context] + [list(sample.context) for sample in samples]:
         assert loaded.predict_proba(one).tobytes() == auto.predict_proba(one).tobytes()
         assert loaded.explain(one) == auto.explain(one)
@@ -139,7 +135,7 @@ def test_saved_and_loaded_predictions_are_the_same_bytes(tmp_path_factory, seed,
     assert loaded.coverage == auto.coverage
     assert loaded.hard.certificate == auto.hard.certificate
     ours, theirs = auto.hard.weights, loaded.hard.weights
-    assert (ours != theirs).nnz == 0 if not embedded else np.array_equal(ours, theirs)
+    assert (ours != theirs).nnz == 0 if embeddings is None else np.array_equal(ours, theirs)
 
 
 def test_an_empty_context_is_refused():

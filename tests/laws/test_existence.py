@@ -4,11 +4,10 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from attomaton.ragged import offsets_of
+from attomaton.ragged import centre, offsets_of
 from attomaton.soft.certify import certify_scores
 from attomaton.soft.likelihood import LuceProblem
 from attomaton.soft.solvers.groups import Newton
-from attomaton.soft.solvers.reference import centre
 from tests.drawn import components_of, luce_problem_of, paper_draw
 
 

@@ -15,16 +15,16 @@ from attomaton.graphs.choices import choices_by_definition
 from attomaton.graphs.components import count_strong_components
 from attomaton.graphs.edges import edges_by_definition
 from attomaton.graphs.reduction import find_ties, reduce_order
-from tests.drawn import (
-    as_counter,
-    components_of,
-    edge_table,
-    networkx_graph,
-    parts_of,
-    sample_sets,
-    seeds,
-    tied_sets,
-)
+from tests.drawn import as_counter, components_of, networkx_graph, parts_of
+from tests.strategies import arcs, edge_tables, many, orderings, sample_sets, seeds, tied_sets
+
+
+@st.composite
+def block_orders(draw, max_blocks, largest):
+    """Blocks of one to ``largest`` tokens, and any arcs between them."""
+    sizes = draw(many(st.integers(1, largest), max_blocks, fewest=1))
+    pairs = np.column_stack(draw(arcs(len(sizes), len(sizes) * (len(sizes) - 1) // 2))).tolist()
+    return at.synthetic.BlockOrder(tuple(sizes), tuple((above, below) for above, below in pairs))
 
 
 @given(sample_sets())
@@ -38,7 +38,7 @@ def test_fast_edges_equal_the_definition(samples):
     assert (found.n_samples, found.n_unrealisable) == (realisable, len(samples) - realisable)
 
 
-@given(sample_sets(), st.integers(1, 12))
+@given(sample_sets(max_samples=20), st.integers(1, 12))
 def test_chunks_change_nothing(samples, chunk):
     with pytest.MonkeyPatch.context() as patch:
         whole = at.extract_edges(samples)
@@ -92,13 +92,8 @@ def test_duplicating_all_samples_changes_support_only(samples, times):
     )
 
 
-@given(seeds, st.integers(1, 25), st.integers(0, 60), st.integers(1, 3))
-def test_components_equal_networkx(seed, n_tokens, n_edges, n_queries):
-    rng = np.random.default_rng(seed)
-    query = rng.integers(0, min(n_queries, n_tokens), n_edges)
-    winner, loser = rng.integers(0, n_tokens, (2, n_edges))
-    keep = winner != loser
-    table = edge_table(query[keep], winner[keep], loser[keep], n_tokens)
+@given(edge_tables())
+def test_components_equal_networkx(table):
     components, graph = at.find_components(table), networkx_graph(table)
     expected = {
         (next(iter(part))[0], frozenset(token for _, token in part))
@@ -129,17 +124,14 @@ def test_the_condensation_is_acyclic_and_carries_every_edge(samples):
     assert [(r["above"], r["below"]) for r in rows] == sorted(edges)
 
 
-@given(seeds, st.integers(2, 14), st.floats(0.05, 0.9))
-def test_reduction_keeps_reachability_and_nothing_more(seed, n_blocks, density):
-    """Three queries with blocks of one to three tokens, the tokens renamed at random."""
+@given(st.lists(block_orders(max_blocks=14, largest=3), min_size=1, max_size=3), seeds, st.data())
+def test_reduction_keeps_reachability_and_nothing_more(orders, seed, data):
+    """Up to three queries with blocks of one to three tokens, the tokens renamed in any way."""
     rng = np.random.default_rng(seed)
-    samples = None
-    for _ in range(3):
-        sizes = rng.integers(1, 4, n_blocks)
-        order = at.synthetic.RandomBlocks(sizes.tolist(), density=density, rng=rng)
+    samples = at.Samples.from_lists([], [])
+    for order in orders:
         drawn = at.synthetic.corpus(order, n_samples=200, rng=rng)
-        drawn = drawn.relabel(rng.permutation(drawn.n_tokens))
-        samples = drawn if samples is None else samples + drawn
+        samples = samples + drawn.relabel(data.draw(orderings(drawn.n_tokens)))
     components = at.find_components(at.extract_edges(samples))
     full = nx.DiGraph((row["above"], row["below"]) for row in components.order.to_pylist())
     reduced = nx.DiGraph((row["above"], row["below"]) for row in reduce_order(components).to_pylist())
@@ -189,11 +181,10 @@ def test_fast_choices_equal_the_definition(samples, whole):
     assert list(found) == sorted(found)
 
 
-@given(seeds, st.lists(st.integers(1, 4), min_size=1, max_size=6), st.floats(0, 1))
-def test_synthetic_corpora_have_the_answer_they_promise(seed, sizes, density):
-    rng = np.random.default_rng(seed)
-    order = at.synthetic.RandomBlocks(sizes, density=density, rng=rng)
-    samples = at.synthetic.corpus(order, n_samples=100, rng=rng)
+@given(block_orders(max_blocks=6, largest=4), seeds)
+def test_synthetic_corpora_have_the_answer_they_promise(order, seed):
+    sizes = order.sizes
+    samples = at.synthetic.corpus(order, n_samples=100, rng=np.random.default_rng(seed))
     components = at.find_components(at.extract_edges(samples))
     expected = {frozenset(np.flatnonzero(order.block_of == block).tolist()) for block in range(len(sizes))}
     assert parts_of(components) == {(order.query, tokens) for tokens in expected}

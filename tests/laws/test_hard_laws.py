@@ -18,16 +18,8 @@ from attomaton.hard.exact import check_exactly
 from attomaton.hard.problem import OrderProblem
 from attomaton.hard.solvers.placement import Placement
 from attomaton.hard.solvers.reference import Reference
-from tests.drawn import (
-    components_of,
-    edge_table,
-    embeddings_for,
-    networkx_graph,
-    ordered_sets,
-    paper_draw,
-    scores_of,
-    seeds,
-)
+from tests.drawn import components_of, edge_table, networkx_graph, scores_of
+from tests.strategies import embedded, ordered_sets, orders, paper_draws, vectors
 
 
 def all_pairs(edges):
@@ -52,7 +44,7 @@ def solve_in_weight_space(edges, embeddings):
     cones = [clarabel.ZeroConeT(len(ties)), clarabel.NonnegativeConeT(len(strict))]
     settings = clarabel.DefaultSettings()
     settings.verbose = False
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-11
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-13
     size = embeddings.shape[1] ** 2
     solver = clarabel.DefaultSolver(
         csc_array(eye_array(size)), np.zeros(size), csc_array(np.array(rows)), bounds, cones, settings
@@ -90,14 +82,13 @@ def test_a_star_has_its_closed_form(n_losers):
     np.testing.assert_allclose(scores[1:], -1 / (n_losers + 1), atol=1e-8)
 
 
-@given(ordered_sets(), seeds)
-def test_any_flow_and_any_feasible_point_bound_the_optimum(samples, seed):
+@given(ordered_sets(), st.floats(1, 2), st.data())
+def test_any_flow_and_any_feasible_point_bound_the_optimum(samples, stretch, data):
     """The certificate is sound: no flow's lower bound exceeds any feasible point's upper bound."""
-    rng = np.random.default_rng(seed)
     components = find_components(at.extract_edges(samples))
     problem = order_problem(components)
-    feasible = components.heights * (1 + rng.random())
-    certificate = certify_positions(problem, feasible, rng.normal(size=len(problem.above)), rtol=1e-6)
+    flow = data.draw(vectors(len(problem.above)))
+    certificate = certify_positions(problem, components.heights * stretch, flow, rtol=1e-6)
     best = at.solve_graph_svm(components).certificate
     assert certificate.lower <= best.upper * (1 + 1e-9) + 1e-12
     assert certificate.upper >= best.lower * (1 - 1e-9) - 1e-12
@@ -143,13 +134,9 @@ def test_a_query_alone_gets_the_same_scores(samples):
         assert all(abs(together[key] - score) < 1e-12 for key, score in scores_of(alone).items())
 
 
-@given(seeds, st.integers(2, 12), st.floats(0.1, 0.9), st.booleans())
-def test_positions_equal_exact_rational_arithmetic(seed, n_nodes, density, heavy):
+@given(orders(heaviest=5) | orders(heaviest=10**9))
+def test_positions_equal_exact_rational_arithmetic(problem):
     """The tight edges that the solver names, worked out in fractions, meet every optimality condition."""
-    rng = np.random.default_rng(seed)
-    above, below = np.nonzero(np.triu(rng.random((n_nodes, n_nodes)) < density, 1))
-    sizes = rng.integers(1, 10**9 if heavy else 5, n_nodes)
-    problem = OrderProblem(sizes, above, below, np.zeros(n_nodes, np.int64))
     positions, flow = Placement().solve_order(problem)
     check = check_exactly(problem, flow)
     assert check.optimal, check.reason
@@ -157,12 +144,15 @@ def test_positions_equal_exact_rational_arithmetic(seed, n_nodes, density, heavy
     np.testing.assert_allclose(positions, [float(value) for value in check.positions], rtol=1e-12, atol=1e-12)
 
 
-@given(seeds, st.sampled_from([(6, 8, 8, 4), (12, 16, 40, 5), (12, 12, 30, 5)]))
-def test_the_joint_solver_agrees_with_the_reference(seed, sizes):
-    """Random unit embeddings: certified to 1e-9, and the scores that an interior-point method finds."""
-    n_tokens, dim, n_samples, window = sizes
-    samples = paper_draw(seed, n_tokens=n_tokens, n_samples=n_samples, window=window)
-    components, embeddings = components_of(samples), embeddings_for(seed + 1, n_tokens, dim)
+@given(
+    embedded(paper_draws(), more=2)
+    | embedded(paper_draws(n_tokens=12, n_samples=40, window=5), more=4)
+    | embedded(paper_draws(n_tokens=12, n_samples=30, window=5), more=0)
+)
+def test_the_joint_solver_agrees_with_the_reference(drawn):
+    """Unit embeddings: certified to 1e-9, and the scores that an interior-point method finds."""
+    samples, embeddings = drawn
+    components = components_of(samples)
     joint = at.solve_graph_svm(components, embeddings=embeddings, rtol=1e-9).expect()
     reference = at.solve_graph_svm(components, embeddings=embeddings, solver=Reference(), rtol=1e-6)
     assert joint.certificate.upper <= reference.certificate.upper * (1 + 1e-9)
@@ -170,9 +160,9 @@ def test_the_joint_solver_agrees_with_the_reference(seed, sizes):
         np.testing.assert_allclose(joint.scores.column("score"), reference.scores.column("score"), atol=1e-3)
 
 
-@given(seeds)
-def test_token_space_and_weight_space_agree(seed):
-    samples, embeddings = paper_draw(seed), embeddings_for(seed + 1, 6, 8)
+@given(embedded(paper_draws()))
+def test_token_space_and_weight_space_agree(drawn):
+    samples, embeddings = drawn
     edges = at.extract_edges(samples)
     hard = at.solve_graph_svm(find_components(edges), embeddings=embeddings).expect()
     by_definition = solve_in_weight_space(edges, embeddings)
@@ -182,10 +172,9 @@ def test_token_space_and_weight_space_agree(seed):
         assert abs(score - expected[token, query]) < 1e-9
 
 
-@given(seeds, st.integers(-65, 65))
-def test_the_length_of_embeddings_scales_the_weights_only(seed, exponent):
-    embeddings, factor = embeddings_for(seed + 1, 6, 8), 10.0**exponent
-    samples = paper_draw(seed)
+@given(embedded(paper_draws()), st.integers(-65, 65))
+def test_the_length_of_embeddings_scales_the_weights_only(drawn, exponent):
+    (samples, embeddings), factor = drawn, 10.0**exponent
     components = find_components(at.extract_edges(samples))
     for solve in (
         lambda table: at.solve_graph_svm(components, embeddings=table).expect(),
@@ -223,19 +212,18 @@ def test_a_small_query_does_not_hide_behind_a_large_one():
     assert not certify_positions(problem, positions, flow, rtol=1e-6).certified
 
 
-@given(seeds)
-def test_no_embeddings_mean_the_identity(seed):
-    components = find_components(at.extract_edges(paper_draw(seed)))
+@given(paper_draws())
+def test_no_embeddings_mean_the_identity(samples):
+    components = components_of(samples)
     sparse = at.solve_graph_svm(components).expect().weights.toarray()
-    dense = at.solve_graph_svm(components, embeddings=np.eye(6)).expect().weights
+    dense = at.solve_graph_svm(components, embeddings=np.eye(samples.n_tokens)).expect().weights
     np.testing.assert_allclose(sparse, dense, atol=1e-6)
 
 
-@given(seeds)
-def test_the_direction_is_orthogonal_to_the_cyclic_subspace(seed):
-    rng = np.random.default_rng(seed)
-    samples, embeddings = at.synthetic.draw_cyclic(rng), embeddings_for(seed + 1, 6, 8)
-    components = find_components(at.extract_edges(samples))
+@given(embedded(paper_draws().filter(lambda samples: not components_of(samples).is_acyclic)))
+def test_the_direction_is_orthogonal_to_the_cyclic_subspace(drawn):
+    samples, embeddings = drawn
+    components = components_of(samples)
     hard = at.solve_graph_svm(components, embeddings=embeddings).expect()
     left, right = find_ties(components)
     assert len(left)
@@ -245,12 +233,11 @@ def test_the_direction_is_orthogonal_to_the_cyclic_subspace(seed):
         assert abs(difference @ hard.weights @ embeddings[query]) < 1e-9
 
 
-@given(seeds)
-def test_dual_bounds_of_random_multipliers_never_exceed_the_optimum(seed):
-    rng = np.random.default_rng(seed)
-    embeddings = embeddings_for(seed + 1, 6, 8)
-    components = find_components(at.extract_edges(paper_draw(seed)))
+@given(embedded(paper_draws()), st.data())
+def test_dual_bounds_of_any_multipliers_never_exceed_the_optimum(drawn, data):
+    samples, embeddings = drawn
+    components = components_of(samples)
     problem = embedded_problem(components, embeddings)
     best = at.solve_graph_svm(components, embeddings=embeddings).expect().certificate
-    forces, flow = rng.normal(size=len(problem.token)), rng.normal(size=len(problem.order.above))
+    forces, flow = (data.draw(vectors(len(one))) for one in (problem.token, problem.order.above))
     assert certify_forces(problem, forces, flow, rtol=1e-6).lower <= best.upper * (1 + 1e-9) + 1e-12

@@ -4,13 +4,13 @@ import numpy as np
 from hypothesis import given
 
 import attomaton as at
-from tests.drawn import as_counter, paper_draw, parts_of, scores_of, seeds
+from tests.drawn import as_counter, parts_of, scores_of
+from tests.strategies import orderings, paper_draws
 
 
-@given(seeds)
-def test_permuting_token_ids_permutes_everything(seed):
-    samples = paper_draw(seed, repeats=True)
-    names = np.random.default_rng(seed).permutation(samples.n_tokens)
+@given(paper_draws(repeats=True), orderings(6))
+def test_permuting_token_ids_permutes_everything(samples, order):
+    names = order[order < samples.n_tokens]
     renamed = samples.relabel(names)
     edges, new_edges = at.extract_edges(samples), at.extract_edges(renamed)
     assert as_counter(new_edges) == {tuple(names[list(key)]): n for key, n in as_counter(edges).items()}

@@ -10,20 +10,23 @@ from scipy.optimize import minimize
 import attomaton as at
 from attomaton.graphs.choices import choices_by_definition
 from attomaton.graphs.components import find_components
-from tests.drawn import embeddings_for, paper_draw, scores_of, seeds, tied_sets
+from tests.drawn import components_of, scores_of
+from tests.strategies import embedded, many, paper_draws, read_samples, tied_sets
 
 
-def one_component(seed, *, n_tokens=4, n_samples=40):
-    """Multiplicity-free choices under one query that tie all tokens but perhaps the query itself."""
-    rng = np.random.default_rng(seed)
-    strength = rng.normal(size=n_tokens)
-    contexts, labels = [], []
-    for _ in range(n_samples):
-        context = rng.permutation(n_tokens)[: rng.integers(2, n_tokens + 1)]
-        odds = np.exp(strength[context])
-        labels.append(int(rng.choice(context, p=odds / odds.sum())))
-        contexts.append([*context.tolist(), n_tokens])
-    return at.Samples.from_lists(contexts, labels, n_tokens=n_tokens + 1)
+def is_tied(samples):
+    return not components_of(samples).is_acyclic
+
+
+@st.composite
+def one_component(draw, n_tokens=4, max_samples=40):
+    """Multiplicity-free choices under one query that tie all tokens but the query itself."""
+    rows = draw(many(st.binary(min_size=3, max_size=n_tokens + 1), max_samples, fewest=2))
+    drawn = read_samples(rows, n_tokens, n_tokens, distinct=True)
+    contexts = [[*context, n_tokens] for context, _ in drawn]
+    samples = at.Samples.from_lists(contexts, drawn.labels.tolist(), n_tokens=n_tokens + 1)
+    assume(components_of(samples).sizes.tolist() == [n_tokens, 1])
+    return samples
 
 
 @given(tied_sets(max_tokens=5, max_samples=60))
@@ -53,12 +56,9 @@ def test_gradient_and_loss_equal_the_definition(samples):
     assert abs(loss - soft.loss) < 1e-9 * max(1.0, loss)
 
 
-@given(seeds)
-def test_equal_to_choix_where_choix_applies(seed):
-    samples = one_component(seed)
-    components = find_components(at.extract_edges(samples))
-    query = 4
-    assume(len({components.component(query, token) for token in range(4)}) == 1)
+@given(one_component())
+def test_equal_to_choix_where_choix_applies(samples):
+    components, query = components_of(samples), 4
     data = [(label, [t for t in context if t not in (label, query)]) for context, label in samples]
     theirs = choix.opt_top1(4, [row for row in data if row[1]], alpha=0.0, tol=1e-12)
     scores = scores_of(at.solve_luce(samples, components).expect())
@@ -66,14 +66,11 @@ def test_equal_to_choix_where_choix_applies(seed):
     np.testing.assert_allclose(ours, theirs - theirs.mean(), atol=1e-5)
 
 
-@given(seeds, st.booleans())
-def test_token_space_and_weight_space_agree(seed, repeats):
+@given(embedded((paper_draws() | paper_draws(n_samples=12, repeats=True)).filter(is_tied)))
+def test_token_space_and_weight_space_agree(drawn):
     """W_fin by definition: minimise the reduced loss over a basis of the cyclic subspace."""
-    rng = np.random.default_rng(seed)
-    samples = paper_draw(seed, repeats=repeats, n_samples=12) if repeats else at.synthetic.draw_cyclic(rng)
-    embeddings = embeddings_for(seed + 1, 6, 8)
-    components = find_components(at.extract_edges(samples))
-    assume(not components.is_acyclic)
+    samples, embeddings = drawn
+    components, n_tokens = components_of(samples), samples.n_tokens
     rows = components.nodes.to_pylist()
     span = [
         np.outer(embeddings[a["token"]] - embeddings[b["token"]], embeddings[a["query"]]).ravel()
@@ -85,8 +82,8 @@ def test_token_space_and_weight_space_agree(seed, repeats):
     reduced = list(choices_by_definition(samples, components).items())
 
     def loss(point):
-        weights = (basis @ point).reshape(8, 8)
-        scores, total, slope = embeddings @ weights @ embeddings.T, 0.0, np.zeros((6, 6))
+        weights = (basis @ point).reshape(n_tokens + 2, n_tokens + 2)
+        scores, total, slope = embeddings @ weights @ embeddings.T, 0.0, np.zeros((n_tokens, n_tokens))
         for (query, winner, members), count in reduced:
             tokens = np.array([token for token, _ in members])
             odds = np.array([m for _, m in members]) * np.exp(scores[tokens, query])

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-import attomaton as at
 from attomaton.errors import InvalidEmbeddings, InvalidSamples
 from attomaton.models import attention
 from attomaton.models.attention import AttentionModel, lay_out
@@ -14,21 +13,17 @@ from attomaton.models.embeddings import Equicorrelated, Given, Orthonormal, Rand
 from attomaton.models.heads import Tied, TokenId, Untied
 from attomaton.models.losses import CorrelationLoss, LogLoss, SquaredLoss
 from attomaton.training.loop import combine, split
-from tests.drawn import embeddings_for, sample_sets, seeds
+from tests.strategies import many, read_samples, realisable_sets, sample_sets, unit_rows, vectors
 
 HEADS = [TokenId(), Tied(), Untied(), Untied(1.0), Untied(0.3)]
 LOSSES = [LogLoss(), SquaredLoss(), CorrelationLoss()]
 
 
-def ragged_corpora(seed, count=3, n_tokens=5):
+def ragged_corpora(count=3, n_tokens=5):
     """Corpora of 1 to 7 samples with contexts of 1 to 5 tokens, repeated ones too."""
-    rng = np.random.default_rng(seed)
-    corpora = []
-    for _ in range(count):
-        contexts = [rng.integers(0, n_tokens, rng.integers(1, 6)).tolist() for _ in range(rng.integers(1, 8))]
-        labels = [int(rng.choice(context)) for context in contexts]
-        corpora.append(at.Samples.from_lists(contexts, labels, n_tokens=n_tokens))
-    return corpora
+    rows = many(st.binary(min_size=2, max_size=6), 7, fewest=1)
+    corpora = rows.map(lambda drawn: read_samples(drawn, n_tokens, n_tokens))
+    return st.lists(corpora, min_size=count, max_size=count)
 
 
 def loss_by_definition(model, samples, table, weights):
@@ -55,15 +50,12 @@ def loss_by_definition(model, samples, table, weights):
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 @pytest.mark.parametrize("head", HEADS, ids=str)
 @settings(max_examples=8)
-@given(seed=seeds)
-def test_losses_and_gradients_are_those_of_autograd(head, loss, few, seed):
+@given(corpora=ragged_corpora(), table=unit_rows(5, 6), weights=vectors(3, 6, 6))
+def test_losses_and_gradients_are_those_of_autograd(head, loss, few, corpora, table, weights):
     if isinstance(head, Untied) and head.temperature is None and isinstance(loss, LogLoss):
-        table = np.abs(embeddings_for(seed, 5, 6))  # e_y · f may be negative else, and has no logarithm
-    else:
-        table = embeddings_for(seed, 5, 6)
-    corpora = ragged_corpora(seed)
+        table = np.abs(table)  # e_y · f may be negative else, and has no logarithm
     model = AttentionModel(Given(table), head, loss)
-    weights = torch.randn(3, 6, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(seed % 2**31))
+    weights = torch.as_tensor(weights)
     before, attention.FEW = attention.FEW, few
     try:
         batch = lay_out(model, corpora, [table] * 3)
@@ -84,13 +76,11 @@ def test_losses_and_gradients_are_those_of_autograd(head, loss, few, seed):
     assert float((gradient - weights.grad).abs().max()) <= 1e-10 * scale
 
 
-@given(seed=seeds)
+@given(ragged_corpora(), unit_rows(5, 6), st.tuples(vectors(3, 6, 2), vectors(3, 6, 2)))
 @settings(max_examples=20)
-def test_gradients_by_factors_are_those_of_autograd(seed):
-    corpora, table = ragged_corpora(seed), embeddings_for(seed, 5, 6)
+def test_gradients_by_factors_are_those_of_autograd(corpora, table, drawn):
     batch = lay_out(AttentionModel(Given(table), rank=2), corpora, [table] * 3)
-    generator = torch.Generator().manual_seed(seed % 2**31)
-    factors = tuple(torch.randn(3, 6, 2, dtype=torch.float64, generator=generator) for _ in range(2))
+    factors = tuple(torch.as_tensor(one) for one in drawn)
     gradient, _ = batch.gradient(combine(factors))
     moves = split(factors, gradient)
     for one in factors:
@@ -100,16 +90,18 @@ def test_gradients_by_factors_are_those_of_autograd(seed):
         torch.testing.assert_close(move, one.grad, rtol=1e-10, atol=1e-12)
 
 
-@given(sample_sets(min_samples=1), seeds, st.integers(0, 3))
-def test_attention_is_a_distribution_over_the_filled_positions(samples, seed, more):
+@given(sample_sets(max_tokens=3, max_samples=3), unit_rows(3, 3))
+def test_samples_without_a_label_in_its_context_are_refused(samples, table):
+    assume(not any(label in context for context, label in samples))
+    with pytest.raises(InvalidSamples, match="no realisable sample"):
+        lay_out(AttentionModel(), [samples], [table[: samples.n_tokens]])
+
+
+@given(realisable_sets(), st.integers(1, 4), st.data())
+def test_attention_is_a_distribution_over_the_filled_positions(samples, dim, data):
     kept = [sample for sample in samples if sample.label in sample.context]
-    if not kept:
-        with pytest.raises(InvalidSamples, match="no realisable sample"):
-            lay_out(AttentionModel(), [samples], [embeddings_for(seed, samples.n_tokens, 3)])
-        return
-    dim = 1 + more
-    table = embeddings_for(seed, samples.n_tokens, dim)
-    weights = torch.randn(1, dim, dim, dtype=torch.float64)
+    table = data.draw(unit_rows(samples.n_tokens, dim))
+    weights = torch.as_tensor(data.draw(vectors(1, dim, dim)))
     shares = lay_out(AttentionModel(), [samples], [table]).attention(weights)[0].numpy()
     for share, (context, _) in zip(shares, kept, strict=True):
         keys = table[list(context)]
@@ -118,11 +110,10 @@ def test_attention_is_a_distribution_over_the_filled_positions(samples, seed, mo
         assert not share[: len(share) - len(context)].any()
 
 
-@given(seeds)
+@given(ragged_corpora(), unit_rows(5, 7), vectors(3, 7, 7))
 @settings(max_examples=30)
-def test_the_tied_head_reads_the_attention_mass_if_rows_are_independent(seed):
-    corpora, table = ragged_corpora(seed), embeddings_for(seed, 5, 7)
-    weights = torch.randn(3, 7, 7, dtype=torch.float64)
+def test_the_tied_head_reads_the_attention_mass_if_rows_are_independent(corpora, table, weights):
+    weights = torch.as_tensor(weights)
     mass = lay_out(AttentionModel(Given(table), TokenId()), corpora, [table] * 3)
     tied = lay_out(AttentionModel(Given(table), Tied()), corpora, [table] * 3)
     for one, other in zip(mass.gradient(weights), tied.gradient(weights), strict=True):

@@ -14,16 +14,13 @@ from attomaton.models.embeddings import Orthonormal
 from attomaton.models.lookup import find_pairs, lay_out_lookups
 from attomaton.models.parametrisations import Dense, Factored, PerQuery, Places, Shared
 from attomaton.training.loop import combine, split
-from tests.drawn import sample_sets, seeds
-
-realisable_sets = sample_sets(min_samples=1).filter(lambda some: len(count_tokens(some).samples))
+from tests.strategies import realisable_sets, vectors
 
 
-def drawn(parametrisation, pairs, seed):
-    """Parameters in general position."""
-    rng = np.random.default_rng(seed)
-    shapes = [one.shape for one in parametrisation.draw_start(pairs, rng)]
-    return tuple(torch.as_tensor(rng.normal(size=shape)) for shape in shapes)
+def draw_parameters(data, parametrisation, pairs):
+    """Parameters of any values."""
+    shapes = [one.shape for one in parametrisation.draw_start(pairs, np.random.default_rng(0))]
+    return tuple(torch.as_tensor(data.draw(vectors(*shape))) for shape in shapes)
 
 
 def as_matrix(scores, pairs):
@@ -34,12 +31,12 @@ def as_matrix(scores, pairs):
 
 
 @settings(max_examples=80)
-@given(realisable_sets, st.sampled_from([Dense(), PerQuery(), Shared(0.5), Factored(2)]), seeds)
-def test_loss_and_gradient_are_those_of_embedded_contexts(samples, parametrisation, seed):
+@given(realisable_sets(), st.sampled_from([Dense(), PerQuery(), Shared(0.5), Factored(2)]), st.data())
+def test_loss_and_gradient_are_those_of_embedded_contexts(samples, parametrisation, data):
     bags = count_tokens(samples)
     pairs = find_pairs([bags])
     places, lookups = Places.of(pairs), lay_out_lookups(bags, pairs)
-    parameters = drawn(parametrisation, pairs, seed)
+    parameters = draw_parameters(data, parametrisation, pairs)
     scores = parametrisation.scores(parameters, places)
     slopes, loss = lookups.slopes(scores)
     batch = lay_out(AttentionModel(Orthonormal()), [samples], [np.eye(samples.n_tokens)])
@@ -56,12 +53,12 @@ def test_loss_and_gradient_are_those_of_embedded_contexts(samples, parametrisati
 
 
 @settings(max_examples=80)
-@given(realisable_sets, st.sampled_from([Dense(), PerQuery(), Shared(0.5), Factored(2)]), seeds)
-def test_gradients_are_those_of_autograd(samples, parametrisation, seed):
+@given(realisable_sets(), st.sampled_from([Dense(), PerQuery(), Shared(0.5), Factored(2)]), st.data())
+def test_gradients_are_those_of_autograd(samples, parametrisation, data):
     bags = count_tokens(samples)
     pairs = find_pairs([bags])
     places, lookups = Places.of(pairs), lay_out_lookups(bags, pairs)
-    parameters = drawn(parametrisation, pairs, seed)
+    parameters = draw_parameters(data, parametrisation, pairs)
     slopes, _ = lookups.slopes(parametrisation.scores(parameters, places))
     found = parametrisation.pull_back(parameters, places, slopes)
     followed = tuple(one.clone().requires_grad_(True) for one in parameters)
@@ -71,19 +68,19 @@ def test_gradients_are_those_of_autograd(samples, parametrisation, seed):
         torch.testing.assert_close(one, other.grad, rtol=1e-10, atol=1e-10)
 
 
-@given(realisable_sets, seeds)
-def test_mini_batches_of_one_size_average_to_the_whole(samples, seed):
+@given(realisable_sets(), st.data())
+def test_mini_batches_of_one_size_average_to_the_whole(samples, data):
     bags = count_tokens(samples)
     pairs = find_pairs([bags])
     lookups = lay_out_lookups(bags, pairs)
-    scores = torch.as_tensor(np.random.default_rng(seed).normal(size=len(pairs)))
+    scores = torch.as_tensor(data.draw(vectors(len(pairs))))
     slopes, loss = lookups.slopes(scores)
     parts = [lookups.take(torch.tensor([row])).slopes(scores) for row in range(len(lookups))]
     torch.testing.assert_close(torch.stack([one for one, _ in parts]).mean(0), slopes)
     torch.testing.assert_close(torch.stack([one for _, one in parts]).mean(), loss)
 
 
-@given(realisable_sets, realisable_sets)
+@given(realisable_sets(), realisable_sets())
 def test_pairs_of_held_out_contexts_alone_are_never_moved(trained, held_out):
     bags = count_tokens(trained)
     pairs, own = find_pairs([bags, count_tokens(held_out)]), find_pairs([bags])

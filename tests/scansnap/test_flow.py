@@ -14,7 +14,7 @@ from attomaton.scansnap.heads import LearnedHead, MassHead, TiedHead
 from attomaton.scansnap.law import Rates, SnapLaw, star_constant
 from attomaton.scansnap.measures import find_snap, find_turn, measure_gain
 from attomaton.scansnap.reduced import Reduced
-from tests.drawn import seeds
+from tests.strategies import vectors
 
 
 def flow_by_definition(classes, rates, until):
@@ -82,15 +82,21 @@ def descent_by_definition(classes, head, decoder, scores):
     return -losses_by_definition(classes, head, *np.moveaxis(moved, 1, 0)).imag.reshape(state.shape) / 1e-30
 
 
-@given(seeds, st.sampled_from([MassHead(), LearnedHead(), TiedHead(2.0)]))
-def test_every_head_descends_its_loss(seed, head):
-    rng, size, n_classes = np.random.default_rng(seed), 6, 4
-    queries, labels = np.divmod(rng.permutation(size * size)[:n_classes], size)
-    weights = rng.random((n_classes, size)) * (rng.random((n_classes, size)) < 0.5)
+@given(
+    st.lists(st.integers(0, 35), min_size=1, max_size=4, unique=True),
+    vectors(4, 6),
+    vectors(4),
+    st.sampled_from([MassHead(), LearnedHead(), TiedHead(2.0)]),
+    st.data(),
+)
+def test_every_head_descends_its_loss(pairs, drawn, shares, head, data):
+    size, n_classes = 6, len(pairs)
+    queries, labels = np.divmod(pairs, size)
+    weights = np.maximum(drawn[:n_classes], 0.0)
     weights[np.arange(n_classes), labels if isinstance(head, MassHead) else 0] += 0.3
-    classes = CorpusClasses.from_table(queries, labels, weights, shares=rng.uniform(0.5, 2, n_classes))
+    classes = CorpusClasses.from_table(queries, labels, weights, shares=0.5 + np.abs(shares[:n_classes]))
     reduced, rates = Reduced(classes), Rates(3.0, 2.0)
-    decoder, scores = (2 * rng.normal(size=shape) for shape in reduced.shapes)
+    decoder, scores = (data.draw(vectors(*shape)) for shape in reduced.shapes)
     whole, asked = np.zeros((size, size)), np.zeros((size, size))
     whole[reduced.used] = decoder[:, -1:]  # tokens that are no label share the last column
     whole[np.ix_(reduced.used, reduced.labels)] = decoder[:, :-1]

@@ -17,22 +17,22 @@ from attomaton.scansnap.heads import MassHead
 from attomaton.scansnap.kept import can_follow, follow_attention, half_time
 from attomaton.scansnap.law import Rates, SnapLaw
 from attomaton.scansnap.pull import define_pull, find_pulls
-from tests.drawn import seeds
 from tests.scansnap.test_estimation import counted_sets
+from tests.strategies import orderings, paper_draws, vectors
 
 RATES = Rates(decoder=2.0, attention=0.5)
 FIGURES = [(2, 1), (1, 2), (3, 2)]
 
 
-def drawn_classes(seed, n_classes=5, n_tokens=7):
-    """Classes with random laws, some labels under several queries."""
-    rng = np.random.default_rng(seed)
-    pairs = rng.permutation(n_tokens * n_tokens)[:n_classes]
-    weights = rng.random((n_classes, n_tokens)) * (rng.random((n_classes, n_tokens)) < 0.6)
+@st.composite
+def drawn_classes(draw, max_classes=5, n_tokens=7):
+    """Classes with any laws, some labels under several queries; about half of the tokens are in each."""
+    places = st.integers(0, n_tokens * n_tokens - 1)
+    pairs = np.array(draw(st.lists(places, min_size=2, max_size=max_classes, unique=True)))
+    weights = np.maximum(draw(vectors(len(pairs), n_tokens)), 0.0)
     weights[:, 0] += 0.1
-    return CorpusClasses.from_table(
-        pairs // n_tokens, pairs % n_tokens, weights, shares=rng.random(n_classes) + 0.1
-    )
+    shares = np.abs(draw(vectors(len(pairs)))) + 0.1
+    return CorpusClasses.from_table(pairs // n_tokens, pairs % n_tokens, weights, shares=shares)
 
 
 @given(counted_sets(), st.integers(1, 30))
@@ -50,9 +50,8 @@ def test_pulls_are_what_the_definition_says(samples, at_once):
         assert np.abs(np.delete(wanted, tokens)).sum() == 0
 
 
-@given(seeds)
-def test_the_flow_begins_with_the_pull(seed):
-    classes = drawn_classes(seed)
+@given(drawn_classes())
+def test_the_flow_begins_with_the_pull(classes):
     time = 1e-4
     flow = solve_flow(classes, RATES, [time], rtol=1e-10, atol=1e-18)
     scale = RATES.decoder * RATES.attention * time**2 / 2
@@ -94,9 +93,9 @@ def test_distinct_tokens_are_what_the_definition_says(samples, tolerance):
         assert held[entry] == pytest.approx(held[best].item())
 
 
-@given(counted_sets(), seeds)
-def test_forecasts_follow_a_permutation_of_token_ids(samples, seed):
-    new = np.random.default_rng(seed).permutation(samples.n_tokens)
+@given(counted_sets(), orderings(6))
+def test_forecasts_follow_a_permutation_of_token_ids(samples, order):
+    new = order[order < samples.n_tokens]
     before = forecast_queries(CorpusClasses.from_samples(samples), RATES)
     after = {
         one.query: one for one in forecast_queries(CorpusClasses.from_samples(samples.relabel(new)), RATES)
@@ -175,9 +174,8 @@ def test_bad_options_are_refused():
         solve_flow(unrealisable, RATES, [1.0], head=MassHead())
 
 
-@given(seeds)
-def test_mean_overlap_is_that_of_all_pairs(seed):
-    classes = drawn_classes(seed)
+@given(drawn_classes())
+def test_mean_overlap_is_that_of_all_pairs(classes):
     pairs = np.outer(classes.shares, classes.shares)
     np.fill_diagonal(pairs, 0.0)
     overlaps = define_overlaps(classes)
@@ -196,18 +194,17 @@ def test_assumptions_can_all_be_met_and_all_be_missed():
     assert not any(one.met for one in check_assumptions(bad, Rates(decoder=1.0, attention=1.0)))
 
 
-@given(seeds)
-def test_the_layer_with_a_mass_head_descends_the_loss_of_the_first_paper(seed):
-    rng = np.random.default_rng(seed)
-    samples = at.synthetic.draw_random(rng, n_tokens=5, n_samples=6, window=3)
+@given(paper_draws(n_tokens=5, n_samples=6, window=3).filter(lambda samples: (samples.lengths > 1).any()))
+def test_the_layer_with_a_mass_head_descends_the_loss_of_the_first_paper(samples):
+    n_tokens = samples.n_tokens
     classes = classes_of_contexts(samples, query_is_key=True)
     time = 1e-4
     flow = solve_flow(classes, Rates(decoder=1.0, attention=1.0), [time], head=MassHead())
-    wanted = np.zeros((5, 5))  # −∂L/∂S: where the mass goes minus where it is
+    wanted = np.zeros((n_tokens, n_tokens))  # −∂L/∂S: where the mass goes minus where it is
     for context, label in samples:
         wanted[context[-1], label] += 1 / len(samples)
-        wanted[context[-1]] -= np.bincount(context, minlength=5) / len(context) / len(samples)
-    found = np.zeros((5, 5))
+        wanted[context[-1]] -= np.bincount(context, minlength=n_tokens) / len(context) / len(samples)
+    found = np.zeros((n_tokens, n_tokens))
     found[np.ix_(flow.reduced.queries, flow.reduced.used)] = flow.scores[-1] / time
     np.testing.assert_allclose(found, wanted, atol=2e-3)
 

@@ -2,55 +2,47 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
 import attomaton as at
+from attomaton.ragged import centre
 from attomaton.soft.certify import bound_distance, certify_coordinates, certify_scores
 from attomaton.soft.curvature import measure_slopes
 from attomaton.soft.solvers.groups import Newton
-from attomaton.soft.solvers.reference import centre
 from attomaton.soft.solvers.subspace import Subspace
-from tests.drawn import (
-    any_problem,
-    cycle_problem,
-    dense_hessian,
-    luce_problem_of,
-    pick_component,
-    seeds,
-    tied_sets,
-)
+from tests.drawn import cycle_problem, dense_hessian, luce_problem_of, pick_component
+from tests.strategies import luce_problems, tied_sets, vectors
 
 sizes = st.sampled_from([1e-9, 1e-4, 0.03, 0.3, 1.0, 5.0])
 
 
-@given(tied_sets(max_tokens=6, max_samples=60), seeds, sizes)
-def test_the_optimum_is_within_the_bound(samples, seed, size):
+@given(tied_sets(max_tokens=6, max_samples=60), st.data(), sizes)
+def test_the_optimum_is_within_the_bound(samples, data, size):
     problem = luce_problem_of(samples)
     best = centre(problem.component, Newton(atol=1e-13).solve(problem))
-    away = centre(problem.component, best + size * np.random.default_rng(seed).normal(size=len(best)))
+    away = centre(problem.component, best + size * data.draw(vectors(len(best))))
     slopes = measure_slopes(problem, away)
     bounds = bound_distance(slopes.gradient, slopes.curvature)
     distance = np.sqrt(np.bincount(problem.component, (away - best) ** 2))
     assert (distance <= bounds * (1 + 1e-9) + 1e-11).all()
 
 
-@given(tied_sets(max_tokens=6, max_samples=60), seeds, sizes, st.sampled_from([0.0, 0.1]))
-def test_with_a_ridge_too(samples, seed, size, ridge):
+@given(tied_sets(max_tokens=6, max_samples=60), st.data(), sizes, st.sampled_from([0.0, 0.1]))
+def test_with_a_ridge_too(samples, data, size, ridge):
     problem = luce_problem_of(samples)
     best = Newton(atol=1e-13).solve(problem, stiffness=ridge)
-    away = centre(problem.component, best + size * np.random.default_rng(seed).normal(size=len(best)))
+    away = centre(problem.component, best + size * data.draw(vectors(len(best))))
     bound = certify_scores(problem, away, atol=1e-8, ridge=ridge).error_bound
     farthest = np.abs(away - centre(problem.component, best)).max()
     assert bound is None or farthest <= bound * (1 + 1e-9) + 1e-11
 
 
-@given(seeds, st.sampled_from([0.0, 1.0, 8.0]))
-def test_slopes_bound_the_definition(seed, size):
+@given(luce_problems(), vectors(8), st.sampled_from([0.0, 1.0, 8.0]))
+def test_slopes_bound_the_definition(problem, drawn, size):
     """Also for groups that are not connected: then no curvature is claimed."""
-    problem = any_problem(seed)
-    scores = size * np.random.default_rng(seed).normal(size=problem.n_alternatives)
+    scores = size * drawn[: problem.n_alternatives]
     slopes = measure_slopes(problem, scores)
     gradient = np.bincount(problem.component, problem.gradient(scores) ** 2) ** 0.5
     entries = np.abs(problem.gradient(scores))
@@ -75,14 +67,13 @@ def test_the_curvature_bound_is_not_idle(samples):
         assert exact / (4 * len(kept) ** 1.5) <= slopes.curvature[number] <= exact * (1 + 1e-9)
 
 
-@given(tied_sets(max_tokens=5, max_samples=40), seeds, sizes)
-def test_coordinates_are_within_the_bound(samples, seed, size):
-    problem, rng = luce_problem_of(samples), np.random.default_rng(seed)
-    features = centre_columns(problem, rng.normal(size=(problem.n_alternatives, 2)))
-    if np.linalg.matrix_rank(features, tol=1e-6) < features.shape[1]:
-        return
+@given(tied_sets(max_tokens=5, max_samples=40), st.data(), vectors(2), sizes)
+def test_coordinates_are_within_the_bound(samples, data, direction, size):
+    problem = luce_problem_of(samples)
+    features = centre_columns(problem, data.draw(vectors(problem.n_alternatives, 2)))
+    assume(np.linalg.matrix_rank(features, tol=1e-6) == 2)
     best = Subspace(atol=1e-12).solve(problem, features)
-    away = best + size * rng.normal(size=2)
+    away = best + size * direction
     bound = certify_coordinates(problem, features, away, atol=1e-8).error_bound
     assert bound is None or np.abs(features @ (away - best)).max() <= bound * (1 + 1e-6) + 1e-9
     assert certify_coordinates(problem, features, best, atol=1e-8).certified

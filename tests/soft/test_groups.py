@@ -5,10 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+from attomaton.ragged import centre
 from attomaton.soft.likelihood import LuceProblem
 from attomaton.soft.solvers.groups import Newton, sort_by_group
-from attomaton.soft.solvers.reference import Reference, centre
-from tests.drawn import any_problem, luce_problem_of, seeds, tied_sets
+from attomaton.soft.solvers.reference import Reference
+from tests.drawn import any_problem, luce_problem_of
+from tests.strategies import luce_problems, tied_sets, vectors
 
 
 @given(tied_sets(max_tokens=6, max_samples=60))
@@ -18,21 +20,19 @@ def test_equal_to_the_reference(samples):
     np.testing.assert_allclose(ours, plain, atol=1e-7)
 
 
-@given(seeds, st.sampled_from([0.01, 1.0, 100.0]))
-def test_equal_to_the_reference_when_anchored(seed, stiffness):
-    problem = any_problem(seed)
-    anchor = np.random.default_rng(seed + 1).normal(size=problem.n_alternatives)
+@given(luce_problems(), vectors(8), st.sampled_from([0.01, 1.0, 100.0]))
+def test_equal_to_the_reference_when_anchored(problem, drawn, stiffness):
+    anchor = drawn[: problem.n_alternatives]
     ours, plain = (
         solver.solve(problem, anchor=anchor, stiffness=stiffness) for solver in (Newton(), Reference())
     )
     np.testing.assert_allclose(ours, plain, atol=1e-7)
 
 
-@given(seeds, st.sampled_from([1e-3, 1.0, 1e6]))
-def test_anchored_scores_are_a_minimum(seed, stiffness):
+@given(luce_problems(), vectors(8), st.sampled_from([1e-3, 1.0, 1e6]))
+def test_anchored_scores_are_a_minimum(problem, drawn, stiffness):
     """No connection is needed then: groups that are not strongly connected are pulled to the anchor."""
-    problem = any_problem(seed)
-    anchor = np.random.default_rng(seed + 1).normal(size=problem.n_alternatives)
+    anchor = drawn[: problem.n_alternatives]
     scores = Newton().solve(problem, anchor=anchor, stiffness=stiffness)
     slope = problem.gradient(scores) + stiffness * (scores - anchor)
     assert np.abs(slope).max() <= 1e-9 + 1e-14 * stiffness * np.abs(anchor).max()
@@ -50,9 +50,8 @@ def test_anchored_scores_equal_a_general_minimiser():
     np.testing.assert_allclose(Newton().solve(problem, anchor=anchor, stiffness=0.5), found.x, atol=1e-7)
 
 
-@given(seeds)
-def test_every_group_is_in_one_share(seed):
-    problem = any_problem(seed)
+@given(luce_problems())
+def test_every_group_is_in_one_share(problem):
     shares = sort_by_group(problem).shares()
     assert sorted(np.concatenate(shares).tolist()) == list(range(problem.n_components))
     assert all(len(share) for share in shares)

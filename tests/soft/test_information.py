@@ -7,18 +7,12 @@ from hypothesis import strategies as st
 
 import attomaton as at
 from attomaton.errors import UnsupportedOption
+from attomaton.ragged import centre
 from attomaton.soft.information import score_errors
 from attomaton.soft.likelihood import LuceProblem
 from attomaton.soft.solvers.groups import Newton
-from attomaton.soft.solvers.reference import centre
-from tests.drawn import (
-    components_of,
-    dense_hessian,
-    embeddings_for,
-    luce_problem_of,
-    pick_component,
-    tied_sets,
-)
+from tests.drawn import components_of, dense_hessian, luce_problem_of, pick_component
+from tests.strategies import embedded, tied_sets
 
 
 @given(tied_sets(max_tokens=6, max_samples=60), st.sampled_from([0.0, 0.5]))
@@ -57,17 +51,18 @@ def test_estimates_spread_as_the_errors_say():
     assert ((within > 0.91) & (within < 0.99)).all()
 
 
-@given(tied_sets(max_tokens=5, max_samples=40))
-def test_one_for_each_score_whatever_the_embeddings(samples):
+@given(embedded(tied_sets(max_tokens=5, max_samples=40), more=3))
+def test_one_for_each_score_whatever_the_embeddings(drawn):
     """Tokens alone have none; independent embeddings change nothing."""
+    samples, embeddings = drawn
     components = components_of(samples)
     plain = at.solve_luce(samples, components)
     errors = plain.standard_errors()
     alone = components.sizes[components.component_of_node] == 1
     assert (errors[alone] == 0.0).all()
     assert (errors[~alone] > 0.0).all()
-    embedded = at.solve_luce(samples, components, embeddings=embeddings_for(1, samples.n_tokens, 8))
-    np.testing.assert_allclose(embedded.standard_errors(), errors, rtol=1e-4)
+    given_them = at.solve_luce(samples, components, embeddings=embeddings)
+    np.testing.assert_allclose(given_them.standard_errors(), errors, rtol=1e-4)
 
 
 def test_dependent_embeddings_have_none():

@@ -4,11 +4,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.drawn import sample_sets
+from tests.strategies import realisable_sets, vectors
 
 import attomaton as at
 from attomaton.trajectory.loss import training_loss
-from attomaton.trajectory.sharpness import bound_curvatures, bound_sharpness, find_edge
+from attomaton.trajectory.sharpness import (
+    bound_curvatures,
+    bound_orthonormal_sharpness,
+    find_orthonormal_edge,
+)
 
 
 def descend(contexts, labels, table, step_size, n_steps):
@@ -79,13 +83,13 @@ def test_below_the_edge_the_error_covers():
         assert trajectory.error_at(20_000) < 1e-2
 
 
-@given(sample_sets(min_samples=1), st.floats(0.1, 3.0))
+@given(realisable_sets(), vectors(36), st.floats(0.1, 3.0))
 @settings(max_examples=50)
-def test_curvature_is_that_of_its_definition(samples, spread):
+def test_curvature_is_that_of_its_definition(samples, drawn, spread):
     """Bounds are above the largest eigenvalue, exact where asked, and the rough one above all."""
     loss = training_loss(samples, at.find_components(at.extract_edges(samples)))
     problem = loss.problem
-    scores = spread * np.random.default_rng(0).normal(size=problem.n_alternatives)
+    scores = spread * drawn[: problem.n_alternatives]
     chances = problem.probabilities(scores)
     found = bound_curvatures(problem, chances, problem.component, enough=0.0)
     rough = bound_curvatures(problem, chances, problem.component, enough=np.inf)
@@ -95,10 +99,10 @@ def test_curvature_is_that_of_its_definition(samples, spread):
         largest = np.linalg.eigvalsh(dense)[-1] if len(rows) else 0.0
         assert found[block] == pytest.approx(largest, abs=1e-9 * problem.count.sum())
         assert rough[block] >= largest - 1e-9
-    assert bound_sharpness(loss) * loss.n_samples >= found.max(initial=0.0) - 1e-9
+    assert bound_orthonormal_sharpness(loss) * loss.n_samples >= found.max(initial=0.0) - 1e-9
 
 
-@given(sample_sets(min_samples=1))
+@given(realisable_sets())
 @settings(max_examples=30)
 def test_the_edge_is_the_same_with_the_identity_as_embeddings(samples):
     auto = at.learn(samples)
@@ -106,7 +110,7 @@ def test_the_edge_is_the_same_with_the_identity_as_embeddings(samples):
     given_ = at.fast_forward(samples, embeddings=np.eye(samples.n_tokens), to=1.0).edge
     assert plain.sharpness == pytest.approx(given_.sharpness, rel=1e-6, abs=1e-12)
     soft = auto.soft.scores.column("score").to_numpy()
-    known = find_edge(training_loss(samples, auto.components), 1.0, soft)
+    known = find_orthonormal_edge(training_loss(samples, auto.components), 1.0, soft)
     assert known.sharpness == pytest.approx(plain.sharpness, rel=1e-6, abs=1e-12)
 
 
@@ -115,8 +119,8 @@ def test_large_blocks_are_probed(monkeypatch):
     contexts = [[*rng.choice(40, 5, replace=False).tolist(), 0] for _ in range(200)]
     samples = at.Samples.from_lists(contexts, [context[rng.integers(5)] for context in contexts], n_tokens=40)
     loss = training_loss(samples, at.find_components(at.extract_edges(samples)))
-    exact = find_edge(loss, 1.0).sharpness
+    exact = find_orthonormal_edge(loss, 1.0).sharpness
     monkeypatch.setattr("attomaton.trajectory.sharpness.DENSE", 3)
-    probed = find_edge(loss, 1.0).sharpness
+    probed = find_orthonormal_edge(loss, 1.0).sharpness
     assert exact <= probed * (1 + 1e-9)
     assert probed == pytest.approx(exact, rel=1e-4)

@@ -3,8 +3,9 @@
 from attomaton.artifacts.arrays import digest_arrays, read_arrays, save_arrays, write_arrays
 from attomaton.artifacts.files import digest_file, explained, write_file
 from attomaton.artifacts.folders import Building, build_folder
-from attomaton.artifacts.runs import Run, fill_run, read_manifest, read_run, write_run
-from attomaton.artifacts.seals import MANIFEST, digest_record, json_writer, read_sealed, sealed_writer
+from attomaton.artifacts.manifests import check_files, list_digests, read_checked, read_manifest
+from attomaton.artifacts.runs import Run, fill_run, read_run, write_run
+from attomaton.artifacts.seals import MANIFEST, digest_record, json_writer, read_sealed, write_sealed
 from attomaton.artifacts.targets import begins_with, check_target, write_target
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Run",
     "begins_with",
     "build_folder",
+    "check_files",
     "check_target",
     "digest_arrays",
     "digest_file",
@@ -20,14 +22,16 @@ __all__ = [
     "explained",
     "fill_run",
     "json_writer",
+    "list_digests",
     "read_arrays",
+    "read_checked",
     "read_manifest",
     "read_run",
     "read_sealed",
     "save_arrays",
-    "sealed_writer",
     "write_arrays",
     "write_file",
     "write_run",
+    "write_sealed",
     "write_target",
 ]

@@ -51,9 +51,10 @@ def write_draft(draft: Path, write: Callable[[Path], object]) -> str:
 
 def check_written(path: Path, digest: str) -> dict[str, Any]:
     """Digest and size of a file, which must read back as it was written."""
-    if digest_file(path) != digest:
+    entry = entry_of(path)
+    if entry["sha256"] != digest:
         raise CorruptRun(f"{path} reads back differently than it was written; check the disk")
-    return {"sha256": digest, "bytes": path.stat().st_size}
+    return entry
 
 
 def draft_name() -> str:
@@ -62,7 +63,7 @@ def draft_name() -> str:
 
 
 def flush_tree(folder: Path) -> None:
-    """Have a folder and all that is in it on the disk."""
+    """Flush a folder and everything in it to the disk."""
     for place, _, names in os.walk(folder, topdown=False):
         for name in names:
             flush(Path(place, name))
@@ -75,15 +76,27 @@ def digest_file(path: str | Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def entry_of(path: Path) -> dict[str, Any]:
+    """Digest and size of a file, as manifests list them."""
+    return {"sha256": digest_file(path), "bytes": path.stat().st_size}
+
+
 @contextmanager
-def explained(folder: Path) -> Generator[None]:
-    """Whatever the disk refuses becomes an error that says where and what to do."""
+def explained(place: Path | str, *, resumable: bool = False) -> Generator[None]:
+    """Whatever the disk refuses becomes an error that says where and what to do.
+
+    ``place`` is a path, or what a sentence calls it; work that is ``resumable`` goes on when it is run again.
+    """
     try:
         yield
     except AttomatonError:
         raise
     except OSError as error:
-        raise UnwritablePlace(
-            f"{shown(folder)} cannot be written: {error.strerror or error}; make room there, or work "
-            "elsewhere"
-        ) from error
+        raise unwritable(place, error.strerror or str(error), resumable=resumable) from error
+
+
+def unwritable(place: Path | str, reason: str, *, resumable: bool = False) -> UnwritablePlace:
+    """The error for a place that takes no more."""
+    named = place if isinstance(place, str) else shown(place)
+    again = ", and run it again: it goes on where it stopped" if resumable else ""
+    return UnwritablePlace(f"{named} cannot be written: {reason}; make room there, or work elsewhere{again}")

@@ -14,7 +14,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from attomaton.artifacts.files import DRAFT, digest_file, explained, flush_tree, write_file
+from attomaton.artifacts.files import DRAFT, entry_of, explained, flush_tree
 from attomaton.artifacts.locks import Lock, locked
 from attomaton.artifacts.naming import few, shown, sibling
 from attomaton.artifacts.ownership import (
@@ -28,7 +28,7 @@ from attomaton.artifacts.ownership import (
     tell_kept,
 )
 from attomaton.artifacts.renaming import SPARE, exchange, rename_new, replace_empty
-from attomaton.artifacts.seals import FORMAT, MANIFEST, read_sealed, sealed_writer
+from attomaton.artifacts.seals import FORMAT, MANIFEST, read_sealed, write_sealed
 from attomaton.artifacts.systems import flush
 from attomaton.errors import UnwritablePlace
 
@@ -53,7 +53,7 @@ class Building:
     target : Path
         Where it will stand.
     folder : Path
-        Where it is built: all that is in here is ours.
+        Where it is built; everything in this folder is ours.
     kind : str
         One of :data:`KINDS`.
     """
@@ -71,18 +71,12 @@ class Building:
         """
         listed = self.digest_files(self._written()) if files is None else dict(files)
         record = {**about, "kind": self.kind, "format": FORMAT, "files": listed}
-        write_file(self.folder / MANIFEST, sealed_writer(record))
+        write_sealed(self.folder / MANIFEST, record)
         return record
 
     def digest_files(self, files: Iterable[Path]) -> dict[str, dict[str, Any]]:
         """Digest and size of files in the folder, by their names from there."""
-        return {
-            path.relative_to(self.folder).as_posix(): {
-                "sha256": digest_file(path),
-                "bytes": path.stat().st_size,
-            }
-            for path in files
-        }
+        return {path.relative_to(self.folder).as_posix(): entry_of(path) for path in files}
 
     def _written(self) -> list[Path]:
         found = sorted(path for path in self.folder.rglob("*") if path.is_file())
@@ -311,7 +305,7 @@ def _open_partial(place: Path, kind: str, how: _Making) -> Path:
     folder = _beside(place) / sibling(place.name, f".partial-{name}")
     draft = folder.with_name(how.lock.draft.name)
     draft.mkdir()  # it has its name only when it has its record: a kill leaves nothing unknown
-    write_file(draft / PARTIAL, sealed_writer({"kind": kind, "id": name, "about": dict(how.about)}))
+    write_sealed(draft / PARTIAL, {"kind": kind, "id": name, "about": dict(how.about)})
     rename_new(draft, folder)
     return folder
 

@@ -3,7 +3,6 @@
 A run that was cut short or altered does not load. Nothing is ever unpickled.
 """
 
-import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,11 +18,11 @@ from numpy.typing import NDArray
 
 from attomaton.artifacts.files import explained, write_file
 from attomaton.artifacts.folders import Building, build_folder, standing
-from attomaton.artifacts.seals import FORMAT, MANIFEST, SEAL, is_sealed, json_writer, read_json
+from attomaton.artifacts.manifests import RUN, list_digests, read_checked, read_manifest
+from attomaton.artifacts.seals import json_writer
 from attomaton.errors import CorruptRun
 from attomaton.tables import read_parquet, write_parquet
 
-RUN = "run"
 ARRAYS = "arrays.safetensors"
 PACKAGES = ("attomaton", "numpy", "scipy", "pyarrow", "numba")
 TRIES = 5
@@ -91,8 +90,8 @@ def _read_files(place: Path, manifest: Mapping[str, Any]) -> Run:
     tables: dict[str, pa.Table] = {}
     arrays: dict[str, NDArray[Any]] = {}
     records: dict[str, Any] = {}
-    for name, entry in _listed_files(place, manifest):
-        blob = read_checked(place / name, entry)
+    for name, digest in list_digests(place, manifest.get("files")).items():
+        blob = read_checked(place / name, digest)
         try:
             if name == ARRAYS:
                 arrays = safetensors.numpy.load(blob)
@@ -105,62 +104,6 @@ def _read_files(place: Path, manifest: Mapping[str, Any]) -> Run:
                 f"{place / name} is not what its name says ({error}); write the run again"
             ) from error
     return Run(tables, arrays, records, manifest)
-
-
-def read_manifest(place: Path, kind: str = RUN) -> dict[str, Any]:
-    """The manifest of a folder that attomaton wrote, if it is whole and of this kind."""
-    path = place / MANIFEST
-    try:
-        manifest = read_json(path)
-    except FileNotFoundError as error:
-        raise CorruptRun(
-            f"{place} has no {MANIFEST}: there is no run, or it was cut short; write one with "
-            f"`attomaton learn … --out {place}`"
-        ) from error
-    except NotADirectoryError as error:
-        raise CorruptRun(f"{place} is a file; give the folder that `attomaton learn --out` wrote") from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise CorruptRun(f"{path} cannot be read ({error}); write the run again") from error
-    if not isinstance(manifest, dict):
-        raise CorruptRun(f"{path} holds no manifest; write the run again")
-    found: dict[str, Any] = dict(manifest)  # pyright: ignore[reportUnknownArgumentType]
-    if found.get("format") != FORMAT:
-        raise CorruptRun(
-            f"{place} is of format {found.get('format')}, not {FORMAT}; write it again with this version"
-        )
-    if not is_sealed(found):
-        raise CorruptRun(f"{path} was altered after it was written; write the run again")
-    if found.get("kind") != kind:
-        raise CorruptRun(f"{place} is of the kind {found.get('kind')!r}, not {kind!r}; give another folder")
-    del found[SEAL]
-    return found
-
-
-def _listed_files(place: Path, manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Name and digest of each file the manifest lists; names must be plain, so nothing outside is read."""
-    try:
-        listed = [(str(name), str(entry["sha256"])) for name, entry in manifest["files"].items()]
-    except (AttributeError, KeyError, TypeError) as error:
-        raise CorruptRun(f"{place / MANIFEST} lists its files wrongly; write the run again") from error
-    outside = [name for name, _ in listed if Path(name).name != name]
-    if outside:
-        raise CorruptRun(
-            f"{place / MANIFEST} lists {outside[0]!r}, which is not in the folder; do not trust this run"
-        )
-    return listed
-
-
-def read_checked(path: Path, digest: str) -> bytes:
-    """The bytes of a file that a manifest lists, if they are still what was written."""
-    try:
-        blob = path.read_bytes()
-    except OSError as error:
-        raise CorruptRun(
-            f"{path} is listed in the manifest but cannot be read; write the run again"
-        ) from error
-    if hashlib.sha256(blob).hexdigest() != digest:
-        raise CorruptRun(f"{path} was altered after the run was written; write the run again")
-    return blob
 
 
 def _parquet_writer(table: pa.Table) -> Callable[[Path], object]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from attomaton.artifacts.files import write_file
 from attomaton.artifacts.systems import open_itself
 
 MANIFEST = "manifest.json"
@@ -86,9 +87,9 @@ def read_json(path: Path) -> Any:
     return json.loads(blob)
 
 
-def sealed_writer(record: Mapping[str, Any]) -> Callable[[Path], object]:
-    """What writes a record with its digest, for :func:`~attomaton.artifacts.files.write_file`."""
-    return json_writer(seal(record))
+def write_sealed(path: Path, record: Mapping[str, Any], *, draft: Path | None = None) -> None:
+    """Write a record with its digest; ``draft`` as for :func:`~attomaton.artifacts.files.write_file`."""
+    write_file(path, json_writer(seal(record)), draft=draft)
 
 
 def json_writer(record: Any) -> Callable[[Path], object]:

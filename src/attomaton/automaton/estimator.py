@@ -13,7 +13,7 @@ from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.borders import trusted
 from attomaton.corpora.samples import MAX_TOKENS, Samples
-from attomaton.errors import EmptyContext, InvalidSamples, MissingExtra, TokenOutOfRange
+from attomaton.errors import EmptyContext, InvalidSamples, TokenOutOfRange, needing
 from attomaton.graphs.bags import count_all_tokens
 from attomaton.options import LARGEST, whole_number
 from attomaton.ragged import offsets_of
@@ -21,14 +21,10 @@ from attomaton.solutions import Status
 from attomaton.solved import solve_samples
 from attomaton.tables import Bool, Float64, Int64
 
-try:
+with needing("AttentionLimit"):
     from sklearn.base import BaseEstimator, ClassifierMixin
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.utils import multiclass, validation
-except ModuleNotFoundError as error:
-    raise MissingExtra(
-        "AttentionLimit is a scikit-learn estimator: pip install 'attomaton[sklearn]'"
-    ) from error
 
 _multiclass: Any = multiclass  # scikit-learn's functions are not typed
 _validation: Any = validation
@@ -40,13 +36,13 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     padding : int or None
-        The value of ``X`` that stands for "no token here", whatever its place in the row. None: every value
-        is a token. The masked entries of a numpy masked array are never tokens.
+        The value of ``X`` that stands for "no token here", whatever its place in the row. None means that
+        every value is a token. The masked entries of a numpy masked array are never tokens.
     min_support : int
         Leave out edges (the winner was the label where the loser stood in the context) that fewer samples
         show.
     embeddings : float array, shape (n_tokens, dim), optional
-        The embedding of each token id. None: orthonormal.
+        The embedding of each token id. None means orthonormal.
     atol : float
         Largest gradient entry of the soft side's summed loss at which it counts as certified; where the hard
         or the soft side is not, ``fit`` warns with scikit-learn's ``ConvergenceWarning``.

@@ -157,7 +157,7 @@ def _finite(value: float | str | None) -> bool:
 
 
 def _dense_weights(name: str, solution: Solution) -> dict[str, NDArray[Any]]:
-    """Weights in embedding space; without embeddings they are the score table and need no copy."""
+    """Weights in embedding space; for orthonormal ones they are the score table and need no copy."""
     return {name: solution.weights} if isinstance(solution.weights, np.ndarray) else {}
 
 

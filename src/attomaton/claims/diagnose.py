@@ -22,14 +22,11 @@ def diagnose(trace: Trace, automata: Sequence[Automaton]) -> list[str]:
 
     Examples
     --------
-    >>> from attomaton.corpora.samples import Samples
-    >>> from attomaton.models.attention import AttentionModel
+    >>> import attomaton as at
     >>> from attomaton.models.embeddings import Orthonormal
-    >>> from attomaton.training.loop import train
-    >>> from attomaton.claims.measures import solve_trials
-    >>> corpus = Samples.from_lists([[0, 1]], [0])
-    >>> trace = train(corpus, AttentionModel(Orthonormal()), GradientDescent(1e-6), steps=100)
-    >>> diagnose(trace, solve_trials(trace))[0][:43]
+    >>> corpus = at.Samples.from_lists([[0, 1]], [0])
+    >>> trace = at.train(corpus, at.AttentionModel(Orthonormal()), at.GradientDescent(1e-6), steps=100)
+    >>> diagnose(trace, [at.learn(corpus)])[0][:43]
     'the loss has hardly fallen in 1 of 1 trials'
     """
     evidence = Evidence(trace, tuple(automata))

@@ -22,7 +22,7 @@ LATE = 1_000
 """From this step on fast-forward is held against the run."""
 
 RECORDS = 20
-"""At so many records, spread evenly."""
+"""Number of records, spread evenly, at which a run is compared with its forecast."""
 
 CLOSELY = 0.5
 """An error of half ‖W_svm‖ is what W moves while steps grow 1.6-fold; larger ones tell nothing of a step."""
@@ -80,7 +80,7 @@ class Misses:
     Attributes
     ----------
     told : bool array, shape (n_trials,)
-        Of which trials something was computed, closely enough to tell its step from another.
+        The trials for which something was computed, closely enough to tell its step from another.
     share : float64 array, shape (n_trials,)
         ‖W − computed‖ over the reported error, the largest of the records; infinite if W is not finite.
     """

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attomaton.artifacts import MANIFEST, digest_file, explained, read_sealed, sealed_writer, write_file
+from attomaton.artifacts import MANIFEST, digest_file, explained, read_sealed, write_sealed
 from attomaton.artifacts.folders import hold
 from attomaton.artifacts.seals import FORMAT
 from attomaton.errors import CorruptRun, UnwritablePlace
@@ -33,7 +33,7 @@ def write_verdicts(run: str | Path, verdicts: Sequence[Mapping[str, Any]], trace
                 return f"the training in {run} was replaced in the meantime; verify again"
             if os.path.lexists(path) and read_sealed(path) is None:
                 return f"{path} is there already and attomaton did not write it"
-            write_file(path, sealed_writer({**about, "verdicts": list(verdicts)}), draft=lock.draft)
+            write_sealed(path, {**about, "verdicts": list(verdicts)}, draft=lock.draft)
     except UnwritablePlace as error:
         return str(error)
     return ""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attomaton.claims.masses import TrialContexts, read_contexts
-from attomaton.claims.measures import Target, cyclic_axes, cyclic_place, dense, unless_identity
+from attomaton.claims.measures import Target, cyclic_axes, cyclic_place, dense, unless_orthonormal
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import EdgeTable, make_edges, pack_edges
@@ -66,7 +66,7 @@ class LocalSolutions:
 
 
 def solve_local(trace: Trace, *, step: int | None = None) -> LocalSolutions:
-    """The pseudo-graph of every trial at a recorded step (None: the last), its Graph-SVM and finite part.
+    """The pseudo-graph of every trial at a record (None means the last), its Graph-SVM and finite part.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def solve_local(trace: Trace, *, step: int | None = None) -> LocalSolutions:
 
 
 def find_local_directions(trace: Trace, record: int | None = None) -> Float64:
-    """The directions of :func:`solve_local` at a record (None: the last), without the finite parts.
+    """The directions of :func:`solve_local` at a record (None means the last), without the finite parts.
 
     These take far longer.
     """
@@ -110,7 +110,7 @@ def find_local_directions(trace: Trace, record: int | None = None) -> Float64:
 def _solve_selected(contexts: TrialContexts, mass: Float64) -> HardSolution:
     """The Graph-SVM of the tokens that hold this mass."""
     found = find_components(_selected_edges(contexts, mass))
-    return solve_graph_svm(found, embeddings=unless_identity(contexts.table))
+    return solve_graph_svm(found, embeddings=unless_orthonormal(contexts.table))
 
 
 def find_selected(samples: Samples, table: Float64, weights: Float64) -> Components:

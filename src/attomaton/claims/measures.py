@@ -12,14 +12,14 @@ from attomaton.claims.masses import TrialContexts, read_contexts
 from attomaton.corpora.samples import Samples
 from attomaton.errors import MismatchedParts
 from attomaton.graphs.components import Components
-from attomaton.solutions import is_identity
+from attomaton.solutions import is_orthonormal
 from attomaton.solved import solve_samples
 from attomaton.tables import Bool, Float64, Int64, make_table
 from attomaton.training.trace import Trace
 from attomaton.trajectory.basis import find_basis
 
 MOST_NUMBERS = 20_000_000
-"""Attention is computed for so many records at once that it holds at most this many numbers."""
+"""Largest number of entries of attention that are computed at once."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,12 +45,11 @@ class Curves:
 
     Examples
     --------
-    >>> from attomaton.models.attention import AttentionModel
+    >>> import attomaton as at
     >>> from attomaton.models.embeddings import Orthonormal
-    >>> from attomaton.training.loop import train
-    >>> from attomaton.training.steps import GradientDescent
     >>> corpus = Samples.from_lists([[0, 1]], [0])
-    >>> trace = train(corpus, AttentionModel(Orthonormal()), GradientDescent(1.0), steps=1000, trials=2)
+    >>> model = at.AttentionModel(Orthonormal())
+    >>> trace = at.train(corpus, model, at.GradientDescent(1.0), steps=1000, trials=2)
     >>> curves = measure_trace(trace, solve_trials(trace))
     >>> curves, curves.correlation[-1].round(6).tolist()
     (Curves(201 records of 2 trials), [1.0, 1.0])
@@ -94,12 +93,10 @@ def solve_trials(trace: Trace) -> list[Automaton]:
 
     Examples
     --------
-    >>> from attomaton.models.attention import AttentionModel
+    >>> import attomaton as at
     >>> from attomaton.models.embeddings import Orthonormal
-    >>> from attomaton.training.loop import train
-    >>> from attomaton.training.steps import GradientDescent
     >>> corpus = Samples.from_lists([[0, 1]], [0])
-    >>> trace = train(corpus, AttentionModel(Orthonormal()), GradientDescent(1.0), steps=1000)
+    >>> trace = at.train(corpus, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=1000)
     >>> automaton, = solve_trials(trace)
     >>> dense(automaton.hard.weights).round(6).tolist()
     [[0.0, 0.5], [0.0, -0.5]]
@@ -107,18 +104,18 @@ def solve_trials(trace: Trace) -> list[Automaton]:
     array([1.])
     """
     pairs = zip(trace.samples, trace.embeddings, strict=True)
-    return [solve_trial(samples, unless_identity(table)) for samples, table in pairs]
+    return [solve_trial(samples, unless_orthonormal(table)) for samples, table in pairs]
 
 
 def solve_trial(samples: Samples, given: Float64 | None) -> Automaton:
-    """The automaton of one trial; without embeddings these are the identity."""
+    """The automaton of one trial; None means orthonormal embeddings."""
     solved = solve_samples(samples, embeddings=given)
     return Automaton(solved.components, solved.hard, solved.soft, samples=samples)
 
 
-def unless_identity(table: Float64) -> Float64 | None:
-    """The embeddings, or None for the identity: solvers then work query by query, at any size."""
-    return None if is_identity(table) else table
+def unless_orthonormal(table: Float64) -> Float64 | None:
+    """The embeddings, or None if they are orthonormal: solvers then work query by query, at any size."""
+    return None if is_orthonormal(table) else table
 
 
 def dense(weights: Float64 | csc_array) -> Float64:
@@ -131,12 +128,10 @@ def measure_trace(trace: Trace, automata: Sequence[Automaton]) -> Curves:
 
     Examples
     --------
-    >>> from attomaton.models.attention import AttentionModel
+    >>> import attomaton as at
     >>> from attomaton.models.embeddings import Orthonormal
-    >>> from attomaton.training.loop import train
-    >>> from attomaton.training.steps import GradientDescent
     >>> corpus = Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])  # 0 and 1 tie, and both beat 2
-    >>> trace = train(corpus, AttentionModel(Orthonormal()), GradientDescent(1.0), steps=1000)
+    >>> trace = at.train(corpus, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=1000)
     >>> curves = measure_trace(trace, solve_trials(trace))
     >>> curves.missed[[0, -1], 0].round(3).tolist()  # mass on neither 0 nor 1: a third, then hardly any
     [0.333, 0.001]
@@ -163,13 +158,11 @@ class Target:
 
     Examples
     --------
-    >>> from attomaton.models.attention import AttentionModel
+    >>> import attomaton as at
     >>> from attomaton.models.embeddings import Orthonormal
-    >>> from attomaton.training.loop import Watch, train
-    >>> from attomaton.training.steps import GradientDescent
     >>> corpus = Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])  # 0 and 1 tie, and both beat 2
-    >>> model, step, watch = AttentionModel(Orthonormal()), GradientDescent(1.0), Watch(every=100)
-    >>> trace = train(corpus, model, step, steps=100, watch=watch)
+    >>> model, step, watch = at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), at.Watch(every=100)
+    >>> trace = at.train(corpus, model, step, steps=100, watch=watch)
     >>> target = aim_at(trace, solve_trials(trace))
     >>> target.level(trace.weights)[-1].round(2).tolist(), target.correlation(trace.weights)[-1].round(4)
     ([3.53], array([1.]))
@@ -262,7 +255,7 @@ def cyclic_place(cyclic: Float64, weights: Float64) -> Float64:
 
 def _axes(components: Components, table: Float64) -> Float64:
     """Orthonormal axes of the cyclic subspace of one trial, shape (n_axes, dim²)."""
-    if unless_identity(table) is None:
+    if unless_orthonormal(table) is None:
         return _tie_axes(components)
     basis = find_basis(components, table)
     inner = basis.axes[: basis.n_cyclic].reshape(basis.n_cyclic, len(basis.left), len(basis.right))
@@ -270,7 +263,7 @@ def _axes(components: Components, table: Float64) -> Float64:
 
 
 def _tie_axes(components: Components) -> Float64:
-    """With the identity as embeddings: under each query, what differs within a component."""
+    """The same for orthonormal embeddings: under each query, what differs within a component."""
     size = components.edges.n_tokens
     axes: list[Float64] = []
     order = np.argsort(components.component_of_node, kind="stable")

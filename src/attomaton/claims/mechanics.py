@@ -76,12 +76,9 @@ def verify(automata: Automaton | Sequence[Automaton], trace: Trace) -> Verdicts:
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.models.attention import AttentionModel
     >>> from attomaton.models.embeddings import Orthonormal
-    >>> from attomaton.training.loop import train
-    >>> from attomaton.training.steps import GradientDescent
     >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 2]], [0, 1, 1])
-    >>> trace = train(samples, AttentionModel(Orthonormal()), GradientDescent(1.0), steps=2000)
+    >>> trace = at.train(samples, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=2000)
     >>> for verdict in verify(at.learn(samples), trace):
     ...     print(verdict.claim, verdict.status.value)
     feasible holds

@@ -74,7 +74,7 @@ class Retrieval:
     prediction : BatchPrediction
         The automaton's chances for each distinct token of each context.
     rules : int64 array, shape (n_contexts,)
-        The rule that answered, as its place in ``limit.rules.RULES``.
+        The rule that answered, as its place in ``automaton.rules.RULES``.
 
     Examples
     --------

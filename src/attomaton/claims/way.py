@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from attomaton.claims.evidence import Evidence
-from attomaton.claims.measures import Curves, dense, measure_against, unless_identity
+from attomaton.claims.measures import Curves, dense, measure_against, unless_orthonormal
 from attomaton.errors import UncertifiedSolution, UnsupportedOption
 from attomaton.tables import Bool, Float64
 from attomaton.trajectory.fast_forward import Trajectory, fast_forward
@@ -95,7 +95,7 @@ def follow_trial(evidence: Evidence, trial: int) -> Trajectory:
     start = trace.weights[0, trial]
     return fast_forward(
         trace.samples[trial],
-        embeddings=unless_identity(table),
+        embeddings=unless_orthonormal(table),
         step_size=gentle if evidence.normalized else evidence.step_size,
         to=1.0 if evidence.normalized else float(trace.steps[-1]),
         start=start if start.any() else None,

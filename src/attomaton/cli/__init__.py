@@ -58,16 +58,15 @@ def _options(
 
 def main() -> None:
     """Run the command line; a user's error is one line on stderr and exit code 2, never a traceback."""
+    from attomaton.artifacts import explained
     from attomaton.errors import AttomatonError
 
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a character shows "?"
     try:
-        app(prog_name="attomaton")
+        with explained("the output"):
+            app(prog_name="attomaton")
     except AttomatonError as error:
         print_error(f"error: {error}")
-        sys.exit(2)
-    except OSError as error:
-        print_error(f"error: the output cannot be written: {error.strerror or error}; make room for it")
         sys.exit(2)

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attomaton.display import cut_long, show_hidden
+from attomaton.progress import Stages
 
 if TYPE_CHECKING:
     from attomaton.claims.verdicts import Verdict
@@ -121,42 +122,21 @@ def print_line(text: str) -> None:
     console.print(_shown(text, console))
 
 
-class Stages:
-    """Called with the name of each stage; ``advance`` says how much of it is done."""
-
-    def __call__(self, stage: str) -> None:
-        """A stage begins."""
-
-    def advance(self, done: int, total: int) -> None:
-        """So much of it is done."""
-
-    def tell(self, stage: str, done: int, total: int) -> None:
-        """A stage begins, if nothing is said of how much there is to do; else so much of it is done."""
-        self.advance(done, total) if total else self(stage)
-
-
-class _ShownStages(Stages):
-    """One line with the stage and, where its end can be told, a bar and the time left."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._task = progress.add_task("starting", total=None)
-
-    def __call__(self, stage: str) -> None:
-        self._progress.reset(
-            self._task, description=_fitted(f"{stage} …", self._progress.console.encoding), total=None
-        )
-
-    def advance(self, done: int, total: int) -> None:
-        self._progress.update(self._task, completed=done, total=total)
-
-
 @contextmanager
 def stages(quiet: bool) -> Generator[Stages]:
-    """What to announce stages with: a bar on stderr if that is a terminal, else nothing."""
+    """What to announce stages with: on a terminal, one line on stderr, else nothing.
+
+    The line has the stage and, where its end can be told, a bar and the time left.
+    """
     console = Console(stderr=True)
     if quiet or not console.is_terminal:
         yield Stages()
         return
     with Progress(*Progress.get_default_columns(), console=console, transient=True) as progress:
-        yield _ShownStages(progress)
+        task = progress.add_task("starting", total=None)
+        yield Stages(
+            lambda stage: progress.reset(
+                task, description=_fitted(f"{stage} …", console.encoding), total=None
+            ),
+            lambda done, total: progress.update(task, completed=done, total=total),
+        )

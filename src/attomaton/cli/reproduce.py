@@ -27,7 +27,7 @@ def reproduce(
     trials: Annotated[
         int | None, whole("How many; those of the settings if not given.", least=1, most=MOST_TRIALS)
     ] = None,
-    seed: Annotated[int, whole("Of all that is drawn.")] = 0,
+    seed: Annotated[int, whole("Random seed.")] = 0,
     data: Annotated[
         Path | None, place("The text, or the published table, for experiments that take one.")
     ] = None,
@@ -50,9 +50,9 @@ def reproduce(
     asked = [
         read_settings(name, data=data, trials=trials, seed=seed) for name in find_experiments(experiment)
     ]
-    from attomaton.errors import needing_torch
+    from attomaton.errors import needing
 
-    with needing_torch(experiment):
+    with needing(experiment):
         from attomaton.experiments.page import write_page
         from attomaton.experiments.run import run_experiment
 
@@ -64,7 +64,7 @@ def reproduce(
         with stages(quiet or as_json) as announce:
             announce(name)
             start = time.perf_counter()
-            page = run_experiment(settings, announce.tell)
+            page = run_experiment(settings, announce)
             seconds = time.perf_counter() - start
             if out is not None:
                 announce(f"{name}: writing")

@@ -53,10 +53,10 @@ def train(
     quiet: Quiet = False,
 ) -> None:
     """Train a layer of attention on CORPUS: log-loss, token-id head, W(0) = 0, all samples in each step."""
-    from attomaton.errors import StepBeyondEdge, needing_torch
+    from attomaton.errors import StepBeyondEdge, needing
     from attomaton.readers import read_text
 
-    with needing_torch("training"):
+    with needing("training"):
         from attomaton.models.attention import AttentionModel
         from attomaton.models.embeddings import Orthonormal, RandomUnit
         from attomaton.training import loop

@@ -18,9 +18,9 @@ def verify(
 
     Verdicts are written to verdicts.json in RUN. Known ways for a run to go wrong are named with their cure.
     """
-    from attomaton.errors import needing_torch
+    from attomaton.errors import needing
 
-    with needing_torch("verifying"):
+    with needing("verifying"):
         from attomaton.claims import mechanics
         from attomaton.claims.diagnose import diagnose
         from attomaton.claims.kept import digest_trace, write_verdicts

@@ -30,7 +30,7 @@ class Piece:
     documents : int64 array, shape (n_documents + 1,)
         Offsets of the documents in ``ids``.
     head : int
-        So many tokens at the front continue a document begun in the piece before: context, but no labels.
+        Number of tokens at the front that continue a document of the piece before: context, but no labels.
     n_tokens : int
         Size of the vocabulary.
 

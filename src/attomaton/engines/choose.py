@@ -5,14 +5,14 @@ from pathlib import Path
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.shards import Shards
 from attomaton.engines.duckdb import DuckDBEngine
-from attomaton.engines.limits import check_threads, parse_memory
+from attomaton.engines.limits import parse_memory
 from attomaton.engines.memory import MemoryEngine
 from attomaton.engines.selection import Selection
 from attomaton.engines.spark import SparkEngine
 from attomaton.engines.sparksession import check_master, check_spark
-from attomaton.engines.work import Progress, silent
 from attomaton.errors import UnsupportedOption
-from attomaton.options import show
+from attomaton.options import check_threads, show
+from attomaton.progress import Progress, silent
 
 ENGINES = ("auto", "memory", "duckdb", "spark")
 

@@ -16,18 +16,20 @@ from attomaton.artifacts import digest_arrays
 from attomaton.corpora.pieces import Piece
 from attomaton.corpora.shards import Shards
 from attomaton.engines.kernel import choices_of_piece, query_rows
-from attomaton.engines.limits import check_threads, parse_memory
+from attomaton.engines.limits import parse_memory
 from attomaton.engines.memory import count_realisable
 from attomaton.engines.merging import Merger
 from attomaton.engines.parts import EdgeParts, open_parts
 from attomaton.engines.queries import QueryTable, map_queries
 from attomaton.engines.selection import Selection
-from attomaton.engines.work import Progress, Task, Workshop, fingerprint, silent, working_in
+from attomaton.engines.work import Task, Workshop, fingerprint, working_in
 from attomaton.errors import CorruptRun
 from attomaton.graphs.choices import ChoiceTable, encode_choices
 from attomaton.graphs.components import Components
 from attomaton.graphs.windows import link_repeats, window_edges
 from attomaton.machine import count_processors
+from attomaton.options import check_threads
+from attomaton.progress import Progress, silent
 from attomaton.tables import Bool, column, rows_to_bytes
 
 _arrow: Any = pa
@@ -106,7 +108,7 @@ class DuckDBEngine:
                 return merger.edges(parts, min_support=self.selection.min_support, about=about)
 
     def choices(self, components: Components | None) -> ChoiceTable:
-        """Second pass: the choices inside each label's component (None: in whole contexts), counted."""
+        """Second pass: the choices inside each label's component (None means in whole contexts), counted."""
 
         def process(piece: Piece) -> Iterator[tuple[str, pa.Table]]:
             found = choices_of_piece(piece, components, selection=self.selection, kept=self.kept)

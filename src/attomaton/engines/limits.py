@@ -4,7 +4,7 @@ import re
 
 from attomaton.errors import UnsupportedOption
 from attomaton.machine import available_memory
-from attomaton.options import LARGEST, MOST_THREADS, show, whole_number
+from attomaton.options import LARGEST, show, whole_number
 
 SHARE = 0.6
 """Of the machine's memory, unless told otherwise."""
@@ -40,14 +40,3 @@ def _read_size(memory: str) -> float:
     if match is None or match[2].upper() not in _UNITS:
         raise UnsupportedOption(f"memory is {show(memory)}; give a size such as 2GB or 512MiB")
     return float(match[1]) * _UNITS[match[2].upper()]
-
-
-def check_threads(threads: int | None) -> int | None:
-    """How many threads a user wants, if that can be; None: as many as there are processors.
-
-    Examples
-    --------
-    >>> check_threads(2), check_threads(None)
-    (2, None)
-    """
-    return None if threads is None else whole_number(threads, "threads", least=1, most=MOST_THREADS)

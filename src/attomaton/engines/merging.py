@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.artifacts import explained, write_file
+from attomaton.artifacts.files import unwritable
 from attomaton.corpora.samples import TOKEN_BITS
 from attomaton.engines.parts import (
     MANIFEST,
@@ -32,11 +33,12 @@ from attomaton.engines.parts import (
     write_edges,
 )
 from attomaton.engines.queries import cut_queries
-from attomaton.engines.work import Progress, clear_drafts
-from attomaton.errors import AttomatonError, UnsupportedOption, UnwritablePlace
+from attomaton.engines.work import clear_drafts
+from attomaton.errors import AttomatonError, UnsupportedOption
 from attomaton.graphs.choices import ChoiceTable, count_choices, unpack_choices
 from attomaton.graphs.edges import QUERY_SCHEMA
 from attomaton.graphs.grouping import sum_by_key
+from attomaton.progress import Progress
 from attomaton.tables import (
     Int64,
     arrow_parquet,
@@ -207,9 +209,7 @@ class Merger:
         reason = str(error).splitlines()[0]
         if isinstance(error, self._duckdb.OutOfMemoryException) and "disk" not in reason.lower():
             return UnsupportedOption(f"the memory is too small for this corpus ({reason}); give more")
-        return UnwritablePlace(
-            f"{self._work} cannot be worked in ({reason}); make room there, or work elsewhere"
-        )
+        return unwritable(self._work, reason)
 
 
 PLAIN = re.compile(r"([A-Z]:)?[\w/.-]+", re.ASCII)

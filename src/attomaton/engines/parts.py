@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.artifacts import digest_file, read_sealed, sealed_writer, write_file
+from attomaton.artifacts import check_files, read_sealed, write_file, write_sealed
 from attomaton.borders import check_counts, check_ids_of, check_lengths, check_rising, check_size, check_table
 from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.engines.kernel import edge_rows
@@ -151,23 +151,22 @@ def finish(
 ) -> EdgeParts:
     """Write the manifest that makes files in ``folder`` a result; each was read back when written."""
     record = {**about, "format": FORMAT, "files": list(entries), "queries": queries}
-    write_file(folder / MANIFEST, sealed_writer(record))
+    write_sealed(folder / MANIFEST, record)
     return _parts_of(folder, record)
 
 
 def open_parts(folder: Path, about: Mapping[str, Any]) -> EdgeParts:
     """The result that :func:`finish` made of the same settings, every file checked."""
+    record = read_sealed(folder / MANIFEST)
+    if record is None:
+        raise CorruptRun(f"{folder} holds no finished edges; run the pass again")
     try:
-        record = read_sealed(folder / MANIFEST)
-        if record is None:
-            raise CorruptRun(f"{folder} holds no finished edges; run the pass again")
-        for entry in [*record["files"], record["queries"]]:
-            if digest_file(folder / entry["name"]) != entry["sha256"]:
-                raise CorruptRun(f"{folder / entry['name']} was altered; delete {folder} and run again")
+        listed = {entry["name"]: entry for entry in [*record["files"], record["queries"]]}
+        check_files(folder, listed, again=f"delete {folder} and run again")
         same = record["format"] == FORMAT and all(record.get(name) == value for name, value in about.items())
         parts = _parts_of(folder, record)
-    except FileNotFoundError as error:
-        raise CorruptRun(f"{folder} holds no finished edges; run the pass again") from error
+    except CorruptRun:
+        raise
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise CorruptRun(f"{folder / MANIFEST} cannot be read ({error}); run the pass again") from error
     if not same:
@@ -178,11 +177,8 @@ def open_parts(folder: Path, about: Mapping[str, Any]) -> EdgeParts:
 def _parts_of(folder: Path, record: Mapping[str, Any]) -> EdgeParts:
     queries = read_parquet((folder / QUERIES).read_bytes())
     sizes = tuple(int(entry["rows"]) for entry in record["files"])
-    names = [entry["name"] for entry in record["files"]]
-    outside = [name for name in names if Path(name).name != name]
-    if outside:
-        raise ValueError(f"it lists {outside[0]!r}, which is not in the folder")
-    return EdgeParts(queries, record["n_tokens"], tuple(folder / name for name in names), sizes)
+    pieces = tuple(folder / entry["name"] for entry in record["files"])
+    return EdgeParts(queries, record["n_tokens"], pieces, sizes)
 
 
 def _read_piece(piece: Path | pa.Table) -> pa.Table:

@@ -1,7 +1,6 @@
 """Work per query partition: which queries go together, and a function run on each part."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
@@ -9,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.engines.parts import EdgeParts
+from attomaton.machine import share_out
 from attomaton.ragged import offsets_of
 from attomaton.tables import Int64, column
 
@@ -49,8 +49,7 @@ def map_queries(
     def run(limits: tuple[int, int]) -> pa.Table:
         return function(*(_rows(table, *limits) for table in tables))
 
-    with ThreadPoolExecutor(max(1, threads)) as pool:
-        found = dict(zip(ranges, pool.map(run, ranges), strict=True))
+    found = dict(zip(ranges, share_out(run, ranges, max(1, threads)), strict=True))
     results: Sequence[Any] = [found[limits] for limits in sorted(found)]
     return pa.concat_tables(results)
 

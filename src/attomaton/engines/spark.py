@@ -25,11 +25,12 @@ from attomaton.engines.parts import QUERIES, EdgeParts, finish, open_parts
 from attomaton.engines.queries import QueryTable, biggest_first, cut_queries
 from attomaton.engines.selection import Selection
 from attomaton.engines.sparksession import explained_failure, map_batches, open_session
-from attomaton.engines.work import Progress, fingerprint, prepare_work, silent, working_in
+from attomaton.engines.work import fingerprint, prepare_work, working_in
 from attomaton.errors import CorruptRun
 from attomaton.graphs.choices import ChoiceTable, count_choices
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import QUERY_SCHEMA
+from attomaton.progress import Progress, silent
 from attomaton.tables import Bool, Int64, column, make_table, write_parquet
 
 PIECE_TOKENS = 1 << 19
@@ -61,9 +62,10 @@ class SparkEngine:
     master : str, optional
         ``local[2]``, ``spark://host:7077`` …; if not given, the session that runs already, or else ``local``.
     memory : str or int, optional
-        Of local sessions; 60 % of what there is if not given. A cluster's is set where the cluster is.
+        Memory of a local session; the default is 60 % of the machine's. The memory of a cluster is set where
+        the cluster is.
     threads : int, optional
-        Of local sessions; all processors if not given.
+        Threads of a local session; the default is all processors.
     progress : callable
         Called now and then with a stage, how much of it is done, and how much there is.
 
@@ -135,7 +137,7 @@ class SparkEngine:
             return finish(place, entries, {**counted, "name": QUERIES}, about)
 
     def choices(self, components: Components | None) -> ChoiceTable:
-        """Second pass: the choices inside each label's component (None: in whole contexts), counted.
+        """Second pass: the choices inside each label's component (None means in whole contexts), counted.
 
         The table is mapped from files in the work folder, not held in memory.
         """

@@ -12,11 +12,10 @@ from typing import Any
 
 from attomaton import errors
 from attomaton.engines.limits import parse_memory
-from attomaton.errors import AttomatonError, MissingExtra, UnsupportedOption, UnwritablePlace
+from attomaton.errors import AttomatonError, MissingExtra, UnsupportedOption, UnwritablePlace, needing
 from attomaton.options import show
 from attomaton.readers.processes import SAFE_PATH
 
-INSTALL = "pip install 'attomaton[spark]'"
 JAVA = "Spark needs Java 17 or later: apt install openjdk-17-jre-headless, or set JAVA_HOME"
 MASTERS = re.compile(
     r"local(\[(\*|[1-9][0-9]{0,3})(, *[0-9]{1,4})?\])?|local-cluster\[.+\]|yarn|(spark|k8s)://\S+", re.ASCII
@@ -37,7 +36,7 @@ def open_session(master: str | None, threads: int | None, memory: str | int | No
     ----------
     master : str, optional
         ``local[N]``, ``spark://host:port`` or what else Spark knows; not given: the running session, or
-        ``local`` with so many ``threads``.
+        ``local`` with this number of ``threads``.
     threads : int, optional
         All processors if not given; for local sessions only.
     memory : str or int, optional
@@ -117,13 +116,12 @@ def _own_spark() -> Generator[None]:
 
 
 def _pyspark() -> Any:
-    try:
+    with needing("the Spark engine"):
         import pyspark.sql
-    except ImportError as error:
-        raise MissingExtra(f"the Spark engine needs pyspark 4.1 or later: {INSTALL}") from error
     if not hasattr(pyspark.sql.DataFrame, "repartitionById"):
         raise MissingExtra(
-            f"the Spark engine needs pyspark 4.1 or later, not {pyspark.__version__}: {INSTALL}"
+            f"the Spark engine needs pyspark 4.1 or later, not {pyspark.__version__}: "
+            "pip install 'attomaton[spark]'"
         )
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         raise MissingExtra(JAVA)

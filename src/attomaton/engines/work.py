@@ -20,12 +20,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from attomaton.artifacts import digest_file, explained, read_sealed, sealed_writer, write_file
+from attomaton.artifacts import check_files, digest_file, explained, read_sealed, write_sealed
 from attomaton.artifacts.files import DRAFT_NAME, draft_name
 from attomaton.artifacts.systems import lock_file
 from attomaton.corpora.pieces import Piece
 from attomaton.corpora.shards import Shards
 from attomaton.errors import UnwritablePlace
+from attomaton.progress import Progress
 from attomaton.tables import arrow_parquet
 
 MARKER = "attomaton-work.txt"
@@ -33,14 +34,7 @@ MARKER = "attomaton-work.txt"
 
 JOB_TOKENS = 1 << 22
 FORMAT = 1
-Progress = Callable[[str, int, int], object]
-"""Called with the stage, how much of it is done and how much there is."""
-
 _arrow: Any = pa
-
-
-def silent(stage: str, done: int, total: int) -> None:
-    """Tell nobody."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +81,7 @@ class Workshop:
                 tell = partial(self._tell, task.name, total, done)
                 record = self._work(task, job, stem, tell)
                 with explained(self.folder):
-                    whole = {**record, "fingerprint": print_of_job}
-                    write_file(self.folder / f"{stem}.json", sealed_writer(whole))
+                    write_sealed(self.folder / f"{stem}.json", {**record, "fingerprint": print_of_job})
             for entry in record["parts"]:
                 parts.setdefault(entry["kind"], []).append(self.folder / entry["name"])
             done += sum(job.sizes)
@@ -104,13 +97,14 @@ class Workshop:
             record = read_sealed(self.folder / f"{stem}.json")
             if record is None:
                 return None
-            whole = record["fingerprint"] == print_of_job and record["format"] == FORMAT
-            for entry in record["parts"]:
-                whole = whole and re.fullmatch(rf"{stem}-\d+-\d+\.parquet", entry["name"]) is not None
-                whole = whole and digest_file(self.folder / entry["name"]) == entry["sha256"]
-        except (OSError, ValueError, KeyError, TypeError):
+            parts = {entry["name"]: entry for entry in record["parts"]}
+            ours = all(re.fullmatch(rf"{stem}-\d+-\d+\.parquet", name) for name in parts)
+            if not ours or record["fingerprint"] != print_of_job or record["format"] != FORMAT:
+                return None
+            check_files(self.folder, parts, again="run the pass again")
+        except (OSError, KeyError, TypeError):
             return None
-        return record if whole else None
+        return record
 
     def _work(self, task: Task, job: Shards, stem: str, tell: Callable[[int], object]) -> dict[str, Any]:
         """Process a job's pieces in threads; few are held at a time."""

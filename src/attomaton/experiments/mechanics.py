@@ -18,7 +18,6 @@ from attomaton.claims.measures import Curves, aim_at, measure_against, solve_tri
 from attomaton.claims.mechanics import verify
 from attomaton.corpora import synthetic
 from attomaton.corpora.samples import Samples
-from attomaton.engines.work import Progress
 from attomaton.experiments.outcome import Outcome, render_outcome
 from attomaton.experiments.page import Page
 from attomaton.experiments.settings import Settings
@@ -26,6 +25,7 @@ from attomaton.models.attention import AttentionModel
 from attomaton.models.embeddings import RandomUnit
 from attomaton.models.heads import TokenId, Untied
 from attomaton.models.losses import CorrelationLoss, LogLoss, SquaredLoss
+from attomaton.progress import Progress
 from attomaton.report.figures import Panel
 from attomaton.tables import Float64
 from attomaton.training.loop import train

@@ -10,13 +10,13 @@ from attomaton.automaton.automaton import Automaton
 from attomaton.claims.forecast import expand_trial, find_levels
 from attomaton.claims.measures import aim_at, dense, solve_trials
 from attomaton.claims.verdicts import Judgement, Verdict
-from attomaton.engines.work import Progress
 from attomaton.experiments.mechanics import LOSSES, draw_corpora
 from attomaton.experiments.outcome import Outcome, render_outcome
 from attomaton.experiments.page import Page
 from attomaton.experiments.settings import Settings
 from attomaton.models.attention import AttentionModel
 from attomaton.models.embeddings import RandomUnit
+from attomaton.progress import Progress
 from attomaton.report.figures import Panel
 from attomaton.tables import Float64
 from attomaton.training.loop import train

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from attomaton.engines.work import Progress, silent
 from attomaton.experiments.mechanics import run_training
 from attomaton.experiments.page import Page
 from attomaton.experiments.path import run_path
@@ -14,6 +13,7 @@ from attomaton.experiments.scansnap.figure10 import run_figure10
 from attomaton.experiments.scansnap.meeting import run_meeting
 from attomaton.experiments.settings import Settings
 from attomaton.experiments.text import run_text
+from attomaton.progress import Progress, silent
 
 KINDS: dict[str, Callable[[Settings, Progress], Page]] = {
     "training": run_training,

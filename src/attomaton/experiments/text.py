@@ -16,7 +16,6 @@ import numpy as np
 
 from attomaton.claims.retrieval import Retrieval, attend, read_retrieval
 from attomaton.corpora.samples import Samples
-from attomaton.engines.work import Progress, silent
 from attomaton.errors import UnreadableSource, UnsupportedOption
 from attomaton.experiments.page import Page
 from attomaton.experiments.settings import Settings
@@ -25,6 +24,7 @@ from attomaton.graphs.bags import Bags, count_tokens
 from attomaton.models.lookup import Pairs, find_pairs
 from attomaton.models.parametrisations import Dense, Factored, Parametrisation, PerQuery
 from attomaton.pipeline import learn
+from attomaton.progress import Progress, silent
 from attomaton.readers import read_text
 from attomaton.tables import Float64, Int64, Integers, make_table
 from attomaton.training.lookup import AtSteps, LookupTraining, Moment

@@ -44,7 +44,7 @@ class Bags:
     multiplicity: Int64
 
     def keep(self, mask: Bool) -> "Bags":
-        """Only the pairs where ``mask`` is true; a sample may be left without any."""
+        """Keep only the pairs where ``mask`` is true; a sample may be left without any."""
         return Bags(self.samples, self.sample[mask], self.token[mask], self.multiplicity[mask])
 
 

@@ -122,7 +122,7 @@ class EdgeTable:
         return int(column(self.queries, "unrealisable").sum())
 
     def filter(self, *, min_support: int = 1, queries: Iterable[int] | None = None) -> "EdgeTable":
-        """Only the edges with at least ``min_support`` samples and, if given, of these queries."""
+        """Keep only the edges with at least ``min_support`` samples and, if given, of these queries."""
         min_support = whole_number(min_support, "min_support", least=1)
         kept = np.asarray(self["support"] >= min_support)
         counted = np.ones(self.queries.num_rows, bool)

@@ -7,6 +7,7 @@ may every edge be asked to have before it falls apart?
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -48,12 +49,12 @@ class Grouped(Protocol):
         """Who beats whom."""
         ...
 
-    @property
+    @cached_property
     def sizes(self) -> Int64:
         """How many tokens each group has."""
         ...
 
-    @property
+    @cached_property
     def query_of(self) -> Int32:
         """The query of each group."""
         ...
@@ -134,7 +135,7 @@ def measure_robustness(components: Grouped, numbers: Sequence[int] | None = None
         As :func:`~attomaton.graphs.components.find_components` returns them; components that embeddings have
         merged are not held together by edges and are refused.
     numbers : sequence of int, optional
-        The components asked about; those of a single token have no edges, and no row. None: all.
+        The components asked about; those of a single token have no edges, and no row. None means all.
 
     Notes
     -----

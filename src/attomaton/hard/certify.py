@@ -10,7 +10,7 @@ import numpy as np
 
 from attomaton.hard.exact import check_exactly
 from attomaton.hard.problem import EmbeddedProblem, OrderProblem
-from attomaton.ragged import largest_of, sum_at
+from attomaton.ragged import centre, largest_of, sum_at
 from attomaton.tables import Float64
 
 DIVERGED = 1e100
@@ -27,8 +27,8 @@ class HardCertificate:
     Attributes
     ----------
     lower, upper : float
-        ``lower ≤ ‖W_svm‖² ≤ upper``; ``upper`` is the squared norm of the returned answer (with embeddings,
-        and what rounding may hide), or infinite if that is not feasible.
+        ``lower ≤ ‖W_svm‖² ≤ upper``; ``upper`` is the squared norm of the answer, for embedded tokens
+        with what rounding may hide, or infinite if the answer is not feasible.
     gap : float
         Largest relative gap ∣upper − lower∣ / upper of any group that is solved on its own: any query for
         orthonormal embeddings, so that no small query hides behind a large one.
@@ -107,7 +107,7 @@ def repair_positions(problem: OrderProblem, positions: Float64) -> Float64:
 def certify_positions(
     problem: OrderProblem, positions: Float64, flow: Float64, *, rtol: float, exact: bool = False
 ) -> HardCertificate:
-    """Bounds from positions p and any flow f ≥ 0 on the edges (orthonormal embeddings), group by group.
+    """Bounds from positions p and any flow f ≥ 0 on the edges (orthonormal), group by group.
 
     With ``exact`` the edges with flow are also checked to be the tight ones of the optimum in whole numbers,
     for at most :data:`attomaton.hard.exact.MOST_NODES` components
@@ -148,7 +148,7 @@ def margins(problem: EmbeddedProblem, scores: Float64) -> Float64:
 def certify_forces(
     problem: EmbeddedProblem, forces: Float64, flow: Float64, *, rtol: float
 ) -> HardCertificate:
-    """Bounds from the forces a of a point and any flow f ≥ 0 on the edges (given embeddings).
+    """Bounds from the forces a of a point and any flow f ≥ 0 on the edges (embedded).
 
     They are those of the Gram matrices, from which a solver can tell when to stop; what is returned is proved
     from rows (:func:`attomaton.hard.rows.certify_answer`).
@@ -170,9 +170,7 @@ def certify_forces(
 
 def _spread(problem: EmbeddedProblem, scores: Float64) -> float:
     """The largest difference of scores inside a component."""
-    sizes = problem.order.sizes
-    mean = np.bincount(problem.component, scores, len(sizes)) / sizes
-    return 2 * float(np.max(np.abs(scores - mean[problem.component]), initial=0.0))
+    return 2 * float(np.max(np.abs(centre(problem.component, scores)), initial=0.0))
 
 
 def _dual_bound(problem: EmbeddedProblem, forces: Float64, flow: Float64) -> float:

@@ -12,7 +12,7 @@ MULTIPLIER_SCHEMA = pa.schema([("above", pa.int64()), ("below", pa.int64()), ("m
 
 
 def order_problem(components: Components) -> OrderProblem:
-    """The problem for orthonormal embeddings: one position per component.
+    """The orthonormal problem: one position per component.
 
     All edges of the order are kept: the block solver is as quick with them as reducing them would be.
     """
@@ -24,7 +24,7 @@ def order_problem(components: Components) -> OrderProblem:
 
 
 def embedded_problem(components: Components, embeddings: Float64) -> EmbeddedProblem:
-    """The problem for given embeddings, shape (n_tokens, dim): only tokens and queries in use take part."""
+    """The embedded problem, from E of shape (n_tokens, dim): only tokens and queries in use take part."""
     tokens, token = np.unique(components.token_of_node, return_inverse=True)
     queries, query = np.unique(components.query_of_node, return_inverse=True)
     keys, asked = embeddings[tokens], embeddings[queries]

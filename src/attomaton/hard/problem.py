@@ -16,7 +16,7 @@ from attomaton.tables import Float64, Int64
 
 @dataclass(frozen=True, eq=False)
 class OrderProblem:
-    """Orthonormal embeddings: a position for each component, all queries at once.
+    """The orthonormal problem: a position for each component, all queries at once.
 
     min Σ_C |C| p_C² subject to p_A − p_B ≥ 1 for every edge A → B.
 
@@ -91,7 +91,7 @@ class OrderProblem:
 
 @dataclass(frozen=True, eq=False)
 class EmbeddedProblem:
-    """Given embeddings: queries couple through the Gram matrix.
+    """The embedded problem: queries couple through the Gram matrix.
 
     The answer is W = Eᵀ A F with E the embeddings of the tokens in use, F those of the queries, and A a
     matrix of forces that is zero but at the nodes (query, token). With a the forces at the nodes, the scores

@@ -228,7 +228,7 @@ class Answer:
     weights : float64 array, shape (dim, dim, 2)
         W in pairs: what is returned, and what is left to be added to it so that ties hold more exactly.
     multipliers : float64 array, shape (n_ropes,)
-        Of all ropes; those of ties are free.
+        The multipliers of all ropes; those of ties are free.
     """
 
     weights: Float64

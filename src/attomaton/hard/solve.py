@@ -26,7 +26,7 @@ from attomaton.hard.constraints import MULTIPLIER_SCHEMA, embedded_problem, mult
 from attomaton.hard.factored.solve import FactoredSolution, FactoredSolver, solve_factored
 from attomaton.hard.problem import EmbeddedProblem, OrderProblem
 from attomaton.hard.rows import Answer, Ropes, certify_answer, in_pairs, tie_ropes
-from attomaton.options import real_number, show
+from attomaton.options import check_threads, real_number, show
 from attomaton.solutions import (
     Solution,
     check_embeddings,
@@ -68,7 +68,7 @@ class OrderSolver(Protocol):
 
 @runtime_checkable
 class EmbeddedSolver(Protocol):
-    """What solves the problem for given embeddings.
+    """What solves the embedded problem.
 
     Examples
     --------
@@ -167,6 +167,7 @@ def solve_graph_svm(
     norm: Literal["frobenius"] = "frobenius",
     rtol: float | None = None,
     solver: OrderSolver | EmbeddedSolver | None = None,
+    threads: int | None = None,
 ) -> HardSolution: ...
 
 
@@ -188,6 +189,7 @@ def solve_graph_svm(
     norm: Literal["frobenius", "nuclear"] = "frobenius",
     rtol: float | None = None,
     solver: OrderSolver | EmbeddedSolver | FactoredSolver | None = None,
+    threads: int | None = None,
 ) -> HardSolution | FactoredSolution:
     """Solve the Graph-SVM of every query: min ‖W‖ s.t. ties score equal and priorities score ≥ 1 apart.
 
@@ -196,19 +198,24 @@ def solve_graph_svm(
     components : Components
         Who ties and who precedes whom.
     embeddings : float array, shape (n_tokens, dim), optional
-        E. None: orthonormal, so that queries do not interact. If its rows are linearly dependent, priorities
-        that contradict each other under E count as ties (see :func:`~attomaton.graphs.separation.separate`);
-        ``.kind`` and the certificate say so.
+        E. None means orthonormal, so that queries do not interact. If its rows are linearly dependent,
+        priorities that contradict each other under E count as ties (see
+        :func:`~attomaton.graphs.separation.separate`); ``.kind`` and the certificate say so.
     norm : "frobenius" or "nuclear"
         The norm that is least: the Frobenius norm, which gradient descent on W keeps small, or the nuclear
         norm, the sum of the singular values, which weight decay on the factors of W = K Qᵀ keeps small
         (:func:`~attomaton.hard.factored.solve.solve_factored`: up to about 64 tokens).
     rtol : float, optional
-        Relative gap between the certificate's bounds at which the answer counts as certified: 1e-12 without
-        embeddings, where the block solver is exact to rounding, and 1e-6 with, or for the nuclear norm.
+        Relative gap between the certificate's bounds at which the answer counts as certified: 1e-12 for
+        orthonormal embeddings, where the block solver is exact to rounding, and 1e-6 for others and for the
+        nuclear norm.
     solver : optional
-        The solver to use: :class:`~attomaton.hard.solvers.placement.Placement` without embeddings,
-        :class:`~attomaton.hard.solvers.joint.Joint` with.
+        The solver to use: :class:`~attomaton.hard.solvers.placement.Placement` for orthonormal embeddings,
+        :class:`~attomaton.hard.solvers.joint.Joint` for others,
+        :class:`~attomaton.hard.factored.interior.InteriorPoint` for the nuclear norm.
+    threads : int, optional
+        Number of threads of the solver for orthonormal embeddings; the default is all processors. It is no
+        option of the nuclear norm.
 
     Returns
     -------
@@ -233,31 +240,36 @@ def solve_graph_svm(
     (1, [0.6667, -0.3333, 0.6667, -0.3333])
     """
     if norm == "nuclear":
-        return _solve_nuclear(components, embeddings, 1e-6 if rtol is None else rtol, solver)
+        return _solve_nuclear(components, embeddings, 1e-6 if rtol is None else rtol, solver, threads)
     if norm != "frobenius":
         raise UnsupportedOption(f"the norm is {show(norm)}; give 'frobenius' or 'nuclear'")
     if isinstance(solver, FactoredSolver):
         raise UnsupportedOption(f"{solver!r} finds the least nuclear norm; give norm='nuclear' with it")
     rtol = None if rtol is None else real_number(rtol, "rtol", least=0, below=1)
+    threads = check_threads(threads)
     if embeddings is None:
-        return _solve_orthonormal(components, 1e-12 if rtol is None else rtol, solver)
+        return _solve_orthonormal(components, 1e-12 if rtol is None else rtol, solver, threads)
     return _solve_embedded(components, embeddings, 1e-6 if rtol is None else rtol, solver)
 
 
 def _solve_nuclear(
-    components: Components, embeddings: object, rtol: float, solver: object
+    components: Components, embeddings: object, rtol: float, solver: object, threads: int | None
 ) -> FactoredSolution:
     if not isinstance(solver, FactoredSolver | None):
         raise UnsupportedOption(
             f"{solver!r} does not find the least nuclear norm; use InteriorPoint, or norm='frobenius' with it"
         )
+    if threads is not None:
+        raise UnsupportedOption("threads belong to the Frobenius norm; leave them out for the nuclear norm")
     return solve_factored(components, embeddings=embeddings, rtol=rtol, solver=solver)
 
 
-def _solve_orthonormal(components: Components, rtol: float, solver: object) -> HardSolution:
+def _solve_orthonormal(
+    components: Components, rtol: float, solver: object, threads: int | None
+) -> HardSolution:
     from attomaton.hard.solvers.placement import Placement  # compiles, so only when needed
 
-    chosen = Placement() if solver is None else solver
+    chosen = Placement(threads=threads) if solver is None else solver
     if not isinstance(chosen, OrderSolver):
         raise UnsupportedOption(
             f"{chosen!r} does not solve the orthonormal problem; use Placement or Reference"
@@ -281,7 +293,7 @@ def _solve_orthonormal(components: Components, rtol: float, solver: object) -> H
 
 def _solve_embedded(given: Components, embeddings: object, rtol: float, solver: object) -> HardSolution:
     if not isinstance(solver, EmbeddedSolver | None):
-        raise UnsupportedOption(f"{solver!r} does not solve the problem with embeddings; use Joint")
+        raise UnsupportedOption(f"{solver!r} does not solve the embedded problem; use Joint")
     unit, scale = scale_rows(check_embeddings(embeddings, given.edges.n_tokens))
     if not 1e-70 < scale < 1e70:
         raise InvalidEmbeddings(

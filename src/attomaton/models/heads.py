@@ -112,7 +112,7 @@ class Untied:
     Attributes
     ----------
     temperature : float, optional
-        Of the softmax over all tokens. None: no softmax.
+        Temperature of the softmax over all tokens; None means no softmax.
 
     Examples
     --------

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, cast
 import pyarrow as pa
 
 from attomaton.corpora.regular import open_regular
-from attomaton.errors import AttomatonError, MissingExtra, UnreadableSource
+from attomaton.errors import AttomatonError, MissingExtra, UnreadableSource, needing
 from attomaton.readers.batches import Reading
 
 _arrow: Any = pa
@@ -211,10 +211,8 @@ def open_url(url: str) -> Any:
 
 def url_system(url: str) -> tuple[Any, str]:
     """The file system of a URL and the path in it."""
-    try:
+    with needing("a URL"):
         import fsspec.core
-    except ModuleNotFoundError as error:
-        raise MissingExtra("a URL needs the library fsspec: pip install 'attomaton[hf]'") from error
     core: Any = fsspec.core
     try:
         system, path = core.url_to_fs(url)

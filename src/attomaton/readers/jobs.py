@@ -9,13 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from attomaton.artifacts import digest_file, digest_record, read_sealed, sealed_writer, write_file
+from attomaton.artifacts import check_files, digest_record, explained, read_sealed, write_sealed
 from attomaton.artifacts.seals import FORMAT
 from attomaton.corpora.documents import NOTHING_SKIPPED, Skipped
 from attomaton.corpora.shards import VOCABULARY, shard_table, write_shards
 from attomaton.corpora.tokenizers.encoders import distinct_tokens
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
-from attomaton.errors import AttomatonError, UnreadableSource, UnwritablePlace
+from attomaton.errors import UnreadableSource
 from attomaton.readers.batches import Reader, Reading, TextBatch
 from attomaton.readers.corpus import Numbering, checked_batches
 from attomaton.readers.processes import check_stop
@@ -74,26 +74,20 @@ class EncodeJob:
         record = read_record(path)
         if record.get("key") == key and is_whole(self.out, record):
             return
-        try:
+        with explained(self.out, resumable=True):
             path.unlink(missing_ok=True)
             for shard in self.out.glob(f"part-{self.index:05d}-*.parquet"):
                 shard.unlink()
-        except OSError as error:
-            raise _unwritable(self.out, error) from error
         self._write_shards(path, {"key": key, "input": source})
 
     def _write_shards(self, path: Path, keys: dict[str, str]) -> None:
         counts = _Counts()
-        try:
+        with explained(self.out, resumable=True):
             files = write_shards(
                 self._tables(counts),
                 lambda number: self.out / f"part-{self.index:05d}-{number:05d}.parquet",
                 shard_tokens=self.shard_tokens,
             )
-        except AttomatonError:
-            raise
-        except OSError as error:
-            raise _unwritable(self.out, error) from error
         record = {**keys, "name": self.reader.name, "holds": counts.holds, "largest": counts.largest}
         record |= {"documents": sum(entry["documents"] for entry in files.values())}
         record |= {"tokens": sum(entry["tokens"] for entry in files.values())}
@@ -144,9 +138,10 @@ def input_key(reader: Reader, reading: Reading) -> str:
 def is_whole(out: Path, record: Mapping[str, Any]) -> bool:
     """Whether every file that a record or manifest lists is as it was written."""
     try:
-        return all(digest_file(out / name) == entry["sha256"] for name, entry in record["files"].items())
-    except (OSError, KeyError, TypeError, AttributeError):
+        check_files(out, record.get("files"), again="tokenize again")
+    except OSError:
         return False
+    return True
 
 
 @lru_cache(maxsize=1)
@@ -157,16 +152,5 @@ def _load_vocabulary(path: Path, _digest: str) -> Vocabulary | None:
 
 
 def _write(path: Path, record: dict[str, Any]) -> None:
-    try:
-        write_file(path, sealed_writer(record))
-    except AttomatonError:
-        raise
-    except OSError as error:
-        raise _unwritable(path, error) from error
-
-
-def _unwritable(place: Path, error: OSError) -> UnwritablePlace:
-    return UnwritablePlace(
-        f"{place} cannot be written: {error.strerror or error}; make room or choose another folder, "
-        "and run it again: it goes on where it stopped"
-    )
+    with explained(path, resumable=True):
+        write_sealed(path, record)

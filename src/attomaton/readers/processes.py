@@ -9,11 +9,10 @@ from contextlib import contextmanager
 from typing import Any, Protocol, Self
 
 from attomaton.errors import AttomatonError, UnsupportedOption
+from attomaton.progress import silent
 
 SAFE_PATH = "PYTHONSAFEPATH"
 """Where this is set, Python does not look for modules in the working directory."""
-
-Progress = Callable[[int, int], object]
 
 
 class Job(Protocol):
@@ -52,9 +51,8 @@ class Workers:
     Jobs whose reader is not portable run in this process, and so does everything if one worker is asked for.
     """
 
-    def __init__(self, workers: int, progress: Progress | None = None) -> None:
-        self._workers = workers
-        self._progress: Progress = progress or (lambda done, total: (done, total))
+    def __init__(self, workers: int, progress: Callable[[int, int], object] = silent) -> None:
+        self._workers, self._progress = workers, progress
         self._pool: Any = None
         self._stop: Any = None
 

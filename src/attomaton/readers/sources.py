@@ -112,7 +112,7 @@ def find_files(source: str) -> list[File]:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """All that counts in a folder and in those below it but ours; one that cannot be listed is an error."""
+    """The files of a folder and of those below it, without ours; what cannot be listed is an error."""
     for place, folders, files in os.walk(folder, onerror=_raise):
         folders[:] = sorted(
             name for name in folders if _counts(Path(name)) and not _is_ours(Path(place, name))

@@ -17,7 +17,7 @@ from attomaton.tables import Integers
 IDS = 1 << 20
 """Ids that are read at a time."""
 VERSIONS = ((1, 0), (2, 0), (3, 0))
-"""Of the header of an ``.npy`` array."""
+"""The versions of the header of an ``.npy`` array that are read."""
 ADVICE = "name the id that ends a document (separator)"
 
 

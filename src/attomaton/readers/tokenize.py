@@ -20,15 +20,14 @@ import numpy as np
 from attomaton.artifacts import (
     MANIFEST,
     build_folder,
-    digest_file,
     digest_record,
     explained,
     json_writer,
     read_manifest,
-    sealed_writer,
     write_file,
+    write_sealed,
 )
-from attomaton.artifacts.files import DRAFT
+from attomaton.artifacts.files import DRAFT, entry_of
 from attomaton.artifacts.folders import find_place, hold
 from attomaton.artifacts.naming import shown
 from attomaton.artifacts.ownership import take_stock
@@ -38,6 +37,7 @@ from attomaton.corpora.shards import TOKENIZED, VOCABULARY, TokenizedCorpus, is_
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 from attomaton.errors import UnreadableSource, UnwritablePlace
 from attomaton.options import MOST_THREADS, whole_number
+from attomaton.progress import silent
 from attomaton.readers.batches import Reader, Reading
 from attomaton.readers.corpus import Numbering, bounded, refuse_mixture
 from attomaton.readers.files import FileReader
@@ -51,7 +51,7 @@ from attomaton.readers.jobs import (
     read_record,
     record_path,
 )
-from attomaton.readers.processes import Progress, Workers
+from attomaton.readers.processes import Workers
 from attomaton.readers.sources import find_readers
 
 SHARD_TOKENS = 1 << 25
@@ -67,7 +67,7 @@ def tokenize_corpus(
     workers: int = 1,
     shard_tokens: int = SHARD_TOKENS,
     overwrite: bool = False,
-    progress: Progress | None = None,
+    progress: Callable[[int, int], object] | None = None,
 ) -> TokenizedCorpus:
     """Tokenise a corpus to Parquet shards; a run that was stopped goes on where it was.
 
@@ -87,7 +87,7 @@ def tokenize_corpus(
         Processes; each takes one input file at a time. A script that asks for more than one needs the usual
         ``if __name__ == "__main__":``.
     shard_tokens : int
-        A shard is closed when it holds so many tokens.
+        Number of tokens at which a shard is closed.
     overwrite : bool
         Replace the shards of another corpus or of other settings; those of the very same call are returned as
         they are.
@@ -115,13 +115,13 @@ def tokenize_corpus(
         replace = overwrite or same  # a damaged corpus is mended by the call that made it
         with build_folder(place, TOKENIZED, overwrite=replace, resumable=True, held=lock) as building:
             _seed(building.folder, place)
-            job.run(building.folder, workers, progress)
+            job.run(building.folder, workers, progress or silent)
     return read_tokens(place)
 
 
 def tokenize_into(folder: Path, source: Any, *, tokenizer: str, reading: Reading) -> TokenizedCorpus:
     """The same into a folder that is all ours, and is taken up as it is."""
-    _Job.of(source, tokenizer, reading, SHARD_TOKENS).run(folder, 1, None)
+    _Job.of(source, tokenizer, reading, SHARD_TOKENS).run(folder, 1)
     return read_tokens(folder)
 
 
@@ -161,7 +161,7 @@ class _Job:
         fixed = None if self.vocabulary is None else self.vocabulary.definition
         return digest_record([FORMAT, list(inputs), self.tokenizer, fixed, self.shard_tokens])
 
-    def run(self, place: Path, workers: int, progress: Progress | None) -> None:
+    def run(self, place: Path, workers: int, progress: Callable[[int, int], object] = silent) -> None:
         """Write shards, records and the manifest into a folder that is all ours."""
         vocabulary, readers = self.vocabulary, self.readers
         with explained(place):
@@ -178,7 +178,8 @@ class _Job:
             else:
                 numbers = [digest_record([vocabulary.tokenizer, vocabulary.definition])] * len(readers)
             words = None if vocabulary is None else vocabulary.to_record()
-            digest = _write(place / VOCABULARY, json_writer(words))["sha256"]
+            with explained(place):
+                digest = write_file(place / VOCABULARY, json_writer(words))["sha256"]
             pool.run(
                 [
                     EncodeJob(index, one, self.reading, place, numbers[index], digest, self.shard_tokens)
@@ -188,7 +189,8 @@ class _Job:
         records = [read_record(record_path(place, INPUTS, index)) for index in range(len(readers))]
         manifest = _manifest(place, records, vocabulary, self.reading)
         job = self.digest([record["input"] for record in records])
-        _write(place / MANIFEST, sealed_writer({**manifest, "job": job}))
+        with explained(place):
+            write_sealed(place / MANIFEST, {**manifest, "job": job})
 
 
 def _prepare(place: Path, n_inputs: int, *, counted: bool) -> None:
@@ -252,7 +254,6 @@ def _manifest(
     if not total:
         raise UnreadableSource("the corpus has no tokens at all; give one that has some")
     largest = max(record["largest"] for record in records)
-    words = place / VOCABULARY
     return {
         "kind": TOKENIZED,
         "format": FORMAT,
@@ -266,13 +267,8 @@ def _manifest(
             {name: record[name] for name in ("name", "documents", "tokens", "skipped")} for record in records
         ],
         "versions": {package: version(package) for package in ("attomaton", "pyarrow")},
-        "files": {**files, VOCABULARY: {"sha256": digest_file(words), "bytes": words.stat().st_size}},
+        "files": {**files, VOCABULARY: entry_of(place / VOCABULARY)},
         "records": sorted(
             f"{folder}/{path.name}" for folder in (WORDS, INPUTS) for path in (place / folder).iterdir()
         ),
     }
-
-
-def _write(path: Path, write: Callable[[Path], object]) -> dict[str, Any]:
-    with explained(path):
-        return write_file(path, write)

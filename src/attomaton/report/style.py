@@ -13,7 +13,7 @@ from typing import Any
 
 from attomaton.artifacts import explained
 from attomaton.display import show_hidden
-from attomaton.errors import MissingExtra, UnreadableSource
+from attomaton.errors import UnreadableSource, needing
 
 STYLE = "attomaton.report.paper"
 """The style's name for matplotlib."""
@@ -47,7 +47,7 @@ def paper_style() -> Generator[None]:
     >>> mpl.rcParams["pdf.fonttype"]
     3
     """
-    with _needing_matplotlib():
+    with _loading_matplotlib():
         from matplotlib import style
     context: Any = style.context(STYLE, after_reset=True)
     with context:
@@ -55,7 +55,7 @@ def paper_style() -> Generator[None]:
 
 
 def new_figure(height: float, *, width: float = ONE_COLUMN) -> Any:
-    """An empty figure of so many inches; call it inside :func:`paper_style`."""
+    """An empty figure of this size in inches; call it inside :func:`paper_style`."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height))
@@ -142,7 +142,7 @@ def hide_rest(axes: Any, n_used: int) -> Sequence[Any]:
 @cache
 def _font() -> Any:
     """The style's font, which comes with matplotlib."""
-    with _needing_matplotlib():
+    with _loading_matplotlib():
         from matplotlib import font_manager, ft2font
 
     fonts: Any = font_manager
@@ -150,11 +150,10 @@ def _font() -> Any:
 
 
 @contextmanager
-def _needing_matplotlib() -> Generator[None]:
+def _loading_matplotlib() -> Generator[None]:
     try:
-        yield
-    except ImportError as error:
-        raise MissingExtra("figures need matplotlib: pip install 'attomaton[report]'") from error
+        with needing("a figure"):
+            yield
     except UnicodeDecodeError as error:
         raise UnreadableSource(
             f"matplotlib cannot read its file matplotlibrc, here or in its own folder ({error.reason}); "

@@ -21,7 +21,7 @@ MUCH = 10.0
 """What "much larger" is taken to mean."""
 
 COMPARED = 1000
-"""So many of the most frequent classes are compared pair by pair."""
+"""Number of classes, the most frequent ones, that are compared pair by pair."""
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from attomaton.ragged import group_borders, largest_of, offsets_of, ranges_of, r
 from attomaton.tables import Bool, Float64, Int32, Int64
 
 AT_ONCE = 1 << 24
-"""So many tokens are laid out at a time when classes are counted: about half a gigabyte."""
+"""Number of tokens that are laid out at a time when classes are counted: about half a gigabyte."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

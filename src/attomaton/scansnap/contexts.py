@@ -22,7 +22,7 @@ def classes_of_contexts(samples: Samples, *, query_is_key: bool = False) -> Corp
     Parameters
     ----------
     samples : Samples
-        Those without a key are left out.
+        Samples without a key are left out.
     query_is_key : bool
         Whether the token at the last position is among the keys, as in the first paper. In the second it is
         masked; earlier occurrences of the same token always count.

@@ -60,7 +60,7 @@ class QueryForecast:
     probabilities : float64 array, shape (n_distinct,)
         P(l | n) of each in its class.
     everywhere : int64 array
-        Those of them that belong to one class of the whole corpus.
+        The tokens among them that belong to one class of the whole corpus.
 
     Examples
     --------
@@ -109,20 +109,20 @@ class QueryForecast:
         return float(self.snaps[np.searchsorted(np.cumsum(self.class_shares), 0.5 * self.share)])
 
     def first_to_fade(self, number: int) -> Int64:
-        """So many distinct tokens of the first half, the first to fade first."""
+        """The given number of distinct tokens of the first half; the first to fade comes first."""
         return self.distinct[: len(self.distinct) // 2][:number]
 
     def last_to_stay(self, number: int) -> Int64:
-        """So many distinct tokens of the second half, the last to stay first."""
+        """The given number of distinct tokens of the second half; the last to stay comes first."""
         return self.distinct[len(self.distinct) // 2 :][::-1][:number]
 
     def lowered_first(self, number: int) -> Int64:
-        """So many tokens of any kind that are pulled down, the most first."""
+        """The given number of tokens of any kind that are pulled down, the strongest pull first."""
         order = np.argsort(self.pulls, kind="stable")[:number]
         return self.tokens[order[self.pulls[order] < 0]]
 
     def raised_first(self, number: int) -> Int64:
-        """So many tokens of any kind that are pulled up, the most first."""
+        """The given number of tokens of any kind that are pulled up, the strongest pull first."""
         order = np.argsort(-self.pulls, kind="stable")[:number]
         return self.tokens[order[self.pulls[order] > 0]]
 
@@ -177,7 +177,7 @@ def forecast_queries(
     rates : Rates
         η_Y and η_Z.
     n_queries : int
-        So many, the most frequent first.
+        Number of queries, the most frequent first.
     tolerance : float
         A token is distinct if all but this share of its occurrences before the query are in one class.
 

@@ -34,7 +34,7 @@ from attomaton.tables import Float64, Int64
 
 _sparse: Any = sparse
 AT_ONCE = 1 << 23
-"""So many numbers are gathered at a time."""
+"""How many numbers are gathered at a time."""
 
 NOISE = 1e-12
 """A pull that is smaller than this, relative to what it is the difference of, is none."""

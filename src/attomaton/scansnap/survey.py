@@ -1,4 +1,4 @@
-"""All that the second theory says about a corpus, in one call: classes, forecasts, assumptions, flow."""
+"""What the second theory says about a corpus, in one call: classes, forecasts, assumptions, flow."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -13,6 +13,7 @@ from attomaton.artifacts import build_folder, explained, json_writer, write_file
 from attomaton.corpora.samples import Samples
 from attomaton.errors import UncertifiedSolution
 from attomaton.options import given_path, real_number, whole_number
+from attomaton.progress import silent
 from attomaton.scansnap.assumptions import Assumption, check_assumptions
 from attomaton.scansnap.classes import CorpusClasses
 from attomaton.scansnap.contexts import classes_of_contexts
@@ -25,10 +26,10 @@ FEW_TOKENS = 50
 """Vocabularies of at most this size are tried for the exact flow."""
 
 LEAST_RATIO = 1e-6
-"""The exact flow is not tried where attention learns so much faster than the decoder: it is too stiff."""
+"""Where attention learns faster than the decoder by this factor, the exact flow is too stiff to be tried."""
 
 MOST_SLOPES = 2_000
-"""The exact flow is given up after so many slopes: usual rates need some hundred."""
+"""Number of slopes after which the exact flow is given up: usual rates need some hundred."""
 
 SCHEMAS = {
     "tokens": pa.schema([("query", pa.int32()), ("token", pa.int32()), ("pull", pa.float64())]),
@@ -92,7 +93,7 @@ class Survey:
     until: float
 
     def to_dict(self, name: Name = str, *, shown: int = 5) -> dict[str, Any]:
-        """Everything as plain JSON values; tokens are named by ``name``, so many of each kind."""
+        """Everything as plain JSON values; tokens are named by ``name``, a limited number of each kind."""
         return {
             "samples": self.n_samples,
             "counted": self.classes.n_samples,
@@ -132,7 +133,7 @@ def survey_samples(
     n_queries: int = 20,
     tolerance: float = 0.0,
     min_samples: int = 1,
-    announce: Callable[[str], object] = str,
+    announce: Callable[[str], object] = silent,
 ) -> Survey:
     """Count the classes of a corpus, forecast its most frequent queries, and check the assumptions.
 
@@ -143,7 +144,7 @@ def survey_samples(
     rates : Rates
         η_Y and η_Z.
     n_queries : int
-        So many queries, the most frequent first.
+        Number of queries, the most frequent first.
     tolerance : float
         How much of a distinct token may be in other classes of its query.
     min_samples : int

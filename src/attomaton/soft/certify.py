@@ -40,10 +40,11 @@ class SoftCertificate:
         The excess asked for.
     curvature : float or None
         A proven lower bound on the curvature of the loss in every direction inside components (the smallest
-        eigenvalue of the Hessian over scores with mean zero in each). None: no component has two tokens.
+        eigenvalue of the Hessian over scores with mean zero in each). None means that no component has two
+        tokens.
     error_bound : float or None
         No score is farther than this from the optimum, proven from gradient and curvature of its component.
-        None: nothing could be proven.
+        None means that nothing could be proven.
 
     Examples
     --------
@@ -77,14 +78,14 @@ class SoftCertificate:
 
 
 def certify_scores(
-    problem: LuceProblem, scores: Float64, *, atol: float, ridge: float = 0.0
+    problem: LuceProblem, scores: Float64, *, atol: float, ridge: float = 0.0, threads: int | None = None
 ) -> SoftCertificate:
     """The certificate of ``scores``, shape (n_alternatives,), for the summed loss + ½ ridge Σ s²."""
     from attomaton.soft.curvature import measure_slopes  # compiles, so only when needed
 
     if not np.isfinite(scores).all():  # a solver gave up: nothing can be proven
         return SoftCertificate(np.inf, np.inf, atol, None, None)
-    slopes = measure_slopes(problem, scores, ridge=ridge)
+    slopes = measure_slopes(problem, scores, ridge=ridge, threads=threads)
     distance = bound_distance(slopes.gradient, slopes.curvature)
     return SoftCertificate(
         gradient_norm=float(np.max(slopes.largest, initial=0.0)),

@@ -20,9 +20,9 @@ from attomaton.borders import check_floats
 from attomaton.compiled import compiled, compiled_within, copy_into
 from attomaton.compiled.summation import add_precisely
 from attomaton.soft.likelihood import LuceProblem
-from attomaton.soft.solvers.groups import find_part, make_room, share_out, sort_by_group
+from attomaton.soft.solvers.groups import find_part, make_room, share_groups, sort_by_group
 from attomaton.soft.solvers.newton import Array, Choices, Part, Space, bend, find_diagonal, weigh
-from attomaton.tables import Float64, Int64
+from attomaton.tables import Float64
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -38,7 +38,9 @@ class Slopes(NamedTuple):
     curvature: Float64  # no more than the smallest eigenvalue of the Hessian on scores with mean zero
 
 
-def measure_slopes(problem: LuceProblem, scores: Float64, *, ridge: float = 0.0) -> Slopes:
+def measure_slopes(
+    problem: LuceProblem, scores: Float64, *, ridge: float = 0.0, threads: int | None = None
+) -> Slopes:
     """Bounds on gradient and curvature of the summed loss + ½ ridge Σ s² in each component.
 
     Where nothing is proven, as in a group that no choices connect, the curvature is that of the ridge alone.
@@ -47,12 +49,7 @@ def measure_slopes(problem: LuceProblem, scores: Float64, *, ridge: float = 0.0)
     groups = sort_by_group(problem)
     n_groups = problem.n_components
     found = Slopes(np.zeros(n_groups), np.zeros(n_groups), np.full(n_groups, np.inf))
-    sorted_scores = scores[groups.place]
-
-    def measure_share(some: Int64) -> None:
-        _measure_groups(groups.choices, groups.starts, some, (sorted_scores, float(ridge)), found)
-
-    share_out(groups, measure_share)
+    share_groups(groups, threads, _measure_groups, (scores[groups.place], float(ridge)), found)
     return found
 
 

@@ -13,9 +13,9 @@ from attomaton.borders import check_floats
 from attomaton.compiled import compiled
 from attomaton.errors import UnsupportedOption
 from attomaton.soft.likelihood import LuceProblem
-from attomaton.soft.solvers.groups import find_part, make_room, share_out, sort_by_group
+from attomaton.soft.solvers.groups import find_part, make_room, share_groups, sort_by_group
 from attomaton.soft.solvers.newton import Array, Choices, Part, Space, weigh
-from attomaton.tables import Float64, Int64
+from attomaton.tables import Float64
 
 linalg: Any = np.linalg
 
@@ -33,12 +33,8 @@ def score_errors(problem: LuceProblem, scores: Float64, *, ridge: float = 0.0) -
             f"a component has {largest:,} tokens, and standard errors need a dense matrix of that size; "
             f"at most {LARGEST:,} are supported"
         )
-    sorted_scores, variance = scores[groups.place], np.zeros(problem.n_alternatives)
-
-    def spread_share(some: Int64) -> None:
-        _spread_groups(groups.choices, groups.starts, some, (sorted_scores, float(ridge)), variance)
-
-    share_out(groups, spread_share)
+    variance = np.zeros(problem.n_alternatives)
+    share_groups(groups, None, _spread_groups, (scores[groups.place], float(ridge)), variance)
     errors = np.empty_like(variance)
     errors[groups.place] = np.sqrt(np.maximum(variance, 0.0))
     return errors

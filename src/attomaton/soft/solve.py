@@ -13,10 +13,10 @@ from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.graphs.components import Components
 from attomaton.graphs.reduction import find_ties
 from attomaton.graphs.separation import NEGLIGIBLE, Separation, node_features, separate
-from attomaton.options import real_number
+from attomaton.options import check_threads, real_number
+from attomaton.ragged import centre
 from attomaton.soft.certify import SoftCertificate, certify_coordinates, certify_scores
 from attomaton.soft.likelihood import LuceProblem, luce_problem
-from attomaton.soft.solvers.reference import centre
 from attomaton.soft.solvers.subspace import Subspace
 from attomaton.solutions import (
     Solution,
@@ -141,6 +141,7 @@ def solve_luce(
     atol: float = 1e-8,
     ridge: float = 0.0,
     solver: LuceSolver | None = None,
+    threads: int | None = None,
 ) -> SoftSolution:
     """Fit the Luce model p(y | X) = m_y e^{s_y} / Σ_{j∈X} m_j e^{s_j} inside every component.
 
@@ -152,16 +153,18 @@ def solve_luce(
         Choices are compared inside a component only, so the optimum is always finite and needs no
         regulariser. Scores have mean zero in each component; tokens alone in theirs score 0.
     embeddings : float array, shape (n_tokens, dim), optional
-        E. None: orthonormal. The odds inside components are the same for every E with linearly independent
-        rows; W_fin and the scores it gives to other tokens are not. With dependent rows, components that E
-        cannot tell apart count as one (:func:`~attomaton.graphs.separation.separate`) and W_fin is the best
-        W in the span of the ties.
+        E. None means orthonormal. The odds inside components are the same for every E with linearly
+        independent rows; W_fin and the scores it gives to other tokens are not. With dependent rows,
+        components that E cannot tell apart count as one (:func:`~attomaton.graphs.separation.separate`) and
+        W_fin is the best W in the span of the ties.
     atol : float
         Largest entry of the gradient of the summed loss at which the answer counts as certified.
     ridge : float
         Adds ½ ridge Σ s² to the summed loss. 0, the default: no regulariser.
     solver : LuceSolver, optional
         The solver to use: :class:`~attomaton.soft.solvers.groups.Newton`.
+    threads : int, optional
+        How many the default solver and the certificate use; all processors if not given.
 
     Examples
     --------
@@ -174,6 +177,7 @@ def solve_luce(
     3.0
     """
     ridge, atol = real_number(ridge, "ridge", least=0), real_number(atol, "atol", least=0)
+    threads = check_threads(threads)
     table = None if embeddings is None else check_embeddings(embeddings, components.edges.n_tokens)
     if table is not None:
         separation = separate(components, table)
@@ -184,7 +188,7 @@ def solve_luce(
     choices = samples if isinstance(samples, ChoiceTable) else extract_choices(samples, components)
     rows, problem = luce_problem(choices, components)
     scores = np.zeros(components.nodes.num_rows)
-    scores[rows] = (solver or _newton()).solve(problem, stiffness=ridge)
+    scores[rows] = (solver or _newton(threads)).solve(problem, stiffness=ridge)
     scores = centre(components.component_of_node, scores)
     if table is None:
         weights = sparse_weights(score_table(components.nodes, scores), components.edges.n_tokens)
@@ -195,7 +199,7 @@ def solve_luce(
         SoftSolution,
         scores=score_table(components.nodes, scores),
         weights=weights,
-        certificate=certify_scores(problem, inside, atol=atol, ridge=ridge),
+        certificate=certify_scores(problem, inside, atol=atol, ridge=ridge, threads=threads),
         loss=problem.loss(inside),
         choices=choices,
         components=components,
@@ -203,10 +207,10 @@ def solve_luce(
     )
 
 
-def _newton() -> LuceSolver:
+def _newton(threads: int | None) -> LuceSolver:
     from attomaton.soft.solvers.groups import Newton  # compiles, so only when needed
 
-    return Newton()
+    return Newton(threads=threads)
 
 
 def _choices_of(samples: Samples | ChoiceTable, separation: Separation) -> ChoiceTable:

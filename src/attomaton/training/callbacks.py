@@ -5,7 +5,7 @@ from functools import cached_property
 from importlib import import_module
 from typing import Any, ClassVar, Protocol, Self
 
-from attomaton.errors import MissingExtra
+from attomaton.errors import needing
 from attomaton.tables import Float64
 
 
@@ -144,7 +144,5 @@ def _summary(losses: Float64) -> dict[str, float]:
 
 
 def _load(package: str) -> Any:
-    try:
+    with needing("this callback"):
         return import_module(package)
-    except ImportError as error:
-        raise MissingExtra(f"this needs {package}: pip install 'attomaton[{package}]'") from error

@@ -26,9 +26,9 @@ from attomaton.artifacts import (
     explained,
     read_arrays,
     read_sealed,
-    sealed_writer,
     write_arrays,
     write_file,
+    write_sealed,
 )
 from attomaton.artifacts.folders import (
     check_kind,
@@ -64,7 +64,7 @@ class Store:
     resume : bool
         Go on from the last checkpoint there, if there is one.
     every : int, optional
-        Steps between checkpoints. None: a twentieth of the run.
+        Steps between checkpoints. None means a twentieth of the run.
     overwrite : bool
         Replace an earlier training in the folder, once this one is whole. Without it and without ``resume``,
         a folder that has a training is refused.
@@ -195,7 +195,7 @@ def _prepare_run(place: Path, lock: Lock) -> None:
     check_replaceable(place, "run", overwrite=False)
     place.mkdir(exist_ok=True)
     draft = place / lock.draft.name  # which the next writer knows
-    write_file(place / MANIFEST, sealed_writer({"kind": "run", "format": FORMAT, "files": {}}), draft=draft)
+    write_sealed(place / MANIFEST, {"kind": "run", "format": FORMAT, "files": {}}, draft=draft)
 
 
 def _choose(target: Path, store: Store, asked: Mapping[str, Any], lock: Lock) -> str:

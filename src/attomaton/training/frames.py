@@ -129,6 +129,33 @@ def go_down(
     return torch.where(good[:, None], tried, place), good & ~still
 
 
+def descend(
+    frame: Frame,
+    place: Tensor,
+    find_move: Callable[[Tensor, Tensor], Tensor],
+    *,
+    land: Callable[[Tensor], Tensor],
+    steepness: Callable[[Tensor, Tensor], Tensor],
+    enough: float,
+    max_steps: int,
+) -> Tensor:
+    """Newton's method for all trials at once, until each is no steeper than ``enough`` or gets no further.
+
+    ``find_move(place, slope)`` is the step of each trial, shape (b, m); ``land`` and ``steepness`` are those
+    of :func:`go_down`.
+    """
+    busy = torch.ones(len(place), dtype=torch.bool)
+    for _ in range(max_steps):
+        slope, _ = frame.slope(place)
+        busy = busy & (steepness(slope, place) > enough)
+        if not bool(busy.any()):
+            break
+        move = find_move(place, slope) * busy[:, None]
+        place, moved = go_down(frame, place, move, land=land, steepness=steepness)
+        busy = busy & moved
+    return place
+
+
 def norms(rows: Tensor) -> Tensor:
     """The length of each row, shape (b,)."""
     return (rows * rows).sum(1).sqrt()

@@ -43,7 +43,7 @@ class Watch:
     stop : callable, optional
         ``stop(step, losses)`` ends the run with this record if it is true.
     every : int, optional
-        Record after every so many steps. None: 200 records.
+        Number of steps between records; None means 200 records in all.
 
     Examples
     --------
@@ -106,12 +106,12 @@ def train(
     steps : int
         How many to take.
     trials : int, optional
-        How many, for one corpus. None: one, or one for each of the samples given.
+        How many, for one corpus. None means one, or one for each of the samples given.
     seed : int
-        Of all that is drawn.
+        Random seed.
     watch : Watch, optional
-        After how many steps to record (``Watch(every=10)``), callbacks, and a condition to stop early. None:
-        200 records, and nothing else.
+        After how many steps to record (``Watch(every=10)``), callbacks, and a condition to stop early. None
+        means 200 records in all, and nothing else.
     out : Store or path, optional
         Keep trace and checkpoints in this run folder; ``Store(path, resume=True)`` goes on from the last
         checkpoint, with the same bits as a run that was never interrupted. Schedules, stop conditions and
@@ -270,7 +270,7 @@ def _checkpoint_every(out: Store | str | PathLike[str] | None, steps: int) -> in
 
 @contextmanager
 def _threads(number: int) -> Generator[None]:
-    """PyTorch on so many threads, and as before afterwards."""
+    """Let PyTorch use this number of threads; afterwards it has the number it had before."""
     before = torch.get_num_threads()
     torch.set_num_threads(number)
     try:

@@ -17,7 +17,7 @@ from attomaton.models.attention import AttentionModel, lay_out
 from attomaton.models.losses import LogLoss
 from attomaton.options import real_number, whole_number
 from attomaton.tables import Float64
-from attomaton.training.frames import TINY, Frame, find_frame, go_down, norms, shorten, solve_downhill
+from attomaton.training.frames import TINY, Frame, descend, find_frame, norms, shorten, solve_downhill
 
 MOST_DIMENSIONS = 64
 """Axes are dense, of dim² numbers each."""
@@ -147,18 +147,15 @@ def _follow(
 
 def _descend(frame: Frame, place: Tensor, radius: Tensor, rtol: float, max_steps: int) -> Tensor:
     """Newton steps on the sphere until every trial is done or gets no further."""
-    busy = torch.ones_like(radius, dtype=torch.bool)
-    for _ in range(max_steps):
-        slope, _ = frame.slope(place)
-        busy = busy & (_tangential(slope, place) > rtol)
-        if not bool(busy.any()):
-            break
-        move = _newton_move(frame, place, slope, radius) * busy[:, None]
-        place, moved = go_down(
-            frame, place, move, land=lambda reached: _rescale(reached, radius), steepness=_tangential
-        )
-        busy = busy & moved
-    return place
+    return descend(
+        frame,
+        place,
+        lambda place, slope: _newton_move(frame, place, slope, radius),
+        land=lambda reached: _rescale(reached, radius),
+        steepness=_tangential,
+        enough=rtol,
+        max_steps=max_steps,
+    )
 
 
 def _newton_move(frame: Frame, place: Tensor, slope: Tensor, radius: Tensor) -> Tensor:

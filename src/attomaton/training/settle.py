@@ -9,7 +9,7 @@ from attomaton.corpora.samples import Samples
 from attomaton.models.attention import AttentionModel, lay_out
 from attomaton.options import whole_number
 from attomaton.tables import Float64
-from attomaton.training.frames import Frame, go_down, norms, shorten, solve_downhill
+from attomaton.training.frames import Frame, descend, norms, shorten, solve_downhill
 
 FLAT = 1e-12
 """Curvatures below this are none."""
@@ -60,16 +60,16 @@ def settle_within(
         return start
     with torch.no_grad():
         frame = Frame(lay_out(model, samples, tables), torch.as_tensor(axes), torch.as_tensor(far))
-        place = torch.as_tensor(start)
-        busy = torch.ones(len(place), dtype=torch.bool)
-        for _ in range(max_steps):
-            slope, losses = frame.slope(place)
-            move = solve_downhill(frame.curvature(place), slope, torch.full_like(losses, FLAT)[:, None])
-            move = shorten(move, torch.ones_like(losses)) * busy[:, None]
-            place, moved = go_down(
-                frame, place, move, land=lambda reached: reached, steepness=lambda slope, _: norms(slope)
-            )
-            busy = busy & moved
-            if not bool(busy.any()):
-                break
+        each = torch.ones(len(start), dtype=frame.far.dtype)
+        place = descend(
+            frame,
+            torch.as_tensor(start),
+            lambda place, slope: shorten(
+                solve_downhill(frame.curvature(place), slope, FLAT * each[:, None]), each
+            ),
+            land=lambda reached: reached,
+            steepness=lambda slope, _: norms(slope),
+            enough=0.0,
+            max_steps=max_steps,
+        )
     return np.asarray(place.numpy(), np.float64)

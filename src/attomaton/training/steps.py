@@ -15,7 +15,7 @@ Parameters = tuple[Tensor, ...]
 
 
 LARGEST_STEP = 1e300
-"""Of step sizes: beyond it squares of the weights overflow at once."""
+"""The largest step size: beyond it squares of the weights overflow at once."""
 
 RAISED = {torch.float64: 2.0**400, torch.float32: 2.0**40}
 """Gradients are raised by this, exactly, before they are squared: small ones would vanish."""

@@ -40,7 +40,7 @@ class WeightPath(ABC):
 
     @abstractmethod
     def weights_at(self, step: float) -> Float64 | csc_array:
-        """W(t), shape (dim, dim); without embeddings the sparse scores, rows key tokens, columns queries."""
+        """W(t), shape (dim, dim); orthonormal: the sparse scores, rows key tokens, columns queries."""
 
     @abstractmethod
     def scores_at(self, step: float) -> pa.Table:

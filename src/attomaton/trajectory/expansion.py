@@ -20,13 +20,13 @@ from attomaton.trajectory.curves import WeightPath, inner
 from attomaton.trajectory.fast_forward import Course, Trajectory, follow
 from attomaton.trajectory.loss import training_loss
 from attomaton.trajectory.residual.problem import Residual, find_priorities
-from attomaton.trajectory.sharpness import Edge, find_edge, find_embedded_edge
+from attomaton.trajectory.sharpness import Edge, find_embedded_edge, find_orthonormal_edge
 
-TIGHT = 1e-9
-"""Slack at which a priority counts as tight without embeddings: positions are exact to rounding."""
+TIGHT_ORTHONORMAL = 1e-9
+"""Slack at which a priority counts as tight for orthonormal embeddings: positions are exact to rounding."""
 
 TIGHT_EMBEDDED = 1e-6
-"""The same with embeddings, where the hard solution is certified to about 1e-10."""
+"""The same where tokens are embedded: there the hard solution is certified to about 1e-10."""
 
 FOUND = 1e-8
 """Largest gradient that may be left of the third term, relative to the largest flow."""
@@ -133,7 +133,7 @@ class Expansion(WeightPath):
         return min(self.settling, float(priorities.slack[~priorities.tight].min(initial=1.0)), 1.0)
 
     def weights_at(self, step: float) -> Float64 | csc_array:
-        """W(t), shape (dim, dim); without embeddings the sparse scores, rows key tokens, columns queries."""
+        """W(t), shape (dim, dim); orthonormal: the sparse scores, rows key tokens, columns queries."""
         return self.weights_along(_log(step))
 
     def weights_along(self, level: float) -> Float64 | csc_array:
@@ -215,7 +215,7 @@ def expand(
     embeddings : float array, shape (n_tokens, dim), optional
         The embeddings that the automaton was learned with.
     start : float array, shape (dim, dim), optional
-        W(0); needs embeddings. None: zero. Its part outside the span of the edge directions stays.
+        W(0); needs embeddings. None means zero. Its part outside the span of the edge directions stays.
 
     Returns
     -------
@@ -251,24 +251,26 @@ def expand(
     if embeddings is None:
         if start is not None:
             raise UnsupportedOption("a start needs embeddings; give embeddings=np.eye(n_tokens) too")
-        return _expand_scores(automaton, Course(loss, step_size))
+        return _expand_orthonormal(automaton, Course(loss, step_size))
     table = check_embeddings(embeddings, automaton.n_tokens)
-    return _expand_weights(automaton, Course(loss, step_size, table, start))
+    return _expand_embedded(automaton, Course(loss, step_size, table, start))
 
 
-def _expand_scores(solved: Solved, course: Course) -> Expansion:
-    from attomaton.trajectory.residual.orthonormal import solve_blocks
+def _expand_orthonormal(solved: Solved, course: Course) -> Expansion:
+    from attomaton.trajectory.residual.orthonormal import solve_orthonormal
 
     hard, soft = column(solved.hard.scores, "score"), column(solved.soft.scores, "score")
-    priorities = find_priorities(course.loss, hard, soft, step_size=course.step_size, atol=TIGHT)
+    priorities = find_priorities(course.loss, hard, soft, step_size=course.step_size, atol=TIGHT_ORTHONORMAL)
     multipliers = column(solved.hard.multipliers, "multiplier")
-    third = solve_blocks(course.loss.components, priorities, hard, multipliers)
-    return Expansion(solved, course, _expect(third), find_edge(course.loss, course.step_size, soft))
+    third = solve_orthonormal(course.loss.components, priorities, hard, multipliers)
+    return Expansion(
+        solved, course, _expect(third), find_orthonormal_edge(course.loss, course.step_size, soft)
+    )
 
 
-def _expand_weights(solved: Solved, course: Course) -> Expansion:
+def _expand_embedded(solved: Solved, course: Course) -> Expansion:
     from attomaton.trajectory.basis import find_basis
-    from attomaton.trajectory.residual.embedded import solve_span
+    from attomaton.trajectory.residual.embedded import solve_embedded
 
     loss, table, start = course.loss, np.asarray(course.embeddings), course.start
     weights = np.asarray(solved.hard.weights)
@@ -280,7 +282,7 @@ def _expand_weights(solved: Solved, course: Course) -> Expansion:
     pace = course.step_size * basis.scale**4  # in coordinates of embeddings of length about 1
     hard, soft = column(solved.hard.scores, "score"), column(solved.soft.scores, "score")
     priorities = find_priorities(loss, hard, soft, step_size=pace, atol=TIGHT_EMBEDDED)
-    third = solve_span(loss.components, priorities, basis, basis.place(weights))
+    third = solve_embedded(loss.components, priorities, basis, basis.place(weights))
     begun = None
     if start is not None:
         forgotten = basis.weights(basis.place(np.asarray(start)))

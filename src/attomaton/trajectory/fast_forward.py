@@ -18,6 +18,7 @@ from attomaton.graphs.edges import extract_edges
 from attomaton.graphs.separation import separate
 from attomaton.machine import count_processors
 from attomaton.options import real_number
+from attomaton.progress import silent
 from attomaton.solutions import check_embeddings, score_table, sparse_weights
 from attomaton.tables import Bool, Float64, Int64
 from attomaton.trajectory.curves import WeightPath
@@ -26,9 +27,9 @@ from attomaton.trajectory.sharpness import (
     EDGE,
     Edge,
     bound_embedded_sharpness,
-    bound_sharpness,
-    find_edge,
+    bound_orthonormal_sharpness,
     find_embedded_edge,
+    find_orthonormal_edge,
 )
 
 if TYPE_CHECKING:
@@ -37,13 +38,13 @@ if TYPE_CHECKING:
     from attomaton.trajectory.flow.track import Track
 
 LARGEST_STEP = 1e100
-"""Of step sizes; the least is its inverse. Beyond them products of doubles overflow."""
+"""The largest step size; the smallest is its inverse. Beyond them products of doubles overflow."""
 
 MOST_AXES = 1_000
-"""More coordinates than this are too many for dense steps (given embeddings)."""
+"""Most coordinates of embedded tokens: more are too many for dense steps."""
 
 N_BATCHES = 24
-"""Without embeddings queries are followed in this many batches of like size, each with steps of its own."""
+"""Orthonormal: queries are followed in this many batches of like size, each with steps of its own."""
 
 MANY = 1e6
 """Steps whose roundings may all go one way; those of more add up like a random walk."""
@@ -75,7 +76,7 @@ class Trajectory(WeightPath):
     def __init__(
         self,
         loss: TrainingLoss,
-        frame: "_Scores | _Weights",
+        frame: "_OrthonormalFrame | _EmbeddedFrame",
         tracks: Sequence[tuple[Int64, "Track"]],
         find_edge: Callable[[], Edge],
     ) -> None:
@@ -89,7 +90,7 @@ class Trajectory(WeightPath):
         return f"Trajectory({self.loss.pairs.num_rows:,} scores, up to step {reached:.3g})"
 
     def weights_at(self, step: float) -> Float64 | csc_array:
-        """W(t), shape (dim, dim); without embeddings the sparse scores, rows key tokens, columns queries."""
+        """W(t), shape (dim, dim); orthonormal: the sparse scores, rows key tokens, columns queries."""
         return self._frame.weights(self._place_at(step))
 
     def scores_at(self, step: float) -> pa.Table:
@@ -141,7 +142,7 @@ def fast_forward(
     start: Float64 | csc_array | None = None,
     components: Components | None = None,
     rtol: float = 1e-7,
-    progress: Callable[[str], object] = str,
+    progress: Callable[[str], object] = silent,
 ) -> Trajectory:
     """Compute where plain gradient descent stands at any step, without taking the steps.
 
@@ -154,15 +155,15 @@ def fast_forward(
     samples : Samples or ChoiceTable
         The corpus, or its whole-context choices, ``extract_choices(samples)``; these need ``components``.
     embeddings : float array, shape (n_tokens, dim), optional
-        E. None: orthonormal; then every query is followed alone, at any corpus size.
+        E. None means orthonormal; then every query is followed alone, at any corpus size.
     step_size : float
         η, for the loss that is the mean over realisable samples.
     to : float
         Compute up to this step at once; later ones when asked for.
     start : float array, shape (dim, dim), optional
-        W(0). None: zero. Without embeddings shape (n_tokens, n_tokens), perhaps sparse.
+        W(0). None means zero. Orthonormal: of shape (n_tokens, n_tokens), perhaps sparse.
     components : Components, optional
-        Those of the corpus, if they have been found already.
+        The components of the corpus, if they have been found already.
     rtol : float
         Largest estimated error of one step in ln t, relative to the norm of the weights (of a query).
     progress : callable
@@ -203,9 +204,9 @@ class Course:
     step_size : float
         η.
     embeddings : float64 array, shape (n_tokens, dim), optional
-        E. None: orthonormal.
+        E. None means orthonormal.
     start : float array or sparse array, optional
-        W(0). None: zero.
+        W(0). None means zero.
     """
 
     loss: TrainingLoss
@@ -215,14 +216,14 @@ class Course:
 
 
 def follow(
-    course: Course, to: float = 1.0, rtol: float = 1e-7, progress: Callable[[str], object] = str
+    course: Course, to: float = 1.0, rtol: float = 1e-7, progress: Callable[[str], object] = silent
 ) -> Trajectory:
     """The same as :func:`fast_forward`, for a loss that is known already."""
     loss, step_size, table, start = course.loss, course.step_size, course.embeddings, course.start
     if table is None:
-        frame, pieces = _follow_scores(loss, start)
+        frame, pieces = _follow_orthonormal(loss, start)
     else:
-        frame, pieces = _follow_weights(loss, table, None if start is None else np.asarray(start))
+        frame, pieces = _follow_embedded(loss, table, None if start is None else np.asarray(start))
     edge = cache(partial(frame.find_edge, step_size))  # takes long, and is often not needed
     safe = step_size * frame.bound_sharpness() < EDGE
     settles = safe or not edge().passed
@@ -231,8 +232,8 @@ def follow(
 
 
 @dataclass(frozen=True, eq=False)
-class _Scores:
-    """Coordinates are the scores themselves (orthonormal embeddings)."""
+class _OrthonormalFrame:
+    """The frame of orthonormal embeddings: coordinates are the scores themselves."""
 
     loss: TrainingLoss
     n_tokens: int
@@ -243,10 +244,10 @@ class _Scores:
         return score_table(self.loss.pairs, place)
 
     def bound_sharpness(self) -> float:
-        return bound_sharpness(self.loss)
+        return bound_orthonormal_sharpness(self.loss)
 
     def find_edge(self, step_size: float) -> Edge:
-        return find_edge(self.loss, step_size)
+        return find_orthonormal_edge(self.loss, step_size)
 
     def weights(self, place: Float64) -> csc_array:
         weights = sparse_weights(self.scores(place), self.n_tokens)
@@ -254,8 +255,8 @@ class _Scores:
 
 
 @dataclass(frozen=True, eq=False)
-class _Weights:
-    """Coordinates are those of W in a basis (given embeddings)."""
+class _EmbeddedFrame:
+    """The frame of embedded tokens: coordinates are those of W in a basis."""
 
     loss: TrainingLoss
     basis: "Basis"
@@ -296,9 +297,11 @@ def _components_of(samples: Samples | ChoiceTable) -> Components:
     return find_components(extract_edges(samples))
 
 
-def _follow_scores(loss: TrainingLoss, start: Float64 | csc_array | None) -> tuple[_Scores, list[_Piece]]:
+def _follow_orthonormal(
+    loss: TrainingLoss, start: Float64 | csc_array | None
+) -> tuple[_OrthonormalFrame, list[_Piece]]:
     """Every query alone, in batches of like size."""
-    from attomaton.trajectory.flow.separable import separable_flow  # compiles, so only when needed
+    from attomaton.trajectory.flow.orthonormal import orthonormal_flow  # compiles, so only when needed
 
     component = loss.component
     n_tokens, place, outside = loss.components.edges.n_tokens, np.zeros(len(component)), None
@@ -310,9 +313,9 @@ def _follow_scores(loss: TrainingLoss, start: Float64 | csc_array | None) -> tup
     pieces: list[_Piece] = []
     for wanted, share in _batches(loss):
         rows, problem = loss.problem.restrict(wanted)
-        flow = separable_flow(problem, component[rows], loss.n_samples)
+        flow = orthonormal_flow(problem, component[rows], loss.n_samples)
         pieces.append(_Piece(rows, flow, place[rows], share))
-    return _Scores(loss, n_tokens, outside), pieces
+    return _OrthonormalFrame(loss, n_tokens, outside), pieces
 
 
 def _check_start(start: Any, dim: int) -> Any:
@@ -342,9 +345,9 @@ def _batches(loss: TrainingLoss) -> list[tuple[Bool, float]]:
     return [(mask, float(counts[mask].max()) if large else 1.0) for mask in masks]
 
 
-def _follow_weights(
+def _follow_embedded(
     loss: TrainingLoss, table: Float64, start: Float64 | None
-) -> tuple[_Weights, list[_Piece]]:
+) -> tuple[_EmbeddedFrame, list[_Piece]]:
     """All queries together, in the coordinates that training can move."""
     from attomaton.trajectory.basis import find_basis
     from attomaton.trajectory.flow.embedded import embedded_flow  # compiles, so only when needed
@@ -360,7 +363,7 @@ def _follow_weights(
         whole: Float64 = _check_start(start, table.shape[1])
         place = basis.place(whole)
         outside = whole - basis.weights(place)
-    frame = _Weights(loss, basis, table, outside)
+    frame = _EmbeddedFrame(loss, basis, table, outside)
     if not len(place):  # no label has been chosen from anything
         return frame, []
     return frame, [_Piece(np.arange(len(place)), embedded_flow(loss, basis), place, 1.0)]

@@ -21,7 +21,7 @@ class TrainingLoss:
     Attributes
     ----------
     components : Components
-        Those of the corpus.
+        The components of the corpus.
     pairs : pyarrow.Table
         The (query, token) pairs that some choice set holds, sorted.
     problem : LuceProblem

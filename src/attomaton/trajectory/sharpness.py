@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from attomaton.trajectory.basis import Basis
 
 DENSE = 1_500
-"""Blocks of up to so many alternatives have their curvature written out; larger ones are probed."""
+"""Largest block of alternatives whose curvature is written out; larger ones are probed."""
 
 PROBED = 1e-6
 """Relative accuracy of a probe (Lanczos); what its residual leaves open is added to the answer."""
@@ -79,8 +79,8 @@ class Edge:
         return f"the step size {self.step_size:.6g} is below the edge of stability, {self.largest:.6g}"
 
 
-def find_edge(loss: TrainingLoss, step_size: float, soft: Float64 | None = None) -> Edge:
-    """The edge without embeddings; ``soft`` are the soft scores of all nodes, if they are known."""
+def find_orthonormal_edge(loss: TrainingLoss, step_size: float, soft: Float64 | None = None) -> Edge:
+    """The edge for orthonormal embeddings; ``soft`` are the soft scores of all nodes, if they are known."""
     problem = reduce_choices(loss)
     if not len(problem.winner):
         return Edge(0.0, step_size)
@@ -97,7 +97,7 @@ def find_edge(loss: TrainingLoss, step_size: float, soft: Float64 | None = None)
 def find_embedded_edge(
     loss: TrainingLoss, basis: "Basis", step_size: float, finite: Float64 | None = None
 ) -> Edge:
-    """The edge with embeddings; ``finite`` is W_fin, shape (dim, dim), if it is known."""
+    """The edge for embedded tokens; ``finite`` is W_fin, shape (dim, dim), if it is known."""
     from attomaton.trajectory.flow.embedded import embedded_flow
 
     if not basis.n_cyclic:
@@ -129,8 +129,8 @@ def reduce_choices(loss: TrainingLoss) -> LuceProblem:
     )
 
 
-def bound_sharpness(loss: TrainingLoss) -> float:
-    """A bound on the curvature without embeddings, whatever the scores: half a query's share of the samples.
+def bound_orthonormal_sharpness(loss: TrainingLoss) -> float:
+    """A bound on the curvature at any scores, for orthonormal embeddings: half a query's share of samples.
 
     No eigenvalue of diag p − p pᵀ is above ½.
     """
@@ -140,7 +140,7 @@ def bound_sharpness(loss: TrainingLoss) -> float:
 
 
 def bound_embedded_sharpness(loss: TrainingLoss, basis: "Basis") -> float:
-    """The same with embeddings: the mean over samples of the longest difference to the label, squared."""
+    """The same for embedded tokens: the mean over samples of the longest difference to the label, squared."""
     from attomaton.trajectory.flow.embedded import embedded_flow
 
     return embedded_flow(loss, basis).bound_sharpness() * basis.scale**4 if len(basis.axes) else 0.0
@@ -149,7 +149,7 @@ def bound_embedded_sharpness(loss: TrainingLoss, basis: "Basis") -> float:
 def bound_curvatures(problem: LuceProblem, chances: Float64, block: Int64, *, enough: float) -> Float64:
     """Upper bounds on the largest eigenvalue of Σ count (diag p − p pᵀ) in each block, shape (n_blocks,).
 
-    Those that are at most ``enough`` may be rough.
+    Values that are at most ``enough`` may be rough.
     """
     bounds = _rough_bounds(problem, chances, block)
     for number in np.flatnonzero(bounds > enough):
@@ -176,7 +176,7 @@ def _rough_bounds(problem: LuceProblem, chances: Float64, block: Int64) -> Float
 
 
 def _largest_eigenvalue(problem: LuceProblem, chances: Float64, rows: Int64) -> float:
-    """Of the curvature among some alternatives, those that choices join."""
+    """Keep the part of the curvature that is among alternatives which choices join."""
     number = np.full(problem.n_alternatives, len(rows))
     number[rows] = np.arange(len(rows))
     here = np.flatnonzero(number[problem.alternative] < len(rows))

@@ -12,16 +12,16 @@ from attomaton.corpora.samples import Samples
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import extract_edges
 from attomaton.graphs.separation import separate
-from attomaton.solutions import is_identity
+from attomaton.solutions import is_orthonormal
 from attomaton.tables import Float64
 from attomaton.trajectory.basis import find_basis
 from attomaton.trajectory.loss import TrainingLoss, training_loss
 from attomaton.trajectory.sharpness import (
     Edge,
     bound_embedded_sharpness,
-    bound_sharpness,
-    find_edge,
+    bound_orthonormal_sharpness,
     find_embedded_edge,
+    find_orthonormal_edge,
 )
 
 ORTHONORMAL = 0.5
@@ -39,7 +39,7 @@ def bound_any_sharpness(table: Float64) -> float:
     >>> bound_any_sharpness(np.eye(3)), bound_any_sharpness(2.0 * np.eye(3))
     (0.5, 16.0)
     """
-    if is_identity(table):
+    if is_orthonormal(table):
         return ORTHONORMAL
     return float(np.sum(table**2, axis=1).max(initial=0.0)) ** 2
 
@@ -60,7 +60,7 @@ def find_trial_edge(
     table : float64 array, shape (n_tokens, dim)
         E.
     components : Components, optional
-        Those that the embeddings can tell apart, if they are known.
+        The components that the embeddings can tell apart, if they are known.
 
     Examples
     --------
@@ -72,17 +72,17 @@ def find_trial_edge(
     edge = Edge(bound_any_sharpness(table), step_size)
     if not edge.passed:
         return edge
-    orthonormal = is_identity(table)
+    orthonormal = is_orthonormal(table)
     if components is None:
         components = find_components(extract_edges(samples))
         components = components if orthonormal else separate(components, table).components
     loss = training_loss(samples, components)
-    return _find_scored_edge(loss, step_size) if orthonormal else _find_embedded(loss, step_size, table)
+    return _find_orthonormal(loss, step_size) if orthonormal else _find_embedded(loss, step_size, table)
 
 
-def _find_scored_edge(loss: TrainingLoss, step_size: float) -> Edge:
-    bound = Edge(bound_sharpness(loss), step_size)
-    return find_edge(loss, step_size) if bound.passed else bound
+def _find_orthonormal(loss: TrainingLoss, step_size: float) -> Edge:
+    bound = Edge(bound_orthonormal_sharpness(loss), step_size)
+    return find_orthonormal_edge(loss, step_size) if bound.passed else bound
 
 
 def _find_embedded(loss: TrainingLoss, step_size: float, table: Float64) -> Edge:

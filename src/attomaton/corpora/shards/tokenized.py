@@ -1,7 +1,7 @@
 """A tokenised corpus on disk: a folder of shards, its vocabulary, and a manifest written last."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.artifacts import MANIFEST, digest_file, read_manifest, read_sealed
-from attomaton.artifacts.runs import read_checked
+from attomaton.artifacts import MANIFEST, check_files, list_digests, read_checked, read_manifest, read_sealed
 from attomaton.artifacts.seals import was_sealed
 from attomaton.corpora.documents import Documents, Skipped
 from attomaton.corpora.shards.format import GROUP_TOKENS, read_batches
@@ -95,8 +94,7 @@ class TokenizedCorpus:
 
     def verify(self) -> "TokenizedCorpus":
         """The corpus itself, if every file still has the digest that the manifest gives it."""
-        for name in self.manifest["files"]:
-            self._check(name)
+        self._check([self.folder / name for name in self.manifest["files"]])
         return self
 
     def check_shards(self) -> list[str]:
@@ -109,19 +107,17 @@ class TokenizedCorpus:
         ...     len(at.tokenize_corpus(["to be", "or not to be"], folder).check_shards())
         1
         """
-        return [self._check(shard.name) for shard in self.shards]
+        return self._check(self.shards)
 
     def _read(self) -> Iterator[tuple[Path, pa.RecordBatch, int]]:
         for shard in self.shards:
-            self._check(shard.name)
+            self._check([shard])
             for batch, row in read_batches(shard, GROUP_TOKENS):
                 yield shard, batch, row
 
-    def _check(self, name: str) -> str:
-        digest = digest_file(self.folder / name)
-        if digest != self.manifest["files"][name]["sha256"]:
-            raise CorruptRun(f"{self.folder / name} was altered after it was written; tokenize again")
-        return digest
+    def _check(self, paths: Sequence[Path]) -> list[str]:
+        files = {path.name: self.manifest["files"][path.name] for path in paths}
+        return check_files(self.folder, files, again="tokenize again")
 
 
 def is_tokenized(folder: str | PathLike[str]) -> bool:
@@ -154,12 +150,11 @@ def read_tokens(folder: str | Path) -> TokenizedCorpus:
         )
     manifest = read_manifest(place, TOKENIZED)
     try:
-        for name, entry in manifest["files"].items():
-            if Path(name).name != name:
-                raise CorruptRun(f"{place} lists {name!r}, which is not in the folder")
-            if (place / name).stat().st_size != entry["bytes"]:
+        digests = list_digests(place, manifest["files"])
+        for name in digests:
+            if (place / name).stat().st_size != manifest["files"][name]["bytes"]:
                 raise CorruptRun(f"{place / name} was altered after it was written; tokenize again")
-        words = json.loads(read_checked(place / VOCABULARY, manifest["files"][VOCABULARY]["sha256"]))
+        words = json.loads(read_checked(place / VOCABULARY, digests[VOCABULARY]))
         vocabulary = None if words is None else Vocabulary.from_record(words)
     except (KeyError, TypeError, AttributeError, ValueError, FileNotFoundError) as error:
         raise CorruptRun(f"{place} is not whole ({error}); tokenize again") from error

@@ -16,7 +16,7 @@ from attomaton.corpora.regular import open_regular
 from attomaton.corpora.tokenizers.definitions import check_json, parse_ranks, running
 from attomaton.corpora.tokenizers.encoders import Encoder, ragged
 from attomaton.corpora.tokenizers.patterns import SCHEMES
-from attomaton.errors import AttomatonError, MissingExtra, UnreadableSource, UnsupportedOption
+from attomaton.errors import AttomatonError, UnreadableSource, UnsupportedOption, needing
 from attomaton.tables import Int32, Int64
 
 HUGGING_FACE = "tokenizer.json"
@@ -74,10 +74,8 @@ class HuggingFaceEncoder:
     """A ``tokenizer.json``, run by the library ``tokenizers``."""
 
     def __init__(self, definition: str) -> None:
-        try:
+        with needing("a tokenizer.json"):
             import tokenizers
-        except ModuleNotFoundError as error:
-            raise _missing("a tokenizer.json", "tokenizers") from error
         library: Any = tokenizers
         check_json(definition)
         with running("not a tokenizer.json"):
@@ -119,10 +117,8 @@ class TiktokenEncoder:
     """A ranks file, run by the library ``tiktoken``; its name says which pattern splits the text."""
 
     def __init__(self, definition: str) -> None:
-        try:
+        with needing("a .tiktoken file"):
             import tiktoken
-        except ModuleNotFoundError as error:
-            raise _missing("a .tiktoken file", "tiktoken") from error
         name, content = _stored_ranks(definition)
         if name not in SCHEMES:
             raise UnsupportedOption(
@@ -180,7 +176,3 @@ def _name_all(names: Mapping[int, str]) -> tuple[str, ...]:
         named.append(f"<id {index}>" if name is None or name in taken else name)
         taken.add(named[-1])
     return tuple(named)
-
-
-def _missing(what: str, library: str) -> MissingExtra:
-    return MissingExtra(f"{what} needs the library {library}: pip install 'attomaton[hf]'")

@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.claims.verdicts import Verdict, VerdictStatus
-from attomaton.engines.work import Progress, silent
 from attomaton.experiments.page import Page, PageTable
 from attomaton.experiments.scansnap.figure import render_figure
 from attomaton.experiments.scansnap.language import OUTSIDE, describe_model, make_training
@@ -20,6 +19,7 @@ from attomaton.experiments.scansnap.language_training import (
 )
 from attomaton.experiments.scansnap.texts import Texts, read_texts
 from attomaton.experiments.settings import Settings
+from attomaton.progress import Progress, silent
 from attomaton.report.figures import Panel, draw_panels
 from attomaton.tables import Float64, make_table
 
@@ -74,7 +74,7 @@ class Sweep:
 
 
 def run_figure10(settings: Settings, progress: Progress = silent) -> Page:
-    """Train with each rate from so many starts, and measure attention on valid.txt."""
+    """Train with each rate from several starts, and measure attention on valid.txt."""
     began = perf_counter()
     texts = read_texts(settings["source"], settings["n_tokens"])
     sweep = run_sweep(settings, texts, progress)

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from attomaton.claims.scansnap import verify_flow
 from attomaton.claims.verdicts import Judgement
-from attomaton.engines.work import Progress
 from attomaton.experiments.page import Page, PageTable
 from attomaton.experiments.scansnap.figure import render_figure
 from attomaton.experiments.settings import Settings
+from attomaton.progress import Progress
 from attomaton.report.lines import Line, LinePanel, draw_lines
 from attomaton.scansnap.classes import make_star
 from attomaton.scansnap.flow import LayerFlow, solve_flow

@@ -9,10 +9,10 @@ import pyarrow as pa
 from scipy.stats import spearmanr
 
 from attomaton.claims.verdicts import Judgement, Verdict
-from attomaton.engines.work import Progress, silent
 from attomaton.experiments.page import Page, PageTable
 from attomaton.experiments.scansnap.figure import render_figure
 from attomaton.experiments.settings import Settings
+from attomaton.progress import Progress, silent
 from attomaton.report.lines import Line, LinePanel, draw_lines
 from attomaton.scansnap.classes import draw_linear_classes
 from attomaton.scansnap.model.train import ScanTrace, Setup, train_classes
@@ -31,7 +31,7 @@ SHARES = ("common", "lowest distinct", "middle distinct", "highest distinct")
 
 
 def run_figure4(settings: Settings, progress: Progress = silent) -> Page:
-    """Train so many trials of every pair of rates and put the losses beside the published ones."""
+    """Train several trials of every pair of rates and put the losses beside the published ones."""
     reduced = draw_classes(settings, settings["n_queries"])
     each, pairs = settings["trials"], settings["rates"]
     trace = train_classes(
@@ -54,7 +54,7 @@ def run_figure4(settings: Settings, progress: Progress = silent) -> Page:
 
 
 def draw_classes(settings: Settings, n_queries: int) -> Reduced:
-    """The classes of so many queries, from a figure's settings."""
+    """The classes of a number of queries, from a figure's settings."""
     names = ("classes_per_query", "n_common", "n_distinct")
     return Reduced(draw_linear_classes(n_queries, **{name: settings[name] for name in names}))
 

@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.claims.verdicts import Judgement, Verdict
-from attomaton.engines.work import Progress, silent
 from attomaton.errors import UnreadableSource
 from attomaton.experiments.page import Page, PageTable
 from attomaton.experiments.scansnap.figure import render_figure
 from attomaton.experiments.scansnap.figure4 import draw_classes, read_setup
 from attomaton.experiments.settings import Settings
+from attomaton.progress import Progress, silent
 from attomaton.report.lines import Line, LinePanel, draw_lines
 from attomaton.scansnap.model.train import train_classes
 from attomaton.tables import Float64
@@ -30,7 +30,7 @@ SPREADS = 2.0
 
 
 def run_figure6(settings: Settings, progress: Progress = silent) -> Page:
-    """Train so many trials of all cells; with the published table as source, hold them against it."""
+    """Train several trials of all cells; with the published table as source, hold them against it."""
     published = {} if settings["source"] is None else read_published(settings["source"])
     cells = _train_cells(settings, progress)
     rows = [
@@ -137,7 +137,7 @@ def _judge_denser(settings: Settings, cells: dict[Cell, Float64]) -> Verdict:
 
 
 def _judge_order(name: str, steps: list[tuple[Float64, Float64]], meaning: str) -> Verdict:
-    """Of the pairs whose means can be told apart, none may go the other way."""
+    """No pair whose means can be told apart may go the other way."""
     told = wrong = 0
     for higher, lower in steps:
         error = np.sqrt(higher.var() / len(higher) + lower.var() / len(lower))

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.claims.verdicts import Verdict, VerdictStatus
-from attomaton.engines.work import Progress, silent
 from attomaton.experiments.page import Page, PageTable
 from attomaton.experiments.scansnap.figure import render_figure
 from attomaton.experiments.scansnap.language import OUTSIDE, describe_model, make_training
 from attomaton.experiments.scansnap.language_training import AttentionRecord, cut_windows
 from attomaton.experiments.scansnap.texts import Texts, read_texts
 from attomaton.experiments.settings import Settings
+from attomaton.progress import Progress, silent
 from attomaton.ragged import offsets_of
 from attomaton.report.lines import Line, LinePanel, draw_lines
 from attomaton.report.maps import MapPanel, draw_maps

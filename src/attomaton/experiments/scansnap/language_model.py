@@ -26,7 +26,7 @@ class LanguageModel:
     n_tokens : int
         Size of the vocabulary.
     width : int
-        Of embeddings, queries, keys and values; even.
+        Dimension of embeddings, queries, keys and values; an even number.
     hidden : int
         Width of the feed-forward part.
     dropout : float

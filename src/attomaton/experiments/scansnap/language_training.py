@@ -39,7 +39,7 @@ class AttentionRecord:
     entropy : float64 array, shape (window,)
         Mean over windows of −Σ a ln a, by the position of the query.
     by_distance : float64 array, shape (window,)
-        Share of all attention on the key so many positions before the query; 0: the query itself.
+        Share of all attention on the key at each distance before the query; distance 0 is the query itself.
     largest : float
         Mean over rows of the largest weight.
     received : float64 array, shape (n_tokens,)
@@ -85,11 +85,11 @@ class LanguageTraining:
     fast : tuple of str
         Names of layers: ``"linear1"``, ``"linear2"``, ``"decoder"``, …
     batch_size : int
-        The text is cut into so many streams; a step reads the next window of each.
+        Number of streams that the text is cut into; a step reads the next window of each.
     clip : float
         Largest norm of the gradient of all parameters.
     seed : int
-        Of start and dropout.
+        Random seed of the start and of dropout.
 
     Examples
     --------
@@ -140,7 +140,7 @@ class LanguageTraining:
         records : tuple of int
             After how many steps to measure, rising.
         n_shown : int
-            So many windows, from the first, are kept with their whole attention.
+            Number of windows, from the first, whose whole attention is kept.
         progress : callable, optional
             Called after every step with the steps done and the steps to do.
         """
@@ -203,7 +203,7 @@ class LanguageRun:
 def run_all(
     runs: Sequence[LanguageRun], *, workers: int = 1, progress: Progress | None = None
 ) -> list[list[AttentionRecord]]:
-    """The records of several runs: one after the other, or so many at once in processes of their own."""
+    """The records of several runs, one after the other or several at once in processes of their own."""
     workers = whole_number(workers, "workers", least=1, most=MOST_THREADS)
     total = sum(one.records[-1] for one in runs)
     tell: Progress = progress or (lambda done, total: (done, total))
@@ -223,7 +223,7 @@ def run_all(
 
 
 def cut_windows(text: Integers, window: int, number: int) -> NDArray[np.int64]:
-    """So many windows spread evenly over a text, none overlapping; shape (number, window + 1).
+    """Cut windows that are spread evenly over a text and do not overlap; shape (number, window + 1).
 
     Each has ``window`` tokens to read and the next token of each of them.
 

@@ -16,12 +16,12 @@ import pyarrow as pa
 from attomaton.automaton.automaton import Automaton
 from attomaton.claims.verdicts import Judgement, Verdict
 from attomaton.corpora.samples import Samples
-from attomaton.engines.work import Progress, silent
 from attomaton.experiments.page import Page, PageTable
 from attomaton.experiments.scansnap.figure import render_figure
 from attomaton.experiments.settings import Settings
 from attomaton.graphs.bags import find_realisable
 from attomaton.pipeline import learn
+from attomaton.progress import Progress, silent
 from attomaton.readers import read_corpus
 from attomaton.report.grids import Grid, draw_grids
 from attomaton.scansnap.classes import CorpusClasses

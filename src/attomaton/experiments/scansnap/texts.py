@@ -21,7 +21,7 @@ class Texts:
     Attributes
     ----------
     name : str
-        Of the folder they were read from.
+        Name of the folder they were read from.
     train, valid : int64 arrays
         The texts as ids.
     tokens : tuple of str

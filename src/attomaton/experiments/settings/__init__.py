@@ -43,13 +43,13 @@ def read_settings(
     Parameters
     ----------
     name : str
-        Of its file.
+        Name of the settings file.
     data : Path, optional
         The text, or the published table, where the experiment takes one.
     trials : int, optional
         How many; those of the file if not given.
     seed : int
-        Of all that is drawn.
+        Random seed.
 
     Examples
     --------

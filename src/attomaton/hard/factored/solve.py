@@ -50,7 +50,7 @@ class FactoredSolution(Solution):
     Attributes
     ----------
     weights : float64 array, shape (dim, dim)
-        W; without embeddings, shape (n_tokens, n_tokens). Not sparse: it has scores also where no node is.
+        W; orthonormal: of shape (n_tokens, n_tokens). Not sparse: it has scores also where no node is.
     certificate : FactoredCertificate
         ``lower ≤ min ‖W‖_* ≤ upper``.
     multipliers : pyarrow.Table
@@ -99,8 +99,8 @@ def solve_factored(
     components : Components
         Who ties and who precedes whom.
     embeddings : float array, shape (n_tokens, dim), optional
-        E. None: the identity. If its rows are linearly dependent, priorities may contradict each other; then
-        there is no answer, and what comes back is not certified. To count those priorities as ties, give
+        E. None means orthonormal. If its rows are linearly dependent, priorities may contradict each other;
+        then there is no answer, and what comes back is not certified. To count those priorities as ties, give
         ``separate(components, embeddings).components``.
     rtol : float
         Relative gap between the certificate's bounds at which the answer counts as certified.

@@ -72,7 +72,7 @@ class _Frame:
         return np.asarray(np.where(self.ropes.tie, 0.0, short) * self.ropes.lengths, np.float64)
 
     def span(self, rows: Int64) -> _Span:
-        """Of these constraints, those that do not depend on the others; earlier ones are kept first."""
+        """Those of the constraints that do not depend on the others; earlier ones are kept first."""
         axes, triangle, order = _qr(self.directions[rows].T, mode="economic", pivoting=True)
         size = np.abs(np.diag(triangle))
         rank = int((size > DEPENDENT).sum())

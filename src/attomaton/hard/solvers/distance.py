@@ -12,6 +12,7 @@ import numpy as np
 from scipy.optimize import nnls
 
 from attomaton.hard.problem import EmbeddedProblem, OrderProblem
+from attomaton.ragged import centre, means_at
 from attomaton.tables import Float64
 
 NEGLIGIBLE = 1e-12
@@ -33,7 +34,7 @@ class LeastDistance:
         usable = values > NEGLIGIBLE * values[-1]
         features = vectors[:, usable] * np.sqrt(values[usable])  # scores = features @ coordinates of W
         free = _free_of_ties(problem, features)
-        coordinates, flow = self._least_distance(problem.order, _means(problem, features) @ free)
+        coordinates, flow = self._least_distance(problem.order, means_at(problem.component, features) @ free)
         return _forces(problem, features, free @ coordinates, flow), flow
 
     def _least_distance(self, order: OrderProblem, positions: Float64) -> tuple[Float64, Float64]:
@@ -55,20 +56,13 @@ def _forces(problem: EmbeddedProblem, features: Float64, coordinates: Float64, f
     """Node forces with W's coordinates: what the flow puts on components, and free multipliers of ties."""
     order, size = problem.order, len(problem.order.sizes)
     pressed = (order.divergence(flow) / order.sizes)[problem.component]
-    spread = features - _means(problem, features)[problem.component]
+    spread = centre(problem.component, features)
     ties = np.linalg.lstsq(spread.T, coordinates - features.T @ pressed, rcond=NEGLIGIBLE)[0]
     return pressed + ties - (np.bincount(problem.component, ties, size) / order.sizes)[problem.component]
 
 
-def _means(problem: EmbeddedProblem, features: Float64) -> Float64:
-    """The mean of the features over each component, shape (n_components, n_features)."""
-    sums = np.zeros((len(problem.order.sizes), features.shape[1]))
-    np.add.at(sums, problem.component, features)
-    return sums / problem.order.sizes[:, None]
-
-
 def _free_of_ties(problem: EmbeddedProblem, features: Float64) -> Float64:
     """An orthonormal basis of the coordinates that give equal scores inside every component."""
-    spread = features - _means(problem, features)[problem.component]
+    spread = centre(problem.component, features)
     values, vectors = np.linalg.eigh(spread.T @ spread)
     return vectors[:, values <= NEGLIGIBLE * max(values[-1], 1.0)]

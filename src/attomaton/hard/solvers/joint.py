@@ -1,4 +1,4 @@
-"""The joint solver: the Graph-SVM of all queries at once, for given embeddings.
+"""The joint solver: the Graph-SVM of all queries at once, embedded.
 
 Unknown is a force a on every (query, token) node; the scores are s = Q a, Q the Gram matrices of tokens and
 queries, Kronecker-multiplied and never formed. With C the scores that respect every tie and priority, a is
@@ -22,7 +22,7 @@ from attomaton.tables import Float64
 MAX_NEWTON, MAX_PROXIMAL = 12, 30
 
 DENSE_NODES, PATIENCE = 2000, 300
-"""Up to so many nodes a system that conjugate gradients do not solve in so many products is decomposed."""
+"""A system of at most so many nodes is decomposed if conjugate gradients fail after so many products."""
 
 
 class State(NamedTuple):
@@ -162,7 +162,7 @@ def _conjugate_gradients(
 def _solve_dense(problem: EmbeddedProblem, nearest: Nearest, near: float, wanted: Float64) -> Float64:
     """Solve (τ + BQB) a = wanted through dense eigenvectors; blocks' means, where B is zero, become 0."""
     kernel = problem.kernel()
-    centred = nearest.centred_rows(nearest.centred_rows(kernel).T)
+    centred = nearest.centred(nearest.centred(kernel).T)
     same = nearest.block[:, None] == nearest.block[None, :]
     matrix: Float64 = centred + same / np.bincount(nearest.block)[nearest.block]
     matrix[np.diag_indices_from(matrix)] += near

@@ -4,7 +4,6 @@ The problem is what graph drawing calls "variable placement with separation cons
 Stuckey). Each part is planted (a first forest of tight edges), then pivoted until every gap is met.
 """
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -16,10 +15,8 @@ from attomaton.hard.solvers.contraction import MARGIN, solve_deep
 from attomaton.hard.solvers.forest import empty_forest, empty_walk, unit_graph
 from attomaton.hard.solvers.pivots import collect, pivot
 from attomaton.hard.solvers.planting import find_reach, longest_paths, plant, prefer_edges, rank_edges
-from attomaton.machine import count_processors
+from attomaton.machine import count_processors, share_out
 from attomaton.tables import Float64, Int64
-
-N_THREADS = count_processors()
 
 TALL_LEVELS = 8
 """From this many levels on, guessing which edges press pays."""
@@ -39,6 +36,8 @@ class Placement:
         rounding leaves of positions.
     greed : float
         How close to the worst violation an edge must come to be taken in during a sweep.
+    threads : int, optional
+        How many to use; all processors if not given.
 
     Examples
     --------
@@ -51,6 +50,7 @@ class Placement:
 
     rtol: float = 4e-15
     greed: float = 0.5
+    threads: int | None = None
 
     def solve_order(self, problem: OrderProblem) -> tuple[Float64, Float64]:
         """Positions, shape (n_components,), and edge multipliers, shape (n_edges,)."""
@@ -67,14 +67,14 @@ class Placement:
                 deep = unit_graph(weight[nodes], problem.above[edges], problem.below[edges], nodes.start)
                 positions[nodes], multipliers[edges] = solve_deep(deep, limits)
 
-        with ThreadPoolExecutor(N_THREADS) as threads:  # compiled code holds no lock; parts share nothing
-            list(threads.map(solve_share, _shares(borders[0])))
+        share_out(solve_share, _shares(borders[0], self.threads), self.threads)
         return positions, multipliers
 
 
-def _shares(node_start: Int64) -> list[tuple[int, int]]:
+def _shares(node_start: Int64, threads: int | None) -> list[tuple[int, int]]:
     """Ranges of parts with about equally many nodes, a few for each thread."""
-    cuts = np.arange(8 * N_THREADS + 1) * int(node_start[-1]) // (8 * N_THREADS)
+    number = 8 * (threads or count_processors())
+    cuts = np.arange(number + 1) * int(node_start[-1]) // number
     borders = sorted(set(np.searchsorted(node_start, cuts).tolist()))
     return list(pairwise(borders))
 

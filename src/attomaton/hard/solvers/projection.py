@@ -19,6 +19,7 @@ from attomaton.hard.solvers.forest import (
 )
 from attomaton.hard.solvers.pivots import collect, pivot
 from attomaton.hard.solvers.planting import longest_paths, plant, rank_edges
+from attomaton.ragged import centre
 from attomaton.tables import Bool, Float64, Int32
 
 
@@ -31,15 +32,8 @@ class Nearest(NamedTuple):
     offset: Float64  # (n_nodes,): score less that of the block's first node
 
     def centred(self, values: Float64) -> Float64:
-        """The values less their mean on each block, shape (n_nodes,)."""
-        mean = np.bincount(self.block, values) / np.bincount(self.block)
-        return values - mean[self.block]
-
-    def centred_rows(self, values: Float64) -> Float64:
-        """The same for every column of a matrix, shape (n_nodes, n_columns)."""
-        sums = np.zeros((int(self.block.max()) + 1, values.shape[1]))
-        np.add.at(sums, self.block, values)
-        return values - (sums / np.bincount(self.block)[:, None])[self.block]
+        """The values less their mean on each block, shape (n_nodes,) or (n_nodes, n_columns)."""
+        return centre(self.block, values)
 
 
 class Projector:

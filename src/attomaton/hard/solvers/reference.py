@@ -6,14 +6,12 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csc_array, csr_array, diags_array
 
-from attomaton.errors import MissingExtra
+from attomaton.errors import needing
 from attomaton.hard.problem import EmbeddedProblem, OrderProblem
 from attomaton.tables import Float64
 
-try:
+with needing("the reference solver"):
     import clarabel as _clarabel
-except ModuleNotFoundError as error:
-    raise MissingExtra("the reference solver is Clarabel: pip install 'attomaton[bench]'") from error
 
 clarabel: Any = _clarabel  # ships no types
 

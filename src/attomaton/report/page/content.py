@@ -1,4 +1,4 @@
-"""All that a page shows, as one JSON record, and which queries it has room for."""
+"""Everything that a page shows, as one JSON record, and which queries it has room for."""
 
 import json
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 """Signs that stand only inside the strings of JSON, and what is written for them."""
 
 MISSES = 50
-"""After so many queries that no longer fit, no further ones are tried."""
+"""Number of queries in a row that do not fit after which no further ones are tried."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +121,7 @@ def _texts(vocabulary: Vocabulary) -> list[str]:
 def _tokens(automaton: Automaton, chosen: Chosen) -> str:
     """Ids and texts of the tokens that the page can name: all, if there is room; null without a vocabulary.
 
-    Of those for which there is no room, the id stands in place of the text.
+    A token for which there is no room is shown by its id in place of its text.
     """
     vocabulary = automaton.vocabulary
     if vocabulary is None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.artifacts.runs import read_checked, read_manifest
+from attomaton.artifacts import read_checked, read_manifest
 from attomaton.claims.kept import read_verdicts as read_kept
-from attomaton.errors import CorruptRun
+from attomaton.errors import CorruptRun, MissingExtra, needing
 
 MOST_POINTS = 300
 """Points of a curve in the page."""
@@ -53,15 +53,11 @@ def read_verdicts(run: Path) -> list[dict[str, Any]]:
 def _predict(run: Path) -> tuple[list[list[float]], str]:
     """Step, loss and norm that fast-forward predicts, mean over trials; or why there is no prediction."""
     try:
-        from attomaton.claims.evidence import Evidence, need_log_loss, need_mass_head, need_plain_descent
-        from attomaton.training.checkpoints import read_trace
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        return (
-            [],
-            "predicted curves need PyTorch: pip install 'attomaton[train]', then write the report again",
-        )
+        with needing("a predicted curve"):
+            from attomaton.claims.evidence import Evidence, need_log_loss, need_mass_head, need_plain_descent
+            from attomaton.training.checkpoints import read_trace
+    except MissingExtra as error:
+        return [], f"{error}, then write the report again"
     try:
         trace = read_trace(run)
     except CorruptRun as error:
@@ -81,7 +77,7 @@ def _predict(run: Path) -> tuple[list[list[float]], str]:
 
 def _follow(trace: Any) -> list[list[float]]:
     """Step, mean loss and mean norm along the trajectory of :func:`~attomaton.fast_forward`."""
-    from attomaton.claims.measures import unless_identity
+    from attomaton.claims.measures import unless_orthonormal
     from attomaton.trajectory.curves import inner
     from attomaton.trajectory.fast_forward import fast_forward
 
@@ -91,7 +87,7 @@ def _follow(trace: Any) -> list[list[float]]:
     for trial, (samples, table) in enumerate(zip(trace.samples, trace.embeddings, strict=True)):
         path = fast_forward(
             samples,
-            embeddings=unless_identity(table),
+            embeddings=unless_orthonormal(table),
             step_size=trace.step.step_size,
             to=last,
             start=trace.weights[0, trial],

@@ -37,7 +37,7 @@ class Setup:
     random_start : bool
         Y and Z drawn evenly between ±1/√M, as torch's linear layers begin; else from 0.
     every : int
-        A record is kept every so many steps, and after the last.
+        Number of steps between records; the last step is recorded too.
 
     Examples
     --------
@@ -73,7 +73,7 @@ class ScanTrace:
     steps : int64 array, shape (n_records,)
         After how many steps.
     losses : float64 array, shape (n_steps, n_trials)
-        Of each step's batch, before the step.
+        The loss of each step's batch, before the step.
     scores : float64 array, shape (n_records, n_trials, n_queries, n_used)
         Z.
 

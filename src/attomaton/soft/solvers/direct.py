@@ -8,10 +8,13 @@ import numpy as np
 from scipy.sparse import csc_array
 from scipy.sparse.linalg import splu
 
-from attomaton.ragged import offsets_of, rows_of, sum_at
+from attomaton.ragged import centre, offsets_of, rows_of, sum_at
 from attomaton.soft.likelihood import LuceProblem
-from attomaton.soft.solvers.reference import centre, damping
+from attomaton.soft.solvers.damped import minimise
 from attomaton.tables import Float64, Int64
+
+PATIENCE = 20
+"""Steps in a row that need not lower the largest entry of the gradient."""
 
 
 def solve_direct(
@@ -24,23 +27,18 @@ def solve_direct(
     """
     anchor, stiffness = pull
     one, other, choice = _pairs(problem)
-    least, stuck, best = np.inf, 0, scores
-    for _ in range(limits[1]):
-        gradient = problem.gradient(scores) + stiffness * (scores - anchor)
-        largest = float(np.abs(gradient).max())
-        stuck = 0 if largest < least else stuck + 1
-        least, best = (largest, scores) if largest < least else (least, best)
-        if largest <= limits[0] or stuck > 20:
-            break
+
+    def slope(scores: Float64) -> Float64:
+        return problem.gradient(scores) + stiffness * (scores - anchor)
+
+    def find_step(scores: Float64, gradient: Float64) -> tuple[Float64, float]:
         chance = problem.probabilities(scores)
         weight = problem.count[choice] * chance[one] * chance[other]
-        step = _eliminate(
-            problem.alternative[one], problem.alternative[other], weight, (-gradient, stiffness)
-        )
-        if not np.isfinite(step).all():
-            break
-        scores = scores + damping(problem.component, step)[0] * step
-    return best
+        members = problem.alternative
+        step = _eliminate(members[one], members[other], weight, (-gradient, stiffness))
+        return step, float(np.ptp(step))
+
+    return minimise(slope, find_step, scores, atol=limits[0], max_steps=limits[1], patience=PATIENCE)[0]
 
 
 def _pairs(problem: LuceProblem) -> tuple[Int64, Int64, Int64]:

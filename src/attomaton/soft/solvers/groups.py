@@ -1,7 +1,6 @@
 """All groups of an anchored Luce problem, each solved by compiled Newton steps, shared between threads."""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -9,14 +8,12 @@ import numpy as np
 
 from attomaton.borders import check_floats
 from attomaton.compiled import compiled, compiled_within
-from attomaton.machine import count_processors
+from attomaton.machine import count_processors, share_out
 from attomaton.ragged import group_borders, offsets_of, ranges_of
 from attomaton.soft.likelihood import LuceProblem
 from attomaton.soft.solvers.direct import solve_direct
 from attomaton.soft.solvers.newton import Array, Choices, Part, Space, make_space, solve_part
 from attomaton.tables import Float64, Int64
-
-N_THREADS = count_processors()
 
 FAR = 1e4
 """A group that ends with a gradient this many times larger than asked has stalled."""
@@ -53,27 +50,27 @@ class Groups:
         """Members of all choice sets of each group, shape (n_groups,)."""
         return np.diff(self.choices.offsets[self.choice_borders])
 
-    def shares(self) -> list[Int64]:
+    def shares(self, threads: int | None) -> list[Int64]:
         """The groups, those with most entries first, cut into shares of about equal work for the threads."""
         entries = self.n_entries
         largest_first = np.argsort(-entries, kind="stable")
         work = np.cumsum(entries[largest_first] + np.diff(self.borders)[largest_first])
-        cuts = np.arange(1, 16 * N_THREADS) * int(work[-1] if len(work) else 0) // (16 * N_THREADS)
+        number = 16 * (threads or count_processors())
+        cuts = np.arange(1, number) * int(work[-1] if len(work) else 0) // number
         ends = sorted({0, len(work), *(np.searchsorted(work, cuts) + 1).clip(max=len(work)).tolist()})
         return [largest_first[begin:end] for begin, end in pairwise(ends)]
 
 
-def share_out(groups: Groups, work: Callable[[Int64], None]) -> None:
-    """Do ``work`` on all groups, a share of them at a time, on all threads.
+def share_groups(groups: Groups, threads: int | None, kernel: Callable[..., None], *given: object) -> None:
+    """Call ``kernel(choices, starts, some, *given)`` for all groups, some of them on each thread.
 
-    Compiled code holds no lock, and groups share nothing. A single share needs no thread.
+    Compiled code holds no lock, and groups share nothing.
     """
-    shares = groups.shares()
-    if len(shares) == 1:
-        work(shares[0])
-        return
-    with ThreadPoolExecutor(N_THREADS) as threads:
-        list(threads.map(work, shares))
+
+    def work(some: Int64) -> None:
+        kernel(groups.choices, groups.starts, some, *given)
+
+    share_out(work, groups.shares(threads), threads)
 
 
 def sort_by_group(problem: LuceProblem) -> Groups:
@@ -111,6 +108,8 @@ class Newton:
         Largest gradient entry to be left.
     max_steps : int
         Steps for each group, at most.
+    threads : int, optional
+        How many to use; all processors if not given.
 
     Examples
     --------
@@ -125,6 +124,7 @@ class Newton:
 
     atol: float = 1e-12
     max_steps: int = 200
+    threads: int | None = None
 
     def solve(
         self, problem: LuceProblem, *, anchor: Float64 | None = None, stiffness: float = 0.0
@@ -136,7 +136,7 @@ class Newton:
         problem : LuceProblem
             The choices. No choice set holds alternatives of two components; a component may be any group.
         anchor : float64 array, shape (n_alternatives,), optional
-            Where the scores are pulled to, and where the search starts. None: zero.
+            Where the scores are pulled to, and where the search starts. None means zero.
         stiffness : float
             How hard they are pulled. 0: not at all; then each group must be strongly connected, and its
             scores are known up to a constant.
@@ -151,11 +151,7 @@ class Newton:
         start = np.zeros(problem.n_alternatives) if anchor is None else anchor[groups.place]
         scores, left = start.copy(), np.zeros(problem.n_components, bool)
         pull, limits = (start, float(stiffness)), (self.atol, self.max_steps)
-
-        def solve_share(some: Int64) -> None:
-            _solve_groups(groups.choices, groups.starts, some, pull, (scores, left), limits)
-
-        share_out(groups, solve_share)
+        share_groups(groups, self.threads, _solve_groups, pull, (scores, left), limits)
         answer = np.empty_like(scores)
         answer[groups.place] = scores
         for group in np.flatnonzero(left):

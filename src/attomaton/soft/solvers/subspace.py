@@ -5,11 +5,15 @@ convex and grows without bound in every direction, so the optimum is finite and 
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from attomaton.soft.likelihood import LuceProblem
+from attomaton.soft.solvers.damped import minimise
 from attomaton.tables import Float64
+
+_linalg: Any = np.linalg
 
 
 @dataclass(frozen=True)
@@ -32,14 +36,16 @@ class Subspace:
         features : float64 array, shape (n_alternatives, n_features)
             Linearly independent columns.
         """
-        coordinates = np.zeros(features.shape[1])
-        for _ in range(self.max_steps):
-            scores = features @ coordinates
-            gradient = features.T @ problem.gradient(scores)
-            if np.abs(gradient).max(initial=0.0) <= self.atol:
-                break
-            probabilities = problem.probabilities(scores)
-            step = -np.linalg.solve(features.T @ problem.curvature_of(probabilities, features), gradient)
-            reach = 2.0 * float(np.abs(features @ step).max())
-            coordinates = coordinates + np.log1p(reach) / reach * step
-        return coordinates
+
+        def slope(coordinates: Float64) -> Float64:
+            return features.T @ problem.gradient(features @ coordinates)
+
+        def find_step(coordinates: Float64, gradient: Float64) -> tuple[Float64, float]:
+            probabilities = problem.probabilities(features @ coordinates)
+            step: Float64 = -_linalg.solve(
+                features.T @ problem.curvature_of(probabilities, features), gradient
+            )
+            return step, 2.0 * float(np.abs(features @ step).max())
+
+        start = np.zeros(features.shape[1])
+        return minimise(slope, find_step, start, atol=self.atol, max_steps=self.max_steps)[0]

@@ -1,4 +1,4 @@
-"""Gradient flow for given embeddings: all queries coupled, few coordinates, dense and compiled.
+"""Gradient flow of embedded tokens: all queries coupled, few coordinates, dense and compiled.
 
 Coordinates are those of :class:`~attomaton.trajectory.basis.Basis`. Only differences to the label enter, and
 the difference of two tokens of one component has zeros, not roundings, outside the cyclic subspace: gradients

@@ -1,4 +1,4 @@
-"""The third term for given embeddings: one convex function over the span of all tight directions."""
+"""The third term for embedded tokens: one convex function over the span of all tight directions."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,9 +8,12 @@ import numpy as np
 from attomaton.errors import UncertifiedSolution
 from attomaton.graphs.components import Components
 from attomaton.graphs.reduction import find_ends
+from attomaton.soft.solvers.damped import minimise
 from attomaton.tables import Bool, Float64
 from attomaton.trajectory.basis import Basis, find_span
 from attomaton.trajectory.residual.problem import Priorities, Residual
+
+_linalg: Any = np.linalg
 
 MAX_STEPS = 500
 POSITIVE = 1e-7
@@ -18,7 +21,7 @@ POSITIVE = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
-class SpanResidual(Residual):
+class EmbeddedResidual(Residual):
     """R in the span of the tight directions, with the directions of all edges, shape (n_order, n_axes)."""
 
     directions: Float64
@@ -30,9 +33,9 @@ class SpanResidual(Residual):
         return float(np.linalg.eigvalsh((along.T * self.flow[held]) @ along)[0]) if along.size else 1.0
 
 
-def solve_span(
+def solve_embedded(
     components: Components, priorities: Priorities, basis: Basis, pressure: Float64
-) -> SpanResidual:
+) -> EmbeddedResidual:
     """R in the coordinates of the basis, zero along the cyclic axes and outside the span of tight directions.
 
     Parameters
@@ -59,7 +62,7 @@ def solve_span(
     free = np.full(len(components), len(axes) < len(basis.axes) - basis.n_cyclic)
     place = answer @ axes
     weights, scores = basis.weights(place), basis.nodes @ place
-    return SpanResidual(priorities, weights, scores, flow, degenerate, free, gradient, directions)
+    return EmbeddedResidual(priorities, weights, scores, flow, degenerate, free, gradient, directions)
 
 
 def _edge_directions(components: Components, basis: Basis) -> Float64:
@@ -100,14 +103,20 @@ def _find_degenerate(directions: Float64, pressure: Float64) -> Bool:
 
 
 def _minimise(along: Float64, log_kappa: Float64, pressure: Float64) -> tuple[Float64, float]:
-    """Newton's method for Σ e^{ln κ − a·y} + pressure·y, and the gradient left; damped by ln(1 + d)/d."""
-    place, gradient = np.zeros(len(pressure)), pressure
-    for _ in range(MAX_STEPS):
-        flow = np.exp(np.clip(log_kappa - along @ place, -700, 700))
-        gradient = pressure - flow @ along
-        if np.abs(gradient).max(initial=0.0) <= 1e-12 * max(1.0, float(np.abs(pressure).max(initial=0.0))):
-            break
-        step = -np.linalg.lstsq((along.T * flow) @ along, gradient, rcond=None)[0]
-        reach = float(np.abs(along @ step).max())
-        place = place + (np.log1p(reach) / reach if reach > 1e-9 else 1.0) * step
-    return place, float(np.abs(gradient).max(initial=0.0))
+    """Newton's method for Σ e^{ln κ − a·y} + pressure·y, and the gradient left."""
+
+    def flow_at(place: Float64) -> Float64:
+        return np.exp(np.clip(log_kappa - along @ place, -700, 700))
+
+    def find_step(place: Float64, gradient: Float64) -> tuple[Float64, float]:
+        step: Float64 = -_linalg.lstsq((along.T * flow_at(place)) @ along, gradient, rcond=None)[0]
+        return step, float(np.abs(along @ step).max())
+
+    enough = 1e-12 * max(1.0, float(np.abs(pressure).max(initial=0.0)))
+    return minimise(
+        lambda place: pressure - flow_at(place) @ along,
+        find_step,
+        np.zeros(len(pressure)),
+        atol=enough,
+        max_steps=MAX_STEPS,
+    )

@@ -1,4 +1,4 @@
-"""The third term without embeddings: one number for each component, each block of tight edges alone."""
+"""The third term for orthonormal embeddings: a number for each component, each block of tight edges alone."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,8 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from attomaton.graphs.components import Components
-from attomaton.ragged import largest_of, run_starts, sum_at
+from attomaton.ragged import centre, largest_of, run_starts, sum_at
+from attomaton.soft.solvers.damped import minimise
 from attomaton.soft.solvers.gradients import solve_systems
 from attomaton.solutions import score_table, sparse_weights
 from attomaton.tables import Bool, Float64, Int64, Integers
@@ -22,7 +23,7 @@ DENSE = 400
 
 
 @dataclass(frozen=True, eq=False)
-class BlockResidual(Residual):
+class OrthonormalResidual(Residual):
     """R as one number for each component, with the components' sizes, shape (n_components,)."""
 
     sizes: Int64
@@ -46,10 +47,10 @@ class BlockResidual(Residual):
         return min(rates, default=1.0)
 
 
-def solve_blocks(
+def solve_orthonormal(
     components: Components, priorities: Priorities, hard: Float64, multipliers: Float64
-) -> BlockResidual:
-    """R for orthonormal embeddings, Σ_C |C| R_C = 0 in every block of tight edges.
+) -> OrthonormalResidual:
+    """R for orthonormal embeddings: Σ_C |C| R_C = 0 in every block of tight edges.
 
     Parameters
     ----------
@@ -68,7 +69,7 @@ def solve_blocks(
     above, below, kappa = priorities.above[held], priorities.below[held], priorities.kappa[held]
     block = join(above, below, size)
     pressure = sum_at(components.component_of_node, hard, size)
-    pressure = pressure - _mean(block, np.ones(size), pressure)  # zero but for rounding
+    pressure = centre(block, pressure)  # its mean is zero but for rounding
     answer, gradient = _minimise((above, below, np.log(kappa)), pressure, block)
     answer = answer - _mean(block, sizes.astype(np.float64), answer)
     flow = np.zeros(len(priorities.kappa))
@@ -77,7 +78,9 @@ def solve_blocks(
     n_blocks = np.bincount(weak[np.unique(block, return_index=True)[1]], minlength=size)
     scores = answer[components.component_of_node]
     weights = sparse_weights(score_table(components.nodes, scores), components.edges.n_tokens)
-    return BlockResidual(priorities, weights, scores, flow, degenerate, n_blocks[weak] > 1, gradient, sizes)
+    return OrthonormalResidual(
+        priorities, weights, scores, flow, degenerate, n_blocks[weak] > 1, gradient, sizes
+    )
 
 
 def find_degenerate(priorities: Priorities, multipliers: Float64, size: int) -> Bool:
@@ -111,34 +114,35 @@ def _mean(group: Int64, weight: Float64, values: Float64) -> Float64:
 
 
 def _minimise(edges: tuple[Int64, Int64, Float64], pressure: Float64, block: Int64) -> tuple[Float64, float]:
-    """Newton's method for Σ e^{ln κ + R_B − R_A} + Σ pressure·R, all blocks at once, and the gradient left.
-
-    Along a step whose entries differ by d across an edge, the curvature changes at most by the factor e^d, so
-    the share ln(1 + d)/d of it needs no line search.
-    """
+    """Newton's method for Σ e^{ln κ + R_B − R_A} + Σ pressure·R in all blocks, and the gradient left."""
     above, below, log_kappa = edges
     size = len(pressure)
-    answer, gradient = np.zeros(size), pressure
     enough = 1e-11 * max(1.0, float(np.abs(pressure).max(initial=0.0)))
-    for _ in range(MAX_STEPS):
-        flow = np.exp(log_kappa + answer[below] - answer[above])
+
+    def flow_at(place: Float64) -> Float64:
+        return np.exp(log_kappa + place[below] - place[above])
+
+    def slope(place: Float64) -> Float64:
+        flow = flow_at(place)
         gradient = pressure + sum_at(below, flow, size) - sum_at(above, flow, size)
-        gradient -= _mean(block, np.ones(size), gradient)  # rounding must not push along a constant
-        largest = largest_of(block, np.abs(gradient), size, least=0.0)
-        if largest.max(initial=0.0) <= enough:
-            break
+        return centre(block, gradient)  # rounding must not push along a constant
+
+    def find_step(place: Float64, gradient: Float64) -> tuple[Float64, Float64]:
+        flow = flow_at(place)
         diagonal = sum_at(below, flow, size) + sum_at(above, flow, size)
         diagonal[diagonal == 0.0] = 1.0  # a component without tight edges, which nothing presses
 
-        def bend(direction: Float64, flow: Float64 = flow) -> Float64:
+        def bend(direction: Float64) -> Float64:
             across = flow * (direction[above] - direction[below])
             return sum_at(above, across, size) - sum_at(below, across, size)
 
-        right = np.where(largest[block] > enough, -gradient, 0.0)
+        left = largest_of(block, np.abs(gradient), size)
+        right = np.where(left[block] > enough, -gradient, 0.0)
         step = solve_systems(bend, right, diagonal, block, rtol=1e-6, max_steps=2_000)
-        reach = largest_of(block[above], np.abs(step[above] - step[below]), size, least=1e-9)
-        answer = answer + (np.log1p(reach) / reach)[block] * step
-    return answer, float(np.abs(gradient).max(initial=0.0))
+        reach = largest_of(block[above], np.abs(step[above] - step[below]), size, least=0.0)
+        return step, reach[block]
+
+    return minimise(slope, find_step, np.zeros(size), atol=enough, max_steps=MAX_STEPS)
 
 
 def _settling(above: Int64, below: Int64, flow: Float64, root: Float64) -> float:

@@ -1,4 +1,4 @@
-"""Gradient flow without embeddings: every query alone, one coordinate for each (query, token), compiled.
+"""Gradient flow for orthonormal embeddings: each query alone, a coordinate for each (query, token), compiled.
 
 Inside a component gradients are sums of terms of order 1 that cancel to order 1/t. What moves a component as
 a whole is only what crosses its border, so that part is summed by itself and loses no digit; and conjugate
@@ -30,6 +30,14 @@ MAX_TURNS = 2_000
 
 ACCURACY = 0.05
 """How far conjugate gradients lower the residual of one Newton step."""
+
+
+class Queries(NamedTuple):
+    """All queries, as compiled code takes them."""
+
+    choices: Choices
+    starts: tuple[Array, Array]  # int64 (n_queries + 1,) each: borders of alternatives and of choices
+    wholes: tuple[Array, Array]  # int64: component of each alternative, size of each component
 
 
 class Wholes(NamedTuple):
@@ -168,7 +176,7 @@ def minimise_query(
 
 
 @dataclass(frozen=True, eq=False)
-class SeparableFlow:
+class OrthonormalFlow:
     """The training loss as a function of all scores; a block for each query.
 
     Attributes
@@ -185,19 +193,19 @@ class SeparableFlow:
     def descend(self, place: Float64, step_size: float, n_steps: int) -> Float64:
         """Where plain gradient descent gets in ``n_steps`` steps."""
         moved = self._check(place).copy()
-        _descend_all(self.groups.choices, self.groups.starts, self.wholes, moved, step_size, n_steps)
+        _descend_all(self._queries, moved, step_size, n_steps)
         return moved
 
     def minimise(self, anchor: Float64, stiffness: float, start: Float64, atol: float) -> Float64:
         """The minimum of L(x) + ½ stiffness ‖x − anchor‖²; NaN if Newton's method does not end."""
         moved, anchor = self._check(start).copy(), self._check(anchor)
-        parts = self.groups.choices, self.groups.starts, self.wholes
-        return moved if _minimise_all(*parts, anchor, stiffness, moved, atol) else np.full(len(moved), np.nan)
+        found = _minimise_all(self._queries, anchor, stiffness, moved, atol)
+        return moved if found else np.full(len(moved), np.nan)
 
     def damp(self, place: Float64, stiffness: float, move: Float64) -> Float64:
         """(1 + H / stiffness)⁻¹ move."""
         damped, place = self._check(move).copy(), self._check(place)
-        _damp_all(self.groups.choices, self.groups.starts, self.wholes, place, stiffness, damped)
+        _damp_all(self._queries, place, stiffness, damped)
         return damped
 
     def sharpness(self, place: Float64, enough: float = 0.0) -> Float64:
@@ -205,6 +213,10 @@ class SeparableFlow:
         blocks = self.spread(np.arange(len(self.groups.borders) - 1))
         problem = trusted(LuceProblem, component=blocks, **self.groups.choices._asdict())
         return bound_curvatures(problem, problem.probabilities(self._check(place)), blocks, enough=enough)
+
+    @property
+    def _queries(self) -> Queries:
+        return Queries(self.groups.choices, self.groups.starts, self.wholes)
 
     def _check(self, values: Float64) -> Float64:
         """One number for each score: compiled code would read beyond fewer."""
@@ -220,13 +232,13 @@ class SeparableFlow:
         return np.repeat(values, np.diff(self.groups.borders))
 
 
-def separable_flow(problem: LuceProblem, component: Int64, n_samples: int) -> SeparableFlow:
+def orthonormal_flow(problem: LuceProblem, component: Int64, n_samples: int) -> OrthonormalFlow:
     """The flow of whole-context choices, sorted by query; ``component`` is of each alternative."""
     _check_wholes(problem, check_int64(component, "component"))
     groups = sort_by_group(problem)
     shared = groups.choices._replace(count=groups.choices.count / n_samples)
     number = np.unique(component, return_inverse=True)[1]
-    return SeparableFlow(
+    return OrthonormalFlow(
         Groups(shared, groups.place, groups.borders, groups.choice_borders), (number, np.bincount(number))
     )
 
@@ -248,63 +260,42 @@ def _check_wholes(problem: LuceProblem, component: Int64) -> None:
 
 
 @compiled
-def _room(choices: Choices, starts: tuple[Array, Array], sizes: tuple[Array, Array]) -> tuple[Space, Wholes]:
-    space = make_room(choices, starts, np.arange(len(starts[0]) - 1))
+def _room(queries: Queries) -> tuple[Space, Wholes]:
+    space = make_room(queries.choices, queries.starts, np.arange(len(queries.starts[0]) - 1))
+    component, size = queries.wholes
     n_most = len(space.gradient)
-    return space, Wholes(sizes[0], sizes[1], np.empty(n_most), np.empty(n_most), np.empty(n_most))
+    return space, Wholes(component, size, np.empty(n_most), np.empty(n_most), np.empty(n_most))
 
 
 @compiled
-def _descend_all(
-    choices: Choices,
-    starts: tuple[Array, Array],
-    sizes: tuple[Array, Array],
-    scores: Array,
-    step_size: float,
-    n_steps: int,
-) -> None:
-    space, wholes = _room(choices, starts, sizes)
-    for query in range(len(starts[0]) - 1):
-        part = find_part(starts, query)
+def _descend_all(queries: Queries, scores: Array, step_size: float, n_steps: int) -> None:
+    space, wholes = _room(queries)
+    for query in range(len(queries.starts[0]) - 1):
+        part = find_part(queries.starts, query)
         here = scores[part.first : part.last]
         for _ in range(n_steps):
-            find_slope(choices, part, wholes, here, space)
+            find_slope(queries.choices, part, wholes, here, space)
             here -= step_size * space.gradient[: len(here)]
 
 
 @compiled
-def _minimise_all(
-    choices: Choices,
-    starts: tuple[Array, Array],
-    sizes: tuple[Array, Array],
-    anchor: Array,
-    stiffness: float,
-    scores: Array,
-    atol: float,
-) -> bool:
-    space, wholes = _room(choices, starts, sizes)
-    for query in range(len(starts[0]) - 1):
-        part = find_part(starts, query)
+def _minimise_all(queries: Queries, anchor: Array, stiffness: float, scores: Array, atol: float) -> bool:
+    space, wholes = _room(queries)
+    for query in range(len(queries.starts[0]) - 1):
+        part = find_part(queries.starts, query)
         pull, here = anchor[part.first : part.last], scores[part.first : part.last]
-        if not minimise_query(choices, part, wholes, pull, stiffness, here, space, atol):
+        if not minimise_query(queries.choices, part, wholes, pull, stiffness, here, space, atol):
             return False
     return True
 
 
 @compiled
-def _damp_all(
-    choices: Choices,
-    starts: tuple[Array, Array],
-    sizes: tuple[Array, Array],
-    scores: Array,
-    stiffness: float,
-    moves: Array,
-) -> None:
-    space, wholes = _room(choices, starts, sizes)
-    for query in range(len(starts[0]) - 1):
-        part = find_part(starts, query)
-        span = find_slope(choices, part, wholes, scores[part.first : part.last], space)
+def _damp_all(queries: Queries, scores: Array, stiffness: float, moves: Array) -> None:
+    space, wholes = _room(queries)
+    for query in range(len(queries.starts[0]) - 1):
+        part = find_part(queries.starts, query)
+        span = find_slope(queries.choices, part, wholes, scores[part.first : part.last], space)
         move = moves[part.first : part.last]
         space.residual[: len(move)] = stiffness * move
-        solve_system(choices, part, wholes, span, stiffness, space)
+        solve_system(queries.choices, part, wholes, span, stiffness, space)
         move[:] = space.step[: len(move)]
