@@ -142,9 +142,10 @@ def calls(folder: Any) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
             lambda **more: at.GradientDescent(**{"step_size": 1.0, **more}),
             ("step_size", "momentum"),
         ),
+        "Watch": (at.Watch, ("every",)),
         "train": (
             lambda **more: trained(**{"steps": 2, **more}),
-            ("steps", "trials", "seed", "every"),
+            ("steps", "trials", "seed"),
         ),
     }
     for name in ("draw_random", "draw_cyclic", "draw_acyclic"):

@@ -152,7 +152,7 @@ def test_an_earlier_training_survives_what_is_wrong(tmp_path):
     unrealisable = at.Samples.from_lists([[0, 1]], [2])
     tries = [
         lambda: at.train(data, model, step, steps=math.nan, out=tmp_path / "run"),
-        lambda: at.train(data, model, step, steps=40, every=0, out=tmp_path / "run"),
+        lambda: at.train(data, model, step, steps=40, watch=at.Watch(every=0), out=tmp_path / "run"),
         lambda: at.train(data, model, step, steps=40, out=Store(tmp_path / "run", every=0)),
         lambda: at.train(data, at.AttentionModel(Orthonormal(2)), step, steps=40, out=tmp_path / "run"),
         lambda: at.train(unrealisable, model, step, steps=40, out=tmp_path / "run"),
