@@ -110,8 +110,8 @@ def train(
     seed : int
         Random seed.
     watch : Watch, optional
-        After how many steps to record (``Watch(every=10)``), callbacks, and a condition to stop early. None means
-        200 records and nothing else.
+        After how many steps to record (``Watch(every=10)``), callbacks, and a condition to stop early. None
+        means 200 records and nothing else.
     out : Store or path, optional
         Keep trace and checkpoints in this run folder; ``Store(path, resume=True)`` goes on from the last
         checkpoint, with the same bits as a run that was never interrupted. Schedules, stop conditions and
