@@ -7,8 +7,8 @@ import attomaton as at
 from attomaton.graphs.edges import EdgeTable, make_edges, pack_edges
 from attomaton.graphs.grouping import count_keys
 from attomaton.hard.problem import OrderProblem
+from attomaton.ragged import offsets_of
 from attomaton.soft.likelihood import LuceProblem, luce_problem
-from attomaton.tables import offsets_of
 
 
 def components_of(samples):

@@ -160,9 +160,10 @@ class Target:
     --------
     >>> import attomaton as at
     >>> from attomaton.models.embeddings import Orthonormal
+    >>> from attomaton.training.loop import Watch
     >>> corpus = Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])  # 0 and 1 tie, and both beat 2
-    >>> model, step, watch = at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), at.Watch(every=100)
-    >>> trace = at.train(corpus, model, step, steps=100, watch=watch)
+    >>> model, watch = at.AttentionModel(Orthonormal()), Watch(every=100)
+    >>> trace = at.train(corpus, model, at.GradientDescent(1.0), steps=100, watch=watch)
     >>> target = aim_at(trace, solve_trials(trace))
     >>> target.level(trace.weights)[-1].round(2).tolist(), target.correlation(trace.weights)[-1].round(4)
     ([3.53], array([1.]))

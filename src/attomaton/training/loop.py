@@ -104,14 +104,14 @@ def train(
     step : Step
         ``GradientDescent(step_size, normalized=…, momentum=…)`` or ``Adam(step_size)``.
     steps : int
-        How many to take.
+        Number of steps.
     trials : int, optional
-        How many, for one corpus. None means one, or one for each of the samples given.
+        Number of trials for one corpus. None means one, or one for each of the samples given.
     seed : int
         Random seed.
     watch : Watch, optional
         After how many steps to record (``Watch(every=10)``), callbacks, and a condition to stop early. None
-        means 200 records in all, and nothing else.
+        means 200 records and nothing else.
     out : Store or path, optional
         Keep trace and checkpoints in this run folder; ``Store(path, resume=True)`` goes on from the last
         checkpoint, with the same bits as a run that was never interrupted. Schedules, stop conditions and
