@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from html.parser import HTMLParser
+from pathlib import Path
 from urllib.parse import unquote, urldefrag
 
 from tests.e2e.pages import ROOT
@@ -31,14 +32,22 @@ class Links(HTMLParser):
             self.loads.append(wanted)
 
 
+def read_site(place):
+    """The links of every page of the site that ``.ci/run`` has built, or of one that is built here."""
+    if "ATTOMATON_SITE" in os.environ:
+        place = Path(os.environ["ATTOMATON_SITE"])
+    else:
+        build_site(place)
+    pages = [path for path in sorted(place.rglob("*.html")) if path.name != "404.html"]
+    return {path: Links(path.read_text(encoding="utf-8")) for path in pages}
+
+
 def build_site(place):
-    """Build strictly; the links of every page. Not --quiet, which hides the warnings that --strict counts."""
+    """Build strictly. Not --quiet, which hides the warnings that --strict counts."""
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(place)]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONWARNINGS": "ignore"}
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment)
     assert result.returncode == 0, result.stderr[-3000:]
-    pages = [path for path in sorted(place.rglob("*.html")) if path.name != "404.html"]
-    return {path: Links(path.read_text(encoding="utf-8")) for path in pages}
 
 
 def leads_somewhere(site, path, link):

@@ -31,8 +31,11 @@ class Environment:
         subprocess.run([python, "-m", "venv", self.folder / "venv"], check=True, capture_output=True)
 
     def install(self, *requirements):
-        """What pip is told, without its progress; a failure shows pip's words."""
-        result = self.run("pip", "install", "--quiet", *requirements)
+        """What pip is told, without its progress; a failure shows pip's words.
+
+        Modules are compiled when they are first imported: few of them are, and pip would compile them all.
+        """
+        result = self.run("pip", "install", "--quiet", "--no-compile", *requirements)
         assert result.returncode == 0, result.stderr
 
     def run(self, program, *arguments, **environment):

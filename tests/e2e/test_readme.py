@@ -1,5 +1,6 @@
 """The README as a new user meets it: its commands from an installed wheel, its Python as written."""
 
+import json
 import re
 import shlex
 
@@ -29,10 +30,18 @@ def test_the_quick_start_runs_from_an_installed_wheel(plain):
     ]
 
 
+RUN_ALL = """
+import json, sys
+for name, code in json.loads(sys.argv[1]).items():
+    exec(compile(code, name, "exec"), {"__name__": "__main__"})
+"""
+
+
 def test_the_python_of_readme_and_docs_runs(plain):
+    """One program runs all pages, each with names of its own."""
     docs = [page for page in sorted((ROOT / "docs").glob("*.md")) if page.name not in EXTRAS]
     assert plain.run("attomaton", "example", "story.txt").returncode == 0
-    for page in [ROOT / "README.md", *docs]:
-        code = "\n".join(blocks(page.read_text(encoding="utf-8"), "python"))
-        if code:
-            plain.python(code)
+    pages = {page.name: page.read_text(encoding="utf-8") for page in [ROOT / "README.md", *docs]}
+    code = {name: "\n".join(blocks(text, "python")) for name, text in pages.items()}
+    assert sum(map(bool, code.values())) > 5
+    plain.python(RUN_ALL, json.dumps(code))

@@ -6,7 +6,7 @@ from urllib.parse import unquote, urldefrag
 import pytest
 
 from tests.e2e.browser import chromium
-from tests.e2e.built import build_site, leads_somewhere
+from tests.e2e.built import leads_somewhere, read_site
 from tests.e2e.pages import ROOT
 
 WIDTHS = (1440, 820, 390)
@@ -18,7 +18,7 @@ MOST_BYTES = 500_000
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    return build_site(tmp_path_factory.mktemp("site"))
+    return read_site(tmp_path_factory.mktemp("site"))
 
 
 def test_every_link_leads_somewhere(site):
