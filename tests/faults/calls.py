@@ -39,7 +39,7 @@ NUMERIC = re.compile(r"^(<class '(int|float)'>|(str \| )?(int|float)( \| None)?)
 RESULTS = {"Coverage", "EdgeTable", "Explanation", "Sample", "Samples", "SoftSolution"}
 """Classes that attomaton makes itself; what reads them from files checks them."""
 
-METHODS = {"AttentionModel.draw_start", "GradientDescent.move"}
+METHODS = {"AttentionModel.draw_start", "GradientDescent.move", "Watch.interval"}
 """What only the training loop calls."""
 
 

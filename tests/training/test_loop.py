@@ -14,7 +14,6 @@ from attomaton.training.loop import Watch, combine, train
 from attomaton.training.steps import Adam, GradientDescent
 from attomaton.trajectory.flow.definition import descend_by_definition
 from tests.drawn import embeddings_for, paper_draw
-from tests.models.test_attention import ragged_corpora
 
 STEPS = [
     GradientDescent(0.3),
@@ -51,7 +50,9 @@ def test_gradient_descent_is_the_definition(seed):
     ],
 )
 def test_steps_are_those_of_torch(step, optimizer, rank):
-    corpora = ragged_corpora(5)
+    corpora = [
+        paper_draw(seed, n_tokens=5, n_samples=3 + seed, window=2 + seed, repeats=True) for seed in range(3)
+    ]
     model = AttentionModel(RandomUnit(6), start=1.0, rank=rank)
     trace = train(corpora, model, step, steps=60, watch=Watch(every=1))
     rngs = [np.random.default_rng([0, number]) for number in range(3)]
