@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from attomaton.automaton.estimator import AttentionLimit
     from attomaton.claims.mechanics import verify
     from attomaton.models.attention import AttentionModel
-    from attomaton.training.loop import train
+    from attomaton.training.loop import Watch, train
     from attomaton.training.steps import GradientDescent
 
 __version__ = "0.1.0"
@@ -64,6 +64,7 @@ __all__ = [
     "SoftSolution",
     "Status",
     "Vocabulary",
+    "Watch",
     "diff",
     "expand",
     "extract_choices",
@@ -87,6 +88,7 @@ _LAZY = {
     "AttentionLimit": "attomaton.automaton.estimator",
     "AttentionModel": "attomaton.models.attention",
     "GradientDescent": "attomaton.training.steps",
+    "Watch": "attomaton.training.loop",
     "train": "attomaton.training.loop",
     "verify": "attomaton.claims.mechanics",
 }

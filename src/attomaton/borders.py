@@ -75,7 +75,7 @@ def check_int64(values: object, what: str, *, error: Refusal = MismatchedParts) 
 
 
 def check_floats(values: object, shape: tuple[int | None, ...], what: str, *, finite: bool = True) -> Float64:
-    """Numbers of this shape (None: any length), as 64-bit floats, all finite unless they need not be."""
+    """Numbers of this shape (None means any length), as 64-bit floats, all finite unless they need not be."""
     try:
         numbers = np.asarray(values, np.float64)
     except (TypeError, ValueError) as problem:
@@ -138,7 +138,7 @@ def check_offsets(offsets: Int64, n_values: int, what: str, *, error: Refusal = 
 
 
 def check_kind(value: object, kind: type[object], what: str) -> None:
-    """A value of this class: a wrong one is said here, not somewhere later."""
+    """Check that a value is of this class, so that a wrong one is named here and not somewhere later."""
     if not isinstance(value, kind):
         raise MismatchedParts(f"{what} is of type {type(value).__name__}; give a {kind.__name__}")
 

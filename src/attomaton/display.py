@@ -108,7 +108,7 @@ def shorten(text: str, most: int = TOKEN_LENGTH) -> str:
 
 
 def cut_long(text: str) -> str:
-    """The text with words that no line holds cut, with their length, and at most so much of it all.
+    """The text, shortened: words that no line holds are cut, with their length, and so is a long text.
 
     A token may have millions of characters, and a terminal's table wraps each of them.
 

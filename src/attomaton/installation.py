@@ -57,7 +57,7 @@ class Package:
 
 @dataclass(frozen=True)
 class Extra:
-    """An extra with its packages, and the command that installs what is missing (None: nothing is).
+    """An extra with its packages, and the command that installs what is missing (None means that nothing is).
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class Extra:
     packages : tuple of Package
         What it brings.
     install : str or None
-        The command that installs what is missing; None: nothing is.
+        The command that installs what is missing; None means that nothing is.
 
     Examples
     --------

@@ -33,7 +33,7 @@ def count_processors() -> int:
 def share_out(
     work: Callable[[Share], Answer], shares: Sequence[Share], threads: int | None = None
 ) -> list[Answer]:
-    """Do ``work`` on every share, on so many threads, or on all processors; the answers, in order.
+    """Do ``work`` on every share, on a number of threads or on all processors; answers keep the order.
 
     This pays where compiled code does the work, which holds no lock. A single share, and a single thread,
     are left to the thread that asks.

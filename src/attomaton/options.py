@@ -68,7 +68,7 @@ def whole_number(value: object, name: str, *, least: int = 0, most: int = LARGES
 
 
 def check_threads(threads: int | None) -> int | None:
-    """How many threads a user wants, if that can be; None: as many as there are processors.
+    """How many threads a user wants, if that can be; None means as many as there are processors.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """How work tells how far it is, and to whom.
 
-What has several stages takes a :data:`Progress`. What has only one is given a callable for the two numbers,
-and what cannot tell how much there is, one for the name.
+What has several stages takes a :data:`Progress`. What has only one takes an :data:`Advance`, and what cannot
+tell how much there is to do, a callable for the name of the stage.
 """
 
 import sys
@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 Progress = Callable[[str, int, int], object]
 """Called with a stage, how much of it is done and how much there is; with 0 and 0 as the stage begins."""
+
+Advance = Callable[[int, int], object]
+"""Called with how much is done and how much there is."""
 
 
 def silent(*_: object) -> None:
@@ -36,10 +39,10 @@ class Stages:
     """
 
     begin: Callable[[str], object] = silent
-    advance: Callable[[int, int], None] = silent
+    advance: Advance = silent
 
     def __call__(self, stage: str, done: int = 0, total: int = 0) -> None:
-        """A stage begins, or so much of it is done."""
+        """Say that a stage begins, or how much of it is done."""
         if total:
             self.advance(done, total)
         else:
@@ -49,9 +52,5 @@ class Stages:
 def as_stages(given: bool | Callable[[str], object]) -> Stages:
     """What a user may give: whether to name stages on stderr, or what to call, perhaps with ``advance``."""
     if not callable(given):
-        return Stages(_to_stderr) if given else Stages()
+        return Stages(lambda stage: sys.stderr.write(f"{stage}\n")) if given else Stages()
     return Stages(given, getattr(given, "advance", silent))
-
-
-def _to_stderr(stage: str) -> None:
-    sys.stderr.write(f"{stage}\n")

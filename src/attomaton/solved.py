@@ -145,6 +145,12 @@ class SolverByQuery:
         Size of the vocabulary.
     threads : int, optional
         Number of threads for each part; the default is all processors.
+
+    Examples
+    --------
+    >>> edges = extract_edges(Samples.from_lists([[0, 1, 2]], [0]))
+    >>> len(SolverByQuery(3).components(edges.table, edges.queries))
+    3
     """
 
     n_tokens: int
@@ -158,6 +164,13 @@ class SolverByQuery:
 @dataclass(frozen=True)
 class HardByQuery(SolverByQuery):
     """Edges and samples by query → the hard scores: columns query, token, score.
+
+    Attributes
+    ----------
+    n_tokens : int
+        Size of the vocabulary.
+    threads : int, optional
+        Number of threads for each part; the default is all processors.
 
     Examples
     --------
@@ -178,6 +191,13 @@ class HardByQuery(SolverByQuery):
 @dataclass(frozen=True)
 class SoftByQuery(SolverByQuery):
     """Edges, samples by query and choices inside components → the soft scores.
+
+    Attributes
+    ----------
+    n_tokens : int
+        Size of the vocabulary.
+    threads : int, optional
+        Number of threads for each part; the default is all processors.
 
     Examples
     --------

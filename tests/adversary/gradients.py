@@ -13,7 +13,7 @@ from attomaton.models.heads import Tied, TokenId, Untied
 from attomaton.models.lookup import find_pairs, lay_out_lookups
 from attomaton.models.losses import CorrelationLoss, LogLoss, SquaredLoss
 from attomaton.models.parametrisations import Dense, Factored, PerQuery, Places, Shared
-from attomaton.training.loop import combine, split, train
+from attomaton.training.loop import Watch, combine, split, train
 from attomaton.training.steps import Adam, GradientDescent
 from tests.adversary.draws import describe, draw_corpus
 from tests.adversary.finding import Finding, unjudged, worst_of
@@ -171,7 +171,7 @@ def attack_training(rng) -> Finding:
     adam = rng.random() < 0.3
     step = Adam(pace) if adam else GradientDescent(pace, momentum=momentum, normalized=normalized)
     samples = at.Samples.from_lists(contexts, labels, n_tokens=n_tokens)
-    trace = train(samples, model, step, steps=5, every=1, seed=3)
+    trace = train(samples, model, step, steps=5, seed=3, watch=Watch(every=1))
     start = model.draw_start(table.shape[1], np.random.default_rng([3, 0]))
     mine = [torch.tensor(one).requires_grad_() for one in start]
     data = contexts, labels, torch.tensor(table)

@@ -9,7 +9,7 @@ import attomaton as at
 from attomaton.claims.measures import measure_trace, solve_trials
 from attomaton.models.attention import AttentionModel
 from attomaton.models.embeddings import RandomUnit
-from attomaton.training.loop import train
+from attomaton.training.loop import Watch, train
 from attomaton.training.steps import GradientDescent
 from tests.claims.runs import global_run
 from tests.strategies import ordered_sets
@@ -53,7 +53,7 @@ def curves_by_definition(trace, automaton, trial):
 @given(ordered_sets(max_tokens=5))
 def test_curves_are_what_their_definition_says(samples):
     model = AttentionModel(RandomUnit(samples.n_tokens + 1), start=1.0)
-    trace = train(samples, model, GradientDescent(0.5), steps=6, every=2, trials=2)
+    trace = train(samples, model, GradientDescent(0.5), steps=6, trials=2, watch=Watch(every=2))
     automata = solve_trials(trace)
     curves = measure_trace(trace, automata)
     names = ("norm", "correlation", "finite_distance", "outside_correlation", "missed")

@@ -39,7 +39,7 @@ NUMERIC = re.compile(r"^(<class '(int|float)'>|(str \| )?(int|float)( \| None)?)
 RESULTS = {"Coverage", "EdgeTable", "Explanation", "Sample", "Samples", "SoftSolution"}
 """Classes that attomaton makes itself; what reads them from files checks them."""
 
-METHODS = {"AttentionModel.draw_start", "GradientDescent.move"}
+METHODS = {"AttentionModel.draw_start", "GradientDescent.move", "Watch.interval"}
 """What only the training loop calls."""
 
 
@@ -142,9 +142,10 @@ def calls(folder: Any) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
             lambda **more: at.GradientDescent(**{"step_size": 1.0, **more}),
             ("step_size", "momentum"),
         ),
+        "Watch": (at.Watch, ("every",)),
         "train": (
             lambda **more: trained(**{"steps": 2, **more}),
-            ("steps", "trials", "seed", "every"),
+            ("steps", "trials", "seed"),
         ),
     }
     for name in ("draw_random", "draw_cyclic", "draw_acyclic"):

@@ -116,7 +116,7 @@ def train_on(run: Path, *, resume: bool = True, stop_after: int | None = None) -
     samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [2, 1]], [0, 1, 1])
     store = Store(run, resume=resume, every=10)
     model, step = at.AttentionModel(), at.GradientDescent(0.5)
-    at.train(samples, model, step, steps=40, every=8, trials=2, out=store, watch=Watch([interrupt]))
+    at.train(samples, model, step, steps=40, trials=2, out=store, watch=Watch([interrupt], every=8))
 
 
 def use_trace(run: Path) -> None:

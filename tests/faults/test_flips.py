@@ -40,7 +40,7 @@ def train(auto, out, *, stop=False):
 
     model, step = at.AttentionModel(), at.GradientDescent(1.0)
     store = Store(out, resume=True, every=5)
-    return at.train(auto.samples, model, step, steps=40, every=4, watch=Watch([callback]), out=store)
+    return at.train(auto.samples, model, step, steps=40, watch=Watch([callback], every=4), out=store)
 
 
 def ask_run(folder, _):

@@ -122,9 +122,6 @@ def test_numbers_are_written_in_plain_digits(place):
         {"steps": -1},
         {"steps": True},
         {"steps": "3"},
-        {"steps": 2, "every": 0},
-        {"steps": 2, "every": 1.5},
-        {"steps": 2, "every": math.nan},
         {"steps": 2, "seed": -1},
         {"steps": 2, "trials": 0},
         {"steps": 2, "trials": math.nan},
@@ -134,6 +131,12 @@ def test_numbers_are_written_in_plain_digits(place):
 def test_train_says_at_once_what_is_no_number(wrong):
     with limited(), pytest.raises(UnsupportedOption):
         at.train(calls.samples(), at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), **wrong)
+
+
+@pytest.mark.parametrize("every", [0, 1.5, math.nan])
+def test_a_watch_says_at_once_what_is_no_number(every):
+    with limited(), pytest.raises(UnsupportedOption):
+        at.Watch(every=every)
 
 
 def test_whole_floats_are_whole_numbers():
@@ -152,7 +155,7 @@ def test_an_earlier_training_survives_what_is_wrong(tmp_path):
     unrealisable = at.Samples.from_lists([[0, 1]], [2])
     tries = [
         lambda: at.train(data, model, step, steps=math.nan, out=tmp_path / "run"),
-        lambda: at.train(data, model, step, steps=40, every=0, out=tmp_path / "run"),
+        lambda: at.train(data, model, step, steps=40, watch=at.Watch(every=0), out=tmp_path / "run"),
         lambda: at.train(data, model, step, steps=40, out=Store(tmp_path / "run", every=0)),
         lambda: at.train(data, at.AttentionModel(Orthonormal(2)), step, steps=40, out=tmp_path / "run"),
         lambda: at.train(unrealisable, model, step, steps=40, out=tmp_path / "run"),

@@ -320,3 +320,38 @@ def test_training_the_factors_with_weight_decay_tends_to_it_and_not_to_the_graph
     assert errors[-1] < 0.003
     assert errors[-1] < errors[5] < errors[3]
     assert 1 - cosine(reached[-1], hard) > 5 * errors[-1]
+
+
+def test_the_norm_is_a_choice_of_solve_graph_svm():
+    components, table = components_of(paper_draw(0)), np.random.default_rng(0).normal(size=(6, 8))
+    for embeddings in (None, table):
+        one = at.solve_graph_svm(components, embeddings=embeddings, norm="nuclear").expect()
+        other = solve_factored(components, embeddings=embeddings)
+        assert one.scores.equals(other.scores)
+        np.testing.assert_array_equal(one.weights, other.weights)
+        plain = at.solve_graph_svm(components, embeddings=embeddings)
+        named = at.solve_graph_svm(components, embeddings=embeddings, norm="frobenius")
+        assert named.scores.equals(plain.scores)
+        weights = plain.weights if embeddings is not None else plain.weights.toarray()
+        assert one.certificate.lower <= np.linalg.norm(weights, "nuc") * (1 + 1e-9)
+    loose = at.solve_graph_svm(components, norm="nuclear", rtol=1e-3, solver=InteriorPoint(rtol=1e-4))
+    assert loose.certificate.certified
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"norm": "max"}, "the norm is 'max'; give 'frobenius' or 'nuclear'"),
+        ({"norm": None}, "give 'frobenius' or 'nuclear'"),
+        (
+            {"norm": "nuclear", "solver": Reference()},
+            "does not find the least nuclear norm; use InteriorPoint",
+        ),
+        ({"solver": InteriorPoint()}, "give norm='nuclear' with it"),
+        ({"norm": "nuclear", "rtol": 0.0}, "rtol"),
+        ({"norm": "nuclear", "threads": 1}, "leave them out for the nuclear norm"),
+    ],
+)
+def test_a_norm_with_what_does_not_fit_it_is_refused(options, said):
+    with pytest.raises(UnsupportedOption, match=said):
+        at.solve_graph_svm(components_of(paper_draw(0)), **options)

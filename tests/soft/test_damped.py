@@ -29,7 +29,7 @@ def sum_of_powers(drawn, other_way):
 
 @given(st.integers(1, 4).flatmap(lambda size: vectors(size + 3, size)), st.floats(0.1, 1.0))
 def test_every_step_goes_down_and_the_end_is_flat(drawn, other_way):
-    start, directions = drawn[0], drawn[1:]
+    start, directions = drawn[0] / 8, drawn[1:]  # far away the powers span more digits than doubles have
     assume(np.linalg.svd(directions, compute_uv=False)[-1] > 0.1)
     value, slope, find_step = sum_of_powers(directions, other_way)
     met = []

@@ -52,7 +52,7 @@ def test_anchored_scores_equal_a_general_minimiser():
 
 @given(luce_problems())
 def test_every_group_is_in_one_share(problem):
-    shares = sort_by_group(problem).shares()
+    shares = sort_by_group(problem).shares(threads=2)
     assert sorted(np.concatenate(shares).tolist()) == list(range(problem.n_components))
     assert all(len(share) for share in shares)
 

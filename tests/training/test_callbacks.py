@@ -21,10 +21,8 @@ from tests.drawn import paper_draw
 
 
 def trained(callback):
-    watch = Watch([callback])
-    return train(
-        paper_draw(0), AttentionModel(), GradientDescent(1.0), steps=20, every=5, trials=3, watch=watch
-    )
+    watch = Watch([callback], every=5)
+    return train(paper_draw(0), AttentionModel(), GradientDescent(1.0), steps=20, trials=3, watch=watch)
 
 
 def expected(trace):

@@ -13,7 +13,7 @@ from attomaton.models.embeddings import Orthonormal
 from attomaton.models.lookup import find_pairs
 from attomaton.models.parametrisations import Dense, Factored, PerQuery, Shared
 from attomaton.training.lookup import AtSeconds, AtSteps, LookupTraining
-from attomaton.training.loop import train
+from attomaton.training.loop import Watch, train
 from attomaton.training.steps import Adam, GradientDescent
 from tests.drawn import paper_draw
 
@@ -38,7 +38,7 @@ def run(training, samples, records):
 def test_the_path_is_that_of_the_batched_loop(parametrisation, step):
     samples = paper_draw(3, n_tokens=5, n_samples=12, repeats=True)
     moments, scores = run(LookupTraining(parametrisation, step), samples, AtSteps((0, 1, 40)))
-    trace = train(samples, AttentionModel(Orthonormal()), step, steps=40, every=1)
+    trace = train(samples, AttentionModel(Orthonormal()), step, steps=40, watch=Watch(every=1))
     pairs = find_pairs([count_tokens(samples)])
     for moment, found in zip(moments, scores, strict=True):
         np.testing.assert_allclose(found, trace.at(moment.step)[0][pairs.token, pairs.query], atol=1e-10)

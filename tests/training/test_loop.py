@@ -14,7 +14,6 @@ from attomaton.training.loop import Watch, combine, train
 from attomaton.training.steps import Adam, GradientDescent
 from attomaton.trajectory.flow.definition import descend_by_definition
 from tests.drawn import embeddings_for, paper_draw
-from tests.models.test_attention import ragged_corpora
 
 STEPS = [
     GradientDescent(0.3),
@@ -31,7 +30,9 @@ def weights_of(trace):
 @pytest.mark.parametrize("seed", range(4))
 def test_gradient_descent_is_the_definition(seed):
     samples, table = paper_draw(seed, repeats=True), embeddings_for(seed, 6, 8)
-    trace = train(samples, AttentionModel(Given(table)), GradientDescent(0.7), steps=300, every=100)
+    trace = train(
+        samples, AttentionModel(Given(table)), GradientDescent(0.7), steps=300, watch=Watch(every=100)
+    )
     assert trace.steps.tolist() == [0, 100, 200, 300]
     for step in trace.steps.tolist():
         expected = descend_by_definition(samples, table, step_size=0.7, n_steps=step)
@@ -49,9 +50,11 @@ def test_gradient_descent_is_the_definition(seed):
     ],
 )
 def test_steps_are_those_of_torch(step, optimizer, rank):
-    corpora = ragged_corpora(5)
+    corpora = [
+        paper_draw(seed, n_tokens=5, n_samples=3 + seed, window=2 + seed, repeats=True) for seed in range(3)
+    ]
     model = AttentionModel(RandomUnit(6), start=1.0, rank=rank)
-    trace = train(corpora, model, step, steps=60, every=1)
+    trace = train(corpora, model, step, steps=60, watch=Watch(every=1))
     rngs = [np.random.default_rng([0, number]) for number in range(3)]
     tables = [model.embeddings.draw(5, rng) for rng in rngs]
     np.testing.assert_array_equal(trace.embeddings, np.stack(tables))
@@ -77,10 +80,10 @@ def test_steps_are_those_of_torch(step, optimizer, rank):
 )
 def test_a_trial_is_the_same_alone_and_among_others(model, step):
     corpora = [paper_draw(seed, n_samples=5 + seed % 4, window=3 + seed % 2) for seed in range(12)]
-    together = train(corpora, model, step, steps=200, every=50)
-    fewer = train(corpora[:5], model, step, steps=200, every=50)
+    together = train(corpora, model, step, steps=200, watch=Watch(every=50))
+    fewer = train(corpora[:5], model, step, steps=200, watch=Watch(every=50))
     np.testing.assert_allclose(together.weights[:, :5], fewer.weights, atol=1e-12, rtol=0)
-    first = train(corpora[0], model, step, steps=200, every=50)
+    first = train(corpora[0], model, step, steps=200, watch=Watch(every=50))
     np.testing.assert_allclose(together.weights[:, :1], first.weights, atol=1e-12, rtol=0)
     np.testing.assert_allclose(together.losses[:, :1], first.losses, atol=1e-12, rtol=0)
 
@@ -109,7 +112,7 @@ def test_normalised_steps_have_the_length_of_the_step(rank):
     moved, _ = GradientDescent(0.25, normalized=True).move(parameters, gradients, (), 0)
     length = sum(((new - old) ** 2).sum((1, 2)) for new, old in zip(moved, parameters, strict=True)).sqrt()
     np.testing.assert_allclose(length.numpy(), 0.25)
-    trace = train(corpora, model, GradientDescent(0.25, normalized=True), steps=3, every=1)
+    trace = train(corpora, model, GradientDescent(0.25, normalized=True), steps=3, watch=Watch(every=1))
     if rank is None:
         steps = np.linalg.norm(np.diff(trace.weights, axis=0), axis=(2, 3))
         np.testing.assert_allclose(steps, 0.25)
@@ -118,26 +121,38 @@ def test_normalised_steps_have_the_length_of_the_step(rank):
 def test_a_schedule_scales_each_step():
     corpus, model = paper_draw(3), AttentionModel(Orthonormal())
     halved = GradientDescent(1.0, normalized=True, schedule=lambda step: 0.5**step)
-    trace = train(corpus, model, halved, steps=6, every=1)
+    trace = train(corpus, model, halved, steps=6, watch=Watch(every=1))
     lengths = np.linalg.norm(np.diff(trace.weights[:, 0], axis=0), axis=(1, 2))
     np.testing.assert_allclose(lengths, 0.5 ** np.arange(6))
 
 
 def test_callbacks_see_every_record_and_stop_ends_the_run():
     seen = []
-    watch = Watch([lambda step, losses: seen.append((step, losses.tolist()))], lambda step, _: step >= 20)
-    trace = train(
-        paper_draw(0), AttentionModel(), GradientDescent(1.0), steps=100, every=10, watch=watch, trials=2
+    watch = Watch(
+        [lambda step, losses: seen.append((step, losses.tolist()))], lambda step, _: step >= 20, every=10
     )
+    trace = train(paper_draw(0), AttentionModel(), GradientDescent(1.0), steps=100, watch=watch, trials=2)
     assert trace.steps.tolist() == [0, 10, 20]
     assert seen == [(step, losses.tolist()) for step, losses in zip(trace.steps, trace.losses, strict=True)]
-    low = Watch(stop=lambda _, losses: bool(losses.max() < 0.05))
+    low = Watch(stop=lambda _, losses: bool(losses.max() < 0.05), every=1)
     easy = at.Samples.from_lists([[0, 1], [1, 0]], [0, 1])
-    stopped = train(
-        easy, AttentionModel(Orthonormal()), GradientDescent(1.0), steps=10_000, every=1, watch=low
-    )
+    stopped = train(easy, AttentionModel(Orthonormal()), GradientDescent(1.0), steps=10_000, watch=low)
     assert stopped.losses[-1] < 0.05 <= stopped.losses[-2]
     assert stopped.steps[-1] < 100
+
+
+def test_every_works_as_before_and_warns():
+    given = (paper_draw(0), AttentionModel(), GradientDescent(1.0))
+    with pytest.warns(DeprecationWarning, match=r"give watch=Watch\(every=10\) in its place"):
+        old = train(*given, steps=100, every=10)
+    new = train(*given, steps=100, watch=Watch(every=10))
+    assert old.steps.tolist() == new.steps.tolist() == list(range(0, 101, 10))
+    assert old.weights.tobytes() == new.weights.tobytes()
+    assert train(*given, steps=400, every=None).steps.tolist() == list(range(0, 401, 2))
+    with pytest.raises(UnsupportedOption, match="every"), pytest.warns(DeprecationWarning, match="every"):
+        train(*given, steps=100, every=0)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'ever'"):
+        train(*given, steps=100, ever=10)
 
 
 def test_the_number_of_threads_is_as_before():

@@ -98,6 +98,7 @@ def test_the_third_term_is_perpendicular_to_the_cyclic_subspace_and_sums_to_zero
 
 @given(paper_draws())
 def test_loss_and_norm_follow_the_expansion(samples):
+    assume(len(samples))
     automaton = automaton_of(samples)
     expansion = at.expand(automaton, samples, step_size=0.5)
     assume(not expansion.caveat and expansion.rate >= 0.3)

@@ -63,7 +63,7 @@ def draft_name() -> str:
 
 
 def flush_tree(folder: Path) -> None:
-    """Have a folder and all that is in it on the disk."""
+    """Flush a folder and everything in it to the disk."""
     for place, _, names in os.walk(folder, topdown=False):
         for name in names:
             flush(Path(place, name))

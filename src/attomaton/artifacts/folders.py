@@ -53,7 +53,7 @@ class Building:
     target : Path
         Where it will stand.
     folder : Path
-        Where it is built: all that is in here is ours.
+        Where it is built; everything in this folder is ours.
     kind : str
         One of :data:`KINDS`.
     """

@@ -35,6 +35,21 @@ class Attention(ABC):
     -----
     A context is a text (with a vocabulary), a sequence of tokens as strings, or a sequence of token ids. It
     may be longer than the window of the corpus: no part of it is cut off.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.graphs.bags import count_all_tokens
+    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 2]], [0, 1, 1])
+    >>> for attention in (at.learn(samples), at.shrink(samples, strength=1.0)):
+    ...     chances = attention.predict_proba([1, 0, 2])
+    ...     positions, rule = attention.attention([1, 0, 2]), attention.explain([1, 0, 2]).rule
+    ...     drawn = attention.sample([1, 0, 2], np.random.default_rng(0))
+    ...     print(attention.retrieve([1, 0, 2]).tolist(), rule.name, attention.name(drawn), chances.round(2))
+    [0, 1] DETERMINED 1 [0.5 0.5 0. ]
+    [0, 1, 2] SCORED 1 [0.4  0.51 0.09]
+    >>> attention.predict_bags(count_all_tokens(samples)).n_samples, round(attention.score(samples).top1, 3)
+    (3, 0.667)
     """
 
     vocabulary: Vocabulary | None

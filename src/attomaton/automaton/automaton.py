@@ -137,6 +137,15 @@ class Automaton(Solved, Attention):
 
         Among the tokens that are nodes under the query those of the highest hard score share the chances,
         with odds m_j e^{s_j}; a context without any node is backed off, each position weighing the same.
+
+        Examples
+        --------
+        >>> import attomaton as at
+        >>> from attomaton.graphs.bags import count_all_tokens
+        >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1])
+        >>> bags = count_all_tokens(samples)
+        >>> at.learn(samples).predict_bags(bags.keep(bags.token != 0)).probabilities.tolist()  # 0 left out
+        [1.0, 0.0, 1.0, 0.0]
         """
         rows, seen = self.components.rows(bags.samples.queries[bags.sample], bags.token)
         size = len(bags.samples)

@@ -36,13 +36,13 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     padding : int or None
-        The value of ``X`` that stands for "no token here", whatever its place in the row. None: every value
-        is a token. The masked entries of a numpy masked array are never tokens.
+        The value of ``X`` that stands for "no token here", whatever its place in the row. None means that
+        every value is a token. The masked entries of a numpy masked array are never tokens.
     min_support : int
         Leave out edges (the winner was the label where the loser stood in the context) that fewer samples
         show.
     embeddings : float array, shape (n_tokens, dim), optional
-        The embedding of each token id. None: orthonormal.
+        The embedding of each token id. None means orthonormal.
     atol : float
         Largest gradient entry of the soft side's summed loss at which it counts as certified; where the hard
         or the soft side is not, ``fit`` warns with scikit-learn's ``ConvergenceWarning``.

@@ -54,6 +54,9 @@ class FiniteAttention(Attention):
     >>> samples = Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 0])
     >>> attention.predict_samples(samples).of_labels().round(3).tolist()
     [0.75, 0.75]
+    >>> from attomaton.graphs.bags import count_tokens
+    >>> attention.predict_bags(count_tokens(samples)).n_samples
+    2
     >>> round(attention.score(samples).log_loss, 4)  # −ln ¾
     0.2877
     """

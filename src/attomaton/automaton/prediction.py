@@ -33,6 +33,8 @@ class BatchPrediction:
     ([1.0, 0.0, 0.5], [False, False, True])
     >>> [part.tolist() for part in prediction.most_likely()]
     [[0, 1, 2], [0, 1, 0]]
+    >>> auto.predict_samples(at.Samples.from_lists([[0, 1]], [0])).chances()
+    {0: 0.5, 1: 0.5}
     """
 
     bags: Bags

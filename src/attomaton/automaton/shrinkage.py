@@ -100,8 +100,8 @@ def shrink(
     samples : Samples
         The corpus; samples whose label is not in the context are left out.
     strength : float, optional
-        How hard scores are pulled. None: the best of ``STRENGTHS`` when the last tenth of the samples is held
-        back; the scores are then those of all samples.
+        How hard scores are pulled. None means the best of ``STRENGTHS`` when the last tenth of the samples is
+        held back; the scores are then those of all samples.
     ridge : float
         How hard the pooled scores are pulled towards 0, so that they are finite.
     vocabulary : Vocabulary, optional

@@ -18,7 +18,8 @@ from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import QUERY_SCHEMA, EdgeTable
 from attomaton.hard.certify import HardCertificate
-from attomaton.hard.solve import MULTIPLIER_SCHEMA, HardSolution
+from attomaton.hard.constraints import MULTIPLIER_SCHEMA
+from attomaton.hard.solve import HardSolution
 from attomaton.soft.certify import SoftCertificate
 from attomaton.soft.solve import SoftSolution
 from attomaton.solutions import Solution, check_scores, sparse_weights

@@ -273,7 +273,7 @@ def fit_choices(
         What it was chosen from, the winner included. An item that stands m times in a set is an option m
         times (an offset ln m). Pairs give Bradley–Terry; for rankings see :func:`unroll_rankings`.
     counts : sequence of int, optional
-        How often each choice was made. None: once.
+        How often each choice was made. None means once.
     ridge : float
         Adds ½ ridge Σ s² to the summed loss inside components. 0: no regulariser.
 

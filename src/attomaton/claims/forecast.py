@@ -22,7 +22,7 @@ LATE = 1_000
 """From this step on fast-forward is held against the run."""
 
 RECORDS = 20
-"""At so many records, spread evenly."""
+"""Number of records, spread evenly, at which a run is compared with its forecast."""
 
 CLOSELY = 0.5
 """An error of half ‖W_svm‖ is what W moves while steps grow 1.6-fold; larger ones tell nothing of a step."""

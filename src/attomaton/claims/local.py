@@ -66,7 +66,7 @@ class LocalSolutions:
 
 
 def solve_local(trace: Trace, *, step: int | None = None) -> LocalSolutions:
-    """The pseudo-graph of every trial at a recorded step (None: the last), its Graph-SVM and finite part.
+    """The pseudo-graph of every trial at a record (None means the last), its Graph-SVM and finite part.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def solve_local(trace: Trace, *, step: int | None = None) -> LocalSolutions:
 
 
 def find_local_directions(trace: Trace, record: int | None = None) -> Float64:
-    """The directions of :func:`solve_local` at a record (None: the last), without the finite parts.
+    """The directions of :func:`solve_local` at a record (None means the last), without the finite parts.
 
     These take far longer.
     """

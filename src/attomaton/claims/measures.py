@@ -19,7 +19,7 @@ from attomaton.training.trace import Trace
 from attomaton.trajectory.basis import find_basis
 
 MOST_NUMBERS = 20_000_000
-"""Attention is computed for so many records at once that it holds at most this many numbers."""
+"""Largest number of entries of attention that are computed at once."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -108,7 +108,7 @@ def solve_trials(trace: Trace) -> list[Automaton]:
 
 
 def solve_trial(samples: Samples, given: Float64 | None) -> Automaton:
-    """The automaton of one trial; None: orthonormal embeddings."""
+    """The automaton of one trial; None means orthonormal embeddings."""
     solved = solve_samples(samples, embeddings=given)
     return Automaton(solved.components, solved.hard, solved.soft, samples=samples)
 
@@ -160,9 +160,10 @@ class Target:
     --------
     >>> import attomaton as at
     >>> from attomaton.models.embeddings import Orthonormal
+    >>> from attomaton.training.loop import Watch
     >>> corpus = Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])  # 0 and 1 tie, and both beat 2
-    >>> model = at.AttentionModel(Orthonormal())
-    >>> trace = at.train(corpus, model, at.GradientDescent(1.0), steps=100, every=100)
+    >>> model, watch = at.AttentionModel(Orthonormal()), Watch(every=100)
+    >>> trace = at.train(corpus, model, at.GradientDescent(1.0), steps=100, watch=watch)
     >>> target = aim_at(trace, solve_trials(trace))
     >>> target.level(trace.weights)[-1].round(2).tolist(), target.correlation(trace.weights)[-1].round(4)
     ([3.53], array([1.]))

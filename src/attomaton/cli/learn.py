@@ -53,7 +53,9 @@ def learn(
     sample_queries: Annotated[
         float, fraction("Keep this share of the queries, chosen by a hash; what is kept is exact.")
     ] = 1.0,
-    max_window: Annotated[int | None, whole("Cut contexts to their last so many tokens.", least=1)] = None,
+    max_window: Annotated[
+        int | None, whole("Keep only this number of tokens, the last ones, of a context.", least=1)
+    ] = None,
     out: Annotated[
         Path | None, place("Folder to write the run to; it must be new or empty, or hold a run to overwrite.")
     ] = None,

@@ -27,7 +27,7 @@ def reproduce(
     trials: Annotated[
         int | None, whole("How many; those of the settings if not given.", least=1, most=MOST_TRIALS)
     ] = None,
-    seed: Annotated[int, whole("Of all that is drawn.")] = 0,
+    seed: Annotated[int, whole("Random seed.")] = 0,
     data: Annotated[
         Path | None, place("The text, or the published table, for experiments that take one.")
     ] = None,

@@ -17,7 +17,7 @@ every id up to the largest, so an id is bounded like a count; three ids must als
 
 
 def ids_most(n_tokens: int) -> int:
-    """The largest vocabulary, gaps and all, of so many tokens: each id gets a name, so few may be unused."""
+    """The largest vocabulary, gaps included, of this number of tokens: each id gets a name, used or not."""
     return min(VOCABULARY, 4 * n_tokens + (1 << 16))
 
 
@@ -32,7 +32,7 @@ UNPACKED = 1 << 28
 holds about three times as much while it decodes, which stays below a gigabyte."""
 
 UNPACKED_RATIO = 16
-"""A piece that is stored as such may also unpack to so many times its size: texts in use pack three- to
+"""How many times its size a piece that is stored as such may unpack to: texts in use pack three- to
 tenfold, and a batch of a large table is legitimately large."""
 
 FILE_RATIO = 1000
@@ -61,7 +61,7 @@ SHOWN = 80
 
 
 def unpacked_most(stored: int, max_bytes: int) -> int:
-    """Bytes that one piece of a file, stored in so many, may unpack to."""
+    """Bytes that one piece of a file may unpack to, given the bytes it is stored in."""
     return max(UNPACKED, 4 * max_bytes, UNPACKED_RATIO * stored)
 
 

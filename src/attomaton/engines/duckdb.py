@@ -108,7 +108,7 @@ class DuckDBEngine:
                 return merger.edges(parts, min_support=self.selection.min_support, about=about)
 
     def choices(self, components: Components | None) -> ChoiceTable:
-        """Second pass: the choices inside each label's component (None: in whole contexts), counted."""
+        """Second pass: the choices inside each label's component (None means in whole contexts), counted."""
 
         def process(piece: Piece) -> Iterator[tuple[str, pa.Table]]:
             found = choices_of_piece(piece, components, selection=self.selection, kept=self.kept)

@@ -66,7 +66,7 @@ def count_edges(
 def count_choices(
     batch: pa.RecordBatch, components: Components | None, *, selection: Selection, kept: Bool
 ) -> pa.RecordBatch:
-    """The choices of a batch's documents inside each label's component (None: in whole contexts), counted.
+    """The counted choices of some documents inside each label's component (None means in whole contexts).
 
     The columns are those of :class:`~attomaton.graphs.choices.ChoiceTable`.
     """

@@ -74,7 +74,7 @@ class MemoryEngine:
         return hold(edges.filter(min_support=self.selection.min_support))
 
     def choices(self, components: Components | None) -> ChoiceTable:
-        """Second pass: the choices inside each label's component (None: in whole contexts), counted."""
+        """Second pass: the choices inside each label's component (None means in whole contexts), counted."""
         if not isinstance(self.corpus, Shards):
             return extract_choices(self._samples(), components)
         counted = (

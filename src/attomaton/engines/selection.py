@@ -26,7 +26,7 @@ class Selection:
     queries : tuple of int, optional
         Only these queries.
     top_queries : int, optional
-        Only so many queries, those with the most realisable samples (of equals the smaller id).
+        An int k keeps the k queries with the most realisable samples (of equals, the smaller id).
     sample_queries : float
         Only this share of the queries, chosen by a hash of the id: the same on every engine.
 

@@ -137,7 +137,7 @@ class SparkEngine:
             return finish(place, entries, {**counted, "name": QUERIES}, about)
 
     def choices(self, components: Components | None) -> ChoiceTable:
-        """Second pass: the choices inside each label's component (None: in whole contexts), counted.
+        """Second pass: the choices inside each label's component (None means in whole contexts), counted.
 
         The table is mapped from files in the work folder, not held in memory.
         """

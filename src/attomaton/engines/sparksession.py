@@ -36,7 +36,7 @@ def open_session(master: str | None, threads: int | None, memory: str | int | No
     ----------
     master : str, optional
         ``local[N]``, ``spark://host:port`` or what else Spark knows; not given: the running session, or
-        ``local`` with so many ``threads``.
+        ``local`` with this number of ``threads``.
     threads : int, optional
         All processors if not given; for local sessions only.
     memory : str or int, optional

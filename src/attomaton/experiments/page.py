@@ -45,7 +45,7 @@ class Page:
     draw : callable
         Given a path without ending, draws the figure there and returns the files.
     verdicts : tuple of Verdict, optional
-        What became of the claims. None: the experiment judges none.
+        What became of the claims. None means that the experiment judges none.
     """
 
     name: str

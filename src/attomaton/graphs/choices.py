@@ -87,7 +87,7 @@ def extract_choices(samples: Samples, components: Components | None = None) -> C
     samples : Samples
         The corpus; samples whose label is not in the context are left out.
     components : Components, optional
-        Choice sets are restricted to the label's component. None: each realisable context whole.
+        Choice sets are restricted to the label's component. None means each realisable context whole.
 
     Examples
     --------

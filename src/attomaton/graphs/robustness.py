@@ -42,7 +42,15 @@ ROBUSTNESS_SCHEMA = pa.schema(
 
 
 class Grouped(Protocol):
-    """Edges whose tokens are grouped under each query: :class:`~attomaton.graphs.components.Components`."""
+    """Edges whose tokens are grouped under each query: :class:`~attomaton.graphs.components.Components`.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> found: Grouped = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1]], [0])))
+    >>> len(found), found.sizes.tolist(), found.rows(np.array([1]), np.array([0]))[1].tolist()
+    (2, [1, 1], [True])
+    """
 
     @property
     def edges(self) -> EdgeTable:
@@ -135,7 +143,7 @@ def measure_robustness(components: Grouped, numbers: Sequence[int] | None = None
         As :func:`~attomaton.graphs.components.find_components` returns them; components that embeddings have
         merged are not held together by edges and are refused.
     numbers : sequence of int, optional
-        The components asked about; those of a single token have no edges, and no row. None: all.
+        The components asked about; those of a single token have no edges, and no row. None means all.
 
     Notes
     -----

@@ -1,11 +1,14 @@
-"""From components to the constraints of the Graph-SVM."""
+"""From components to the constraints of the Graph-SVM, and the table of how hard each of them presses."""
 
 import numpy as np
+import pyarrow as pa
 
 from attomaton.borders import trusted
 from attomaton.graphs.components import Components
 from attomaton.hard.problem import EmbeddedProblem, OrderProblem
-from attomaton.tables import Float64, column
+from attomaton.tables import Float64, column, make_table
+
+MULTIPLIER_SCHEMA = pa.schema([("above", pa.int64()), ("below", pa.int64()), ("multiplier", pa.float64())])
 
 
 def order_problem(components: Components) -> OrderProblem:
@@ -28,3 +31,9 @@ def embedded_problem(components: Components, embeddings: Float64) -> EmbeddedPro
     return EmbeddedProblem(
         keys @ keys.T, asked @ asked.T, token, query, components.component_of_node, order_problem(components)
     )
+
+
+def multiplier_table(order: pa.Table, multipliers: Float64) -> pa.Table:
+    """The multipliers of the edges of the order, rounding below 0 taken off."""
+    columns = {name: column(order, name) for name in ("above", "below")}
+    return make_table(MULTIPLIER_SCHEMA, {**columns, "multiplier": np.maximum(multipliers, 0.0)})

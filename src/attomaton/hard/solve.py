@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, overload, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -22,10 +22,11 @@ from attomaton.hard.certify import (
     repair_forces,
     repair_positions,
 )
-from attomaton.hard.constraints import embedded_problem, order_problem
+from attomaton.hard.constraints import MULTIPLIER_SCHEMA, embedded_problem, multiplier_table, order_problem
+from attomaton.hard.factored.solve import FactoredSolution, FactoredSolver, solve_factored
 from attomaton.hard.problem import EmbeddedProblem, OrderProblem
 from attomaton.hard.rows import Answer, Ropes, certify_answer, in_pairs, tie_ropes
-from attomaton.options import check_threads, real_number
+from attomaton.options import check_threads, real_number, show
 from attomaton.solutions import (
     Solution,
     check_embeddings,
@@ -35,15 +36,13 @@ from attomaton.solutions import (
     score_table,
     sparse_weights,
 )
-from attomaton.tables import Float64, column, make_table
+from attomaton.tables import Float64, column
 
 FEW_PRODUCTS = 100_000
 """Scores of problems up to this size are summed with twice the digits."""
 
 SMALL = 600
 """Up to this many nodes a dense solver stands by."""
-
-MULTIPLIER_SCHEMA = pa.schema([("above", pa.int64()), ("below", pa.int64()), ("multiplier", pa.float64())])
 
 
 @runtime_checkable
@@ -160,14 +159,38 @@ class HardSolution(Solution):
         return Kind.GENERALISED if self.certificate.inseparable else Kind.EVERY_PRIORITY
 
 
+@overload
 def solve_graph_svm(
     components: Components,
     *,
     embeddings: object = None,
+    norm: Literal["frobenius"] = "frobenius",
     rtol: float | None = None,
     solver: OrderSolver | EmbeddedSolver | None = None,
     threads: int | None = None,
-) -> HardSolution:
+) -> HardSolution: ...
+
+
+@overload
+def solve_graph_svm(
+    components: Components,
+    *,
+    embeddings: object = None,
+    norm: Literal["nuclear"],
+    rtol: float | None = None,
+    solver: FactoredSolver | None = None,
+) -> FactoredSolution: ...
+
+
+def solve_graph_svm(
+    components: Components,
+    *,
+    embeddings: object = None,
+    norm: Literal["frobenius", "nuclear"] = "frobenius",
+    rtol: float | None = None,
+    solver: OrderSolver | EmbeddedSolver | FactoredSolver | None = None,
+    threads: int | None = None,
+) -> HardSolution | FactoredSolution:
     """Solve the Graph-SVM of every query: min ‖W‖ s.t. ties score equal and priorities score ≥ 1 apart.
 
     Parameters
@@ -175,25 +198,35 @@ def solve_graph_svm(
     components : Components
         Who ties and who precedes whom.
     embeddings : float array, shape (n_tokens, dim), optional
-        E. None: orthonormal, so that queries do not interact. If its rows are linearly dependent, priorities
-        that contradict each other under E count as ties (see :func:`~attomaton.graphs.separation.separate`);
-        ``.kind`` and the certificate say so.
+        E. None means orthonormal, so that queries do not interact. If its rows are linearly dependent,
+        priorities that contradict each other under E count as ties (see
+        :func:`~attomaton.graphs.separation.separate`); ``.kind`` and the certificate say so.
+    norm : "frobenius" or "nuclear"
+        The norm that is least: the Frobenius norm, which gradient descent on W keeps small, or the nuclear
+        norm, the sum of the singular values, which weight decay on the factors of W = K Qᵀ keeps small
+        (:func:`~attomaton.hard.factored.solve.solve_factored`: up to about 64 tokens).
     rtol : float, optional
         Relative gap between the certificate's bounds at which the answer counts as certified: 1e-12 for
-        orthonormal embeddings, where the block solver is exact to rounding, and 1e-6 for others.
+        orthonormal embeddings, where the block solver is exact to rounding, and 1e-6 for others and for the
+        nuclear norm.
     solver : optional
         The solver to use: :class:`~attomaton.hard.solvers.placement.Placement` for orthonormal embeddings,
-        :class:`~attomaton.hard.solvers.joint.Joint` for others.
+        :class:`~attomaton.hard.solvers.joint.Joint` for others,
+        :class:`~attomaton.hard.factored.interior.InteriorPoint` for the nuclear norm.
     threads : int, optional
-        Number of threads of the solver for orthonormal embeddings; the default is all processors.
+        Number of threads of the solver for orthonormal embeddings; the default is all processors. It is no
+        option of the nuclear norm.
 
     Returns
     -------
-    HardSolution
-        Check it with ``.expect()``.
+    HardSolution or FactoredSolution
+        Check it with ``.expect()``. For the nuclear norm it is a
+        :class:`~attomaton.hard.factored.solve.FactoredSolution`, whose certificate bounds ‖W‖_* and whose W
+        has a ``.rank``; an automaton takes only a HardSolution.
 
     Examples
     --------
+    >>> from attomaton.corpora.samples import Samples
     >>> from attomaton.corpora.synthetic import Chain, corpus
     >>> from attomaton.graphs.components import find_components
     >>> from attomaton.graphs.edges import extract_edges
@@ -201,12 +234,34 @@ def solve_graph_svm(
     >>> hard = solve_graph_svm(find_components(extract_edges(samples))).expect()
     >>> hard.scores.column("score").to_numpy().round(6) + 0.0
     array([ 1.,  0., -1.])
+    >>> components = find_components(extract_edges(Samples.from_lists([[0, 1], [0, 2]], [0, 0])))
+    >>> nuclear = solve_graph_svm(components, norm="nuclear").expect()
+    >>> nuclear.rank, nuclear.scores.column("score").to_numpy().round(4).tolist()  # one column serves both
+    (1, [0.6667, -0.3333, 0.6667, -0.3333])
     """
+    if norm == "nuclear":
+        return _solve_nuclear(components, embeddings, 1e-6 if rtol is None else rtol, solver, threads)
+    if norm != "frobenius":
+        raise UnsupportedOption(f"the norm is {show(norm)}; give 'frobenius' or 'nuclear'")
+    if isinstance(solver, FactoredSolver):
+        raise UnsupportedOption(f"{solver!r} finds the least nuclear norm; give norm='nuclear' with it")
     rtol = None if rtol is None else real_number(rtol, "rtol", least=0, below=1)
     threads = check_threads(threads)
     if embeddings is None:
         return _solve_orthonormal(components, 1e-12 if rtol is None else rtol, solver, threads)
     return _solve_embedded(components, embeddings, 1e-6 if rtol is None else rtol, solver)
+
+
+def _solve_nuclear(
+    components: Components, embeddings: object, rtol: float, solver: object, threads: int | None
+) -> FactoredSolution:
+    if not isinstance(solver, FactoredSolver | None):
+        raise UnsupportedOption(
+            f"{solver!r} does not find the least nuclear norm; use InteriorPoint, or norm='frobenius' with it"
+        )
+    if threads is not None:
+        raise UnsupportedOption("threads belong to the Frobenius norm; leave them out for the nuclear norm")
+    return solve_factored(components, embeddings=embeddings, rtol=rtol, solver=solver)
 
 
 def _solve_orthonormal(
@@ -319,9 +374,3 @@ def _from_forces(problem: EmbeddedProblem, ropes: Ropes, forces: Float64, flow: 
     pressed = np.where(ropes.tie, forces[np.where(ropes.tie, ropes.number, 0)], 0.0)
     pressed[~ropes.tie] = flow[ropes.number[~ropes.tie]]
     return Answer(in_pairs(weights), pressed)
-
-
-def multiplier_table(order: pa.Table, multipliers: Float64) -> pa.Table:
-    """The multipliers of the edges of the order, rounding below 0 taken off."""
-    columns = {name: column(order, name) for name in ("above", "below")}
-    return make_table(MULTIPLIER_SCHEMA, {**columns, "multiplier": np.maximum(multipliers, 0.0)})

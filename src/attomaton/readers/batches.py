@@ -31,7 +31,8 @@ class Reading:
     documents : str
         What is one document in ``.txt``: the ``"file"``, or each ``"line"`` (its line end is not part of it).
     separator : int, optional
-        The id that ends a document in a stream of ids; it stays in the document. None: one document per file.
+        The id that ends a document in a stream of ids; it stays in the document. None means one document per
+        file.
     dtype : str
         The numbers of a ``.bin`` stream: ``uint16``, ``uint32``, ``int32`` or ``int64``.
     max_bytes : int

@@ -96,7 +96,7 @@ def _fitting(sizes: Int64, rows: Int64, most: int) -> tuple[int, int]:
 
 
 def _largest(sizes: Int64, rows: Int64, at_once: int) -> int:
-    """The most that the pages of so many rows after each other have; rows may begin at the end of a page."""
+    """The most that the pages of a run of rows have; rows may begin at the end of a page."""
     begun = np.concatenate([[0], np.cumsum(rows)])
     total = np.concatenate([[0], np.cumsum(sizes)])
     first = np.flatnonzero(rows)  # pages in which a row begins

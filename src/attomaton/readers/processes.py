@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol, Self
 
 from attomaton.errors import AttomatonError, UnsupportedOption
-from attomaton.progress import silent
+from attomaton.progress import Advance, silent
 
 SAFE_PATH = "PYTHONSAFEPATH"
 """Where this is set, Python does not look for modules in the working directory."""
@@ -51,7 +51,7 @@ class Workers:
     Jobs whose reader is not portable run in this process, and so does everything if one worker is asked for.
     """
 
-    def __init__(self, workers: int, progress: Callable[[int, int], object] = silent) -> None:
+    def __init__(self, workers: int, progress: Advance = silent) -> None:
         self._workers, self._progress = workers, progress
         self._pool: Any = None
         self._stop: Any = None

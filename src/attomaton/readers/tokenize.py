@@ -9,7 +9,7 @@ wrote them, so the folder has the same bytes however often it was stopped and ho
 import hashlib
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -37,7 +37,7 @@ from attomaton.corpora.shards import TOKENIZED, VOCABULARY, TokenizedCorpus, is_
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 from attomaton.errors import UnreadableSource, UnwritablePlace
 from attomaton.options import MOST_THREADS, whole_number
-from attomaton.progress import silent
+from attomaton.progress import Advance, silent
 from attomaton.readers.batches import Reader, Reading
 from attomaton.readers.corpus import Numbering, bounded, refuse_mixture
 from attomaton.readers.files import FileReader
@@ -67,7 +67,7 @@ def tokenize_corpus(
     workers: int = 1,
     shard_tokens: int = SHARD_TOKENS,
     overwrite: bool = False,
-    progress: Callable[[int, int], object] | None = None,
+    progress: Advance | None = None,
 ) -> TokenizedCorpus:
     """Tokenise a corpus to Parquet shards; a run that was stopped goes on where it was.
 
@@ -87,7 +87,7 @@ def tokenize_corpus(
         Processes; each takes one input file at a time. A script that asks for more than one needs the usual
         ``if __name__ == "__main__":``.
     shard_tokens : int
-        A shard is closed when it holds so many tokens.
+        Number of tokens at which a shard is closed.
     overwrite : bool
         Replace the shards of another corpus or of other settings; those of the very same call are returned as
         they are.
@@ -161,7 +161,7 @@ class _Job:
         fixed = None if self.vocabulary is None else self.vocabulary.definition
         return digest_record([FORMAT, list(inputs), self.tokenizer, fixed, self.shard_tokens])
 
-    def run(self, place: Path, workers: int, progress: Callable[[int, int], object] = silent) -> None:
+    def run(self, place: Path, workers: int, progress: Advance = silent) -> None:
         """Write shards, records and the manifest into a folder that is all ours."""
         vocabulary, readers = self.vocabulary, self.readers
         with explained(place):

@@ -20,7 +20,7 @@ def pick_queries(automaton: Automaton, asked: Sequence[str] | int | None = None)
     automaton : Automaton
         What is written.
     asked : sequence of str, or int, optional
-        These tokens; a number: so many, those with the most realisable samples (of equals the smaller id);
+        These tokens; an int k means the k with the most realisable samples (of equals, the smaller id);
         all queries if not given.
 
     Examples

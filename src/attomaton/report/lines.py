@@ -42,7 +42,7 @@ class LinePanel:
     lines : sequence of Line
         The curves.
     least : float, optional
-        Where the vertical axis begins. None: a little below the least value.
+        Where the vertical axis begins. None means a little below the least value.
     axis : str
         What the curves run along.
     log_axis, log : bool

@@ -31,7 +31,8 @@ def write_figures(run: str | Path, folder: str | Path, *, query: str | None = No
     folder : str or Path
         Where to: a new or empty folder, or one of earlier figures, which are replaced.
     query : str, optional
-        The token whose graph is drawn (an id, for runs without a vocabulary). None: that with most samples.
+        The token whose graph is drawn (an id, for runs without a vocabulary). None means that with most
+        samples.
 
     Returns
     -------

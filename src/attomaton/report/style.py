@@ -55,7 +55,7 @@ def paper_style() -> Generator[None]:
 
 
 def new_figure(height: float, *, width: float = ONE_COLUMN) -> Any:
-    """An empty figure of so many inches; call it inside :func:`paper_style`."""
+    """An empty figure of this size in inches; call it inside :func:`paper_style`."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height))

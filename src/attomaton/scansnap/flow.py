@@ -130,7 +130,7 @@ def solve_flow(
     rtol, atol : float
         Largest errors of one step of the integration, relative and absolute.
     most_slopes : int, optional
-        Give up (``UncertifiedSolution``) after so many slopes; a stiff flow may need very many.
+        Number of slopes after which to give up (``UncertifiedSolution``); a stiff flow may need very many.
 
     Examples
     --------

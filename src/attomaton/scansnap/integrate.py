@@ -26,7 +26,7 @@ def follow(
     """States at rising times, shape (n_times, size), of ẋ = slope(x), x(0) = 0.
 
     By scipy's LSODA, which turns to stiff steps where they are needed. With ``most_slopes`` it gives up
-    after so many slopes: some equations would take hours.
+    after this number of slopes: some equations would take hours.
 
     Examples
     --------

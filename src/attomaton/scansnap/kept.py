@@ -87,7 +87,7 @@ def follow_attention(
     until : float
         Where to stop; t counts steps if η_Y and η_Z are the step sizes.
     most_slopes : int, optional
-        Give up (``UncertifiedSolution``) after so many slopes; a stiff flow may need very many.
+        Number of slopes after which to give up (``UncertifiedSolution``); a stiff flow may need very many.
 
     Examples
     --------

@@ -33,6 +33,8 @@ class Reduced:
     >>> attention = reduced.attention(np.zeros(reduced.shapes[1]))
     >>> attention.round(3).tolist(), reduced.distinct_entropy(attention).round(4).item()  # ln 2
     ([[0.333, 0.333, 0.333, 0.0, 0.0], [0.333, 0.0, 0.0, 0.333, 0.333]], 0.6931)
+    >>> reduced.sum_by_query(attention).shape
+    (2, 5)
     """
 
     classes: CorpusClasses

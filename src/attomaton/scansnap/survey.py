@@ -26,10 +26,10 @@ FEW_TOKENS = 50
 """Vocabularies of at most this size are tried for the exact flow."""
 
 LEAST_RATIO = 1e-6
-"""The exact flow is not tried where attention learns so much faster than the decoder: it is too stiff."""
+"""Where attention learns faster than the decoder by this factor, the exact flow is too stiff to be tried."""
 
 MOST_SLOPES = 2_000
-"""The exact flow is given up after so many slopes: usual rates need some hundred."""
+"""Number of slopes after which the exact flow is given up: usual rates need some hundred."""
 
 SCHEMAS = {
     "tokens": pa.schema([("query", pa.int32()), ("token", pa.int32()), ("pull", pa.float64())]),
@@ -93,7 +93,7 @@ class Survey:
     until: float
 
     def to_dict(self, name: Name = str, *, shown: int = 5) -> dict[str, Any]:
-        """Everything as plain JSON values; tokens are named by ``name``, so many of each kind."""
+        """Everything as plain JSON values; tokens are named by ``name``, a limited number of each kind."""
         return {
             "samples": self.n_samples,
             "counted": self.classes.n_samples,

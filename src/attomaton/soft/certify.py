@@ -40,10 +40,11 @@ class SoftCertificate:
         The excess asked for.
     curvature : float or None
         A proven lower bound on the curvature of the loss in every direction inside components (the smallest
-        eigenvalue of the Hessian over scores with mean zero in each). None: no component has two tokens.
+        eigenvalue of the Hessian over scores with mean zero in each). None means that no component has two
+        tokens.
     error_bound : float or None
         No score is farther than this from the optimum, proven from gradient and curvature of its component.
-        None: nothing could be proven.
+        None means that nothing could be proven.
 
     Examples
     --------

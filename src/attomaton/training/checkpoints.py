@@ -64,7 +64,7 @@ class Store:
     resume : bool
         Go on from the last checkpoint there, if there is one.
     every : int, optional
-        Steps between checkpoints. None: a twentieth of the run.
+        Steps between checkpoints. None means a twentieth of the run.
     overwrite : bool
         Replace an earlier training in the folder, once this one is whole. Without it and without ``resume``,
         a folder that has a training is refused.

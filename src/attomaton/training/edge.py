@@ -1,4 +1,4 @@
-"""A step size that is too large, said before a run starts."""
+"""A warning, before a run starts, that its step size is too large."""
 
 from collections.abc import Sequence
 

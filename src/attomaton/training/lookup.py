@@ -82,7 +82,7 @@ class Records(Protocol):
 
 @dataclass(frozen=True)
 class AtSteps:
-    """Record after so many steps each, rising.
+    """Record after each of these numbers of steps, which rise.
 
     Examples
     --------
@@ -106,7 +106,7 @@ class AtSteps:
 
 @dataclass(frozen=True)
 class AtSeconds:
-    """Record with the first step that ends after so many seconds each, rising.
+    """Record with the first step that ends after each of these numbers of seconds, which rise.
 
     Examples
     --------
@@ -140,7 +140,8 @@ class LookupTraining:
     step : Step
         ``GradientDescent(step_size, …)`` or ``Adam(step_size)``; the loss is the mean over the (mini-)batch.
     batch_size : int, optional
-        Samples of a mini-batch; each epoch reads all samples once in an order of its own. None: all samples.
+        Samples of a mini-batch; each epoch reads all samples once in an order of its own. None means all
+        samples.
     seed : int
         Random seed of the start and of the mini-batches.
     single : bool

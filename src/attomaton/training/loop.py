@@ -3,10 +3,10 @@
 import warnings
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from os import PathLike
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor
 from attomaton.corpora.samples import Samples
 from attomaton.errors import CorruptRun, InvalidSamples, StepBeyondEdge, UnsupportedOption
 from attomaton.models.attention import AttentionModel, Trials, lay_out
-from attomaton.options import MOST_STEPS, MOST_TRIALS, given_path, whole_number
+from attomaton.options import MOST_STEPS, MOST_TRIALS, given_path, settle, whole_number
 from attomaton.tables import Float64
 from attomaton.training.callbacks import Callback
 from attomaton.training.checkpoints import Checkpoint, Store, TrainingFiles, open_training
@@ -30,7 +30,10 @@ SMALL = 200_000
 
 @dataclass(frozen=True)
 class Watch:
-    """What happens at each record, with the steps taken and the mean loss of each trial, shape (n_trials,).
+    """When a run is recorded, and what happens at each record.
+
+    Callbacks and the condition to stop are given the steps taken and the mean loss of each trial, shape
+    (n_trials,).
 
     Attributes
     ----------
@@ -39,19 +42,42 @@ class Watch:
         A run that was killed and resumed calls again what it had recorded after its last checkpoint.
     stop : callable, optional
         ``stop(step, losses)`` ends the run with this record if it is true.
+    every : int, optional
+        Number of steps between records; None means 200 records in all.
 
     Examples
     --------
     >>> from attomaton.training.steps import GradientDescent
     >>> corpus, seen = Samples.from_lists([[0, 1]], [0]), []
-    >>> watch = Watch([lambda step, losses: seen.append(step)], stop=lambda step, losses: losses.max() < 0.1)
-    >>> trace = train(corpus, AttentionModel(), GradientDescent(1.0), steps=1000, every=10, watch=watch)
+    >>> note, low = lambda step, losses: seen.append(step), lambda step, losses: losses.max() < 0.1
+    >>> watch = Watch([note], stop=low, every=10)
+    >>> trace = train(corpus, AttentionModel(), GradientDescent(1.0), steps=1000, watch=watch)
     >>> trace.steps[-1] < 1000, seen == trace.steps.tolist()
     (np.True_, True)
     """
 
     callbacks: Sequence[Callback] = ()
     stop: Callable[[int, Float64], bool] | None = None
+    every: int | None = None
+
+    def __post_init__(self) -> None:
+        settle(self, every=None if self.every is None else whole_number(self.every, "every", least=1))
+
+    def interval(self, steps: int) -> int:
+        """Steps from one record to the next in a run of ``steps`` steps.
+
+        Examples
+        --------
+        >>> Watch().interval(4000), Watch(every=7).interval(4000)
+        (20, 7)
+        """
+        return max(steps // 200, 1) if self.every is None else self.every
+
+
+class _Retired(TypedDict, total=False):
+    """Parameters of :func:`train` that work for one more release."""
+
+    every: int | None
 
 
 def train(
@@ -62,9 +88,9 @@ def train(
     steps: int,
     trials: int | None = None,
     seed: int = 0,
-    every: int | None = None,
     watch: Watch | None = None,
     out: Store | str | PathLike[str] | None = None,
+    **retired: Unpack[_Retired],
 ) -> Trace:
     """Train one layer of attention on every trial's samples, all trials side by side.
 
@@ -78,19 +104,20 @@ def train(
     step : Step
         ``GradientDescent(step_size, normalized=…, momentum=…)`` or ``Adam(step_size)``.
     steps : int
-        How many to take.
+        Number of steps.
     trials : int, optional
-        How many, for one corpus. None: one, or one for each of the samples given.
+        Number of trials for one corpus. None means one, or one for each of the samples given.
     seed : int
         Random seed.
-    every : int, optional
-        Record after every so many steps. None: 200 records.
     watch : Watch, optional
-        Callbacks, and a condition to stop early.
+        After how many steps to record (``Watch(every=10)``), callbacks, and a condition to stop early. None
+        means 200 records and nothing else.
     out : Store or path, optional
         Keep trace and checkpoints in this run folder; ``Store(path, resume=True)`` goes on from the last
         checkpoint, with the same bits as a run that was never interrupted. Schedules, stop conditions and
         embeddings of your own classes are compared by name when a run is resumed.
+    **retired
+        ``every=10`` is ``watch=Watch(every=10)`` now; it works for one more release, and warns.
 
     Warns
     -----
@@ -108,9 +135,9 @@ def train(
     7.6
     """
     steps, seed = whole_number(steps, "steps", most=MOST_STEPS), whole_number(seed, "seed")
-    every = max(steps // 200, 1) if every is None else whole_number(every, "every", least=1)
     corpora = _per_trial(samples, trials)
-    watch = Watch() if watch is None else watch
+    watch = _with_retired(Watch() if watch is None else watch, retired)
+    every = watch.interval(steps)
     store, checkpoint_every = _store(out), _checkpoint_every(out, steps)
     tables, starts = _draw(model, corpora, seed)
     batch = lay_out(model, corpora, tables)  # whatever is wrong is found before anything is written
@@ -201,6 +228,20 @@ class _Run:
             self.files.save(Checkpoint(number, _arrays(parameters), _arrays(state), tuple(new), finished))
 
 
+def _with_retired(watch: Watch, retired: _Retired) -> Watch:
+    """The watch with ``every``, where that is given as it used to be."""
+    if unknown := retired.keys() - {"every"}:
+        raise TypeError(f"train() got an unexpected keyword argument {sorted(unknown)[0]!r}")
+    if retired.get("every") is None:
+        return watch
+    warnings.warn(
+        "train(..., every=10) goes with the next release; give watch=Watch(every=10) in its place",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+    return replace(watch, every=retired.get("every"))
+
+
 def _asked(model: AttentionModel, step: Step, corpora: Sequence[Samples], **settings: Any) -> dict[str, Any]:
     """Everything that decides the weights, as a JSON record."""
     parts = {"model": describe(model), "step": describe(step), "samples": digest_corpora(corpora)}
@@ -229,7 +270,7 @@ def _checkpoint_every(out: Store | str | PathLike[str] | None, steps: int) -> in
 
 @contextmanager
 def _threads(number: int) -> Generator[None]:
-    """PyTorch on so many threads, and as before afterwards."""
+    """Let PyTorch use this number of threads; afterwards it has the number it had before."""
     before = torch.get_num_threads()
     torch.set_num_threads(number)
     try:

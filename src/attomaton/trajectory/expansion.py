@@ -215,7 +215,7 @@ def expand(
     embeddings : float array, shape (n_tokens, dim), optional
         The embeddings that the automaton was learned with.
     start : float array, shape (dim, dim), optional
-        W(0); needs embeddings. None: zero. Its part outside the span of the edge directions stays.
+        W(0); needs embeddings. None means zero. Its part outside the span of the edge directions stays.
 
     Returns
     -------

@@ -155,13 +155,13 @@ def fast_forward(
     samples : Samples or ChoiceTable
         The corpus, or its whole-context choices, ``extract_choices(samples)``; these need ``components``.
     embeddings : float array, shape (n_tokens, dim), optional
-        E. None: orthonormal; then every query is followed alone, at any corpus size.
+        E. None means orthonormal; then every query is followed alone, at any corpus size.
     step_size : float
         η, for the loss that is the mean over realisable samples.
     to : float
         Compute up to this step at once; later ones when asked for.
     start : float array, shape (dim, dim), optional
-        W(0). None: zero. Orthonormal: of shape (n_tokens, n_tokens), perhaps sparse.
+        W(0). None means zero. Orthonormal: of shape (n_tokens, n_tokens), perhaps sparse.
     components : Components, optional
         The components of the corpus, if they have been found already.
     rtol : float
@@ -204,9 +204,9 @@ class Course:
     step_size : float
         η.
     embeddings : float64 array, shape (n_tokens, dim), optional
-        E. None: orthonormal.
+        E. None means orthonormal.
     start : float array or sparse array, optional
-        W(0). None: zero.
+        W(0). None means zero.
     """
 
     loss: TrainingLoss

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from attomaton.trajectory.basis import Basis
 
 DENSE = 1_500
-"""Blocks of up to so many alternatives have their curvature written out; larger ones are probed."""
+"""Largest block of alternatives whose curvature is written out; larger ones are probed."""
 
 PROBED = 1e-6
 """Relative accuracy of a probe (Lanczos); what its residual leaves open is added to the answer."""

@@ -20,7 +20,7 @@ _arrow: Any = pa
 ROWS_AT_ONCE = 1 << 14
 """Rows that are read together, at most."""
 GROUP_TOKENS = 1 << 20
-"""A row group is closed when it holds so many tokens."""
+"""Number of tokens at which a row group is closed."""
 SHARD_SCHEMA: pa.Schema = _arrow.schema(
     [
         _arrow.field(TOKENS, _arrow.list_(_arrow.int32()), nullable=False),

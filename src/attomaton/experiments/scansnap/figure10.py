@@ -74,7 +74,7 @@ class Sweep:
 
 
 def run_figure10(settings: Settings, progress: Progress = silent) -> Page:
-    """Train with each rate from so many starts, and measure attention on valid.txt."""
+    """Train with each rate from several starts, and measure attention on valid.txt."""
     began = perf_counter()
     texts = read_texts(settings["source"], settings["n_tokens"])
     sweep = run_sweep(settings, texts, progress)

@@ -31,7 +31,7 @@ SHARES = ("common", "lowest distinct", "middle distinct", "highest distinct")
 
 
 def run_figure4(settings: Settings, progress: Progress = silent) -> Page:
-    """Train so many trials of every pair of rates and put the losses beside the published ones."""
+    """Train several trials of every pair of rates and put the losses beside the published ones."""
     reduced = draw_classes(settings, settings["n_queries"])
     each, pairs = settings["trials"], settings["rates"]
     trace = train_classes(
@@ -54,7 +54,7 @@ def run_figure4(settings: Settings, progress: Progress = silent) -> Page:
 
 
 def draw_classes(settings: Settings, n_queries: int) -> Reduced:
-    """The classes of so many queries, from a figure's settings."""
+    """The classes of a number of queries, from a figure's settings."""
     names = ("classes_per_query", "n_common", "n_distinct")
     return Reduced(draw_linear_classes(n_queries, **{name: settings[name] for name in names}))
 

@@ -30,7 +30,7 @@ SPREADS = 2.0
 
 
 def run_figure6(settings: Settings, progress: Progress = silent) -> Page:
-    """Train so many trials of all cells; with the published table as source, hold them against it."""
+    """Train several trials of all cells; with the published table as source, hold them against it."""
     published = {} if settings["source"] is None else read_published(settings["source"])
     cells = _train_cells(settings, progress)
     rows = [

@@ -1,6 +1,6 @@
 """Training the language model of one layer on running text, and what its attention is like as it goes."""
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,10 +15,8 @@ from torch import Tensor, nn
 from attomaton.errors import InvalidSamples, UnsupportedOption
 from attomaton.experiments.scansnap.language_model import LanguageLayer, LanguageModel
 from attomaton.options import MOST_THREADS, real_number, settle, whole_number
+from attomaton.progress import Advance, silent
 from attomaton.tables import Float64, Integers
-
-Progress = Callable[[int, int], object]
-"""Called with the steps done and the steps to do."""
 
 FEW = 100
 """Windows that are measured at once."""
@@ -39,7 +37,7 @@ class AttentionRecord:
     entropy : float64 array, shape (window,)
         Mean over windows of −Σ a ln a, by the position of the query.
     by_distance : float64 array, shape (window,)
-        Share of all attention on the key so many positions before the query; 0: the query itself.
+        Share of all attention on the key at each distance before the query; distance 0 is the query itself.
     largest : float
         Mean over rows of the largest weight.
     received : float64 array, shape (n_tokens,)
@@ -85,7 +83,7 @@ class LanguageTraining:
     fast : tuple of str
         Names of layers: ``"linear1"``, ``"linear2"``, ``"decoder"``, …
     batch_size : int
-        The text is cut into so many streams; a step reads the next window of each.
+        Number of streams that the text is cut into; a step reads the next window of each.
     clip : float
         Largest norm of the gradient of all parameters.
     seed : int
@@ -127,7 +125,7 @@ class LanguageTraining:
         *,
         records: tuple[int, ...],
         n_shown: int = 1,
-        progress: Progress | None = None,
+        progress: Advance = silent,
     ) -> list[AttentionRecord]:
         """Train until the last record.
 
@@ -141,7 +139,7 @@ class LanguageTraining:
             After how many steps to measure, rising.
         n_shown : int
             Number of windows, from the first, whose whole attention is kept.
-        progress : callable, optional
+        progress : callable
             Called after every step with the steps done and the steps to do.
         """
         records = tuple(whole_number(record, "a record") for record in records)
@@ -159,8 +157,7 @@ class LanguageTraining:
                 if step == records[-1]:
                     break
                 _take_step(layer, optimiser, batch, self.clip)
-                if progress is not None:
-                    progress(step + 1, records[-1])
+                progress(step + 1, records[-1])
         return found
 
     def batches(self, text: Integers) -> Iterator[Tensor]:
@@ -195,30 +192,29 @@ class LanguageRun:
     windows: Integers
     records: tuple[int, ...]
 
-    def run(self, progress: Progress | None = None) -> list[AttentionRecord]:
+    def run(self, progress: Advance = silent) -> list[AttentionRecord]:
         """Train until the last record."""
         return self.training.run(self.text, self.windows, records=self.records, progress=progress)
 
 
 def run_all(
-    runs: Sequence[LanguageRun], *, workers: int = 1, progress: Progress | None = None
+    runs: Sequence[LanguageRun], *, workers: int = 1, progress: Advance = silent
 ) -> list[list[AttentionRecord]]:
-    """The records of several runs: one after the other, or so many at once in processes of their own."""
+    """The records of several runs, one after the other or several at once in processes of their own."""
     workers = whole_number(workers, "workers", least=1, most=MOST_THREADS)
     total = sum(one.records[-1] for one in runs)
-    tell: Progress = progress or (lambda done, total: (done, total))
     before = 0
     if workers == 1:
         found: list[list[AttentionRecord]] = []
         for one in runs:
-            found.append(one.run(lambda done, _, before=before: tell(before + done, total)))
+            found.append(one.run(lambda done, _, before=before: progress(before + done, total)))
             before += one.records[-1]
         return found
     with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
         futures = {pool.submit(one.run): one for one in runs}
         for future in as_completed(futures):
             before += futures[future].records[-1]
-            tell(before, total)
+            progress(before, total)
         return [future.result() for future in futures]
 
 

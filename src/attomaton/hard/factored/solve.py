@@ -1,4 +1,7 @@
-"""The Graph-SVM of factored weights: the direction that W = K Qᵀ takes in training with weight decay."""
+"""The Graph-SVM of factored weights: the direction that W = K Qᵀ takes in training with weight decay.
+
+``solve_graph_svm(components, norm="nuclear")`` is its public door.
+"""
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -8,9 +11,9 @@ import pyarrow as pa
 
 from attomaton.errors import UnsupportedOption
 from attomaton.graphs.components import Components
+from attomaton.hard.constraints import multiplier_table
 from attomaton.hard.factored.certify import FactoredCertificate, certify_weights, repair_weights
 from attomaton.hard.factored.problem import FactoredProblem, factored_problem
-from attomaton.hard.solve import multiplier_table
 from attomaton.options import real_number
 from attomaton.solutions import Solution, check_embeddings, scale_rows, score_table
 from attomaton.tables import Float64
@@ -96,8 +99,8 @@ def solve_factored(
     components : Components
         Who ties and who precedes whom.
     embeddings : float array, shape (n_tokens, dim), optional
-        E. None: orthonormal. If its rows are linearly dependent, priorities may contradict each other; then
-        there is no answer, and what comes back is not certified. To count those priorities as ties, give
+        E. None means orthonormal. If its rows are linearly dependent, priorities may contradict each other;
+        then there is no answer, and what comes back is not certified. To count those priorities as ties, give
         ``separate(components, embeddings).components``.
     rtol : float
         Relative gap between the certificate's bounds at which the answer counts as certified.

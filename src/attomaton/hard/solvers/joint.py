@@ -22,7 +22,7 @@ from attomaton.tables import Float64
 MAX_NEWTON, MAX_PROXIMAL = 12, 30
 
 DENSE_NODES, PATIENCE = 2000, 300
-"""Up to so many nodes a system that conjugate gradients do not solve in so many products is decomposed."""
+"""A system of at most so many nodes is decomposed if conjugate gradients fail after so many products."""
 
 
 class State(NamedTuple):

@@ -24,7 +24,7 @@ ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 """Signs that stand only inside the strings of JSON, and what is written for them."""
 
 MISSES = 50
-"""After so many queries that no longer fit, no further ones are tried."""
+"""Number of queries in a row that do not fit after which no further ones are tried."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -81,7 +81,8 @@ def write_report(
     out : str or Path
         The HTML file.
     most_queries : int, optional
-        Show at most so many queries. None: as many as fit into 5 MB. Those with the most samples come first.
+        The largest number of queries to show. None means as many as fit into 5 MB. Those with the most
+        samples come first.
 
     Examples
     --------

@@ -3,7 +3,7 @@
 All trials are in one tensor, each with its own rates and generator.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from attomaton.options import settle, whole_number
+from attomaton.progress import Advance, silent
 from attomaton.scansnap.draws import draw_counts
 from attomaton.scansnap.model.forward import logits_of_counts
 from attomaton.scansnap.reduced import Reduced
@@ -37,7 +38,7 @@ class Setup:
     random_start : bool
         Y and Z drawn evenly between ±1/√M, as torch's linear layers begin; else from 0.
     every : int
-        A record is kept every so many steps, and after the last.
+        Number of steps between records; the last step is recorded too.
 
     Examples
     --------
@@ -100,7 +101,7 @@ def train_classes(
     setup: Setup,
     *,
     seed: int = 0,
-    progress: Callable[[int, int], object] | None = None,
+    progress: Advance = silent,
 ) -> ScanTrace:
     """Train one layer, a trial for each row of ``rates``.
 
@@ -116,7 +117,7 @@ def train_classes(
         How to train.
     seed : int
         Trial i draws by the i-th child of this seed, whatever else is trained beside it.
-    progress : callable, optional
+    progress : callable
         Called now and then with how many trials are done, and how many there are.
 
     Examples
@@ -134,8 +135,7 @@ def train_classes(
     for first in range(0, len(pace), CHUNK):
         some = slice(first, first + CHUNK)
         parts.append(_train_some(reduced, pace[some], setup, generators[some]))
-        if progress is not None:
-            progress(min(first + CHUNK, len(pace)), len(pace))
+        progress(min(first + CHUNK, len(pace)), len(pace))
     losses, scores = (np.concatenate([part[at] for part in parts], axis=1) for at in (0, 1))
     return ScanTrace(np.asarray(_recorded(setup), np.int64), losses, scores)
 

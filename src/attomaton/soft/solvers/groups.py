@@ -136,7 +136,7 @@ class Newton:
         problem : LuceProblem
             The choices. No choice set holds alternatives of two components; a component may be any group.
         anchor : float64 array, shape (n_alternatives,), optional
-            Where the scores are pulled to, and where the search starts. None: zero.
+            Where the scores are pulled to, and where the search starts. None means zero.
         stiffness : float
             How hard they are pulled. 0: not at all; then each group must be strongly connected, and its
             scores are known up to a constant.

@@ -137,7 +137,7 @@ class Track:
         return State(float(self._n_plain), place, unknown, FIRST_WIDTH)
 
     def _descend_from(self, place: Float64, n_steps: int) -> tuple[Float64, Float64]:
-        """The place after so many plain steps, and how far the last of them jumped to and fro, by block.
+        """The place after a number of plain steps, and how far the last of them jumped to and fro, by block.
 
         A jump to and fro, (−1)^t A, has third differences ∓8 A; those of a smooth way are next to nothing.
         """
