@@ -9,6 +9,7 @@ import pytest
 import attomaton as at
 from attomaton.automaton import automaton
 from attomaton.automaton.automaton import Automaton
+from attomaton.choices.fit import ChoiceFit
 from attomaton.hard.solvers.placement import Placement
 from attomaton.models.losses import LogLoss
 from attomaton.models.parametrisations import Dense, Factored, PerQuery, Shared
@@ -81,7 +82,7 @@ SABOTAGE = {
             told, certificate=replace(told.certificate, lower=1.001 * told.certificate.lower)
         ),
     ),
-    "choices": lambda m: m.setattr(at.limit.choices.ChoiceFit, "probability", lambda *_: 0.5, raising=True),
+    "choices": lambda m: m.setattr(ChoiceFit, "probability", lambda *_: 0.5, raising=True),
     "prediction": lambda m: bend(m, Automaton, "predict_proba", lambda chances: chances[::-1]),
     "scores": lambda m: bend(m, Automaton, "score", lambda score: replace(score, top1=score.top1 + 1e-6)),
     "robustness": lambda m: bend(
