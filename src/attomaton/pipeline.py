@@ -21,6 +21,7 @@ from attomaton.engines.source import check_reading, read_source, refuse_input_in
 from attomaton.errors import NothingRealisable
 from attomaton.options import given_path
 from attomaton.progress import as_stages
+from attomaton.readers.batches import Reading, asked_reading
 from attomaton.solved import solve_edges
 
 Source = str | PathLike[str] | Samples | Sequence[Any]
@@ -32,7 +33,9 @@ def learn(
     *,
     window: int = 32,
     tokenizer: str = "word",
-    documents: str = "file",
+    column: str | None = None,
+    documents: str | None = None,
+    reading: Reading | None = None,
     engine: str = "auto",
     embeddings: object = None,
     min_support: int = 1,
@@ -59,8 +62,15 @@ def learn(
     tokenizer : str
         ``"word"`` (white space, line end = ``<eos>``), ``"character"``, ``"byte"``, or the path of a
         ``tokenizer.json`` or ``.tiktoken`` file. It is used for text only.
-    documents : str
-        Whether a ``.txt`` is one document (``"file"``) or has one on each line (``"line"``).
+    column : str, optional
+        The field or column that holds the documents; where it is not given, ``text`` in JSON, and found by
+        its name and type in a table.
+    documents : str, optional
+        Whether a file of plain text is one document (``"file"``, the default) or has one on each line
+        (``"line"``).
+    reading : Reading, optional
+        All that :class:`~attomaton.readers.Reading` says of how files are read: these two, their format, what
+        is done with bad documents.
     engine : str
         ``"memory"``: both passes in memory. ``"duckdb"``: over shards on disk with bounded memory, resumable
         in ``out``. ``"spark"``: over shards, on local processors or a cluster. ``"auto"``: duckdb for a
@@ -114,7 +124,8 @@ def learn(
     """
     selection = Selection(window, max_window, min_support, sample_queries=sample_queries)
     on_disk = check_engine(engine, source, memory=memory, threads=threads, master=master)
-    check_reading(tokenizer, documents, queries)
+    asked = asked_reading(reading, column=column, documents=documents)
+    check_reading(tokenizer, queries)
     if out is not None:
         refuse_input_in(given_path(out, "out"), source)
     begin = as_stages(progress)
@@ -125,7 +136,7 @@ def learn(
             window=selection.window,
             tokenizer=tokenizer,
             tokens=work / "tokens" if on_disk else None,
-            documents=documents,
+            reading=asked,
         )
         selection = replace(selection, **corpus.pick(queries))
         passes = make_engine(
@@ -145,8 +156,9 @@ def learn(
         automaton = Automaton(solved.components, solved.hard, solved.soft, corpus.vocabulary, samples)
         if building is not None:
             begin("writing the run")
-            made = {"documents": documents, "engine": engine, "embeddings": _digest(embeddings)}
-            config = {**selection.to_dict(), **made}
+            made = {"documents": asked.documents, "engine": engine, "embeddings": _digest(embeddings)}
+            named = {name: one for name in ("column", "format") if (one := getattr(asked, name)) is not None}
+            config = {**selection.to_dict(), **made, **named}
             fill_run(building, describe_run(automaton, {"input": corpus.about, "config": config}))
     if automaton.coverage.note:
         warnings.warn(automaton.coverage.note, NothingRealisable, stacklevel=2)

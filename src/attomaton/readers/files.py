@@ -115,6 +115,18 @@ class FileReader:
         return self.file.stored()
 
 
+def suffix_of(file: File, reading: Reading) -> str:
+    """The ending that says how a file is read: that of the format asked for, or its own.
+
+    Examples
+    --------
+    >>> file = File("access.log.1", "access.log.1")
+    >>> suffix_of(file, Reading()), suffix_of(file, Reading(format="txt"))
+    ('.1', '.txt')
+    """
+    return file.suffix if reading.format is None else f".{reading.format.lower().removeprefix('.')}"
+
+
 @contextmanager
 def naming(source: str, place: Callable[[], str] = str) -> Generator[None]:
     """Errors of the file system and of damaged files, as one that names the source and the place in it."""

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from attomaton.artifacts import MANIFEST, read_sealed
 from attomaton.artifacts.ownership import PARTIAL
+from attomaton.corpora.budgets import shown
 from attomaton.corpora.regular import STANDARD_INPUT, refuse_irregular
 from attomaton.corpora.shards import is_tokenized, read_tokens
-from attomaton.errors import UnreadableSource
+from attomaton.errors import UnreadableSource, UnsupportedOption
 from attomaton.readers.batches import Reader, Reading
 from attomaton.readers.fasta import FastaReader
-from attomaton.readers.files import File, is_url, naming, printable, shorten, url_system
+from attomaton.readers.files import File, is_url, naming, printable, shorten, suffix_of, url_system
 from attomaton.readers.jsonlines import JsonLinesReader
 from attomaton.readers.memory import MemoryReader
 from attomaton.readers.standard import keep_standard_input
@@ -71,9 +72,10 @@ def find_readers(source: Any, reading: Reading | None = None) -> list[Reader]:
         return [reader_of(file, asked) for file in find_files(path)]
     if type(source).__module__.split(".")[0] == "datasets":
         return [DatasetReader(source, asked)]
+    if is_ids(source) and len(source):
+        return [MemoryReader([source], asked)]
     if isinstance(source, np.ndarray):
-        array = cast("NDArray[Any]", source)
-        return [MemoryReader([array] if array.ndim == 1 else list(array), asked)]
+        return [MemoryReader(list(cast("NDArray[Any]", source)), asked)]
     if isinstance(source, Sequence):
         return [MemoryReader(cast("Sequence[Any]", source), asked)]
     raise UnreadableSource(
@@ -81,12 +83,32 @@ def find_readers(source: Any, reading: Reading | None = None) -> list[Reader]:
     )
 
 
+def is_ids(source: Any) -> bool:
+    """Whether one document is given as a flat sequence of ids.
+
+    Examples
+    --------
+    >>> is_ids([0, 1, 0]), is_ids([[0, 1], [0]]), is_ids("010")
+    (True, False, False)
+    """
+    if isinstance(source, np.ndarray):
+        array = cast("NDArray[Any]", source)
+        return array.ndim == 1 and array.dtype.kind not in "OUTS"
+    listed = isinstance(source, Sequence) and not isinstance(source, str | bytes)
+    return listed and all(isinstance(one, int | np.integer) for one in cast("Sequence[Any]", source)[:1])
+
+
 def reader_of(file: File, reading: Reading) -> Reader:
-    """The reader for the ending of a file; a file without an ending is plain text."""
-    make = READERS.get(file.suffix) if file.suffix else TextReader
+    """The reader for the ending of a file, or for the format asked for; without either it is plain text."""
+    suffix = suffix_of(file, reading)
+    make = READERS.get(suffix) if suffix else TextReader
+    if make is None and reading.format is not None:
+        known = ", ".join(ending.removeprefix(".") for ending in READERS)
+        raise UnsupportedOption(f"there is no format {shown(reading.format)!r}; choose one of {known}")
     if make is None:
         raise UnreadableSource(
-            f"{shorten(file.source)} has an ending that no reader knows; rename it to one of "
+            f"{shorten(file.source)} has an ending that no reader knows; say what it is with format "
+            f"(format='txt' for plain text, --format on the command line), rename it to one of "
             f"{', '.join(READERS)}, or leave it out with a glob such as '*.parquet'"
         )
     return make(file, reading)

@@ -262,7 +262,7 @@ def _manifest(
         "documents": sum(record["documents"] for record in records),
         "tokens": total,
         "skipped": asdict(skipped),
-        "reading": asdict(reading),
+        "reading": reading.to_record(),
         "inputs": [
             {name: record[name] for name in ("name", "documents", "tokens", "skipped")} for record in records
         ],
