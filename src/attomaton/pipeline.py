@@ -60,7 +60,8 @@ def learn(
     window : int
         Longest context, in tokens. It is not used for samples, which have their contexts already.
     tokenizer : str
-        ``"word"`` (white space, line end = ``<eos>``), ``"character"``, ``"byte"``, or the path of a
+        ``"word"`` (white space, line end = ``<eos>``), ``"word-lower"`` (the same in small letters),
+        ``"word-punct"`` (and punctuation by itself), ``"character"``, ``"byte"``, or the path of a
         ``tokenizer.json`` or ``.tiktoken`` file. It is used for text only.
     column : str, optional
         The field or column that holds the documents; where it is not given, ``text`` in JSON, and found by

@@ -152,6 +152,11 @@ class Reader(Protocol):
     """One file, or one object in memory."""
 
     @property
+    def has_columns(self) -> bool:
+        """Whether ``column`` says which part of it is read."""
+        ...
+
+    @property
     def source(self) -> str:
         """What it reads, as errors name it."""
         ...

@@ -21,6 +21,7 @@ from attomaton.errors import (
     UnreadableSource,
     UnsupportedOption,
 )
+from attomaton.options import check_path
 from attomaton.ragged import offsets_of
 from attomaton.readers.batches import (
     Batch,
@@ -31,9 +32,10 @@ from attomaton.readers.batches import (
     asked_reading,
     unpacked_bytes,
 )
-from attomaton.readers.files import File, decode, shorten
+from attomaton.readers.files import File, decode, shorten, text_cure
 from attomaton.readers.sources import find_readers
 from attomaton.readers.standard import keep_standard_input
+from attomaton.readers.texts import BEGINNING, refuse_records
 from attomaton.tables import Int32, Int64
 
 
@@ -55,7 +57,10 @@ def read_text_and_digest(path: str | Path, tokenizer: str) -> tuple[Documents, s
             raise
         raise UnreadableSource(
             f"{shorten(file.source)} cannot be read: {error.strerror}; give the path of a text file"
+            f"{text_cure(file.source)}"
         ) from error
+    if file.suffix != ".txt" or path == STANDARD_INPUT:
+        refuse_records(content[:BEGINNING], file.source)
     text = decode(content.removeprefix(b"\xef\xbb\xbf"), file.source)
     vocabulary, ids = Vocabulary.from_text(text.replace("\r\n", "\n").replace("\r", "\n"), tokenizer)
     if len(ids) < 2:
@@ -139,7 +144,7 @@ def _read_already(source: Any) -> Documents | None:
         return source
     if isinstance(source, TokenizedCorpus):
         return source.documents()
-    if isinstance(source, str | Path) and is_tokenized(source):
+    if isinstance(source, str | Path) and is_tokenized(check_path(source, "source")):
         return read_tokens(source).documents()
     return None
 

@@ -3,6 +3,7 @@
 Every function that takes a corpus takes the same sources and options, and reads them here.
 """
 
+import os
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
@@ -16,6 +17,7 @@ from attomaton.corpora.samples import Samples
 from attomaton.corpora.shards import TokenizedCorpus
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 from attomaton.errors import UnreadableSource
+from attomaton.options import check_path
 from attomaton.readers.batches import Reading, asked_reading
 from attomaton.readers.corpus import read_corpus, read_text_and_digest
 from attomaton.readers.files import printable
@@ -92,7 +94,7 @@ def path_of(source: Any) -> Path | None:
     """The path, if the source is one."""
     if isinstance(source, TokenizedCorpus):
         return source.folder
-    return Path(cast("str | PathLike[str]", source)) if isinstance(source, str | PathLike) else None
+    return Path(check_path(source, "source")) if isinstance(source, str | PathLike) else None
 
 
 def name_of(path: Path | None) -> str | None:
@@ -124,7 +126,9 @@ def _read(source: Any, tokenizer: str | Vocabulary, reading: Reading) -> tuple[D
 
 def _is_plain_text(path: Path, reading: Reading) -> bool:
     """Whether the path is one text file, read as one document; a manifest then has the digest of the file."""
-    ending = path.suffix in ("", ".txt") and not path.is_dir() and "*" not in path.name
+    if os.path.isdir(path):  # noqa: PTH112  a text that stands for its path may be too long for one
+        return False
+    ending = path.suffix in ("", ".txt") and "*" not in path.name
     return ending and reading.documents == "file" and reading.format is None and reading.column is None
 
 

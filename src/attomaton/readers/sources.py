@@ -3,7 +3,7 @@
 import glob
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
@@ -16,9 +16,13 @@ from attomaton.corpora.budgets import shown
 from attomaton.corpora.regular import STANDARD_INPUT, refuse_irregular
 from attomaton.corpora.shards import is_tokenized, read_tokens
 from attomaton.errors import UnreadableSource, UnsupportedOption
+from attomaton.options import check_path
 from attomaton.readers.batches import Reader, Reading
+from attomaton.readers.delimited import DelimitedReader
 from attomaton.readers.fasta import FastaReader
-from attomaton.readers.files import File, is_url, naming, printable, shorten, suffix_of, url_system
+from attomaton.readers.files import File, is_url, naming, printable, shorten, suffix_of, text_cure, url_system
+from attomaton.readers.frames import is_frame, read_frame
+from attomaton.readers.jsonfiles import JsonReader
 from attomaton.readers.jsonlines import JsonLinesReader
 from attomaton.readers.memory import MemoryReader
 from attomaton.readers.standard import keep_standard_input
@@ -28,8 +32,13 @@ from attomaton.readers.texts import TextReader
 
 READERS: dict[str, Callable[[File, Reading], Reader]] = {
     ".txt": TextReader,
+    ".md": TextReader,
+    ".log": TextReader,
     ".jsonl": JsonLinesReader,
     ".ndjson": JsonLinesReader,
+    ".json": JsonReader,
+    ".csv": DelimitedReader,
+    ".tsv": DelimitedReader,
     ".parquet": ParquetReader,
     ".arrow": ArrowReader,
     ".feather": ArrowReader,
@@ -40,9 +49,10 @@ READERS: dict[str, Callable[[File, Reading], Reader]] = {
     ".faa": FastaReader,
     ".fna": FastaReader,
 }
-"""Ending of a file → its reader; ``.txt``, ``.jsonl``, streams and FASTA may be packed as .gz or .zst."""
+"""Ending of a file → its reader; all but Parquet and Arrow may be packed as .gz or .zst."""
 
 WILD = frozenset("*?[")
+BYTES: Any = (bytes, bytearray, memoryview)
 
 
 def find_readers(source: Any, reading: Reading | None = None) -> list[Reader]:
@@ -50,11 +60,12 @@ def find_readers(source: Any, reading: Reading | None = None) -> list[Reader]:
 
     Parameters
     ----------
-    source : path, URL, sequence or dataset
+    source : path, URL, sequence, frame or dataset
         A file, a folder (all its files, in the order of their names), a glob, a URL of any of these that
-        fsspec opens, a sequence of texts or of id lists, an array of ids (one document, or one per row), or
-        a ``datasets.Dataset``. The text ``"-"`` is standard input, as plain text. Files are regular ones: a
-        pipe, a socket or a device is an error, and so is a link that leads nowhere.
+        fsspec opens, a sequence of ``pathlib.Path``; a sequence of texts, of lists of tokens or ids, or of
+        records (dicts); an array of ids (one document, or one per row); a frame or Series of pandas or
+        Polars, an Arrow table, or a ``datasets.Dataset``. The text ``"-"`` is standard input. Files are
+        regular ones: a pipe, a socket or a device is an error, and so is a link that leads nowhere.
     reading : Reading, optional
         How to read.
 
@@ -65,22 +76,53 @@ def find_readers(source: Any, reading: Reading | None = None) -> list[Reader]:
     (['to be', 'or not'], [0, 1])
     """
     asked = Reading() if reading is None else reading
+    readers = _find(source, asked)
+    if asked.column is not None and not any(one.has_columns for one in readers) and not is_frame(source):
+        raise UnsupportedOption(
+            f"column is {shown(asked.column)!r}, and {shorten(readers[0].source)} has no columns; leave it "
+            "out, or say what it is with format, such as format='csv' (--format on the command line)"
+        )
+    return readers
+
+
+def _find(source: Any, asked: Reading) -> list[Reader]:
     if isinstance(source, str) and source == STANDARD_INPUT:
         return [reader_of(keep_standard_input(), asked)]
     if isinstance(source, str | os.PathLike):
-        path = os.fspath(cast("str | os.PathLike[str]", source))
-        return [reader_of(file, asked) for file in find_files(path)]
+        return [reader_of(file, asked) for file in find_files(check_path(source, "source"))]
     if type(source).__module__.split(".")[0] == "datasets":
         return [DatasetReader(source, asked)]
+    if is_frame(source):
+        return [read_frame(source, asked)]
     if is_ids(source) and len(source):
         return [MemoryReader([source], asked)]
     if isinstance(source, np.ndarray):
-        return [MemoryReader(list(cast("NDArray[Any]", source)), asked)]
-    if isinstance(source, Sequence):
-        return [MemoryReader(cast("Sequence[Any]", source), asked)]
+        array = cast("NDArray[Any]", source)
+        return [MemoryReader(array.tolist() if array.dtype.kind in "OUT" else list(array), asked)]
+    if _is_listed(source):
+        given = cast("Sequence[Any]", source)
+        if given and all(isinstance(one, os.PathLike) for one in given):
+            return [reader for path in given for reader in _find(path, asked)]
+        return [MemoryReader(given, asked)]
     raise UnreadableSource(
         f"a corpus is a path, a URL, a sequence of documents or a dataset, not {type(source).__name__}"
+        f"{_cure(source)}"
     )
+
+
+def _is_listed(source: object) -> bool:
+    return isinstance(source, Sequence) and not isinstance(source, BYTES)
+
+
+def _cure(source: Any) -> str:
+    """What to do with an object that nearly is a corpus."""
+    if isinstance(source, BYTES):
+        return "; decode it, and give the text in a list"
+    if isinstance(source, Mapping):
+        return "; give its texts as a list, or a list of records"
+    if hasattr(source, "read"):
+        return "; give the path of the file"
+    return "; give list(…) of it" if isinstance(source, Iterable) else ""
 
 
 def is_ids(source: Any) -> bool:
@@ -129,7 +171,9 @@ def find_files(source: str) -> list[File]:
         else:
             paths = [Path(place) for place in glob.glob(source, recursive=True) if _is_file(Path(place))]  # noqa: PTH207  absolute patterns
     if not paths:
-        raise UnreadableSource(f"{source} has no files to read; give a folder or glob with some")
+        raise UnreadableSource(
+            f"{shorten(source)} has no files to read; give a folder or glob with some{text_cure(source)}"
+        )
     return _named([place.as_posix() for place in paths])
 
 

@@ -79,8 +79,9 @@ def tokenize_corpus(
         Folder for the shards: new, empty, or that of an earlier call. While they are written they stand
         beside it, in a folder that the same call takes up if this one is stopped.
     tokenizer : str
-        ``"word"``, ``"character"``, ``"byte"``, or the path of a ``tokenizer.json`` or ``.tiktoken`` file.
-        Words and characters are numbered as they first appear in the corpus, which takes a pass of its own.
+        ``"word"``, ``"word-lower"``, ``"word-punct"``, ``"character"``, ``"byte"``, or the path of a
+        ``tokenizer.json`` or ``.tiktoken`` file. Words and characters are numbered as they first appear in
+        the corpus, which takes a pass of its own.
     reading : Reading, optional
         How to read.
     workers : int

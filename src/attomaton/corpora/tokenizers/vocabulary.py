@@ -24,7 +24,8 @@ class Vocabulary:
     tokens : tuple of str
         Token ``i`` at place ``i``.
     tokenizer : str
-        ``"word"``, ``"character"``, ``"byte"``, ``"tokenizer.json"`` or ``"tiktoken"``.
+        ``"word"``, ``"word-lower"``, ``"word-punct"``, ``"character"``, ``"byte"``, ``"tokenizer.json"`` or
+        ``"tiktoken"``.
     definition : str, optional
         For the last two, all that the library needs to make the tokenizer again.
 
@@ -65,7 +66,7 @@ class Vocabulary:
         Parameters
         ----------
         tokenizer : str
-            ``"word"``, ``"character"``, ``"byte"``, or the path of a ``tokenizer.json`` or ``.tiktoken``.
+            A name such as ``"word"`` or ``"byte"``, or the path of a ``tokenizer.json`` or ``.tiktoken``.
         """
         if tokenizer == "byte":
             return cls(BYTES, "byte")
