@@ -13,19 +13,25 @@ from typing import Any
 import numpy as np
 
 from attomaton.artifacts import Building, build_folder, digest_arrays, fill_run
+from attomaton.automaton import compare
 from attomaton.automaton.automaton import Automaton, describe_run
+from attomaton.corpora.documents import Documents
 from attomaton.corpora.samples import Samples
+from attomaton.corpora.shards import TokenizedCorpus
 from attomaton.engines.choose import check_engine, make_engine
 from attomaton.engines.selection import Selection
 from attomaton.engines.source import check_reading, read_source, refuse_input_in
 from attomaton.errors import NothingRealisable
 from attomaton.options import given_path
 from attomaton.progress import as_stages
+from attomaton.readers import read_corpus
 from attomaton.readers.batches import Reading, asked_reading
+from attomaton.readers.given import path_of
+from attomaton.readers.sources import is_run
 from attomaton.solved import solve_edges
 
-Source = str | PathLike[str] | Samples | Sequence[Any]
-"""What :func:`learn` reads: a path, glob or URL, samples, token ids, or documents; a dataset too."""
+Source = str | PathLike[str] | Samples | Documents | TokenizedCorpus | Sequence[Any] | Any
+"""What :func:`learn` reads: a path, glob or URL, samples, token ids, documents; a frame or dataset too."""
 
 
 def learn(
@@ -53,10 +59,11 @@ def learn(
 
     Parameters
     ----------
-    source : path, glob, URL, Samples, sequence of token ids or documents, or dataset
+    source : path, glob, URL, Samples, Documents, sequence of token ids or documents, frame, or dataset
         A UTF-8 text file (one document), files of any kind that :func:`~attomaton.read_corpus` reads, a
         folder that :func:`~attomaton.tokenize_corpus` wrote or of Parquet shards with a column ``tokens``
-        (one document a row), samples, one document as token ids, or a sequence of documents.
+        (one document a row), samples, one document as token ids, or a sequence of documents: texts, lists of
+        tokens, lists of ids, records.
     window : int
         Longest context, in tokens. It is not used for samples, which have their contexts already.
     tokenizer : str
@@ -154,7 +161,9 @@ def learn(
         edges = passes.edges().load()
         solved = solve_edges(edges, passes.choices, embeddings=embeddings, progress=begin, threads=threads)
         samples = corpus.samples(passes.kept, selection)
-        automaton = Automaton(solved.components, solved.hard, solved.soft, corpus.vocabulary, samples)
+        read_with = None if isinstance(source, Samples) else min(window, max_window or window)
+        parts = (solved.components, solved.hard, solved.soft, corpus.vocabulary, samples)
+        automaton = Automaton(*parts, read_with)
         if building is not None:
             begin("writing the run")
             made = {"documents": asked.documents, "engine": engine, "embeddings": _digest(embeddings)}
@@ -164,6 +173,55 @@ def learn(
     if automaton.coverage.note:
         warnings.warn(automaton.coverage.note, NothingRealisable, stacklevel=2)
     return automaton
+
+
+def diff(a: Source, b: Source, **options: Any) -> compare.Difference:
+    """Compare what two corpora say about every pair of tokens that either of them compares.
+
+    Parameters
+    ----------
+    a, b : Automaton, run folder, or what :func:`learn` takes
+        A corpus is learned from first; beside an automaton or a run, with its window and its tokenizer. If
+        both have a vocabulary, tokens are matched by their text; if neither has, by their ids.
+    **options
+        For corpora, those of :func:`learn`.
+
+    Returns
+    -------
+    Difference
+        Pairs that only a path relates in both corpora are left out: an edge of either corpus names them.
+
+    Examples
+    --------
+    >>> difference = diff(["a b a", "b a b"], ["a b b", "b b a b"])
+    >>> difference
+    Difference(2 of 2 pairs)
+    """
+    known = [one if isinstance(one, Automaton) else _load_run(one) for one in (a, b)]
+    learned = [
+        _learn_beside(source, other, options) if one is None else one
+        for source, one, other in zip((a, b), known, reversed(known), strict=True)
+    ]
+    return compare.diff(*learned)
+
+
+def _load_run(source: Source) -> Automaton | None:
+    """The automaton, if the source is the folder of a run."""
+    folder = path_of(source) if isinstance(source, str | PathLike) else None
+    return Automaton.load(folder) if folder is not None and is_run(folder) else None
+
+
+def _learn_beside(source: Source, other: Automaton | None, options: dict[str, Any]) -> Automaton:
+    """Learn from a corpus as the other was learned, in all that is not said."""
+    asked = {name: value for name, value in options.items() if value is not None}
+    if other is None:
+        return learn(source, **asked)
+    if other.window is not None:
+        asked.setdefault("window", other.window)
+    if other.vocabulary is None or "tokenizer" in asked or isinstance(source, Samples | Documents):
+        return learn(source, **asked)
+    given = {name: asked.pop(name, None) for name in ("column", "documents", "reading")}
+    return learn(read_corpus(source, tokenizer=other.vocabulary, **given), **asked)
 
 
 @contextmanager

@@ -35,16 +35,31 @@ Window = Annotated[int, whole("Longest context, in tokens.", least=1)]
 
 @dataclass(frozen=True)
 class How:
-    """How a corpus is read: the tokenizer, and all else."""
+    """How a corpus is read: the tokenizer (None: that of a run, where a command has one), and all else."""
 
-    tokenizer: str
+    tokenizer: Any
     reading: "Reading"
 
 
 def reads(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of :func:`_options` in the place of its parameter ``how``."""
+    return _with_options(command, inspect.signature(_options))
+
+
+def reads_beside_run(command: Callable[..., None]) -> Callable[..., None]:
+    """The same for a command that has a run, whose tokenizer reads the corpus if no other is asked for."""
+    tokenizer = words("Tokenizer of a corpus; by default that of the run, or word.")
+    options = inspect.signature(_options)
+    changed = options.parameters["tokenizer"].replace(
+        default=None, annotation=Annotated[str | None, tokenizer]
+    )
+    rest = list(options.parameters.values())[1:]
+    return _with_options(command, options.replace(parameters=[changed, *rest]))
+
+
+def _with_options(command: Callable[..., None], options: inspect.Signature) -> Callable[..., None]:
     own = inspect.signature(command).parameters
-    shared = list(inspect.signature(_options).parameters.values())
+    shared = list(options.parameters.values())
     kept = [one for one in own.values() if one.name != "how"]
     taken = [
         one.replace(kind=inspect.Parameter.KEYWORD_ONLY)

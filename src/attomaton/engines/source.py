@@ -24,7 +24,7 @@ from attomaton.options import show, whole_number
 from attomaton.readers.batches import Reading
 from attomaton.readers.files import printable
 from attomaton.readers.given import name_of, path_of, read_given
-from attomaton.readers.sources import is_ids
+from attomaton.readers.sources import is_ids, is_run
 from attomaton.readers.tokenize import tokenize_into
 from attomaton.tables import Bool
 
@@ -141,7 +141,7 @@ def read_source(source: Any, *, window: int, tokenizer: str, tokens: Path | None
 def _folder_of(source: Any, reading: Reading) -> Path | None:
     """The folder, if token shards are what is given."""
     folder = path_of(source)
-    if folder is None:
+    if folder is None or is_run(folder):
         return None
     shards = reading.column in (None, TOKENS) and reading.format in (None, "parquet") and holds_shards(folder)
     return folder if shards or is_tokenized(folder) else None

@@ -16,7 +16,7 @@ from attomaton.corpora.documents import Documents
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.shards import TokenizedCorpus
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
-from attomaton.errors import UnreadableSource
+from attomaton.errors import UnreadableSource, UnsupportedOption
 from attomaton.options import check_path
 from attomaton.readers.batches import Reading, asked_reading
 from attomaton.readers.corpus import read_corpus, read_text_and_digest
@@ -59,16 +59,28 @@ def read_samples(source: Any, **options: Unpack[ReadingOptions]) -> Samples:
     [Sample(context=(0,), label=1), Sample(context=(1,), label=2)]
     """
     check_options(options)
+    return source if isinstance(source, Samples) else _read_as(source, options)[0]
+
+
+def read_ids(source: Any, **options: Unpack[ReadingOptions]) -> Samples:
+    """The same of a corpus of ids; text is an error, because nothing says which id a word has."""
+    check_options(options)
     if isinstance(source, Samples):
         return source
-    documents, _ = read_given(
-        source,
-        options.get("tokenizer", "word"),
-        asked_reading(
-            options.get("reading"), column=options.get("column"), documents=options.get("documents")
-        ),
-    )
-    return documents.windows(options.get("window", WINDOW))
+    samples, vocabulary = _read_as(source, options)
+    if vocabulary is not None:
+        raise UnsupportedOption(
+            "the source is text, and there is no vocabulary to read it with: what was learned from are token "
+            "ids; give token ids"
+        )
+    return samples
+
+
+def _read_as(source: Any, options: ReadingOptions) -> tuple[Samples, Vocabulary | None]:
+    column, documents = options.get("column"), options.get("documents")
+    reading = asked_reading(options.get("reading"), column=column, documents=documents)
+    read, _ = read_given(source, options.get("tokenizer") or "word", reading)
+    return read.windows(options.get("window", WINDOW)), read.vocabulary
 
 
 def check_options(options: ReadingOptions) -> None:

@@ -7,11 +7,14 @@ from typing import Any, cast
 
 import numpy as np
 
+from attomaton.artifacts import digest_arrays, digest_record
+from attomaton.corpora.documents import Documents
 from attomaton.errors import AttomatonError, UnreadableSource
 from attomaton.readers.batches import (
     Batch,
     Reading,
     Skips,
+    TokenBatch,
     bad_id,
     token_batch,
 )
@@ -93,6 +96,38 @@ class MemoryReader:
         if error is not None:
             raise error
         return ids
+
+
+@dataclass(frozen=True, eq=False)
+class DocumentsReader:
+    """A corpus that was tokenised before; its vocabulary goes with it."""
+
+    documents: Documents
+    reading: Reading
+    source: str = "the documents given"
+    name: str = "memory"
+    portable: bool = False
+
+    @property
+    def has_columns(self) -> bool:
+        """They have none."""
+        return False
+
+    def digest(self) -> str:
+        """The SHA-256 of ids, borders and tokens."""
+        tokens = () if self.documents.vocabulary is None else self.documents.vocabulary.tokens
+        return digest_record([digest_arrays(self.documents.ids, self.documents.offsets), list(tokens)])
+
+    def stored(self) -> None:
+        """Nothing: it is in memory already."""
+
+    def batches(self) -> Iterator[Batch]:
+        """The documents; rows are numbered from 0."""
+        ids, offsets = self.documents.ids, self.documents.offsets
+        wrong = bad_id(ids, self.source, self.reading.n_tokens)
+        if wrong is not None:
+            raise wrong
+        yield TokenBatch(offsets, ids, np.arange(len(offsets) - 1, dtype=np.int64), self.documents.skipped)
 
 
 def _holds_text(documents: Sequence[Any]) -> bool:

@@ -11,10 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attomaton.artifacts import MANIFEST, read_sealed
+from attomaton.artifacts.manifests import RUN
 from attomaton.artifacts.ownership import PARTIAL
+from attomaton.artifacts.seals import was_sealed
 from attomaton.corpora.budgets import shown
+from attomaton.corpora.documents import Documents
 from attomaton.corpora.regular import STANDARD_INPUT, refuse_irregular
-from attomaton.corpora.shards import is_tokenized, read_tokens
+from attomaton.corpora.shards import TokenizedCorpus, is_tokenized, read_tokens
 from attomaton.errors import UnreadableSource, UnsupportedOption
 from attomaton.options import check_path
 from attomaton.readers.batches import Reader, Reading
@@ -24,7 +27,7 @@ from attomaton.readers.files import File, is_url, naming, printable, shorten, su
 from attomaton.readers.frames import is_frame, read_frame
 from attomaton.readers.jsonfiles import JsonReader
 from attomaton.readers.jsonlines import JsonLinesReader
-from attomaton.readers.memory import MemoryReader
+from attomaton.readers.memory import DocumentsReader, MemoryReader
 from attomaton.readers.standard import keep_standard_input
 from attomaton.readers.streams import StreamReader
 from attomaton.readers.tables import ArrowReader, DatasetReader, ParquetReader
@@ -90,20 +93,28 @@ def _find(source: Any, asked: Reading) -> list[Reader]:
         return [reader_of(keep_standard_input(), asked)]
     if isinstance(source, str | os.PathLike):
         return [reader_of(file, asked) for file in find_files(check_path(source, "source"))]
+    if isinstance(source, TokenizedCorpus):
+        return _find(source.folder, asked)
+    if _is_listed(source) and source and all(isinstance(one, os.PathLike) for one in source):
+        return [reader for path in source for reader in _find(path, asked)]
+    return [_held(source, asked)]
+
+
+def _held(source: Any, asked: Reading) -> Reader:
+    """The reader of an object in memory."""
     if type(source).__module__.split(".")[0] == "datasets":
-        return [DatasetReader(source, asked)]
+        return DatasetReader(source, asked)
+    if isinstance(source, Documents):
+        return DocumentsReader(source, asked)
     if is_frame(source):
-        return [read_frame(source, asked)]
+        return read_frame(source, asked)
     if is_ids(source) and len(source):
-        return [MemoryReader([source], asked)]
+        return MemoryReader([source], asked)
     if isinstance(source, np.ndarray):
         array = cast("NDArray[Any]", source)
-        return [MemoryReader(array.tolist() if array.dtype.kind in "OUT" else list(array), asked)]
+        return MemoryReader(array.tolist() if array.dtype.kind in "OUT" else list(array), asked)
     if _is_listed(source):
-        given = cast("Sequence[Any]", source)
-        if given and all(isinstance(one, os.PathLike) for one in given):
-            return [reader for path in given for reader in _find(path, asked)]
-        return [MemoryReader(given, asked)]
+        return MemoryReader(cast("Sequence[Any]", source), asked)
     raise UnreadableSource(
         f"a corpus is a path, a URL, a sequence of documents or a dataset, not {type(source).__name__}"
         f"{_cure(source)}"
@@ -164,6 +175,11 @@ def find_files(source: str) -> list[File]:
         path = Path(source)
         if is_tokenized(path):
             paths = read_tokens(path).verify().shards
+        elif is_run(path):
+            raise UnreadableSource(
+                f"{shorten(source)} is the folder of a run, what came out, and no corpus; give what it was "
+                "learned from, or load it with Automaton.load"
+            )
         elif path.is_dir():
             paths = [place for place in _walk(path) if _is_file(place)]
         elif path.exists() or not WILD.intersection(source):
@@ -190,6 +206,12 @@ def _walk(folder: Path) -> Iterator[Path]:
                 "give that folder itself, or take the link away"
             )
         yield from (Path(place) / name for name in files if _counts(Path(name)))
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder has the manifest of a run, whole or altered."""
+    record = read_sealed(folder / MANIFEST)
+    return record.get("kind") == RUN if record is not None else was_sealed(folder / MANIFEST)
 
 
 def _is_ours(folder: Path) -> bool:

@@ -32,7 +32,7 @@ from attomaton.artifacts.folders import find_place, hold
 from attomaton.artifacts.naming import shown
 from attomaton.artifacts.ownership import take_stock
 from attomaton.artifacts.seals import FORMAT
-from attomaton.corpora.documents import NOTHING_SKIPPED, Skipped
+from attomaton.corpora.documents import NOTHING_SKIPPED, Documents, Skipped
 from attomaton.corpora.shards import TOKENIZED, VOCABULARY, TokenizedCorpus, is_tokenized, read_tokens
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 from attomaton.errors import UnreadableSource, UnwritablePlace
@@ -139,6 +139,8 @@ class _Job:
     @classmethod
     def of(cls, source: Any, tokenizer: str, reading: Reading | None, shard_tokens: int) -> "_Job":
         vocabulary = Vocabulary.fixed(tokenizer)
+        if isinstance(source, Documents) and source.vocabulary is not None:
+            vocabulary, tokenizer = source.vocabulary, source.vocabulary.tokenizer
         asked = bounded(Reading() if reading is None else reading, vocabulary)
         return cls(find_readers(source, asked), asked, tokenizer, vocabulary, shard_tokens)
 
