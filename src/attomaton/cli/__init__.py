@@ -5,6 +5,8 @@ import sys
 
 import typer
 
+from attomaton.cli.choices import EXAMPLES as CHOICES_EXAMPLES
+from attomaton.cli.choices import choices
 from attomaton.cli.diff import diff
 from attomaton.cli.doctor import doctor
 from attomaton.cli.example import example
@@ -35,6 +37,7 @@ app.command()(train)
 app.command()(verify)
 app.command("scan-snap")(scansnap)
 app.command()(tokenize)
+app.command(epilog=CHOICES_EXAMPLES)(choices)
 app.command()(example)
 app.command()(doctor)
 
