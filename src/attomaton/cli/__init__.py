@@ -5,6 +5,7 @@ import sys
 
 import typer
 
+from attomaton.cli.choices import choices
 from attomaton.cli.commands import HELP, Commands, add_command
 from attomaton.cli.diff import diff
 from attomaton.cli.doctor import doctor
@@ -40,6 +41,7 @@ COMMANDS = {
     "verify": verify,
     "scan-snap": scansnap,
     "tokenize": tokenize,
+    "choices": choices,
     "example": example,
     "doctor": doctor,
     "warm-up": warm_up,

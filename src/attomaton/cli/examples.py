@@ -1,4 +1,7 @@
-"""What ``--help`` shows below the options: commands to try. In this order, in an empty folder, all work."""
+"""What ``--help`` shows below the options: commands to try.
+
+In this order and in an empty folder all of them work, those of ``choices`` beside tables of these names.
+"""
 
 EXAMPLES = {
     "example": ("attomaton example story.txt",),
@@ -18,6 +21,13 @@ EXAMPLES = {
     "scan-snap": ("attomaton scan-snap story.txt --window 8",),
     "tokenize": ("attomaton tokenize story.txt --out tokens", "attomaton learn tokens --window 8"),
     "reproduce": ("attomaton reproduce mechanics-global --trials 2 --out figure",),
+    "choices": (
+        "attomaton choices games.csv",
+        "attomaton choices matches.csv --winner home --loser guest --count games",
+        "attomaton choices battles.jsonl --first model_a --second model_b --outcome winner",
+        "attomaton choices menus.csv --winner dish --choice-set menu --split '|'",
+        "attomaton choices races.tsv --ranking result --split '>' --prior 1",
+    ),
     "doctor": ("attomaton doctor",),
     "warm-up": ("attomaton warm-up",),
 }

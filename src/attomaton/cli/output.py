@@ -122,6 +122,12 @@ def print_line(text: str) -> None:
     console.print(_shown(text, console))
 
 
+def print_text(text: str) -> None:
+    """Lines of plain text on stdout as they are: a table that is laid out already."""
+    for line in text.split("\n"):
+        typer.echo(_fitted(line, sys.stdout.encoding or "utf-8"))
+
+
 @contextmanager
 def stages(quiet: bool) -> Generator[Stages]:
     """What to announce stages with: on a terminal, one line on stderr, else nothing.
