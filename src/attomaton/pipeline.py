@@ -28,7 +28,7 @@ from attomaton.readers import read_corpus
 from attomaton.readers.batches import Reading, asked_reading
 from attomaton.readers.given import path_of
 from attomaton.readers.sources import is_run
-from attomaton.solved import solve_edges
+from attomaton.solved import compile_beside, solve_edges
 
 Source = str | PathLike[str] | Samples | Documents | TokenizedCorpus | Sequence[Any] | Any
 """What :func:`learn` reads: a path, glob or URL, samples, token ids, documents; a frame or dataset too."""
@@ -146,6 +146,7 @@ def learn(
             tokens=work / "tokens" if on_disk else None,
             reading=asked,
         )
+        compile_beside(len(corpus.tokens) if isinstance(corpus.tokens, Samples) else 0)
         selection = replace(selection, **corpus.pick(queries))
         passes = make_engine(
             engine,

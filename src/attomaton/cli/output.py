@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attomaton.display import cut_long, show_hidden
-from attomaton.progress import Stages
+from attomaton.progress import Stages, silent
 
 if TYPE_CHECKING:
     from attomaton.claims.verdicts import Verdict
@@ -122,17 +122,29 @@ def print_line(text: str) -> None:
     console.print(_shown(text, console))
 
 
+def print_text(text: str) -> None:
+    """Lines of plain text on stdout as they are: a table that is laid out already."""
+    for line in text.split("\n"):
+        typer.echo(_fitted(line, sys.stdout.encoding or "utf-8"))
+
+
 @contextmanager
 def stages(quiet: bool) -> Generator[Stages]:
     """What to announce stages with: on a terminal, one line on stderr, else nothing.
 
     The line has the stage and, where its end can be told, a bar and the time left.
     """
+    from attomaton.compiled.ahead import told_by
+
     console = Console(stderr=True)
     if quiet or not console.is_terminal:
-        yield Stages()
+        with told_by(silent):
+            yield Stages()
         return
-    with Progress(*Progress.get_default_columns(), console=console, transient=True) as progress:
+    with (
+        told_by(lambda text: console.print(_shown(text, console))),
+        Progress(*Progress.get_default_columns(), console=console, transient=True) as progress,
+    ):
         task = progress.add_task("starting", total=None)
         yield Stages(
             lambda stage: progress.reset(

@@ -5,21 +5,31 @@ and colours. Figures here are made without pyplot, so the style, the backend and
 that asks for them stay as they are.
 """
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from attomaton.artifacts import explained
 from attomaton.display import show_hidden
-from attomaton.errors import UnreadableSource, needing
+from attomaton.drawing import ONE_COLUMN, STYLE, TWO_COLUMNS, loading_matplotlib, paper_style
 
-STYLE = "attomaton.report.paper"
-"""The style's name for matplotlib."""
-
-ONE_COLUMN, TWO_COLUMNS = 3.4, 7.0
-"""Inches of a figure as wide as one column, or two."""
+__all__ = [
+    "GREY",
+    "HEIGHT",
+    "LIGHT",
+    "ONE_COLUMN",
+    "STYLE",
+    "TWO_COLUMNS",
+    "drawable",
+    "finish_figure",
+    "hide_rest",
+    "measure_text",
+    "new_figure",
+    "paper_style",
+    "save_figure",
+    "wrap_caption",
+]
 
 FONT_SIZE, TITLE_SIZE = 6.5, 7.0
 """Points of the style's text, and of captions."""
@@ -32,26 +42,6 @@ HEIGHT = 1.35
 
 GREY, LIGHT = "0.55", "0.93"
 """Colours of what is beside the point, and of what is left out."""
-
-
-@contextmanager
-def paper_style() -> Generator[None]:
-    """The style, and nothing of what the session has set, for as long as a figure is drawn and saved.
-
-    Examples
-    --------
-    >>> import matplotlib as mpl
-    >>> with paper_style():
-    ...     mpl.rcParams["pdf.fonttype"]
-    42
-    >>> mpl.rcParams["pdf.fonttype"]
-    3
-    """
-    with _loading_matplotlib():
-        from matplotlib import style
-    context: Any = style.context(STYLE, after_reset=True)
-    with context:
-        yield
 
 
 def new_figure(height: float, *, width: float = ONE_COLUMN) -> Any:
@@ -142,20 +132,8 @@ def hide_rest(axes: Any, n_used: int) -> Sequence[Any]:
 @cache
 def _font() -> Any:
     """The style's font, which comes with matplotlib."""
-    with _loading_matplotlib():
+    with loading_matplotlib():
         from matplotlib import font_manager, ft2font
 
     fonts: Any = font_manager
     return ft2font.FT2Font(fonts.findfont("DejaVu Sans"))
-
-
-@contextmanager
-def _loading_matplotlib() -> Generator[None]:
-    try:
-        with needing("a figure"):
-            yield
-    except UnicodeDecodeError as error:
-        raise UnreadableSource(
-            f"matplotlib cannot read its file matplotlibrc, here or in its own folder ({error.reason}); "
-            f"mend it, or move it away"
-        ) from error
