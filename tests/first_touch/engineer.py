@@ -46,7 +46,7 @@ class Hour:
     def say(self, line):
         """One line of the transcript."""
         self.told.append(line)
-        print(line, flush=True)  # noqa: T201  a script
+        print(line, flush=True)
 
     def run(self, *arguments, given=None, code=0):
         """A command; its output, or the one line that it ends with if it is to fail."""
