@@ -139,6 +139,7 @@ def test_a_text_that_is_no_path_is_refused_with_the_cure():
     ("source", "cure"),
     [
         (b"a b", "decode it"),
+        (np.array("a b"), "not ndarray"),
         ({"a": "b"}, "list of records"),
         (iter(TEXTS), "list"),
         (io.StringIO("a"), "path"),

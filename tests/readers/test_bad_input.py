@@ -87,6 +87,7 @@ FATAL = [
     ("access.log.1", b"a b a", r"access\.log\.1 has an ending that no reader knows; say what it is with format"),
     ("table.csv", b"a,b\n", r"table\.csv has the columns a, b, by its first row; name the one .* with column"),
     ("headless.csv", b"GET /a 200\nGET /b 404\n", r"has the columns GET /a 200, by its first row.*a row of names if it has none"),
+    ("unnamed.csv", b"GET:/a\nGET:/b\n", r"has the columns GET:/a, by its first row"),
     ("twice.csv", b"text,text\na,b\n", r"twice\.csv has two or more columns called 'text'; it has text, text"),
     ("utf16.csv", "text\na b\n".encode("utf-16"), r"utf16\.csv, line 1, is not UTF-8 text .*looks like UTF-16"),
     ("open.csv", b'text\na b a\n"c d\ne f\n', r"open\.csv, line 3, opens a quote that is never closed"),

@@ -52,6 +52,7 @@ TEXT_WRITERS = {
     "c.json.gz": lambda path, texts: path.write_bytes(gzip.compress(json_lines(texts))),
     "a.csv": lambda path, texts: path.write_bytes(b"\xef\xbb\xbf" + delimited(texts, ",")),
     "b.csv": lambda path, texts: path.write_bytes(delimited(texts, ";")),
+    "d.csv": lambda path, texts: path.write_bytes(delimited(texts, "|")),
     "c.csv.gz": lambda path, texts: path.write_bytes(gzip.compress(delimited(texts, "\t"))),
     "a.tsv": lambda path, texts: path.write_bytes(delimited(texts, "\t", "\n")),
     "a.parquet": lambda path, texts: pq.write_table(pa.table({"n": range(len(texts)), "text": texts}), path),

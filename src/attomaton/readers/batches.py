@@ -211,7 +211,7 @@ def batch_texts(documents: Iterable[tuple[int, Text]], skips: Skips) -> Iterator
     for row, text in documents:
         texts.append(text)
         rows.append(row)
-        size += text_size(text)
+        size += max(text_size(text), 1)  # an empty document takes room too
         if size >= BATCH_BYTES:
             yield TextBatch(texts, np.array(rows, np.int64), skips.take())
             texts, rows, size = [], [], 0

@@ -19,6 +19,7 @@ SHOWN = 20
 """Columns that an error lists."""
 
 _INSIDE = re.compile(r'[^"]*+(?:""[^"]*+)*+')
+_NAME = re.compile(r"[\w.-]+")
 _DECLARED = re.compile(r"sep=(.)")
 
 
@@ -39,15 +40,16 @@ class DelimitedReader(FileReader):
     def _documents(self, skips: Skips) -> Iterator[tuple[int, str]]:
         lines = _Lines(self.source, self.reading)
         with naming(self.source, lambda: f", after line {lines.number},"), self.file.open() as file:
-            table = _open_table(lines, file, suffix_of(self.file, self.reading))
+            every = lines.of(file)
+            table = _open_table(lines, every, suffix_of(self.file, self.reading))
             if table is None:
                 return
-            for line in lines.of(file):
+            for line in every:
                 if not line.strip("\r\n"):
                     continue
                 number = lines.number
                 try:
-                    cells = table.row(line, lines, file)
+                    cells = table.row(line, lines, every)
                     text = _cell(cells[table.place], f"{self.source}, line {number},")
                 except UnreadableSource as error:
                     if lines.lost:
@@ -86,7 +88,7 @@ class _Table:
     columns: list[str]
     place: int
 
-    def row(self, line: str, lines: _Lines, file: BinaryIO) -> list[str]:
+    def row(self, line: str, lines: _Lines, every: Iterator[str]) -> list[str]:
         """The cells of the row that begins with this line; a quoted cell may go on in the next ones."""
         begun = lines.number
         place = f"{lines.source}, line {begun},"
@@ -95,7 +97,7 @@ class _Table:
             if line.count(self.delimiter) + 1 != most:
                 raise self._uneven(line.count(self.delimiter) + 1, place)
             return line.rstrip("\r\n").split(self.delimiter)
-        cells = _split_quoted(line, self.delimiter, most, lines, file)
+        cells = _split_quoted(line, self.delimiter, most, lines, every)
         if len(cells) != most:
             raise self._uneven(len(cells), place)
         return cells
@@ -108,13 +110,13 @@ class _Table:
         )
 
 
-def _split_quoted(line: str, delimiter: str, most: int, lines: _Lines, file: BinaryIO) -> list[str]:
+def _split_quoted(line: str, delimiter: str, most: int, lines: _Lines, every: Iterator[str]) -> list[str]:
     """The cells of a row with quotes, at most one more than ``most``."""
     begun = lines.number
     row = _Row(delimiter, most)
     size = len(line)
     while not row.add(line, f"{lines.source}, line {lines.number},"):
-        line = next(lines.of(file), "")
+        line = next(every, "")
         size += len(line)
         if not line or size > lines.reading.max_bytes:
             lines.lost = True
@@ -175,16 +177,16 @@ class _Row:
         return stop + 1
 
 
-def _open_table(lines: _Lines, file: BinaryIO, suffix: str) -> _Table | None:
+def _open_table(lines: _Lines, every: Iterator[str], suffix: str) -> _Table | None:
     """Read the header; nothing for an empty file."""
-    line = next((one for one in lines.of(file) if one.strip("\r\n")), None)
+    line = next((one for one in every if one.strip("\r\n")), None)
     if line is None:
         return None
     declared = _DECLARED.fullmatch(line.rstrip("\r\n"))
     if declared is not None:  # a line that spreadsheets write for each other
-        line = next(lines.of(file), "")
+        line = next(every, "")
     delimiter = _delimiter(line, suffix) if declared is None else declared[1]
-    cells = _split_quoted(line, delimiter, CONTAINER, lines, file)
+    cells = _split_quoted(line, delimiter, CONTAINER, lines, every)
     columns = [cell.strip() for cell in cells]
     if len(columns) > CONTAINER:
         raise UnreadableSource(f"{lines.source} has more than {CONTAINER:,} columns; leave some out")
@@ -197,7 +199,7 @@ def _open_table(lines: _Lines, file: BinaryIO, suffix: str) -> _Table | None:
 
 def _delimiter(header: str, suffix: str) -> str:
     """A tab in ``.tsv``; otherwise a comma, unless the header has none and has another one."""
-    candidates = "\t" if suffix == ".tsv" else ",;\t"
+    candidates = "\t" if suffix == ".tsv" else ",;\t|"
     return next((one for one in candidates if one in header), candidates[0])
 
 
@@ -208,7 +210,7 @@ def _choose(columns: list[str], lines: _Lines) -> int:
     present += f" and {len(columns) - SHOWN:,} more" if len(columns) > SHOWN else ""
     if asked is None:
         named = [name for name in columns if name in NAMES]
-        only = [name for name in columns if len(columns) == 1 and len(name.split()) == 1]
+        only = [name for name in columns if len(columns) == 1 and _NAME.fullmatch(name)]
         fitting = named or only
         if len(set(fitting)) != 1:
             raise UnreadableSource(

@@ -105,7 +105,12 @@ def _read_column(column: Any, reading: Reading, called: str, *, one: bool) -> Re
     lists = _types.is_list(kind) or _types.is_large_list(kind)
     if lists and not _types.is_integer(kind.value_type):
         return MemoryReader(column.to_pylist(), reading, called)
-    find_column(_arrow.schema([("column", kind)]), Reading(column="column"), called)  # an error if it is none
+    try:
+        find_column(_arrow.schema([("column", kind)]), Reading(column="column"), called)
+    except UnreadableSource as error:
+        raise UnreadableSource(
+            f"{called} holds {shown(str(kind))}; documents are texts, lists of tokens or lists of ids"
+        ) from error
     return ColumnReader(column, reading, called)
 
 

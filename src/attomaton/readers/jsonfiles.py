@@ -45,6 +45,8 @@ class JsonReader(FileReader):
             for number, value in enumerate(values.elements()):
                 place = f"{self.source}, element {number},"
                 try:
+                    if isinstance(value, UnreadableSource):
+                        raise value
                     document = self._document(value, place, alone=values.alone)
                 except AttomatonError as error:
                     skips.add(error)
@@ -124,6 +126,7 @@ class _Values:
             self._read()
 
     def _value(self) -> Any:
+        """The next value; an error in its place, if it is too long."""
         while True:
             try:
                 value, end = _DECODER.raw_decode(self._text, self._at)
@@ -138,18 +141,18 @@ class _Values:
                 raise self._wrong(shown(str(error))) from error
             else:
                 if end < len(self._text) or self._ended:
-                    self._at = end
-                    return value
+                    size, self._at = end - self._at, end
+                    return value if size <= self._reading.max_bytes else self._too_long()
             self._read()
 
     def _read(self) -> None:
         """Read on: as much again as is held, so that a long value is not tried too often."""
         self._characters += self._at
         self._text, self._at = self._text[self._at :], 0
-        if len(self._text) > self._reading.max_bytes:
-            place = f"{self._source}, the value at character {self._characters:,},"
-            raise too_long(place, self._reading, advice="break the document")
-        blob = self._file.read(max(CHUNK, len(self._text)))
+        most = self._reading.max_bytes + CHUNK
+        if len(self._text) >= most:
+            raise self._too_long()
+        blob = self._file.read(min(max(CHUNK, len(self._text)), most - len(self._text)))
         try:
             self._text += self._decoder.decode(blob, final=not blob)
         except UnicodeDecodeError as error:
@@ -161,6 +164,10 @@ class _Values:
         self._ended = not blob
         if len(self._text) > JSON_VALUES:
             check_values(self._text, f"{self._source}, from character {self._characters:,} on,")
+
+    def _too_long(self) -> UnreadableSource:
+        place = f"{self._source}, the value that ends behind character {self._characters + self._at:,},"
+        return too_long(place, self._reading, advice="break the document")
 
     def _wrong(self, what: str) -> UnreadableSource:
         return UnreadableSource(

@@ -26,6 +26,9 @@ from attomaton.tables import Integers
 FIELD = "text"
 """The field of a record that is read where none is named."""
 
+NOTHING: Integers = np.empty(0, np.int64)
+"""The empty list, which is one of tokens and one of ids."""
+
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 
 Document = Text | Integers
@@ -76,6 +79,8 @@ def document_of(value: Any, reading: Reading, place: str) -> Document:
         )
     listed: Any = cast("Any", value)
     items: list[Any] = listed.tolist() if isinstance(value, np.ndarray) else list(listed)
+    if not items:
+        return NOTHING
     if all(isinstance(one, int) and not isinstance(one, bool) for one in items):
         return _checked_ids(items, reading, place)
     return [_checked_token(one, number, place) for number, one in enumerate(items)]
@@ -96,7 +101,7 @@ def batch_documents(documents: Iterator[tuple[int, Document]], skips: Skips) -> 
         kind = ids if len(document) else kind
         held.append(document)
         rows.append(row)
-        size += document.nbytes if isinstance(document, np.ndarray) else text_size(document)
+        size += max(document.nbytes if isinstance(document, np.ndarray) else text_size(document), 1)
         if size >= BATCH_BYTES:
             yield _batch(held, rows, skips, ids=bool(kind))
             held, rows, size = [], [], 0

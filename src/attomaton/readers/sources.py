@@ -110,7 +110,7 @@ def _held(source: Any, asked: Reading) -> Reader:
         return read_frame(source, asked)
     if is_ids(source) and len(source):
         return MemoryReader([source], asked)
-    if isinstance(source, np.ndarray):
+    if _has_axes(source):
         array = cast("NDArray[Any]", source)
         return MemoryReader(array.tolist() if array.dtype.kind in "OUT" else list(array), asked)
     if _is_listed(source):
@@ -119,6 +119,10 @@ def _held(source: Any, asked: Reading) -> Reader:
         f"a corpus is a path, a URL, a sequence of documents or a dataset, not {type(source).__name__}"
         f"{_cure(source)}"
     )
+
+
+def _has_axes(source: object) -> bool:
+    return isinstance(source, np.ndarray) and cast("NDArray[Any]", source).ndim > 0
 
 
 def _is_listed(source: object) -> bool:
