@@ -160,7 +160,7 @@ class Automaton(Solved, Attention):
 
     def explain(self, context: Context) -> Explanation:
         """What is retrieved, what it beat and on what evidence, and which rule answered."""
-        answer = self._answer(context)
+        answer, names = self._answer(context)
         tokens, seen = answer.bags.token, answer.seen
         component = self.components.component_of_node[answer.rows[seen]]
         retrieved: list[int] = np.unique(component[answer.probabilities[seen] > 0]).tolist()
@@ -180,6 +180,8 @@ class Automaton(Solved, Attention):
             beaten=beaten,
             incomparable=incomparable,
             unseen=tuple(tokens[~seen].tolist()),
+            unknown=names.unknown,
+            name=names,
         )
 
     def save(

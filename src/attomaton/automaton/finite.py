@@ -95,7 +95,7 @@ class FiniteAttention(Attention):
 
     def explain(self, context: Context) -> Explanation:
         """Which rule answered, the chances, and the tokens without evidence; no component is retrieved."""
-        answer = self._answer(context)
+        answer, names = self._answer(context)
         tokens = answer.bags.token
         return Explanation(
             context=tuple(answer.bags.samples.values.tolist()),
@@ -105,6 +105,8 @@ class FiniteAttention(Attention):
             beaten=(),
             incomparable=(),
             unseen=tuple(tokens[~answer.seen].tolist()),
+            unknown=names.unknown,
+            name=names,
         )
 
     def _scores_of(self, bags: Bags) -> tuple[Int64, Bool, Float64]:

@@ -10,6 +10,7 @@ from attomaton.cli.doctor import doctor
 from attomaton.cli.example import example
 from attomaton.cli.explain import explain
 from attomaton.cli.export import export
+from attomaton.cli.generate import generate
 from attomaton.cli.learn import learn
 from attomaton.cli.output import print_error
 from attomaton.cli.report import report
@@ -27,6 +28,7 @@ app = typer.Typer(
 )
 app.command()(learn)
 app.command()(explain)
+app.command()(generate)
 app.command()(diff)
 app.command()(export)
 app.command()(report)

@@ -12,7 +12,8 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from attomaton.display import cut_long, show_hidden
+from attomaton.display import show_hidden
+from attomaton.printing import Printed, blocks_of, clean
 from attomaton.progress import Stages
 
 if TYPE_CHECKING:
@@ -80,6 +81,15 @@ def print_table(title: str, headers: list[str], rows: list[tuple[object, ...]]) 
     console.print(table)
 
 
+def print_value(value: Printed) -> None:
+    """A value on stdout: what ``print(value)`` shows, drawn to the width of the terminal."""
+    for block in blocks_of(value):
+        if isinstance(block, str):
+            print_line(block)
+        else:
+            print_table(block.title, list(block.headers), [tuple(row) for row in block.rows])
+
+
 def print_error(text: str) -> None:
     """One line on stderr."""
     sys.stderr.write(_fitted(text, sys.stderr.encoding or "utf-8") + "\n")
@@ -91,8 +101,11 @@ def _shown(text: str, console: Console) -> Text:
 
 def _fitted(text: str, encoding: str) -> str:
     """The text without hidden characters, cut where it is very long, with stand-ins for what does not fit."""
-    seen = show_hidden(cut_long(text))
-    return seen if _holds(encoding, seen) else seen.translate(str.maketrans(STAND_INS))
+    return _within(clean(text), encoding)
+
+
+def _within(text: str, encoding: str) -> str:
+    return text if _holds(encoding, text) else text.translate(str.maketrans(STAND_INS))
 
 
 def _holds(encoding: str, text: str) -> bool:
@@ -120,6 +133,12 @@ def print_line(text: str) -> None:
     """One wrapped line of plain text on stdout."""
     console = Console(highlight=False)
     console.print(_shown(text, console))
+
+
+def print_text(text: str) -> None:
+    """A text of any length on stdout, as it is, but for characters that a terminal would obey."""
+    encoding = sys.stdout.encoding or "utf-8"
+    typer.echo("\n".join(_within(show_hidden(line), encoding) for line in text.split("\n")))
 
 
 @contextmanager
