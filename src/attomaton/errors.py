@@ -13,6 +13,8 @@ PACKAGES = {
     "clarabel": ("Clarabel", "bench"),
     "fsspec": ("the library fsspec", "hf"),
     "matplotlib": ("matplotlib", "report"),
+    "pandas": ("pandas", "frames"),
+    "polars": ("Polars", "frames"),
     "pyspark": ("pyspark 4.1 or later", "spark"),
     "sklearn": ("scikit-learn", "sklearn"),
     "tensorboard": ("tensorboard", "tensorboard"),

@@ -12,6 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from attomaton.errors import needing
+
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 Float64 = NDArray[np.float64]
@@ -29,6 +31,17 @@ def make_table(schema: pa.Schema, columns: Mapping[str, Any]) -> pa.Table:
     fields: Any = schema
     arrays = [_array(columns[field.name], field.type) for field in fields]
     return _arrow.Table.from_arrays(arrays, schema=schema)
+
+
+def table_of(columns: Mapping[str, Any]) -> pa.Table:
+    """An Arrow table of columns whose types are what they hold.
+
+    Examples
+    --------
+    >>> table_of({"step": np.arange(2), "loss": [0.5, 0.25]}).to_pylist()[1]
+    {'step': 1, 'loss': 0.25}
+    """
+    return _arrow.table(dict(columns))
 
 
 def column(table: pa.Table, name: str) -> NDArray[Any]:
@@ -132,3 +145,25 @@ def _array(values: Any, kind: Any) -> Any:
     return _arrow.LargeListArray.from_arrays(
         _arrow.array(offsets, pa.int64()), _arrow.array(flat, kind.value_type)
     )
+
+
+def to_pandas(table: pa.Table) -> Any:
+    """The table as a pandas DataFrame, which the extra ``frames`` brings.
+
+    Examples
+    --------
+    >>> to_pandas(pa.table({"token": ["a", "b"]})).shape
+    (2, 1)
+    """
+    with needing("to_pandas"):
+        import pandas as pd  # noqa: F401  # pyright: ignore
+    frame: Any = table
+    return frame.to_pandas()
+
+
+def to_polars(table: pa.Table) -> Any:
+    """The table as a Polars DataFrame, which the extra ``frames`` brings."""
+    with needing("to_polars"):
+        import polars as pl  # pyright: ignore
+    frames: Any = pl
+    return frames.from_arrow(table)

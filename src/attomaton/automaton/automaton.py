@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from attomaton.artifacts import Run, write_run
 from attomaton.automaton import storage
@@ -26,8 +27,10 @@ from attomaton.automaton.stopped import StoppedTraining
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.errors import MismatchedParts, UnsupportedOption
+from attomaton.frames import Tabular
 from attomaton.graphs.bags import Bags
 from attomaton.options import real_number
+from attomaton.printing import Block, blocks_of
 from attomaton.ragged import largest_of, occurs, odds_of, shares_of
 from attomaton.solved import Solved
 from attomaton.tables import Float64, column
@@ -37,7 +40,7 @@ TIE = 1e-9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Automaton(Solved, Attention):
+class Automaton(Tabular, Solved, Attention):
     """Hard retrieval and soft composition for every query.
 
     Parameters
@@ -74,6 +77,8 @@ class Automaton(Solved, Attention):
     [0.47, 0.51, 0.02]
     >>> round(auto.score(samples).log_loss, 4)  # ln 2, ln 2 and 0
     0.4621
+    >>> auto.to_pandas().columns.tolist()
+    ['query', 'token', 'component', 'hard', 'soft']
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     at.Automaton.load(auto.save(folder))
     Automaton(1 queries, 2 components, 3 tokens)
@@ -89,10 +94,24 @@ class Automaton(Solved, Attention):
     def _repr_html_(self) -> str:
         return render_automaton(self, self.coverage, self.vocabulary)
 
+    def _table(self) -> pa.Table:
+        """Columns query, token (int32), component (int64), hard and soft (float64), a row for each node."""
+        nodes: Any = self.components.nodes
+        scores = {"hard": self.hard, "soft": self.soft}
+        for name, side in scores.items():
+            nodes = nodes.append_column(name, side.scores.column("score"))
+        return nodes
+
+    def _words(self) -> Vocabulary | None:
+        return self.vocabulary
+
+    def _blocks(self) -> list[Block]:
+        return [repr(self), *blocks_of(self.coverage)]
+
     @cached_property
     def coverage(self) -> Coverage:
         """How much of the corpus the theory speaks about."""
-        return measure_coverage(self)
+        return measure_coverage(self, self.vocabulary)
 
     def predict_proba(self, context: Context, *, step: float | None = None) -> Float64:
         """The chance of every token to be the next one, shape (n_tokens,).

@@ -31,8 +31,8 @@ class Names:
     Examples
     --------
     >>> names = Names(Vocabulary(("a", "rose")), ("red",))
-    >>> names(1), names(2), names.join([0, 2, 1]), Names()(7)
-    ('rose', 'red', 'a red rose', '7')
+    >>> names(1), names(2), names.key(2), names.join([0, 2, 1]), Names()(7)
+    ('rose', 'red', 'red', 'a red rose', '7')
     """
 
     vocabulary: Vocabulary | None = None

@@ -1,19 +1,24 @@
 """Why the automaton answers as it does, for one context."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+
 from attomaton.automaton.drawing import draw_explanation, tell_explanation
 from attomaton.automaton.reasons import Beaten, Rule
+from attomaton.frames import Tabular
 from attomaton.graphs.paths import Edge
-from attomaton.printing import Block, Printed
+from attomaton.printing import Block
+from attomaton.tables import table_of
 
 __all__ = ["Beaten", "Edge", "Explanation", "Rule"]
 
 
 @dataclass(frozen=True)
-class Explanation(Printed):
+class Explanation(Tabular):
     """What is retrieved from one context, and why.
 
     Attributes
@@ -84,6 +89,29 @@ class Explanation(Printed):
 
     def _blocks(self) -> list[Block]:
         return tell_explanation(self, self.name)
+
+    def _table(self) -> pa.Table:
+        """Columns text, times, probability and became, a row for each distinct token of the context.
+
+        What became of it: retrieved, beaten, incomparable, unseen or, with finite scores, scored.
+        """
+        times = Counter(self.context)
+        kinds = [
+            ("retrieved", self.retrieved),
+            ("beaten", [one.tokens for one in self.beaten]),
+            ("incomparable", self.incomparable),
+            ("unseen", [self.unseen]),
+        ]
+        became = {token: kind for kind, groups in kinds for tokens in groups for token in tokens}
+        tokens = sorted(times, key=lambda token: (-self.probabilities.get(token, 0.0), token))
+        return table_of(
+            {
+                "text": [self.name(token) for token in tokens],
+                "times": [times[token] for token in tokens],
+                "probability": [float(self.probabilities.get(token, 0.0)) for token in tokens],
+                "became": [became.get(token, "scored") for token in tokens],
+            }
+        )
 
     def _repr_html_(self) -> str:
         return draw_explanation(self, self.name)

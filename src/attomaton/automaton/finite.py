@@ -16,6 +16,7 @@ from attomaton.automaton.explanation import Explanation, Rule
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.errors import MismatchedParts
+from attomaton.frames import Tabular
 from attomaton.graphs.bags import Bags
 from attomaton.graphs.grouping import find_rows, pack_pairs
 from attomaton.ragged import softmax
@@ -23,7 +24,7 @@ from attomaton.tables import Bool, Float64, Int64, column
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FiniteAttention(Attention):
+class FiniteAttention(Tabular, Attention):
     """Softmax attention over a table of finite scores.
 
     Attributes
@@ -78,6 +79,12 @@ class FiniteAttention(Attention):
 
     def __repr__(self) -> str:
         return f"FiniteAttention({self.scores.num_rows:,} scores, {self.n_tokens:,} tokens)"
+
+    def _table(self) -> pa.Table:
+        return self.scores
+
+    def _words(self) -> Vocabulary | None:
+        return self.vocabulary
 
     @property
     def n_tokens(self) -> int:

@@ -3,23 +3,26 @@
 A label that is not in its context has no chance under any attention, so such samples are left out.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
+import pyarrow as pa
 
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.errors import InvalidSamples
+from attomaton.frames import Tabular
 from attomaton.graphs.bags import Bags
 from attomaton.options import real_number, whole_number
+from attomaton.printing import Block, Grid
 from attomaton.ragged import largest_of, occurs, run_starts
-from attomaton.tables import Float64
+from attomaton.tables import Float64, table_of
 
 EQUAL = 1e-9
 """Chances whose ratio is closer to 1 than this count as equal: solvers leave that much of a real tie."""
 
 
 @dataclass(frozen=True)
-class Score:
+class Score(Tabular):
     """Predictions against labels.
 
     Attributes
@@ -46,6 +49,16 @@ class Score:
     Score(n_samples=2, log_loss=inf, top1=0.5, zero_share=0.5, unseen=0.0, backed_off=0.0)
     >>> round(auto.score(new, epsilon=0.1).log_loss, 3)
     1.726
+    >>> print(auto.score(new))
+    Score
+    ┌────────────────────────────────────────┬───────┐
+    │ realisable samples                     │ 2     │
+    │ log-loss, nats                         │ inf   │
+    │ likeliest token is the label           │ 50.0% │
+    │ labels without a chance                │ 50.0% │
+    │ contexts with a token without evidence │ 0.0%  │
+    │ contexts without any evidence          │ 0.0%  │
+    └────────────────────────────────────────┴───────┘
     """
 
     n_samples: int
@@ -54,6 +67,21 @@ class Score:
     zero_share: float
     unseen: float
     backed_off: float
+
+    def _blocks(self) -> list[Block]:
+        rows = [
+            ("realisable samples", f"{self.n_samples:,}"),
+            ("log-loss, nats", f"{self.log_loss:.4f}"),
+            ("likeliest token is the label", f"{self.top1:.1%}"),
+            ("labels without a chance", f"{self.zero_share:.1%}"),
+            ("contexts with a token without evidence", f"{self.unseen:.1%}"),
+            ("contexts without any evidence", f"{self.backed_off:.1%}"),
+        ]
+        return [Grid("Score", ["", ""], rows)]
+
+    def _table(self) -> pa.Table:
+        """One row, a column for each number."""
+        return table_of({name: [value] for name, value in asdict(self).items()})
 
 
 def score_prediction(prediction: BatchPrediction) -> Score:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_table
+from attomaton.cli.output import AsJson, Quiet, print_blocks, print_json, print_line
 from attomaton.cli.values import place_argument, whole
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ def diff(
     """Say which tokens the corpora of RUN_A and RUN_B order differently, and on what evidence."""
     from attomaton.automaton.automaton import Automaton
     from attomaton.automaton.compare import diff as compare
+    from attomaton.automaton.compare import tell_difference
 
     difference = compare(Automaton.load(run_a), Automaton.load(run_b))
     if as_json:
@@ -27,7 +28,7 @@ def diff(
     elif quiet:
         print_line(str(len(difference)))
     else:
-        _print_difference(difference, limit)
+        print_blocks(tell_difference(difference, limit))
 
 
 def _record(difference: "Difference", limit: int) -> dict[str, Any]:
@@ -43,13 +44,3 @@ def _record(difference: "Difference", limit: int) -> dict[str, Any]:
         "changes": {change.name.lower(): count for change, count in difference.counts.items()},
         "strongest": rows,
     }
-
-
-def _print_difference(difference: "Difference", limit: int) -> None:
-    print_line(f"{len(difference):,} of {difference.n_pairs:,} pairs of tokens are related differently.")
-    rows = [(change.name.lower(), f"{n:,}", change.value) for change, n in difference.counts.items()]
-    print_table("Changes", ["change", "pairs", "meaning"], list(rows))
-    for change in difference.counts:
-        described = difference.describe(change, limit)
-        if described:
-            print_table(f"Strongest {change.name.lower()}", ["query", "in a", "in b"], list(described))

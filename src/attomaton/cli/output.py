@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -13,11 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from attomaton.display import show_hidden
-from attomaton.printing import Printed, blocks_of, clean
+from attomaton.printing import Block, Printed, blocks_of, clean
 from attomaton.progress import Stages
-
-if TYPE_CHECKING:
-    from attomaton.claims.verdicts import Verdict
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 Overwrite = Annotated[
@@ -83,7 +80,12 @@ def print_table(title: str, headers: list[str], rows: list[tuple[object, ...]]) 
 
 def print_value(value: Printed) -> None:
     """A value on stdout: what ``print(value)`` shows, drawn to the width of the terminal."""
-    for block in blocks_of(value):
+    print_blocks(blocks_of(value))
+
+
+def print_blocks(blocks: Sequence[Block]) -> None:
+    """Lines and tables on stdout."""
+    for block in blocks:
         if isinstance(block, str):
             print_line(block)
         else:
@@ -114,19 +116,6 @@ def _holds(encoding: str, text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def print_verdicts(verdicts: "Sequence[Verdict]") -> None:
-    """What became of each claim, with its numbers and the reason."""
-    rows = [(one.claim, one.status.words, _measured(one)) for one in verdicts]
-    if rows:
-        print_table("Verdicts", ["claim", "verdict", "what was measured, and its bound"], list(rows))
-
-
-def _measured(verdict: "Verdict") -> str:
-    if verdict.value is None:
-        return verdict.reason
-    return f"{verdict.shown_value} (bound {verdict.shown_bound}): {verdict.reason}"
 
 
 def print_line(text: str) -> None:
