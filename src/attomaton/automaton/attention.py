@@ -14,12 +14,15 @@ import numpy as np
 from attomaton.automaton.context import Context, Names, name_token, read_context
 from attomaton.automaton.explanation import Explanation
 from attomaton.automaton.generation import MOST_GENERATED, Chain, Generation
+from attomaton.automaton.pictures import Ranking, draw_positions, draw_ranking
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.automaton.scoring import Score, mix_uniform, score_prediction
 from attomaton.automaton.views import ContextView
 from attomaton.borders import trusted
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.corpora.tokenizers.encoders import unknown_token
+from attomaton.display import shorten
 from attomaton.errors import TokenOutOfRange, UnknownToken, UnsupportedOption
 from attomaton.graphs.bags import Bags, count_all_tokens, count_tokens
 from attomaton.options import LARGEST, make_rng, whole_number
@@ -245,6 +248,62 @@ class Attention(ABC):
         explanation = self.explain(context)
         return ContextView(explanation, explanation.name)
 
+    def plot(self, query: str | int, ax: Any = None) -> Any:
+        """Draw the tokens that attention prefers under a query, best first; returns the matplotlib axes.
+
+        Parameters
+        ----------
+        query : str or int
+            A token, as text or as its id.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; None makes a new figure of the style that all figures here have.
+
+        Examples
+        --------
+        >>> import matplotlib as mpl, attomaton as at
+        >>> mpl.use("agg")
+        >>> auto = at.learn(["to be or not to be", "to be is to do"])
+        >>> auto.plot("to").get_title(loc="left")
+        'Under the query “to”: tokens, best first'
+        """
+        return draw_ranking(self._ranking(self._find_token(query)), ax)
+
+    def plot_context(self, context: Context, ax: Any = None) -> Any:
+        """Draw how much attention each position of a context gets; returns the matplotlib axes.
+
+        Parameters
+        ----------
+        context : str or sequence
+            The context; of a long one the last positions are drawn.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; None makes a new figure of the style that all figures here have.
+
+        Examples
+        --------
+        >>> import matplotlib as mpl, attomaton as at
+        >>> mpl.use("agg")
+        >>> auto = at.learn(["to be or not to be", "to be is to do"])
+        >>> [label.get_text() for label in auto.plot_context("to be or not to").get_xticklabels()]
+        ['to', 'be', 'or', 'not', 'to']
+        """
+        told = self.explain(context)
+        names = [told.name(token) for token in told.context]
+        return draw_positions(names, self.attention(context).tolist(), told.rule.words, ax)
+
+    @abstractmethod
+    def _ranking(self, query: int) -> Ranking:
+        """The tokens that samples show under a query, best first."""
+
+    def _find_token(self, token: str | int) -> int:
+        """The id of one token that a user names."""
+        if not isinstance(token, str):
+            self.name(token)
+            return int(token)
+        ids, names = read_context([token], self.n_tokens, self.vocabulary)
+        if names.unknown:
+            raise unknown_token(names.unknown, self.n_tokens)
+        return int(ids[0])
+
     def score(self, samples: Samples, *, epsilon: float = 0.0) -> Score:
         """Log-loss and top-1 on the realisable samples among these.
 
@@ -278,6 +337,15 @@ class Attention(ABC):
             Samples, values=values, starts=starts, stops=stops, labels=values[stops - 1], n_tokens=size
         )
         return self.predict_bags(count_all_tokens(alone))
+
+
+def check_ranked(query: str, n_tokens: int) -> None:
+    """Refuse to draw a query of which nothing is known."""
+    if not n_tokens:
+        raise UnsupportedOption(
+            f"no sample teaches anything about the query {shorten(query)!r}, so there is nothing to draw; "
+            "take a token that samples end with and that a label stands before"
+        )
 
 
 def _by_chance(tokens: Int32, chances: Float64, names: Names) -> dict[Any, float]:

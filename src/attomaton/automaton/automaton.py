@@ -15,13 +15,14 @@ import pyarrow as pa
 
 from attomaton.artifacts import Run, write_run
 from attomaton.automaton import storage
-from attomaton.automaton.attention import Attention
+from attomaton.automaton.attention import Attention, check_ranked
 from attomaton.automaton.beaten import trace_beaten
 from attomaton.automaton.card import render_automaton
 from attomaton.automaton.context import Context
 from attomaton.automaton.coverage import Coverage, measure_coverage
 from attomaton.automaton.explanation import Explanation, Rule
 from attomaton.automaton.finite import FiniteAttention
+from attomaton.automaton.pictures import MOST_ROWS, Ranking
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.automaton.stopped import StoppedTraining
 from attomaton.corpora.samples import Samples
@@ -216,6 +217,25 @@ class Automaton(Tabular, Solved, Attention):
     def load(cls, path: str | Path) -> "Automaton":
         """Read a run folder back; its predictions are the same to the last bit."""
         return cls(*storage.load(path))
+
+    def _ranking(self, query: int) -> Ranking:
+        first, last = np.searchsorted(self.components.query_of_node, [query, query + 1])
+        check_ranked(self.name(query), last - first)
+        hard, soft = (scores[first:last] for scores in self._scores)
+        tokens = self.components.token_of_node[first:last]
+        component = self.components.component_of_node[first:last]
+        groups = np.unique(component, return_inverse=True)[1]
+        odds = shares_of(groups, odds_of(groups, soft, int(groups.max()) + 1), int(groups.max()) + 1)
+        best = np.lexsort((tokens, -soft, -hard))[:MOST_ROWS]
+        tied = np.bincount(groups)[groups[best]] > 1
+        return Ranking(
+            self.name(query),
+            [self.name(int(token)) for token in tokens[best]],
+            hard[best].tolist(),
+            [f"{share:.0%}" if tie else "" for share, tie in zip(odds[best], tied, strict=True)],
+            int(last - first),
+            "hard score" + " (percent: the odds inside a tie)" * bool(tied.any()),
+        )
 
     @cached_property
     def _scores(self) -> tuple[Float64, Float64]:

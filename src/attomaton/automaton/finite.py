@@ -10,9 +10,10 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from attomaton.automaton.attention import Attention
+from attomaton.automaton.attention import Attention, check_ranked
 from attomaton.automaton.context import Context
 from attomaton.automaton.explanation import Explanation, Rule
+from attomaton.automaton.pictures import MOST_ROWS, Ranking
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.errors import MismatchedParts
@@ -115,6 +116,15 @@ class FiniteAttention(Tabular, Attention):
             unknown=names.unknown,
             name=names,
         )
+
+    def _ranking(self, query: int) -> Ranking:
+        first, last = np.searchsorted(column(self.scores, "query"), [query, query + 1])
+        check_ranked(self.name(query), last - first)
+        tokens, scores = column(self.scores, "token")[first:last], self._values[first:last]
+        best = np.lexsort((tokens, -scores))[:MOST_ROWS]
+        names = [self.name(int(token)) for token in tokens[best]]
+        notes = [""] * len(best)
+        return Ranking(self.name(query), names, scores[best].tolist(), notes, int(last - first), "score")
 
     def _scores_of(self, bags: Bags) -> tuple[Int64, Bool, Float64]:
         """The row of ``scores`` of each entry, which entries have one, and the score of each."""

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
+from attomaton.claims.pictures import draw_verdicts
 from attomaton.display import render_card, render_status, render_table
 from attomaton.frames import Tabular
 from attomaton.printing import Block, Grid
@@ -142,6 +143,21 @@ class Verdicts(Tabular, list[Verdict]):
         headers = ["claim", "verdict", "what was measured, and its bound"]
         return [Grid("Verdicts", headers, rows)] if rows else ["No claim was judged."]
 
+    def plot(self, ax: Any = None) -> Any:
+        """Draw how far each claim's number is from its bound; returns the matplotlib axes.
+
+        Examples
+        --------
+        >>> verdicts = Verdicts([Verdict("norm grows", VerdictStatus.HOLDS, 1.3, 1.0, "‖W‖ at the end")])
+        >>> import matplotlib as mpl
+        >>> mpl.use("agg")
+        >>> verdicts.plot().get_title(loc="left")
+        '1 holds'
+        """
+        return draw_verdicts(
+            [(one.claim, one.status.value, one.value, one.bound, _beside(one)) for one in self], ax
+        )
+
     def _repr_html_(self) -> str:
         order = [VerdictStatus.FAILS, VerdictStatus.HOLDS, VerdictStatus.NOT_APPLICABLE]
         counts = [f"{status.words}: {sum(one.status is status for one in self)}" for status in order]
@@ -156,6 +172,12 @@ class Verdicts(Tabular, list[Verdict]):
             render_status(word, ", ".join(counts), good=not failing if self else None),
             render_table(["claim", "verdict", "value", "bound", "reason"], rows, most=MOST_SHOWN),
         )
+
+
+def _beside(verdict: Verdict) -> str:
+    if verdict.value is None:
+        return verdict.status.words
+    return f"{verdict.status.words}: {verdict.shown_value} (bound {verdict.shown_bound})"
 
 
 def as_record(verdict: Verdict) -> dict[str, Any]:

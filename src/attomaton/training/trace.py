@@ -22,6 +22,7 @@ from attomaton.printing import Block, Grid
 from attomaton.solutions import LARGEST
 from attomaton.tables import Float64, Int64, table_of
 from attomaton.training.configuration import restore
+from attomaton.training.pictures import draw_run
 from attomaton.training.steps import Adam, GradientDescent, Step
 
 
@@ -204,6 +205,21 @@ class Trace(Tabular):
         if not isinstance(found, kinds):
             raise CorruptRun(f"the trace says that its {name} was {found!r}, which is none; {MEND}")
         return found
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw loss and norm of W by step; returns the two matplotlib axes, ``ax`` if they were given.
+
+        Examples
+        --------
+        >>> import matplotlib as mpl
+        >>> mpl.use("agg")
+        >>> samples = Samples.from_lists([[0, 1]], [0])
+        >>> records = [Record(step, np.full((1, 2, 2), step), np.log([2.0])) for step in (0, 1, 10)]
+        >>> trace = Trace.from_records(records, np.eye(2)[None], [samples], {})
+        >>> [axes.get_title(loc="left") for axes in trace.plot()]
+        ['training loss', 'norm of W']
+        """
+        return draw_run(self.steps, self.losses, np.linalg.norm(self.weights, axis=(2, 3)), ax)
 
     def at(self, step: int) -> Float64:
         """W of all trials after ``step`` steps, shape (n_trials, dim, dim), if it was recorded."""
