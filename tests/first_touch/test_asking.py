@@ -86,7 +86,7 @@ def test_the_command_line_names_unknown_words(folder):
     record = json.loads(run_inside("explain", "run", "zebra the", "--json", cwd=folder).stdout)
     assert record["unknown"] == ["zebra"]
     quiet = run_inside("explain", "run", "zebra the", "--quiet", cwd=folder)
-    assert (quiet.stdout, quiet.stderr) == ("the\n", "Not in the vocabulary: zebra\n")
+    assert (quiet.stdout, quiet.stderr) == ("the\n", "Not in the vocabulary, so unseen: zebra\n")
 
 
 def test_ids_are_asked_by_ids_on_the_command_line(tmp_path):

@@ -56,6 +56,8 @@ class Automaton(Tabular, Solved, Attention):
         Lets contexts be given as text.
     samples : Samples, optional
         What it was learned from, for :meth:`at`; not saved with the automaton.
+    window : int, optional
+        The longest context that it was learned with, which :meth:`score` reads new text with.
 
     Notes
     -----
@@ -87,6 +89,7 @@ class Automaton(Tabular, Solved, Attention):
 
     vocabulary: Vocabulary | None = None
     samples: Samples | None = None
+    window: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -150,7 +153,7 @@ class Automaton(Tabular, Solved, Attention):
             )
         if not (self._training and self._training[0].serves(given, step_size)):
             self._training[:] = [StoppedTraining(given, self.components, step_size)]
-        return self._training[0].at(step, self.vocabulary)
+        return self._training[0].at(step, self.vocabulary, self.window)
 
     def predict_bags(self, bags: Bags) -> BatchPrediction:
         """The chances of the tokens of many contexts, which are bags already.
@@ -216,7 +219,7 @@ class Automaton(Tabular, Solved, Attention):
     @classmethod
     def load(cls, path: str | Path) -> "Automaton":
         """Read a run folder back; its predictions are the same to the last bit."""
-        return cls(*storage.load(path))
+        return cls(*storage.load(path), window=storage.read_window(path))
 
     def _ranking(self, query: int) -> Ranking:
         first, last = np.searchsorted(self.components.query_of_node, [query, query + 1])

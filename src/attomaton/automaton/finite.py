@@ -38,6 +38,8 @@ class FiniteAttention(Tabular, Attention):
         over queries. So every context has an answer; that it is used is our choice, not the theory's.
     vocabulary : Vocabulary, optional
         Lets contexts be given as text.
+    window : int, optional
+        The longest context that it was learned with, which :meth:`score` reads new text with.
 
     Examples
     --------
@@ -66,6 +68,7 @@ class FiniteAttention(Tabular, Attention):
     scores: pa.Table
     background: Float64
     vocabulary: Vocabulary | None = None
+    window: int | None = None
 
     def __post_init__(self) -> None:
         numbers = column(self.scores, "token")

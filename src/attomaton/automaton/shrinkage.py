@@ -27,7 +27,7 @@ from attomaton.tables import Float64, column, table_of
 STRENGTHS = (0.03, 0.1, 0.2, 0.3, 0.5, 0.8, 1.5, 5.0, 50.0)
 """The strengths tried if none are given."""
 
-SCORES = tuple(field.name for field in fields(Score))
+SCORES = tuple(field.name for field in fields(Score) if field.name != "unknown")
 
 ATOL = 1e-6
 """Largest gradient entry left: the summed loss is then within n ATOL² / (2 r) of its least, n the scores."""

@@ -16,6 +16,7 @@ from attomaton.cli.output import print_error
 from attomaton.cli.report import report
 from attomaton.cli.reproduce import reproduce
 from attomaton.cli.scansnap import scansnap
+from attomaton.cli.score import score
 from attomaton.cli.tokenize import tokenize
 from attomaton.cli.train import train
 from attomaton.cli.verify import verify
@@ -29,6 +30,7 @@ app = typer.Typer(
 app.command()(learn)
 app.command()(explain)
 app.command()(generate)
+app.command()(score)
 app.command()(diff)
 app.command()(export)
 app.command()(report)

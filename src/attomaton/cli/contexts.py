@@ -29,5 +29,7 @@ def read_words(attention: "Attention", text: str) -> "Context":
 
 def tell_unknown(unknown: Sequence[str]) -> None:
     """Say on stderr which words the vocabulary does not have."""
-    if unknown:
-        print_error(f"Not in the vocabulary: {' '.join(unknown)}")
+    from attomaton.automaton.scoring import tell_unknown as name_unknown
+
+    for line in name_unknown(unknown):
+        print_error(line)

@@ -5,17 +5,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attomaton.cli.attentions import Learned, Step, Strength, pick_attention
 from attomaton.cli.contexts import read_words, tell_unknown
 from attomaton.cli.output import AsJson, Quiet, print_error, print_json, print_text
+from attomaton.cli.sources import How, reads_beside_run
 from attomaton.cli.values import place_argument, whole, words_argument
 
 if TYPE_CHECKING:
     from attomaton.automaton.generation import Generation
 
 
+@reads_beside_run
 def generate(
     run: Annotated[Path, place_argument("A folder written by `attomaton learn --out`.")],
     prompt: Annotated[str, words_argument("The text to go on from.")],
+    how: How,
     n: Annotated[int, whole("How many tokens to write.", names=("--n", "-n"))] = 20,
     seed: Annotated[int, whole("Random seed of the draws.")] = 0,
     greedy: Annotated[
@@ -24,6 +28,9 @@ def generate(
     window: Annotated[
         int | None, whole("Look at this number of tokens, the last ones; by default at all.", least=1)
     ] = None,
+    step: Step = None,
+    shrink: Strength = None,
+    learned_from: Learned = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -31,10 +38,8 @@ def generate(
 
     Attention points at tokens of its context, so nothing can appear that PROMPT does not hold.
     """
-    from attomaton.automaton.automaton import Automaton
-
-    automaton = Automaton.load(run)
-    written = automaton.generate(read_words(automaton, prompt), n, seed=seed, greedy=greedy, window=window)
+    attention = pick_attention(run, how, learned_from, step=step, strength=shrink)
+    written = attention.generate(read_words(attention, prompt), n, seed=seed, greedy=greedy, window=window)
     if as_json:
         print_json(_record(written))
         return

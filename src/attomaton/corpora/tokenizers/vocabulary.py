@@ -11,7 +11,8 @@ from attomaton.corpora.tokenizers.encoders import ByteEncoder, Encoder, TableEnc
 from attomaton.corpora.tokenizers.splitting import BYTES, find_splitter, join_words
 from attomaton.corpora.tokenizers.subwords import is_subword_file, read_definition, subword_encoder
 from attomaton.errors import CorruptRun, TokenOutOfRange
-from attomaton.tables import Int32, number_strings
+from attomaton.ragged import offsets_of
+from attomaton.tables import Int32, Int64, number_strings
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,8 @@ class Vocabulary:
     tokens : tuple of str
         Token ``i`` at place ``i``.
     tokenizer : str
-        ``"word"``, ``"character"``, ``"byte"``, ``"tokenizer.json"`` or ``"tiktoken"``.
+        ``"word"``, ``"word-lower"``, ``"word-punct"``, ``"character"``, ``"byte"``, ``"tokenizer.json"`` or
+        ``"tiktoken"``.
     definition : str, optional
         For the last two, all that the library needs to make the tokenizer again.
 
@@ -67,7 +69,7 @@ class Vocabulary:
         Parameters
         ----------
         tokenizer : str
-            ``"word"``, ``"character"``, ``"byte"``, or the path of a ``tokenizer.json`` or ``.tiktoken``.
+            A name such as ``"word"`` or ``"byte"``, or the path of a ``tokenizer.json`` or ``.tiktoken``.
         """
         if tokenizer == "byte":
             return cls(BYTES, "byte")
@@ -118,7 +120,7 @@ class Vocabulary:
         The first of these has the id ``len(vocabulary)``, the next one more. Only words and characters can be
         missing: the other tokenizers have ids for every text, or say that they have none.
         """
-        if self.definition is not None or self.tokenizer == "byte":
+        if self.is_fixed:
             return self.encode(text), ()
         return self.number_open(find_splitter(self.tokenizer)(text))
 
@@ -155,6 +157,27 @@ class Vocabulary:
         self.decode(inside)  # an error, if one is negative
         tokens = [self.tokens[index] if index < len(self) else unknown[index - len(self)] for index in wanted]
         return "".join(tokens) if self.tokenizer == "character" else join_words(tokens)
+
+    def encode_all(self, texts: Sequence[str | Sequence[str]]) -> tuple[Int64, Int32]:
+        """Many texts as ids, ``(offsets, ids)``; one that is a list of its tokens is looked up as it is.
+
+        Examples
+        --------
+        >>> vocabulary, _ = Vocabulary.from_text("a rose is a rose")
+        >>> [part.tolist() for part in vocabulary.encode_all(["a rose", ["is"]])]
+        [[0, 2, 3], [0, 1, 2]]
+        """
+        whole = [text for text in texts if isinstance(text, str)]
+        if len(whole) == len(texts):
+            return self.encoder.encode(whole)
+        lists = [self.encode(text) if isinstance(text, str) else self.lookup(text) for text in texts]
+        offsets = offsets_of(np.array([len(ids) for ids in lists], np.int64))
+        return offsets, np.concatenate([np.empty(0, np.int32), *lists])
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether its tokenizer brings it along, so that no text adds a token to it."""
+        return self.definition is not None or self.tokenizer == "byte"
 
     def lookup(self, tokens: Sequence[str]) -> Int32:
         """The ids of tokens, shape (len(tokens),)."""
