@@ -19,6 +19,7 @@ from attomaton.automaton.coverage import Coverage
 from attomaton.automaton.explanation import Explanation, Rule
 from attomaton.automaton.shrinkage import shrink
 from attomaton.choices.fit import fit_choices
+from attomaton.choices.result import ChoiceFit
 from attomaton.corpora import synthetic
 from attomaton.corpora.samples import Sample, Samples
 from attomaton.corpora.tokenizers import Vocabulary
@@ -50,6 +51,7 @@ __all__ = [
     "AttentionModel",
     "AttomatonError",
     "Automaton",
+    "ChoiceFit",
     "ChoiceTable",
     "Components",
     "Coverage",

@@ -28,7 +28,7 @@ from attomaton.readers import read_corpus
 from attomaton.readers.batches import Reading, asked_reading
 from attomaton.readers.given import path_of
 from attomaton.readers.sources import is_run
-from attomaton.solved import solve_edges
+from attomaton.solved import compile_beside, solve_edges
 
 Source = str | PathLike[str] | Samples | Documents | TokenizedCorpus | Sequence[Any] | Any
 """What :func:`learn` reads: a path, glob or URL, samples, token ids, documents; a frame or dataset too."""
@@ -146,6 +146,7 @@ def learn(
             tokens=work / "tokens" if on_disk else None,
             reading=asked,
         )
+        compile_beside(len(corpus.tokens) if isinstance(corpus.tokens, Samples) else 0)
         selection = replace(selection, **corpus.pick(queries))
         passes = make_engine(
             engine,
@@ -161,9 +162,9 @@ def learn(
         edges = passes.edges().load()
         solved = solve_edges(edges, passes.choices, embeddings=embeddings, progress=begin, threads=threads)
         samples = corpus.samples(passes.kept, selection)
-        read_with = None if isinstance(source, Samples) else min(window, max_window or window)
+        longest = min(selection.window, selection.max_window or selection.window)
         parts = (solved.components, solved.hard, solved.soft, corpus.vocabulary, samples)
-        automaton = Automaton(*parts, read_with)
+        automaton = Automaton(*parts, None if isinstance(source, Samples) else longest)
         if building is not None:
             begin("writing the run")
             made = {"documents": asked.documents, "engine": engine, "embeddings": _digest(embeddings)}
@@ -195,7 +196,7 @@ def diff(a: Source, b: Source, **options: Any) -> compare.Difference:
     --------
     >>> difference = diff(["a b a", "b a b"], ["a b b", "b b a b"])
     >>> difference
-    Difference(2 of 2 pairs)
+    Difference(1 of 2 pairs)
     """
     known = [one if isinstance(one, Automaton) else _load_run(one) for one in (a, b)]
     learned = [

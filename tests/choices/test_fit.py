@@ -180,16 +180,19 @@ def test_a_ridge_acts_inside_components_only():
 
 def test_a_summary_to_read():
     fit = fit_choices(["tea", "coffee", "tea", "tea"], [["tea", "coffee"]] * 3 + [["tea", "water"]])
-    assert repr(fit) == "ChoiceFit(3 items in 2 components)"
+    assert repr(fit) == str(fit)
     lines = str(fit).splitlines()
-    assert lines[:3] == [
+    assert lines[:6] == [
         "4 choices between 3 items: 2 components",
-        "  1. 'tea' +0.347, 'coffee' -0.347; always before 2",
-        "  2. 'water'",
+        "rank  item    component   score   s.e.  ahead  won  lost",
+        "   1  tea             1  +0.347  0.612  0.693    3     1",
+        "   2  coffee          1  -0.347  0.612    inf    1     2",
+        "   3  water           2       -      -           0     1",
+        "component 1 is always before 2: infinitely far ahead",
     ]
     assert lines[-1] == "  a comparison of 'water' with 'coffee' in which 'water' wins"
     many = fit_choices(range(40), [[item, item + 1] for item in range(40)])
-    assert "and 29 more" in str(many)
+    assert "and 21 more; .table() has all" in str(many)
     assert len(many.missing) == 1
     alone = fit_choices([1, 2, 3], [[1], [2], [3]])
     assert [len(members) for members in alone.components] == [1, 1, 1]

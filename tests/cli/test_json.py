@@ -22,6 +22,7 @@ CASES = [
     ("train", 0, [["train", "short.txt", "--out", "again", "--window", "3", "--steps", "20"]]),
     ("verify", 0, [["verify", "trained"]]),
     ("scan-snap", 0, [["scan-snap", "queries.txt", "--documents", "line"]]),
+    ("choices", 0, [["choices", "games.csv", "--tied", "even"]]),
     ("tokenize", 0, [["tokenize", "story.txt", "--out", "shards"]]),
     ("reproduce", 0, [["reproduce", "mechanics-acyclic", "--trials", "2"]]),
     ("reproduce", 1, [["reproduce", "scan-snap-4", "--trials", "1"]]),
@@ -38,6 +39,7 @@ def folder(tmp_path_factory):
     (place / "visits.txt").write_text("a b c\nb c a\n")
     (place / "queries.txt").write_text("c a q x\nc b q y\nc a c q x\nc c b q y\n" * 5)
     (place / "short.txt").write_text("a b a c a b a c b a c a b b a c a a b c a b a\n" * 2)
+    (place / "games.csv").write_text("winner,loser,even\na,b,no\nb,a,yes\na,c,no\n")
     for command in (
         ["example", "story.txt"],
         ["learn", "story.txt", "--window", "8", "--out", "run"],

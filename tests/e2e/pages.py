@@ -87,6 +87,9 @@ def prepare_inputs(folder):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(story, encoding="utf-8")
     (folder / MOBY_DICK).write_text(f"{story}\n{CONTEXT}\n", encoding="utf-8")
+    (folder / "games.csv").write_text("winner,loser\nAnn,Bob\nBob,Ann\nAnn,Cat\n", encoding="utf-8")
+    battle = '{"model_a": "large", "model_b": "small", "winner": "model_a"}\n'
+    (folder / "battles.jsonl").write_text(battle * 2, encoding="utf-8")
     (folder / "msnbc.txt").write_text("1 2 3\n2 1\n3 2 1\n1 3\n" * 9, encoding="utf-8")
     rng = np.random.default_rng(0)
     write_shards(folder / "shards", [rng.integers(0, 9, 80).tolist() for _ in range(6)], 9, 2)

@@ -40,6 +40,7 @@ KINDS = {
     "figures": "figures",
     "experiment": "an experiment",
     "survey": "what scan-snap wrote",
+    "choices": "a fit of choices",
 }
 """Kinds of folders, as sentences name them."""
 

@@ -66,20 +66,20 @@ def fill_run(building: Building, run: Run) -> None:
         building.finish({**run.manifest, "versions": versions}, digests)
 
 
-def read_run(folder: str | Path) -> Run:
-    """Read a run folder back, every file checked against the manifest's digest.
+def read_run(folder: str | Path, kind: str = RUN) -> Run:
+    """Read a run folder, or another of this ``kind``, back, every file checked against the manifest's digest.
 
     A run that is replaced while it is read is read again: what comes back is the old one or the new one.
     """
     place = Path(folder)
     if not place.exists() and (found := standing(place.absolute())).exists():
         place = found
-    manifest = read_manifest(place)
+    manifest = read_manifest(place, kind)
     for _ in range(TRIES):
         try:
             return _read_files(place, manifest)
         except CorruptRun:
-            now = read_manifest(place)
+            now = read_manifest(place, kind)
             if now == manifest:
                 raise
             manifest = now

@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from attomaton.automaton.drawing import draw_explanation, tell_explanation
 from attomaton.automaton.reasons import Beaten, Rule
+from attomaton.automaton.telling import draw_explanation, tell_explanation
 from attomaton.frames import Tabular
 from attomaton.graphs.paths import Edge
 from attomaton.printing import Block

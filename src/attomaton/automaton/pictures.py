@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from attomaton.display import BLUE, ORANGE
-from attomaton.plotting import GREY, drawable, measure_text, plotting, wrap_caption
+from attomaton.drawing import GREY, drawable, house_axes, measure_text, wrap_caption
 
 MOST_ROWS = 20
 """Tokens of a query that are drawn."""
@@ -43,7 +43,7 @@ def draw_ranking(ranking: Ranking, ax: Any = None) -> Any:
     shown = f"{len(names)} of {ranking.total:,} tokens" if len(names) < ranking.total else "tokens"
     title = f"Under the query “{drawable(ranking.query, LONGEST)}”: {shown}, best first"
     lines = wrap_caption(title)
-    with plotting(ax, height=ROW * len(names) + BESIDES + 0.11 * (len(lines) - 1)) as axes:
+    with house_axes(ax, height=ROW * len(names) + BESIDES + 0.11 * (len(lines) - 1)) as axes:
         places = np.arange(len(names))
         colours = [BLUE if score >= 0 else ORANGE for score in ranking.scores]
         axes.barh(places, ranking.scores, color=colours, height=0.72)
@@ -69,7 +69,7 @@ def draw_positions(names: Sequence[str], weights: Sequence[float], told: str, ax
     texts, heights = [drawable(name, LONGEST) for name in names[hidden:]], list(weights[hidden:])
     lines = wrap_caption(f"Attention by position, query “{drawable(names[-1], LONGEST)}”: {told}{before}")
     room = max(measure_text(text) for text in texts)
-    with plotting(ax, height=1.0 + room + 0.11 * len(lines)) as axes:
+    with house_axes(ax, height=1.0 + room + 0.11 * len(lines)) as axes:
         places = np.arange(len(texts))
         axes.bar(places, heights, color=BLUE, width=0.72)
         axes.set_xticks(places, texts, rotation=90, parse_math=False)

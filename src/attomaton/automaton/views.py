@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from attomaton.automaton.drawing import BAR, POSITIONS, STEPS, THEOREM, Drawing
 from attomaton.automaton.explanation import Explanation
+from attomaton.automaton.telling import BAR, POSITIONS, STEPS, THEOREM, Drawing
 from attomaton.display import Html
 
 __all__ = ["BAR", "POSITIONS", "STEPS", "THEOREM", "ContextView"]

@@ -3,13 +3,20 @@
 from array import array
 from collections.abc import Collection, Mapping, Sequence, Sized
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.errors import InvalidSamples
-from attomaton.graphs.grouping import count_keys, distinct_keys, find_keys, pack_pairs, unpack_pairs
+from attomaton.graphs.grouping import (
+    count_keys,
+    distinct_keys,
+    find_keys,
+    pack_pairs,
+    sum_by_key,
+    unpack_pairs,
+)
 from attomaton.ragged import occurs
 from attomaton.tables import Int64
 
@@ -28,14 +35,14 @@ class NumberedChoices(NamedTuple):
 
 
 def number_choices(
-    winners: Sequence[Any], choice_sets: Sequence[Collection[Any]], counts: Sequence[int] | None
+    winners: Sequence[Any], choice_sets: Sequence[Collection[Any]], counts: object
 ) -> tuple[tuple[Any, ...], NumberedChoices]:
     """The items and the numbered choices, once they are found sound."""
-    given: dict[str, object] = {"winners": winners, "choice_sets": choice_sets, "counts": counts}
-    for name, values in given.items():
+    for name, values in (("winners", winners), ("choice_sets", choice_sets), ("counts", counts)):
         if values is not None and not isinstance(values, Sized):
             raise InvalidSamples(f"{name} is of type {type(values).__name__}, without a length; give a list")
-    if len(winners) != len(choice_sets) or (counts is not None and len(counts) != len(winners)):
+    given = cast("Sized | None", counts)
+    if len(winners) != len(choice_sets) or (given is not None and len(given) != len(winners)):
         sizes = f"{len(winners)} winners, {len(choice_sets)} choice sets"
         raise InvalidSamples(f"{sizes} and counts for them must be equally many; give one of each per choice")
     lengths = _measure_sets(choice_sets)
@@ -46,17 +53,66 @@ def number_choices(
     if absent.any():
         first = int(np.flatnonzero(absent)[0])
         raise InvalidSamples(
-            f"choice {first}: the winner {winners[first]!r} is not in its choice set; add it or drop both"
+            f"choice {first}: the winner {winners[first]!r} is not in its choice set; add it or drop both, "
+            "and if these are losers, say losers=…"
         )
-    if len(items) >= MAX_TOKENS:
-        raise InvalidSamples(f"{len(items):,} items; at most {MAX_TOKENS - 1:,} are supported")
-    made = _check_counts(counts, len(winner))
+    check_size(len(items))
+    return items, arrange(winner, lengths, flat, check_counts(counts, len(winner)))
+
+
+def arrange(winner: Int64, lengths: Int64, flat: Int64, made: Int64) -> NumberedChoices:
+    """Numbered choices from the winner of each, the length of its set and the members of all sets."""
+    choice = np.repeat(np.arange(len(winner)), lengths)
     order = np.argsort(winner, kind="stable")
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
     keys, multiplicity = count_keys(pack_pairs(rank[choice], flat))
     choice, item = unpack_pairs(keys)
-    return items, NumberedChoices(winner[order], made[order], choice, item.astype(np.int64), multiplicity)
+    return NumberedChoices(winner[order], made[order], choice, item.astype(np.int64), multiplicity)
+
+
+def pair_up(winner: Int64, loser: Int64, made: Int64) -> NumberedChoices:
+    """Numbered choices from pairs of different items, equal pairs added up.
+
+    Examples
+    --------
+    >>> pair_up(np.array([1, 0, 1]), np.array([0, 1, 0]), np.ones(3, np.int64)).made.tolist()
+    [1, 2]
+    """
+    keys, made = sum_by_key(pack_pairs(winner, loser), made)
+    winner, other = unpack_pairs(keys)
+    loser = other.astype(np.int64)
+    members = np.column_stack([np.minimum(winner, loser), np.maximum(winner, loser)]).ravel()
+    choice = np.repeat(np.arange(len(winner)), 2)
+    return NumberedChoices(winner, made, choice, members, np.ones_like(members))
+
+
+def check_size(n_items: int) -> None:
+    """Refuse more items than a key has bits for."""
+    if n_items >= MAX_TOKENS:
+        raise InvalidSamples(f"{n_items:,} items; at most {MAX_TOKENS - 1:,} are supported")
+
+
+def check_counts(counts: object, n_choices: int) -> Int64:
+    """How often each choice was made: whole numbers from 1 on, shape (n_choices,); None means once each."""
+    if counts is None:
+        return np.ones(n_choices, np.int64)
+    try:
+        given = np.asarray(counts)
+    except ValueError:  # ragged
+        given = np.empty((0, 0))
+    if given.ndim != 1 or (len(given) and given.dtype.kind not in "iuf") or not _is_whole(given):
+        raise InvalidSamples(
+            "counts must be whole numbers from 1 on, one per choice; drop choices that were never made"
+        )
+    if given.sum(dtype=np.float64) > MOST_MADE:
+        raise InvalidSamples(f"counts add up to more than {MOST_MADE:,}; divide all by a common factor")
+    return given.astype(np.int64)
+
+
+def _is_whole(given: Any) -> bool:
+    with np.errstate(invalid="ignore"):
+        return not len(given) or bool(((given >= 1) & (given % 1 == 0)).all())
 
 
 def _number_flat(flat: list[Any]) -> tuple[tuple[Any, ...], Int64]:
@@ -67,46 +123,46 @@ def _number_flat(flat: list[Any]) -> tuple[tuple[Any, ...], Int64]:
     try:
         values = np.frombuffer(array("q", flat), np.int64)
     except (TypeError, OverflowError):  # not all are integers, or not of 64 bits
-        number = _number_hashable(flat)
-        return tuple(number), np.fromiter(map(number.__getitem__, flat), np.int64, len(flat))
+        return number_hashable(flat)
     distinct = distinct_keys(values)
     return tuple(distinct.tolist()), find_keys(distinct, values)
 
 
-def _number_hashable(flat: list[Any]) -> dict[Any, int]:
-    """A number for each distinct item, as they first appear."""
+def number_hashable(flat: Sequence[Any]) -> tuple[tuple[Any, ...], Int64]:
+    """The distinct items in order of first appearance, and the number of each entry among them."""
     try:
-        return {item: number for number, item in enumerate(dict.fromkeys(flat))}
+        number = {item: number for number, item in enumerate(dict.fromkeys(flat))}
     except TypeError as error:
         raise InvalidSamples(
             f"an item cannot be hashed ({error}); give items that can, such as tuples instead of lists"
         ) from error
+    odd = next((item for item in number if item != item), None)  # NaN
+    if odd is not None:
+        raise InvalidSamples(
+            f"an item is {odd!r}, which equals nothing, not even itself; drop those choices, or name it"
+        )
+    return tuple(number), np.fromiter(map(number.__getitem__, flat), np.int64, len(flat))
 
 
 def _measure_sets(choice_sets: Sequence[Collection[Any]]) -> Int64:
     """How many members each choice set has, repeats included, shape (n_choices,)."""
     kinds: set[type] = set(map(type, choice_sets))
-    unfit: set[type] = {kind for kind in kinds if issubclass(kind, Mapping) or not issubclass(kind, Sized)}
+    unfit: set[type] = {kind for kind in kinds if not _may_be_set(kind)}
     if unfit:
-        place = next(place for place, members in enumerate(choice_sets) if type(members) in unfit)
+        place, members = next(
+            (place, members) for place, members in enumerate(choice_sets) if type(members) in unfit
+        )
+        if isinstance(members, str | bytes):
+            raise InvalidSamples(
+                f"choice set {place} is the text {members!r}; give a list of items, as list({members!r}) is "
+                "one of single characters, or say losers=… if each row has one loser"
+            )
         raise InvalidSamples(
-            f"choice set {place} is of type {type(choice_sets[place]).__name__}; give a list, in "
+            f"choice set {place} is of type {type(members).__name__}; give a list, in "
             "which an item that is an option m times stands m times: repeat it"
         )
     return np.fromiter(map(len, choice_sets), np.int64, len(choice_sets))
 
 
-def _check_counts(counts: Sequence[int] | None, n_choices: int) -> Int64:
-    if counts is None:
-        return np.ones(n_choices, np.int64)
-    try:
-        given = np.asarray(counts)
-    except ValueError:  # ragged
-        given = np.empty((0, 0))
-    if given.ndim != 1 or (len(given) and not np.issubdtype(given.dtype, np.integer)) or (given < 1).any():
-        raise InvalidSamples(
-            "counts must be whole numbers from 1 on, one per choice; drop choices that were never made"
-        )
-    if given.sum(dtype=np.float64) > MOST_MADE:
-        raise InvalidSamples(f"counts add up to more than {MOST_MADE:,}; divide all by a common factor")
-    return given.astype(np.int64)
+def _may_be_set(kind: type) -> bool:
+    return issubclass(kind, Sized) and not issubclass(kind, Mapping | str | bytes)

@@ -5,7 +5,7 @@ from math import isfinite
 from typing import Any
 
 from attomaton.display import GREEN, ORANGE
-from attomaton.plotting import GREY, TWO_COLUMNS, plotting
+from attomaton.drawing import GREY, TWO_COLUMNS, house_axes
 
 ROW, BESIDES = 0.17, 0.6
 """Inches of one row, and of all that is not rows."""
@@ -22,7 +22,7 @@ Row = tuple[str, str, float | None, float | None, str]
 
 def draw_verdicts(rows: Sequence[Row], ax: Any = None) -> Any:
     """A line for each claim: its value over its bound, where both can be compared so, and both as text."""
-    with plotting(ax, height=ROW * max(len(rows), 1) + BESIDES, width=0.75 * TWO_COLUMNS) as axes:
+    with house_axes(ax, height=ROW * max(len(rows), 1) + BESIDES, width=0.75 * TWO_COLUMNS) as axes:
         axes.axvline(1.0, color="black", linewidth=0.6)
         for place, (_, status, value, bound, text) in enumerate(rows):
             mark, colour = MARKS[status]

@@ -49,7 +49,8 @@ def field_of(record: Any, reading: Reading, place: str) -> Document:
     if field not in fields:
         present = ", ".join(shown(str(name)) for name in sorted(map(str, fields))[:8]) or "none"
         raise UnreadableSource(
-            f"{place} has no field {field!r} (it has {present}); name the field with column"
+            f"{place} has no field {field!r} (it has {present}); name the field with column "
+            "(--column on the command line)"
         )
     value = fields[field]
     if isinstance(value, str | list | tuple):

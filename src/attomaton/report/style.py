@@ -1,4 +1,4 @@
-"""How figures of the report and of experiments are made and saved, in the style of :mod:`attomaton.plotting`.
+"""How figures of the report and of experiments are made and saved, in the style of :mod:`attomaton.drawing`.
 
 They are made without pyplot, so the backend and the windows of the session that asks for them stay as they
 are.
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attomaton.artifacts import explained
-from attomaton.plotting import (
+from attomaton.drawing import (
     FONT_SIZE,
     GREY,
     HEIGHT,

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.artifacts import build_folder, explained, json_writer, write_file
+from attomaton.corpora.samples import Samples
 from attomaton.errors import UncertifiedSolution
 from attomaton.options import given_path, real_number, whole_number
 from attomaton.progress import silent
@@ -127,7 +128,7 @@ class Survey:
 
 
 def survey_samples(
-    samples: Any,
+    samples: Samples | Any,
     rates: Rates,
     *,
     n_queries: int = 20,

@@ -178,7 +178,7 @@ def luce_problem(
     """The choices over the tokens that tie with others.
 
     The choices must strongly connect every component, unless ``connected`` is False, as it is for components
-    that dependent embeddings have merged.
+    that dependent embeddings have merged, and where a ridge makes the optimum finite.
 
     Returns the rows of ``components.nodes`` that are the alternatives, and the problem.
     """

@@ -126,7 +126,7 @@ class SoftSolution(Solution):
             raise UnsupportedOption(
                 "dependent embeddings tie these scores together; standard errors are for free scores only"
             )
-        rows, problem = luce_problem(self.choices, self.components)
+        rows, problem = luce_problem(self.choices, self.components, connected=self.ridge == 0.0)
         errors = np.zeros(self.scores.num_rows)
         inside = centre(problem.component, column(self.scores, "score")[rows])
         errors[rows] = score_errors(problem, inside, ridge=self.ridge)
@@ -186,7 +186,7 @@ def solve_luce(
                 raise UnsupportedOption("a ridge needs embeddings with independent rows; leave it at 0")
             return _solve_dependent(_choices_of(samples, separation), separation.components, table, atol)
     choices = samples if isinstance(samples, ChoiceTable) else extract_choices(samples, components)
-    rows, problem = luce_problem(choices, components)
+    rows, problem = luce_problem(choices, components, connected=ridge == 0.0)
     scores = np.zeros(components.nodes.num_rows)
     scores[rows] = (solver or _newton(threads)).solve(problem, stiffness=ridge)
     scores = centre(components.component_of_node, scores)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from attomaton.display import BLUE
-from attomaton.plotting import HEIGHT, plotting
+from attomaton.drawing import HEIGHT, house_axes
 from attomaton.tables import Float64, Int64
 
 
@@ -14,7 +14,7 @@ def draw_run(steps: Int64, losses: Float64, norms: Float64, ax: Any = None) -> A
 
     ``ax`` is None or a pair of axes, which are returned.
     """
-    with plotting(ax, height=2 * HEIGHT, n=2) as pair:
+    with house_axes(ax, height=2 * HEIGHT, n=2) as pair:
         several = losses.shape[1] > 1
         for axes, values, title, level in (
             (pair[0], losses, "training loss", True),

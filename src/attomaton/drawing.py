@@ -1,9 +1,8 @@
-"""How every picture looks: one style, its sizes and its font, and the axes that a plot is drawn in.
+"""The house style for whoever draws: figures of reports, and the ``plot`` methods of values.
 
-``matplotlib.pyplot.style.use("attomaton.report.paper")`` gives a paper's own figures the same widths, fonts
-and colours. What is drawn here is drawn inside the style, so that the settings of the session that asks for
-it stay as they are. Colours are given by their values: a colour by number is looked up when a figure is
-shown, after the style has ended.
+matplotlib is loaded when something is drawn. The style is ``report/paper.mplstyle``, which others can use by
+name: ``matplotlib.pyplot.style.use("attomaton.report.paper")``. A plot gives its colours by their values: a
+colour by number is looked up when a figure is shown, after the style has ended.
 """
 
 from collections.abc import Generator
@@ -54,29 +53,38 @@ def paper_style() -> Generator[None]:
 
 
 @contextmanager
-def plotting(ax: Any = None, *, height: float = 2.1, width: float = ONE_COLUMN, n: int = 1) -> Generator[Any]:
-    """The axes to draw in, inside the style: those given, or ``n`` new ones below each other.
+def house_axes(ax: Any = None, *, height: float, width: float = ONE_COLUMN, n: int = 1) -> Generator[Any]:
+    """Axes to draw on, in the house style as long as they are drawn on: those given, or ``n`` new ones.
 
-    New ones belong to pyplot, so that a notebook shows them and ``pyplot.show()`` opens them.
+    New axes belong to pyplot, so that a notebook shows them and ``pyplot.show()`` does; sizes are in inches.
 
     Examples
     --------
-    >>> import matplotlib as mpl
-    >>> mpl.use("agg")
-    >>> with plotting(height=1.5) as axes:
-    ...     _ = axes.plot([1, 2])
-    >>> axes.figure.get_size_inches().tolist()
-    [3.4, 1.5]
+    >>> with house_axes(height=1.0) as ax:
+    ...     lines = ax.plot([0, 1], [1, 0])
+    >>> ax.spines["top"].get_visible(), ax.figure.get_size_inches().tolist()
+    (False, [3.4, 1.0])
     """
     with paper_style():
-        if ax is not None:
-            yield ax
-            return
-        with loading_matplotlib():
-            import matplotlib.pyplot as plt
-        tools: Any = plt
-        _, axes = tools.subplots(n, 1, figsize=(width, height))
-        yield axes
+        if ax is None:
+            from matplotlib import pyplot as plt
+
+            plots: Any = plt
+            _, ax = plots.subplots(n, 1, figsize=(width, height))
+        yield ax
+
+
+@contextmanager
+def loading_matplotlib() -> Generator[None]:
+    """Say what is missing, or wrong, where matplotlib cannot be loaded."""
+    try:
+        with needing("a figure"):
+            yield
+    except UnicodeDecodeError as error:
+        raise UnreadableSource(
+            f"matplotlib cannot read its file matplotlibrc, here or in its own folder ({error.reason}); "
+            f"mend it, or move it away"
+        ) from error
 
 
 def wrap_caption(caption: str, *, width: float = ONE_COLUMN) -> list[str]:
@@ -135,16 +143,3 @@ def _font() -> Any:
 
     fonts: Any = font_manager
     return ft2font.FT2Font(fonts.findfont("DejaVu Sans"))
-
-
-@contextmanager
-def loading_matplotlib() -> Generator[None]:
-    """Say what to install, or what to mend, where matplotlib does not load."""
-    try:
-        with needing("a figure"):
-            yield
-    except UnicodeDecodeError as error:
-        raise UnreadableSource(
-            f"matplotlib cannot read its file matplotlibrc, here or in its own folder ({error.reason}); "
-            f"mend it, or move it away"
-        ) from error

@@ -1,0 +1,318 @@
+"""Columns as people have them (lists, numpy, pandas, Polars, Arrow), and the frames that hold them.
+
+Columns of text or numbers are numbered by Arrow without a Python object for each entry; whatever Arrow cannot
+hold is numbered in Python (:func:`~attomaton.choices.numbering.number_hashable`), with the same answer.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from itertools import chain
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.choices.numbering import check_size, number_hashable
+from attomaton.errors import InvalidSamples
+from attomaton.graphs.grouping import distinct_keys, find_keys
+from attomaton.options import show
+from attomaton.tables import Int64
+
+_arrow: Any = pa
+_is: Any = pa.types
+
+SHOWN = 12
+"""Most column names that an error lists."""
+
+
+def library_of(values: object) -> str:
+    """The package that the type of a value comes from."""
+    return type(values).__module__.partition(".")[0]
+
+
+def is_frame(values: object) -> bool:
+    """Whether a value holds named columns: a frame, an Arrow table, a dict of columns, a list of records.
+
+    Examples
+    --------
+    >>> is_frame({"winner": ["a"], "loser": ["b"]}), is_frame([{"winner": "a"}]), is_frame(["a"])
+    (True, True, False)
+    """
+    if isinstance(values, Mapping | pa.Table | pa.RecordBatch):
+        return True
+    if isinstance(values, list):
+        rows = cast("list[object]", values)
+        return bool(rows) and all(isinstance(row, Mapping) for row in rows)
+    kind = type(values)  # a lazy frame warns if it is asked itself
+    known = library_of(values) in ("pandas", "polars") or hasattr(kind, "__arrow_c_stream__")
+    return known and hasattr(kind, "columns")
+
+
+def columns_of(frame: Any) -> dict[Any, Any]:
+    """The columns of a frame by name, each as its own library has it; a name that stands twice is None."""
+    if isinstance(frame, Mapping):
+        return dict(cast("Mapping[Any, Any]", frame))
+    if isinstance(frame, list):
+        records = cast("list[Mapping[Any, Any]]", frame)
+        names = dict.fromkeys(chain.from_iterable(records))
+        return {name: [record.get(name) for record in records] for name in names}
+    if hasattr(frame, "collect") and not hasattr(frame, "to_arrow"):
+        raise InvalidSamples("the frame is a lazy one; give frame.collect()")
+    if library_of(frame) not in ("pandas", "polars", "pyarrow"):
+        frame = _arrow.table(frame)
+    names = list(frame.column_names if library_of(frame) == "pyarrow" else frame.columns)
+    once = {name for name in names if names.count(name) == 1} if len(set(names)) < len(names) else set(names)
+    take = frame.column if library_of(frame) == "pyarrow" else frame.__getitem__
+    return {name: take(name) if name in once else None for name in names}
+
+
+def find_column(columns: Mapping[Any, Any], name: Any, role: str) -> Any:
+    """The column of this name, which holds the ``role``."""
+    if isinstance(name, Hashable) and columns.get(name) is not None:
+        return columns[name]
+    if isinstance(name, Hashable) and name in columns:
+        raise InvalidSamples(f"there are two columns {name!r}; rename one of them")
+    there = ", ".join(show(one) for one in list(columns)[:SHOWN]) + ", …" * (len(columns) > SHOWN)
+    raise InvalidSamples(
+        f"there is no column {show(name)} for the {role}; the columns are {there or 'none'}: "
+        f"name the right one with {role}="
+    )
+
+
+def as_list(values: Any) -> list[Any]:
+    """A column as a list of Python objects."""
+    for method in ("to_pylist", "tolist", "to_list"):
+        if hasattr(values, method):
+            return cast("list[Any]", getattr(values, method)())
+    return list(values)
+
+
+def as_arrow(values: Any) -> Any:
+    """A column of text or numbers as one Arrow array in which what is missing is null; None if it is neither.
+
+    Examples
+    --------
+    >>> as_arrow(["a", None]).null_count, as_arrow([("a", 1), ("b", 2)]), str(as_arrow(np.arange(3)).type)
+    (1, None, 'int64')
+    """
+    if isinstance(values, list | tuple):
+        kinds: set[type] = set(map(type, cast("Sequence[Any]", values)))
+        if any(issubclass(kind, list | tuple | dict) for kind in kinds):
+            return None
+    given = cast("Any", values)
+    try:
+        found: Any = given.to_arrow() if library_of(given) == "polars" else given
+        if not isinstance(found, pa.Array | pa.ChunkedArray):
+            found = _arrow.array(found, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return None
+    array: Any = _join(found)
+    if _is.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    return array if _kind(array.type) else None
+
+
+def _join(found: Any) -> Any:
+    """The chunks of a column as one array."""
+    if not isinstance(found, pa.ChunkedArray):
+        return found
+    chunks = cast("Any", found)
+    return _arrow.concat_arrays(chunks.chunks) if chunks.num_chunks else _arrow.array([], chunks.type)
+
+
+def list_values(values: Any) -> tuple[Int64, Any] | None:
+    """A column of Arrow lists as the length of each and all their values; None for any other column."""
+    given: Any = (
+        values.to_arrow() if library_of(values) == "polars" and hasattr(values, "to_arrow") else values
+    )
+    if not isinstance(given, pa.Array | pa.ChunkedArray):
+        return None
+    lists: Any = _join(given)
+    if not (_is.is_list(lists.type) or _is.is_large_list(lists.type)):
+        return None
+    if lists.null_count:
+        raise InvalidSamples(f"row {_first_null(lists)} has no list; drop the rows without one")
+    return lists.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64), lists.flatten()
+
+
+def number_columns(columns: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[Int64]]:
+    """The items of some columns and each column as their numbers; nothing may be missing.
+
+    Integers are numbered in rising order, others as they first appear, row by row, from the first column to
+    the last where all have equally many rows.
+
+    Parameters
+    ----------
+    columns : mapping
+        What each column holds, for errors, and the column.
+
+    Examples
+    --------
+    >>> items, (won, lost) = number_columns({"winner": ["b", "a"], "loser": ["c", "b"]})
+    >>> items, won.tolist(), lost.tolist()
+    (('b', 'c', 'a'), [0, 2], [1, 0])
+    """
+    arrays = {role: as_arrow(values) for role, values in columns.items()}
+    if any(array is None for array in arrays.values()):
+        items, numbers = _number_in_python(columns)
+    else:
+        for role, array in arrays.items():
+            _refuse_missing(array, role)
+        items, numbers = _number_in_arrow(arrays)
+    check_size(len(items))
+    _check_names(items)
+    return items, numbers
+
+
+def _number_in_arrow(arrays: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[Int64]]:
+    kinds = {role: _kind(array.type) for role, array in arrays.items() if len(array)}
+    if len(set(kinds.values())) > 1:
+        told = " and ".join(f"{role} holds {kind}" for role, kind in kinds.items())
+        raise InvalidSamples(f"items must be of one kind, and {told}; convert both columns to one type")
+    lengths = [len(array) for array in arrays.values()]
+    if "number" in kinds.values():
+        values = _join_numbers([_as_numbers(array) for array in arrays.values()])
+        if values.dtype.kind == "i":
+            distinct = distinct_keys(values)
+            return tuple(distinct.tolist()), _split(find_keys(distinct, values), lengths)
+        distinct, codes = np.unique(values, return_inverse=True)
+        items: list[Any] = distinct.tolist()
+    else:
+        wide = [array.cast(pa.large_string()) if _is_text(array.type) else array for array in arrays.values()]
+        coded = _arrow.chunked_array(wide).combine_chunks().dictionary_encode()
+        codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        items = coded.dictionary.to_pylist()
+    return _by_appearance(items, codes, lengths)
+
+
+def _by_appearance(
+    items: list[Any], codes: Int64, lengths: Sequence[int]
+) -> tuple[tuple[Any, ...], list[Int64]]:
+    """Renumber as items first appear, row by row."""
+    parts = _split(codes, lengths)
+    read = np.column_stack(parts).ravel() if len(set(lengths)) == 1 else codes
+    first = np.empty(len(items), np.int64)
+    first[read[::-1]] = np.arange(len(read))[::-1]
+    order = np.argsort(first)
+    number = np.empty_like(order)
+    number[order] = np.arange(len(order))
+    return tuple(items[place] for place in order.tolist()), _split(number[codes], lengths)
+
+
+def _number_in_python(columns: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[Int64]]:
+    lists = {role: as_list(values) for role, values in columns.items()}
+    for role, values in lists.items():
+        gone = next((row for row, one in enumerate(values) if _is_missing(one)), None)
+        if gone is not None:
+            raise _missing(role, gone, values[gone])
+    lengths = [len(values) for values in lists.values()]
+    together = len(set(lengths)) == 1
+    flat = list(
+        chain.from_iterable(zip(*lists.values(), strict=True) if together else lists.values())  # row by row
+    )
+    items, numbers = number_hashable(flat)
+    _refuse_mixture(items)
+    if not together:
+        return items, _split(numbers, lengths)
+    return items, [numbers[place :: len(lengths)] for place in range(len(lengths))]
+
+
+def _split(numbers: Int64, lengths: Sequence[int]) -> list[Int64]:
+    return np.split(numbers, np.cumsum(lengths)[:-1])
+
+
+def _kind(kind: Any) -> str:
+    """What a column of this type holds, as errors call it; empty if Arrow should not number it."""
+    if _is_text(kind):
+        return "text"
+    if _is.is_integer(kind) or _is.is_floating(kind):
+        return "number"
+    if _is.is_boolean(kind):
+        return "truth values"
+    if _is.is_temporal(kind) and not _is.is_duration(kind):
+        return f"{kind} values"
+    return "nothing" if _is.is_null(kind) else ""
+
+
+def _is_text(kind: Any) -> bool:
+    return bool(_is.is_string(kind) or _is.is_large_string(kind) or str(kind) == "string_view")
+
+
+def _as_numbers(array: Any) -> Any:
+    """Numbers as 64-bit integers where all of them are whole, else as floats."""
+    values = array.to_numpy(zero_copy_only=False)
+    if values.dtype.kind == "u" and len(values) and int(values.max()) >= 1 << 63:
+        raise InvalidSamples(f"an item is {int(values.max())}, beyond 64-bit integers; give it as text")
+    if values.dtype.kind == "f" and (np.abs(values) < 1 << 53).all() and (values % 1 == 0).all():
+        values = values.astype(np.int64)
+    return values.astype(np.float64 if values.dtype.kind == "f" else np.int64)
+
+
+def _join_numbers(parts: list[Any]) -> Any:
+    """All numbers in one array, if that holds each of them exactly."""
+    values = np.concatenate(parts)
+    for part in parts:
+        if values.dtype.kind == "f" and part.dtype.kind == "i" and (np.abs(part) >= 1 << 53).any():
+            raise InvalidSamples(
+                "some items are large whole numbers and others are floating-point numbers, which cannot hold "
+                "them; give both columns as whole numbers or as text"
+            )
+    return values
+
+
+def _refuse_missing(array: Any, role: str) -> None:
+    if array.null_count:
+        raise _missing(role, _first_null(array), None)
+    if _is.is_floating(array.type):
+        values = array.to_numpy(zero_copy_only=False)
+        if np.isnan(values).any():
+            raise _missing(role, int(np.argmax(np.isnan(values))), float("nan"))
+    if _is_text(array.type) and len(array):
+        import pyarrow.compute
+
+        compute: Any = pyarrow.compute
+        empty = compute.equal(compute.utf8_length(array), 0)
+        if compute.any(empty).as_py():
+            raise _missing(role, int(empty.to_numpy(zero_copy_only=False).argmax()), "")
+
+
+def _first_null(array: Any) -> int:
+    return int(array.is_null().to_numpy(zero_copy_only=False).argmax())
+
+
+def _missing(role: str, row: int, value: object) -> InvalidSamples:
+    what = "empty" if value == "" else f"missing ({value!r})"
+    return InvalidSamples(
+        f"the {role} in row {row} is {what}; drop such rows first (in pandas: frame.dropna()), or name it"
+    )
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None or (isinstance(value, str) and not value):
+        return True
+    kind = type(value).__name__
+    return kind in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
+
+
+def _refuse_mixture(items: Sequence[Any]) -> None:
+    """Text and numbers in one column are nearly always one thing read in two ways: 7 is not '7'."""
+    number = next((one for one in items if isinstance(one, int | float) and not isinstance(one, bool)), None)
+    others = next((one for one in items if isinstance(one, str | bool)), None)
+    if number is not None and others is not None:
+        raise InvalidSamples(
+            f"items are of different kinds, such as {others!r} and {number!r}; convert all to text, or all "
+            "to numbers"
+        )
+
+
+def _check_names(items: Sequence[Any]) -> None:
+    """Names that differ only in blanks around them are nearly always one name."""
+    padded = [one for one in items if isinstance(one, str) and one != one.strip()]
+    if padded:
+        known = set(items)
+        plain = {one.strip(): one for one in padded}
+        twice = next((one for one in plain if one in known), None)
+        if twice is not None or len(plain) < len(padded):
+            name = twice if twice is not None else padded[0].strip()
+            raise InvalidSamples(
+                f"the item {name!r} also stands with blanks around it; strip them (in pandas: .str.strip())"
+            )

@@ -1,0 +1,192 @@
+"""What a user gives as choices: a frame with named columns, a file of one, or sequences."""
+
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from typing import Any, TypedDict, cast
+
+import numpy as np
+
+from attomaton.choices.columns import as_arrow, as_list, columns_of, find_column, is_frame, number_columns
+from attomaton.choices.files import read_columns
+from attomaton.choices.numbering import check_counts
+from attomaton.choices.outcomes import read_outcomes
+from attomaton.choices.sequences import Asked, Given, holds_items, pair_rows, read_sequences
+from attomaton.errors import InvalidSamples, UnsupportedOption
+from attomaton.options import show
+
+
+class Columns(TypedDict, total=False):
+    """Names of the columns of a frame.
+
+    ``winner`` with ``loser`` or ``choice_set`` (a column of lists), or ``first``, ``second`` and ``outcome``,
+    or ``ranking`` (a column of lists, or the columns of the places); ``count`` with any.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> names = Columns(winner="won", loser="lost")
+    >>> at.fit_choices({"won": ["a", "b"], "lost": ["b", "c"]}, **names).items
+    ('a', 'b', 'c')
+    """
+
+    winner: Any
+    loser: Any
+    choice_set: Any
+    first: Any
+    second: Any
+    outcome: Any
+    ranking: Any
+    count: Any
+
+
+def read_given(asked: Asked, columns: Mapping[str, Any]) -> Given:
+    """The choices that were given, in whatever form.
+
+    Examples
+    --------
+    >>> read_given(Asked(["b", "a"], losers=["c", "b"]), {}).items
+    ('b', 'c', 'a')
+    """
+    unknown = [name for name in columns if name not in Columns.__annotations__]
+    if unknown:
+        raise UnsupportedOption(
+            f"there is no option {unknown[0]!r}; columns are named by {', '.join(Columns.__annotations__)}"
+        )
+    framed: Any = asked.winners if asked.rankings is None else asked.rankings
+    if isinstance(framed, str | PathLike) and asked.choice_sets is None and asked.losers is None:
+        framed = read_columns(cast("str | PathLike[str]", framed))
+    framed = cast("Any", framed)
+    if framed is None and columns and not any(isinstance(name, str) for name in columns.values()):
+        framed, columns = dict(columns), {name: name for name in columns}
+    if is_frame(framed) and not (framed is asked.rankings and isinstance(framed, list)):
+        return _read_frame(asked, framed, dict(columns))
+    if columns:
+        raise InvalidSamples(
+            f"{next(iter(columns))}= names a column, and the data given are no frame; give a frame first, or "
+            "sequences: fit_choices(winners, losers=losers)"
+        )
+    return read_sequences(asked)
+
+
+def _read_frame(asked: Asked, frame: Any, columns: dict[str, Any]) -> Given:
+    if asked.choice_sets is not None or asked.losers is not None:
+        raise InvalidSamples(
+            'a frame comes alone, with the names of its columns: fit_choices(frame, winner="…", loser="…")'
+        )
+    there = columns_of(frame)
+    if asked.rankings is not None and not columns:
+        columns["ranking"] = list(there)
+    form = _form_of(columns) if any(name in columns for name in MARKS) else _guess_form(there, columns)
+
+    def take(role: str) -> Any:
+        return find_column(there, columns.get(role, role), role)
+
+    counts, tied = asked.counts, asked.tied
+    if "count" in columns or isinstance(counts, str):
+        counts = _read_counts(find_column(there, columns.get("count", counts), "count"))
+    if isinstance(tied, str):
+        tied = find_column(there, tied, "tied")
+    return form(take, Asked(counts=counts, tied=tied), columns, there)
+
+
+Take = Callable[[str], Any]
+
+
+def _read_counts(values: Any) -> Any:
+    """A column of counts as numbers, also where a file holds them as text."""
+    array = as_arrow(values)
+    if array is None:
+        return as_list(values)
+    if str(array.type) not in ("string", "large_string", "string_view"):
+        return array.to_numpy(zero_copy_only=False)
+    try:
+        return np.array([int(text) for text in array.to_pylist()], np.int64)
+    except (TypeError, ValueError, OverflowError):
+        return np.zeros(len(array))  # no counts, which is said where counts are checked
+
+
+def _frame_pairs(take: Take, asked: Asked, _columns: Any, _there: Any) -> Given:
+    return read_sequences(asked._replace(winners=take("winner"), losers=take("loser")))
+
+
+def _frame_sets(take: Take, asked: Asked, columns: Mapping[str, Any], _there: Any) -> Given:
+    sets = take("choice_set")
+    if holds_items(sets):
+        name = columns.get("choice_set", "choice_set")
+        raise InvalidSamples(
+            f"the column {name!r} holds no lists; split its texts first (in pandas: frame[{name!r}].str.split"
+            "('|'); on the command line: --split '|'), or name it as the loser if it is one"
+        )
+    return read_sequences(asked._replace(winners=take("winner"), choice_sets=sets))
+
+
+def _frame_outcomes(take: Take, asked: Asked, columns: Mapping[str, Any], _there: Any) -> Given:
+    if asked.tied is not None:
+        raise InvalidSamples("the outcome says which rows are tied; leave tied out")
+    one, other = take("first"), take("second")
+    items, (first, second) = number_columns({"first": one, "second": other})
+    names = columns.get("first", "first"), columns.get("second", "second")
+    lost, tied = read_outcomes(take("outcome"), items, (first, second), names)
+    winner, loser = np.where(lost, second, first), np.where(lost, first, second)
+    return pair_rows(items, winner, loser, tied, check_counts(asked.counts, len(winner)))
+
+
+def _frame_rankings(take: Take, asked: Asked, columns: Mapping[str, Any], there: Mapping[Any, Any]) -> Given:
+    named = columns.get("ranking", "ranking")
+    if not isinstance(named, list | tuple):
+        return read_sequences(asked._replace(rankings=take("ranking")))
+    places = [as_list(find_column(there, name, "ranking")) for name in cast("Sequence[Any]", named)]
+    rankings = [_without_end(list(row), number) for number, row in enumerate(zip(*places, strict=True))]
+    return read_sequences(asked._replace(rankings=rankings))
+
+
+def _without_end(row: list[Any], number: int) -> list[Any]:
+    """A ranking in columns, which may end early, but not have a gap."""
+    filled = [one is not None and one == one for one in row]  # NaN is unequal to itself
+    length = sum(filled)
+    if not all(filled[:length]):
+        raise InvalidSamples(f"ranking {number} has a gap before its last place; close it, or drop the row")
+    return row[:length]
+
+
+MARKS = {
+    "ranking": _frame_rankings,
+    "outcome": _frame_outcomes,
+    "choice_set": _frame_sets,
+    "loser": _frame_pairs,
+    "winner": _frame_pairs,
+    "first": _frame_outcomes,
+    "second": _frame_outcomes,
+}
+"""The column that tells in which form a frame holds its choices → what reads it."""
+
+NEEDED = {
+    _frame_rankings: {"ranking"},
+    _frame_outcomes: {"first", "second", "outcome"},
+    _frame_sets: {"winner", "choice_set"},
+    _frame_pairs: {"winner", "loser"},
+}
+
+
+def _form_of(columns: Mapping[str, Any]) -> Callable[..., Given]:
+    form = next(form for mark, form in MARKS.items() if mark in columns)
+    surplus = [name for name in columns if name not in NEEDED[form] | {"count"}]
+    if surplus:
+        asked = " and ".join(f"{name}=" for name in sorted(NEEDED[form]))
+        raise InvalidSamples(f"{surplus[0]}= does not go with {asked}; leave one of them out")
+    return form
+
+
+def _guess_form(there: Mapping[Any, Any], columns: dict[str, Any]) -> Callable[..., Given]:
+    """The form of a frame whose columns have the usual names."""
+    for form in (_frame_pairs, _frame_sets, _frame_outcomes, _frame_rankings):
+        if there.keys() >= NEEDED[form]:
+            if "count" in there:
+                columns.setdefault("count", "count")
+            return form
+    names = ", ".join(show(name) for name in list(there)[:12])
+    raise InvalidSamples(
+        f"the columns {names or '(none)'} do not say which of them holds the winner; name them: "
+        'fit_choices(frame, winner="…", loser="…"), or first=, second= and outcome=, or ranking= (on the '
+        "command line: --winner … --loser …, and so on)"
+    )

@@ -1,0 +1,163 @@
+"""What choices say of their items before any comparison is asked for: components, their order, scores."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from attomaton.errors import UncertifiedSolution
+from attomaton.graphs.components import Components, find_components
+from attomaton.graphs.connection import connect
+from attomaton.graphs.reduction import reduce_order
+from attomaton.hard.solve import solve_graph_svm
+from attomaton.soft.solve import SoftSolution
+from attomaton.solutions import Status
+from attomaton.tables import Float64, Int64, column, keep_rows
+
+
+class Comparison(NamedTuple):
+    """One comparison of two items, and how it ends.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> fit = at.fit_choices(["a", "b"], [["a", "b"], ["b", "c"]])  # a over b over c
+    >>> fit.missing, str(fit.missing[0])
+    ((Comparison(winner='c', loser='a'),), "a comparison of 'c' with 'a' in which 'c' wins")
+    """
+
+    winner: Any
+    loser: Any
+
+    def __str__(self) -> str:
+        return f"a comparison of {self.winner!r} with {self.loser!r} in which {self.winner!r} wins"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OrderedItems:
+    """Items with the order and the scores that choices give them; a :class:`~attomaton.ChoiceFit` is one.
+
+    Attributes
+    ----------
+    items : tuple
+        The items: integers rising, others in order of first appearance.
+    graph : Components
+        Who beats whom: token i is ``items[i]``, under one query that is no item and comes last.
+    soft : SoftSolution
+        The scores inside components, or of all items if a prior joins them, with their certificate.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> ordered = at.fit_choices(["a", "b", "a"], losers=["b", "a", "c"]).expect()
+    >>> isinstance(ordered, OrderedItems), ordered.components, ordered.order, ordered.connected
+    (True, (('a', 'b'), ('c',)), ((0, 1),), False)
+    """
+
+    items: tuple[Any, ...]
+    graph: Components
+    soft: SoftSolution
+
+    @cached_property
+    def components(self) -> tuple[tuple[Any, ...], ...]:
+        """The items of each component, best first; no component stands before one that precedes it.
+
+        The components are exact. Where the scores are not certified, the order inside one is a guess.
+        """
+        offsets = self.graph.members[0]
+        best_first = np.lexsort((-self._score, self.graph.component_of_node))
+        return tuple(
+            tuple(self.items[row] for row in best_first[offsets[number] : offsets[number + 1]].tolist())
+            for number in self._numbers.tolist()
+        )
+
+    @cached_property
+    def order(self) -> tuple[tuple[int, int], ...]:
+        """Pairs (above, below) of positions in ``components``: the first precedes the second.
+
+        In the limit an item of the first is always chosen over one of the second. What follows from two other
+        pairs is left out.
+        """
+        place = self._places
+        reduced = reduce_order(self.graph)
+        above, below = place[column(reduced, "above")], place[column(reduced, "below")]
+        real = below < len(self.components)  # all precede the query, which is no item
+        return tuple(sorted(zip(above[real].tolist(), below[real].tolist(), strict=True)))
+
+    @property
+    def connected(self) -> bool:
+        """Whether all items are in one component, so that all odds are finite."""
+        return len(self.components) == 1
+
+    def expect(self) -> Self:
+        """Return the fit itself if its scores are certified; raise ``UncertifiedSolution`` if not."""
+        self.soft.expect()
+        return self
+
+    @cached_property
+    def scores(self) -> dict[Any, float]:
+        """The score of each item, with mean zero in its component: comparable inside a component only.
+
+        With a prior all items can be compared, and the mean over all is zero.
+
+        Scores that are not certified raise ``UncertifiedSolution``; ``soft.scores`` has them all the same, a
+        row for each item and a last one for the query.
+        """
+        self._check_scores()
+        return dict(zip(self.items, self._score[: len(self.items)].tolist(), strict=True))
+
+    @cached_property
+    def missing(self) -> tuple[Comparison, ...]:
+        """The fewest comparisons that would join all components into one.
+
+        Each names the best item of a component that should win against the weakest of another. Other items of
+        the same components would do as well; no smaller number of comparisons would.
+        """
+        pairs = np.array(self.order, np.int64).reshape(-1, 2)
+        added = connect(len(self.components), pairs[:, 0], pairs[:, 1])
+        return tuple(Comparison(self.components[a][0], self.components[b][-1]) for a, b in added)
+
+    @cached_property
+    def direction(self) -> dict[Any, float]:
+        """Where the scores of a ridge on all gaps go when it vanishes: s(λ) / ln(1/λ) tends to this.
+
+        The Graph-SVM of the items: the least Σ s² with s_i = s_j inside a component and s_i − s_j ≥ 1 where
+        the component of i precedes that of j. Items that were never compared score 0.
+
+        Examples
+        --------
+        >>> import attomaton as at
+        >>> fit = at.fit_choices(["a", "b", "a"], [["a", "b"], ["b", "a"], ["b", "a", "c"]])
+        >>> {item: round(score, 6) for item, score in fit.direction.items()}
+        {'a': 0.333333, 'b': 0.333333, 'c': -0.666667}
+        """
+        edges = self.graph.edges
+        between_items = keep_rows(edges.table, edges["loser"] < len(self.items))
+        scores = solve_graph_svm(find_components(replace(edges, table=between_items))).expect().scores
+        items = column(scores, "token")[:-1].tolist()  # the last is the query, which is no item
+        found = dict(zip(items, column(scores, "score").tolist(), strict=False))
+        return {item: found.get(number, 0.0) for number, item in enumerate(self.items)}
+
+    def _check_scores(self) -> None:
+        if self.soft.status is not Status.CERTIFIED:
+            raise UncertifiedSolution(
+                f"these scores are not certified: {self.soft.certificate}; .components and .order are exact "
+                "all the same, a ridge makes the scores easier to find, and .soft.scores has them as they are"
+            )
+
+    @cached_property
+    def _score(self) -> Float64:
+        return column(self.soft.scores, "score")
+
+    @cached_property
+    def _numbers(self) -> Int64:
+        """The components' numbers in the graph, highest first, without the query's, which is the last."""
+        return np.argsort(-self.graph.heights[:-1], kind="stable")
+
+    @cached_property
+    def _places(self) -> Int64:
+        """Where each component of the graph stands in ``components``."""
+        places = np.full(len(self.graph), len(self.graph))
+        places[self._numbers] = np.arange(len(self._numbers))
+        return places

@@ -1,0 +1,113 @@
+"""Rankings as choices: the first from all, the second from the rest, and so on; ties as averages."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import combinations
+from math import comb, lcm
+from typing import Any, NamedTuple, cast
+
+from attomaton.errors import InvalidSamples
+
+LARGEST_TIE = 6
+"""Most items that may share a place of a ranking: every subset of them becomes a choice set."""
+
+
+class Unrolled(NamedTuple):
+    """Choices that rankings are made of.
+
+    ``weights`` says how many ``parts`` of one choice each is; ``ranking`` which ranking it comes from.
+    """
+
+    winners: list[Any]
+    choice_sets: list[list[Any]]
+    weights: list[int]
+    ranking: list[int]
+    parts: int
+    n_ties: int
+
+
+def unroll_rankings(rankings: Sequence[Sequence[Any]]) -> tuple[list[Any], list[list[Any]]]:
+    """Rankings, best first, as the choices of Plackett and Luce: each item from those not yet placed.
+
+    Returns winners and choice sets for :func:`~attomaton.fit_choices`, which also takes ``rankings=`` itself.
+
+    Examples
+    --------
+    >>> unroll_rankings([["a", "b", "c"]])
+    (['a', 'b'], [['a', 'b', 'c'], ['b', 'c']])
+    """
+    steps = [list(ranking[place:]) for ranking in rankings for place in range(len(ranking) - 1)]
+    return [step[0] for step in steps], steps
+
+
+def unroll(rankings: Sequence[Any]) -> Unrolled:
+    """Rankings, best first, in which a list stands for items that share a place.
+
+    Items that share a place count as all their orders do on average: of two, each has half a win.
+
+    Examples
+    --------
+    >>> unroll([["a", ["b", "c"]]])[:3]  # a first; then half a win for b and half a win for c
+    (['a', 'b', 'c'], [['a', 'b', 'c'], ['b', 'c'], ['c', 'b']], [2, 1, 1])
+    """
+    placed = [_places(ranking, number) for number, ranking in enumerate(rankings)]
+    sizes = {len(place) for places in placed for place in places}
+    parts = lcm(*(size * comb(size - 1, chosen) for size in sizes for chosen in range(size)))
+    found = Unrolled([], [], [], [], parts, sum(len(place) > 1 for places in placed for place in places))
+    for number, places in enumerate(placed):
+        for winner, members, weight in _steps(places, parts):
+            found.winners.append(winner)
+            found.choice_sets.append(members)
+            found.weights.append(weight)
+            found.ranking.append(number)
+    return found
+
+
+def _steps(places: list[list[Any]], parts: int) -> Iterator[tuple[Any, list[Any], int]]:
+    """The choices of one ranking: winner, choice set, and how many parts of one choice it is."""
+    rest = [item for place in places for item in place]
+    if len(rest) == 1:
+        yield rest[0], rest, parts  # says nothing, but names an item
+    for place in places:
+        rest = rest[len(place) :]
+        for winner in place:
+            others = [item for item in place if item != winner]
+            for size in range(len(place)):  # of those tied, so many are left beside the winner
+                weight = parts // (len(place) * comb(len(others), size))
+                for left in combinations(others, size):
+                    if left or rest:
+                        yield winner, [winner, *left, *rest], weight
+
+
+def _places(ranking: Any, number: int) -> list[list[Any]]:
+    """The items of each place of one ranking."""
+    if isinstance(ranking, str | bytes | Mapping) or not isinstance(ranking, Collection):
+        kind = "the text " + repr(cast("object", ranking)) if isinstance(ranking, str) else "no list"
+        raise InvalidSamples(f"ranking {number} is {kind}; give a list of items, the best first")
+    if isinstance(ranking, set | frozenset):
+        raise InvalidSamples(f"ranking {number} is a set, which has no order; give a list, the best first")
+    members = cast("Collection[Any]", ranking)
+    places = [
+        list(cast("list[Any]", place)) if isinstance(place, list | set) else [place] for place in members
+    ]
+    largest = max(map(len, places), default=0)
+    if largest > LARGEST_TIE:
+        raise InvalidSamples(
+            f"ranking {number} has {largest} items in one place; at most {LARGEST_TIE} may share one"
+        )
+    if not places or not all(places):
+        raise InvalidSamples(f"ranking {number} is empty, or has a place without items; drop it")
+    flat = [item for place in places for item in place]
+    _refuse_repeats(flat, number)
+    return places
+
+
+def _refuse_repeats(items: list[Any], number: int) -> None:
+    try:
+        distinct = set(items)
+    except TypeError as error:
+        raise InvalidSamples(
+            f"ranking {number} holds an item that cannot be hashed ({error}); give tuples instead of lists"
+        ) from error
+    if len(distinct) < len(items):
+        twice = next(item for item in items if items.count(item) > 1)
+        raise InvalidSamples(f"ranking {number} names {twice!r} more than once; an item has one place")

@@ -1,0 +1,420 @@
+"""What a set of choices says about its items."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attomaton.choices import storage, summary
+from attomaton.choices.order import OrderedItems
+from attomaton.choices.plot import MOST, plot_standings
+from attomaton.choices.standings import Standing, Standings, make_standings
+from attomaton.choices.uncertainty import Covariances, Difference
+from attomaton.errors import InvalidSamples, UndeterminedChoice, UnknownToken, UnsupportedOption
+from attomaton.graphs.paths import QueryOrder
+from attomaton.options import whole_number
+from attomaton.ragged import sum_at
+from attomaton.solutions import Status
+from attomaton.tables import Bool, Float64, column
+
+MOST_PRINTED = 2_048
+"""Items of a component up to which a table has standard errors, which need a dense matrix of that size."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ChoiceFit(OrderedItems):
+    """What a set of choices says about its items.
+
+    Attributes
+    ----------
+    items : tuple
+        The items: integers rising, others in order of first appearance.
+    graph : Components
+        Who beats whom: token i is ``items[i]``, under one query that is no item and comes last.
+    soft : SoftSolution
+        The scores inside components, or of all items if a prior joins them, with their certificate.
+    prior : float, optional
+        The standard deviation of the prior that joins all components; None if there is none.
+    parts : int
+        How many counts of ``graph`` and ``soft`` make one choice: 1, or more where ties are parts of choices.
+    n_ties : int
+        How many choices, or places of rankings, were ties. Of a tie of two each has half a win; a tie of more
+        counts as all orders of those tied do on average.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> choice_sets = [["a", "b"], ["a", "b"], ["b", "a"], ["a", "c"]]
+    >>> fit = at.fit_choices(["a", "b", "a", "a"], choice_sets).expect()
+    >>> fit.components, fit.order  # a and b beat each other; c never wins
+    ((('a', 'b'), ('c',)), ((0, 1),))
+    >>> round(fit.probability("a", ["a", "b"]), 4), fit.probability("c", ["a", "c"])
+    (0.6667, 0.0)
+    >>> [str(comparison) for comparison in fit.missing]  # what would make all odds finite
+    ["a comparison of 'c' with 'b' in which 'c' wins"]
+    >>> fit.to_pandas().shape  # fit.to_polars() alike
+    (3, 9)
+    >>> print(fit)  # doctest: +ELLIPSIS
+    4 choices between 3 items: 2 components
+    rank  item  component   score   s.e.  ahead  won  lost
+       1  a             1  +0.347  0.612  0.693    3     1
+       2  b             1  -0.347  0.612    inf    1     2
+       3  c             2       -      -           0     1
+    component 1 is always before 2: infinitely far ahead
+    scores certified: ...
+    """
+
+    prior: float | None = None
+    parts: int = 1
+    n_ties: int = 0
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        return summary.describe(self._told())
+
+    def _repr_html_(self) -> str:
+        return summary.render(self._told())
+
+    @cached_property
+    def standard_errors(self) -> dict[Any, float]:
+        """The standard error of each score; 0 for an item alone in its component, whose score is 0.
+
+        They are about the mean of the component; for two items see :meth:`difference`.
+        """
+        self._check_scores()
+        errors = self.soft.standard_errors()[: len(self.items)] * np.sqrt(self.parts)
+        return dict(zip(self.items, errors.tolist(), strict=True))
+
+    def probability(self, winner: Any, choice_set: Any) -> float:
+        """The chance that ``winner`` is chosen from ``choice_set`` (repeats count), where there is one.
+
+        A single item in place of the set is the other one of a pair. Inside one component the chance is
+        m_y e^{s_y} / Σ m_j e^{s_j}. Against a component that precedes the winner's
+        it is 0, and items of components that the winner's precedes count for nothing. Where neither precedes
+        the other the data do not say, and ``UndeterminedChoice`` is raised; where it needs scores that are
+        not certified, ``UncertifiedSolution``.
+
+        Examples
+        --------
+        >>> import attomaton as at
+        >>> fit = at.fit_choices(["team00", "team01", "team00"], losers=["team01", "team00", "team01"])
+        >>> round(fit.probability("team00", "team01"), 6), round(fit.probability("team01", fit.items), 6)
+        (0.666667, 0.333333)
+        """
+        ids = self._lookup([winner, *self._members(winner, choice_set)])
+        own, present = ids[0], ids[1:]
+        if own not in present:
+            raise InvalidSamples(f"{winner!r} is not in the choice set; give a set that holds the winner")
+        component = self.soft.components.component_of_node
+        others = {component[item]: item for item in present if component[item] != component[own]}
+        if any(self._below(number)[component[own]] for number in others):
+            return 0.0
+        reached = self._below(component[own])
+        for number, item in others.items():
+            if not reached[number]:
+                raise self._undetermined(winner, self.items[item])
+        rivals = np.array([item for item in present if component[item] == component[own]])
+        if (rivals != own).any():
+            self._check_scores()
+        odds = np.exp(self._score[rivals] - self._score[own])
+        return float((rivals == own).sum() / odds.sum())
+
+    def difference(self, first: Any, second: Any) -> Difference:
+        """The score of ``first`` less that of ``second``, with its standard error.
+
+        It is the log odds that the first is chosen over the second: infinite, and without a standard error,
+        where one component precedes the other. Where neither does, ``UndeterminedChoice`` is raised.
+
+        Examples
+        --------
+        >>> import attomaton as at
+        >>> fit = at.fit_choices(["a", "b", "a", "a"], losers=["b", "a", "b", "c"])
+        >>> print(fit.difference("a", "b"))
+        'a' minus 'b': +0.693 (± 1.225)
+        >>> print(fit.difference("a", "c"))
+        'a' minus 'c': +inf (no standard error)
+        """
+        one, other = self._lookup([first, second])
+        component = self.soft.components.component_of_node
+        if component[one] != component[other]:
+            for above, below, value in ((one, other, np.inf), (other, one, -np.inf)):
+                if self._below(component[above])[component[below]]:
+                    return Difference(first, second, value, None)
+            raise self._undetermined(first, second)
+        self._check_scores()
+        if one == other:
+            return Difference(first, second, 0.0, 0.0)
+        here = self._covariances.of(np.array([one, other]))
+        variance = max(float(here[0, 0] + here[1, 1] - 2 * here[0, 1]), 0.0)
+        return Difference(first, second, float(self._score[one] - self._score[other]), variance**0.5)
+
+    def covariance(self, items: Sequence[Any] | None = None) -> Float64:
+        """The covariance of the scores of these items, shape (n_items, n_items); all items if not given.
+
+        It is about the mean of each component. Between items of different components there is none: those
+        entries are NaN. An item alone in its component has score 0 by definition, and variance 0.
+
+        Examples
+        --------
+        >>> import attomaton as at
+        >>> fit = at.fit_choices(["a", "b", "a", "a"], losers=["b", "a", "b", "c"])
+        >>> fit.covariance().round(3).tolist()
+        [[0.375, -0.375, nan], [-0.375, 0.375, nan], [nan, nan, 0.0]]
+        """
+        numbers = np.array(self._lookup(self.items if items is None else list(items)), np.int64)
+        self._check_scores()
+        return self._covariances.of(numbers)
+
+    @property
+    def log_likelihood(self) -> float:
+        """Σ ln p of the choices made: where the data are not connected, the supremum, which is not reached.
+
+        Choices between components then have probability 1 in the limit. A tie counts as parts of choices, so
+        the number is not that of a model in which a tie is an outcome of its own.
+        """
+        self._check_scores()
+        return -self.soft.loss / self.parts
+
+    @property
+    def n_parameters(self) -> int:
+        """How many finite numbers are fitted: the items of each component but one."""
+        sizes = self.soft.components.sizes[:-1]
+        return int((sizes - 1).sum())
+
+    @property
+    def aic(self) -> float:
+        """Akaike's information criterion, 2 · n_parameters − 2 · log_likelihood, where it means something.
+
+        That is at a maximum of the likelihood: of data that are connected, fitted without ridge and prior.
+        """
+        if self.soft.ridge or not self.connected:
+            why = "a ridge or a prior moves the fit away from it" if self.soft.ridge else "it is at infinity"
+            raise UnsupportedOption(
+                f"AIC is for a maximum of the likelihood, and {why}; compare .log_likelihood and "
+                ".n_parameters as you see fit, or fit connected data without a prior"
+            )
+        return 2.0 * self.n_parameters - 2.0 * self.log_likelihood
+
+    def table(self) -> Standings:
+        """The items in their order: ranks, scores, standard errors, wins and losses.
+
+        An item has a rank only if it can be compared with every other; gaps between components are infinite.
+        Standard errors are left out where a component has more than 2,048 items, and scores where they are
+        not certified.
+
+        Examples
+        --------
+        >>> import attomaton as at
+        >>> at.fit_choices(["a", "b", "a", "c"], losers=["b", "a", "d", "d"]).table()
+        rank  item  component  place   score  standard_error  ahead  wins  losses
+           –  a             1      1       0          0.7071      0     2       1
+           –  b             1      1       0          0.7071      –     1       1
+           –  c             2      1       –               –    inf     1       0
+           4  d             3      1       –               –      –     0       2
+        """
+        return self._standings
+
+    def describe(self, most: int = summary.SHOWN_ROWS) -> str:
+        """The text that ``print`` shows, with the first ``most`` items.
+
+        Examples
+        --------
+        >>> import attomaton as at
+        >>> print(at.fit_choices(["a", "b"], losers=["b", "a"]).describe().splitlines()[0])
+        2 choices between 2 items: 1 component
+        """
+        return summary.describe(self._told(), whole_number(most, "most", least=1))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fit as plain values that JSON can hold; an infinite gap is the text ``infinite``.
+
+        Examples
+        --------
+        >>> import attomaton as at
+        >>> record = at.fit_choices(["a", "b", "a"], losers=["b", "a", "c"]).to_dict()
+        >>> [row["ahead"] for row in record["standings"]], record["missing"]
+        ([0.0, 'infinite', None], [{'winner': 'c', 'loser': 'b'}])
+        """
+        certified = self.soft.status is Status.CERTIFIED
+        return {
+            **summary.record(self._told()),
+            "log_likelihood": self.log_likelihood if certified else None,
+            "n_parameters": self.n_parameters,
+            "n_ties": self.n_ties,
+            "prior": self.prior,
+            "ridge": 0.0 if self.prior is not None else self.soft.ridge / self.parts,
+        }
+
+    def to_pandas(self) -> Any:
+        """:meth:`table` as a pandas DataFrame.
+
+        Examples
+        --------
+        >>> import attomaton as at
+        >>> at.fit_choices(["a", "b"], losers=["b", "c"]).to_pandas()["item"].tolist()
+        ['a', 'b', 'c']
+        """
+        return self.table().to_pandas()
+
+    def to_polars(self) -> Any:
+        """:meth:`table` as a Polars DataFrame."""
+        return self.table().to_polars()
+
+    def plot(self, ax: Any = None, *, most: int = MOST) -> Any:
+        """Draw the scores with 95 % intervals, the best on top, in the house style; return the axes.
+
+        Components stand one under the other, with what lies between them: an infinite gap, or no comparison.
+        An item alone in its component has no score and is an open point.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; new ones if not given.
+        most : int
+            How many items are drawn.
+
+        Examples
+        --------
+        >>> import attomaton as at
+        >>> ax = at.fit_choices(["a", "b", "a"], losers=["b", "a", "c"]).plot()
+        >>> [label.get_text() for label in ax.get_yticklabels()]
+        ['a  1', 'b  1', 'c  3']
+        """
+        most = whole_number(most, "most", least=1)
+        return plot_standings(self.table(), joined=self.prior is not None, ax=ax, most=most)
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write the fit into a new folder; ``overwrite`` replaces an earlier fit there.
+
+        Examples
+        --------
+        >>> import tempfile, attomaton as at
+        >>> fit = at.fit_choices(["a", "b", "a"], losers=["b", "a", "c"])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     at.ChoiceFit.load(fit.save(f"{folder}/ratings")).components
+        (('a', 'b'), ('c',))
+        """
+        stored = storage.Stored(self.items, self.graph, self.soft, self.prior, self.parts, self.n_ties)
+        return storage.save(stored, path, overwrite=overwrite)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "ChoiceFit":
+        """Read a fit that :meth:`save` wrote; its certificate is computed anew.
+
+        Examples
+        --------
+        >>> import tempfile, attomaton as at
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     place = at.fit_choices(["a", "b"], losers=["b", "a"]).save(f"{folder}/ratings")
+        ...     at.ChoiceFit.load(place).connected
+        True
+        """
+        return cls(*storage.load(path))
+
+    @cached_property
+    def _number_of(self) -> dict[Any, int]:
+        return {item: number for number, item in enumerate(self.items)}
+
+    @cached_property
+    def _paths(self) -> QueryOrder:
+        return QueryOrder(self.soft.components, len(self.items))
+
+    def _below(self, component: int) -> Bool:
+        """Which components this one reaches, itself included, shape (n_components,)."""
+        return self._paths.search(component)[0]
+
+    def _members(self, winner: Any, choice_set: Any) -> Collection[Any]:
+        """The choice set; an item stands for the pair of it and the winner."""
+        if isinstance(choice_set, str | bytes) or not isinstance(choice_set, Collection):
+            return [winner, choice_set]
+        members: Collection[Any] = choice_set  # pyright: ignore[reportUnknownVariableType]
+        single = winner not in members and self._is_item(members)
+        return [winner, members] if single else members
+
+    def _lookup(self, items: Sequence[Any]) -> list[int]:
+        for item in items:
+            if not self._is_item(item):
+                raise UnknownToken(
+                    f"{item!r} is in none of the choices; leave it out or fit with choices of it"
+                )
+        return [self._number_of[item] for item in items]
+
+    def _is_item(self, item: Any) -> bool:
+        try:
+            return item in self._number_of
+        except TypeError:  # it cannot be hashed
+            return False
+
+    def _undetermined(self, one: Any, other: Any) -> UndeterminedChoice:
+        return UndeterminedChoice(
+            f"no choices lead from {one!r} to {other!r} or back, so neither is "
+            "preferred; add comparisons that connect them (see .missing)"
+        )
+
+    @cached_property
+    def _covariances(self) -> Covariances:
+        return Covariances(self.soft, self.parts)
+
+    @cached_property
+    def _standings(self) -> Standings:
+        size, certified = len(self.items), self.soft.status is Status.CERTIFIED
+        joined = self.prior is not None
+        largest = int(self.soft.components.sizes.max(initial=0))
+        errors = certified and largest <= MOST_PRINTED and size > 0
+        place = self._places[self.graph.component_of_node[:size]]
+        order = np.array(self.order, np.int64).reshape(-1, 2)[: 0 if joined else None]
+        edges, n_items = self.graph.edges, len(self.items)
+        made = np.where(edges["winner"] < n_items, edges["support"], 0)
+        won = sum_at(edges["winner"], np.where(edges["loser"] == n_items, made, 0), n_items + 1)[:n_items]
+        lost = sum_at(edges["loser"], made, n_items + 1)[:n_items]
+        return make_standings(
+            Standing(
+                items=self.items,
+                component=place,
+                group=np.zeros_like(place) if joined else place,
+                above=order[:, 0],
+                below=order[:, 1],
+                score=self._score[:size] if certified else None,
+                error=np.array(list(self.standard_errors.values())) if errors else None,
+                wins=self._count(won),
+                losses=self._count(lost),
+            )
+        )
+
+    def _count(self, counts: Float64) -> Any:
+        return counts.astype(np.int64) if self.parts == 1 else counts / self.parts
+
+    def _told(self) -> summary.Told:
+        made = int(column(self.graph.edges.queries, "realisable").sum())
+        return summary.Told(
+            n_choices=made / self.parts if made % self.parts else made // self.parts,
+            n_components=len(self.components),
+            standings=self.table(),
+            order=self.order,
+            joined=self.prior is not None,
+            status=self.soft.status.name.lower(),
+            certificate=str(self.soft.certificate),
+            certified=self.soft.status is Status.CERTIFIED,
+            remarks=self._remarks(),
+            missing=self.missing,
+        )
+
+    def _remarks(self) -> list[str]:
+        """What was done to the data besides fitting them."""
+        remarks: list[str] = []
+        if self.n_ties:
+            rule = "half a win each way; of more than two, the average over their orders"
+            remarks.append(f"ties: {self.n_ties:,}, each counted as {rule}")
+        if self.prior is not None:
+            remarks.append(
+                f"prior: every score is normal about 0 with standard deviation {self.prior:g}; what stands "
+                "between components is the prior's, not the data's"
+            )
+        elif self.soft.ridge:
+            remarks.append(f"ridge: {self.soft.ridge / self.parts:g}, inside components")
+        return remarks

@@ -1,0 +1,247 @@
+"""Choices as sequences (winners with losers or choice sets, pairs, rankings), as numbered choices."""
+
+from collections.abc import Iterable, Sized
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from attomaton.choices.columns import as_arrow, as_list, library_of, list_values, number_columns
+from attomaton.choices.numbering import NumberedChoices, arrange, check_counts, number_choices, pair_up
+from attomaton.choices.outcomes import read_flags
+from attomaton.choices.rankings import unroll
+from attomaton.errors import InvalidSamples
+from attomaton.options import show
+from attomaton.ragged import occurs
+from attomaton.tables import Bool, Int64
+
+HOW = (
+    "give winners and losers (fit_choices(winners, losers=losers)), winners and choice sets, rankings=…, or "
+    'a frame with the names of its columns (fit_choices(frame, winner="winner", loser="loser"))'
+)
+
+
+NO_ROWS = "there are no rows; give at least one choice"
+
+
+class Given(NamedTuple):
+    """Items and numbered choices; ``parts`` counts make one choice, where ties are parts of choices."""
+
+    items: tuple[Any, ...]
+    choices: NumberedChoices
+    parts: int = 1
+    n_ties: int = 0
+
+
+class Asked(NamedTuple):
+    """The data as they came in."""
+
+    winners: Any = None
+    choice_sets: Any = None
+    losers: Any = None
+    rankings: Any = None
+    tied: Any = None
+    counts: Any = None
+
+
+def read_sequences(asked: Asked) -> Given:
+    """The choices of sequences, in whatever form.
+
+    Examples
+    --------
+    >>> read_sequences(Asked(["b", "a"], losers=["c", "b"])).items
+    ('b', 'c', 'a')
+    """
+    if asked.rankings is not None:
+        return _read_rankings(asked)
+    if asked.winners is None:
+        raise InvalidSamples(f"no choices are given; {HOW}")
+    if asked.losers is not None:
+        if asked.choice_sets is not None:
+            raise InvalidSamples("losers and choice_sets say the same thing twice; give one of them")
+        return _read_losers(asked)
+    if asked.choice_sets is None:
+        return _read_losers(_split_pairs(asked))
+    if holds_items(asked.choice_sets):
+        _refuse_characters(asked)
+        return _read_losers(asked._replace(losers=asked.choice_sets))
+    if asked.tied is not None:
+        raise InvalidSamples(
+            "tied is for pairs; give winners and losers, or rankings with lists of those tied"
+        )
+    return _read_sets(asked)
+
+
+def _read_sets(asked: Asked) -> Given:
+    _check_index(asked.winners, asked.choice_sets, asked.counts)
+    lists = list_values(asked.choice_sets)
+    if lists is not None and as_arrow(asked.winners) is not None:
+        return _number_lists(asked, *lists)
+    winners, sets = _plain(asked.winners), _plain(asked.choice_sets)
+    return Given(*number_choices(winners, sets, asked.counts))
+
+
+def _number_lists(asked: Asked, lengths: Int64, flat: Any) -> Given:
+    """Choice sets that Arrow holds as lists, numbered without a Python object for each entry."""
+    _check_lengths(winners=asked.winners, choice_sets=lengths, counts=asked.counts)
+    items, (members, winner) = number_columns({"choice set": flat, "winner": asked.winners})
+    choice = np.repeat(np.arange(len(lengths)), lengths)
+    absent = ~occurs(choice[members == winner[choice]], len(winner))
+    if absent.any():
+        row = int(np.argmax(absent))
+        raise InvalidSamples(
+            f"choice {row}: the winner {items[winner[row]]!r} is not in its choice set; add it or drop both"
+        )
+    return Given(items, arrange(winner, lengths, members, check_counts(asked.counts, len(winner))))
+
+
+def _read_losers(asked: Asked) -> Given:
+    """Winners and losers, one for each row; losers may also be lists of all that lost."""
+    for name, values in (("winners", asked.winners), ("losers", asked.losers)):
+        if isinstance(values, str | bytes):
+            raise InvalidSamples(
+                f"{name} is the text {values!r}; give a list, [{values!r}] if it is one item"
+            )
+    _check_index(asked.winners, asked.losers, asked.counts, asked.tied)
+    _check_lengths(winners=asked.winners, losers=asked.losers, counts=asked.counts, tied=asked.tied)
+    if not len(asked.losers):
+        raise InvalidSamples(NO_ROWS)
+    lists = not holds_items(asked.losers) and not _are_tuples(asked.winners)
+    asked = asked._replace(winners=_arrow_or_same(asked.winners), losers=_arrow_or_same(asked.losers))
+    if lists:
+        if asked.tied is not None:
+            raise InvalidSamples("tied is for pairs; give one loser in each row, or rankings")
+        winners, losers = _plain(asked.winners), _plain(asked.losers)
+        sets = [[winner, *others] for winner, others in zip(winners, losers, strict=True)]
+        return Given(*number_choices(winners, sets, asked.counts))
+    items, (winner, loser) = number_columns({"winner": asked.winners, "loser": asked.losers})
+    tied = None if asked.tied is None else read_flags(asked.tied)
+    return pair_rows(items, winner, loser, tied, check_counts(asked.counts, len(winner)))
+
+
+def pair_rows(items: tuple[Any, ...], winner: Int64, loser: Int64, tied: Bool | None, made: Int64) -> Given:
+    """Pairs; of a tie each has half a win, so that every count is doubled where there are any."""
+    if not len(winner):
+        raise InvalidSamples(NO_ROWS)
+    alone = winner == loser
+    if alone.any():
+        row = int(np.argmax(alone))
+        raise InvalidSamples(
+            f"row {row} compares {items[winner[row]]!r} with itself; drop such rows, which say nothing"
+        )
+    if tied is None or not tied.any():
+        return Given(items, pair_up(winner, loser, made))
+    both = np.concatenate([np.where(tied, 1, 2) * made, made[tied]])
+    check_counts(both, len(both))
+    winner, loser = np.concatenate([winner, loser[tied]]), np.concatenate([loser, winner[tied]])
+    return Given(items, pair_up(winner, loser, both), 2, int(made[tied].sum()))
+
+
+def _read_rankings(asked: Asked) -> Given:
+    for name, values in (("winners", asked.winners), ("choice_sets", asked.choice_sets)):
+        if values is not None:
+            raise InvalidSamples(f"rankings say all that {name} would; give one of them")
+    if asked.losers is not None or asked.tied is not None:
+        raise InvalidSamples("rankings need no losers; items that share a place stand in a list of their own")
+    rankings = _plain(asked.rankings)
+    if not rankings:
+        raise InvalidSamples("there are no rankings; give at least one")
+    rankings = [as_list(one) if hasattr(one, "tolist") else one for one in rankings]
+    made = check_counts(asked.counts, len(rankings)) if _fits(asked.counts, rankings) else None
+    if made is None:
+        raise InvalidSamples(f"{len(rankings)} rankings and counts for them must be equally many")
+    found = unroll(rankings)
+    counts = np.array(found.weights, np.int64) * made[found.ranking]
+    items, choices = number_choices(found.winners, found.choice_sets, counts)
+    return Given(items, choices, found.parts, found.n_ties)
+
+
+def holds_items(values: Any) -> bool:
+    """Whether each entry of a column is one item, and not a collection of them.
+
+    Examples
+    --------
+    >>> holds_items(["tea", "milk"]), holds_items([["tea", "milk"]]), holds_items(np.zeros((2, 3)))
+    (True, False, False)
+    """
+    if list_values(values) is not None or getattr(values, "ndim", 1) > 1 or not hasattr(values, "__len__"):
+        return False
+    if not isinstance(values, list | tuple) and as_arrow(values) is not None:
+        return len(values) > 0
+    kinds: set[type] = set(map(type, _plain(values)))
+    return bool(kinds) and all(issubclass(kind, str) or not issubclass(kind, Iterable) for kind in kinds)
+
+
+def _arrow_or_same(values: Any) -> Any:
+    """A column as Arrow holds it, so that it is converted once; as it is where Arrow holds none."""
+    array = as_arrow(values)
+    return values if array is None else array
+
+
+def _plain(values: Any) -> Any:
+    """A column as a list, with lists in place of arrays; a list as it is."""
+    if isinstance(values, list | tuple | range) or not hasattr(values, "__len__"):
+        return cast("Any", values)
+    if isinstance(values, str) or (library_of(values) == "builtins"):
+        return cast("Any", values)
+    return as_list(values)
+
+
+def _are_tuples(values: Any) -> bool:
+    return isinstance(values, list | tuple) and any(
+        isinstance(one, tuple) for one in cast("list[Any]", values)
+    )
+
+
+def _split_pairs(asked: Asked) -> Asked:
+    """A list of pairs (winner, loser) as two lists."""
+    plain = _plain(asked.winners)
+    rows = cast("list[Any]", plain) if isinstance(plain, list | tuple) else []
+    if not rows or not all(type(row) in (list, tuple) and len(row) == 2 for row in rows):
+        raise InvalidSamples(f"only winners are given, and not what they were chosen from; {HOW}")
+    won, lost = [row[0] for row in rows], [row[1] for row in rows]
+    if any(isinstance(one, list | set) for one in [*won, *lost]):
+        raise InvalidSamples(
+            "a pair holds a list; give winners and choice sets: fit_choices([w for w, _ in pairs], "
+            "[[w, *others] for w, others in pairs])"
+        )
+    return asked._replace(winners=won, losers=lost)
+
+
+def _refuse_characters(asked: Asked) -> None:
+    """Texts that hold their one-letter winner may be sets of letters or losers: the user must say which."""
+    winners, texts = as_list(asked.winners), as_list(asked.choice_sets)
+    rows = list(zip(winners, texts, strict=False))
+    letters = all(
+        isinstance(won, str) and len(won) == 1 and isinstance(text, str) and won in text for won, text in rows
+    )
+    if letters and any(len(text) > 1 for _, text in rows):
+        raise InvalidSamples(
+            f"{show(texts[0])} may be a loser or a set of letters; say losers=…, or give lists: "
+            "[list(text) for text in choice_sets]"
+        )
+
+
+def _fits(counts: Any, rows: Sized) -> bool:
+    return counts is None or (isinstance(counts, Sized) and len(counts) == len(rows))
+
+
+def _check_lengths(**columns: Any) -> None:
+    """Columns of one table are equally long."""
+    given = {name: values for name, values in columns.items() if values is not None}
+    for name, values in given.items():
+        if not hasattr(values, "__len__"):
+            raise InvalidSamples(f"{name} is of type {type(values).__name__}, without a length; give a list")
+    lengths = {name: len(values) for name, values in given.items()}
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{length} {name}" for name, length in lengths.items())
+        raise InvalidSamples(f"there are {told}; give one of each per choice")
+
+
+def _check_index(*columns: Any) -> None:
+    """Two Series of pandas are taken row by row, which is only meant if their indexes agree."""
+    indexes = [one.index for one in columns if library_of(one) == "pandas" and hasattr(one, "index")]
+    if any(not index.equals(indexes[0]) for index in indexes):
+        raise InvalidSamples(
+            "the Series given have different indexes, so their rows may not belong together; give columns of "
+            "one frame, or .reset_index(drop=True) of each"
+        )

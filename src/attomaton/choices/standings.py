@@ -1,0 +1,207 @@
+"""Items in their order as a table: ranks where the data give one, infinite gaps, and no number where none is.
+
+An item has a rank only if it can be compared with every other item. Components stand in a line in which none
+comes before one that precedes it; then a component precedes its neighbour exactly if an edge joins the two.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from attomaton.display import render_first_rows
+from attomaton.soft.certify import SCORES_WITHIN
+from attomaton.tables import Bool, Float64, Int64, to_pandas, to_polars
+
+_arrow: Any = pa
+
+
+class Standing(NamedTuple):
+    """What is known of each item, in the order of ``items``."""
+
+    items: tuple[Any, ...]
+    component: Int64  # (n_items,), its component's number in the listing, from 0
+    group: Int64  # (n_items,), inside which scores can be compared, from 0, no group before one above it
+    above: Int64  # (n_edges,), groups
+    below: Int64  # (n_edges,), groups that the one of the same place in ``above`` precedes
+    score: Float64 | None  # (n_items,), None where scores are not certified
+    error: Float64 | None  # (n_items,), None where standard errors are not asked for
+    wins: NDArray[Any]  # (n_items,)
+    losses: NDArray[Any]  # (n_items,)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Standings:
+    """The items of a fit, the best first, as far as there is a best.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+        One row for each item. ``rank`` (null where an item cannot be compared with every other), ``item``,
+        ``component`` (its number in the fit's listing, from 1), ``place`` (in its component, from 1; equal
+        scores share one), ``score`` (mean zero in each component, null for an item alone in its own),
+        ``standard_error`` (null where there is none), ``ahead`` (by how much its score is above that of the
+        next row: infinite where all its odds are, null where the two cannot be compared), ``wins``,
+        ``losses`` (choices won, and those it was in and did not win; a tie counts by half).
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> fit = at.fit_choices(["a", "b", "a", "a"], losers=["b", "a", "b", "c"])
+    >>> fit.table()["item"], fit.table()["rank"], fit.table()["ahead"][1:]  # c never won
+    (['a', 'b', 'c'], [1, 2, 3], [inf, None])
+    >>> fit.table().to_pandas().shape  # fit.table().to_polars() alike
+    (3, 9)
+    """
+
+    table: pa.Table
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __str__(self) -> str:
+        rows = [[_cell(value) for value in row.values()] for row in rows_of_table(self.table)]
+        return "\n".join(lay_out(self.table.column_names, rows))
+
+    def _repr_html_(self) -> str:
+        return render_first_rows(self.table)
+
+    def __len__(self) -> int:
+        return self.table.num_rows
+
+    def __getitem__(self, name: str) -> list[Any]:
+        """One column as a list."""
+        columns: Any = self.table
+        return columns.column(name).to_pylist()
+
+    def to_pandas(self) -> Any:
+        """The table as a pandas DataFrame.
+
+        Examples
+        --------
+        >>> import attomaton as at
+        >>> at.fit_choices(["a", "b"], losers=["b", "a"]).table().to_pandas().shape
+        (2, 9)
+        """
+        return to_pandas(self.table)
+
+    def to_polars(self) -> Any:
+        """The table as a Polars DataFrame."""
+        return to_polars(self.table)
+
+
+def rows_of_table(table: pa.Table, most: int | None = None) -> list[dict[str, Any]]:
+    """The first rows of a table as dicts."""
+    first: Any = table if most is None else table.slice(0, most)
+    return first.to_pylist()
+
+
+def make_standings(standing: Standing) -> Standings:
+    """The items in their order, with ranks where there are ranks."""
+    n_items = len(standing.items)
+    score = np.zeros(n_items) if standing.score is None else standing.score
+    row = np.lexsort((-score, standing.group))
+    group, score = standing.group[row], score[row]
+    place, ahead = _place_rows(group, score, known=standing.score is not None)
+    n_groups = int(group.max(initial=-1)) + 1
+    fixed = find_fixed(n_groups, standing.above, standing.below)
+    starts = np.searchsorted(group, np.arange(n_groups))
+    next_group = np.flatnonzero(np.diff(group))
+    joined = np.isin(
+        group[next_group] * n_groups + group[next_group + 1], standing.above * n_groups + standing.below
+    )
+    ahead[next_group] = np.where(joined, np.inf, np.nan)
+    alone = (np.bincount(group, minlength=n_groups)[group] == 1) if n_items else np.zeros(0, bool)
+    known = np.full(n_items, standing.score is not None)
+    ranked = fixed[group] & (known | alone)
+    error = None if standing.error is None or standing.score is None else standing.error[row]
+    columns = {
+        "rank": _nullable(starts[group] + place, ranked),
+        "item": item_column([standing.items[number] for number in row.tolist()]),
+        "component": _arrow.array(standing.component[row] + 1),
+        "place": _nullable(place, known | alone),
+        "score": _nullable(score, known & ~alone),
+        "standard_error": _nullable(
+            np.zeros(n_items) if error is None else error, ~alone & (error is not None)
+        ),
+        "ahead": _nullable(ahead, ~np.isnan(ahead)),
+        "wins": _arrow.array(standing.wins[row]),
+        "losses": _arrow.array(standing.losses[row]),
+    }
+    return Standings(_arrow.table(columns))
+
+
+def find_fixed(n_groups: int, above: Int64, below: Int64) -> Bool:
+    """Which groups precede or follow every other one, shape (n_groups,); edges lead to larger numbers.
+
+    All that come after a group are below it if each of them has a parent at it or later: then the parent is
+    below it too, or is it. The same backwards.
+
+    Examples
+    --------
+    >>> find_fixed(4, np.array([0, 0, 1, 2]), np.array([1, 2, 3, 3])).tolist()  # 1 and 2 side by side
+    [True, False, False, True]
+    """
+    last_parent, first_child = np.full(n_groups, -1), np.full(n_groups, n_groups)
+    np.maximum.at(last_parent, below, above)
+    np.minimum.at(first_child, above, below)
+    place = np.arange(n_groups)
+    least_parent = np.minimum.accumulate(last_parent[::-1])[::-1]  # over this group and all after it
+    most_child = np.maximum.accumulate(first_child)
+    all_below = np.append(least_parent[1:], n_groups) >= place
+    all_above = np.insert(most_child[:-1], 0, -1) <= place if n_groups else np.zeros(0, bool)
+    return all_below & all_above
+
+
+def _place_rows(group: Int64, score: Float64, *, known: bool) -> tuple[Int64, Float64]:
+    """The place of each row in its group, from 1, shared by equal scores; and how far it is ahead."""
+    n_rows = len(group)
+    ahead = np.full(n_rows, np.nan)
+    if not n_rows:
+        return np.zeros(0, np.int64), ahead
+    inside = np.flatnonzero(np.diff(group) == 0)
+    if known:
+        ahead[inside] = score[inside] - score[inside + 1]
+    starts_place = np.ones(n_rows, bool)
+    starts_place[inside + 1] = ahead[inside] > 2 * SCORES_WITHIN
+    row = np.arange(n_rows)
+    first = np.maximum.accumulate(np.where(starts_place, row, 0))
+    start = np.maximum.accumulate(np.where(np.diff(group, prepend=-1) != 0, row, 0))
+    return first - start + 1, ahead
+
+
+def _nullable(values: NDArray[Any], known: Bool) -> Any:
+    return _arrow.array(values, mask=~np.broadcast_to(known, values.shape))
+
+
+def item_column(items: Sequence[Any]) -> Any:
+    """Items as one Arrow column: texts, whole numbers and numbers as they are, anything else as repr says."""
+    for kind, arrow_type in ((str, pa.string()), (int, pa.int64()), (float, pa.float64())):
+        if all(type(item) is kind for item in items):
+            try:
+                return _arrow.array(items, arrow_type)
+            except (OverflowError, UnicodeEncodeError, pa.ArrowException):
+                break
+    return _arrow.array([ascii(item) for item in items], pa.string())
+
+
+def lay_out(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows as lines of text: columns as wide as they must be; all but the item's stand at the right."""
+    widths = [max(map(len, cells)) for cells in zip(headers, *rows, strict=True)]
+    left = [header == "item" for header in headers]
+    return [
+        "  ".join(
+            cell.ljust(width) if at_left else cell.rjust(width)
+            for cell, width, at_left in zip(row, widths, left, strict=True)
+        ).rstrip()
+        for row in [headers, *rows]
+    ]
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,138 @@
+"""A fit as a folder, and back: who beats whom, the choices inside components, the scores, and the items.
+
+Components are found and the certificate is computed anew when a fit is loaded, so that neither has to be
+believed.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from attomaton.artifacts import Run, build_folder, fill_run, read_run
+from attomaton.choices.priors import join_components
+from attomaton.errors import CorruptRun, UnsupportedOption
+from attomaton.graphs.choices import ChoiceTable
+from attomaton.graphs.components import Components, find_components
+from attomaton.graphs.edges import QUERY_SCHEMA, EdgeTable
+from attomaton.options import given_path
+from attomaton.ragged import centre
+from attomaton.soft.certify import certify_scores
+from attomaton.soft.likelihood import luce_problem
+from attomaton.soft.solve import SoftSolution
+from attomaton.solutions import check_scores, sparse_weights
+from attomaton.tables import column, make_table
+
+KIND = "choices"
+"""What a folder says it holds."""
+
+
+class Stored(NamedTuple):
+    """The parts of a fit."""
+
+    items: tuple[Any, ...]
+    graph: Components
+    soft: SoftSolution
+    prior: float | None
+    parts: int
+    n_ties: int
+
+
+def save(stored: Stored, path: str | Path, *, overwrite: bool) -> Path:
+    """Write the folder whole."""
+    items = [_pack(item) for item in stored.items]
+    edges, soft = stored.graph.edges, stored.soft
+    run = Run(
+        tables={
+            "edges": edges.table,
+            "soft": soft.scores,
+            "choices": soft.choices.table,
+        },
+        arrays={f"queries/{name}": column(edges.queries, name) for name in QUERY_SCHEMA.names},
+        records={"items": items},
+        manifest={
+            "n_tokens": edges.n_tokens,
+            "ridge": soft.ridge,
+            "atol": soft.certificate.atol,
+            "prior": stored.prior,
+            "parts": stored.parts,
+            "n_ties": stored.n_ties,
+        },
+    )
+    place = given_path(path, "path")
+    with build_folder(place, KIND, overwrite=overwrite) as building:
+        fill_run(building, run)
+    return place
+
+
+def load(path: str | Path) -> Stored:
+    """Read a folder that :func:`save` wrote; what was altered does not load."""
+    place = given_path(path, "path")
+    run = read_run(place, KIND)
+    try:
+        return _assemble(run)
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:  # or MismatchedParts
+        reason = str(error).partition(";")[0]
+        raise CorruptRun(f"{place} holds no whole fit of choices ({reason}); save it again") from error
+
+
+def _assemble(run: Run) -> Stored:
+    """Every part through its constructor, which checks it, in the order in which one indexes another."""
+    about = run.manifest
+    queries = make_table(QUERY_SCHEMA, {name: run.arrays[f"queries/{name}"] for name in QUERY_SCHEMA.names})
+    edges = EdgeTable(run.tables["edges"], queries, about["n_tokens"])
+    graph = find_components(edges)
+    items = tuple(_unpack(item) for item in run.records["items"])
+    sizes = {len(set(items)), len(items), edges.n_tokens - 1, max(graph.nodes.num_rows - 1, 0)}
+    if len(sizes) > 1:
+        raise ValueError("items.json does not name each item once")
+    numbers = {name: about[name] for name in ("ridge", "atol", "prior", "parts", "n_ties")}
+    ridge, atol = _real(numbers["ridge"]), _real(numbers["atol"])
+    prior = None if numbers["prior"] is None else _real(numbers["prior"])
+    if not all(type(numbers[name]) is int for name in ("parts", "n_ties")) or numbers["parts"] < 1:
+        raise ValueError("manifest.json gives no whole number of parts or ties")
+    soft = _soften(run, graph if prior is None else join_components(graph), ridge, atol)
+    return Stored(items, graph, soft, prior, numbers["parts"], numbers["n_ties"])
+
+
+def _soften(run: Run, scored: Components, ridge: float, atol: float) -> SoftSolution:
+    """The scores, with a certificate that is computed from them."""
+    check_scores(run.tables["soft"], scored.nodes, "the table of scores")
+    choices = ChoiceTable(run.tables["choices"])
+    rows, problem = luce_problem(choices, scored, connected=ridge == 0.0)
+    inside = centre(problem.component, column(run.tables["soft"], "score")[rows])
+    return SoftSolution(
+        scores=run.tables["soft"],
+        weights=sparse_weights(run.tables["soft"], scored.edges.n_tokens),
+        certificate=certify_scores(problem, inside, atol=atol, ridge=ridge),
+        loss=problem.loss(inside),
+        choices=choices,
+        components=scored,
+        ridge=ridge,
+    )
+
+
+def _real(value: Any) -> float:
+    if type(value) not in (int, float) or not np.isfinite(value) or value < 0:
+        raise ValueError(f"manifest.json gives {str(value)[:40]} where a number is needed")
+    return float(value)
+
+
+def _pack(item: Any) -> Any:
+    """An item as JSON: text and numbers as they are, a tuple as an object that says so."""
+    if item is None or type(item) in (str, int, bool) or (type(item) is float and np.isfinite(item)):
+        return item
+    if type(item) is tuple:
+        return {"tuple": [_pack(part) for part in cast("tuple[Any, ...]", item)]}
+    raise UnsupportedOption(
+        f"the item {item!r} of type {type(item).__name__} cannot be saved; fit with texts or numbers as items"
+    )
+
+
+def _unpack(record: Any) -> Any:
+    if isinstance(record, Mapping):
+        return tuple(_unpack(part) for part in cast("Mapping[str, list[Any]]", record)["tuple"])
+    if isinstance(record, list):
+        raise ValueError("items.json holds a list")
+    return record

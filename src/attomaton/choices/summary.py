@@ -1,0 +1,148 @@
+"""A fit in words: a table for the terminal, and a card for notebooks. Signs of ours are plain ASCII."""
+
+from collections.abc import Sequence
+from math import isfinite
+from typing import Any, NamedTuple
+
+from attomaton.choices.standings import Standings, item_column, lay_out, rows_of_table
+from attomaton.display import Cell, render_card, render_note, render_status, render_table, shorten
+
+SHOWN_ROWS, SHOWN = 20, 12
+"""Most items, and most of anything else, that a summary prints."""
+
+
+class Told(NamedTuple):
+    """What there is to tell of a fit."""
+
+    n_choices: float
+    n_components: int
+    standings: Standings
+    order: Sequence[tuple[int, int]]  # pairs of components, from 0
+    joined: bool  # whether a prior joins the components
+    status: str
+    certificate: str
+    certified: bool
+    remarks: Sequence[str]
+    missing: Sequence[tuple[Any, Any]]  # comparisons: winner, loser
+
+
+def describe(told: Told, most: int = SHOWN_ROWS) -> str:
+    """The summary that ``print`` shows, with the first ``most`` items."""
+    headers, rows = _grid(told, most)
+    lines = [_describe_size(told), *lay_out(headers, rows)]
+    if len(told.standings) > len(rows):
+        lines.append(f"and {len(told.standings) - len(rows):,} more; .table() has all")
+    lines += _describe_order(told)
+    lines += [f"scores {told.status}: {told.certificate}", *told.remarks]
+    return "\n".join([*lines, *_describe_missing(told)])
+
+
+def render(told: Told) -> str:
+    """The card that notebooks show."""
+    headers, rows = _grid(told, SHOWN_ROWS)
+    cells: list[list[Cell]] = [list(row) for row in rows]
+    return render_card(
+        _describe_size(told),
+        render_status(told.status, f"scores: {told.certificate}", good=told.certified),
+        render_table(headers, cells, n_rows=len(told.standings), most=SHOWN_ROWS),
+        *map(render_note, [*_describe_order(told), *told.remarks, *_describe_missing(told)]),
+    )
+
+
+def record(told: Told) -> dict[str, Any]:
+    """What the table, the order and the missing comparisons say, as JSON can hold it."""
+    rows = rows_of_table(told.standings.table)
+    for row in rows:
+        if row["ahead"] is not None and not isfinite(row["ahead"]):
+            row["ahead"] = "infinite"
+    return {
+        "choices": told.n_choices,
+        "items": len(told.standings),
+        "components": told.n_components,
+        "joined": told.joined,
+        "certified": told.certified,
+        "certificate": told.certificate,
+        "remarks": list(told.remarks),
+        "standings": rows,
+        "order": [{"above": above + 1, "below": below + 1} for above, below in told.order],
+        "missing": [
+            {"winner": winner, "loser": loser}
+            for winner, loser in zip(
+                *(item_column([pair[side] for pair in told.missing]).to_pylist() for side in (0, 1)),
+                strict=True,
+            )
+        ],
+    }
+
+
+def _grid(told: Told, most: int) -> tuple[list[str], list[list[str]]]:
+    table = told.standings.table
+    rows = rows_of_table(table, most)
+    several = told.n_components > 1
+    texts = all(isinstance(row["item"], str) for row in rows)
+    errors = any(row["standard_error"] is not None for row in rows)
+    headers = ["rank", "item", *["component"] * several, "score", *["s.e."] * errors, "ahead", "won", "lost"]
+    cells = [
+        [
+            _whole(row["rank"]),
+            shorten(row["item"]) if texts else str(row["item"]),
+            *[str(row["component"])] * several,
+            _real(row["score"], "+.3f"),
+            *[_real(row["standard_error"], ".3f")] * errors,
+            _real(row["ahead"], ".3f") if place + 1 < len(told.standings) else "",
+            _whole(row["wins"]),
+            _whole(row["losses"]),
+        ]
+        for place, row in enumerate(rows)
+    ]
+    return headers, cells
+
+
+def _whole(value: Any) -> str:
+    return "-" if value is None else f"{value:,.6g}" if isinstance(value, float) else f"{value:,}"
+
+
+def _real(value: float | None, form: str) -> str:
+    return "-" if value is None else format(value, form)
+
+
+def _describe_size(told: Told) -> str:
+    n_items, number = len(told.standings), told.n_components
+    joined = " of the data, joined by the prior" * (told.joined and number > 1)
+    return (
+        f"{told.n_choices:,.12g} choice{'s' * (told.n_choices != 1)} between {n_items:,} "
+        f"item{'s' * (n_items != 1)}: {number:,} component{'s' * (number != 1)}{joined}"
+    )
+
+
+def _describe_order(told: Told) -> list[str]:
+    """Which component is before which, and which cannot be compared."""
+    number = told.n_components
+    if number < 2 or told.joined:
+        return []
+    below: dict[int, list[str]] = {}
+    for above, other in told.order:
+        below.setdefault(above, []).append(str(other + 1))
+    lines = [
+        f"component {above + 1} is always before {', '.join(names[:SHOWN])}{', ...' * (len(names) > SHOWN)}: "
+        "infinitely far ahead"
+        for above, names in list(below.items())[:SHOWN]
+    ]
+    if len(below) > SHOWN:
+        lines.append(f"and so on for {len(below) - SHOWN:,} more components; .order has all")
+    if None in told.standings["rank"]:
+        lines.append(
+            "no rank (-): no chain of wins joins these items with all others, so nothing orders them"
+        )
+    return lines
+
+
+def _describe_missing(told: Told) -> list[str]:
+    if told.n_components < 2:
+        return []
+    alone = "" if told.joined else "Scores of different components cannot be compared. "
+    lines = [f"{alone}To connect all components by data, the least is"]
+    lines += [f"  {comparison!s}" for comparison in told.missing[:SHOWN]]
+    if len(told.missing) > SHOWN:
+        lines.append(f"  and {len(told.missing) - SHOWN:,} more")
+    return lines

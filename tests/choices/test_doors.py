@@ -1,0 +1,342 @@
+"""Choices in every form in which people have them give the fit that lists of choice sets give."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import attomaton as at
+from attomaton.choices.columns import number_columns
+from attomaton.choices.rankings import LARGEST_TIE, unroll
+from attomaton.errors import InvalidSamples, UnreadableSource, UnsupportedOption
+
+WON, LOST, MADE = ["b", "a", "b", "a", "c"], ["a", "b", "c", "d", "b"], [3, 1, 2, 1, 1]
+
+
+def by_sets(won=WON, lost=LOST, made=MADE, **options):
+    """The door that all others are held against."""
+    return at.fit_choices(won, [[w, x] for w, x in zip(won, lost, strict=True)], counts=made, **options)
+
+
+def same(one, other):
+    assert one.items == other.items
+    assert [set(part) for part in one.components] == [set(part) for part in other.components]
+    assert one.order == other.order
+    assert one.scores == pytest.approx(other.scores, abs=1e-9)
+    assert one.standard_errors == pytest.approx(other.standard_errors, abs=1e-9)
+
+
+def frames():
+    data = {"winner": WON, "loser": LOST, "count": MADE}
+    pandas = pd.DataFrame(data)
+    yield "dict", data
+    yield "records", [dict(zip(data, row, strict=True)) for row in zip(*data.values(), strict=True)]
+    yield "pandas", pandas
+    yield "categorical", pandas.astype({"winner": "category", "loser": "category"})
+    yield "odd index", pandas.set_axis([7, 7, 0, -1, 3])
+    yield "float counts", pandas.astype({"count": float})
+    yield "object", pandas.astype(object)
+    yield "arrow-backed", pandas.convert_dtypes(dtype_backend="pyarrow")
+    yield "arrow", pa.table(data)
+    yield "arrow in chunks", pa.concat_tables([pa.table(data).slice(0, 2), pa.table(data).slice(2)])
+    yield "record batch", pa.RecordBatch.from_pydict(data)
+
+
+def test_every_frame_is_read():
+    expected = by_sets()
+    for _, frame in frames():
+        same(at.fit_choices(frame, winner="winner", loser="loser", count="count"), expected)
+        same(at.fit_choices(frame), expected)
+        same(at.fit_choices(frame, winner="winner", loser="loser"), by_sets(made=None))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        list,
+        tuple,
+        np.array,
+        pd.Series,
+        pa.array,
+        lambda x: np.array(x, object),
+        lambda x: pd.Series(x, dtype="category"),
+    ],
+)
+def test_every_sequence_is_read(make):
+    same(at.fit_choices(make(WON), losers=make(LOST), counts=MADE), by_sets())
+    same(at.fit_choices(make(WON), make(LOST), counts=MADE), by_sets())
+    same(at.fit_choices(winner=make(WON), loser=make(LOST), count=MADE), by_sets())
+    sets = [[w, x] for w, x in zip(WON, LOST, strict=True)]
+    same(at.fit_choices(make(WON), sets, counts=MADE), by_sets())
+
+
+def test_pairs_lists_of_losers_and_lists_in_columns():
+    same(at.fit_choices(list(zip(WON, LOST, strict=True)), counts=MADE), by_sets())
+    same(at.fit_choices(WON, losers=[[x] for x in LOST], counts=MADE), by_sets())
+    frame = pd.DataFrame({"won": WON, "options": [[w, x] for w, x in zip(WON, LOST, strict=True)]})
+    for one in (frame, pa.Table.from_pandas(frame)):
+        same(at.fit_choices(one, winner="won", choice_set="options"), by_sets(made=None))
+    numbers = pd.DataFrame([[0, 1], [1, 0], [1, 2]])
+    same(at.fit_choices(numbers, winner=0, loser=1), at.fit_choices([0, 1, 1], [[0, 1], [1, 0], [1, 2]]))
+
+
+def test_frames_of_polars():
+    polars = pytest.importorskip("polars")
+    data = {"winner": WON, "loser": LOST, "count": MADE}
+    for frame in (
+        polars.DataFrame(data),
+        polars.DataFrame(data, schema_overrides={"winner": polars.Categorical}),
+    ):
+        same(at.fit_choices(frame), by_sets())
+        same(at.fit_choices(frame["winner"], losers=frame["loser"], counts=frame["count"]), by_sets())
+        same(at.fit_choices(frame["winner"], frame["loser"], counts=frame["count"]), by_sets())
+    lists = polars.DataFrame({"won": WON, "options": [[w, x] for w, x in zip(WON, LOST, strict=True)]})
+    same(at.fit_choices(lists, winner="won", choice_set="options"), by_sets(made=None))
+    with pytest.raises(InvalidSamples, match=r"give frame.collect\(\)"):
+        at.fit_choices(polars.DataFrame({"winner": ["a"]}).lazy())
+    assert at.fit_choices(lists, winner="won", choice_set="options").to_polars().shape == (4, 9)
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(1, 3)), min_size=1, max_size=12))
+@settings(max_examples=60)
+def test_columns_number_as_lists_do(rows):
+    rows = [row for row in rows if row[0] != row[1]] or [(0, 1, 1)]
+    for name in (int, str, lambda n: n + 0.5, lambda n: (n, "x")):
+        won, lost = [name(row[0]) for row in rows], [name(row[1]) for row in rows]
+        made = [row[2] for row in rows]
+        same(at.fit_choices(won, losers=lost, counts=made), by_sets(won, lost, made))
+        assert number_columns({"winner": won, "loser": lost})[0] == by_sets(won, lost, made).items
+
+
+def test_files(tmp_path):
+    expected = by_sets()
+    frame = pd.DataFrame({"winner": WON, "loser": LOST, "count": MADE})
+    frame.to_csv(tmp_path / "games.csv", index=False)
+    frame.to_csv(tmp_path / "games.tsv", index=False, sep="\t")
+    frame.to_csv(tmp_path / "games.csv.gz", index=False)
+    pq.write_table(pa.Table.from_pandas(frame), tmp_path / "games.parquet")
+    frame.to_json(tmp_path / "games.jsonl", orient="records", lines=True)
+    frame.to_json(tmp_path / "games.json", orient="records")
+    for path in sorted(tmp_path.iterdir()):
+        same(at.fit_choices(path), expected)
+        same(at.fit_choices(str(path), winner="winner", loser="loser", count="count"), expected)
+    (tmp_path / "ids.csv").write_text("\ufeffwinner,loser\n007,7\n")
+    assert at.fit_choices(tmp_path / "ids.csv").items == ("007", "7")
+    for name, text in {
+        "a.csv": "",
+        "b.csv": "winner,loser\na,b,c\n",
+        "c.json": "{}",
+        "d.jsonl": "[1]\n",
+        "e.json": "[",
+    }.items():
+        (tmp_path / name).write_text(text)
+        with pytest.raises((UnreadableSource, InvalidSamples)):
+            at.fit_choices(tmp_path / name)
+    with pytest.raises(UnreadableSource, match="no file of choices"):
+        at.fit_choices("team00")
+    with pytest.raises(UnreadableSource, match="No such file"):
+        at.fit_choices(tmp_path / "nowhere.csv")
+
+
+def test_ties_are_half_a_win_each_way():
+    fit = at.fit_choices(["a", "a", "b"], losers=["b", "b", "a"], tied=[False, True, False])
+    double = at.fit_choices(["a", "a", "b", "b"], losers=["b", "b", "a", "a"], counts=[2, 1, 1, 2])
+    assert fit.scores == pytest.approx(double.scores, abs=1e-9)
+    assert fit.standard_errors["a"] == pytest.approx(double.standard_errors["a"] * 2**0.5)
+    assert fit.log_likelihood == pytest.approx(double.log_likelihood / 2)
+    assert (fit.n_ties, fit.parts) == (1, 2)
+    assert "ties: 1, each counted as half a win each way" in str(fit)
+    assert "3 choices between 2 items" in str(fit)
+    assert fit.table()["wins"] == [1.5, 1.5]
+    pulled = at.fit_choices(["a", "a"], losers=["b", "b"], tied=[False, True], ridge=1.0)
+    # ½ ridge (s_a² + s_b²) with s_a = −s_b = x and 1.5 wins to 0.5: 2x = 1.5 − 2 / (1 + e^{−2x}) + 0.5 − …
+    x = pulled.scores["a"]
+    assert x + 2 / (1 + np.exp(-2 * x)) - 1.5 == pytest.approx(0.0, abs=1e-7)
+
+
+def test_outcomes_as_arenas_write_them():
+    won = ["model_a", "model_b", "tie", "tie (bothbad)", "model_a"]
+    frame = pd.DataFrame({"model_a": list("xyxyx"), "model_b": list("yxyxz"), "winner": won})
+    fit = at.fit_choices(frame, first="model_a", second="model_b", outcome="winner")
+    pairs = at.fit_choices(list("xxxyx"), losers=list("yyyxz"), tied=[False, False, True, True, False])
+    same(fit, pairs)
+    for column in ([1, 0, 0.5, 0.5, 1], ["x", "x", "draw", "Tie", "x"], ["1", "0", "0.5", "tie", "1.0"]):
+        frame["winner"] = column
+        same(at.fit_choices(frame, first="model_a", second="model_b", outcome="winner"), pairs)
+    frame["winner"] = [True, False, True, True, True]
+    assert at.fit_choices(frame, first="model_a", second="model_b", outcome="winner").n_ties == 0
+    for wrong in ("y?", None, float("nan"), "z"):
+        frame["winner"] = pd.Series(["x", "x", wrong, "tie", "x"], dtype=object)
+        with pytest.raises(InvalidSamples, match="outcome in row 2 cannot be read"):
+            at.fit_choices(frame, first="model_a", second="model_b", outcome="winner")
+    with pytest.raises(InvalidSamples, match="may be the item of that name or not"):
+        at.fit_choices({"a": [1, 2], "b": [2, 3], "c": [1, 0]}, first="a", second="b", outcome="c")
+
+
+def average_over_orders(ranking):
+    """The definition: every order of those who share a place, equally often."""
+    from itertools import permutations, product
+    from math import prod
+
+    ways = [list(permutations(place)) if isinstance(place, list) else [(place,)] for place in ranking]
+    size = prod(map(len, ways))
+    orders = [[item for place in chosen for item in place] for chosen in product(*ways)]
+    return orders, size
+
+
+@pytest.mark.parametrize(
+    "ranking", [["a", "b", "c"], ["a", ["b", "c"], "d"], [["a", "b", "c"], "d"], ["e", ["a", "b", "c", "d"]]]
+)
+def test_shared_places_are_the_average_over_orders(ranking):
+    other = [list("dcbae"), list("bdeca"), list("ceadb")]
+    fit = at.fit_choices(rankings=[ranking, *other])
+    orders, size = average_over_orders(ranking)
+    plain = at.fit_choices(rankings=[*orders, *other], counts=[1] * size + [size] * 3)
+    assert fit.scores == pytest.approx(plain.scores, abs=1e-9)
+    assert fit.log_likelihood == pytest.approx(plain.log_likelihood / size)
+    assert fit.standard_errors == pytest.approx({k: v * size**0.5 for k, v in plain.standard_errors.items()})
+    found = unroll([ranking])
+    assert sum(found.weights) <= found.parts * sum(len(p) if isinstance(p, list) else 1 for p in ranking)
+
+
+def test_rankings():
+    rankings = [["a", "b", "c"], ["b", "c", "a"], ["c", "a"]]
+    expected = at.fit_choices(*at.choices.fit.unroll_rankings(rankings))
+    same(at.fit_choices(rankings=rankings), expected)
+    frame = pd.DataFrame([*rankings[:2], ["c", "a", None]], columns=["first", "second", "third"])
+    same(at.fit_choices(frame, ranking=["first", "second", "third"]), expected)
+    same(at.fit_choices(rankings=frame), expected)
+    same(at.fit_choices({"ranking": rankings}), expected)
+    same(
+        at.fit_choices(rankings=np.array([[0, 1, 2], [2, 1, 0]])),
+        at.fit_choices(rankings=[[0, 1, 2], [2, 1, 0]]),
+    )
+    assert at.fit_choices(rankings=[["a"]]).items == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: at.fit_choices(), "no choices are given; give winners and losers"),
+        (lambda: at.fit_choices(["a"]), "only winners are given"),
+        (lambda: at.fit_choices(["a", "b"], losers=["b"]), "2 winners, 1 losers"),
+        (lambda: at.fit_choices(["a"], losers=["b"], tied=[True, False]), "2 tied"),
+        (lambda: at.fit_choices(["a"], losers=["b"], tied=["perhaps"]), "tied is 'perhaps' in row 0"),
+        (lambda: at.fit_choices("team00", losers="team01"), r"winners is the text 'team00'; give a list"),
+        (lambda: at.fit_choices(["a"], losers="b"), r"losers is the text 'b'; give a list"),
+        (lambda: at.fit_choices(["a"], ["ab"]), "'ab' may be a loser or a set of letters"),
+        (lambda: at.fit_choices(["a", "b"], [["a", "b"], "ab"]), "choice set 1 is the text 'ab'"),
+        (lambda: at.fit_choices(["a"], losers=["a"]), "row 0 compares 'a' with itself"),
+        (lambda: at.fit_choices(["a", None], losers=["b", "a"]), "winner in row 1 is missing"),
+        (lambda: at.fit_choices(["a", float("nan")], losers=["b", "a"]), "winner in row 1 is missing"),
+        (lambda: at.fit_choices([1.0, np.nan], losers=[2, 3]), "winner in row 1 is missing"),
+        (lambda: at.fit_choices(["a", ""], losers=["b", "a"]), "winner in row 1 is empty"),
+        (lambda: at.fit_choices(pd.Series(["a", pd.NA]), losers=pd.Series(["b", "a"])), "row 1 is missing"),
+        (lambda: at.fit_choices(pa.array([1.0, np.nan]), losers=[2, 3]), "row 1 is missing"),
+        (lambda: at.fit_choices(["a", "b"], losers=[1, 2]), "winner holds text and loser holds number"),
+        (lambda: at.fit_choices(["a", 1], losers=["b", "a"]), "items are of different kinds"),
+        (lambda: at.fit_choices(["a", "a "], losers=["b", "b"]), "'a' also stands with blanks"),
+        (lambda: at.fit_choices([[1]], losers=[[2]]), "cannot be hashed"),
+        (lambda: at.fit_choices([float("nan")], [[float("nan"), 1.0]]), "equals nothing"),
+        (lambda: at.fit_choices([], losers=[]), "no rows"),
+        (lambda: at.fit_choices(iter("ab"), losers=["b", "a"]), "without a length"),
+        (lambda: at.fit_choices(["a"], losers=["b"], counts=[0]), "whole numbers from 1 on"),
+        (lambda: at.fit_choices(["a"], losers=["b"], counts=[-1]), "whole numbers from 1 on"),
+        (lambda: at.fit_choices(["a"], losers=["b"], counts=[0.5]), "whole numbers from 1 on"),
+        (lambda: at.fit_choices(["a"], losers=["b"], counts=[np.nan]), "whole numbers from 1 on"),
+        (lambda: at.fit_choices(["a"], losers=["b"], counts=[np.inf]), "whole numbers from 1 on"),
+        (lambda: at.fit_choices(["a"], losers=["b"], counts=[True]), "whole numbers from 1 on"),
+        (lambda: at.fit_choices(["a"], losers=["b"], counts=["3"]), "whole numbers from 1 on"),
+        (lambda: at.fit_choices(["a"], losers=["b"], counts=[2.0**60]), "add up to more than"),
+        (lambda: at.fit_choices(["a"], losers=["b"], counts=[2**52], tied=[True], ridge=0.0), None),
+        (lambda: at.fit_choices(["a"], losers=["b"], choice_sets=[["a", "b"]]), "the same thing twice"),
+        (lambda: at.fit_choices(["a"], losers=["b"], winner="w"), "the data given are no frame"),
+        (
+            lambda: at.fit_choices(pd.DataFrame({"a": ["x"], "b": ["y"]})),
+            "do not say which of them holds the winner",
+        ),
+        (lambda: at.fit_choices(pd.DataFrame({"winner": [], "loser": []})), "no rows"),
+        (lambda: at.fit_choices(pd.DataFrame()), r"columns \(none\) do not say"),
+        (
+            lambda: at.fit_choices({"winner": ["a"]}, winner="winner", loser="lose"),
+            "no column 'lose' for the loser",
+        ),
+        (lambda: at.fit_choices({"winner": ["a"]}, winner="winner"), "no column 'loser' for the loser"),
+        (
+            lambda: at.fit_choices({"w": ["a"], "o": ["a|b"]}, winner="w", choice_set="o"),
+            "holds no lists; split",
+        ),
+        (
+            lambda: (
+                at.fit_choices({"w": ["a"], "l": ["b"]}, "w", "l")
+                if False
+                else at.fit_choices({"w": ["a"]}, "w")
+            ),
+            "a frame comes alone",
+        ),
+        (
+            lambda: at.fit_choices({"w": ["a"], "l": ["b"]}, winner="w", loser="l", ranking="w"),
+            "does not go with",
+        ),
+        (
+            lambda: at.fit_choices({"w": ["a"], "l": ["b"], "n": ["x"]}, winner="w", loser="l", count="n"),
+            "whole numbers",
+        ),
+        (lambda: at.fit_choices(rankings=["abc"]), "ranking 0 is the text 'abc'"),
+        (lambda: at.fit_choices(rankings=[{"a": 1}]), "ranking 0 is no list"),
+        (lambda: at.fit_choices(rankings=[{"a", "b"}]), "a set, which has no order"),
+        (lambda: at.fit_choices(rankings=[["a", "b", "a"]]), "names 'a' more than once"),
+        (lambda: at.fit_choices(rankings=[[]]), "ranking 0 is empty"),
+        (lambda: at.fit_choices(rankings=[]), "no rankings"),
+        (lambda: at.fit_choices(rankings=[["a", "b"]], counts=[1, 2]), "equally many"),
+        (lambda: at.fit_choices(rankings=[[list(range(LARGEST_TIE + 1)), 99]]), "7 items in one place"),
+        (lambda: at.fit_choices(["a"], rankings=[["a"]]), "give one of them"),
+        (lambda: at.fit_choices({"a": ["x"], "b": [None], "c": ["y"]}, ranking=["a", "b", "c"]), "has a gap"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(call, message):
+    if message is None:
+        call()
+        return
+    with pytest.raises(InvalidSamples, match=message):
+        call()
+
+
+def test_series_whose_rows_do_not_belong_together_are_refused():
+    frame = pd.DataFrame({"winner": WON, "loser": LOST})
+    with pytest.raises(InvalidSamples, match="different indexes"):
+        at.fit_choices(frame.winner, frame.loser.sort_values())
+    frame.columns = ["x", "x"]
+    with pytest.raises(InvalidSamples, match="two columns 'x'"):
+        at.fit_choices(frame, winner="x", loser="x")
+    with pytest.raises(UnsupportedOption, match="no option 'winer'; columns are named by winner, loser"):
+        at.fit_choices(frame, winer="x")
+
+
+def test_large_whole_numbers_keep_their_digits():
+    big = 2**53
+    fit = at.fit_choices([big, big + 1], losers=[big + 1, 1])
+    assert fit.items == (1, big, big + 1)
+    with pytest.raises(InvalidSamples, match="cannot hold"):
+        at.fit_choices(np.array([big + 1, 3]), losers=np.array([0.5, 1.0]))
+    assert at.fit_choices(np.array([1.0, 2.0]), losers=np.array([2, 3])).items == (1, 2, 3)
+    assert at.fit_choices([2**70, 1], losers=[1, 5]).items == (2**70, 1, 5)
+
+
+def test_unused_categories_are_no_items():
+    column = pd.Categorical(["a", "b"], categories=["z", "a", "b"])
+    assert at.fit_choices(column, losers=["b", "a"]).items == ("a", "b")
+
+
+def test_json_records(tmp_path):
+    rows = [{"winner": "a", "loser": "b"}, {"loser": "a", "winner": "b", "note": "late"}]
+    (tmp_path / "x.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    assert at.fit_choices(tmp_path / "x.jsonl").connected
+    (tmp_path / "x.jsonl").write_text("\n".join(map(json.dumps, [*rows, {"winner": "a"}])))
+    with pytest.raises(InvalidSamples, match="loser in row 2 is missing"):
+        at.fit_choices(tmp_path / "x.jsonl")
