@@ -21,7 +21,7 @@ from attomaton.engines.source import check_reading, read_source, refuse_input_in
 from attomaton.errors import NothingRealisable
 from attomaton.options import given_path
 from attomaton.progress import as_stages
-from attomaton.solved import solve_edges
+from attomaton.solved import compile_beside, solve_edges
 
 Source = str | PathLike[str] | Samples | Sequence[Any]
 """What :func:`learn` reads: a path, glob or URL, samples, token ids, or documents; a dataset too."""
@@ -127,6 +127,7 @@ def learn(
             tokens=work / "tokens" if on_disk else None,
             documents=documents,
         )
+        compile_beside(len(corpus.tokens) if isinstance(corpus.tokens, Samples) else 0)
         selection = replace(selection, **corpus.pick(queries))
         passes = make_engine(
             engine,

@@ -9,14 +9,33 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from attomaton.compiled import is_kept
+from attomaton.compiled.ahead import start_helpers
 from attomaton.corpora.samples import Samples
 from attomaton.errors import MismatchedParts
 from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import EdgeTable, extract_edges
 from attomaton.hard.solve import HardSolution, solve_graph_svm
+from attomaton.hard.solvers.placement import solve_parts
+from attomaton.machine import count_processors
 from attomaton.progress import Progress, silent
 from attomaton.soft.solve import SoftSolution, solve_luce
+
+LEARNING = (("pivots", "orders"), ("planting", "choices"))
+"""Exercises of :mod:`attomaton.warming` that compile what is needed here, in chains of about equal length."""
+
+LARGE = 50_000
+"""From this many positions of a corpus on, Python alone would take longer than compiling does."""
+
+
+def compile_beside(n_positions: int) -> None:
+    """Begin to compile the solvers in other programs, if a corpus is large and no earlier program did.
+
+    They compile while this program reads the corpus, and it waits for them when it needs a solver.
+    """
+    if n_positions >= LARGE and count_processors() > 1 and not is_kept(solve_parts):
+        start_helpers(LEARNING)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -7,6 +7,7 @@ kernels were called; a kernel that reads or writes beyond an array ends the proc
 import argparse
 import importlib
 import json
+import os
 import pkgutil
 import signal
 import sys
@@ -16,11 +17,11 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
-from numba.core.registry import CPUDispatcher
 
 import attomaton
 import attomaton as at
 from attomaton.automaton.rules import answer_bags
+from attomaton.compiled.kernels import Inner, Kernel
 from attomaton.corpora.pieces import Piece
 from attomaton.errors import AttomatonError
 from attomaton.graphs.bags import count_all_tokens
@@ -44,6 +45,8 @@ from attomaton.trajectory.flow.embedded import EmbeddedFlow, Losers
 from attomaton.trajectory.flow.orthonormal import orthonormal_flow
 from tests.drawn import any_problem, random_order
 
+os.environ["ATTOMATON_COMPILE"] = "on"  # compiled code is what can read beyond an array
+
 SECONDS = 60
 """Of computing for one trial, the first call of a kernel included, which may compile it."""
 
@@ -55,28 +58,28 @@ Rng = np.random.Generator
 straight = False
 
 
-def find_kernels() -> dict[str, CPUDispatcher]:
+def find_kernels() -> dict[str, Inner]:
     """Every compiled function of the package by module and name."""
-    found: dict[str, CPUDispatcher] = {}
+    found: dict[str, Inner] = {}
     for module in pkgutil.walk_packages(attomaton.__path__, "attomaton."):
         if module.name.endswith("__main__"):
             continue
         for value in vars(importlib.import_module(module.name)).values():
-            if isinstance(value, CPUDispatcher):
-                found[f"{value.py_func.__module__}.{value.py_func.__name__}"] = value
+            if isinstance(value, Inner):
+                found[f"{value.plain.__module__}.{value.plain.__name__}"] = value
     return found
 
 
-def reached_kernels(kernels: dict[str, CPUDispatcher]) -> set[str]:
+def reached_kernels(kernels: dict[str, Inner]) -> set[str]:
     """Those that Python has called, and all that these call."""
     names = {id(kernel): name for name, kernel in kernels.items()}
-    waiting = [name for name, kernel in kernels.items() if kernel.signatures]
+    waiting = [name for name, kernel in kernels.items() if kernel.code.signatures]
     reached: set[str] = set()
     while waiting:
         name = waiting.pop()
         if name not in reached:
             reached.add(name)
-            function = kernels[name].py_func
+            function = kernels[name].plain
             called = (function.__globals__.get(word) for word in function.__code__.co_names)
             waiting += [names[id(one)] for one in called if id(one) in names]
     return reached
@@ -381,7 +384,7 @@ def main(count: int, seed: int) -> dict[str, object]:
             outcomes["traceback"] += 1
             tracebacks.setdefault(f"{name}: {type(error).__name__}: {str(error)[:100]}", f"{name} {number}")
     kernels = find_kernels()
-    callable_ones = {name for name, one in kernels.items() if not one.targetoptions.get("no_cpython_wrapper")}
+    callable_ones = {name for name, one in kernels.items() if isinstance(one, Kernel)}
     reached = reached_kernels(kernels)
     return {
         "trials": count,

@@ -12,7 +12,7 @@ import pytest
 PROGRAM = """
 import numpy as np
 import sums
-print(sums.total(np.arange(10.0)), sum(sums.total.stats.cache_hits.values()))
+print(sums.total(np.arange(10.0)), sum(sums.total.code.stats.cache_hits.values()))
 """
 SOURCE = """
 from attomaton.compiled import compiled
@@ -35,7 +35,7 @@ def compiled_once(tmp_path):
         ended = subprocess.run(
             [sys.executable, "-c", PROGRAM],
             cwd=tmp_path,
-            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")},
+            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache"), "ATTOMATON_COMPILE": "on"},
             capture_output=True,
             text=True,
             timeout=600,

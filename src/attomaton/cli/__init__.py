@@ -5,8 +5,8 @@ import sys
 
 import typer
 
-from attomaton.cli.choices import EXAMPLES as CHOICES_EXAMPLES
 from attomaton.cli.choices import choices
+from attomaton.cli.commands import HELP, Commands, add_command
 from attomaton.cli.diff import diff
 from attomaton.cli.doctor import doctor
 from attomaton.cli.example import example
@@ -20,26 +20,34 @@ from attomaton.cli.scansnap import scansnap
 from attomaton.cli.tokenize import tokenize
 from attomaton.cli.train import train
 from attomaton.cli.verify import verify
+from attomaton.cli.warm_up import warm_up
 
 app = typer.Typer(
     add_completion=True,
+    cls=Commands,
     no_args_is_help=True,
+    context_settings=HELP,
     pretty_exceptions_enable=False,
     help="What gradient descent makes of a self-attention layer, computed from token sequences alone.",
 )
-app.command()(learn)
-app.command()(explain)
-app.command()(diff)
-app.command()(export)
-app.command()(report)
-app.command()(reproduce)
-app.command()(train)
-app.command()(verify)
-app.command("scan-snap")(scansnap)
-app.command()(tokenize)
-app.command(epilog=CHOICES_EXAMPLES)(choices)
-app.command()(example)
-app.command()(doctor)
+COMMANDS = {
+    "learn": learn,
+    "explain": explain,
+    "diff": diff,
+    "export": export,
+    "report": report,
+    "reproduce": reproduce,
+    "train": train,
+    "verify": verify,
+    "scan-snap": scansnap,
+    "tokenize": tokenize,
+    "choices": choices,
+    "example": example,
+    "doctor": doctor,
+    "warm-up": warm_up,
+}
+for _name, _function in COMMANDS.items():
+    add_command(app, _name, _function)
 
 
 def _print_version(wanted: bool) -> None:

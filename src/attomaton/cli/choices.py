@@ -8,19 +8,6 @@ import typer
 from attomaton.cli.output import AsJson, Overwrite, Quiet, print_json, print_line, print_text, stages
 from attomaton.cli.values import check_folder, place, real, source_argument, whole, words
 
-EXAMPLES = """Examples
-
-  attomaton choices games.csv
-
-  attomaton choices games.csv --winner home --loser guest --count games
-
-  attomaton choices battles.jsonl --first model_a --second model_b --outcome winner
-
-  attomaton choices menus.csv --winner dish --choice-set menu --split '|'
-
-  attomaton choices races.tsv --ranking result --split '>' --prior 1
-"""
-
 Column = str | None
 
 

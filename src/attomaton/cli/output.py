@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attomaton.display import cut_long, show_hidden
-from attomaton.progress import Stages
+from attomaton.progress import Stages, silent
 
 if TYPE_CHECKING:
     from attomaton.claims.verdicts import Verdict
@@ -134,11 +134,17 @@ def stages(quiet: bool) -> Generator[Stages]:
 
     The line has the stage and, where its end can be told, a bar and the time left.
     """
+    from attomaton.compiled.ahead import told_by
+
     console = Console(stderr=True)
     if quiet or not console.is_terminal:
-        yield Stages()
+        with told_by(silent):
+            yield Stages()
         return
-    with Progress(*Progress.get_default_columns(), console=console, transient=True) as progress:
+    with (
+        told_by(lambda text: console.print(_shown(text, console))),
+        Progress(*Progress.get_default_columns(), console=console, transient=True) as progress,
+    ):
         task = progress.add_task("starting", total=None)
         yield Stages(
             lambda stage: progress.reset(

@@ -1,62 +1,65 @@
-"""The one way to compile: numba, kept on disk where there is a place for it, and checked when it is read."""
+"""The one way to compile: numba, where compiling pays, kept on disk and checked when it is read.
 
-import os
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
+What is decorated here stays an ordinary function of numbers and arrays, and both ways of running it give the
+same numbers. Small work is done by Python itself, because numba needs seconds to compile a solver; larger
+work is compiled (:mod:`attomaton.compiled.kernels` says when).
+"""
 
-import numba
-import numba.core.config
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar, overload
 
-from attomaton.compiled.cache import CheckedCache
+from attomaton.compiled.kernels import Inner, Kernel, Work
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-njit: Any = numba.njit
-_config: Any = numba.core.config
-CACHE = ("CACHE_DIR", "CACHE_LOCATOR_CLASSES")
-"""The settings of numba that say where compiled code is kept."""
 
+@overload
+def compiled(function: Function) -> Function: ...
+@overload
+def compiled(*, work: Work, instead: Callable[..., Any] | None = None) -> Callable[[Function], Function]: ...
+def compiled(
+    function: Any = None, *, work: Work | None = None, instead: Callable[..., Any] | None = None
+) -> Any:
+    """The function, compiled as soon as that pays, and kept on disk for the next program where possible.
 
-def compiled(function: Function) -> Function:
-    """The function compiled at its first call, and kept on disk for the next program where that is possible.
-
-    It runs without Python's lock, so threads may call it side by side.
+    ``work(*arguments)`` estimates how many entries of arrays a call looks at; if it is not given, a call
+    looks at every entry of its arguments once. Compiled code runs without Python's lock, so threads may call
+    it side by side. ``instead`` is what Python runs where it does not compile, if that is not the function
+    itself: the same in numpy, up to rounding.
     """
-    return _compile(function)
+    if function is None:
+        return partial(Kernel, work=work, instead=instead)
+    return Kernel(function, work, instead)
+
+
+def announced(*_: Any) -> float:
+    """The ``work`` of a kernel whose caller says with :func:`expect_work` what all calls together will do."""
+    return 0.0
+
+
+def expect_work(kernel: Callable[..., Any], work: float) -> None:
+    """Say how many entries the next calls of a kernel will look at, before they are shared between threads.
+
+    Otherwise the first threads would begin a large problem in Python, since their own share of it is small.
+    """
+    if isinstance(kernel, Kernel):
+        kernel.expect(work)
+
+
+def is_kept(kernel: Callable[..., Any]) -> bool:
+    """Whether this program or an earlier one compiled the kernel and kept the code on disk."""
+    return isinstance(kernel, Kernel) and kernel.is_kept()
 
 
 def compiled_within(function: Function) -> Function:
-    """The same for a function that only compiled code calls.
+    """The same for a function that only decorated functions call.
 
-    Python cannot call it: the code that would unpack Python's objects is left out, which for functions of a
-    dozen arrays is much of what there is to compile.
+    The code that would unpack Python's objects is left out, which for functions of a dozen arrays is much of
+    what there is to compile.
     """
-    return _compile(function, no_cpython_wrapper=True)
-
-
-def _compile(function: Function, **options: bool) -> Function:
-    options |= {"nogil": True, "no_cfunc_wrapper": True}  # C does not call any of it
-    compiled: Any = njit(function, **options)
-    with suppress(RuntimeError, AttributeError), _own_cache():  # no place to write, or another numba
-        compiled._cache = CheckedCache(function)
-    return compiled
-
-
-@contextmanager
-def _own_cache() -> Generator[None]:
-    """Only the environment may say where the cache is: what is in it will run.
-
-    By itself numba also asks a file ``.numba_config.yaml`` in the working directory.
-    """
-    asked = {name: getattr(_config, name) for name in CACHE if hasattr(_config, name)}
-    try:
-        for name in asked:
-            setattr(_config, name, os.environ.get(f"NUMBA_{name}", ""))
-        yield
-    finally:
-        for name, value in asked.items():
-            setattr(_config, name, value)
+    kernel: Any = Inner(function)
+    return kernel
 
 
 @compiled_within

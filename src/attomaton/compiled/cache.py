@@ -41,6 +41,19 @@ class CheckedCache:
         except Exception:  # whatever a damaged file leads to: it is compiled anew
             return None
 
+    def holds(self, sig: Any, target_context: Any) -> bool:
+        """Whether there is a file for these types; whether it fits is found out when it is read."""
+        try:
+            return self._inner._cache_file.path(
+                self._inner._index_key(sig, target_context.codegen())
+            ).is_file()
+        except (OSError, AttributeError):
+            return False
+
+    def holds_any(self) -> bool:
+        """Whether there is a file of this function at all."""
+        return self._inner._cache_file.holds_any()
+
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep compiled code for the next program, if that is possible."""
         try:
@@ -63,6 +76,10 @@ class CodeFiles:
         """Where the code for these types and this processor is; an older source has the same place."""
         name = hashlib.sha256(repr(key[:2]).encode()).hexdigest()[:16]
         return self.folder / f"{self.base}.{name}{ENDING}"
+
+    def holds_any(self) -> bool:
+        """Whether there is a file for any types."""
+        return any(self.folder.glob(f"{self.base}.*{ENDING}"))
 
     def load(self, key: tuple[Any, ...]) -> Any:
         """What was saved for this key, if the file says so."""

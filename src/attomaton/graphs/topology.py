@@ -10,6 +10,11 @@ from attomaton.compiled import compiled
 from attomaton.tables import Bool, Int64, Integers
 
 
+def _walk_work(start: Int64, below: Int64, *_: object) -> float:
+    """About how many edges are passed where a walk begins at every node."""
+    return len(below) * max(len(start), 1) ** 0.5
+
+
 @compiled
 def find_heights(start: Int64, below: Int64) -> Int64:
     """Longest path downwards from each node (0 at the bottom), shape (n_nodes,). The graph must be acyclic.
@@ -52,7 +57,7 @@ def sort_topologically(start: Integers, below: Integers) -> Int64:
     return queue
 
 
-@compiled
+@compiled(work=_walk_work)
 def find_irredundant(start: Int64, below: Int64) -> Bool:
     """Which edges a transitive reduction keeps, shape (n_edges,): those that no longer path replaces.
 
@@ -77,7 +82,7 @@ def find_irredundant(start: Int64, below: Int64) -> Bool:
     return kept
 
 
-@compiled
+@compiled(work=_walk_work)
 def find_paths(start: Int64, below: Int64, height: Int64, top: Int64, bottom: Int64) -> Bool:
     """Whether a path leads from each ``top`` down to its ``bottom``, shape (n_pairs,); equal tops adjacent.
 

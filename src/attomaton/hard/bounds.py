@@ -50,8 +50,9 @@ def _sum_groups(
             add_precisely(divergence, slip, b - first, -pushed)
             add_precisely(total, lost, 1, pushed)
         for node in range(len(divergence)):
-            add_precisely(total, lost, 0, sizes[first + node] * positions[first + node] ** 2)
-            add_precisely(total, lost, 2, (divergence[node] + slip[node]) ** 2 / sizes[first + node])
+            position, spread = positions[first + node], divergence[node] + slip[node]
+            add_precisely(total, lost, 0, sizes[first + node] * (position * position))
+            add_precisely(total, lost, 2, spread * spread / sizes[first + node])
         for row in range(3):
             sums[row, group] = total[row] + lost[row]
     return shortfall

@@ -15,6 +15,12 @@ SPLIT = 134217729.0
 """2²⁷ + 1: splits a double into halves whose products are exact."""
 
 
+def _pair_work(tables: tuple[Array, Array], ropes: tuple[Array, Array, Array], _: Array) -> float:
+    """Ropes times dimensions, and queries times dimensions squared, about twenty operations each."""
+    dim = tables[0].shape[1]
+    return 20.0 * dim * (len(ropes[0]) + len(tables[1]) * dim)
+
+
 @compiled_within
 def add_exactly(one: float, other: float) -> tuple[float, float]:
     """one + other, as high and low part, without any error."""
@@ -59,7 +65,7 @@ def multiply_pairs(high: float, low: float, more: float, less: float) -> tuple[f
     return add_exactly(product, lost + (high * less + low * more))
 
 
-@compiled
+@compiled(work=_pair_work)
 def press(tables: tuple[Array, Array], ropes: tuple[Array, Array, Array], weights: Array) -> Array:
     """Σ weight (e_one − e_other) e_queryᵀ, pairs in the last axis, shape (dim, dim, 2).
 
@@ -87,7 +93,7 @@ def press(tables: tuple[Array, Array], ropes: tuple[Array, Array, Array], weight
     return total
 
 
-@compiled
+@compiled(work=_pair_work)
 def stretch(tables: tuple[Array, Array], ropes: tuple[Array, Array, Array], weights: Array) -> Array:
     """(e_one − e_other)ᵀ W e_query of each rope, shape (n_ropes, 2), with W in pairs, shape (dim, dim, 2)."""
     keys, asked = tables

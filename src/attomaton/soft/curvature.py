@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attomaton.borders import check_floats
-from attomaton.compiled import compiled, compiled_within, copy_into
+from attomaton.compiled import announced, compiled, compiled_within, copy_into
 from attomaton.compiled.summation import add_precisely
 from attomaton.soft.likelihood import LuceProblem
 from attomaton.soft.solvers.groups import find_part, make_room, share_groups, sort_by_group
@@ -53,7 +53,7 @@ def measure_slopes(
     return found
 
 
-@compiled
+@compiled(work=announced)
 def _measure_groups(
     choices: Choices, starts: tuple[Array, Array], some: Array, at: tuple[Array, float], found: Slopes
 ) -> None:
@@ -113,7 +113,8 @@ def _measure_gradient(
         pull = loose[1] * scores[node]
         entry = abs(total[node] + lost_digits[node] + pull)
         largest = max(largest, entry)
-        square += (entry + loose[0] * (moved[node] + abs(pull))) ** 2
+        length = entry + loose[0] * (moved[node] + abs(pull))
+        square += length * length
     return largest, np.sqrt(square) * (1.0 + EPS * len(moved))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from attomaton.borders import check_floats
-from attomaton.compiled import compiled
+from attomaton.compiled import announced, compiled
 from attomaton.errors import UnsupportedOption
 from attomaton.soft.likelihood import LuceProblem
 from attomaton.soft.solvers.groups import find_part, make_room, share_groups, sort_by_group
@@ -40,7 +40,7 @@ def score_errors(problem: LuceProblem, scores: Float64, *, ridge: float = 0.0) -
     return errors
 
 
-@compiled
+@compiled(work=announced)
 def _spread_groups(
     choices: Choices, starts: tuple[Array, Array], some: Array, at: tuple[Array, float], variance: Array
 ) -> None:

@@ -91,7 +91,13 @@ def _distinct_moves(batch: Trials, trial: int) -> Tensor:
 
 
 def solve_downhill(curvature: Tensor, slope: Tensor, floor: Tensor) -> Tensor:
-    """Newton's step −|H|⁻¹ slope, shape (b, m): negative eigenvalues turned round, small ones raised."""
+    """Newton's step −|H|⁻¹ slope, shape (b, m): negative eigenvalues turned round, small ones raised.
+
+    Where no eigenvalue is negative or small, that is −H⁻¹ slope, which takes no eigenvalues.
+    """
+    factor, failed = _linalg.cholesky_ex(curvature)
+    if not bool(failed.any()) and bool((factor.diagonal(dim1=1, dim2=2).square() > floor).all()):
+        return -_torch.cholesky_solve(slope[..., None], factor)[..., 0]
     values, turn = _linalg.eigh(curvature)
     along = (turn.transpose(1, 2) @ slope[..., None])[..., 0]
     return -(turn @ (along / torch.maximum(values.abs(), floor))[..., None])[..., 0]

@@ -159,13 +159,25 @@ def _descend(frame: Frame, place: Tensor, radius: Tensor, rtol: float, max_steps
 
 
 def _newton_move(frame: Frame, place: Tensor, slope: Tensor, radius: Tensor) -> Tensor:
-    """Newton's step along the sphere, where the curvature is P(∇²L + μ)P with μ = −⟨∇L, W⟩/R²."""
+    """Newton's step along the sphere, where the curvature is P(∇²L + μ)P with μ = −⟨∇L, W⟩/R².
+
+    μ is added across the sphere, too: the slope has no part there, and a positive curvature stays positive.
+    """
     inward = -(slope * place).sum(1) / radius**2
     unit = place / radius[:, None]
-    project = torch.eye(place.shape[1], dtype=place.dtype) - unit[:, :, None] * unit[:, None, :]
-    bent = project @ frame.curvature(place) @ project + inward[:, None, None] * project
+    bent = _project(frame.curvature(place), unit)
+    bent.diagonal(dim1=1, dim2=2).add_(inward[:, None])
+    along = slope - (slope * unit).sum(1, keepdim=True) * unit
     floor = (1e-10 * norms(slope) / radius)[:, None]
-    return shorten(solve_downhill(bent, (project @ slope[..., None])[..., 0], floor), LONGEST * radius)
+    return shorten(solve_downhill(bent, along, floor), LONGEST * radius)
+
+
+def _project(curvature: Tensor, unit: Tensor) -> Tensor:
+    """P H P with P = 1 − u uᵀ for each trial, without products of matrices."""
+    across = (curvature @ unit[..., None])[..., 0]
+    shared = across - 0.5 * (across * unit).sum(1, keepdim=True) * unit
+    outer = shared[:, :, None] * unit[:, None, :]
+    return curvature - outer - outer.transpose(1, 2)
 
 
 def _tangential(slope: Tensor, place: Tensor) -> Tensor:

@@ -58,7 +58,7 @@ def read_settings(
     """
     names = list_experiments()
     if name not in names:
-        raise UnsupportedOption(f"there is no experiment {name!r}; choose one of {', '.join(names)}")
+        raise UnsupportedOption(f"there is no experiment {name!r}; choose one of {', '.join([ALL, *names])}")
     settings = tomllib.loads((files(__name__) / f"{name}.toml").read_text(encoding="utf-8"))
     if data is None and "needs" in settings:
         raise UnsupportedOption(f"{name} needs {settings['needs']}")

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from attomaton.compiled import compiled, copy_into
+from attomaton.compiled import announced, compiled, copy_into, expect_work
 from attomaton.hard.problem import OrderProblem
 from attomaton.hard.solvers.contraction import MARGIN, solve_deep
 from attomaton.hard.solvers.forest import empty_forest, empty_walk, unit_graph
@@ -20,6 +20,9 @@ from attomaton.tables import Float64, Int64
 
 TALL_LEVELS = 8
 """From this many levels on, guessing which edges press pays."""
+
+TURNS = 10
+"""How often the solver looks at a node or an edge, about."""
 
 DEEP_NODES, DEEP_LEVELS = 4096, 2 * MARGIN
 """From this many nodes and levels on, joining the rigid ends of an order pays."""
@@ -62,11 +65,12 @@ class Placement:
 
         def solve_share(some: tuple[int, int]) -> None:
             arrays = weight, problem.above, problem.below, positions, multipliers
-            for part in _solve_parts(arrays, borders, some, limits):
+            for part in solve_parts(arrays, borders, some, limits):
                 nodes, edges = (slice(start[part], start[part + 1]) for start in borders)
                 deep = unit_graph(weight[nodes], problem.above[edges], problem.below[edges], nodes.start)
                 positions[nodes], multipliers[edges] = solve_deep(deep, limits)
 
+        expect_work(solve_parts, TURNS * (len(weight) + len(problem.above)))
         share_out(solve_share, _shares(borders[0], self.threads), self.threads)
         return positions, multipliers
 
@@ -79,8 +83,8 @@ def _shares(node_start: Int64, threads: int | None) -> list[tuple[int, int]]:
     return list(pairwise(borders))
 
 
-@compiled
-def _solve_parts(
+@compiled(work=announced)
+def solve_parts(
     arrays: tuple[Float64, Int64, Int64, Float64, Float64],
     borders: tuple[Int64, Int64],
     some: tuple[int, int],

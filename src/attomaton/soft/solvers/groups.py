@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from attomaton.borders import check_floats
-from attomaton.compiled import compiled, compiled_within
+from attomaton.compiled import announced, compiled, compiled_within, expect_work
 from attomaton.machine import count_processors, share_out
 from attomaton.ragged import group_borders, offsets_of, ranges_of
 from attomaton.soft.likelihood import LuceProblem
@@ -17,6 +17,9 @@ from attomaton.tables import Float64, Int64
 
 FAR = 1e4
 """A group that ends with a gradient this many times larger than asked has stalled."""
+
+TURNS = 20
+"""How often a solver looks at a member of a choice set, about."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +73,7 @@ def share_groups(groups: Groups, threads: int | None, kernel: Callable[..., None
     def work(some: Int64) -> None:
         kernel(groups.choices, groups.starts, some, *given)
 
+    expect_work(kernel, TURNS * len(groups.choices.alternative))
     share_out(work, groups.shares(threads), threads)
 
 
@@ -180,7 +184,7 @@ def make_room(choices: Choices, starts: tuple[Array, Array], some: Array) -> Spa
     return make_space(n_alternatives, n_entries)
 
 
-@compiled
+@compiled(work=announced)
 def _solve_groups(
     choices: Choices,
     starts: tuple[Array, Array],
@@ -199,8 +203,9 @@ def _solve_groups(
     for group in some:
         part = find_part(starts, group)
         here = slice(part.first, part.last)
-        made = choices.count[part.first_choice : part.last_choice].sum()
-        farthest = 0.0
+        made, farthest = 0.0, 0.0
+        for choice in range(part.first_choice, part.last_choice):
+            made += choices.count[choice]
         for node in range(part.first, part.last):
             farthest = max(farthest, abs(anchor[node]))
         rounding = 8 * np.finfo(np.float64).eps * (made + stiffness * farthest)

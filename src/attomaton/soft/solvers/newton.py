@@ -5,6 +5,7 @@ r = 0 it is the Luce problem itself; with r > 0 it is a ridge (a = 0), shrinkage
 implicit step of gradient flow.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,10 +117,10 @@ def find_odds(choices: Choices, part: Part, scores: Array, space: Space) -> None
         lowest, highest = min(lowest, score), max(highest, score)
     if highest - lowest < WIDE:
         for node in range(part.last - first):
-            power[node] = np.exp(scores[node] - highest)
+            power[node] = math.exp(scores[node] - highest)
         for entry in range(base, choices.offsets[part.last_choice]):
             odds, offset = power[choices.alternative[entry] - first], choices.log_multiplicity[entry]
-            chance[entry - base] = odds if offset == 0.0 else odds * np.exp(offset)
+            chance[entry - base] = odds if offset == 0.0 else odds * math.exp(offset)
         return
     for choice in range(part.first_choice, part.last_choice):
         highest = -np.inf
@@ -128,7 +129,7 @@ def find_odds(choices: Choices, part: Part, scores: Array, space: Space) -> None
             chance[entry - base] = logit
             highest = max(highest, logit)
         for entry in range(choices.offsets[choice] - base, choices.offsets[choice + 1] - base):
-            chance[entry] = np.exp(chance[entry] - highest)
+            chance[entry] = math.exp(chance[entry] - highest)
 
 
 @compiled_within
@@ -226,7 +227,7 @@ def guess_scores(choices: Choices, part: Part, scores: Array, space: Space) -> N
     for _ in range(N_GUESSES):
         weigh(choices, part, scores, space)
         for node in range(size):
-            scores[node] -= np.log1p(space.gradient[node] / observed[node])
+            scores[node] -= math.log1p(space.gradient[node] / observed[node])
 
 
 @compiled_within
@@ -269,7 +270,7 @@ def solve_part(
         largest = add_pull(space.gradient[:size], anchor, stiffness, scores)
         if largest <= atol or step == max_steps or stalls == MAX_STALLS:
             return largest
-        closer = max((largest / before) ** 2, CLOSEST, 0.5 * atol / largest)
+        closer = max((largest / before) * (largest / before), CLOSEST, 0.5 * atol / largest)
         if not find_step(choices, part, stiffness, space, min(0.1, closer)):
             stalls += 1
         last, before = before, largest
@@ -279,7 +280,7 @@ def solve_part(
         spread = max(highest - lowest, 1e-12)
         if spread < 1e-9 and largest > 0.5 * last:  # full steps that gain nothing: the rest is rounding
             return largest
-        share = np.log1p(spread) / spread
+        share = math.log1p(spread) / spread
         for node in range(size):
             scores[node] += share * space.step[node]
     return np.inf

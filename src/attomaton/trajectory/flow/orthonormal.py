@@ -5,6 +5,7 @@ a whole is only what crosses its border, so that part is summed by itself and lo
 gradients treat components as wholes besides single tokens, or they would need a turn for each digit of t.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ from attomaton.soft.likelihood import LuceProblem
 from attomaton.soft.solvers.groups import Groups, find_part, make_room, sort_by_group
 from attomaton.soft.solvers.newton import Choices, Part, Space, bend, find_diagonal, weigh
 from attomaton.tables import Float64, Int64
+from attomaton.trajectory.flow.together import descend_together
 from attomaton.trajectory.sharpness import bound_curvatures
 
 Array = Any
@@ -124,8 +126,10 @@ def solve_system(
         space.step[node] = 0.0
         direction[node] = 0.0
     precondition(part, wholes, span, stiffness, space)
-    energy, turn = residual[:size] @ scaled[:size], 0.0
-    goal = ACCURACY**2 * energy
+    energy, turn = 0.0, 0.0
+    for node in range(size):
+        energy += residual[node] * scaled[node]
+    goal = ACCURACY * ACCURACY * energy
     for _ in range(MAX_TURNS):
         if energy <= goal:
             break
@@ -143,7 +147,9 @@ def solve_system(
             space.step[node] += length * direction[node]
             residual[node] -= length * bent[node]
         precondition(part, wholes, span, stiffness, space)
-        fresh = residual[:size] @ scaled[:size]
+        fresh = 0.0
+        for node in range(size):
+            fresh += residual[node] * scaled[node]
         turn, energy = fresh / energy, fresh
 
 
@@ -167,7 +173,7 @@ def minimise_query(
         solve_system(choices, part, wholes, span, stiffness, space)
         lowest, highest = space.step[:size].min(), space.step[:size].max()
         spread = highest - lowest
-        share = np.log1p(spread) / spread if spread > 1e-6 else 1.0
+        share = math.log1p(spread) / spread if spread > 1e-6 else 1.0
         for node in range(size):
             scores[node] += share * space.step[node]
         if max(highest, -lowest) <= atol:
@@ -259,6 +265,16 @@ def _check_wholes(problem: LuceProblem, component: Int64) -> None:
         )
 
 
+def _descent_work(queries: Queries, _: Array, __: float, n_steps: int) -> float:
+    """numpy takes as long for a step as Python for 50 entries, and for each 20 entries as for one."""
+    return n_steps * (50 + len(queries.choices.alternative) / 20)
+
+
+def _newton_work(queries: Queries, *_: Any) -> float:
+    """Newton's method looks at all members of all choice sets about a hundred times."""
+    return 100.0 * len(queries.choices.alternative)
+
+
 @compiled
 def _room(queries: Queries) -> tuple[Space, Wholes]:
     space = make_room(queries.choices, queries.starts, np.arange(len(queries.starts[0]) - 1))
@@ -267,7 +283,7 @@ def _room(queries: Queries) -> tuple[Space, Wholes]:
     return space, Wholes(component, size, np.empty(n_most), np.empty(n_most), np.empty(n_most))
 
 
-@compiled
+@compiled(work=_descent_work, instead=descend_together)
 def _descend_all(queries: Queries, scores: Array, step_size: float, n_steps: int) -> None:
     space, wholes = _room(queries)
     for query in range(len(queries.starts[0]) - 1):
@@ -278,7 +294,7 @@ def _descend_all(queries: Queries, scores: Array, step_size: float, n_steps: int
             here -= step_size * space.gradient[: len(here)]
 
 
-@compiled
+@compiled(work=_newton_work)
 def _minimise_all(queries: Queries, anchor: Array, stiffness: float, scores: Array, atol: float) -> bool:
     space, wholes = _room(queries)
     for query in range(len(queries.starts[0]) - 1):
@@ -289,7 +305,7 @@ def _minimise_all(queries: Queries, anchor: Array, stiffness: float, scores: Arr
     return True
 
 
-@compiled
+@compiled(work=_newton_work)
 def _damp_all(queries: Queries, scores: Array, stiffness: float, moves: Array) -> None:
     space, wholes = _room(queries)
     for query in range(len(queries.starts[0]) - 1):

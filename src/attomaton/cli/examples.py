@@ -1,0 +1,34 @@
+"""What ``--help`` shows below the options: commands to try.
+
+In this order and in an empty folder all of them work, those of ``choices`` beside tables of these names.
+"""
+
+EXAMPLES = {
+    "example": ("attomaton example story.txt",),
+    "learn": (
+        "attomaton learn story.txt --window 8 --out run",
+        "attomaton learn story.txt --tokenizer character --json",
+    ),
+    "explain": ('attomaton explain run "the wind saw the lamp and the"',),
+    "report": ("attomaton report run -o report.html",),
+    "export": ("attomaton export run --graphml graph.graphml --queries the",),
+    "diff": (
+        "attomaton learn story.txt --window 4 --out shorter",
+        "attomaton diff run shorter",
+    ),
+    "train": ("attomaton train story.txt --window 8 --steps 200 --out run",),
+    "verify": ("attomaton verify run",),
+    "scan-snap": ("attomaton scan-snap story.txt --window 8",),
+    "tokenize": ("attomaton tokenize story.txt --out tokens", "attomaton learn tokens --window 8"),
+    "reproduce": ("attomaton reproduce mechanics-global --trials 2 --out figure",),
+    "choices": (
+        "attomaton choices games.csv",
+        "attomaton choices matches.csv --winner home --loser guest --count games",
+        "attomaton choices battles.jsonl --first model_a --second model_b --outcome winner",
+        "attomaton choices menus.csv --winner dish --choice-set menu --split '|'",
+        "attomaton choices races.tsv --ranking result --split '>' --prior 1",
+    ),
+    "doctor": ("attomaton doctor",),
+    "warm-up": ("attomaton warm-up",),
+}
+"""The name of each command → examples of it."""

@@ -1,0 +1,176 @@
+"""When a function is compiled: as soon as running it in Python has cost as much as compiled code would.
+
+Each kernel counts the work that it was asked for so far, in entries of arrays. Python runs the function as
+it is written as long as that work is less than what compiled code costs: little if an earlier program left
+it on disk, much if it must be compiled. So a small problem is answered at once, a large problem is compiled
+before it begins, and no program waits much longer than twice the best choice.
+
+Both ways give the same numbers, bit for bit: kernels use ``math`` and plain loops where numpy and numba
+would round differently. Only products of matrices (the flow of embedded tokens) and kernels with a form of
+their own for numpy may differ in the last digits.
+"""
+
+import os
+import threading
+from collections.abc import Callable
+from functools import cached_property, update_wrapper
+from typing import Any, ClassVar
+
+import numpy as np
+
+Work = Callable[..., float]
+
+LOAD_WORK = 100_000
+"""Entries that Python looks at while compiled code is read from disk: one or two tenths of a second."""
+
+WORK_FOR_BYTE = 300
+"""Entries that Python looks at while one byte of Python's own code is compiled: about half a millisecond."""
+
+SECONDS_FOR_BYTE = 1e-3
+"""How long compiling takes, for what users are told."""
+
+
+class _Running(threading.local):
+    """Whether this thread is inside a kernel that Python runs: then Python runs what it calls, too."""
+
+    plain = False
+
+
+_running = _Running()
+
+
+class Inner:
+    """A function that compiled code and plain kernels call, and nobody else."""
+
+    _options: ClassVar[dict[str, bool]] = {"no_cpython_wrapper": True}
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.plain = function
+        update_wrapper(self, function)
+
+    def __call__(self, *given: Any) -> Any:
+        """Run the function in Python."""
+        return self.plain(*given)
+
+    @cached_property
+    def code(self) -> Any:
+        """numba's dispatcher of this function, made when it is first asked for."""
+        from attomaton.compiled.code import dispatcher_of
+
+        return dispatcher_of(self.plain, **self._options)
+
+    @property
+    def _numba_type_(self) -> Any:
+        """What numba takes this object for where compiled code names it."""
+        from attomaton.compiled.code import type_of_dispatcher
+
+        return type_of_dispatcher(self.code)
+
+
+class Kernel(Inner):
+    """A function that Python calls: in Python as long as the work is small, compiled from then on."""
+
+    _options: ClassVar[dict[str, bool]] = {}
+
+    def __init__(
+        self, function: Callable[..., Any], work: Work | None, instead: Callable[..., Any] | None = None
+    ) -> None:
+        super().__init__(function)
+        self._instead = instead or function
+        self._work = work or count_entries
+        self._asked = 0.0
+        self._is_loaded = False
+        self._is_on_disk: bool | None = None
+
+    def __call__(self, *given: Any) -> Any:
+        """Run the function, in the way that pays."""
+        if _running.plain:
+            return self.plain(*given)
+        if self._is_loaded or not self._stays_plain(given):
+            if not self._is_loaded:
+                self._prepare(given)
+            return self.code(*given)
+        _running.plain = True
+        try:
+            with np.errstate(all="ignore"):  # compiled code does not warn either
+                return self._instead(*given)
+        finally:
+            _running.plain = False
+
+    @cached_property
+    def n_bytes(self) -> int:
+        """How much there is to compile: the bytes of Python's code of this function and of all it calls."""
+        found: set[Inner] = set()
+        waiting: list[Inner] = [self]
+        while waiting:
+            one = waiting.pop()
+            if one not in found:
+                found.add(one)
+                named = (one.plain.__globals__.get(name) for name in one.plain.__code__.co_names)
+                waiting += [other for other in named if isinstance(other, Inner)]
+        return sum(len(one.plain.__code__.co_code) for one in found)
+
+    def _prepare(self, given: tuple[Any, ...]) -> None:
+        """Wait for programs that compile ahead, and say what a user waits for if this one must compile."""
+        from attomaton.compiled.ahead import announce_compiling, wait_for_helpers
+        from attomaton.compiled.code import is_on_disk
+
+        if not is_on_disk(self.code, given):
+            wait_for_helpers()
+            if not is_on_disk(self.code, given):
+                announce_compiling(SECONDS_FOR_BYTE * self.n_bytes)
+        self._is_loaded = True
+
+    def is_kept(self) -> bool:
+        """Whether there is compiled code of this function on disk; always, where compiling is off."""
+        if is_switched("off"):
+            return True
+        from attomaton.compiled.code import is_kept
+
+        return is_kept(self.code)
+
+    def expect(self, work: float) -> None:
+        """Count work that the next calls will share between them."""
+        self._asked += work
+
+    def _stays_plain(self, given: tuple[Any, ...]) -> bool:
+        if is_switched("off"):
+            return True
+        if is_switched("on"):
+            return False
+        self.expect(self._work(*given))
+        if self._asked <= LOAD_WORK:
+            return True
+        if self._is_on_disk is None:
+            from attomaton.compiled.code import is_on_disk
+
+            self._is_on_disk = is_on_disk(self.code, given)
+        return not self._is_on_disk and self._asked <= WORK_FOR_BYTE * self.n_bytes
+
+
+def is_switched(way: str) -> bool:
+    """Whether the environment says that compiling is always "on" or "off" (``ATTOMATON_COMPILE``).
+
+    ``NUMBA_DISABLE_JIT=1`` switches it off, too.
+    """
+    told = os.environ.get("ATTOMATON_COMPILE", "")
+    if way == "off" and os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        return True
+    return told == way
+
+
+def count_entries(*given: Any) -> float:
+    """The entries of all arrays among the arguments and in tuples of them.
+
+    Examples
+    --------
+    >>> count_entries(np.zeros(3), (np.zeros((2, 2)), 5), 7)
+    7.0
+    """
+    total = 0.0
+    for value in given:
+        if isinstance(value, np.ndarray):
+            total += value.size
+        elif isinstance(value, tuple):
+            total += count_entries(*value)
+    return total

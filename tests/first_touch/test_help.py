@@ -1,0 +1,61 @@
+"""Help that a new user reads: ``-h`` works, flags carry no type, every example runs, every name is listed."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from attomaton.cli import COMMANDS, app
+from attomaton.cli.examples import EXAMPLES
+
+SLOW = {"warm-up"}
+"""Commands whose examples compile everything; another test runs them."""
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+@pytest.mark.parametrize("command", ["", *COMMANDS])
+def test_help_is_short_and_has_examples(command, flag):
+    shown = CliRunner().invoke(app, [*command.split(), flag])
+    assert shown.exit_code == 0
+    assert "<bool>" not in shown.output
+    if command:
+        assert "$ attomaton" in shown.output
+
+
+def test_every_command_has_examples():
+    assert set(EXAMPLES) == set(COMMANDS)
+
+
+TABLES = {
+    "games.csv": "winner,loser\nann,bob\nbob,cy\n",
+    "matches.csv": "home,guest,games\nann,bob,3\nbob,ann,1\n",
+    "battles.jsonl": '{"model_a": "x", "model_b": "y", "winner": "model_a"}\n'
+    '{"model_a": "x", "model_b": "y", "winner": "tie"}\n',
+    "menus.csv": "dish,menu\ntea,tea|milk\nmilk,tea|milk|water\n",
+    "races.tsv": "result\nann>bob>cy\nbob>ann>cy\n",
+}
+
+
+def test_every_example_runs(tmp_path):
+    """In the order of the list; nothing ends in an error."""
+    for name, table in TABLES.items():
+        (tmp_path / name).write_text(table)
+    for command, lines in EXAMPLES.items():
+        for line in lines if command not in SLOW else ():
+            words = shlex.split(line.replace("attomaton", f"{shlex.quote(sys.executable)} -m attomaton", 1))
+            ended = subprocess.run(
+                words, cwd=tmp_path, capture_output=True, text=True, check=False, env=os.environ, timeout=300
+            )
+            assert ended.returncode == 0, (line, ended.stderr)
+
+
+def test_a_misspelt_experiment_lists_all_names():
+    listed = CliRunner().invoke(app, ["reproduce", "list", "--json"])
+    with pytest.raises(Exception, match="there is no experiment 'mechanics-globl'") as told:
+        CliRunner().invoke(app, ["reproduce", "mechanics-globl"], catch_exceptions=False)
+    for name in json.loads(listed.output)["names"]:
+        assert name in str(told.value)
