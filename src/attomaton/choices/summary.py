@@ -75,6 +75,22 @@ def record(told: Told) -> dict[str, Any]:
     }
 
 
+def remark(n_ties: int, prior: float | None, ridge: float) -> list[str]:
+    """What was done to the data besides fitting them."""
+    remarks: list[str] = []
+    if n_ties:
+        rule = "half a win each way; of more than two, the average over their orders"
+        remarks.append(f"ties: {n_ties:,}, each counted as {rule}")
+    if prior is not None:
+        remarks.append(
+            f"prior: every score is normal about 0 with standard deviation {prior:g}; what stands between "
+            "components is the prior's, not the data's"
+        )
+    elif ridge:
+        remarks.append(f"ridge: {ridge:g}, inside components")
+    return remarks
+
+
 def _grid(told: Told, most: int) -> tuple[list[str], list[list[str]]]:
     table = told.standings.table
     rows = rows_of_table(table, most)
