@@ -268,7 +268,7 @@ def _check_lengths(**columns: Any) -> None:
     for name, values in given.items():
         if not hasattr(values, "__len__"):
             raise InvalidSamples(f"{name} is of type {type(values).__name__}, without a length; give a list")
-        kind = cast("type", type(values))
+        kind: type = type(values)  # pyright: ignore[reportUnknownVariableType]
         if issubclass(kind, set | frozenset | Mapping):
             raise InvalidSamples(f"{name} is of type {kind.__name__}, without an order; give a list")
     lengths = {name: len(values) for name, values in given.items()}
