@@ -15,7 +15,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from attomaton.automaton.automaton import Automaton
-from attomaton.automaton.compare import diff
 from attomaton.automaton.coverage import Coverage
 from attomaton.automaton.explanation import Explanation, Rule
 from attomaton.automaton.shrinkage import shrink
@@ -30,7 +29,7 @@ from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import EdgeTable, extract_edges
 from attomaton.hard.solve import HardSolution, solve_graph_svm
 from attomaton.moved import find_moved as _find_moved
-from attomaton.pipeline import learn
+from attomaton.pipeline import diff, learn
 from attomaton.readers import read_corpus
 from attomaton.readers.tokenize import tokenize_corpus
 from attomaton.soft.solve import SoftSolution, solve_luce

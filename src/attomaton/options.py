@@ -5,6 +5,7 @@ They are checked before any work and before anything is written, so that a wrong
 
 import math
 import re
+from collections.abc import Callable, Mapping, Sequence
 from errno import ELOOP
 from numbers import Real
 from operator import index
@@ -217,6 +218,43 @@ def _leads_in_a_circle(path: str) -> bool:
     except OSError as error:
         return error.errno == ELOOP
     return False
+
+
+def named_part(
+    value: object, name: str, parts: Mapping[str, Callable[[], Any]], methods: Sequence[str]
+) -> Any:
+    """The part of this name, or the value itself if it has the methods of such a part.
+
+    Parameters
+    ----------
+    value : object
+        What a user gave: the name of a part, or an object.
+    name : str
+        What it is called there, for the error.
+    parts : mapping of str to callable
+        Names, small letters, and what makes each part.
+    methods : sequence of str
+        What such an object can do.
+
+    Examples
+    --------
+    >>> named_part("list", "kind", {"list": list, "dict": dict}, ["__iter__"])
+    []
+    >>> named_part("set", "kind", {"list": list, "dict": dict}, ["__iter__"])
+    Traceback (most recent call last):
+        ...
+    attomaton.errors.UnsupportedOption: kind is 'set'; give one of 'list', 'dict', or an object with the
+    method __iter__
+    """
+    if isinstance(value, str) and value.lower().replace("_", "-") in parts:
+        return parts[value.lower().replace("_", "-")]()
+    able = all(callable(getattr(value, method, None)) for method in methods)
+    if isinstance(value, str | type) or not able:
+        names = ", ".join(map(repr, parts))
+        given = value.__name__ if isinstance(value, type) else show(value)
+        what = f"{'methods' if len(methods) > 1 else 'method'} {' and '.join(methods)}"
+        raise UnsupportedOption(f"{name} is {given}; give one of {names}, or an object with the {what}")
+    return value
 
 
 def settle(owner: object, **values: object) -> None:

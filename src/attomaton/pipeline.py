@@ -13,18 +13,25 @@ from typing import Any
 import numpy as np
 
 from attomaton.artifacts import Building, build_folder, digest_arrays, fill_run
+from attomaton.automaton import compare
 from attomaton.automaton.automaton import Automaton, describe_run
+from attomaton.corpora.documents import Documents
 from attomaton.corpora.samples import Samples
+from attomaton.corpora.shards import TokenizedCorpus
 from attomaton.engines.choose import check_engine, make_engine
 from attomaton.engines.selection import Selection
 from attomaton.engines.source import check_reading, read_source, refuse_input_in
 from attomaton.errors import NothingRealisable
 from attomaton.options import given_path
 from attomaton.progress import as_stages
+from attomaton.readers import read_corpus
+from attomaton.readers.batches import Reading, asked_reading
+from attomaton.readers.given import path_of
+from attomaton.readers.sources import is_run
 from attomaton.solved import compile_beside, solve_edges
 
-Source = str | PathLike[str] | Samples | Sequence[Any]
-"""What :func:`learn` reads: a path, glob or URL, samples, token ids, or documents; a dataset too."""
+Source = str | PathLike[str] | Samples | Documents | TokenizedCorpus | Sequence[Any] | Any
+"""What :func:`learn` reads: a path, glob or URL, samples, token ids, documents; a frame or dataset too."""
 
 
 def learn(
@@ -32,7 +39,9 @@ def learn(
     *,
     window: int = 32,
     tokenizer: str = "word",
-    documents: str = "file",
+    column: str | None = None,
+    documents: str | None = None,
+    reading: Reading | None = None,
     engine: str = "auto",
     embeddings: object = None,
     min_support: int = 1,
@@ -50,17 +59,26 @@ def learn(
 
     Parameters
     ----------
-    source : path, glob, URL, Samples, sequence of token ids or documents, or dataset
+    source : path, glob, URL, Samples, Documents, sequence of token ids or documents, frame, or dataset
         A UTF-8 text file (one document), files of any kind that :func:`~attomaton.read_corpus` reads, a
         folder that :func:`~attomaton.tokenize_corpus` wrote or of Parquet shards with a column ``tokens``
-        (one document a row), samples, one document as token ids, or a sequence of documents.
+        (one document a row), samples, one document as token ids, or a sequence of documents: texts, lists of
+        tokens, lists of ids, records.
     window : int
         Longest context, in tokens. It is not used for samples, which have their contexts already.
     tokenizer : str
-        ``"word"`` (white space, line end = ``<eos>``), ``"character"``, ``"byte"``, or the path of a
+        ``"word"`` (white space, line end = ``<eos>``), ``"word-lower"`` (the same in small letters),
+        ``"word-punct"`` (and punctuation by itself), ``"character"``, ``"byte"``, or the path of a
         ``tokenizer.json`` or ``.tiktoken`` file. It is used for text only.
-    documents : str
-        Whether a ``.txt`` is one document (``"file"``) or has one on each line (``"line"``).
+    column : str, optional
+        The field or column that holds the documents; where it is not given, ``text`` in JSON, and found by
+        its name and type in a table.
+    documents : str, optional
+        Whether a file of plain text is one document (``"file"``, the default) or has one on each line
+        (``"line"``).
+    reading : Reading, optional
+        All that :class:`~attomaton.readers.Reading` says of how files are read: these two, their format, what
+        is done with bad documents.
     engine : str
         ``"memory"``: both passes in memory. ``"duckdb"``: over shards on disk with bounded memory, resumable
         in ``out``. ``"spark"``: over shards, on local processors or a cluster. ``"auto"``: duckdb for a
@@ -114,7 +132,8 @@ def learn(
     """
     selection = Selection(window, max_window, min_support, sample_queries=sample_queries)
     on_disk = check_engine(engine, source, memory=memory, threads=threads, master=master)
-    check_reading(tokenizer, documents, queries)
+    asked = asked_reading(reading, column=column, documents=documents)
+    check_reading(tokenizer, queries)
     if out is not None:
         refuse_input_in(given_path(out, "out"), source)
     begin = as_stages(progress)
@@ -125,7 +144,7 @@ def learn(
             window=selection.window,
             tokenizer=tokenizer,
             tokens=work / "tokens" if on_disk else None,
-            documents=documents,
+            reading=asked,
         )
         compile_beside(len(corpus.tokens) if isinstance(corpus.tokens, Samples) else 0)
         selection = replace(selection, **corpus.pick(queries))
@@ -143,15 +162,67 @@ def learn(
         edges = passes.edges().load()
         solved = solve_edges(edges, passes.choices, embeddings=embeddings, progress=begin, threads=threads)
         samples = corpus.samples(passes.kept, selection)
-        automaton = Automaton(solved.components, solved.hard, solved.soft, corpus.vocabulary, samples)
+        longest = min(selection.window, selection.max_window or selection.window)
+        parts = (solved.components, solved.hard, solved.soft, corpus.vocabulary, samples)
+        automaton = Automaton(*parts, None if isinstance(source, Samples) else longest)
         if building is not None:
             begin("writing the run")
-            made = {"documents": documents, "engine": engine, "embeddings": _digest(embeddings)}
-            config = {**selection.to_dict(), **made}
+            made = {"documents": asked.documents, "engine": engine, "embeddings": _digest(embeddings)}
+            named = {name: one for name in ("column", "format") if (one := getattr(asked, name)) is not None}
+            config = {**selection.to_dict(), **made, **named}
             fill_run(building, describe_run(automaton, {"input": corpus.about, "config": config}))
     if automaton.coverage.note:
         warnings.warn(automaton.coverage.note, NothingRealisable, stacklevel=2)
     return automaton
+
+
+def diff(a: Source, b: Source, **options: Any) -> compare.Difference:
+    """Compare what two corpora say about every pair of tokens that either of them compares.
+
+    Parameters
+    ----------
+    a, b : Automaton, run folder, or what :func:`learn` takes
+        A corpus is learned from first; beside an automaton or a run, with its window and its tokenizer. If
+        both have a vocabulary, tokens are matched by their text; if neither has, by their ids.
+    **options
+        For corpora, those of :func:`learn`.
+
+    Returns
+    -------
+    Difference
+        Pairs that only a path relates in both corpora are left out: an edge of either corpus names them.
+
+    Examples
+    --------
+    >>> difference = diff(["a b a", "b a b"], ["a b b", "b b a b"])
+    >>> difference
+    Difference(1 of 2 pairs)
+    """
+    known = [one if isinstance(one, Automaton) else _load_run(one) for one in (a, b)]
+    learned = [
+        _learn_beside(source, other, options) if one is None else one
+        for source, one, other in zip((a, b), known, reversed(known), strict=True)
+    ]
+    return compare.diff(*learned)
+
+
+def _load_run(source: Source) -> Automaton | None:
+    """The automaton, if the source is the folder of a run."""
+    folder = path_of(source) if isinstance(source, str | PathLike) else None
+    return Automaton.load(folder) if folder is not None and is_run(folder) else None
+
+
+def _learn_beside(source: Source, other: Automaton | None, options: dict[str, Any]) -> Automaton:
+    """Learn from a corpus as the other was learned, in all that is not said."""
+    asked = {name: value for name, value in options.items() if value is not None}
+    if other is None:
+        return learn(source, **asked)
+    if other.window is not None:
+        asked.setdefault("window", other.window)
+    if other.vocabulary is None or "tokenizer" in asked or isinstance(source, Samples | Documents):
+        return learn(source, **asked)
+    given = {name: asked.pop(name, None) for name in ("column", "documents", "reading")}
+    return learn(read_corpus(source, tokenizer=other.vocabulary, **given), **asked)
 
 
 @contextmanager

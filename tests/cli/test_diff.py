@@ -51,5 +51,5 @@ def test_a_run_does_not_differ_from_itself(folder):
 def test_a_missing_run_is_exit_code_2(folder):
     result = attomaton("diff", "a", "nowhere", cwd=folder)
     assert result.returncode == 2
-    assert "error: nowhere has no manifest.json" in result.stderr
+    assert "error: nowhere cannot be read: No such file or directory" in result.stderr
     assert "Traceback" not in result.stderr

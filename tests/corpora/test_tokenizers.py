@@ -211,3 +211,31 @@ def test_missing_libraries_are_named_with_the_command_that_installs_them(files):
     assert [name in line for name, line in zip(("tokenizers", "tiktoken", "fsspec"), lines, strict=True)] == [
         True
     ] * 3
+
+
+@given(st.text(), st.sampled_from(["word", "word-lower", "word-punct"]))
+def test_words_joined_by_blanks_are_split_as_before(text, tokenizer):
+    split = at.corpora.tokenizers.TOKENIZERS[tokenizer]
+    tokens = split(text)
+    assert split(" ".join(tokens)) == tokens
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "tokens"),
+    [
+        ("word", ["Don't", "Stop:", "GET", "/A_b", "<eos>", "É", "नमस्ते।"]),
+        ("word-lower", ["don't", "stop:", "get", "/a_b", "<eos>", "é", "नमस्ते।"]),
+        ("word-punct", ["don't", "stop", ":", "get", "/", "a_b", "<eos>", "é", "नमस्ते", "।"]),
+    ],
+)
+def test_word_tokenizers_are_saved_loaded_and_decoded(tmp_path, tokenizer, tokens):
+    text = "Don't Stop: GET /A_b\nÉ नमस्ते।"
+    assert at.corpora.tokenizers.TOKENIZERS[tokenizer](text) == tokens
+    learned = at.learn([f"{text} {text}"], tokenizer=tokenizer, window=12, out=tmp_path / "run")
+    loaded = at.Automaton.load(tmp_path / "run")
+    assert loaded.vocabulary == learned.vocabulary
+    assert loaded.vocabulary.tokenizer == tokenizer
+    assert loaded.vocabulary.decode(loaded.vocabulary.encode(text)) == tokens
+    made = tokenize_corpus([f"{text} {text}"], tmp_path / "tokens", tokenizer=tokenizer)
+    assert made.vocabulary == learned.vocabulary
+    assert at.learn(tmp_path / "tokens", window=12).coverage == learned.coverage

@@ -48,7 +48,8 @@ def read_documents(path, number):
         reading = Reading(skip_bad=bool(number % 2))
         for batch in checked_batches(reader_of(File(str(path), path.name), reading), reading):
             if isinstance(batch, TextBatch):
-                assert all(isinstance(text, str) for text in batch.texts)
+                for text in batch.texts:
+                    assert isinstance(text, str) or all(isinstance(token, str) and token for token in text)
                 assert len(batch.texts) == len(batch.rows)
             else:
                 check_ragged(batch.offsets, batch.ids)
@@ -96,6 +97,12 @@ def json_lines(rng):
         lines[place] = mutate_json(RECORDS[place], rng)
         return b"\n".join(lines)
     return mutate_bytes(b"\n".join(lines), rng)
+
+
+def json_list(rng):
+    if rng.random() < 0.5:
+        return mutate_json(f"[{', '.join(RECORDS)}]", rng)
+    return mutate_bytes(f"[\n{', '.join(RECORDS)}\n]".encode(), rng)
 
 
 def parquet(column, **options):
@@ -235,6 +242,11 @@ TABLES = [
     pa.table({"tokens": pa.array([[1, 2, 3]] * 20, pa.list_(pa.int16(), 3))}),
 ]
 FASTA = b">x one\nMKVLA\nAAC\n;note\n>y\nGG\n>z\n\n"
+TABLED = [
+    b"text,n\r\n" + b"".join(b'"%s",1\r\n' % line.replace('"', '""').encode() for line in LINES),
+    b'\xef\xbb\xbfn;text\n1;a b\n2;"c ""d""\n\ne; f"\n\n3;\n',
+    b"text\n" + b"a b a\n" * 9,
+]
 LINED = "\n".join(json.dumps({"text": line}) for line in LINES).encode()
 
 ALL = [
@@ -285,6 +297,13 @@ ALL = [
     ),
     Target("npy", "a.npy", npy_header, read_documents),
     of_bytes("bin", "a.bin", np.arange(100, dtype=np.uint16).tobytes()),
+    Target("json", "a.json", json_list, read_documents),
+    of_bytes("json-texts", "a.json", json.dumps(LINES).encode(), json.dumps(IDS).encode(), LINED),
+    of_bytes("json-gz", "a.json.gz", gzip.compress(json.dumps(LINES).encode(), mtime=0)),
+    of_bytes("csv", "a.csv", *TABLED),
+    of_bytes("csv-gz", "a.csv.gz", gzip.compress(TABLED[0], mtime=0)),
+    of_bytes("tsv", "a.tsv", TABLED[0].replace(b",", b"\t")),
+    of_bytes("log", "a.log", TEXT.encode()),
     of_bytes("fasta", "a.fasta", FASTA),
     of_bytes("fasta-gz", "a.fasta.gz", gzip.compress(FASTA, mtime=0)),
     of_bytes("txt", "a.txt", TEXT.encode()),

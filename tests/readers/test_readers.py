@@ -1,6 +1,8 @@
 """Every format gives the documents that were written to it, with the rows they came from."""
 
+import csv
 import gzip
+import io
 import itertools
 import json
 import tempfile
@@ -32,10 +34,26 @@ def json_lines(texts):
     return "".join(json.dumps({"text": text}) + "\n" for text in texts).encode()
 
 
+def delimited(texts, delimiter, end="\r\n"):
+    file = io.StringIO()
+    rows = csv.writer(file, delimiter=delimiter, lineterminator=end)
+    rows.writerows([["n", "text", 'a "b"'], *([number, text, "…"] for number, text in enumerate(texts))])
+    return file.getvalue().encode()
+
+
 TEXT_WRITERS = {
     "a.jsonl": lambda path, texts: path.write_bytes(json_lines(texts)),
     "a.jsonl.gz": lambda path, texts: path.write_bytes(gzip.compress(json_lines(texts))),
     "a.jsonl.zst": lambda path, texts: write_zst(path, json_lines(texts)),
+    "a.json": lambda path, texts: path.write_text(json.dumps(texts), encoding="utf-8"),
+    "b.json": lambda path, texts: path.write_text(
+        json.dumps([{"n": 1, "text": text} for text in texts], indent=1, ensure_ascii=False), encoding="utf-8"
+    ),
+    "c.json.gz": lambda path, texts: path.write_bytes(gzip.compress(json_lines(texts))),
+    "a.csv": lambda path, texts: path.write_bytes(b"\xef\xbb\xbf" + delimited(texts, ",")),
+    "b.csv": lambda path, texts: path.write_bytes(delimited(texts, ";")),
+    "c.csv.gz": lambda path, texts: path.write_bytes(gzip.compress(delimited(texts, "\t"))),
+    "a.tsv": lambda path, texts: path.write_bytes(delimited(texts, "\t", "\n")),
     "a.parquet": lambda path, texts: pq.write_table(pa.table({"n": range(len(texts)), "text": texts}), path),
     "a.arrow": lambda path, texts: _write_stream(
         path, pa.table({"text": pa.array(texts, pa.large_string())})
@@ -170,6 +188,7 @@ def test_a_dataset_of_the_library_datasets(monkeypatch):
 def test_batches_are_bounded(tmp_path, monkeypatch):
     monkeypatch.setattr(batches_module, "BATCH_BYTES", 1000)
     monkeypatch.setattr("attomaton.readers.columns.BATCH_BYTES", 1000)
+    monkeypatch.setattr("attomaton.readers.records.BATCH_BYTES", 1000)
     texts = ["x" * 100] * 500
     for name, write in TEXT_WRITERS.items():
         write(tmp_path / name, texts)

@@ -6,6 +6,7 @@ batch, and how they explain one answer.
 """
 
 from abc import ABC, abstractmethod
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -17,9 +18,10 @@ from attomaton.automaton.views import ContextView
 from attomaton.borders import trusted
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.errors import TokenOutOfRange
+from attomaton.errors import TokenOutOfRange, UnsupportedOption
 from attomaton.graphs.bags import Bags, count_all_tokens, count_tokens
 from attomaton.options import LARGEST, whole_number
+from attomaton.readers.given import WINDOW, ReadingOptions, read_ids, read_samples
 from attomaton.tables import Float64, Int32
 
 
@@ -53,6 +55,8 @@ class Attention(ABC):
     """
 
     vocabulary: Vocabulary | None
+    window: int | None = None
+    """The longest context that it was learned with, where that is known."""
 
     @property
     @abstractmethod
@@ -127,14 +131,59 @@ class Attention(ABC):
         """
         return ContextView(self.explain(context), self.name)
 
-    def score(self, samples: Samples, *, epsilon: float = 0.0) -> Score:
-        """Log-loss and top-1 on the realisable samples among these.
+    def score(self, samples: Any, *, epsilon: float = 0.0, **options: Unpack[ReadingOptions]) -> Score:
+        """Log-loss and top-1 on the realisable samples among these, or among those of new text.
 
         The limit gives some labels of new text no chance at all, so that the log-loss is infinite; with
         ``epsilon`` it is that of (1 − ε) · attention + ε · uniform over the context, which is ours, not the
         theory's (:func:`~attomaton.automaton.scoring.fit_epsilon` chooses it).
+
+        Parameters
+        ----------
+        samples : Samples, or anything that :meth:`read` takes
+            A path, documents, a frame: it is read with this vocabulary.
+        epsilon : float
+            ε, from 0 to 1.
+        **options
+            How to read it, as for :meth:`read`.
+
+        Examples
+        --------
+        >>> import attomaton as at
+        >>> auto = at.learn(["a b a b a b", "b a b a"])
+        >>> auto.score(["a b a b and so on"]).n_samples
+        2
         """
-        return score_prediction(mix_uniform(self.predict_bags(count_tokens(samples)), epsilon))
+        read = self.read(samples, **options)
+        return score_prediction(mix_uniform(self.predict_bags(count_tokens(read)), epsilon))
+
+    def read(self, source: Any, **options: Unpack[ReadingOptions]) -> Samples:
+        """New text as samples, in the tokens of this vocabulary; tokens that it lacks are unseen ones.
+
+        Parameters
+        ----------
+        source : path, glob, URL, Documents, sequence, frame or dataset
+            What :func:`~attomaton.read_corpus` reads. Samples are returned as they are.
+        **options
+            ``window`` (by default the one it was learned with), ``column``, ``documents`` and ``reading``, as
+            in :func:`~attomaton.learn`; the tokenizer is that of the vocabulary.
+
+        Examples
+        --------
+        >>> import attomaton as at
+        >>> list(at.learn(["a b a b"]).read(["b c a"]))  # c gets a number behind those of a and b
+        [Sample(context=(1,), label=2), Sample(context=(1, 2), label=0)]
+        """
+        if isinstance(source, Samples):
+            return source
+        if options.get("tokenizer") is not None and self.vocabulary is not None:
+            raise UnsupportedOption(
+                f"the tokenizer is that of this vocabulary ({self.vocabulary.tokenizer}); leave it out"
+            )
+        asked: ReadingOptions = {"window": self.window or WINDOW, **options}
+        if self.vocabulary is not None:
+            return read_samples(source, **{**asked, "tokenizer": self.vocabulary})
+        return read_ids(source, **asked)
 
     def name(self, token: int) -> str:
         """The token as text, or its id where there is no vocabulary."""

@@ -52,6 +52,8 @@ class Automaton(Solved, Attention):
         Lets contexts be given as text.
     samples : Samples, optional
         What it was learned from, for :meth:`at`; not saved with the automaton.
+    window : int, optional
+        The longest context that it was learned with, which :meth:`score` reads new text with.
 
     Notes
     -----
@@ -81,6 +83,7 @@ class Automaton(Solved, Attention):
 
     vocabulary: Vocabulary | None = None
     samples: Samples | None = None
+    window: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -194,7 +197,7 @@ class Automaton(Solved, Attention):
     @classmethod
     def load(cls, path: str | Path) -> "Automaton":
         """Read a run folder back; its predictions are the same to the last bit."""
-        return cls(*storage.load(path))
+        return cls(*storage.load(path), window=storage.read_window(path))
 
     @cached_property
     def _scores(self) -> tuple[Float64, Float64]:

@@ -5,12 +5,12 @@ from contextlib import contextmanager
 from dataclasses import asdict, fields
 from math import isfinite
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attomaton.artifacts import Run, read_run
+from attomaton.artifacts import Run, read_manifest, read_run
 from attomaton.automaton.coverage import Coverage
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.errors import CorruptRun
@@ -74,6 +74,15 @@ def load(path: str | Path) -> tuple[Components, HardSolution, SoftSolution, Voca
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:  # or MismatchedParts
         reason = str(error).partition(";")[0]
         raise CorruptRun(f"{path} holds no whole automaton ({reason}); write the run again") from error
+
+
+def read_window(path: str | Path) -> int | None:
+    """The longest context that a run was learned with, if its manifest says it."""
+    config: Any = read_manifest(Path(path)).get("config")
+    told = cast("dict[str, Any]", config) if isinstance(config, dict) else {}
+    windows: list[Any] = [told.get(name) for name in ("window", "max_window")]
+    kept = [one for one in windows if isinstance(one, int) and not isinstance(one, bool) and one > 0]
+    return min(kept, default=None)
 
 
 def _assemble(run: Run) -> tuple[Components, HardSolution, SoftSolution, Vocabulary | None]:

@@ -8,11 +8,11 @@ from typing import Any, cast
 import pyarrow as pa
 
 from attomaton.choices.columns import as_list, columns_of, find_column
+from attomaton.corpora.columnar.footers import open_parquet, read_chunks
+from attomaton.corpora.columnar.pages import rows_at_once
 from attomaton.errors import InvalidSamples, UnreadableSource, UnsupportedOption
 from attomaton.options import check_path
 from attomaton.readers.files import File, decode, naming
-from attomaton.readers.footers import open_parquet, read_chunks
-from attomaton.readers.pages import rows_at_once
 
 _arrow: Any = pa
 

@@ -1,27 +1,38 @@
 """``attomaton diff``: which priorities differ between two runs."""
 
-from pathlib import Path
+import warnings
 from typing import TYPE_CHECKING, Annotated, Any
 
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_table
-from attomaton.cli.values import place_argument, whole
+from attomaton.cli.sources import How, reads_beside_run
+from attomaton.cli.values import source_argument, whole
 
 if TYPE_CHECKING:
     from attomaton.automaton.compare import Difference
 
 
+@reads_beside_run
 def diff(
-    run_a: Annotated[Path, place_argument("A folder written by `attomaton learn --out`.")],
-    run_b: Annotated[Path, place_argument("Another such folder.")],
+    run_a: Annotated[
+        str, source_argument("A folder written by `attomaton learn --out`, or a corpus to learn from.")
+    ],
+    run_b: Annotated[str, source_argument("Another such folder or corpus.")],
+    how: How,
+    window: Annotated[
+        int | None,
+        whole("Longest context of a corpus, in tokens; by default that of the run, or 32.", least=1),
+    ] = None,
     limit: Annotated[int, whole("Number of examples to show of each change.")] = 5,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Say which tokens the corpora of RUN_A and RUN_B order differently, and on what evidence."""
-    from attomaton.automaton.automaton import Automaton
-    from attomaton.automaton.compare import diff as compare
+    """Say which tokens RUN_A and RUN_B (runs, or corpora) order differently, and on what evidence."""
+    from attomaton.errors import NothingRealisable
+    from attomaton.pipeline import diff as compare
 
-    difference = compare(Automaton.load(run_a), Automaton.load(run_b))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NothingRealisable)  # no pairs say it
+        difference = compare(run_a, run_b, window=window, tokenizer=how.tokenizer, reading=how.reading)
     if as_json:
         print_json(_record(difference, limit))
     elif quiet:

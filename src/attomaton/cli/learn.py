@@ -8,28 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attomaton.cli.output import AsJson, Overwrite, Quiet, print_json, print_line, print_table, stages
-from attomaton.cli.values import fraction, place, read_queries, source_argument, whole, words
+from attomaton.cli.sources import Corpus, How, Window, reads
+from attomaton.cli.values import fraction, place, read_queries, whole, words
 from attomaton.options import MOST_THREADS
 
 if TYPE_CHECKING:
     from attomaton.automaton.automaton import Automaton
 
 
+@reads
 def learn(
-    corpus: Annotated[
-        str,
-        source_argument(
-            "A text, .jsonl, .parquet or other file, folder, glob, URL, or tokenised folder; "
-            "- for plain text from standard input."
-        ),
-    ],
-    window: Annotated[int, whole("Longest context, in tokens.", least=1)] = 32,
-    tokenizer: Annotated[
-        str, words("word, character, byte, or a tokenizer.json or .tiktoken file.")
-    ] = "word",
-    documents: Annotated[
-        str, words("Whether a .txt holds one document (file) or one on each line (line).")
-    ] = "file",
+    corpus: Corpus,
+    how: How,
+    window: Window = 32,
     engine: Annotated[
         str, words("auto, memory, duckdb (bounded memory, resumable in --out), or spark.")
     ] = "auto",
@@ -72,8 +63,8 @@ def learn(
         automaton = learn_automaton(
             corpus,
             window=window,
-            tokenizer=tokenizer,
-            documents=documents,
+            tokenizer=how.tokenizer,
+            reading=how.reading,
             engine=engine,
             min_support=min_support,
             queries=read_queries(queries),

@@ -5,24 +5,18 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_table, stages
-from attomaton.cli.values import check_folder, place, real, source_argument, whole, words
+from attomaton.cli.sources import Corpus, How, reads
+from attomaton.cli.values import check_folder, place, real, whole
 
 SHOWN = 3
 """Tokens of each kind in a table."""
 
 
+@reads
 def scansnap(
-    corpus: Annotated[
-        str,
-        source_argument("A text, .jsonl, .parquet or other file, folder, glob, URL, or tokenised folder."),
-    ],
+    corpus: Corpus,
+    how: How,
     window: Annotated[int, whole("Longest context, in tokens, with the query.", least=2)] = 32,
-    tokenizer: Annotated[
-        str, words("word, character, byte, or a tokenizer.json or .tiktoken file.")
-    ] = "word",
-    documents: Annotated[
-        str, words("Whether a .txt holds one document (file) or one on each line (line).")
-    ] = "file",
     queries: Annotated[int, whole("Number of queries to report, the most frequent first.", least=1)] = 20,
     tolerance: Annotated[
         float,
@@ -51,8 +45,7 @@ def scansnap(
     quiet: Quiet = False,
 ) -> None:
     """Say which tokens of CORPUS attention drops first and which it keeps, when, and what that assumes."""
-    from attomaton.readers import read_corpus
-    from attomaton.readers.batches import Reading
+    from attomaton.readers.given import read_given
     from attomaton.scansnap.law import Rates
     from attomaton.scansnap.survey import survey_samples
 
@@ -60,7 +53,7 @@ def scansnap(
     rates = Rates.with_momentum(decoder_rate, attention_rate, momentum)
     with stages(quiet or as_json) as announce:
         announce("reading")
-        read = read_corpus(corpus, tokenizer=tokenizer, reading=Reading(documents=documents))
+        read, _ = read_given(corpus, how.tokenizer, how.reading)
         survey = survey_samples(
             read.windows(window),
             rates,

@@ -17,7 +17,8 @@ from attomaton.cli.output import (
     print_table,
     stages,
 )
-from attomaton.cli.values import place, place_argument, real, whole, words
+from attomaton.cli.sources import Corpus, How, Window, reads
+from attomaton.cli.values import place, real, whole
 from attomaton.options import MOST_STEPS
 
 if TYPE_CHECKING:
@@ -28,13 +29,12 @@ LARGEST = 250_000_000
 """Numbers that the embedded contexts may take: 2 GB, of which training holds about two."""
 
 
+@reads
 def train(
-    corpus: Annotated[Path, place_argument("A UTF-8 text file, read as one document.")],
+    corpus: Corpus,
+    how: How,
     out: Annotated[Path, place("Run folder; the files are written to its folder training.")],
-    window: Annotated[int, whole("Longest context, in tokens.", least=1)] = 32,
-    tokenizer: Annotated[
-        str, words("word, character, byte, or a tokenizer.json or .tiktoken file.")
-    ] = "word",
+    window: Window = 32,
     steps: Annotated[int, whole("How many steps to take.", least=1, most=MOST_STEPS)] = 1000,
     step_size: Annotated[
         float, real("Step size of gradient descent.", sign="> 0", above=0, most=1e300)
@@ -54,7 +54,7 @@ def train(
 ) -> None:
     """Train a layer of attention on CORPUS: log-loss, token-id head, W(0) = 0, all samples in each step."""
     from attomaton.errors import StepBeyondEdge, needing
-    from attomaton.readers import read_text
+    from attomaton.readers.given import read_samples
 
     with needing("training"):
         from attomaton.models.attention import AttentionModel
@@ -63,7 +63,8 @@ def train(
         from attomaton.training.checkpoints import Store
         from attomaton.training.steps import GradientDescent
 
-    samples = _realisable(read_text(corpus, tokenizer=tokenizer).windows(window))
+    read = read_samples(corpus, window=window, tokenizer=how.tokenizer, reading=how.reading)
+    samples = _realisable(read)
     size = samples.n_tokens if dim is None else dim
     _check_size(samples, size)
     with stages(quiet or as_json) as announce, warnings.catch_warnings():

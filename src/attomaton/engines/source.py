@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass
-from os import PathLike
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,6 +12,7 @@ from attomaton.artifacts import digest_arrays
 from attomaton.corpora.documents import Documents
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.shards import Shards, holds_shards, is_tokenized, read_tokens
+from attomaton.corpora.shards.lists import TOKENS
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.splitting import find_splitter
 from attomaton.corpora.tokenizers.subwords import is_subword_file, read_definition
@@ -21,10 +21,10 @@ from attomaton.engines.selection import Selection
 from attomaton.engines.work import fingerprint
 from attomaton.errors import UnsupportedOption, UnwritablePlace
 from attomaton.options import show, whole_number
-from attomaton.readers import read_corpus
 from attomaton.readers.batches import Reading
-from attomaton.readers.corpus import read_text_and_digest
 from attomaton.readers.files import printable
+from attomaton.readers.given import name_of, path_of, read_given
+from attomaton.readers.sources import is_ids, is_run
 from attomaton.readers.tokenize import tokenize_into
 from attomaton.tables import Bool
 
@@ -72,14 +72,13 @@ class Corpus:
         return int(self.vocabulary.lookup([query])[0])
 
 
-def check_reading(tokenizer: object, documents: str, queries: object) -> None:
+def check_reading(tokenizer: object, queries: object) -> None:
     """Say at once that a corpus cannot be read in this way, or that these are no queries.
 
     Examples
     --------
-    >>> check_reading("word", "line", queries=["the", "of"])
+    >>> check_reading("word", queries=["the", "of"])
     """
-    Reading(documents=documents)
     if not isinstance(tokenizer, str):
         raise UnsupportedOption(f"tokenizer is {show(tokenizer)}; give a name, or the path of a file")
     if is_subword_file(tokenizer):
@@ -99,7 +98,7 @@ def check_reading(tokenizer: object, documents: str, queries: object) -> None:
 
 def refuse_input_in(out: Path, source: Any) -> None:
     """Never write to the folder that holds an input."""
-    path = _path_of(source)
+    path = path_of(source)
     if path is None:
         return
     place, given = Path(os.path.realpath(out)), Path(os.path.realpath(path))
@@ -107,14 +106,12 @@ def refuse_input_in(out: Path, source: Any) -> None:
         raise UnwritablePlace(f"{out} holds the corpus itself ({path}); give another folder for the run")
 
 
-def read_source(
-    source: Any, *, window: int, tokenizer: str, tokens: Path | None, documents: str = "file"
-) -> Corpus:
+def read_source(source: Any, *, window: int, tokenizer: str, tokens: Path | None, reading: Reading) -> Corpus:
     """Read a corpus.
 
     Parameters
     ----------
-    source : Samples, sequence of ids, path, glob, URL, sequence of documents, or dataset
+    source : Samples, Documents, sequence of ids, path, glob, URL, sequence of documents, frame or dataset
         A folder of token shards stays on disk; all else is read into memory, or into shards.
     window : int
         Longest context; ready-made samples have theirs.
@@ -122,65 +119,32 @@ def read_source(
         For text.
     tokens : Path, optional
         Write shards there instead of reading into memory.
-    documents : str
-        What is one document in a ``.txt``: the ``"file"``, or each ``"line"``.
+    reading : Reading
+        How to read it.
     """
-    reading = Reading(documents=documents)
     if isinstance(source, Samples):
         digest = digest_arrays(source.values, source.starts, source.stops, source.labels)
         return Corpus(source, None, {"kind": "samples", "sha256": digest})
-    folder = _folder_of(source)
+    folder = _folder_of(source, reading)
     if folder is not None:
         return _read_shards(folder, window)
-    if tokens is not None and not _is_ids(source):
+    if tokens is not None and not is_ids(source) and not isinstance(source, Documents):
         return _write_shards(source, window, tokenizer, tokens, reading)
-    read, about = _read_documents(source, tokenizer, reading)
+    read, about = read_given(source, tokenizer, reading)
     about = {**about, "window": window}
     if tokens is None:
         return Corpus(read.windows(window), read.vocabulary, about)
-    n_tokens = int(read.ids.max(initial=-1)) + 1
-    return Corpus(Shards.write(tokens, read.ids, read.offsets, n_tokens=n_tokens), None, about)
+    n_tokens = int(read.ids.max(initial=-1)) + 1 if read.vocabulary is None else len(read.vocabulary)
+    return Corpus(Shards.write(tokens, read.ids, read.offsets, n_tokens=n_tokens), read.vocabulary, about)
 
 
-def _folder_of(source: Any) -> Path | None:
+def _folder_of(source: Any, reading: Reading) -> Path | None:
     """The folder, if token shards are what is given."""
-    folder = _path_of(source)
-    return folder if folder is not None and (is_tokenized(folder) or holds_shards(folder)) else None
-
-
-def _path_of(source: Any) -> Path | None:
-    return Path(cast("str | PathLike[str]", source)) if isinstance(source, str | PathLike) else None
-
-
-def _name_of(path: Path | None) -> str | None:
-    """The name of a file or folder as a manifest can hold it."""
-    return None if path is None else printable(path.name)
-
-
-def _is_ids(source: Any) -> bool:
-    """Whether one document is given as a flat sequence of ids."""
-    if isinstance(source, np.ndarray):
-        return cast("np.ndarray[Any, Any]", source).ndim == 1
-    listed = isinstance(source, Sequence) and not isinstance(source, str | bytes)
-    return listed and all(isinstance(one, int | np.integer) for one in cast("Sequence[Any]", source)[:1])
-
-
-def _read_documents(source: Any, tokenizer: str, reading: Reading) -> tuple[Documents, dict[str, Any]]:
-    """The corpus in memory, and what it is called."""
-    if _is_ids(source):
-        samples = Samples.from_windows(source, window=1)
-        documents = Documents(samples.values, np.array([0, len(samples.values)], np.int64), None)
-        return documents, {"kind": "ids", "sha256": digest_arrays(samples.values)}
-    path = _path_of(source)
-    plain = path is not None and path.suffix in ("", ".txt") and not path.is_dir() and "*" not in path.name
-    if path is not None and plain and reading.documents == "file":
-        documents, digest = read_text_and_digest(source, tokenizer)
-        about = {"kind": "text", "name": _name_of(path), "sha256": digest}
-        return documents, {**about, "tokenizer": printable(tokenizer)}
-    documents = read_corpus(source, tokenizer=tokenizer, reading=reading)
-    digest = digest_arrays(documents.ids, documents.offsets)
-    about = {"kind": "documents", "name": _name_of(path), "sha256": digest}
-    return documents, {**about, "tokenizer": printable(tokenizer)}
+    folder = path_of(source)
+    if folder is None or is_run(folder):
+        return None
+    shards = reading.column in (None, TOKENS) and reading.format in (None, "parquet") and holds_shards(folder)
+    return folder if shards or is_tokenized(folder) else None
 
 
 def _read_shards(folder: Path, window: int) -> Corpus:
@@ -194,7 +158,7 @@ def _read_shards(folder: Path, window: int) -> Corpus:
         shards = Shards.from_folder(folder)
     digest = fingerprint(shards, {}, digests)
     return Corpus(
-        shards, vocabulary, {"kind": "shards", "name": _name_of(folder), "sha256": digest, "window": window}
+        shards, vocabulary, {"kind": "shards", "name": name_of(folder), "sha256": digest, "window": window}
     )
 
 
@@ -202,6 +166,6 @@ def _write_shards(source: Any, window: int, tokenizer: str, tokens: Path, readin
     """Tokenise into shards first; a run that was cut short goes on where it was."""
     corpus = tokenize_into(tokens, source, tokenizer=tokenizer, reading=reading)
     shards = Shards.from_paths(corpus.shards, n_tokens=corpus.n_tokens)
-    name = _name_of(_path_of(source))
+    name = name_of(path_of(source))
     about = {"kind": "documents", "name": name, "sha256": fingerprint(shards, {}), "window": window}
     return Corpus(shards, corpus.vocabulary, {**about, "tokenizer": printable(tokenizer)})

@@ -11,9 +11,9 @@ from torch import Tensor
 from attomaton.corpora.samples import Samples
 from attomaton.errors import InvalidSamples
 from attomaton.graphs.bags import find_realisable
-from attomaton.models.embeddings import Embeddings, RandomUnit
-from attomaton.models.heads import Head, TokenId
-from attomaton.models.losses import LogLoss, Loss
+from attomaton.models.embeddings import Embeddings, RandomUnit, as_embeddings
+from attomaton.models.heads import Head, TokenId, as_head
+from attomaton.models.losses import LogLoss, Loss, as_loss
 from attomaton.options import real_number, settle, whole_number
 from attomaton.tables import Float64
 
@@ -28,11 +28,14 @@ class AttentionModel:
     Attributes
     ----------
     embeddings : Embeddings
-        ``Orthonormal()``, ``RandomUnit(dim)``, ``Equicorrelated(dim, correlation)`` or ``Given(table)``.
+        ``Orthonormal()``, ``RandomUnit(dim)``, ``Equicorrelated(dim, correlation)`` or ``Given(table)``; a
+        table itself, shape (n_tokens, dim), stands for the last, and ``"orthonormal"`` or None for the first.
     head : Head
-        ``TokenId()`` (the attention mass on the label), ``Tied()`` (assumption A), ``Untied(temperature)``.
+        ``TokenId()`` (the attention mass on the label), ``Tied()`` (assumption A), ``Untied(temperature)``;
+        or ``"token-id"``, ``"tied"``, ``"untied"``.
     loss : Loss
-        ``LogLoss()``, ``SquaredLoss()`` or ``CorrelationLoss()`` of the head's value.
+        ``LogLoss()``, ``SquaredLoss()`` or ``CorrelationLoss()`` of the head's value; or ``"log"``,
+        ``"squared"``, ``"correlation"``.
     rank : int, optional
         W = K Qᵀ with factors of this many columns. None: W itself is trained.
     start : float
@@ -51,6 +54,8 @@ class AttentionModel:
     >>> trace = at.train(samples, model, at.GradientDescent(1.0), steps=2000)
     >>> trace.losses[-1].round(2).tolist()
     [0.69]
+    >>> AttentionModel(embeddings="orthonormal", loss="squared").loss
+    SquaredLoss()
     """
 
     embeddings: Embeddings = field(default_factory=lambda: RandomUnit(8))
@@ -62,7 +67,14 @@ class AttentionModel:
 
     def __post_init__(self) -> None:
         rank = None if self.rank is None else whole_number(self.rank, "rank", least=1)
-        settle(self, rank=rank, start=real_number(self.start, "start", least=0))
+        settle(
+            self,
+            embeddings=as_embeddings(self.embeddings),
+            head=as_head(self.head),
+            loss=as_loss(self.loss),
+            rank=rank,
+            start=real_number(self.start, "start", least=0),
+        )
 
     def draw_start(self, dim: int, rng: np.random.Generator) -> tuple[Float64, ...]:
         """W(0), or K(0) and Q(0): shape (dim, dim), or (dim, rank) each."""

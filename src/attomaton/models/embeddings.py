@@ -1,12 +1,12 @@
 """Embedding tables to train with, drawn from a random generator."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
 from attomaton.errors import InvalidEmbeddings
-from attomaton.options import real_number, settle, whole_number
+from attomaton.options import real_number, settle, show, whole_number
 from attomaton.solutions import check_embeddings
 from attomaton.tables import Float64
 
@@ -118,6 +118,34 @@ class Equicorrelated:
         gram = np.full((n_tokens, n_tokens), self.correlation) + (1.0 - self.correlation) * np.eye(n_tokens)
         turn, _ = np.linalg.qr(rng.normal(size=(self.dim, n_tokens)))
         return np.asarray(np.linalg.cholesky(gram) @ turn.T, np.float64)
+
+
+def as_embeddings(value: object) -> Embeddings:
+    """What draws a table: the value itself, a table of numbers, or ``"orthonormal"``, which None means too.
+
+    Examples
+    --------
+    >>> as_embeddings([[1.0, 0.0], [0.6, 0.8]]).table.tolist(), as_embeddings(None)
+    ([[1.0, 0.0], [0.6, 0.8]], Orthonormal(dim=None))
+    >>> as_embeddings(8)
+    Traceback (most recent call last):
+        ...
+    attomaton.errors.InvalidEmbeddings: embeddings is 8; give a table with one row per token, 'orthonormal',
+    RandomUnit(8), or another object with the method draw
+    """
+    if value is None or (isinstance(value, str) and value.lower() == "orthonormal"):
+        return Orthonormal()
+    if not isinstance(value, type) and callable(getattr(value, "draw", None)):
+        return cast("Embeddings", value)
+    given: Any = value
+    table: Any = given.detach().cpu().numpy() if hasattr(given, "detach") else given
+    if not isinstance(value, str | type) and np.ndim(table) == 2:
+        return Given(check_embeddings(table, len(table)))
+    shown = f"of shape {np.shape(table)}" if np.ndim(table) else show(value)
+    raise InvalidEmbeddings(
+        f"embeddings is {shown}; give a table with one row per token, 'orthonormal', RandomUnit(8), or "
+        "another object with the method draw"
+    )
 
 
 @dataclass(frozen=True, eq=False)

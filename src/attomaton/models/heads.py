@@ -5,13 +5,14 @@ context; a softmax head has u = softmax(C f / temperature)_y. The derivative by 
 is du/ds_t = a_t (du/da_t − Σ a du/da). Positions are the first axis here: sums over them run over whole rows.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from attomaton.options import real_number, settle
+from attomaton.options import named_part, real_number, settle
 
 _linalg: Any = torch.linalg
 
@@ -150,6 +151,21 @@ class Untied:
         right = chances.gather(0, labels)[0]
         _, along = _read_linear(attention, own - (chances * logits).sum(1))
         return right, right * along
+
+
+HEADS: dict[str, Callable[[], Head]] = {"token-id": TokenId, "tied": Tied, "untied": Untied}
+"""Name of a head → what makes it."""
+
+
+def as_head(value: object) -> Head:
+    """The head of this name, or the value itself if it is a head.
+
+    Examples
+    --------
+    >>> as_head("tied"), as_head(TokenId())
+    (Tied(), TokenId())
+    """
+    return named_part(value, "head", HEADS, ["prepare", "read"])
 
 
 def _positions_first(values: Tensor) -> Tensor:

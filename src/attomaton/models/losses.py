@@ -1,9 +1,12 @@
 """Losses ℓ(u) of the value u that the head gives to the label; small u is bad."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from torch import Tensor
+
+from attomaton.options import named_part
 
 
 class Loss(Protocol):
@@ -93,3 +96,22 @@ class CorrelationLoss:
     def slope(self, right: Tensor) -> Tensor:
         """ℓ'(u)."""
         return right * 0.0 - 1.0
+
+
+LOSSES: dict[str, Callable[[], Loss]] = {
+    "log": LogLoss,
+    "squared": SquaredLoss,
+    "correlation": CorrelationLoss,
+}
+"""Name of a loss → what makes it."""
+
+
+def as_loss(value: object) -> Loss:
+    """The loss of this name, or the value itself if it is a loss.
+
+    Examples
+    --------
+    >>> as_loss("squared"), as_loss(LogLoss())
+    (SquaredLoss(), LogLoss())
+    """
+    return named_part(value, "loss", LOSSES, ["value", "slope"])

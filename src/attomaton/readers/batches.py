@@ -1,8 +1,8 @@
 """What a reader is, what it yields, and how it is told to read."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from attomaton.corpora.documents import NOTHING_SKIPPED, Skipped
 from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.display import show_hidden
 from attomaton.errors import AttomatonError, TokenOutOfRange, UnreadableSource, UnsupportedOption
+from attomaton.options import show
 from attomaton.ragged import offsets_of
 from attomaton.tables import Int32, Int64, Integers
 
@@ -20,6 +21,10 @@ TOKEN_TYPES = ("uint16", "uint32", "int32", "int64")
 """Number types that a ``.bin`` stream may have, least byte first."""
 
 
+Text = str | Sequence[str]
+"""A document as text, or as the list of its tokens where somebody has split it already."""
+
+
 @dataclass(frozen=True)
 class Reading:
     """How to read a corpus; each reader looks at what concerns it.
@@ -27,9 +32,10 @@ class Reading:
     Attributes
     ----------
     column : str, optional
-        Field of ``.jsonl`` or column of a table; ``text`` in ``.jsonl``, found by name and type in a table.
+        Field of JSON or column of a table; ``text`` in JSON, found by name and type in a table.
     documents : str
-        What is one document in ``.txt``: the ``"file"``, or each ``"line"`` (its line end is not part of it).
+        What is one document in plain text: the ``"file"``, or each ``"line"`` (its line end is not part of
+        it).
     separator : int, optional
         The id that ends a document in a stream of ids; it stays in the document. None means one document per
         file.
@@ -41,6 +47,9 @@ class Reading:
         Skip documents that cannot be read, and empty files, and count them; a damaged file is still an error.
     n_tokens : int
         Ids must be below this.
+    format : str, optional
+        The ending that says how files are read, such as ``"jsonl"``, ``"csv"`` or ``"txt"``, whatever they
+        are called; standard input, which has no ending, is plain text without it.
 
     Examples
     --------
@@ -59,8 +68,13 @@ class Reading:
     max_bytes: int = 1 << 26
     skip_bad: bool = False
     n_tokens: int = MAX_TOKENS
+    format: str | None = None
 
     def __post_init__(self) -> None:
+        for name in ("column", "format"):
+            given: Any = getattr(self, name)
+            if given is not None and not (isinstance(given, str) and given):
+                raise UnsupportedOption(f"{name} is {show(given)}; give a name, or leave it out")
         if self.documents not in ("file", "line"):
             raise UnsupportedOption(f"documents is {self.documents!r}; choose file or line")
         if self.dtype not in TOKEN_TYPES:
@@ -68,12 +82,37 @@ class Reading:
         if self.max_bytes < 1:
             raise UnsupportedOption(f"max_bytes is {self.max_bytes}; give a positive number of bytes")
 
+    def to_record(self) -> dict[str, Any]:
+        """All of it, for JSON; the format only where one is given, as records before it had none."""
+        record = asdict(self)
+        return record if self.format is not None else {k: v for k, v in record.items() if k != "format"}
+
+
+def asked_reading(
+    reading: Reading | None = None, *, column: str | None = None, documents: str | None = None
+) -> Reading:
+    """The reading, with the column and the kind of document that are given by themselves.
+
+    Examples
+    --------
+    >>> asked_reading(Reading(skip_bad=True), column="message").column
+    'message'
+    """
+    given: Any = reading
+    if given is not None and not isinstance(given, Reading):
+        raise UnsupportedOption(
+            f"reading is {type(given).__name__}; give attomaton.readers.Reading(…), or column and documents"
+        )
+    asked = Reading() if reading is None else reading
+    changes = {"column": column, "documents": documents}
+    return replace(asked, **{name: value for name, value in changes.items() if value is not None})
+
 
 @dataclass(frozen=True, eq=False)
 class TextBatch:
-    """Consecutive documents as text; ``rows[i]`` is where the file has document ``i``."""
+    """Consecutive documents as text or as lists of tokens; the file has document ``i`` at ``rows[i]``."""
 
-    texts: Sequence[str]
+    texts: Sequence[Text]
     rows: Int64
     skipped: Skipped = NOTHING_SKIPPED
 
@@ -94,12 +133,28 @@ Batch = TextBatch | TokenBatch
 def unpacked_bytes(batch: Batch) -> int:
     """How large a batch is in memory, about."""
     if isinstance(batch, TextBatch):
-        return sum(map(len, batch.texts))
+        return sum(map(text_size, batch.texts))
     return batch.ids.nbytes
+
+
+def text_size(text: Text) -> int:
+    """How large a document of text is, about; a token that stands alone takes some room of its own.
+
+    Examples
+    --------
+    >>> text_size("the cat"), text_size(["the", "cat"])
+    (7, 22)
+    """
+    return len(text) if isinstance(text, str) else sum(map(len, text)) + 8 * len(text)
 
 
 class Reader(Protocol):
     """One file, or one object in memory."""
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether ``column`` says which part of it is read."""
+        ...
 
     @property
     def source(self) -> str:
@@ -148,15 +203,15 @@ class Skips:
         return taken
 
 
-def batch_texts(documents: Iterator[tuple[int, str]], skips: Skips) -> Iterator[TextBatch]:
+def batch_texts(documents: Iterable[tuple[int, Text]], skips: Skips) -> Iterator[TextBatch]:
     """Numbered texts in batches of about ``BATCH_BYTES``."""
-    texts: list[str] = []
+    texts: list[Text] = []
     rows: list[int] = []
     size = 0
     for row, text in documents:
         texts.append(text)
         rows.append(row)
-        size += len(text)
+        size += text_size(text)
         if size >= BATCH_BYTES:
             yield TextBatch(texts, np.array(rows, np.int64), skips.take())
             texts, rows, size = [], [], 0

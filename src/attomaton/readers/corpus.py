@@ -1,7 +1,7 @@
 """Read a whole corpus into memory, whatever its files are."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,16 @@ from attomaton.corpora.budgets import Allowance
 from attomaton.corpora.documents import NOTHING_SKIPPED, Documents
 from attomaton.corpora.regular import STANDARD_INPUT
 from attomaton.corpora.samples import MAX_TOKENS
-from attomaton.corpora.shards import is_tokenized, read_tokens
+from attomaton.corpora.shards import TokenizedCorpus, is_tokenized, read_tokens
 from attomaton.corpora.tokenizers.encoders import TableEncoder, distinct_tokens
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 from attomaton.errors import (
     AttomatonError,
+    MismatchedParts,
     UnreadableSource,
     UnsupportedOption,
 )
+from attomaton.options import check_path
 from attomaton.ragged import offsets_of
 from attomaton.readers.batches import (
     Batch,
@@ -27,11 +29,13 @@ from attomaton.readers.batches import (
     Reading,
     Skips,
     TextBatch,
+    asked_reading,
     unpacked_bytes,
 )
-from attomaton.readers.files import File, decode, shorten
+from attomaton.readers.files import File, decode, shorten, text_cure
 from attomaton.readers.sources import find_readers
 from attomaton.readers.standard import keep_standard_input
+from attomaton.readers.texts import BEGINNING, refuse_records
 from attomaton.tables import Int32, Int64
 
 
@@ -53,7 +57,10 @@ def read_text_and_digest(path: str | Path, tokenizer: str) -> tuple[Documents, s
             raise
         raise UnreadableSource(
             f"{shorten(file.source)} cannot be read: {error.strerror}; give the path of a text file"
+            f"{text_cure(file.source)}"
         ) from error
+    if file.suffix != ".txt" or path == STANDARD_INPUT:
+        refuse_records(content[:BEGINNING], file.source)
     text = decode(content.removeprefix(b"\xef\xbb\xbf"), file.source)
     vocabulary, ids = Vocabulary.from_text(text.replace("\r\n", "\n").replace("\r", "\n"), tokenizer)
     if len(ids) < 2:
@@ -65,18 +72,34 @@ def read_text_and_digest(path: str | Path, tokenizer: str) -> tuple[Documents, s
     return Documents(ids, borders, vocabulary), hashlib.sha256(content).hexdigest()
 
 
-def read_corpus(source: Any, *, tokenizer: str = "word", reading: Reading | None = None) -> Documents:
+def read_corpus(
+    source: Any,
+    *,
+    tokenizer: str | Vocabulary = "word",
+    column: str | None = None,
+    documents: str | None = None,
+    reading: Reading | None = None,
+) -> Documents:
     """Read a whole corpus into memory.
 
     Parameters
     ----------
-    source : path, URL, sequence or dataset
-        What :func:`find_readers` takes. A folder that :func:`tokenize_corpus` wrote keeps its vocabulary.
-    tokenizer : str
-        ``"word"``, ``"character"``, ``"byte"``, or the path of a ``tokenizer.json`` or ``.tiktoken`` file.
-        A corpus of ids needs none; one with a fixed vocabulary then names the ids and bounds them.
+    source : path, URL, sequence, frame or dataset
+        A file, folder, glob or URL; ``"-"`` for standard input; a list of texts, of lists of tokens, of lists
+        of ids, of records (dicts), or of ``pathlib.Path``; an array of ids; a frame or Series of pandas or
+        Polars; an Arrow table; a ``datasets.Dataset``; a :class:`~attomaton.corpora.documents.Documents`,
+        which is returned. A folder that :func:`tokenize_corpus` wrote keeps its vocabulary.
+    tokenizer : str or Vocabulary
+        ``"word"``, ``"word-lower"``, ``"word-punct"``, ``"character"``, ``"byte"``, or the path of a
+        ``tokenizer.json`` or ``.tiktoken`` file. A corpus of ids needs none; one with a fixed vocabulary then
+        names the ids and bounds them. Given a vocabulary, its tokens keep their ids and new ones get the
+        numbers behind them.
+    column : str, optional
+        The field or column that holds the documents, as in ``reading``.
+    documents : str, optional
+        What is one document in plain text, ``"file"`` or ``"line"``, as in ``reading``.
     reading : Reading, optional
-        How to read.
+        How to read: these two, and all else.
 
     Examples
     --------
@@ -84,14 +107,15 @@ def read_corpus(source: Any, *, tokenizer: str = "word", reading: Reading | None
     >>> documents.ids.tolist(), documents.offsets.tolist(), documents.vocabulary.tokens
     ([0, 1, 2, 3, 0, 1], [0, 2, 6], ('to', 'be', 'or', 'not'))
     """
-    if isinstance(source, str | Path) and is_tokenized(source):
-        return read_tokens(source).documents()
-    vocabulary = Vocabulary.fixed(tokenizer)
-    asked = bounded(Reading() if reading is None else reading, vocabulary)
-    numbering = Numbering(tokenizer)
+    read = _read_already(source)
+    if read is not None:
+        return match_documents(read, tokenizer) if isinstance(tokenizer, Vocabulary) else read
+    vocabulary, numbering = _begin(tokenizer)
+    asked = bounded(asked_reading(reading, column=column, documents=documents), vocabulary)
     pieces: list[Int32] = []
     lengths: list[Int64] = []
     skipped, kinds = NOTHING_SKIPPED, set[str]()
+    encode = numbering.encode if vocabulary is None else vocabulary.encode_all
     for reader in find_readers(source, asked):
         for batch in checked_batches(reader, asked):
             skipped += batch.skipped
@@ -99,17 +123,38 @@ def read_corpus(source: Any, *, tokenizer: str = "word", reading: Reading | None
                 continue
             if isinstance(batch, TextBatch):
                 kinds.add("text")
-                offsets, ids = (numbering if vocabulary is None else vocabulary.encoder).encode(batch.texts)
+                offsets, ids = encode(batch.texts)
             else:
                 kinds.add("ids")
                 offsets, ids = batch.offsets, batch.ids
             pieces.append(ids)
             lengths.append(np.diff(offsets))
     if vocabulary is None and "text" in kinds:
-        refuse_mixture(kinds, tokenizer)
-        vocabulary = Vocabulary(tuple(numbering.numbers), tokenizer)
+        refuse_mixture(kinds, numbering.tokenizer)
+        vocabulary = Vocabulary(tuple(numbering.numbers), numbering.tokenizer)
+    elif vocabulary is None and isinstance(tokenizer, Vocabulary):
+        vocabulary = tokenizer
     ids = np.concatenate([np.empty(0, np.int32), *pieces])
     return Documents(ids, offsets_of(np.concatenate([np.empty(0, np.int64), *lengths])), vocabulary, skipped)
+
+
+def _read_already(source: Any) -> Documents | None:
+    """The documents, if somebody has tokenised them before."""
+    if isinstance(source, Documents):
+        return source
+    if isinstance(source, TokenizedCorpus):
+        return source.documents()
+    if isinstance(source, str | Path) and is_tokenized(check_path(source, "source")):
+        return read_tokens(source).documents()
+    return None
+
+
+def _begin(tokenizer: str | Vocabulary) -> tuple[Vocabulary | None, "Numbering"]:
+    """The vocabulary, if it is fixed, and what numbers the tokens otherwise."""
+    if not isinstance(tokenizer, Vocabulary):
+        return Vocabulary.fixed(tokenizer), Numbering(tokenizer)
+    fixed = tokenizer if tokenizer.is_fixed else None
+    return fixed, Numbering(tokenizer.tokenizer, tokenizer.ids)
 
 
 def bounded(reading: Reading, vocabulary: Vocabulary | None) -> Reading:
@@ -151,9 +196,9 @@ class Numbering:
     [[0, 1, 2], [2, 0, 3]]
     """
 
-    def __init__(self, tokenizer: str) -> None:
+    def __init__(self, tokenizer: str, numbers: Mapping[str, int] | None = None) -> None:
         self.tokenizer = tokenizer
-        self.numbers: dict[str, int] = {}
+        self.numbers: dict[str, int] = {} if numbers is None else dict(numbers)
 
     def encode(self, texts: Any) -> tuple[Int64, Int32]:
         """The texts as ids; new tokens get the next numbers."""
@@ -169,3 +214,28 @@ class Numbering:
                 f"the corpus has more than {MAX_TOKENS:,} different tokens under {self.tokenizer!r}; take a "
                 "tokenizer.json or .tiktoken file"
             )
+
+
+def match_documents(documents: Documents, vocabulary: Vocabulary) -> Documents:
+    """The documents with the ids of this vocabulary; tokens that it lacks get the numbers behind it.
+
+    Examples
+    --------
+    >>> documents = read_corpus(["be not afraid"])
+    >>> known, _ = Vocabulary.from_text("to be or not to be")
+    >>> match_documents(documents, known).ids.tolist()
+    [1, 3, 4]
+    """
+    own = documents.vocabulary
+    if own is None or own == vocabulary:
+        return documents
+    if (own.tokenizer, own.definition) != (vocabulary.tokenizer, vocabulary.definition):
+        raise MismatchedParts(
+            f"the documents are split by the tokenizer {own.tokenizer} and the vocabulary by "
+            f"{vocabulary.tokenizer}; read them with the same one"
+        )
+    numbering = Numbering(vocabulary.tokenizer, vocabulary.ids)
+    numbering.add(own.tokens)
+    new: Int32 = np.fromiter((numbering.numbers[token] for token in own.tokens), np.int32, len(own))
+    named = replace(vocabulary, tokens=tuple(numbering.numbers))
+    return replace(documents, ids=new[documents.ids], vocabulary=named)

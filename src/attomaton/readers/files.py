@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from errno import ENAMETOOLONG, ENOENT
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -92,6 +93,11 @@ class FileReader:
     reading: Reading
 
     @property
+    def has_columns(self) -> bool:
+        """Whether ``column`` says which part of it is read."""
+        return False
+
+    @property
     def source(self) -> str:
         """The path or URL."""
         return self.file.source
@@ -115,6 +121,18 @@ class FileReader:
         return self.file.stored()
 
 
+def suffix_of(file: File, reading: Reading) -> str:
+    """The ending that says how a file is read: that of the format asked for, or its own.
+
+    Examples
+    --------
+    >>> file = File("access.log.1", "access.log.1")
+    >>> suffix_of(file, Reading()), suffix_of(file, Reading(format="txt"))
+    ('.1', '.txt')
+    """
+    return file.suffix if reading.format is None else f".{reading.format.lower().removeprefix('.')}"
+
+
 @contextmanager
 def naming(source: str, place: Callable[[], str] = str) -> Generator[None]:
     """Errors of the file system and of damaged files, as one that names the source and the place in it."""
@@ -127,6 +145,7 @@ def naming(source: str, place: Callable[[], str] = str) -> Generator[None]:
     except OSError as error:
         reason = error.strerror or str(error) or type(error).__name__
         advice = "give a path that can be read" if error.strerror else "fetch or write it again"
+        advice += text_cure(source) if error.errno in (ENOENT, ENAMETOOLONG) else ""
         raise UnreadableSource(f"{shorten(source)}{place()} cannot be read: {reason}; {advice}") from error
     except (_arrow.ArrowException, ValueError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
@@ -143,6 +162,19 @@ def naming(source: str, place: Callable[[], str] = str) -> Generator[None]:
         raise UnreadableSource(  # each store behind a URL has errors of its own
             f"{source}{place()} cannot be read: {type(error).__name__}: {error}; check the URL and the access"
         ) from error
+
+
+def text_cure(source: str) -> str:
+    """What to do if the text itself stands where its path should; empty where it looks like a path.
+
+    Examples
+    --------
+    >>> text_cure("corpus.txt"), text_cure("the cat sat")
+    ('', ', or, if this is the text itself, a list of documents ([text]); on the command line, send it to -')
+    """
+    if not any(sign.isspace() for sign in source):
+        return ""
+    return ", or, if this is the text itself, a list of documents ([text]); on the command line, send it to -"
 
 
 def read_lines(file: BinaryIO, max_bytes: int) -> Iterator[tuple[int, bytes | None]]:
@@ -166,14 +198,16 @@ def decode(content: bytes, place: str) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         raise UnreadableSource(
-            f"{place} is not UTF-8 text (byte {error.start}: {error.reason}){_advise(content)}"
+            f"{place} is not UTF-8 text (byte {error.start}: {error.reason}){advise(content)}"
         ) from error
 
 
-def _advise(content: bytes) -> str:
+def advise(content: bytes) -> str:
     """What bytes that are not UTF-8 look like, and what to do."""
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return " (it looks like UTF-16); convert it to UTF-8 first: iconv -f UTF-16 -t UTF-8"
+    if content[:2] == b"\x1f\x8b" or content[:4] == b"\x28\xb5\x2f\xfd":
+        return " (it is packed); unpack it first (zcat, zstdcat), or name the file .gz or .zst"
     if b"\0" in content[:CHUNK]:
         return " (it holds zero bytes, as no text does); give the text of it in a .txt file"
     return "; convert it to UTF-8 first, if it is Western text by: iconv -f WINDOWS-1252 -t UTF-8"

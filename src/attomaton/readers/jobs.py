@@ -106,7 +106,7 @@ class EncodeJob:
                 raise UnreadableSource(f"{self.reader.source} was altered while it was read; run it again")
             else:
                 counts.holds = "text"
-                offsets, ids = vocabulary.encoder.encode(batch.texts)
+                offsets, ids = vocabulary.encode_all(batch.texts)
             counts.largest = max(counts.largest, int(ids.max(initial=0)))
             yield shard_table(offsets, ids, batch.rows, self.reader.name)
 
@@ -132,7 +132,7 @@ def read_record(path: Path) -> dict[str, Any]:
 
 def input_key(reader: Reader, reading: Reading) -> str:
     """The digest of an input's bytes, of its name, and of how it is read."""
-    return digest_record([FORMAT, reader.name, reader.digest(), asdict(reading)])
+    return digest_record([FORMAT, reader.name, reader.digest(), reading.to_record()])
 
 
 def is_whole(out: Path, record: Mapping[str, Any]) -> bool:

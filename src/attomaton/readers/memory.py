@@ -1,22 +1,24 @@
-"""Documents that are in memory already: a sequence of texts, or of sequences of ids."""
+"""Documents that are in memory already: a sequence of texts, of lists of tokens or ids, or of records."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from attomaton.artifacts import digest_arrays, digest_record
+from attomaton.corpora.documents import Documents
 from attomaton.errors import AttomatonError, UnreadableSource
 from attomaton.readers.batches import (
     Batch,
     Reading,
     Skips,
+    TokenBatch,
     bad_id,
-    batch_texts,
-    checked_text,
     token_batch,
 )
+from attomaton.readers.records import Document, batch_documents, document_of, field_of
 from attomaton.tables import Integers
 
 ROWS = 1000
@@ -24,13 +26,18 @@ ROWS = 1000
 
 @dataclass(frozen=True, eq=False)
 class MemoryReader:
-    """A sequence of documents; all of them text, or all of them ids."""
+    """A sequence of documents: texts and lists of tokens, lists of ids, or records that hold one of these."""
 
     documents: Sequence[Any]
     reading: Reading
     source: str = "the documents given"
     name: str = "memory"
     portable: bool = False
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether they are records, of which ``column`` names a field."""
+        return len(self.documents) > 0 and isinstance(self.documents[0], Mapping)
 
     def digest(self) -> str:
         """The SHA-256 of the documents."""
@@ -47,8 +54,8 @@ class MemoryReader:
     def batches(self) -> Iterator[Batch]:
         """The documents; rows are numbered from 0."""
         skips = Skips(self.reading)
-        if all(isinstance(document, str) for document in self.documents):
-            yield from batch_texts(self._texts(skips), skips)
+        if self.has_columns or _holds_text(self.documents):
+            yield from batch_documents(self._given(skips), skips)
             return
         for start in range(0, len(self.documents), ROWS):
             lists: list[Integers] = []
@@ -62,12 +69,15 @@ class MemoryReader:
                     rows.append(row)
             yield token_batch(lists, rows, skips)
 
-    def _texts(self, skips: Skips) -> Iterator[tuple[int, str]]:
+    def _given(self, skips: Skips) -> Iterator[tuple[int, Document]]:
+        read = field_of if self.has_columns else document_of
         for row, document in enumerate(self.documents):
             try:
-                yield row, checked_text(document, f"document {row}")
-            except UnreadableSource as error:
+                made = read(document, self.reading, f"document {row}")
+            except AttomatonError as error:
                 skips.add(error)
+            else:
+                yield row, made
 
     def _ids(self, row: int) -> Integers:
         document = self.documents[row]
@@ -88,10 +98,56 @@ class MemoryReader:
         return ids
 
 
+@dataclass(frozen=True, eq=False)
+class DocumentsReader:
+    """A corpus that was tokenised before; its vocabulary goes with it."""
+
+    documents: Documents
+    reading: Reading
+    source: str = "the documents given"
+    name: str = "memory"
+    portable: bool = False
+
+    @property
+    def has_columns(self) -> bool:
+        """They have none."""
+        return False
+
+    def digest(self) -> str:
+        """The SHA-256 of ids, borders and tokens."""
+        tokens = () if self.documents.vocabulary is None else self.documents.vocabulary.tokens
+        return digest_record([digest_arrays(self.documents.ids, self.documents.offsets), list(tokens)])
+
+    def stored(self) -> None:
+        """Nothing: it is in memory already."""
+
+    def batches(self) -> Iterator[Batch]:
+        """The documents; rows are numbered from 0."""
+        ids, offsets = self.documents.ids, self.documents.offsets
+        wrong = bad_id(ids, self.source, self.reading.n_tokens)
+        if wrong is not None:
+            raise wrong
+        yield TokenBatch(offsets, ids, np.arange(len(offsets) - 1, dtype=np.int64), self.documents.skipped)
+
+
+def _holds_text(documents: Sequence[Any]) -> bool:
+    """Whether the first document that has anything in it is text, or a list of tokens."""
+    for document in documents:
+        if isinstance(document, str):
+            return True
+        if isinstance(document, list | tuple | np.ndarray) and len(cast("Sequence[Any]", document)):
+            return isinstance(document[0], str)
+        if not isinstance(document, list | tuple | np.ndarray):
+            return False
+    return len(documents) == 0
+
+
 def _content(document: Any) -> tuple[str, bytes]:
     """What a document is and its bytes: the same bytes are other ids under another type or shape."""
     if isinstance(document, str):
         return "text", document.encode("utf-8", "surrogatepass")
+    if isinstance(document, Mapping) or (len(document) and isinstance(document[0], str)):
+        return "other", repr(cast("object", document)).encode("utf-8", "surrogatepass")
     try:
         ids = np.asarray(document)
     except (ValueError, OverflowError):  # ragged, or larger than any integer: refused when it is read

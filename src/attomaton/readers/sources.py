@@ -3,7 +3,7 @@
 import glob
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
@@ -11,15 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attomaton.artifacts import MANIFEST, read_sealed
+from attomaton.artifacts.manifests import RUN
 from attomaton.artifacts.ownership import PARTIAL
+from attomaton.artifacts.seals import was_sealed
+from attomaton.corpora.budgets import shown
+from attomaton.corpora.documents import Documents
 from attomaton.corpora.regular import STANDARD_INPUT, refuse_irregular
-from attomaton.corpora.shards import is_tokenized, read_tokens
-from attomaton.errors import UnreadableSource
+from attomaton.corpora.shards import TokenizedCorpus, is_tokenized, read_tokens
+from attomaton.errors import UnreadableSource, UnsupportedOption
+from attomaton.options import check_path
 from attomaton.readers.batches import Reader, Reading
+from attomaton.readers.delimited import DelimitedReader
 from attomaton.readers.fasta import FastaReader
-from attomaton.readers.files import File, is_url, naming, printable, shorten, url_system
+from attomaton.readers.files import File, is_url, naming, printable, shorten, suffix_of, text_cure, url_system
+from attomaton.readers.frames import is_frame, read_frame
+from attomaton.readers.jsonfiles import JsonReader
 from attomaton.readers.jsonlines import JsonLinesReader
-from attomaton.readers.memory import MemoryReader
+from attomaton.readers.memory import DocumentsReader, MemoryReader
 from attomaton.readers.standard import keep_standard_input
 from attomaton.readers.streams import StreamReader
 from attomaton.readers.tables import ArrowReader, DatasetReader, ParquetReader
@@ -27,8 +35,13 @@ from attomaton.readers.texts import TextReader
 
 READERS: dict[str, Callable[[File, Reading], Reader]] = {
     ".txt": TextReader,
+    ".md": TextReader,
+    ".log": TextReader,
     ".jsonl": JsonLinesReader,
     ".ndjson": JsonLinesReader,
+    ".json": JsonReader,
+    ".csv": DelimitedReader,
+    ".tsv": DelimitedReader,
     ".parquet": ParquetReader,
     ".arrow": ArrowReader,
     ".feather": ArrowReader,
@@ -39,9 +52,10 @@ READERS: dict[str, Callable[[File, Reading], Reader]] = {
     ".faa": FastaReader,
     ".fna": FastaReader,
 }
-"""Ending of a file → its reader; ``.txt``, ``.jsonl``, streams and FASTA may be packed as .gz or .zst."""
+"""Ending of a file → its reader; all but Parquet and Arrow may be packed as .gz or .zst."""
 
 WILD = frozenset("*?[")
+BYTES: Any = (bytes, bytearray, memoryview)
 
 
 def find_readers(source: Any, reading: Reading | None = None) -> list[Reader]:
@@ -49,11 +63,12 @@ def find_readers(source: Any, reading: Reading | None = None) -> list[Reader]:
 
     Parameters
     ----------
-    source : path, URL, sequence or dataset
+    source : path, URL, sequence, frame or dataset
         A file, a folder (all its files, in the order of their names), a glob, a URL of any of these that
-        fsspec opens, a sequence of texts or of id lists, an array of ids (one document, or one per row), or
-        a ``datasets.Dataset``. The text ``"-"`` is standard input, as plain text. Files are regular ones: a
-        pipe, a socket or a device is an error, and so is a link that leads nowhere.
+        fsspec opens, a sequence of ``pathlib.Path``; a sequence of texts, of lists of tokens or ids, or of
+        records (dicts); an array of ids (one document, or one per row); a frame or Series of pandas or
+        Polars, an Arrow table, or a ``datasets.Dataset``. The text ``"-"`` is standard input. Files are
+        regular ones: a pipe, a socket or a device is an error, and so is a link that leads nowhere.
     reading : Reading, optional
         How to read.
 
@@ -64,29 +79,89 @@ def find_readers(source: Any, reading: Reading | None = None) -> list[Reader]:
     (['to be', 'or not'], [0, 1])
     """
     asked = Reading() if reading is None else reading
+    readers = _find(source, asked)
+    if asked.column is not None and not any(one.has_columns for one in readers) and not is_frame(source):
+        raise UnsupportedOption(
+            f"column is {shown(asked.column)!r}, and {shorten(readers[0].source)} has no columns; leave it "
+            "out, or say what it is with format, such as format='csv' (--format on the command line)"
+        )
+    return readers
+
+
+def _find(source: Any, asked: Reading) -> list[Reader]:
     if isinstance(source, str) and source == STANDARD_INPUT:
         return [reader_of(keep_standard_input(), asked)]
     if isinstance(source, str | os.PathLike):
-        path = os.fspath(cast("str | os.PathLike[str]", source))
-        return [reader_of(file, asked) for file in find_files(path)]
+        return [reader_of(file, asked) for file in find_files(check_path(source, "source"))]
+    if isinstance(source, TokenizedCorpus):
+        return _find(source.folder, asked)
+    if _is_listed(source) and source and all(isinstance(one, os.PathLike) for one in source):
+        return [reader for path in source for reader in _find(path, asked)]
+    return [_held(source, asked)]
+
+
+def _held(source: Any, asked: Reading) -> Reader:
+    """The reader of an object in memory."""
     if type(source).__module__.split(".")[0] == "datasets":
-        return [DatasetReader(source, asked)]
+        return DatasetReader(source, asked)
+    if isinstance(source, Documents):
+        return DocumentsReader(source, asked)
+    if is_frame(source):
+        return read_frame(source, asked)
+    if is_ids(source) and len(source):
+        return MemoryReader([source], asked)
     if isinstance(source, np.ndarray):
         array = cast("NDArray[Any]", source)
-        return [MemoryReader([array] if array.ndim == 1 else list(array), asked)]
-    if isinstance(source, Sequence):
-        return [MemoryReader(cast("Sequence[Any]", source), asked)]
+        return MemoryReader(array.tolist() if array.dtype.kind in "OUT" else list(array), asked)
+    if _is_listed(source):
+        return MemoryReader(cast("Sequence[Any]", source), asked)
     raise UnreadableSource(
         f"a corpus is a path, a URL, a sequence of documents or a dataset, not {type(source).__name__}"
+        f"{_cure(source)}"
     )
 
 
+def _is_listed(source: object) -> bool:
+    return isinstance(source, Sequence) and not isinstance(source, BYTES)
+
+
+def _cure(source: Any) -> str:
+    """What to do with an object that nearly is a corpus."""
+    if isinstance(source, BYTES):
+        return "; decode it, and give the text in a list"
+    if isinstance(source, Mapping):
+        return "; give its texts as a list, or a list of records"
+    if hasattr(source, "read"):
+        return "; give the path of the file"
+    return "; give list(…) of it" if isinstance(source, Iterable) else ""
+
+
+def is_ids(source: Any) -> bool:
+    """Whether one document is given as a flat sequence of ids.
+
+    Examples
+    --------
+    >>> is_ids([0, 1, 0]), is_ids([[0, 1], [0]]), is_ids("010")
+    (True, False, False)
+    """
+    if isinstance(source, np.ndarray):
+        array = cast("NDArray[Any]", source)
+        return array.ndim == 1 and array.dtype.kind not in "OUTS"
+    listed = isinstance(source, Sequence) and not isinstance(source, str | bytes)
+    return listed and all(isinstance(one, int | np.integer) for one in cast("Sequence[Any]", source)[:1])
+
+
 def reader_of(file: File, reading: Reading) -> Reader:
-    """The reader for the ending of a file; a file without an ending is plain text."""
-    make = READERS.get(file.suffix) if file.suffix else TextReader
+    """The reader for the ending of a file, or for the format asked for; without either it is plain text."""
+    suffix = suffix_of(file, reading)
+    make = READERS.get(suffix) if suffix else TextReader
+    if make is None and reading.format is not None:
+        known = ", ".join(ending.removeprefix(".") for ending in READERS)
+        raise UnsupportedOption(f"there is no format {shown(reading.format)!r}; choose one of {known}")
     if make is None:
         raise UnreadableSource(
-            f"{shorten(file.source)} has an ending that no reader knows; rename it to one of "
+            f"{shorten(file.source)} has an ending that no reader knows; say what it is with format "
+            f"(format='txt' for plain text, --format on the command line), rename it to one of "
             f"{', '.join(READERS)}, or leave it out with a glob such as '*.parquet'"
         )
     return make(file, reading)
@@ -100,6 +175,11 @@ def find_files(source: str) -> list[File]:
         path = Path(source)
         if is_tokenized(path):
             paths = read_tokens(path).verify().shards
+        elif is_run(path):
+            raise UnreadableSource(
+                f"{shorten(source)} is the folder of a run, what came out, and no corpus; give what it was "
+                "learned from, or load it with Automaton.load"
+            )
         elif path.is_dir():
             paths = [place for place in _walk(path) if _is_file(place)]
         elif path.exists() or not WILD.intersection(source):
@@ -107,7 +187,9 @@ def find_files(source: str) -> list[File]:
         else:
             paths = [Path(place) for place in glob.glob(source, recursive=True) if _is_file(Path(place))]  # noqa: PTH207  absolute patterns
     if not paths:
-        raise UnreadableSource(f"{source} has no files to read; give a folder or glob with some")
+        raise UnreadableSource(
+            f"{shorten(source)} has no files to read; give a folder or glob with some{text_cure(source)}"
+        )
     return _named([place.as_posix() for place in paths])
 
 
@@ -124,6 +206,12 @@ def _walk(folder: Path) -> Iterator[Path]:
                 "give that folder itself, or take the link away"
             )
         yield from (Path(place) / name for name in files if _counts(Path(name)))
+
+
+def is_run(folder: Path) -> bool:
+    """Whether a folder has the manifest of a run, whole or altered."""
+    record = read_sealed(folder / MANIFEST)
+    return record.get("kind") == RUN if record is not None else was_sealed(folder / MANIFEST)
 
 
 def _is_ours(folder: Path) -> bool:

@@ -18,7 +18,7 @@ NAME = "standard input"
 
 @dataclass(frozen=True, eq=False)
 class StandardInput(File):
-    """What came through standard input, as plain text; gone when the last reader of it is."""
+    """What came through standard input; gone when the last reader of it is."""
 
     kept: Any = None
 
@@ -29,8 +29,8 @@ class StandardInput(File):
 
     @property
     def suffix(self) -> str:
-        """It is plain text."""
-        return ".txt"
+        """None: it is plain text, unless a format is asked for."""
+        return ""
 
     def stored(self) -> int:
         """Its size."""

@@ -11,7 +11,7 @@ import numpy as np
 from attomaton.corpora.budgets import shown
 from attomaton.errors import UnreadableSource
 from attomaton.readers.batches import Reading, Skips, TokenBatch, bad_id, token_batch, too_long
-from attomaton.readers.files import FileReader, naming
+from attomaton.readers.files import FileReader, naming, suffix_of
 from attomaton.tables import Integers
 
 IDS = 1 << 20
@@ -29,7 +29,7 @@ class StreamReader(FileReader):
         """The documents; rows are the positions of their first ids in the stream, or rows of the array."""
         position = 0
         with naming(self.source, lambda: f", after position {position},"), self.file.open() as file:
-            if self.file.suffix == ".npy":
+            if suffix_of(self.file, self.reading) == ".npy":
                 dtype, shape = _read_header(file, self.source)
             else:
                 dtype, shape = np.dtype(self.reading.dtype).newbyteorder("<"), None

@@ -7,13 +7,13 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
+from attomaton.corpora.columnar.footers import Chunk, open_parquet, read_chunks
+from attomaton.corpora.columnar.messages import MAGIC, check_messages
+from attomaton.corpora.columnar.pages import ROWS, rows_at_once
 from attomaton.errors import UnreadableSource
 from attomaton.readers.batches import Batch, Reading
 from attomaton.readers.columns import find_column, read_column
 from attomaton.readers.files import FileReader, naming
-from attomaton.readers.footers import Chunk, open_parquet, read_chunks
-from attomaton.readers.messages import MAGIC, check_messages
-from attomaton.readers.pages import ROWS, rows_at_once
 
 _arrow: Any = pa
 
@@ -21,6 +21,11 @@ _arrow: Any = pa
 @dataclass(frozen=True)
 class ParquetReader(FileReader):
     """A ``.parquet`` file: one column of text or of lists of ids; the others are not read."""
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether ``column`` says which part of it is read."""
+        return True
 
     def batches(self) -> Iterator[Batch]:
         """The documents; rows are numbered from 0."""
@@ -53,6 +58,11 @@ class ParquetReader(FileReader):
 @dataclass(frozen=True)
 class ArrowReader(FileReader):
     """An ``.arrow`` or ``.feather`` file, in Arrow's file or stream format."""
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether ``column`` says which part of it is read."""
+        return True
 
     def batches(self) -> Iterator[Batch]:
         """The documents; rows are numbered from 0."""
@@ -93,6 +103,11 @@ class DatasetReader:
     source: str = "the dataset"
     name: str = "dataset"
     portable: bool = False
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether ``column`` says which part of it is read."""
+        return True
 
     def digest(self) -> str:
         """The SHA-256 of its rows."""

@@ -1,5 +1,6 @@
 """Plain text: the file is one document, or each line is."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -7,13 +8,19 @@ from attomaton.errors import UnreadableSource
 from attomaton.readers.batches import Skips, TextBatch, batch_texts, too_long
 from attomaton.readers.files import FileReader, decode, naming, read_lines
 
+BEGINNING = 1 << 16
+"""Bytes of a file that are looked at to see whether it is plain text at all."""
+
 
 @dataclass(frozen=True)
 class TextReader(FileReader):
-    """A UTF-8 ``.txt`` file."""
+    """A UTF-8 ``.txt``, ``.md`` or ``.log`` file, or one without an ending."""
 
     def batches(self) -> Iterator[TextBatch]:
         """The documents; rows are line numbers from 1."""
+        if self.reading.format is None and self.file.suffix != ".txt":
+            with naming(self.source), self.file.open() as file:
+                refuse_records(file.read(BEGINNING), self.source)
         skips = Skips(self.reading)
         documents = self._whole(skips) if self.reading.documents == "file" else self._lines(skips)
         yield from batch_texts(documents, skips)
@@ -45,3 +52,33 @@ class TextReader(FileReader):
                     skips.add(error)
                 else:
                     yield number, text
+
+
+def refuse_records(beginning: bytes, source: str) -> None:
+    """Refuse what is named as plain text, or not at all, and begins as JSON does: nobody means its signs.
+
+    Examples
+    --------
+    >>> refuse_records(b'{"text": "to be"}', "standard input")
+    Traceback (most recent call last):
+        ...
+    attomaton.errors.UnreadableSource: standard input begins with JSON; read it as such with format='jsonl'
+    (or 'json'; --format on the command line), or as plain text with format='txt'
+    """
+    lines = beginning.removeprefix(b"\xef\xbb\xbf").split(b"\n", 64)
+    first = next((line.strip() for line in lines if line.strip()), b"")
+    if first in (b"{", b"[") or first.startswith((b'[{"', b'["', b'[ {"')) or _is_object(first):
+        raise UnreadableSource(
+            f"{source} begins with JSON; read it as such with format='jsonl' (or 'json'; --format on the "
+            "command line), or as plain text with format='txt'"
+        )
+
+
+def _is_object(line: bytes) -> bool:
+    """Whether a line is a JSON object, or the beginning of one that is too long to be looked at."""
+    if not line.startswith(b"{"):
+        return False
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return line.startswith(b'{"') and len(line) > BEGINNING // 2

@@ -32,7 +32,7 @@ from attomaton.artifacts.folders import find_place, hold
 from attomaton.artifacts.naming import shown
 from attomaton.artifacts.ownership import take_stock
 from attomaton.artifacts.seals import FORMAT
-from attomaton.corpora.documents import NOTHING_SKIPPED, Skipped
+from attomaton.corpora.documents import NOTHING_SKIPPED, Documents, Skipped
 from attomaton.corpora.shards import TOKENIZED, VOCABULARY, TokenizedCorpus, is_tokenized, read_tokens
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 from attomaton.errors import UnreadableSource, UnwritablePlace
@@ -79,8 +79,9 @@ def tokenize_corpus(
         Folder for the shards: new, empty, or that of an earlier call. While they are written they stand
         beside it, in a folder that the same call takes up if this one is stopped.
     tokenizer : str
-        ``"word"``, ``"character"``, ``"byte"``, or the path of a ``tokenizer.json`` or ``.tiktoken`` file.
-        Words and characters are numbered as they first appear in the corpus, which takes a pass of its own.
+        ``"word"``, ``"word-lower"``, ``"word-punct"``, ``"character"``, ``"byte"``, or the path of a
+        ``tokenizer.json`` or ``.tiktoken`` file. Words and characters are numbered as they first appear in
+        the corpus, which takes a pass of its own.
     reading : Reading, optional
         How to read.
     workers : int
@@ -138,6 +139,8 @@ class _Job:
     @classmethod
     def of(cls, source: Any, tokenizer: str, reading: Reading | None, shard_tokens: int) -> "_Job":
         vocabulary = Vocabulary.fixed(tokenizer)
+        if isinstance(source, Documents) and source.vocabulary is not None:
+            vocabulary, tokenizer = source.vocabulary, source.vocabulary.tokenizer
         asked = bounded(Reading() if reading is None else reading, vocabulary)
         return cls(find_readers(source, asked), asked, tokenizer, vocabulary, shard_tokens)
 
@@ -262,7 +265,7 @@ def _manifest(
         "documents": sum(record["documents"] for record in records),
         "tokens": total,
         "skipped": asdict(skipped),
-        "reading": asdict(reading),
+        "reading": reading.to_record(),
         "inputs": [
             {name: record[name] for name in ("name", "documents", "tokens", "skipped")} for record in records
         ],

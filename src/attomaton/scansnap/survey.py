@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ from attomaton.corpora.samples import Samples
 from attomaton.errors import UncertifiedSolution
 from attomaton.options import given_path, real_number, whole_number
 from attomaton.progress import silent
+from attomaton.readers.given import ReadingOptions, read_samples
 from attomaton.scansnap.assumptions import Assumption, check_assumptions
 from attomaton.scansnap.classes import CorpusClasses
 from attomaton.scansnap.contexts import classes_of_contexts
@@ -127,19 +128,20 @@ class Survey:
 
 
 def survey_samples(
-    samples: Samples,
+    samples: Samples | Any,
     rates: Rates,
     *,
     n_queries: int = 20,
     tolerance: float = 0.0,
     min_samples: int = 1,
     announce: Callable[[str], object] = silent,
+    **options: Unpack[ReadingOptions],
 ) -> Survey:
     """Count the classes of a corpus, forecast its most frequent queries, and check the assumptions.
 
     Parameters
     ----------
-    samples : Samples
+    samples : Samples, or what :func:`~attomaton.learn` reads
         The corpus; labels need not be in their contexts.
     rates : Rates
         η_Y and η_Z.
@@ -151,6 +153,9 @@ def survey_samples(
         Classes of fewer samples are left out; times are then those of training on the rest.
     announce : callable
         Called with the name of each stage.
+    **options
+        For a source that is not samples yet: ``window``, ``tokenizer``, ``column``, ``documents`` and
+        ``reading``, as in :func:`~attomaton.learn`.
 
     Examples
     --------
@@ -162,6 +167,7 @@ def survey_samples(
     n_queries = whole_number(n_queries, "n_queries", least=1)
     min_samples = whole_number(min_samples, "min_samples", least=1)
     tolerance = real_number(tolerance, "tolerance", least=0, below=1)
+    samples = read_samples(samples, **options)
     announce("counting classes")
     classes = CorpusClasses.from_samples(samples, min_samples=min_samples)
     announce("forecasting")

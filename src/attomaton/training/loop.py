@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from os import PathLike
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack, cast
 
 import numpy as np
 import torch
@@ -15,13 +15,14 @@ from torch import Tensor
 from attomaton.corpora.samples import Samples
 from attomaton.errors import CorruptRun, InvalidSamples, StepBeyondEdge, UnsupportedOption
 from attomaton.models.attention import AttentionModel, Trials, lay_out
-from attomaton.options import MOST_STEPS, MOST_TRIALS, given_path, settle, whole_number
+from attomaton.options import MOST_STEPS, MOST_TRIALS, given_path, real_number, settle, show, whole_number
+from attomaton.readers.given import ReadingOptions, check_options, read_samples
 from attomaton.tables import Float64
 from attomaton.training.callbacks import Callback
 from attomaton.training.checkpoints import Checkpoint, Store, TrainingFiles, open_training
 from attomaton.training.configuration import describe, digest_corpora, versions
 from attomaton.training.edge import describe_unstable
-from attomaton.training.steps import Parameters, Step
+from attomaton.training.steps import Parameters, Step, as_step
 from attomaton.training.trace import Record, Trace
 
 SMALL = 200_000
@@ -74,35 +75,37 @@ class Watch:
         return max(steps // 200, 1) if self.every is None else self.every
 
 
-class _Retired(TypedDict, total=False):
-    """Parameters of :func:`train` that work for one more release."""
+class _Options(ReadingOptions, total=False):
+    """How a source is read, and parameters of :func:`train` with another name or of an earlier release."""
 
+    step_size: float
     every: int | None
 
 
 def train(
-    samples: Samples | Sequence[Samples],
+    samples: Any,
     model: AttentionModel,
-    step: Step,
+    step: Step | float | None = None,
     *,
     steps: int,
     trials: int | None = None,
     seed: int = 0,
     watch: Watch | None = None,
     out: Store | str | PathLike[str] | None = None,
-    **retired: Unpack[_Retired],
+    **options: Unpack[_Options],
 ) -> Trace:
     """Train one layer of attention on every trial's samples, all trials side by side.
 
     Parameters
     ----------
-    samples : Samples or sequence of Samples
+    samples : Samples, sequence of Samples, or what :func:`~attomaton.learn` reads
         One corpus for all trials, or one for each.
     model : AttentionModel
         Embeddings, head, loss; trial i draws its embeddings and W(0) from the generator (seed, i), so it is
         the same alone and among others. It also says where PyTorch computes, in doubles.
-    step : Step
-        ``GradientDescent(step_size, normalized=…, momentum=…)`` or ``Adam(step_size)``.
+    step : Step or float
+        ``GradientDescent(step_size, normalized=…, momentum=…)`` or ``Adam(step_size)``; a number is the step
+        size of plain gradient descent, and ``step_size=0.5`` says the same.
     steps : int
         Number of steps.
     trials : int, optional
@@ -116,8 +119,10 @@ def train(
         Keep trace and checkpoints in this run folder; ``Store(path, resume=True)`` goes on from the last
         checkpoint, with the same bits as a run that was never interrupted. Schedules, stop conditions and
         embeddings of your own classes are compared by name when a run is resumed.
-    **retired
-        ``every=10`` is ``watch=Watch(every=10)`` now; it works for one more release, and warns.
+    **options
+        For a source that is not samples yet: ``window`` (32), ``tokenizer``, ``column``, ``documents`` and
+        ``reading``, as in :func:`~attomaton.learn`. ``every=10`` is ``watch=Watch(every=10)`` now; it works
+        for one more release, and warns.
 
     Warns
     -----
@@ -135,8 +140,9 @@ def train(
     7.6
     """
     steps, seed = whole_number(steps, "steps", most=MOST_STEPS), whole_number(seed, "seed")
-    corpora = _per_trial(samples, trials)
-    watch = _with_retired(Watch() if watch is None else watch, retired)
+    step, model = _step_of(step, options), _checked_model(model)
+    watch = _with_retired(Watch() if watch is None else watch, options)
+    corpora = _per_trial(_read(samples, options), trials)
     every = watch.interval(steps)
     store, checkpoint_every = _store(out), _checkpoint_every(out, steps)
     tables, starts = _draw(model, corpora, seed)
@@ -228,10 +234,36 @@ class _Run:
             self.files.save(Checkpoint(number, _arrays(parameters), _arrays(state), tuple(new), finished))
 
 
-def _with_retired(watch: Watch, retired: _Retired) -> Watch:
+def _step_of(step: Step | float | None, options: _Options) -> Step:
+    """The step, given by itself or as a step size."""
+    if "step_size" not in options:
+        return as_step(step)
+    if step is not None:
+        raise UnsupportedOption("both step and step_size are given; give one of them")
+    return as_step(real_number(options["step_size"], "step_size", above=0))
+
+
+def _checked_model(model: Any) -> AttentionModel:
+    if not isinstance(model, AttentionModel):
+        raise UnsupportedOption(
+            f"model is {show(model)}; give AttentionModel(), or AttentionModel(embeddings=…) with a table"
+        )
+    return model
+
+
+def _read(samples: Any, options: _Options) -> Samples | Sequence[Samples]:
+    """The samples of each trial, or those of a source."""
+    own = ("step_size", "every")
+    reading = cast("ReadingOptions", {name: one for name, one in options.items() if name not in own})
+    check_options(reading)
+    listed = isinstance(samples, list | tuple) and all(
+        isinstance(one, Samples) for one in cast("Sequence[Any]", samples)
+    )
+    return cast("Sequence[Samples]", samples) if listed else read_samples(samples, **reading)
+
+
+def _with_retired(watch: Watch, retired: _Options) -> Watch:
     """The watch with ``every``, where that is given as it used to be."""
-    if unknown := retired.keys() - {"every"}:
-        raise TypeError(f"train() got an unexpected keyword argument {sorted(unknown)[0]!r}")
     if retired.get("every") is None:
         return watch
     warnings.warn(

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from numbers import Real
+from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor
@@ -105,6 +106,30 @@ class GradientDescent:
             gradients = tuple(self.momentum * old + new for old, new in zip(state, gradients, strict=True))
             state = gradients
         return tuple(one - pace * move for one, move in zip(parameters, gradients, strict=True)), state
+
+
+def as_step(value: object) -> Step:
+    """The value itself if it is a step; a number is the step size of plain gradient descent.
+
+    Examples
+    --------
+    >>> as_step(0.5)
+    GradientDescent(step_size=0.5, normalized=False, momentum=0.0, schedule=None)
+    >>> as_step("adam")
+    Traceback (most recent call last):
+        ...
+    attomaton.errors.UnsupportedOption: step is 'adam'; give a step size such as 0.5, GradientDescent(0.5),
+    Adam(0.1), or another object with the methods begin and move
+    """
+    if isinstance(value, Real):
+        return GradientDescent(cast("float", value))
+    able = callable(getattr(value, "begin", None)) and callable(getattr(value, "move", None))
+    if not able or isinstance(value, type):
+        raise UnsupportedOption(
+            f"step is {show(value)}; give a step size such as 0.5, GradientDescent(0.5), Adam(0.1), or "
+            "another object with the methods begin and move"
+        )
+    return cast("Step", value)
 
 
 @dataclass(frozen=True)

@@ -45,10 +45,9 @@ class TableEncoder:
     tokenizer: str
     numbers: Mapping[str, int]
 
-    def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
-        """The texts as ids; a token outside the table is an error that names it."""
-        split = find_splitter(self.tokenizer)
-        lists = [split(text) for text in texts]
+    def encode(self, texts: Sequence[str | Sequence[str]]) -> tuple[Int64, Int32]:
+        """The texts, or lists of tokens, as ids; a token outside the table is an error that names it."""
+        lists = split_all(texts, self.tokenizer)
         distinct, places = number_strings(list(chain.from_iterable(lists)))
         unknown = {token for token in distinct if token not in self.numbers}
         if unknown:
@@ -74,10 +73,21 @@ class ByteEncoder:
         return _lengths_to_offsets([len(one) for one in encoded]), ids
 
 
-def distinct_tokens(texts: Sequence[str], tokenizer: str) -> tuple[str, ...]:
-    """The distinct words or characters of the texts, in order of first appearance."""
+def split_all(texts: Sequence[str | Sequence[str]], tokenizer: str) -> list[Sequence[str]]:
+    """The tokens of each text; one that is a list of its tokens is split already.
+
+    Examples
+    --------
+    >>> split_all(["a rose", ["New York", "is"]], "word")
+    [['a', 'rose'], ['New York', 'is']]
+    """
     split = find_splitter(tokenizer)
-    return number_strings(list(chain.from_iterable(split(text) for text in texts)))[0]
+    return [split(text) if isinstance(text, str) else text for text in texts]
+
+
+def distinct_tokens(texts: Sequence[str | Sequence[str]], tokenizer: str) -> tuple[str, ...]:
+    """The distinct words or characters of the texts, in order of first appearance."""
+    return number_strings(list(chain.from_iterable(split_all(texts, tokenizer))))[0]
 
 
 def ragged(lists: Sequence[Sequence[int]]) -> tuple[Int64, Int32]:

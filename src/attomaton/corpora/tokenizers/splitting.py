@@ -1,10 +1,13 @@
 """Tokenizers that are a function from a text to its tokens.
 
 The word tokenizer splits at white space and turns each line end into ``<eos>``, as the WikiText language
-models do.
+models do. Its variants make small letters of capitals, and split punctuation off.
 """
 
+import re
 from collections.abc import Callable
+from functools import lru_cache
+from unicodedata import category
 
 from attomaton.errors import UnsupportedOption
 
@@ -25,6 +28,48 @@ def split_words(text: str) -> list[str]:
     return text.replace("\n", f" {EOS} ").split()
 
 
+def split_lower_words(text: str) -> list[str]:
+    r"""The words of the text in small letters; each line end is the token ``<eos>``.
+
+    Examples
+    --------
+    >>> split_lower_words("To be,\nOr")
+    ['to', 'be,', '<eos>', 'or']
+    """
+    return split_words(text.lower())
+
+
+def split_punctuation(text: str) -> list[str]:
+    r"""Words in small letters and signs by themselves; each line end is the token ``<eos>``.
+
+    A sign is a character that Unicode calls punctuation or a symbol. The underscore and an apostrophe between
+    two letters or digits are parts of a word.
+
+    Examples
+    --------
+    >>> split_punctuation("Don't ask: GET /a_b HTTP/1.1\n")
+    ["don't", 'ask', ':', 'get', '/', 'a_b', 'http', '/', '1', '.', '1', '<eos>']
+    """
+    lines = text.lower().replace("\n", EOS).split(EOS)
+    split = [_SIGN.sub(_set_apart, line).split() for line in lines]
+    return [token for number, line in enumerate(split) for token in ([EOS, *line] if number else line)]
+
+
+_SIGN = re.compile(r"[^\w\s]")
+
+
+def _set_apart(found: re.Match[str]) -> str:
+    sign = found[0]
+    inner = sign in "'’" and found.string[found.start() - 1 : found.start()].isalnum()
+    inner = inner and found.string[found.end() : found.end() + 1].isalnum()
+    return sign if inner or not _is_sign(sign) else f" {sign} "
+
+
+@lru_cache(maxsize=1 << 16)
+def _is_sign(character: str) -> bool:
+    return category(character)[0] in "PS"
+
+
 def split_bytes(text: str) -> list[str]:
     r"""The bytes of the text in UTF-8.
 
@@ -38,6 +83,8 @@ def split_bytes(text: str) -> list[str]:
 
 TOKENIZERS: dict[str, Callable[[str], list[str]]] = {
     "word": split_words,
+    "word-lower": split_lower_words,
+    "word-punct": split_punctuation,
     "character": list[str],
     "byte": split_bytes,
 }

@@ -11,7 +11,8 @@ from attomaton.corpora.tokenizers.encoders import ByteEncoder, Encoder, TableEnc
 from attomaton.corpora.tokenizers.splitting import BYTES, find_splitter
 from attomaton.corpora.tokenizers.subwords import is_subword_file, read_definition, subword_encoder
 from attomaton.errors import CorruptRun, TokenOutOfRange
-from attomaton.tables import Int32, number_strings
+from attomaton.ragged import offsets_of
+from attomaton.tables import Int32, Int64, number_strings
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,8 @@ class Vocabulary:
     tokens : tuple of str
         Token ``i`` at place ``i``.
     tokenizer : str
-        ``"word"``, ``"character"``, ``"byte"``, ``"tokenizer.json"`` or ``"tiktoken"``.
+        ``"word"``, ``"word-lower"``, ``"word-punct"``, ``"character"``, ``"byte"``, ``"tokenizer.json"`` or
+        ``"tiktoken"``.
     definition : str, optional
         For the last two, all that the library needs to make the tokenizer again.
 
@@ -64,7 +66,7 @@ class Vocabulary:
         Parameters
         ----------
         tokenizer : str
-            ``"word"``, ``"character"``, ``"byte"``, or the path of a ``tokenizer.json`` or ``.tiktoken``.
+            A name such as ``"word"`` or ``"byte"``, or the path of a ``tokenizer.json`` or ``.tiktoken``.
         """
         if tokenizer == "byte":
             return cls(BYTES, "byte")
@@ -108,6 +110,27 @@ class Vocabulary:
     def encode(self, text: str) -> Int32:
         """A text as token ids; a token outside the vocabulary is an error that names it."""
         return self.encoder.encode([text])[1]
+
+    def encode_all(self, texts: Sequence[str | Sequence[str]]) -> tuple[Int64, Int32]:
+        """Many texts as ids, ``(offsets, ids)``; one that is a list of its tokens is looked up as it is.
+
+        Examples
+        --------
+        >>> vocabulary, _ = Vocabulary.from_text("a rose is a rose")
+        >>> [part.tolist() for part in vocabulary.encode_all(["a rose", ["is"]])]
+        [[0, 2, 3], [0, 1, 2]]
+        """
+        whole = [text for text in texts if isinstance(text, str)]
+        if len(whole) == len(texts):
+            return self.encoder.encode(whole)
+        lists = [self.encode(text) if isinstance(text, str) else self.lookup(text) for text in texts]
+        offsets = offsets_of(np.array([len(ids) for ids in lists], np.int64))
+        return offsets, np.concatenate([np.empty(0, np.int32), *lists])
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether its tokenizer brings it along, so that no text adds a token to it."""
+        return self.definition is not None or self.tokenizer == "byte"
 
     def lookup(self, tokens: Sequence[str]) -> Int32:
         """The ids of tokens, shape (len(tokens),)."""

@@ -135,6 +135,22 @@ function nameRule(found) {
 }
 
 // The automaton of the page; queries are unpacked when they are first asked for.
+// Words in small letters and signs by themselves; an apostrophe inside a word and underscores belong to it.
+function splitSigns(text, words) {
+  const signs = /[\p{P}\p{S}]/gu;
+  const within = /^[\p{L}\p{N}]['’][\p{L}\p{N}]$/u;
+  const apart = (sign, at, line) =>
+    sign === "_" || within.test(around(line, at)) ? sign : ` ${sign} `;
+  const lines = text.toLowerCase().replaceAll("\n", "<eos>").split("<eos>");
+  const split = lines.map((line) => words(line.replace(signs, apart)));
+  return split.flatMap((tokens, number) => (number ? ["<eos>", ...tokens] : tokens));
+}
+
+// The character at a place with those before and behind it, whole ones.
+function around(line, at) {
+  return [...line.slice(0, at)].slice(-1).join("") + [...line.slice(at)].slice(0, 2).join("");
+}
+
 class PageAutomaton {
   constructor(data) {
     this.data = data;
@@ -189,6 +205,10 @@ class PageAutomaton {
         return words(text);
       case "word":
         return words(text.replaceAll("\n", " <eos> "));
+      case "word-lower":
+        return words(text.toLowerCase().replaceAll("\n", " <eos> "));
+      case "word-punct":
+        return splitSigns(text, words);
       case "character":
         return Array.from(text);
       case "byte":

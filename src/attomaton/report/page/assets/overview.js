@@ -146,7 +146,9 @@ function tellCommand({ input, config }, run) {
   const options = [
     ["--window", config.window, 32],
     ["--tokenizer", input.tokenizer, "word"],
+    ["--column", config.column, null],
     ["--documents", config.documents, "file"],
+    ["--format", config.format, null],
     ["--max-window", config.max_window, null],
     ["--min-support", config.min_support, 1],
     ["--queries", config.top_queries, null],

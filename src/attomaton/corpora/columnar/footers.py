@@ -11,8 +11,8 @@ from typing import Any, BinaryIO, cast
 import pyarrow as pa
 
 from attomaton.corpora.budgets import CONTAINER, FOOTER
+from attomaton.corpora.columnar.thrift import LIST, STRUCT, ThriftReader
 from attomaton.errors import UnreadableSource
-from attomaton.readers.thrift import LIST, STRUCT, ThriftReader
 
 _arrow: Any = pa
 PARQUET = {"buffer_size": 1 << 20, "pre_buffer": False, "page_checksum_verification": True}

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.corpora.budgets import UNPACKED, unpacked_most, values_most
+from attomaton.corpora.columnar.footers import Chunk
+from attomaton.corpora.columnar.thrift import Cut, read_struct
 from attomaton.errors import UnreadableSource
-from attomaton.readers.footers import Chunk
-from attomaton.readers.thrift import Cut, read_struct
 from attomaton.tables import Int64
 
 _arrow: Any = pa

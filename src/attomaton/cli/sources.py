@@ -1,0 +1,109 @@
+"""What every command that reads a corpus takes: the corpus, and the options that say how it is read.
+
+A command has an argument ``corpus: Corpus`` and a parameter ``how: How``, in whose place :func:`reads` puts
+the options; ``how`` then holds what they say::
+
+    @reads
+    def learn(corpus: Corpus, how: How, window: Window = 32) -> None: ...
+"""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from attomaton.cli.values import source_argument, whole, words
+
+if TYPE_CHECKING:
+    from attomaton.readers.batches import Reading
+
+MOST_MEGABYTES = 1 << 20
+"""Megabytes that one document may be allowed: a terabyte."""
+
+Corpus = Annotated[
+    str,
+    source_argument(
+        "A .txt, .md, .log, .jsonl, .json, .csv, .tsv, .parquet or other file, folder, glob, URL, or "
+        "tokenised folder; - for standard input."
+    ),
+]
+Window = Annotated[int, whole("Longest context, in tokens.", least=1)]
+
+
+@dataclass(frozen=True)
+class How:
+    """How a corpus is read: the tokenizer (None: that of a run, where a command has one), and all else."""
+
+    tokenizer: Any
+    reading: "Reading"
+
+
+def reads(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of :func:`_options` in the place of its parameter ``how``."""
+    return _with_options(command, inspect.signature(_options))
+
+
+def reads_beside_run(command: Callable[..., None]) -> Callable[..., None]:
+    """The same for a command that has a run, whose tokenizer reads the corpus if no other is asked for."""
+    tokenizer = words("Tokenizer of a corpus; by default that of the run, or word.")
+    options = inspect.signature(_options)
+    changed = options.parameters["tokenizer"].replace(
+        default=None, annotation=Annotated[str | None, tokenizer]
+    )
+    rest = list(options.parameters.values())[1:]
+    return _with_options(command, options.replace(parameters=[changed, *rest]))
+
+
+def _with_options(command: Callable[..., None], options: inspect.Signature) -> Callable[..., None]:
+    own = inspect.signature(command).parameters
+    shared = list(options.parameters.values())
+    kept = [one for one in own.values() if one.name != "how"]
+    taken = [
+        one.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for one in (*kept[: list(own).index("how")], *shared, *kept[list(own).index("how") :])
+    ]
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        how = _options(**{one.name: given.pop(one.name) for one in shared})
+        command(how=how, **given)
+
+    run.__annotations__ = {one.name: one.annotation for one in taken} | {"return": None}
+    run.__dict__["__signature__"] = inspect.Signature(taken)
+    return run
+
+
+def _options(
+    tokenizer: Annotated[
+        str,
+        words("word, word-lower, word-punct, character, byte, or a tokenizer.json or .tiktoken file."),
+    ] = "word",
+    column: Annotated[str | None, words("Field or column that holds the documents.")] = None,
+    documents: Annotated[
+        str, words("Whether plain text holds one document a file (file) or one on each line (line).")
+    ] = "file",
+    format: Annotated[  # noqa: A002  the name of the option
+        str | None,
+        words("Read files, or standard input, as if they had this ending: txt, jsonl, json, csv, …"),
+    ] = None,
+    separator: Annotated[int | None, whole("The id that ends a document in .npy and .bin files.")] = None,
+    dtype: Annotated[str, words("Type of the ids in .bin files: uint16, uint32, int32 or int64.")] = "uint16",
+    max_document: Annotated[int, whole("Longest document, in megabytes.", least=1, most=MOST_MEGABYTES)] = 64,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip and count bad documents.")] = False,
+) -> How:
+    """The options, and what they say."""
+    from attomaton.readers.batches import Reading
+
+    reading = Reading(
+        column=column,
+        documents=documents,
+        separator=separator,
+        dtype=dtype,
+        max_bytes=max_document << 20,
+        skip_bad=skip_bad,
+        format=format,
+    )
+    return How(tokenizer, reading)

@@ -1,0 +1,165 @@
+"""What a user gives as a corpus, read into memory: as documents, or at once as samples.
+
+Every function that takes a corpus takes the same sources and options, and reads them here.
+"""
+
+import os
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypedDict, Unpack, cast
+
+import numpy as np
+
+from attomaton.artifacts import digest_arrays
+from attomaton.corpora.documents import Documents
+from attomaton.corpora.samples import Samples
+from attomaton.corpora.shards import TokenizedCorpus
+from attomaton.corpora.tokenizers.vocabulary import Vocabulary
+from attomaton.errors import UnreadableSource, UnsupportedOption
+from attomaton.options import check_path
+from attomaton.readers.batches import Reading, asked_reading
+from attomaton.readers.corpus import read_corpus, read_text_and_digest
+from attomaton.readers.files import printable
+from attomaton.readers.sources import is_ids
+
+WINDOW = 32
+"""The longest context, in tokens, where none is asked for."""
+
+
+class ReadingOptions(TypedDict, total=False):
+    """How a source becomes samples; samples that are given ready-made need none of this.
+
+    ``window`` is the longest context (32), ``tokenizer`` splits text (``"word"``), ``column`` names the field
+    or column of the documents, ``documents`` says what is one in plain text (``"file"`` or ``"line"``), and
+    ``reading`` is all of :class:`~attomaton.readers.Reading`.
+    """
+
+    window: int
+    tokenizer: str | Vocabulary
+    column: str | None
+    documents: str | None
+    reading: Reading | None
+
+
+def read_samples(source: Any, **options: Unpack[ReadingOptions]) -> Samples:
+    """A corpus as samples: every position of every document, with up to ``window`` tokens before it.
+
+    Parameters
+    ----------
+    source : Samples, Documents, or what :func:`~attomaton.read_corpus` reads
+        Samples are returned as they are.
+    **options
+        ``window`` (32), ``tokenizer``, ``column``, ``documents`` and ``reading``, as in
+        :func:`~attomaton.learn`.
+
+    Examples
+    --------
+    >>> list(read_samples(["to be or", "not to"], window=1))[:2]
+    [Sample(context=(0,), label=1), Sample(context=(1,), label=2)]
+    """
+    check_options(options)
+    return source if isinstance(source, Samples) else _read_as(source, options)[0]
+
+
+def read_ids(source: Any, **options: Unpack[ReadingOptions]) -> Samples:
+    """The same of a corpus of ids; text is an error, because nothing says which id a word has."""
+    check_options(options)
+    if isinstance(source, Samples):
+        return source
+    samples, vocabulary = _read_as(source, options)
+    if vocabulary is not None:
+        raise UnsupportedOption(
+            "the source is text, and there is no vocabulary to read it with: what was learned from are token "
+            "ids; give token ids"
+        )
+    return samples
+
+
+def _read_as(source: Any, options: ReadingOptions) -> tuple[Samples, Vocabulary | None]:
+    column, documents = options.get("column"), options.get("documents")
+    reading = asked_reading(options.get("reading"), column=column, documents=documents)
+    read, _ = read_given(source, options.get("tokenizer") or "word", reading)
+    return read.windows(options.get("window", WINDOW)), read.vocabulary
+
+
+def check_options(options: ReadingOptions) -> None:
+    """Refuse an option that no reader has, as Python refuses a parameter that a function lacks."""
+    unknown = sorted(options.keys() - ReadingOptions.__annotations__.keys())
+    if unknown:
+        raise TypeError(
+            f"got an unexpected keyword argument {unknown[0]!r}; a corpus is read with "
+            f"{', '.join(ReadingOptions.__annotations__)}"
+        )
+
+
+def read_given(
+    source: Any, tokenizer: str | Vocabulary, reading: Reading
+) -> tuple[Documents, dict[str, Any]]:
+    """A corpus in memory, and what the manifest of a run says of it: its kind, name and digest."""
+    documents, about = _read(source, tokenizer, reading)
+    _refuse_no_samples(documents, source, about)
+    return documents, about
+
+
+def path_of(source: Any) -> Path | None:
+    """The path, if the source is one."""
+    if isinstance(source, TokenizedCorpus):
+        return source.folder
+    return Path(check_path(source, "source")) if isinstance(source, str | PathLike) else None
+
+
+def name_of(path: Path | None) -> str | None:
+    """The name of a file or folder as a manifest can hold it."""
+    return None if path is None else printable(path.name)
+
+
+def name_tokenizer(tokenizer: str | Vocabulary) -> str:
+    """A tokenizer as a manifest names it."""
+    return printable(tokenizer if isinstance(tokenizer, str) else tokenizer.tokenizer)
+
+
+def _read(source: Any, tokenizer: str | Vocabulary, reading: Reading) -> tuple[Documents, dict[str, Any]]:
+    if is_ids(source):
+        samples = Samples.from_windows(source, window=1)
+        documents = Documents(samples.values, np.array([0, len(samples.values)], np.int64), None)
+        return documents, {"kind": "ids", "sha256": digest_arrays(samples.values)}
+    path = path_of(source)
+    if path is not None and isinstance(tokenizer, str) and _is_plain_text(path, reading):
+        documents, digest = read_text_and_digest(source, tokenizer)
+        about = {"kind": "text", "name": name_of(path), "sha256": digest}
+        return documents, {**about, "tokenizer": name_tokenizer(tokenizer)}
+    documents = read_corpus(source, tokenizer=tokenizer, reading=reading)
+    split_by = documents.vocabulary if isinstance(source, Documents) else tokenizer
+    about = {"kind": "documents", "name": name_of(path)}
+    about |= {"sha256": digest_arrays(documents.ids, documents.offsets)}
+    return documents, about if split_by is None else {**about, "tokenizer": name_tokenizer(split_by)}
+
+
+def _is_plain_text(path: Path, reading: Reading) -> bool:
+    """Whether the path is one text file, read as one document; a manifest then has the digest of the file."""
+    if os.path.isdir(path):  # noqa: PTH112  a text that stands for its path may be too long for one
+        return False
+    ending = path.suffix in ("", ".txt") and "*" not in path.name
+    return ending and reading.documents == "file" and reading.format is None and reading.column is None
+
+
+def _refuse_no_samples(documents: Documents, source: Any, about: dict[str, Any]) -> None:
+    """Refuse texts without a single sample; words that were meant as one document have none."""
+    if documents.vocabulary is None or bool((np.diff(documents.offsets) > 1).any()):
+        return
+    size = len(documents.offsets) - 1
+    listed = isinstance(source, Sequence) and all(
+        isinstance(one, str) for one in cast("Sequence[Any]", source)
+    )
+    if listed and size > 1 and not isinstance(source, str):
+        raise UnreadableSource(
+            f"each of the {size:,} texts given is a document of at most one token, so there is no sample "
+            "at all; if they are the words of one document, give them as a list in a list ([words]), and if "
+            "they are paths of files, give a folder, a glob or a list of pathlib.Path"
+        )
+    name = about.get("name") or "the corpus"
+    raise UnreadableSource(
+        f"no document of {name} ({size:,} in all) has two tokens, and a sample needs a context and a label; "
+        "give longer documents, or read them with another tokenizer"
+    )

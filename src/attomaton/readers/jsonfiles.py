@@ -1,0 +1,169 @@
+"""JSON: one list of documents or records, or records one after the other; read a megabyte at a time."""
+
+import codecs
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from attomaton.corpora.budgets import JSON_VALUES, shown
+from attomaton.errors import AttomatonError, UnreadableSource
+from attomaton.readers.batches import Batch, Reading, Skips, too_long
+from attomaton.readers.files import CHUNK, FileReader, advise, naming
+from attomaton.readers.records import FIELD, Document, batch_documents, check_values, document_of, field_of
+
+NEAR = 64
+"""Characters before the end of what was read in which a mistake may only mean that more is to come."""
+
+_SPACE = re.compile(r"[ \t\r\n]*+")
+_DECODER = json.JSONDecoder()
+
+
+@dataclass(frozen=True)
+class JsonReader(FileReader):
+    """A ``.json`` file, plain or packed (``.gz``, ``.zst``).
+
+    Its value is a list, whose elements are texts, lists of tokens or of ids, or objects with the field that
+    is asked for; or it is one such object, or objects one after the other, on lines of their own or not.
+    """
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether ``column`` says which part of it is read."""
+        return True
+
+    def batches(self) -> Iterator[Batch]:
+        """The documents; rows are the numbers of the elements, from 0."""
+        skips = Skips(self.reading)
+        yield from batch_documents(self._documents(skips), skips)
+
+    def _documents(self, skips: Skips) -> Iterator[tuple[int, Document]]:
+        number = 0
+        with naming(self.source, lambda: f", after element {number},"), self.file.open() as file:
+            values = _Values(file, self.source, self.reading)
+            for number, value in enumerate(values.elements()):
+                place = f"{self.source}, element {number},"
+                try:
+                    document = self._document(value, place, alone=values.alone)
+                except AttomatonError as error:
+                    skips.add(error)
+                else:
+                    yield number, document
+
+    def _document(self, value: Any, place: str, *, alone: bool) -> Document:
+        if isinstance(value, dict) or self.reading.column is not None:
+            document = field_of(value, self.reading, place)
+            if alone and not isinstance(document, str):
+                field = self.reading.column or FIELD
+                raise UnreadableSource(
+                    f"{self.source} is one object, whose field {field!r} is a list, which may be one "
+                    f"document or many; write a list of texts, or of objects with one document each: "
+                    f"jq '.{shown(field)}' gives that list"
+                )
+            return document
+        if isinstance(value, int | float):
+            raise UnreadableSource(
+                f"{place} is a number; write one document as a list in the list: [[0, 1, 2]]"
+            )
+        return document_of(value, self.reading, place)
+
+
+class _Values:
+    """The values of a file, one at a time; no more of it is held than the longest of them needs."""
+
+    def __init__(self, file: BinaryIO, source: str, reading: Reading) -> None:
+        self._file, self._source, self._reading = file, source, reading
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
+        self._text, self._at = "", 0
+        self._bytes = self._characters = 0
+        self._ended = False
+        self.alone = False
+        """Whether the file is one object and nothing else."""
+
+    def elements(self) -> Iterator[Any]:
+        """The elements of the list, or the objects one after the other."""
+        if self._peek() == "[":
+            self._at += 1
+            yield from self._listed()
+            if self._peek():
+                raise self._wrong("there is more behind the end of its list")
+            return
+        first = True
+        while kind := self._peek():
+            if kind != "{":
+                raise self._wrong("it is neither a list nor an object")
+            value = self._value()
+            self.alone = first and not self._peek()
+            first = False
+            yield value
+
+    def _listed(self) -> Iterator[Any]:
+        if self._peek() == "]":
+            self._at += 1
+            return
+        while True:
+            if not self._peek():
+                raise self._wrong("it ends inside its list")
+            yield self._value()
+            sign = self._peek()
+            self._at += 1
+            if sign == "]":
+                return
+            if sign != ",":
+                self._at -= 1
+                raise self._wrong("a comma or the end of its list is missing")
+
+    def _peek(self) -> str:
+        """The next character that is no white space; empty at the end."""
+        while True:
+            found = _SPACE.match(self._text, self._at)
+            self._at = self._at if found is None else found.end()
+            if self._at < len(self._text) or self._ended:
+                return self._text[self._at : self._at + 1]
+            self._read()
+
+    def _value(self) -> Any:
+        while True:
+            try:
+                value, end = _DECODER.raw_decode(self._text, self._at)
+            except RecursionError as error:
+                raise self._wrong("it is nested too deeply to be read") from error
+            except json.JSONDecodeError as error:
+                begun = error.msg.startswith("Unterminated") or error.pos + NEAR >= len(self._text)
+                if self._ended or not begun:
+                    self._at = error.pos
+                    raise self._wrong(error.msg) from error
+            except ValueError as error:  # a number of too many digits
+                raise self._wrong(shown(str(error))) from error
+            else:
+                if end < len(self._text) or self._ended:
+                    self._at = end
+                    return value
+            self._read()
+
+    def _read(self) -> None:
+        """Read on: as much again as is held, so that a long value is not tried too often."""
+        self._characters += self._at
+        self._text, self._at = self._text[self._at :], 0
+        if len(self._text) > self._reading.max_bytes:
+            place = f"{self._source}, the value at character {self._characters:,},"
+            raise too_long(place, self._reading, advice="break the document")
+        blob = self._file.read(max(CHUNK, len(self._text)))
+        try:
+            self._text += self._decoder.decode(blob, final=not blob)
+        except UnicodeDecodeError as error:
+            at = self._bytes - len(error.object) + len(blob) + error.start
+            raise UnreadableSource(
+                f"{self._source} is not UTF-8 text (byte {max(at, 0)}: {error.reason}){advise(error.object)}"
+            ) from error
+        self._bytes += len(blob)
+        self._ended = not blob
+        if len(self._text) > JSON_VALUES:
+            check_values(self._text, f"{self._source}, from character {self._characters:,} on,")
+
+    def _wrong(self, what: str) -> UnreadableSource:
+        return UnreadableSource(
+            f"{self._source} is not JSON ({what}, at character {self._characters + self._at:,}); mend it, or "
+            "fetch the file again"
+        )
