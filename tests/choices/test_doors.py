@@ -241,6 +241,7 @@ def test_rankings():
         (lambda: at.fit_choices(["a", "b"], losers=[1, 2]), "winner holds text and loser holds number"),
         (lambda: at.fit_choices(["a", 1], losers=["b", "a"]), "items are of different kinds"),
         (lambda: at.fit_choices(["a", "a "], losers=["b", "b"]), "'a' and 'a ' look alike"),
+        (lambda: at.fit_choices(["a b", "a  b"], losers=["b", "b"]), "'a b' and 'a  b' look alike"),
         (lambda: at.fit_choices([[1]], losers=[[2]]), "cannot be hashed"),
         (lambda: at.fit_choices([float("nan")], [[float("nan"), 1.0]]), "equals nothing"),
         (lambda: at.fit_choices(["é"], losers=["e\u0301"]), "look alike"),

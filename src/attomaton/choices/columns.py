@@ -318,11 +318,11 @@ def check_items(items: Sequence[Any]) -> None:
     for one in items:
         if isinstance(one, str) and seen.setdefault(_plain_name(one), one) != one:
             raise InvalidSamples(
-                f"the items {seen[_plain_name(one)]!r} and {one!r} look alike and differ in blanks around "
-                "them, or in how their letters are coded; write them alike (in pandas: .str.strip(), "
+                f"the items {seen[_plain_name(one)]!r} and {one!r} look alike and differ in blanks, "
+                "or in how their letters are coded; write them alike (in pandas: .str.strip(), "
                 ".str.normalize('NFC'))"
             )
 
 
 def _plain_name(name: str) -> str:
-    return name.strip() if name.isascii() else normalize("NFC", name).strip()
+    return " ".join((name if name.isascii() else normalize("NFC", name)).split())
