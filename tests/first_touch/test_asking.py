@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import attomaton as at
@@ -44,6 +45,12 @@ def test_a_list_of_texts_is_not_mistaken_for_a_list_of_tokens(auto):
         auto.predict(["the cat saw the", "and the cat"])
     with pytest.raises(at.AttomatonError, match=r"call predict\(text\)"):
         auto.predict_batch("the cat saw the")
+
+
+@pytest.mark.parametrize("wrong", [None, 3, {"text": "the cat"}, pd.DataFrame({"text": ["the cat"]})])
+def test_what_is_no_list_of_texts_is_refused(auto, wrong):
+    with pytest.raises(at.AttomatonError, match="give a list of texts"):
+        auto.predict_batch(wrong)
 
 
 def test_sample_needs_no_rng(auto):

@@ -6,7 +6,7 @@ batch, and how they explain one answer.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
@@ -134,10 +134,7 @@ class Attention(ABC):
         >>> auto.predict_batch([[1, 0, 0, 0, 2], [2, 2]])
         [{0: 0.75, 1: 0.25}, {2: 1.0}]
         """
-        if isinstance(contexts, str):
-            raise UnsupportedOption(
-                "one text was given for many; give a list of texts, or call predict(text)"
-            )
+        check_many(contexts)
         read = [read_context(context, self.n_tokens, self.vocabulary) for context in contexts]
         answer = self._answer_ids([ids for ids, _ in read])
         borders = group_borders(answer.bags.sample, len(read))
@@ -393,6 +390,16 @@ class Attention(ABC):
             Samples, values=values, starts=starts, stops=stops, labels=values[stops - 1], n_tokens=size
         )
         return self.predict_bags(count_all_tokens(alone))
+
+
+def check_many(contexts: Any) -> None:
+    """Refuse what is no sequence of contexts: one text, a frame, a mapping, or nothing to go through."""
+    if isinstance(contexts, str):
+        raise UnsupportedOption("one text was given for many; give a list of texts, or call predict(text)")
+    if isinstance(contexts, Mapping) or hasattr(contexts, "columns") or not isinstance(contexts, Iterable):
+        raise UnsupportedOption(
+            f"contexts are {type(contexts).__name__}; give a list of texts, or one column of a frame"
+        )
 
 
 def check_ranked(query: str, n_tokens: int) -> None:

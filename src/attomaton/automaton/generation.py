@@ -131,7 +131,8 @@ def choose(chances: Float64, rng: np.random.Generator | None) -> int:
     """
     if rng is None:
         return int(np.argmax(chances >= (1 - EQUAL) * chances.max()))
-    return int(rng.choice(len(chances), p=chances / chances.sum()))
+    below: Float64 = np.cumsum(chances)
+    return int(np.searchsorted(below / below[-1], rng.random(), side="right"))
 
 
 def generate_by_definition(
