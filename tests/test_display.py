@@ -160,7 +160,7 @@ def test_edges_components_coverage_fits_and_expansions():
     assert "ln t" in Read(at.expand(auto, samples)._repr_html_()).text
     fit = at.fit_choices(["<b>", "coffee", "<b>"], [["<b>", "coffee"]] * 2 + [["<b>", "water"]])
     read = Read(fit._repr_html_())
-    assert read.cells[:8] == ["1", "<b>", "1", "+0.000", "1.000", "0.000", "2", "1"]
+    assert read.cells[:8] == ["1", "<b>", "1", "+0.000", "0.707", "0.000", "2", "1"]
     assert read.cells[-8:] == ["3", "water", "2", "-", "-", "", "0", "1"]
 
 

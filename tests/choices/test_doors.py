@@ -240,9 +240,22 @@ def test_rankings():
         (lambda: at.fit_choices(pa.array([1.0, np.nan]), losers=[2, 3]), "row 1 is missing"),
         (lambda: at.fit_choices(["a", "b"], losers=[1, 2]), "winner holds text and loser holds number"),
         (lambda: at.fit_choices(["a", 1], losers=["b", "a"]), "items are of different kinds"),
-        (lambda: at.fit_choices(["a", "a "], losers=["b", "b"]), "'a' also stands with blanks"),
+        (lambda: at.fit_choices(["a", "a "], losers=["b", "b"]), "'a' and 'a ' look alike"),
+        (lambda: at.fit_choices(["a b", "a  b"], losers=["b", "b"]), "'a b' and 'a  b' look alike"),
         (lambda: at.fit_choices([[1]], losers=[[2]]), "cannot be hashed"),
         (lambda: at.fit_choices([float("nan")], [[float("nan"), 1.0]]), "equals nothing"),
+        (lambda: at.fit_choices(["é"], losers=["e\u0301"]), "look alike"),
+        (
+            lambda: at.fit_choices(["a"], losers=[["a", "b"]]),
+            "row 0: the winner 'a' is also among the losers",
+        ),
+        (lambda: at.fit_choices({"a", "b"}, losers=["b", "a"]), "winners is of type set, without an order"),
+        (lambda: at.fit_choices(["a"], {"a": 1}), "without an order"),
+        (lambda: at.fit_choices([True, 2], losers=[2, 1]), "different kinds, such as True and 2"),
+        (lambda: at.fit_choices(rankings=[["a", ("b", "c")]]), "share a place stand in a list"),
+        (lambda: at.fit_choices(rankings=[["a", None]]), "an item is missing"),
+        (lambda: at.fit_choices(rankings=[["1", 1]]), "different kinds"),
+        (lambda: at.fit_choices([(0, [1, 2])]), "a pair holds a list"),
         (lambda: at.fit_choices([], losers=[]), "no rows"),
         (lambda: at.fit_choices(iter("ab"), losers=["b", "a"]), "without a length"),
         (lambda: at.fit_choices(["a"], losers=["b"], counts=[0]), "whole numbers from 1 on"),
@@ -326,6 +339,23 @@ def test_large_whole_numbers_keep_their_digits():
         at.fit_choices(np.array([big + 1, 3]), losers=np.array([0.5, 1.0]))
     assert at.fit_choices(np.array([1.0, 2.0]), losers=np.array([2, 3])).items == (1, 2, 3)
     assert at.fit_choices([2**70, 1], losers=[1, 5]).items == (2**70, 1, 5)
+
+
+def test_texts_are_never_taken_apart():
+    """Bytes and texts are items, also where other rows hold lists."""
+    assert at.fit_choices([b"a", b"b"], losers=[b"b", b"a"]).items == (b"a", b"b")
+    fit = at.fit_choices(["team1", "team2"], losers=[["team2", "team3"], "team1"])
+    assert fit.items == ("team1", "team2", "team3")
+    arrays = pd.Series([np.array(["a", "b"]), np.array(["b", "a"])])
+    assert {type(item) for item in at.fit_choices(pd.Series(["a", "b"]), arrays).items} == {str}
+    assert at.fit_choices(rankings=pd.DataFrame({"1": [1, 2], "2": [2, 1], "3": [3, None]})).items == (
+        1,
+        2,
+        3,
+    )
+    assert fit.covariance("team1").shape == (1, 1)
+    with pytest.raises(InvalidSamples, match="against itself"):
+        fit.probability("team1", "team1")
 
 
 def test_unused_categories_are_no_items():

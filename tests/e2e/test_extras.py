@@ -82,6 +82,11 @@ from attomaton.report.figures import Panel, draw_panels
 draw_panels([Panel("loss", np.arange(3.0), np.ones((3, 2)))], Path("figure"), caption="A figure")
 print(Path("figure.pdf").read_bytes().startswith(b"%PDF"))
 """,
+    "frames": """
+import attomaton as at
+fit = at.fit_choices(["a", "b"], losers=["b", "a"])
+print(fit.to_pandas().shape == fit.to_polars().shape)
+""",
     "bench": f"""{SAMPLES}
 {OTHERS}
 from attomaton.hard.solvers.reference import Reference

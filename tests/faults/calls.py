@@ -118,7 +118,7 @@ def calls(folder: Any) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
             lambda **more: at.fast_forward(data, **{"to": 10.0, **more}),
             ("step_size", "to", "rtol"),
         ),
-        "fit_choices": (fit, ("ridge",)),
+        "fit_choices": (fit, ("ridge", "prior")),
         "learn": (
             partial(at.learn, [0, 1, 0, 2, 0, 1, 0]),
             ("window", "min_support", "sample_queries", "max_window", "memory", "threads"),

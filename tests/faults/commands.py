@@ -21,6 +21,7 @@ BASES = {
     "verify": ["trained"],
     "scan-snap": ["corpus.txt", "--window=3"],
     "tokenize": ["corpus.txt", "--out=shards"],
+    "choices": ["games.csv"],
     "example": ["example.txt"],
     "doctor": [],
 }
@@ -32,6 +33,7 @@ def prepare(folder: Path) -> Path:
     folder.mkdir()
     (folder / "corpus.txt").write_text(WORDS * 3)
     (folder / "small.txt").write_text("a b a a b")
+    (folder / "games.csv").write_text("winner,loser\na,b\nb,a\na,c\n")
     for arguments in (
         ["learn", "corpus.txt", "--window=3", "--out=run"],
         ["train", "small.txt", "--out=trained", "--window=2", "--steps=40"],

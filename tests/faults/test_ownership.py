@@ -60,6 +60,7 @@ def writers(made):
         "train": lambda out: train(auto, out, overwrite=True),
         "resume": lambda out: train(auto, out, resume=True),
         "tokenize": lambda out: at.tokenize_corpus(text, out, tokenizer="byte", overwrite=True),
+        "fit": lambda out: at.fit_choices(["a", "b"], losers=["b", "a"]).save(out, overwrite=True),
         "csv": lambda out: write_csv(auto, out, chosen),
         "survey": lambda out: survey(auto).write(out),
         "graphml": lambda out: write_graphml(auto, out, chosen),

@@ -30,6 +30,7 @@ from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.errors import MismatchedParts, UnsupportedOption
 from attomaton.frames import Tabular
 from attomaton.graphs.bags import Bags
+from attomaton.graphs.evidence import count_evidence
 from attomaton.options import real_number
 from attomaton.printing import Block, blocks_of
 from attomaton.ragged import largest_of, occurs, odds_of, shares_of
@@ -229,7 +230,8 @@ class Automaton(Tabular, Solved, Attention):
         component = self.components.component_of_node[first:last]
         groups = np.unique(component, return_inverse=True)[1]
         odds = shares_of(groups, odds_of(groups, soft, int(groups.max()) + 1), int(groups.max()) + 1)
-        best = np.lexsort((tokens, -soft, -hard))[:MOST_ROWS]
+        evidence = count_evidence(self.components, np.array([query]))[first:last]
+        best = np.lexsort((tokens, -evidence, -soft, -hard))[:MOST_ROWS]
         tied = np.bincount(groups)[groups[best]] > 1
         return Ranking(
             self.name(query),

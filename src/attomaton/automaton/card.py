@@ -17,6 +17,7 @@ from attomaton.display import (
     render_table,
     shorten,
 )
+from attomaton.graphs.evidence import count_evidence
 from attomaton.solved import Solved
 from attomaton.tables import column
 
@@ -48,13 +49,18 @@ def _largest_queries(solved: Solved, vocabulary: Vocabulary | None) -> list[list
     components, read = solved.components, solved.components.edges.queries
     samples, queries = column(read, "realisable"), column(read, "query")
     rows: list[list[Cell]] = []
-    for place in np.argsort(-samples, kind="stable")[:SHOWN]:
+    shown = np.argsort(-samples, kind="stable")[:SHOWN]
+    evidence = count_evidence(components, queries[shown])
+    for place in shown:
         query = int(queries[place])
         first, last = np.searchsorted(components.query_of_node, [query, query + 1])
         if first == last:
             continue
         scores = column(solved.hard.scores, "score")[first:last]
-        best = components.token_of_node[first:last][scores == scores.max()]
+        top = np.flatnonzero(scores == scores.max())
+        best = components.token_of_node[first:last][
+            top[np.argsort(-evidence[first:last][top], kind="stable")]
+        ]
         number = len(np.unique(components.component_of_node[first:last]))
         named = " ".join(shorten(name_token(vocabulary, int(token)), 20) for token in best[:5])
         rest = f" and {len(best) - 5:,} more" if len(best) > 5 else ""

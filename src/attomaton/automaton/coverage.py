@@ -11,11 +11,12 @@ from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.display import Bar, Cell, render_card, render_facts, render_note, render_status
 from attomaton.frames import Tabular
 from attomaton.graphs.components import Components
+from attomaton.graphs.evidence import count_evidence
 from attomaton.printing import Block, Grid
 from attomaton.solved import Solved
-from attomaton.tables import table_of
+from attomaton.tables import Int64, table_of
 
-N_LARGEST = 5
+N_LARGEST, N_TOKENS = 5, 8
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class LargeComponent:
     query, size : int
         The query, and how many tokens tie under it.
     tokens : tuple of int
-        The first eight of them.
+        The eight of them with the most evidence.
     query_text : str
         The query as text; its id where there is no vocabulary.
     texts : tuple of str
@@ -115,20 +116,21 @@ class Coverage(Tabular):
             ("edges", f"{self.n_edges:,}"),
             ("components", f"{self.n_components:,}"),
             ("queries with ties", Bar(self.tied_queries, f"{self.tied_queries:.1%}")),
-            ("queries in one line", Bar(self.ordered_queries, f"{self.ordered_queries:.1%}")),
         ]
 
     def _blocks(self) -> list[Block]:
         rows = [
             ("samples read", f"{self.n_read:,}"),
             ("realisable (label in the context)", f"{self.realisable:.1%}"),
-            ("queries", f"{self.n_queries:,}"),
-            ("edges", f"{self.n_edges:,}"),
-            ("components", f"{self.n_components:,}"),
+            ("queries (last tokens of contexts)", f"{self.n_queries:,}"),
+            ("edges (one token beat another)", f"{self.n_edges:,}"),
+            ("components (tokens that tie, or one)", f"{self.n_components:,}"),
             ("queries with a component larger than one", f"{self.tied_queries:.1%}"),
-            ("queries whose components are totally ordered", f"{self.ordered_queries:.1%}"),
-            ("hard side", f"{self.hard['status']}, relative gap {self.hard['gap']:.1e}"),
-            ("soft side", f"{self.soft['status']}, gradient {self.soft['gradient_norm']:.1e}"),
+            ("hard side (which component wins)", f"{self.hard['status']}, gap {self.hard['gap']:.1e}"),
+            (
+                "soft side (the odds inside it)",
+                f"{self.soft['status']}, gradient {self.soft['gradient_norm']:.1e}",
+            ),
         ]
         blocks: list[Block] = [Grid("Coverage", ["", ""], rows)]
         if self.note:
@@ -188,12 +190,22 @@ def _share(part: int, whole: int) -> float:
 
 
 def _largest(components: Components, vocabulary: Vocabulary | None) -> tuple[LargeComponent, ...]:
-    by_size = np.argsort(-components.sizes, kind="stable")[:N_LARGEST]
+    """The largest components; of equal ones, and of their tokens, those with the most evidence come first."""
+    if not len(components) or components.sizes.max() < 2:
+        return ()
+    least = np.sort(components.sizes)[-N_LARGEST:][0]
+    evidence = count_evidence(components, components.query_of[components.sizes >= max(least, 2)])
+    together = np.bincount(components.component_of_node, evidence, len(components))
+    by_size = np.lexsort((-together, -components.sizes))[:N_LARGEST]
     large = [int(number) for number in by_size if components.sizes[number] > 1]
-    return tuple(_describe(components, number, vocabulary) for number in large)
+    return tuple(_describe(components, number, vocabulary, evidence) for number in large)
 
 
-def _describe(components: Components, number: int, vocabulary: Vocabulary | None) -> LargeComponent:
-    query, tokens = int(components.query_of[number]), tuple(components.tokens(number)[:8].tolist())
+def _describe(
+    components: Components, number: int, vocabulary: Vocabulary | None, evidence: Int64
+) -> LargeComponent:
+    rows = np.flatnonzero(components.component_of_node == number)
+    first = rows[np.argsort(-evidence[rows], kind="stable")[:N_TOKENS]]
+    query, tokens = int(components.query_of[number]), tuple(components.token_of_node[first].tolist())
     texts = tuple(name_token(vocabulary, token) for token in tokens)
     return LargeComponent(query, int(components.sizes[number]), tokens, name_token(vocabulary, query), texts)

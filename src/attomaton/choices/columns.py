@@ -7,6 +7,7 @@ hold is numbered in Python (:func:`~attomaton.choices.numbering.number_hashable`
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import chain
 from typing import Any, cast
+from unicodedata import normalize
 
 import numpy as np
 import pyarrow as pa
@@ -159,7 +160,7 @@ def number_columns(columns: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[In
             _refuse_missing(array, role)
         items, numbers = _number_in_arrow(arrays)
     check_size(len(items))
-    _check_names(items)
+    check_items(items)
     return items, numbers
 
 
@@ -210,7 +211,6 @@ def _number_in_python(columns: Mapping[str, Any]) -> tuple[tuple[Any, ...], list
         chain.from_iterable(zip(*lists.values(), strict=True) if together else lists.values())  # row by row
     )
     items, numbers = number_hashable(flat)
-    _refuse_mixture(items)
     if not together:
         return items, _split(numbers, lengths)
     return items, [numbers[place :: len(lengths)] for place in range(len(lengths))]
@@ -293,26 +293,36 @@ def _is_missing(value: Any) -> bool:
     return kind in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
 
 
-def _refuse_mixture(items: Sequence[Any]) -> None:
-    """Text and numbers in one column are nearly always one thing read in two ways: 7 is not '7'."""
+def check_items(items: Sequence[Any]) -> None:
+    """Refuse items that are nearly always one thing written in two ways, and those that are missing.
+
+    Examples
+    --------
+    >>> check_items(["7", 7])
+    Traceback (most recent call last):
+        ...
+    attomaton.errors.InvalidSamples: items are of different kinds, such as '7' and 7; convert all to text,
+    or all to numbers
+    """
+    missing = next((one for one in items if _is_missing(one)), items)
+    if missing is not items:
+        raise InvalidSamples(f"an item is missing ({missing!r}); drop it, or name it")
     number = next((one for one in items if isinstance(one, int | float) and not isinstance(one, bool)), None)
-    others = next((one for one in items if isinstance(one, str | bool)), None)
-    if number is not None and others is not None:
+    other = next((one for one in items if isinstance(one, str | bytes | bool)), None)
+    if number is not None and other is not None:
         raise InvalidSamples(
-            f"items are of different kinds, such as {others!r} and {number!r}; convert all to text, or all "
+            f"items are of different kinds, such as {other!r} and {number!r}; convert all to text, or all "
             "to numbers"
         )
-
-
-def _check_names(items: Sequence[Any]) -> None:
-    """Names that differ only in blanks around them are nearly always one name."""
-    padded = [one for one in items if isinstance(one, str) and one != one.strip()]
-    if padded:
-        known = set(items)
-        plain = {one.strip(): one for one in padded}
-        twice = next((one for one in plain if one in known), None)
-        if twice is not None or len(plain) < len(padded):
-            name = twice if twice is not None else padded[0].strip()
+    seen: dict[str, str] = {}
+    for one in items:
+        if isinstance(one, str) and seen.setdefault(_plain_name(one), one) != one:
             raise InvalidSamples(
-                f"the item {name!r} also stands with blanks around it; strip them (in pandas: .str.strip())"
+                f"the items {seen[_plain_name(one)]!r} and {one!r} look alike and differ in blanks, "
+                "or in how their letters are coded; write them alike (in pandas: .str.strip(), "
+                ".str.normalize('NFC'))"
             )
+
+
+def _plain_name(name: str) -> str:
+    return " ".join((name if name.isascii() else normalize("NFC", name)).split())

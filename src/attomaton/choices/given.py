@@ -135,9 +135,17 @@ def _frame_rankings(take: Take, asked: Asked, columns: Mapping[str, Any], there:
     named = columns.get("ranking", "ranking")
     if not isinstance(named, list | tuple):
         return read_sequences(asked._replace(rankings=take("ranking")))
-    places = [as_list(find_column(there, name, "ranking")) for name in cast("Sequence[Any]", named)]
+    columns_of_places = [
+        as_list(find_column(there, name, "ranking")) for name in cast("Sequence[Any]", named)
+    ]
+    places = [[_whole_if_float(one) for one in column] for column in columns_of_places]
     rankings = [_without_end(list(row), number) for number, row in enumerate(zip(*places, strict=True))]
     return read_sequences(asked._replace(rankings=rankings))
+
+
+def _whole_if_float(value: Any) -> Any:
+    """Whole numbers that pandas made floats because the column has gaps."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _without_end(row: list[Any], number: int) -> list[Any]:

@@ -5,6 +5,7 @@ from typing import Any
 from attomaton.choices.standings import Standings, rows_of_table
 from attomaton.display import shorten
 from attomaton.drawing import house_axes
+from attomaton.errors import UnsupportedOption
 
 MOST = 40
 """Items that a picture shows unless more are asked for."""
@@ -22,6 +23,8 @@ NAME = 28
 
 def plot_standings(standings: Standings, *, joined: bool, ax: Any = None, most: int = MOST) -> Any:
     """Draw the first ``most`` items, the best on top; the axes."""
+    if ax is not None and not hasattr(ax, "errorbar"):
+        raise UnsupportedOption(f"ax is of type {type(ax).__name__}; give axes of matplotlib, or none")
     rows = rows_of_table(standings.table, most)
     with house_axes(ax, height=MARGIN + ROW * max(len(rows), 2) + 0.08 * len(rows)) as axes:
         level, ticks, names = 0.0, list[float](), list[str]()

@@ -89,6 +89,10 @@ def _places(ranking: Any, number: int) -> list[list[Any]]:
     places = [
         list(cast("list[Any]", place)) if isinstance(place, list | set) else [place] for place in members
     ]
+    if len({isinstance(item, tuple) for place in places for item in place}) > 1:
+        raise InvalidSamples(
+            f"ranking {number} holds a tuple among other items; items that share a place stand in a list"
+        )
     largest = max(map(len, places), default=0)
     if largest > LARGEST_TIE:
         raise InvalidSamples(

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -166,7 +166,8 @@ class ChoiceFit(OrderedItems):
         >>> fit.covariance().round(3).tolist()
         [[0.375, -0.375, nan], [-0.375, 0.375, nan], [nan, nan, 0.0]]
         """
-        numbers = np.array(self._lookup(self.items if items is None else list(items)), np.int64)
+        asked = self.items if items is None else [items] if isinstance(items, str) else list(items)
+        numbers = np.array(self._lookup(asked), np.int64)
         self._check_scores()
         return self._covariances.of(numbers)
 
@@ -328,13 +329,14 @@ class ChoiceFit(OrderedItems):
         """Which components this one reaches, itself included, shape (n_components,)."""
         return self._paths.search(component)[0]
 
-    def _members(self, winner: Any, choice_set: Any) -> Collection[Any]:
+    def _members(self, winner: Any, choice_set: Any) -> Any:
         """The choice set; an item stands for the pair of it and the winner."""
-        if isinstance(choice_set, str | bytes) or not isinstance(choice_set, Collection):
-            return [winner, choice_set]
-        members: Collection[Any] = choice_set  # pyright: ignore[reportUnknownVariableType]
-        single = winner not in members and self._is_item(members)
-        return [winner, members] if single else members
+        single = isinstance(choice_set, str | bytes) or not isinstance(choice_set, Collection)
+        if not single and winner not in choice_set:
+            single = self._is_item(choice_set)
+        if single and choice_set == winner:
+            raise InvalidSamples(f"{winner!r} against itself has no chance; give another item, or a set")
+        return [winner, choice_set] if single else cast("Any", choice_set)
 
     def _lookup(self, items: Sequence[Any]) -> list[int]:
         for item in items:
@@ -400,21 +402,6 @@ class ChoiceFit(OrderedItems):
             status=self.soft.status.name.lower(),
             certificate=str(self.soft.certificate),
             certified=self.soft.status is Status.CERTIFIED,
-            remarks=self._remarks(),
+            remarks=summary.remark(self.n_ties, self.prior, self.soft.ridge / self.parts),
             missing=self.missing,
         )
-
-    def _remarks(self) -> list[str]:
-        """What was done to the data besides fitting them."""
-        remarks: list[str] = []
-        if self.n_ties:
-            rule = "half a win each way; of more than two, the average over their orders"
-            remarks.append(f"ties: {self.n_ties:,}, each counted as {rule}")
-        if self.prior is not None:
-            remarks.append(
-                f"prior: every score is normal about 0 with standard deviation {self.prior:g}; what stands "
-                "between components is the prior's, not the data's"
-            )
-        elif self.soft.ridge:
-            remarks.append(f"ridge: {self.soft.ridge / self.parts:g}, inside components")
-        return remarks

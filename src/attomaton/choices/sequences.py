@@ -1,11 +1,18 @@
 """Choices as sequences (winners with losers or choice sets, pairs, rankings), as numbered choices."""
 
-from collections.abc import Iterable, Sized
+from collections.abc import Iterable, Mapping, Sized
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from attomaton.choices.columns import as_arrow, as_list, library_of, list_values, number_columns
+from attomaton.choices.columns import (
+    as_arrow,
+    as_list,
+    check_items,
+    library_of,
+    list_values,
+    number_columns,
+)
 from attomaton.choices.numbering import NumberedChoices, arrange, check_counts, number_choices, pair_up
 from attomaton.choices.outcomes import read_flags
 from attomaton.choices.rankings import unroll
@@ -76,8 +83,15 @@ def _read_sets(asked: Asked) -> Given:
     lists = list_values(asked.choice_sets)
     if lists is not None and as_arrow(asked.winners) is not None:
         return _number_lists(asked, *lists)
-    winners, sets = _plain(asked.winners), _plain(asked.choice_sets)
+    winners, sets = _plain(asked.winners), _lists(_plain(asked.choice_sets))
     return Given(*number_choices(winners, sets, asked.counts))
+
+
+def _lists(sets: Any) -> Any:
+    """Choice sets with lists in place of arrays, whose entries would be no Python objects."""
+    if not hasattr(sets, "__len__") or not any(hasattr(kind, "tolist") for kind in set(map(type, sets))):
+        return sets
+    return [as_list(one) if hasattr(one, "tolist") else one for one in sets]
 
 
 def _number_lists(asked: Asked, lengths: Int64, flat: Any) -> Given:
@@ -110,12 +124,32 @@ def _read_losers(asked: Asked) -> Given:
     if lists:
         if asked.tied is not None:
             raise InvalidSamples("tied is for pairs; give one loser in each row, or rankings")
-        winners, losers = _plain(asked.winners), _plain(asked.losers)
-        sets = [[winner, *others] for winner, others in zip(winners, losers, strict=True)]
-        return Given(*number_choices(winners, sets, asked.counts))
+        return _read_lists_of_losers(asked)
     items, (winner, loser) = number_columns({"winner": asked.winners, "loser": asked.losers})
     tied = None if asked.tied is None else read_flags(asked.tied)
     return pair_rows(items, winner, loser, tied, check_counts(asked.counts, len(winner)))
+
+
+def _read_lists_of_losers(asked: Asked) -> Given:
+    """Rows with several losers; an entry that is no collection is one loser."""
+    winners = as_list(asked.winners)
+    rows = [_members(one) for one in as_list(asked.losers)]
+    for row, (winner, losers) in enumerate(zip(winners, rows, strict=True)):
+        if any(winner is one or winner == one for one in losers):
+            raise InvalidSamples(
+                f"row {row}: the winner {winner!r} is also among the losers; take it out, or give "
+                "choice_sets, in which the winner stands"
+            )
+    sets = [[winner, *losers] for winner, losers in zip(winners, rows, strict=True)]
+    items, choices = number_choices(winners, sets, asked.counts)
+    check_items(items)
+    return Given(items, choices)
+
+
+def _members(entry: Any) -> list[Any]:
+    if isinstance(entry, Iterable) and not isinstance(entry, str | bytes | Mapping):
+        return as_list(cast("Any", entry))
+    return [entry]
 
 
 def pair_rows(items: tuple[Any, ...], winner: Int64, loser: Int64, tied: Bool | None, made: Int64) -> Given:
@@ -152,6 +186,7 @@ def _read_rankings(asked: Asked) -> Given:
     found = unroll(rankings)
     counts = np.array(found.weights, np.int64) * made[found.ranking]
     items, choices = number_choices(found.winners, found.choice_sets, counts)
+    check_items(items)
     return Given(items, choices, found.parts, found.n_ties)
 
 
@@ -168,7 +203,9 @@ def holds_items(values: Any) -> bool:
     if not isinstance(values, list | tuple) and as_arrow(values) is not None:
         return len(values) > 0
     kinds: set[type] = set(map(type, _plain(values)))
-    return bool(kinds) and all(issubclass(kind, str) or not issubclass(kind, Iterable) for kind in kinds)
+    return bool(kinds) and all(
+        issubclass(kind, str | bytes) or not issubclass(kind, Iterable) for kind in kinds
+    )
 
 
 def _arrow_or_same(values: Any) -> Any:
@@ -231,6 +268,9 @@ def _check_lengths(**columns: Any) -> None:
     for name, values in given.items():
         if not hasattr(values, "__len__"):
             raise InvalidSamples(f"{name} is of type {type(values).__name__}, without a length; give a list")
+        kind: type = type(values)  # pyright: ignore[reportUnknownVariableType]
+        if issubclass(kind, set | frozenset | Mapping):
+            raise InvalidSamples(f"{name} is of type {kind.__name__}, without an order; give a list")
     lengths = {name: len(values) for name, values in given.items()}
     if len(set(lengths.values())) > 1:
         told = ", ".join(f"{length} {name}" for name, length in lengths.items())

@@ -13,6 +13,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from attomaton.display import render_first_rows
+from attomaton.errors import UnknownToken
+from attomaton.options import show
 from attomaton.soft.certify import SCORES_WITHIN
 from attomaton.tables import Bool, Float64, Int64, to_pandas, to_polars
 
@@ -75,6 +77,10 @@ class Standings:
     def __getitem__(self, name: str) -> list[Any]:
         """One column as a list."""
         columns: Any = self.table
+        if name not in columns.column_names:
+            raise UnknownToken(
+                f"there is no column {show(name)}; there are {', '.join(columns.column_names)}"
+            )
         return columns.column(name).to_pylist()
 
     def to_pandas(self) -> Any:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from attomaton.choices.standings import Standings, item_column, lay_out, rows_of_table
 from attomaton.display import Cell, render_card, render_note, render_status, render_table, shorten
+from attomaton.soft.certify import SCORES_WITHIN
 
 SHOWN_ROWS, SHOWN = 20, 12
 """Most items, and most of anything else, that a summary prints."""
@@ -33,7 +34,10 @@ def describe(told: Told, most: int = SHOWN_ROWS) -> str:
     if len(told.standings) > len(rows):
         lines.append(f"and {len(told.standings) - len(rows):,} more; .table() has all")
     lines += _describe_order(told)
-    lines += [f"scores {told.status}: {told.certificate}", *told.remarks]
+    proof = (
+        f"none is farther than {SCORES_WITHIN:.0e} from the best fit" if told.certified else told.certificate
+    )
+    lines += [f"scores {told.status}: {proof}", *told.remarks]
     return "\n".join([*lines, *_describe_missing(told)])
 
 
@@ -73,6 +77,22 @@ def record(told: Told) -> dict[str, Any]:
             )
         ],
     }
+
+
+def remark(n_ties: int, prior: float | None, ridge: float) -> list[str]:
+    """What was done to the data besides fitting them."""
+    remarks: list[str] = []
+    if n_ties:
+        rule = "half a win each way; of more than two, the average over their orders"
+        remarks.append(f"ties: {n_ties:,}, each counted as {rule}")
+    if prior is not None:
+        remarks.append(
+            f"prior: every score is normal about 0 with standard deviation {prior:g}; what stands between "
+            "components is the prior's, not the data's"
+        )
+    elif ridge:
+        remarks.append(f"ridge: {ridge:g}, inside components")
+    return remarks
 
 
 def _grid(told: Told, most: int) -> tuple[list[str], list[list[str]]]:

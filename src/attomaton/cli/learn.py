@@ -2,18 +2,37 @@
 
 import shlex
 import warnings
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attomaton.cli.output import AsJson, Overwrite, Quiet, print_json, print_line, print_value, stages
+from attomaton.cli.output import (
+    AsJson,
+    Overwrite,
+    Quiet,
+    print_json,
+    print_line,
+    print_table,
+    print_text,
+    print_value,
+    stages,
+)
 from attomaton.cli.sources import Corpus, How, Window, reads
 from attomaton.cli.values import fraction, place, read_queries, whole, words
 from attomaton.options import MOST_THREADS
 
 if TYPE_CHECKING:
     from attomaton.automaton.automaton import Automaton
+
+RULES = {
+    "determined": "the theorem decides",
+    "unseen_ignored": "the theorem decides among the tokens with evidence",
+    "incomparable": "no component precedes all others; the highest is taken",
+    "backed_off": "no token has evidence under the query",
+}
+"""The rules as :class:`~attomaton.automaton.answered.Answered` names them, and what they mean."""
 
 
 @reads
@@ -79,29 +98,46 @@ def learn(
         )
     if as_json:
         told = {"note": automaton.coverage.note or None, "out": None if out is None else str(out)}
-        print_json({**automaton.coverage.to_dict(), **told})
+        print_json({**automaton.coverage.to_dict(), **_answered(automaton), **told})
     elif not quiet:
         print_value(automaton.coverage)
+        _print_answered(automaton)
         if out is not None:
-            print_line(f"Written to {out}.{_suggestion(automaton, out)}")
+            print_line(f"Written to {out}.")
+            _print_suggestion(automaton, out)
     if "uncertified" in (automaton.coverage.hard["status"], automaton.coverage.soft["status"]):
         raise typer.Exit(1)
 
 
-def _suggestion(automaton: "Automaton", out: Path) -> str:
-    """A command to try next, with tokens that compete under one query as its context."""
-    from attomaton.corpora.tokenizers.splitting import EOS
-    from attomaton.display import LONGEST_WORD
+def _print_suggestion(automaton: "Automaton", out: Path) -> None:
+    """A command to try next, with a context of the corpus, on a line of its own that can be copied."""
+    from attomaton.automaton.suggestion import suggest_context
 
-    edges = automaton.components.edges
-    if not len(edges):
-        return ""
-    best = int(edges["support"].argmax())
-    tokens = [int(edges[name][best]) for name in ("loser", "winner", "query")]
-    competing = [[*one.tokens[:2], one.query] for one in automaton.coverage.largest]
-    worded = [one for one in competing if EOS not in map(automaton.name, one)]  # line ends say little
-    tokens = next(iter(worded or competing), tokens)
-    context = " ".join(map(automaton.name, tokens))
-    if len(context) > LONGEST_WORD:
-        return ""  # nobody types it
-    return f" Try: attomaton explain {shlex.quote(str(out))} {shlex.quote(context)}"
+    context = suggest_context(automaton)
+    if context is not None:
+        print_line("Try:")
+        print_text(f"attomaton explain {shlex.quote(str(out))} {shlex.quote(context)}")
+
+
+def _answered(automaton: "Automaton") -> dict[str, Any]:
+    """Shares of contexts by the rule that answers them; null where they are not known."""
+    from attomaton.automaton.answered import measure_answered, measure_held_out
+
+    samples = automaton.samples
+    if samples is None or not len(samples):
+        return {"answered": None, "held_out": None}
+    held_out = None if automaton.embedded else measure_held_out(samples)
+    told = {"answered": measure_answered(automaton, samples), "held_out": held_out}
+    return {name: None if one is None else asdict(one) for name, one in told.items()}
+
+
+def _print_answered(automaton: "Automaton") -> None:
+    told = _answered(automaton)
+    own, new = told["answered"], told["held_out"]
+    if own is None:
+        return
+    rows = [
+        (meaning, f"{own[name]:.1%}", "not measured" if new is None else f"{new[name]:.1%}")
+        for name, meaning in RULES.items()
+    ]
+    print_table("Who answers a context", ["", "contexts of the corpus", "a held-out tenth"], list(rows))

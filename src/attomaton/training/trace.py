@@ -14,10 +14,11 @@ from attomaton.artifacts import read_arrays, save_arrays
 from attomaton.artifacts.arrays import MEND
 from attomaton.borders import check_floats, check_ids, check_int64, check_rising, keep_checked
 from attomaton.corpora.samples import Samples
-from attomaton.errors import CorruptRun, MismatchedParts, UnknownToken
+from attomaton.errors import CorruptRun, MismatchedParts, UnknownToken, UnsupportedOption
 from attomaton.frames import Tabular
 from attomaton.models.attention import AttentionModel
 from attomaton.models.embeddings import Given
+from attomaton.options import given_path
 from attomaton.printing import Block, Grid
 from attomaton.solutions import LARGEST
 from attomaton.tables import Float64, Int64, table_of
@@ -257,7 +258,12 @@ class Trace(Tabular):
     @classmethod
     def load(cls, path: str | Path) -> "Trace":
         """Read what :meth:`save` wrote; a file that was cut short or altered raises ``CorruptRun``."""
-        arrays, about = read_arrays(path)
+        place = given_path(path, "path")
+        if place.is_dir():
+            training = place / "training" / "trace.safetensors"
+            advice = str(training) if training.is_file() else "a file that Trace.save wrote"
+            raise UnsupportedOption(f"{place} is a folder, and a trace is one file; give {advice}")
+        arrays, about = read_arrays(place)
         if about.get("holds") != "trace":
             raise CorruptRun(f"{path} holds no trace; give a file that Trace.save wrote")
         try:
