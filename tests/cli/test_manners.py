@@ -43,12 +43,15 @@ WORKING = {
     "export": ["export", "run", "--graphml", "deep/folder/of/its/own/run.graphml", "--csv", "tables"],
     "report": ["report", "run", "-o", "page.html", "--figures", "pictures", "--query", "the"],
     "report-strange": ["report", "strange", "-o", "strange.html", "--figures", "strange-pictures"],
+    "unknown-strange": ["explain", "run", "zebra \x1b[31m"],
+    "generate": ["generate", "run", "the wind saw the lamp and the", "-n", "5"],
+    "score": ["score", "run", "visits.txt"],
     "doctor": ["doctor"],
     "example": ["example", "story.txt"],
     "version": ["--version"],
 }
 NAMES = ("learn", "explain", "diff", "export", "reproduce", "train", "verify", "scan-snap", "tokenize")
-NAMES += ("report", "example", "doctor")
+NAMES += ("report", "example", "doctor", "generate", "score")
 HELP = {f"{name}-help": [name, "--help"] for name in NAMES} | {"help": ["--help"]}
 WRONG = {
     "no-run": ["explain", "nowhere", "a"],
@@ -57,7 +60,6 @@ WRONG = {
     "no-argument": ["diff", "run"],
     "no-command": ["unknown"],
     "no-figures": ["report", "run", "--query", "the"],
-    "no-token": ["explain", "run", "zebra \x1b[31m"],
 }
 COMMANDS = WORKING | HELP | WRONG
 

@@ -7,6 +7,7 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 import attomaton as at
 from attomaton.automaton.scoring import fit_epsilon
@@ -99,6 +100,8 @@ def calls(folder: Any) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
     classes = draw_linear_classes(2)
     table = {
         "Automaton.at": (partial(auto.at, 3.0), ("step_size",)),
+        "Automaton.generate": (lambda n=3, **more: auto.generate([0, 2], n, **more), ("n", "window")),
+        "Automaton.plot": (partial(auto.plot, ax=Figure().subplots()), ("query",)),
         "Automaton.name": (auto.name, ("token",)),
         "Automaton.predict_proba": (partial(auto.predict_proba, [0, 2]), ("step",)),
         "Automaton.score": (partial(auto.score, data), ("epsilon",)),

@@ -13,6 +13,8 @@ WORDS = "the cat sat on the mat and the dog sat on the cat and so it was the end
 BASES = {
     "learn": ["corpus.txt", "--window=3"],
     "explain": ["run", "the cat sat on the"],
+    "generate": ["run", "the cat sat on the", "--n=3"],
+    "score": ["run", "corpus.txt"],
     "diff": ["run", "run"],
     "export": ["run", "--graphml=out.graphml", "--csv=tables"],
     "report": ["run", "--out=page.html"],

@@ -396,9 +396,10 @@ def check_many(contexts: Any) -> None:
     """Refuse what is no sequence of contexts: one text, a frame, a mapping, or nothing to go through."""
     if isinstance(contexts, str):
         raise UnsupportedOption("one text was given for many; give a list of texts, or call predict(text)")
+    kind = type(contexts).__name__
     if isinstance(contexts, Mapping) or hasattr(contexts, "columns") or not isinstance(contexts, Iterable):
         raise UnsupportedOption(
-            f"contexts are {type(contexts).__name__}; give a list of texts, or one column of a frame"
+            f"contexts are of the type {kind}; give a list of texts, or one column of a frame"
         )
 
 

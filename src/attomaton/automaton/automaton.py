@@ -231,7 +231,7 @@ class Automaton(Tabular, Solved, Attention):
         groups = np.unique(component, return_inverse=True)[1]
         odds = shares_of(groups, odds_of(groups, soft, int(groups.max()) + 1), int(groups.max()) + 1)
         evidence = count_evidence(self.components, np.array([query]))[first:last]
-        best = np.lexsort((tokens, -evidence, -soft, -hard))[:MOST_ROWS]
+        best = np.lexsort((tokens, -evidence, -soft.round(9), -hard.round(9)))[:MOST_ROWS]
         tied = np.bincount(groups)[groups[best]] > 1
         return Ranking(
             self.name(query),

@@ -54,6 +54,10 @@ STAND_INS = {
     "Δ": "Delta",
     "Π": "Pi",
     "Σ": "sum",
+    "’": "'",
+    **dict.fromkeys("─━", "-"),
+    **dict.fromkeys("│┃", "|"),
+    **dict.fromkeys("┌┐└┘┬┴┏┓┡┩┳╇", "+"),
 }
 """Signs of ours → what stands for them where the output cannot hold them; in other text, a "?" does."""
 

@@ -87,7 +87,7 @@ def _options(
     ] = "file",
     format: Annotated[  # noqa: A002  the name of the option
         str | None,
-        words("Read files, or standard input, as if they had this ending: txt, jsonl, json, csv, …"),
+        words("Read files, or standard input, as if they had this ending: txt, jsonl, json, csv or another."),
     ] = None,
     separator: Annotated[int | None, whole("The id that ends a document in .npy and .bin files.")] = None,
     dtype: Annotated[str, words("Type of the ids in .bin files: uint16, uint32, int32 or int64.")] = "uint16",
