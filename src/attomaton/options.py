@@ -220,6 +220,19 @@ def _leads_in_a_circle(path: str) -> bool:
     return False
 
 
+def make_rng(given: object) -> np.random.Generator:
+    """What draws: a generator as it is, a seed as the generator of it, None as one that nobody has seen.
+
+    Examples
+    --------
+    >>> int(make_rng(7).integers(100)) == int(make_rng(np.random.default_rng(7)).integers(100))
+    True
+    """
+    if given is None or isinstance(given, np.random.Generator):
+        return np.random.default_rng(given)
+    return np.random.default_rng(whole_number(given, "the seed"))
+
+
 def named_part(
     value: object, name: str, parts: Mapping[str, Callable[[], Any]], methods: Sequence[str]
 ) -> Any:

@@ -22,6 +22,7 @@ from attomaton.engines.choose import check_engine, make_engine
 from attomaton.engines.selection import Selection
 from attomaton.engines.source import check_reading, read_source, refuse_input_in
 from attomaton.errors import NothingRealisable
+from attomaton.graphs.origin import describe_origin
 from attomaton.options import given_path
 from attomaton.progress import as_stages
 from attomaton.readers import read_corpus
@@ -170,7 +171,9 @@ def learn(
             made = {"documents": asked.documents, "engine": engine, "embeddings": _digest(embeddings)}
             named = {name: one for name in ("column", "format") if (one := getattr(asked, name)) is not None}
             config = {**selection.to_dict(), **made, **named}
-            fill_run(building, describe_run(automaton, {"input": corpus.about, "config": config}))
+            origin = {} if samples is None else {"samples": describe_origin(samples)}
+            about = {"input": corpus.about, "config": config, **origin}
+            fill_run(building, describe_run(automaton, about))
     if automaton.coverage.note:
         warnings.warn(automaton.coverage.note, NothingRealisable, stacklevel=2)
     return automaton

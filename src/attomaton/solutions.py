@@ -11,6 +11,7 @@ from scipy.sparse import csc_array
 from attomaton.borders import MEND, check_floats, check_table
 from attomaton.display import Cell, render_card, render_facts, render_first_rows, render_status
 from attomaton.errors import InvalidEmbeddings, MismatchedParts, UncertifiedSolution
+from attomaton.frames import Tabular
 from attomaton.ragged import group_borders
 from attomaton.tables import Float64, column, make_table
 
@@ -52,7 +53,7 @@ class Certificate(Protocol):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Solution:
+class Solution(Tabular):
     """Scores under every query, with their certificate.
 
     Attributes
@@ -81,6 +82,9 @@ class Solution:
     def __repr__(self) -> str:
         size, status = f"{self.scores.num_rows:,} scores", self.status.name.lower()
         return f"{type(self).__name__}({size}, {status}: {self.certificate})"
+
+    def _table(self) -> pa.Table:
+        return self.scores
 
     def _repr_html_(self) -> str:
         good = self.status is Status.CERTIFIED

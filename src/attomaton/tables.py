@@ -33,6 +33,17 @@ def make_table(schema: pa.Schema, columns: Mapping[str, Any]) -> pa.Table:
     return _arrow.Table.from_arrays(arrays, schema=schema)
 
 
+def table_of(columns: Mapping[str, Any]) -> pa.Table:
+    """An Arrow table of columns whose types are what they hold.
+
+    Examples
+    --------
+    >>> table_of({"step": np.arange(2), "loss": [0.5, 0.25]}).to_pylist()[1]
+    {'step': 1, 'loss': 0.25}
+    """
+    return _arrow.table(dict(columns))
+
+
 def column(table: pa.Table, name: str) -> NDArray[Any]:
     """One numeric column as a numpy array (no copy where the table is in one piece)."""
     chunks: Any = table.column(name)

@@ -122,12 +122,13 @@ def test_the_text_names_the_strongest_differences():
     a = at.learn(at.Samples.from_lists(contexts, [0] * 5 + [3] * 2 + [4, 3, 4]))
     b = at.learn(at.Samples.from_lists(contexts, [1] * 5 + [1] * 2 + [4, 4, 4]))
     text = str(diff(a, b))
-    lines = text.splitlines()
-    assert lines[0] == "6 of 7 pairs of tokens are related differently"
-    start = lines.index("2 reversed: each corpus puts the other token first")
-    assert lines[start + 1] == "  under 2: 0 before 1 ×5 in a, 1 before 0 ×5 in b"
-    assert lines[start + 2] == "  under 2: 3 before 1 ×2 in a, 1 before 3 ×2 in b"
-    assert "  under 2: 3 and 4 tie, 1 to 2 in a, 4 before 3 ×3 in b" in lines
+    lines = [" ".join(line.strip("│").split()) for line in text.splitlines()]
+    assert lines[0] == "6 of 7 pairs of tokens are related differently."
+    assert "reversed │ 2 │ each corpus puts the other token first" in lines
+    start = lines.index("Strongest reversed")
+    assert lines[start + 4] == "2 │ 0 before 1 ×5 │ 1 before 0 ×5"
+    assert lines[start + 5] == "2 │ 3 before 1 ×2 │ 1 before 3 ×2"
+    assert "2 │ 3 and 4 tie, 1 to 2 │ 4 before 3 ×3" in lines
     assert repr(diff(a, b)) == "Difference(6 of 7 pairs)"
 
 

@@ -85,7 +85,6 @@ def test_markup_in_tokens_is_shown_as_text(folder):
         (["learn", "story.txt", "--engine", "polars"], "error: there is no engine 'polars'"),
         (["learn", "story.txt", "--window", "0"], "Invalid value"),
         (["explain", "nowhere", "a"], "error: nowhere has no manifest.json"),
-        (["explain", "run", "zebra"], "error: not among the 61 tokens of the vocabulary: 'zebra'"),
         (["explain", "run", ""], "error: the context is empty"),
         (["example", "no/such/place.txt"], "cannot be written: No such file or directory"),
         (

@@ -14,6 +14,8 @@ PAGE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encodi
 CASES = [
     ("learn", 0, [["learn", "story.txt", "--window", "8"], ["learn", "visits.txt", "--documents", "line"]]),
     ("explain", 0, [["explain", "run", "the wind saw the lamp and the"]]),
+    ("generate", 0, [["generate", "run", "the wind saw the lamp and the"]]),
+    ("score", 0, [["score", "run", "short.txt"]]),
     ("diff", 0, [["diff", "run", "other"]]),
     ("export", 0, [["export", "run", "--graphml", "a.graphml", "--csv", "tables"]]),
     ("report", 0, [["report", "run", "-o", "page.html", "--figures", "pictures"]]),

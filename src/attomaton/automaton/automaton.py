@@ -11,23 +11,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from attomaton.artifacts import Run, write_run
 from attomaton.automaton import storage
-from attomaton.automaton.attention import Attention
+from attomaton.automaton.attention import Attention, check_ranked
 from attomaton.automaton.beaten import trace_beaten
 from attomaton.automaton.card import render_automaton
 from attomaton.automaton.context import Context
 from attomaton.automaton.coverage import Coverage, measure_coverage
 from attomaton.automaton.explanation import Explanation, Rule
 from attomaton.automaton.finite import FiniteAttention
+from attomaton.automaton.pictures import MOST_ROWS, Ranking
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.automaton.stopped import StoppedTraining
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.errors import MismatchedParts, UnsupportedOption
+from attomaton.frames import Tabular
 from attomaton.graphs.bags import Bags
 from attomaton.options import real_number
+from attomaton.printing import Block, blocks_of
 from attomaton.ragged import largest_of, occurs, odds_of, shares_of
 from attomaton.solved import Solved
 from attomaton.tables import Float64, column
@@ -37,7 +41,7 @@ TIE = 1e-9
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Automaton(Solved, Attention):
+class Automaton(Tabular, Solved, Attention):
     """Hard retrieval and soft composition for every query.
 
     Parameters
@@ -76,6 +80,8 @@ class Automaton(Solved, Attention):
     [0.47, 0.51, 0.02]
     >>> round(auto.score(samples).log_loss, 4)  # ln 2, ln 2 and 0
     0.4621
+    >>> auto.to_pandas().columns.tolist()
+    ['query', 'token', 'component', 'hard', 'soft']
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     at.Automaton.load(auto.save(folder))
     Automaton(1 queries, 2 components, 3 tokens)
@@ -92,10 +98,24 @@ class Automaton(Solved, Attention):
     def _repr_html_(self) -> str:
         return render_automaton(self, self.coverage, self.vocabulary)
 
+    def _table(self) -> pa.Table:
+        """Columns query, token (int32), component (int64), hard and soft (float64), a row for each node."""
+        nodes: Any = self.components.nodes
+        scores = {"hard": self.hard, "soft": self.soft}
+        for name, side in scores.items():
+            nodes = nodes.append_column(name, side.scores.column("score"))
+        return nodes
+
+    def _words(self) -> Vocabulary | None:
+        return self.vocabulary
+
+    def _blocks(self) -> list[Block]:
+        return [repr(self), *blocks_of(self.coverage)]
+
     @cached_property
     def coverage(self) -> Coverage:
         """How much of the corpus the theory speaks about."""
-        return measure_coverage(self)
+        return measure_coverage(self, self.vocabulary)
 
     def predict_proba(self, context: Context, *, step: float | None = None) -> Float64:
         """The chance of every token to be the next one, shape (n_tokens,).
@@ -133,7 +153,7 @@ class Automaton(Solved, Attention):
             )
         if not (self._training and self._training[0].serves(given, step_size)):
             self._training[:] = [StoppedTraining(given, self.components, step_size)]
-        return self._training[0].at(step, self.vocabulary)
+        return self._training[0].at(step, self.vocabulary, self.window)
 
     def predict_bags(self, bags: Bags) -> BatchPrediction:
         """The chances of the tokens of many contexts, which are bags already.
@@ -163,7 +183,7 @@ class Automaton(Solved, Attention):
 
     def explain(self, context: Context) -> Explanation:
         """What is retrieved, what it beat and on what evidence, and which rule answered."""
-        answer = self._answer(context)
+        answer, names = self._answer(context)
         tokens, seen = answer.bags.token, answer.seen
         component = self.components.component_of_node[answer.rows[seen]]
         retrieved: list[int] = np.unique(component[answer.probabilities[seen] > 0]).tolist()
@@ -183,6 +203,8 @@ class Automaton(Solved, Attention):
             beaten=beaten,
             incomparable=incomparable,
             unseen=tuple(tokens[~seen].tolist()),
+            unknown=names.unknown,
+            name=names,
         )
 
     def save(
@@ -198,6 +220,25 @@ class Automaton(Solved, Attention):
     def load(cls, path: str | Path) -> "Automaton":
         """Read a run folder back; its predictions are the same to the last bit."""
         return cls(*storage.load(path), window=storage.read_window(path))
+
+    def _ranking(self, query: int) -> Ranking:
+        first, last = np.searchsorted(self.components.query_of_node, [query, query + 1])
+        check_ranked(self.name(query), last - first)
+        hard, soft = (scores[first:last] for scores in self._scores)
+        tokens = self.components.token_of_node[first:last]
+        component = self.components.component_of_node[first:last]
+        groups = np.unique(component, return_inverse=True)[1]
+        odds = shares_of(groups, odds_of(groups, soft, int(groups.max()) + 1), int(groups.max()) + 1)
+        best = np.lexsort((tokens, -soft, -hard))[:MOST_ROWS]
+        tied = np.bincount(groups)[groups[best]] > 1
+        return Ranking(
+            self.name(query),
+            [self.name(int(token)) for token in tokens[best]],
+            hard[best].tolist(),
+            [f"{share:.0%}" if tie else "" for share, tie in zip(odds[best], tied, strict=True)],
+            int(last - first),
+            "hard score" + " (percent: the odds inside a tie)" * bool(tied.any()),
+        )
 
     @cached_property
     def _scores(self) -> tuple[Float64, Float64]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from attomaton.automaton.explanation import Beaten
+from attomaton.automaton.reasons import Beaten
 from attomaton.graphs.components import Components
 from attomaton.graphs.paths import QueryOrder
 

@@ -15,10 +15,12 @@ import pyarrow as pa
 from attomaton.automaton.automaton import Automaton
 from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.errors import MismatchedParts, UnsupportedOption
+from attomaton.frames import Tabular
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import pack_edges, unpack_edges
 from attomaton.graphs.grouping import distinct_keys
 from attomaton.options import whole_number
+from attomaton.printing import Block, Grid
 from attomaton.tables import Int32, Int64, Integers, column, keep_rows, make_table, number_strings
 
 DIFFERENCE_SCHEMA = pa.schema(
@@ -64,7 +66,7 @@ class Change(Enum):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Difference:
+class Difference(Tabular):
     """The pairs of tokens that two corpora relate differently.
 
     Attributes
@@ -86,14 +88,29 @@ class Difference:
     >>> b = at.learn(at.Samples.from_lists([[0, 1, 2]] * 3, [0, 0, 1]))
     >>> difference = at.diff(a, b)
     >>> print(difference)
-    2 of 3 pairs of tokens are related differently
-    0 reversed: each corpus puts the other token first
-    0 split: tied in a, ordered in b
-    1 merged: ordered in a, tied in b
-      under 2: 0 before 1 ×3 in a, 0 and 1 tie, 2 to 1 in b
-    0 lost: ordered or tied in a, neither in b
-    1 gained: ordered or tied in b, neither in a
-      under 2: 1 and 2 unordered in a, 1 before 2 ×1 in b
+    2 of 3 pairs of tokens are related differently.
+    Changes
+    ┏━━━━━━━━━━┳━━━━━━━┳━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┓
+    ┃ change   ┃ pairs ┃ meaning                                ┃
+    ┡━━━━━━━━━━╇━━━━━━━╇━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┩
+    │ reversed │ 0     │ each corpus puts the other token first │
+    │ split    │ 0     │ tied in a, ordered in b                │
+    │ merged   │ 1     │ ordered in a, tied in b                │
+    │ lost     │ 0     │ ordered or tied in a, neither in b     │
+    │ gained   │ 1     │ ordered or tied in b, neither in a     │
+    └──────────┴───────┴────────────────────────────────────────┘
+    Strongest merged
+    ┏━━━━━━━┳━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━━━┓
+    ┃ query ┃ in a          ┃ in b                ┃
+    ┡━━━━━━━╇━━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━━━━━━━━┩
+    │ 2     │ 0 before 1 ×3 │ 0 and 1 tie, 2 to 1 │
+    └───────┴───────────────┴─────────────────────┘
+    Strongest gained
+    ┏━━━━━━━┳━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━┓
+    ┃ query ┃ in a              ┃ in b          ┃
+    ┡━━━━━━━╇━━━━━━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━━┩
+    │ 2     │ 1 and 2 unordered │ 1 before 2 ×1 │
+    └───────┴───────────────────┴───────────────┘
     >>> difference.describe(Change.MERGED, 1)
     [('2', '0 before 1 ×3', '0 and 1 tie, 2 to 1')]
     >>> difference.strongest(Change.MERGED, 1).select(["wins_b", "losses_b"]).to_pylist()
@@ -110,12 +127,14 @@ class Difference:
     def __repr__(self) -> str:
         return f"Difference({len(self):,} of {self.n_pairs:,} pairs)"
 
-    def __str__(self) -> str:
-        lines = [f"{len(self):,} of {self.n_pairs:,} pairs of tokens are related differently"]
-        for change, count in self.counts.items():
-            lines.append(f"{count:,} {change.name.lower()}: {change.value}")
-            lines += [f"  under {query}: {a} in a, {b} in b" for query, a, b in self.describe(change, SHOWN)]
-        return "\n".join(lines)
+    def _table(self) -> pa.Table:
+        return self.table
+
+    def _words(self) -> "Difference":
+        return self
+
+    def _blocks(self) -> list[Block]:
+        return tell_difference(self, SHOWN)
 
     @property
     def counts(self) -> dict[Change, int]:
@@ -186,6 +205,20 @@ def diff(a: Automaton, b: Automaton) -> Difference:
         columns[f"wins_{name}"] = side.support(query[differ], one[differ], other[differ])
         columns[f"losses_{name}"] = side.support(query[differ], other[differ], one[differ])
     return Difference(make_table(DIFFERENCE_SCHEMA, columns), len(pairs), tokens)
+
+
+def tell_difference(difference: Difference, most: int) -> list[Block]:
+    """What is printed: the changes with their numbers, and the strongest of each, ``most`` at most."""
+    rows = [(change.name.lower(), f"{n:,}", change.value) for change, n in difference.counts.items()]
+    blocks: list[Block] = [
+        f"{len(difference):,} of {difference.n_pairs:,} pairs of tokens are related differently.",
+        Grid("Changes", ["change", "pairs", "meaning"], rows),
+    ]
+    for change in difference.counts:
+        described = difference.describe(change, most)
+        if described:
+            blocks.append(Grid(f"Strongest {change.name.lower()}", ["query", "in a", "in b"], described))
+    return blocks
 
 
 class _Side:

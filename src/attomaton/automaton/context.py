@@ -1,15 +1,60 @@
-"""A context as a user gives it, as token ids."""
+"""A context as a user gives it, as token ids, with the names of its tokens."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 
+from attomaton.corpora.budgets import shown
+from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.errors import EmptyContext, TokenOutOfRange, UnknownToken
+from attomaton.options import check_text
 from attomaton.tables import Int32
 
 Context = str | Sequence[str] | Sequence[int]
 """A text or tokens as strings (with a vocabulary), or token ids."""
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the tokens of one context are called.
+
+    Attributes
+    ----------
+    vocabulary : Vocabulary, optional
+        The tokens that are known; without it they are called by their ids.
+    unknown : tuple of str
+        Words of the context that the vocabulary does not have; their ids follow its own.
+
+    Examples
+    --------
+    >>> names = Names(Vocabulary(("a", "rose")), ("red",))
+    >>> names(1), names(2), names.key(2), names.join([0, 2, 1]), Names()(7)
+    ('rose', 'red', 'red', 'a red rose', '7')
+    """
+
+    vocabulary: Vocabulary | None = None
+    unknown: tuple[str, ...] = ()
+
+    def __call__(self, token: int) -> str:
+        """The token as text, or its id where there is no vocabulary."""
+        known = 0 if self.vocabulary is None else len(self.vocabulary)
+        return self.unknown[token - known] if self.unknown and token >= known else self._known(token)
+
+    def key(self, token: int) -> str | int:
+        """The token as text; the id itself where there is no vocabulary."""
+        return token if self.vocabulary is None else self(token)
+
+    def join(self, tokens: Iterable[int]) -> str:
+        """Tokens in a row as text; ids with a blank between them where there is no vocabulary."""
+        if self.vocabulary is None:
+            return " ".join(map(str, tokens))
+        return self.vocabulary.join(tokens, self.unknown)
+
+    def _known(self, token: int) -> str:
+        return name_token(self.vocabulary, token)
 
 
 def name_token(vocabulary: Vocabulary | None, token: int) -> str:
@@ -17,20 +62,73 @@ def name_token(vocabulary: Vocabulary | None, token: int) -> str:
     return str(token) if vocabulary is None else vocabulary.tokens[token]
 
 
-def read_context(context: Context, n_tokens: int, vocabulary: Vocabulary | None) -> Int32:
-    """The token ids of a context, shape (length,), checked."""
-    if isinstance(context, str) or any(isinstance(token, str) for token in context):
-        if vocabulary is None:
-            raise UnknownToken("there is no vocabulary; give the context as token ids")
-        text = isinstance(context, str)
-        ids = vocabulary.encode(context) if text else vocabulary.lookup(list(map(str, context)))
+def read_context(context: Context, n_tokens: int, vocabulary: Vocabulary | None) -> tuple[Int32, Names]:
+    """The token ids of a context, shape (length,), checked, and what its tokens are called.
+
+    Words that the vocabulary does not have are numbered from ``n_tokens`` on.
+
+    Examples
+    --------
+    >>> ids, names = read_context("a red rose", 2, Vocabulary(("a", "rose")))
+    >>> ids.tolist(), names.unknown
+    ([0, 2, 1], ('red',))
+    """
+    if isinstance(context, str):
+        ids, unknown = _with_vocabulary(vocabulary).encode_open(check_text(context, "the context"))
+    elif any(isinstance(token, str) for token in _as_list(context)):
+        ids, unknown = _number_tokens(_as_list(context), _with_vocabulary(vocabulary))
     else:
-        ids = np.asarray(context)
+        ids, unknown = _check_ids(context, n_tokens), ()
     if not len(ids):
         raise EmptyContext("the context is empty; the query is its last token, so give at least one")
+    if n_tokens + len(unknown) > MAX_TOKENS:
+        raise UnknownToken(
+            f"the vocabulary has {n_tokens:,} tokens and the context {len(unknown):,} more; attomaton "
+            f"numbers up to {MAX_TOKENS:,}: leave out words that are not known"
+        )
+    return ids, Names(vocabulary, unknown)
+
+
+def _with_vocabulary(vocabulary: Vocabulary | None) -> Vocabulary:
+    if vocabulary is None:
+        raise UnknownToken("there is no vocabulary; give the context as token ids")
+    return vocabulary
+
+
+def _as_list(context: Any) -> list[Any]:
+    try:
+        return list(context)
+    except TypeError as error:
+        raise TokenOutOfRange(
+            f"a context is a text, or a list of tokens or of their ids; this is {type(context).__name__}"
+        ) from error
+
+
+def _number_tokens(tokens: list[Any], vocabulary: Vocabulary) -> tuple[Int32, tuple[str, ...]]:
+    """The ids of tokens as strings; what the tokenizer would not read as one token is refused."""
+    if not all(isinstance(token, str) for token in tokens):
+        raise UnknownToken("the context mixes tokens as text with ids; give all as the one or the other")
+    words = [check_text(str(token), "a token of the context") for token in tokens]
+    for word in dict.fromkeys(words):
+        if word not in vocabulary.ids and len(vocabulary.encode_open(word)[0]) != 1:
+            raise UnknownToken(
+                f"{shown(word)!r} in the list is no token of this vocabulary; give a context as one text or "
+                "as a list of tokens, and many texts to predict_batch"
+            )
+    return vocabulary.number_open(words)
+
+
+def _check_ids(context: Any, n_tokens: int) -> Int32:
+    try:
+        ids: Any = np.asarray(context)
+    except ValueError as error:  # rows of unequal length
+        raise TokenOutOfRange("a context is one list of token ids; give many to predict_batch") from error
+    if not ids.size:
+        return np.empty(0, np.int32)
     if ids.ndim != 1 or not np.issubdtype(ids.dtype, np.integer):
         raise TokenOutOfRange(
-            f"a context is one list of token ids, this is {ids.dtype} of shape {ids.shape}; give integers"
+            f"a context is one list of token ids, this is {ids.dtype} of shape {ids.shape}; give integers, "
+            "and many contexts to predict_batch"
         )
     outside = np.flatnonzero((ids < 0) | (ids >= n_tokens))
     if len(outside):
@@ -38,4 +136,4 @@ def read_context(context: Context, n_tokens: int, vocabulary: Vocabulary | None)
             f"token {ids[outside[0]]} at position {outside[0]} of the context is not in "
             f"0 … {n_tokens - 1}; give ids of this vocabulary"
         )
-    return ids.astype(np.int32)
+    return cast("Int32", ids.astype(np.int32))

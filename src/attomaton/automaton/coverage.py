@@ -4,10 +4,16 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from attomaton.automaton.context import name_token
+from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.display import Bar, Cell, render_card, render_facts, render_note, render_status
+from attomaton.frames import Tabular
 from attomaton.graphs.components import Components
+from attomaton.printing import Block, Grid
 from attomaton.solved import Solved
+from attomaton.tables import table_of
 
 N_LARGEST = 5
 
@@ -22,21 +28,27 @@ class LargeComponent:
         The query, and how many tokens tie under it.
     tokens : tuple of int
         The first eight of them.
+    query_text : str
+        The query as text; its id where there is no vocabulary.
+    texts : tuple of str
+        The tokens as text.
 
     Examples
     --------
     >>> import attomaton as at
-    >>> at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])).coverage.largest
-    (LargeComponent(query=2, size=2, tokens=(0, 1)),)
+    >>> at.learn(["to be or to be", "be or to or be"]).coverage.largest[0]
+    LargeComponent(query=0, size=2, tokens=(1, 2), query_text='to', texts=('be', 'or'))
     """
 
     query: int
     size: int
     tokens: tuple[int, ...]
+    query_text: str = ""
+    texts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Coverage:
+class Coverage(Tabular):
     """The coverage report.
 
     Attributes
@@ -64,7 +76,9 @@ class Coverage:
     >>> coverage.n_read, round(coverage.realisable, 3), coverage.n_components, coverage.tied_queries
     (3, 0.667, 2, 1.0)
     >>> coverage.to_dict()["largest"][0]
-    {'query': 2, 'size': 2, 'tokens': (0, 1)}
+    {'query': 2, 'size': 2, 'tokens': (0, 1), 'query_text': '2', 'texts': ('0', '1')}
+    >>> print(str(coverage).splitlines()[3])
+    │ realisable (label in the context)            │ 66.7%                            │
     """
 
     n_read: int
@@ -104,6 +118,38 @@ class Coverage:
             ("queries in one line", Bar(self.ordered_queries, f"{self.ordered_queries:.1%}")),
         ]
 
+    def _blocks(self) -> list[Block]:
+        rows = [
+            ("samples read", f"{self.n_read:,}"),
+            ("realisable (label in the context)", f"{self.realisable:.1%}"),
+            ("queries", f"{self.n_queries:,}"),
+            ("edges", f"{self.n_edges:,}"),
+            ("components", f"{self.n_components:,}"),
+            ("queries with a component larger than one", f"{self.tied_queries:.1%}"),
+            ("queries whose components are totally ordered", f"{self.ordered_queries:.1%}"),
+            ("hard side", f"{self.hard['status']}, relative gap {self.hard['gap']:.1e}"),
+            ("soft side", f"{self.soft['status']}, gradient {self.soft['gradient_norm']:.1e}"),
+        ]
+        blocks: list[Block] = [Grid("Coverage", ["", ""], rows)]
+        if self.note:
+            blocks.append(self.note)
+        elif not self.n_edges:
+            blocks.append("No edges: no context holds its label beside another token. Try a longer window.")
+        if self.largest:
+            largest = [
+                (one.query_text, one.size, " ".join(one.texts) + " …" * (one.size > len(one.texts)))
+                for one in self.largest
+            ]
+            blocks.append(Grid("Largest components", ["query", "size", "tokens"], largest))
+        return blocks
+
+    def _table(self) -> pa.Table:
+        """One row, a column for each number; the certificates as ``hard_…`` and ``soft_…``."""
+        row = {name: value for name, value in self.to_dict().items() if isinstance(value, int | float)}
+        for side, proof in (("hard", self.hard), ("soft", self.soft)):
+            row |= {f"{side}_{name}": value for name, value in proof.items()}
+        return table_of({name: [value] for name, value in row.items()})
+
     def _repr_html_(self) -> str:
         proofs = [
             render_status(side["status"], f"{name} side", good=side["status"] == "certified")
@@ -117,8 +163,8 @@ class Coverage:
         return asdict(self)
 
 
-def measure_coverage(solved: Solved) -> Coverage:
-    """The coverage report of one automaton."""
+def measure_coverage(solved: Solved, vocabulary: Vocabulary | None = None) -> Coverage:
+    """The coverage report of one automaton, with tokens as the vocabulary names them."""
     components, hard, soft = solved.components, solved.hard, solved.soft
     edges, sizes = components.edges, components.sizes
     read = edges.n_samples + edges.n_unrealisable
@@ -131,7 +177,7 @@ def measure_coverage(solved: Solved) -> Coverage:
         n_components=len(components),
         tied_queries=_share(len(tied), len(components.queries)),
         ordered_queries=_share(int(components.totally_ordered.sum()), len(components.queries)),
-        largest=_largest(components),
+        largest=_largest(components, vocabulary),
         hard={"status": hard.status.name.lower(), **asdict(hard.certificate)},
         soft={"status": soft.status.name.lower(), **asdict(soft.certificate)},
     )
@@ -141,14 +187,13 @@ def _share(part: int, whole: int) -> float:
     return part / whole if whole else 0.0
 
 
-def _largest(components: Components) -> tuple[LargeComponent, ...]:
+def _largest(components: Components, vocabulary: Vocabulary | None) -> tuple[LargeComponent, ...]:
     by_size = np.argsort(-components.sizes, kind="stable")[:N_LARGEST]
-    return tuple(
-        LargeComponent(
-            int(components.query_of[number]),
-            int(components.sizes[number]),
-            tuple(components.tokens(int(number))[:8].tolist()),
-        )
-        for number in by_size
-        if components.sizes[number] > 1
-    )
+    large = [int(number) for number in by_size if components.sizes[number] > 1]
+    return tuple(_describe(components, number, vocabulary) for number in large)
+
+
+def _describe(components: Components, number: int, vocabulary: Vocabulary | None) -> LargeComponent:
+    query, tokens = int(components.query_of[number]), tuple(components.tokens(number)[:8].tolist())
+    texts = tuple(name_token(vocabulary, token) for token in tokens)
+    return LargeComponent(query, int(components.sizes[number]), tokens, name_token(vocabulary, query), texts)

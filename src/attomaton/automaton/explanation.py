@@ -1,89 +1,24 @@
 """Why the automaton answers as it does, for one context."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from enum import Enum
+from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+
+from attomaton.automaton.reasons import Beaten, Rule
+from attomaton.automaton.telling import draw_explanation, tell_explanation
+from attomaton.frames import Tabular
 from attomaton.graphs.paths import Edge
+from attomaton.printing import Block
+from attomaton.tables import table_of
 
-SHOWN = 3
-"""Edges of a step that are named."""
-
-
-class Rule(Enum):
-    """Which rule answered; the value says it in a sentence.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1], n_tokens=4))
-    >>> [auto.explain(context).rule.name for context in ([0, 1, 2], [0, 3, 2], [0, 1])]
-    ['DETERMINED', 'UNSEEN_IGNORED', 'BACK_OFF']
-    >>> auto.explain([0, 1]).rule.value
-    'no sample teaches anything about this query: each position weighs the same, by our choice'
-    """
-
-    DETERMINED = "one component precedes every other component of the context: the theorem decides"
-    INCOMPARABLE = "no component precedes all others: hard scores decide, soft ones if they tie; no theorem"
-    UNSEEN_IGNORED = (
-        "tokens without evidence under this query get no mass; among the others the theorem decides"
-    )
-    BACK_OFF = "no sample teaches anything about this query: each position weighs the same, by our choice"
-    SCORED = "every token of the context has a finite score under this query: the softmax of these scores"
-    UNSEEN_BACKGROUND = (
-        "tokens without evidence under this query keep their background score, by our choice; no theorem"
-    )
-    BACKGROUND = "no sample teaches anything about this query: background scores answer, by our choice"
-
-    @property
-    def words(self) -> str:
-        """Its name as words."""
-        return self.name.lower().replace("_", " ")
+__all__ = ["Beaten", "Edge", "Explanation", "Rule"]
 
 
 @dataclass(frozen=True)
-class Beaten:
-    """A component of the context that the retrieved one precedes.
-
-    Attributes
-    ----------
-    tokens : tuple of int
-        Its tokens that stand in the context.
-    steps : tuple of tuples of Edge
-        The path from the retrieved component down to this one, as the data edges behind each step.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 3], [1, 2, 3], [1, 2, 3]], [0, 1, 1]))
-    >>> [beaten] = [one for one in auto.explain([0, 2, 3]).beaten if one.tokens == (2,)]
-    >>> beaten.steps, beaten.support  # never compared, but 0 beats 1 and 1 beats 2
-    (((Edge(winner=0, loser=1, support=1),), (Edge(winner=1, loser=2, support=2),)), 1)
-    >>> beaten.describe_edges(str)
-    '0 → 1 ×1; then 1 → 2 ×2'
-    """
-
-    tokens: tuple[int, ...]
-    steps: tuple[tuple[Edge, ...], ...]
-
-    @property
-    def support(self) -> int:
-        """The path's weakest link: the least number of supporting (sample, loser) pairs among its steps."""
-        return min(sum(edge.support for edge in step) for step in self.steps)
-
-    @property
-    def path(self) -> str:
-        """How long the path is, in words."""
-        return "direct" if len(self.steps) == 1 else f"{len(self.steps)} steps"
-
-    def describe_edges(self, name: Callable[[int], str]) -> str:
-        """The best supported data edges of each step, tokens shown by ``name``."""
-        return "; then ".join(_describe_step(step, name) for step in self.steps)
-
-
-@dataclass(frozen=True)
-class Explanation:
+class Explanation(Tabular):
     """What is retrieved from one context, and why.
 
     Attributes
@@ -103,6 +38,11 @@ class Explanation:
         The tokens of components that are neither retrieved nor beaten: no path says who wins.
     unseen : tuple of int
         Tokens of the context that no realisable sample with this query shows: they are not in its graph.
+    unknown : tuple of str
+        Words of the context that the vocabulary does not have; they are among ``unseen``, and their ids
+        follow those of the vocabulary.
+    name : callable
+        The text of each token id.
 
     Examples
     --------
@@ -113,8 +53,23 @@ class Explanation:
     (((0,),), {0: 1.0}, (3,))
     >>> [(beaten.tokens, beaten.support) for beaten in explanation.beaten]
     [((1,), 2), ((2,), 2)]
-    >>> explanation.to_dict(auto.name)["meaning"]
+    >>> explanation.to_dict(explanation.name)["meaning"]
     'tokens without evidence under this query get no mass; among the others the theorem decides'
+    >>> print(str(explanation).partition("decides)")[2][1:])
+    Retrieved
+    ┏━━━━━━━┳━━━━━━━━━━━━━┓
+    ┃ token ┃ probability ┃
+    ┡━━━━━━━╇━━━━━━━━━━━━━┩
+    │ 0     │ 1.000000    │
+    └───────┴─────────────┘
+    It beat
+    ┏━━━━━━━━┳━━━━━━━━┳━━━━━━━━━┳━━━━━━━━━━━━━━━━━┓
+    ┃ tokens ┃ path   ┃ support ┃ edges behind it ┃
+    ┡━━━━━━━━╇━━━━━━━━╇━━━━━━━━━╇━━━━━━━━━━━━━━━━━┩
+    │ 1      │ direct │ 2       │ 0 → 1 ×2        │
+    │ 2      │ direct │ 2       │ 0 → 2 ×2        │
+    └────────┴────────┴─────────┴─────────────────┘
+    Ignored, without evidence under this query: 3
     """
 
     context: tuple[int, ...]
@@ -124,14 +79,45 @@ class Explanation:
     beaten: tuple[Beaten, ...]
     incomparable: tuple[tuple[int, ...], ...]
     unseen: tuple[int, ...]
+    unknown: tuple[str, ...] = ()
+    name: Callable[[int], str] = field(default=str, compare=False, repr=False)
 
     @property
     def query(self) -> int:
         """The last context token."""
         return self.context[-1]
 
+    def _blocks(self) -> list[Block]:
+        return tell_explanation(self, self.name)
+
+    def _table(self) -> pa.Table:
+        """Columns text, times, probability and became, a row for each distinct token of the context.
+
+        What became of it: retrieved, beaten, incomparable, unseen or, with finite scores, scored.
+        """
+        times = Counter(self.context)
+        kinds = [
+            ("retrieved", self.retrieved),
+            ("beaten", [one.tokens for one in self.beaten]),
+            ("incomparable", self.incomparable),
+            ("unseen", [self.unseen]),
+        ]
+        became = {token: kind for kind, groups in kinds for tokens in groups for token in tokens}
+        tokens = sorted(times, key=lambda token: (-self.probabilities.get(token, 0.0), token))
+        return table_of(
+            {
+                "text": [self.name(token) for token in tokens],
+                "times": [times[token] for token in tokens],
+                "probability": [float(self.probabilities.get(token, 0.0)) for token in tokens],
+                "became": [became.get(token, "scored") for token in tokens],
+            }
+        )
+
+    def _repr_html_(self) -> str:
+        return draw_explanation(self, self.name)
+
     def to_dict(self, name: Callable[[int], Any] = int) -> dict[str, Any]:
-        """Everything as plain JSON values, tokens shown by ``name``."""
+        """Everything as plain JSON values, tokens shown by ``name`` (``explanation.name`` gives texts)."""
 
         def names(tokens: tuple[int, ...]) -> list[Any]:
             return [name(token) for token in tokens]
@@ -155,9 +141,5 @@ class Explanation:
             ],
             "incomparable": [names(tokens) for tokens in self.incomparable],
             "unseen": names(self.unseen),
+            "unknown": list(self.unknown),
         }
-
-
-def _describe_step(step: tuple[Edge, ...], name: Callable[[int], str]) -> str:
-    shown = ", ".join(f"{name(edge.winner)} → {name(edge.loser)} ×{edge.support}" for edge in step[:SHOWN])
-    return shown + (f" and {len(step) - SHOWN} more" if len(step) > SHOWN else "")

@@ -10,12 +10,14 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from attomaton.automaton.attention import Attention
+from attomaton.automaton.attention import Attention, check_ranked
 from attomaton.automaton.context import Context
 from attomaton.automaton.explanation import Explanation, Rule
+from attomaton.automaton.pictures import MOST_ROWS, Ranking
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.errors import MismatchedParts
+from attomaton.frames import Tabular
 from attomaton.graphs.bags import Bags
 from attomaton.graphs.grouping import find_rows, pack_pairs
 from attomaton.ragged import softmax
@@ -23,7 +25,7 @@ from attomaton.tables import Bool, Float64, Int64, column
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FiniteAttention(Attention):
+class FiniteAttention(Tabular, Attention):
     """Softmax attention over a table of finite scores.
 
     Attributes
@@ -36,6 +38,8 @@ class FiniteAttention(Attention):
         over queries. So every context has an answer; that it is used is our choice, not the theory's.
     vocabulary : Vocabulary, optional
         Lets contexts be given as text.
+    window : int, optional
+        The longest context that it was learned with, which :meth:`score` reads new text with.
 
     Examples
     --------
@@ -64,6 +68,7 @@ class FiniteAttention(Attention):
     scores: pa.Table
     background: Float64
     vocabulary: Vocabulary | None = None
+    window: int | None = None
 
     def __post_init__(self) -> None:
         numbers = column(self.scores, "token")
@@ -78,6 +83,12 @@ class FiniteAttention(Attention):
 
     def __repr__(self) -> str:
         return f"FiniteAttention({self.scores.num_rows:,} scores, {self.n_tokens:,} tokens)"
+
+    def _table(self) -> pa.Table:
+        return self.scores
+
+    def _words(self) -> Vocabulary | None:
+        return self.vocabulary
 
     @property
     def n_tokens(self) -> int:
@@ -95,7 +106,7 @@ class FiniteAttention(Attention):
 
     def explain(self, context: Context) -> Explanation:
         """Which rule answered, the chances, and the tokens without evidence; no component is retrieved."""
-        answer = self._answer(context)
+        answer, names = self._answer(context)
         tokens = answer.bags.token
         return Explanation(
             context=tuple(answer.bags.samples.values.tolist()),
@@ -105,7 +116,18 @@ class FiniteAttention(Attention):
             beaten=(),
             incomparable=(),
             unseen=tuple(tokens[~answer.seen].tolist()),
+            unknown=names.unknown,
+            name=names,
         )
+
+    def _ranking(self, query: int) -> Ranking:
+        first, last = np.searchsorted(column(self.scores, "query"), [query, query + 1])
+        check_ranked(self.name(query), last - first)
+        tokens, scores = column(self.scores, "token")[first:last], self._values[first:last]
+        best = np.lexsort((tokens, -scores))[:MOST_ROWS]
+        names = [self.name(int(token)) for token in tokens[best]]
+        notes = [""] * len(best)
+        return Ranking(self.name(query), names, scores[best].tolist(), notes, int(last - first), "score")
 
     def _scores_of(self, bags: Bags) -> tuple[Int64, Bool, Float64]:
         """The row of ``scores`` of each entry, which entries have one, and the score of each."""

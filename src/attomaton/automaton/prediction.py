@@ -3,14 +3,16 @@
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
+from attomaton.frames import Tabular
 from attomaton.graphs.bags import Bags
 from attomaton.ragged import largest_of, occurs, run_starts
-from attomaton.tables import Bool, Float64, Int32, Int64
+from attomaton.tables import Bool, Float64, Int32, Int64, table_of
 
 
-@dataclass(frozen=True, eq=False)
-class BatchPrediction:
+@dataclass(frozen=True, eq=False, repr=False)
+class BatchPrediction(Tabular):
     """What attention makes of every context, an entry for each of its distinct tokens.
 
     Attributes
@@ -41,6 +43,15 @@ class BatchPrediction:
     rows: Int64
     seen: Bool
     probabilities: Float64
+
+    def __repr__(self) -> str:
+        return f"BatchPrediction({self.n_samples:,} contexts, {len(self.probabilities):,} chances)"
+
+    def _table(self) -> pa.Table:
+        """Columns sample, token, multiplicity, seen and probability, a row for each entry."""
+        bags = self.bags
+        columns = {"sample": bags.sample, "token": bags.token, "multiplicity": bags.multiplicity}
+        return table_of({**columns, "seen": self.seen, "probability": self.probabilities})
 
     @property
     def n_samples(self) -> int:

@@ -3,23 +3,29 @@
 A label that is not in its context has no chance under any attention, so such samples are left out.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from attomaton.automaton.prediction import BatchPrediction
+from attomaton.display import SHOWN
 from attomaton.errors import InvalidSamples
+from attomaton.frames import Tabular
 from attomaton.graphs.bags import Bags
 from attomaton.options import real_number, whole_number
+from attomaton.printing import Block, Grid
 from attomaton.ragged import largest_of, occurs, run_starts
-from attomaton.tables import Float64
+from attomaton.tables import Float64, table_of
 
 EQUAL = 1e-9
 """Chances whose ratio is closer to 1 than this count as equal: solvers leave that much of a real tie."""
 
 
 @dataclass(frozen=True)
-class Score:
+class Score(Tabular):
     """Predictions against labels.
 
     Attributes
@@ -36,6 +42,8 @@ class Score:
         Share of contexts with a token that has no evidence under its query.
     backed_off : float
         Share of contexts without any token that has evidence under its query: a back-off answered.
+    unknown : tuple of str
+        Words of the new text that the vocabulary does not have, in order of first appearance.
 
     Examples
     --------
@@ -46,6 +54,18 @@ class Score:
     Score(n_samples=2, log_loss=inf, top1=0.5, zero_share=0.5, unseen=0.0, backed_off=0.0)
     >>> round(auto.score(new, epsilon=0.1).log_loss, 3)
     1.726
+    >>> auto.score(new).to_dict()["top1"]
+    0.5
+    >>> print(auto.score(new, epsilon=0.1))
+    Score
+    ┌────────────────────────────────────────┬────────┐
+    │ realisable samples                     │ 2      │
+    │ log-loss, nats                         │ 1.7261 │
+    │ likeliest token is the label           │ 50.0%  │
+    │ labels without a chance                │ 0.0%   │
+    │ contexts with a token without evidence │ 0.0%   │
+    │ contexts without any evidence          │ 0.0%   │
+    └────────────────────────────────────────┴────────┘
     """
 
     n_samples: int
@@ -54,6 +74,46 @@ class Score:
     zero_share: float
     unseen: float
     backed_off: float
+    unknown: tuple[str, ...] = field(default=(), repr=False, compare=False)
+
+    def _blocks(self) -> list[Block]:
+        rows = [
+            ("realisable samples", f"{self.n_samples:,}"),
+            ("log-loss, nats", f"{self.log_loss:.4f}"),
+            ("likeliest token is the label", f"{self.top1:.1%}"),
+            ("labels without a chance", f"{self.zero_share:.1%}"),
+            ("contexts with a token without evidence", f"{self.unseen:.1%}"),
+            ("contexts without any evidence", f"{self.backed_off:.1%}"),
+        ]
+        blocks: list[Block] = [Grid("Score", ["", ""], rows)]
+        if self.log_loss == float("inf"):
+            blocks.append(
+                "The loss is infinite because some labels have no chance; mix in uniform attention "
+                "(epsilon), or take finite scores (at, shrink)."
+            )
+        return [*blocks, *tell_unknown(self.unknown)]
+
+    def _table(self) -> pa.Table:
+        """One row, a column for each number."""
+        numbers = {name: [value] for name, value in self.to_dict().items() if name != "unknown"}
+        return table_of(numbers)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        return asdict(self)
+
+
+def tell_unknown(unknown: Sequence[str]) -> list[str]:
+    """A line that names words which a vocabulary does not have; none if it has all.
+
+    Examples
+    --------
+    >>> tell_unknown(("gnu",)), tell_unknown([])
+    (['Not in the vocabulary, so unseen: gnu'], [])
+    """
+    first, rest = " ".join(unknown[:SHOWN]), len(unknown) - SHOWN
+    more = f" and {rest:,} more" if rest > 0 else ""
+    return [f"Not in the vocabulary, so unseen: {first}{more}"] if unknown else []
 
 
 def score_prediction(prediction: BatchPrediction) -> Score:

@@ -6,7 +6,7 @@ u; what predicts new text best lies between, and is chosen on samples held back.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import pyarrow as pa
 
@@ -15,16 +15,19 @@ from attomaton.automaton.scoring import Score
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.errors import InvalidSamples, UnsupportedOption
+from attomaton.frames import Tabular
 from attomaton.graphs.bags import find_realisable
 from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.options import real_number
 from attomaton.soft.contexts import context_problem, pooled_problem
 from attomaton.soft.likelihood import LuceProblem
 from attomaton.solutions import score_table
-from attomaton.tables import Float64, column
+from attomaton.tables import Float64, column, table_of
 
 STRENGTHS = (0.03, 0.1, 0.2, 0.3, 0.5, 0.8, 1.5, 5.0, 50.0)
 """The strengths tried if none are given."""
+
+SCORES = tuple(field.name for field in fields(Score) if field.name != "unknown")
 
 ATOL = 1e-6
 """Largest gradient entry left: the summed loss is then within n ATOL² / (2 r) of its least, n the scores."""
@@ -59,7 +62,7 @@ class Shrinkage:
 
 
 @dataclass(frozen=True)
-class Tuning:
+class Tuning(Tabular):
     """What each strength scored on samples held back.
 
     Attributes
@@ -79,6 +82,11 @@ class Tuning:
 
     strengths: tuple[float, ...]
     scores: tuple[Score, ...]
+
+    def _table(self) -> pa.Table:
+        """A row for each strength: the strength, and what it scored."""
+        numbers = {name: [getattr(score, name) for score in self.scores] for name in SCORES}
+        return table_of({"strength": list(self.strengths), **numbers})
 
     @property
     def best(self) -> float:

@@ -27,9 +27,9 @@ class StoppedTraining:
         """Whether this is training on these samples with this step size."""
         return self._samples is samples and self._step_size == step_size
 
-    def at(self, step: float, vocabulary: Vocabulary | None) -> FiniteAttention:
+    def at(self, step: float, vocabulary: Vocabulary | None, window: int | None) -> FiniteAttention:
         """Attention after ``step`` steps of plain descent from zero."""
         if self._answer is None or self._answer[0] != step:
             scores = self._trajectory.scores_at(step)
-            self._answer = step, FiniteAttention(scores, np.zeros(self._n_tokens), vocabulary)
+            self._answer = step, FiniteAttention(scores, np.zeros(self._n_tokens), vocabulary, window)
         return self._answer[1]

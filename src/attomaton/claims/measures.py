@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,10 +12,11 @@ from attomaton.automaton.automaton import Automaton
 from attomaton.claims.masses import TrialContexts, read_contexts
 from attomaton.corpora.samples import Samples
 from attomaton.errors import MismatchedParts
+from attomaton.frames import Tabular
 from attomaton.graphs.components import Components
 from attomaton.solutions import is_orthonormal
 from attomaton.solved import solve_samples
-from attomaton.tables import Bool, Float64, Int64, make_table
+from attomaton.tables import Bool, Float64, Int64, make_table, table_of
 from attomaton.training.trace import Trace
 from attomaton.trajectory.basis import find_basis
 
@@ -23,7 +25,7 @@ MOST_NUMBERS = 20_000_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Curves:
+class Curves(Tabular):
     """One number for each record and trial, shape (n_records, n_trials) each.
 
     Attributes
@@ -67,6 +69,14 @@ class Curves:
 
     def __repr__(self) -> str:
         return f"Curves({len(self.steps):,} records of {self.norm.shape[1]:,} trials)"
+
+    def _table(self) -> pa.Table:
+        """Columns step, trial (int64) and every measure (float64), a row for each record and trial."""
+        n_trials = int(self.norm.shape[1])
+        names = [field.name for field in fields(self) if field.name != "steps"]
+        columns: dict[str, Any] = {name: getattr(self, name).ravel() for name in names}
+        trial: Int64 = np.tile(np.arange(n_trials, dtype=np.int64), len(self.steps))
+        return table_of({"step": np.repeat(self.steps, n_trials), "trial": trial, **columns})
 
     @property
     def retrieved(self) -> Float64:

@@ -6,7 +6,13 @@ from enum import Enum
 from math import isfinite
 from typing import Any, Generic, TypeVar
 
+import pyarrow as pa
+
+from attomaton.claims.pictures import draw_verdicts
 from attomaton.display import render_card, render_status, render_table
+from attomaton.frames import Tabular
+from attomaton.printing import Block, Grid
+from attomaton.tables import make_table
 
 Evidence = TypeVar("Evidence")
 """What a claim looks at: each theory has its own."""
@@ -38,6 +44,17 @@ class VerdictStatus(Enum):
     def words(self) -> str:
         """The value as words."""
         return self.value.replace("_", " ")
+
+
+VERDICT_SCHEMA = pa.schema(
+    [
+        ("claim", pa.string()),
+        ("status", pa.string()),
+        ("value", pa.float64()),
+        ("bound", pa.float64()),
+        ("reason", pa.string()),
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -72,6 +89,16 @@ class Verdict:
     bound: float | None
     reason: str
 
+    def __str__(self) -> str:
+        return f"{self.claim}: {self.status.words}. {self.measured}"
+
+    @property
+    def measured(self) -> str:
+        """What was measured, its bound and what it means; only the reason if nothing was."""
+        if self.value is None:
+            return self.reason
+        return f"{self.shown_value} (bound {self.shown_bound}): {self.reason}"
+
     @property
     def fails(self) -> bool:
         """Whether the claim applies and does not hold."""
@@ -88,15 +115,48 @@ class Verdict:
         return "" if self.bound is None else f"{self.bound:.4g}"
 
 
-class Verdicts(list[Verdict]):
-    """A list of verdicts that a notebook shows as a table, those that fail first.
+class Verdicts(Tabular, list[Verdict]):
+    """A list of verdicts that prints as a table; a notebook shows those that fail first.
 
     Examples
     --------
     >>> verdicts = Verdicts([Verdict("norm grows", VerdictStatus.HOLDS, 1.3, 1.0, "‖W‖ at the end")])
     >>> [one.claim for one in verdicts if one.fails]
     []
+    >>> print(verdicts)
+    Verdicts
+    ┏━━━━━━━━━━━━┳━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┓
+    ┃ claim      ┃ verdict ┃ what was measured, and its bound ┃
+    ┡━━━━━━━━━━━━╇━━━━━━━━━╇━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┩
+    │ norm grows │ holds   │ 1.3 (bound 1): ‖W‖ at the end    │
+    └────────────┴─────────┴──────────────────────────────────┘
     """
+
+    def _table(self) -> pa.Table:
+        columns = {
+            name: [getattr(one, name) for one in self] for name in ("claim", "value", "bound", "reason")
+        }
+        return make_table(VERDICT_SCHEMA, {**columns, "status": [one.status.value for one in self]})
+
+    def _blocks(self) -> list[Block]:
+        rows = [(one.claim, one.status.words, one.measured) for one in self]
+        headers = ["claim", "verdict", "what was measured, and its bound"]
+        return [Grid("Verdicts", headers, rows)] if rows else ["No claim was judged."]
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw how far each claim's number is from its bound; returns the matplotlib axes.
+
+        Examples
+        --------
+        >>> verdicts = Verdicts([Verdict("norm grows", VerdictStatus.HOLDS, 1.3, 1.0, "‖W‖ at the end")])
+        >>> import matplotlib as mpl
+        >>> mpl.use("agg")
+        >>> verdicts.plot().get_title(loc="left")
+        '1 holds'
+        """
+        return draw_verdicts(
+            [(one.claim, one.status.value, one.value, one.bound, _beside(one)) for one in self], ax
+        )
 
     def _repr_html_(self) -> str:
         order = [VerdictStatus.FAILS, VerdictStatus.HOLDS, VerdictStatus.NOT_APPLICABLE]
@@ -112,6 +172,12 @@ class Verdicts(list[Verdict]):
             render_status(word, ", ".join(counts), good=not failing if self else None),
             render_table(["claim", "verdict", "value", "bound", "reason"], rows, most=MOST_SHOWN),
         )
+
+
+def _beside(verdict: Verdict) -> str:
+    if verdict.value is None:
+        return verdict.status.words
+    return f"{verdict.status.words}: {verdict.shown_value} (bound {verdict.shown_bound})"
 
 
 def as_record(verdict: Verdict) -> dict[str, Any]:

@@ -12,11 +12,13 @@ from attomaton.cli.doctor import doctor
 from attomaton.cli.example import example
 from attomaton.cli.explain import explain
 from attomaton.cli.export import export
+from attomaton.cli.generate import generate
 from attomaton.cli.learn import learn
 from attomaton.cli.output import print_error
 from attomaton.cli.report import report
 from attomaton.cli.reproduce import reproduce
 from attomaton.cli.scansnap import scansnap
+from attomaton.cli.score import score
 from attomaton.cli.tokenize import tokenize
 from attomaton.cli.train import train
 from attomaton.cli.verify import verify
@@ -33,6 +35,8 @@ app = typer.Typer(
 COMMANDS = {
     "learn": learn,
     "explain": explain,
+    "generate": generate,
+    "score": score,
     "diff": diff,
     "export": export,
     "report": report,

@@ -3,7 +3,7 @@
 import warnings
 from typing import TYPE_CHECKING, Annotated, Any
 
-from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_table
+from attomaton.cli.output import AsJson, Quiet, print_blocks, print_json, print_line
 from attomaton.cli.sources import How, reads_beside_run
 from attomaton.cli.values import source_argument, whole
 
@@ -27,6 +27,7 @@ def diff(
     quiet: Quiet = False,
 ) -> None:
     """Say which tokens RUN_A and RUN_B (runs, or corpora) order differently, and on what evidence."""
+    from attomaton.automaton.compare import tell_difference
     from attomaton.errors import NothingRealisable
     from attomaton.pipeline import diff as compare
 
@@ -38,7 +39,7 @@ def diff(
     elif quiet:
         print_line(str(len(difference)))
     else:
-        _print_difference(difference, limit)
+        print_blocks(tell_difference(difference, limit))
 
 
 def _record(difference: "Difference", limit: int) -> dict[str, Any]:
@@ -54,13 +55,3 @@ def _record(difference: "Difference", limit: int) -> dict[str, Any]:
         "changes": {change.name.lower(): count for change, count in difference.counts.items()},
         "strongest": rows,
     }
-
-
-def _print_difference(difference: "Difference", limit: int) -> None:
-    print_line(f"{len(difference):,} of {difference.n_pairs:,} pairs of tokens are related differently.")
-    rows = [(change.name.lower(), f"{n:,}", change.value) for change, n in difference.counts.items()]
-    print_table("Changes", ["change", "pairs", "meaning"], list(rows))
-    for change in difference.counts:
-        described = difference.describe(change, limit)
-        if described:
-            print_table(f"Strongest {change.name.lower()}", ["query", "in a", "in b"], list(described))

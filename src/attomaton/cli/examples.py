@@ -10,6 +10,14 @@ EXAMPLES = {
         "attomaton learn story.txt --tokenizer character --json",
     ),
     "explain": ('attomaton explain run "the wind saw the lamp and the"',),
+    "generate": (
+        'attomaton generate run "the wind saw the lamp and the" -n 12 --seed 1',
+        'attomaton generate run "the wind saw the lamp and the" --step 20 --learned-from story.txt',
+    ),
+    "score": (
+        "attomaton score run story.txt --window 4 --epsilon 0.1",
+        "attomaton score run story.txt --shrink 0.5 --learned-from story.txt",
+    ),
     "report": ("attomaton report run -o report.html",),
     "export": ("attomaton export run --graphml graph.graphml --queries the",),
     "diff": (

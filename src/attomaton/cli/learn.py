@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attomaton.cli.output import AsJson, Overwrite, Quiet, print_json, print_line, print_table, stages
+from attomaton.cli.output import AsJson, Overwrite, Quiet, print_json, print_line, print_value, stages
 from attomaton.cli.sources import Corpus, How, Window, reads
 from attomaton.cli.values import fraction, place, read_queries, whole, words
 from attomaton.options import MOST_THREADS
@@ -81,7 +81,7 @@ def learn(
         told = {"note": automaton.coverage.note or None, "out": None if out is None else str(out)}
         print_json({**automaton.coverage.to_dict(), **told})
     elif not quiet:
-        _print_coverage(automaton)
+        print_value(automaton.coverage)
         if out is not None:
             print_line(f"Written to {out}.{_suggestion(automaton, out)}")
     if "uncertified" in (automaton.coverage.hard["status"], automaton.coverage.soft["status"]):
@@ -105,33 +105,3 @@ def _suggestion(automaton: "Automaton", out: Path) -> str:
     if len(context) > LONGEST_WORD:
         return ""  # nobody types it
     return f" Try: attomaton explain {shlex.quote(str(out))} {shlex.quote(context)}"
-
-
-def _print_coverage(automaton: "Automaton") -> None:
-    coverage, name = automaton.coverage, automaton.name
-    rows: list[tuple[object, ...]] = [
-        ("samples read", f"{coverage.n_read:,}"),
-        ("realisable (label in the context)", f"{coverage.realisable:.1%}"),
-        ("queries", f"{coverage.n_queries:,}"),
-        ("edges", f"{coverage.n_edges:,}"),
-        ("components", f"{coverage.n_components:,}"),
-        ("queries with a component larger than one", f"{coverage.tied_queries:.1%}"),
-        ("queries whose components are totally ordered", f"{coverage.ordered_queries:.1%}"),
-        ("hard side", f"{coverage.hard['status']}, relative gap {coverage.hard['gap']:.1e}"),
-        ("soft side", f"{coverage.soft['status']}, gradient {coverage.soft['gradient_norm']:.1e}"),
-    ]
-    print_table("Coverage", ["", ""], rows)
-    if coverage.note:
-        print_line(coverage.note)
-    elif not coverage.n_edges:
-        print_line("No edges: no context holds its label beside another token. Try a longer --window.")
-    if coverage.largest:
-        largest: list[tuple[object, ...]] = [
-            (
-                name(one.query),
-                one.size,
-                " ".join(map(name, one.tokens)) + (" …" if one.size > len(one.tokens) else ""),
-            )
-            for one in coverage.largest
-        ]
-        print_table("Largest components", ["query", "size", "tokens"], largest)

@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -12,11 +12,9 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from attomaton.display import cut_long, show_hidden
+from attomaton.display import show_hidden
+from attomaton.printing import Block, Printed, blocks_of, clean
 from attomaton.progress import Stages, silent
-
-if TYPE_CHECKING:
-    from attomaton.claims.verdicts import Verdict
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 Overwrite = Annotated[
@@ -80,6 +78,20 @@ def print_table(title: str, headers: list[str], rows: list[tuple[object, ...]]) 
     console.print(table)
 
 
+def print_value(value: Printed) -> None:
+    """A value on stdout: what ``print(value)`` shows, drawn to the width of the terminal."""
+    print_blocks(blocks_of(value))
+
+
+def print_blocks(blocks: Sequence[Block]) -> None:
+    """Lines and tables on stdout."""
+    for block in blocks:
+        if isinstance(block, str):
+            print_line(block)
+        else:
+            print_table(block.title, list(block.headers), [tuple(row) for row in block.rows])
+
+
 def print_error(text: str) -> None:
     """One line on stderr."""
     sys.stderr.write(_fitted(text, sys.stderr.encoding or "utf-8") + "\n")
@@ -91,8 +103,11 @@ def _shown(text: str, console: Console) -> Text:
 
 def _fitted(text: str, encoding: str) -> str:
     """The text without hidden characters, cut where it is very long, with stand-ins for what does not fit."""
-    seen = show_hidden(cut_long(text))
-    return seen if _holds(encoding, seen) else seen.translate(str.maketrans(STAND_INS))
+    return _within(clean(text), encoding)
+
+
+def _within(text: str, encoding: str) -> str:
+    return text if _holds(encoding, text) else text.translate(str.maketrans(STAND_INS))
 
 
 def _holds(encoding: str, text: str) -> bool:
@@ -103,19 +118,6 @@ def _holds(encoding: str, text: str) -> bool:
     return True
 
 
-def print_verdicts(verdicts: "Sequence[Verdict]") -> None:
-    """What became of each claim, with its numbers and the reason."""
-    rows = [(one.claim, one.status.words, _measured(one)) for one in verdicts]
-    if rows:
-        print_table("Verdicts", ["claim", "verdict", "what was measured, and its bound"], list(rows))
-
-
-def _measured(verdict: "Verdict") -> str:
-    if verdict.value is None:
-        return verdict.reason
-    return f"{verdict.shown_value} (bound {verdict.shown_bound}): {verdict.reason}"
-
-
 def print_line(text: str) -> None:
     """One wrapped line of plain text on stdout."""
     console = Console(highlight=False)
@@ -123,9 +125,9 @@ def print_line(text: str) -> None:
 
 
 def print_text(text: str) -> None:
-    """Lines of plain text on stdout as they are: a table that is laid out already."""
-    for line in text.split("\n"):
-        typer.echo(_fitted(line, sys.stdout.encoding or "utf-8"))
+    """A text of any length on stdout, as it is, but for characters that a terminal would obey."""
+    encoding = sys.stdout.encoding or "utf-8"
+    typer.echo("\n".join(_within(show_hidden(line), encoding) for line in text.split("\n")))
 
 
 @contextmanager

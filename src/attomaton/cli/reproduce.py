@@ -12,7 +12,7 @@ from attomaton.cli.output import (
     print_json,
     print_line,
     print_table,
-    print_verdicts,
+    print_value,
     stages,
 )
 from attomaton.cli.values import check_folder, place, whole, words_argument
@@ -92,5 +92,8 @@ def _print(page: "Page", seconds: float) -> None:
             print_line(part)
         else:
             print_table(part.title, list(part.headers), [tuple(row) for row in part.rows])
-    print_verdicts(page.verdicts or ())
+    if page.verdicts:
+        from attomaton.claims.verdicts import Verdicts
+
+        print_value(Verdicts(page.verdicts))
     print_line(f"{page.size}{seconds:.1f} s.")

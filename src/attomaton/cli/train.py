@@ -3,7 +3,7 @@
 import math
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,7 +14,7 @@ from attomaton.cli.output import (
     print_error,
     print_json,
     print_line,
-    print_table,
+    print_value,
     stages,
 )
 from attomaton.cli.sources import Corpus, How, Window, reads
@@ -23,7 +23,6 @@ from attomaton.options import MOST_STEPS
 
 if TYPE_CHECKING:
     from attomaton.corpora.samples import Samples
-    from attomaton.training.trace import Trace
 
 LARGEST = 250_000_000
 """Numbers that the embedded contexts may take: 2 GB, of which training holds about two."""
@@ -80,11 +79,11 @@ def train(
             watch=loop.Watch([lambda step, _: announce.advance(step, steps)]),
             out=Store(out, resume=resume, overwrite=overwrite),
         )
-    record = _record(trace, out)
     if as_json:
-        print_json(record)
+        print_json({**trace.summary(), "out": str(out)})
     elif not quiet:
-        _print(record)
+        print_value(trace)
+        print_line(f"Written to {out / 'training'}.")
     if not all(math.isfinite(number) for number in trace.losses[-1].tolist()):
         raise typer.Exit(1)
 
@@ -113,38 +112,3 @@ def _check_size(samples: "Samples", dim: int) -> None:
             f"billion numbers, and this command holds at most {LARGEST / 1e9} billion in memory; give a "
             "smaller --dim or --window, or a shorter text"
         )
-
-
-def _record(trace: "Trace", out: Path) -> dict[str, Any]:
-    """What a run came to; a loss that is not finite is null."""
-    losses = [float(loss) for loss in trace.losses[:, 0]]
-    return {
-        "samples": len(trace.samples[0]),
-        "tokens": trace.samples[0].n_tokens,
-        "dim": trace.embeddings.shape[2],
-        "steps": int(trace.steps[-1]),
-        "first_loss": losses[0] if math.isfinite(losses[0]) else None,
-        "loss": losses[-1] if math.isfinite(losses[-1]) else None,
-        "norm": float((trace.weights[-1] ** 2).sum() ** 0.5) if math.isfinite(losses[-1]) else None,
-        "out": str(out),
-    }
-
-
-def _print(record: dict[str, Any]) -> None:
-    rows: list[tuple[object, ...]] = [
-        ("realisable samples", f"{record['samples']:,}"),
-        ("tokens", f"{record['tokens']:,}"),
-        ("dimensions", f"{record['dim']:,}"),
-        ("steps", f"{record['steps']:,}"),
-        ("loss at the start", _shown(record["first_loss"])),
-        ("loss at the end", _shown(record["loss"])),
-        ("norm of W", _shown(record["norm"])),
-    ]
-    print_table("Training", ["", ""], rows)
-    if record["loss"] is None:
-        print_line("The loss is not finite. Try a smaller --step-size.")
-    print_line(f"Written to {Path(record['out']) / 'training'}.")
-
-
-def _shown(number: float | None) -> str:
-    return "not finite" if number is None else f"{number:.6f}"

@@ -17,14 +17,14 @@ _WHOLE = re.compile(r"[+-]?[0-9]+")
 _REAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|[+-]?(nan|inf(inity)?)", re.IGNORECASE)
 
 
-def whole(help_text: str, *, least: int = 0, most: int = LARGEST) -> Any:
-    """An option that is a whole number in this range."""
+def whole(help_text: str, *, least: int = 0, most: int = LARGEST, names: tuple[str, ...] = ()) -> Any:
+    """An option that is a whole number in this range; without names it is called as its parameter."""
     reach = f"{least} to {most}" if most < LARGEST else f">= {least}"
 
     def check(text: Any) -> int:
         return whole_number(read_number(text), "it", least=least, most=most)
 
-    return typer.Option(parser=_parser(check), metavar=f"<int {reach}>", help=help_text)
+    return typer.Option(*names, parser=_parser(check), metavar=f"<int {reach}>", help=help_text)
 
 
 def real(help_text: str, *, sign: str = "", **limits: float) -> Any:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from attomaton.cli.output import AsJson, Quiet, print_error, print_json, print_line, print_verdicts, stages
+from attomaton.cli.output import AsJson, Quiet, print_error, print_json, print_line, print_value, stages
 from attomaton.cli.values import place_argument
 
 
@@ -43,7 +43,7 @@ def verify(
     if as_json:
         print_json(record)
     elif not quiet:
-        print_verdicts(verdicts)
+        print_value(verdicts)
         for line in advice:
             print_line(f"Diagnosis: {line}.")
     if unwritten:

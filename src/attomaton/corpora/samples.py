@@ -11,13 +11,19 @@ from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from attomaton.borders import check_int64, check_size, keep_checked, trusted
+from attomaton.display import SHOWN
 from attomaton.errors import EmptyContext, InvalidSamples, TokenOutOfRange, UnsupportedOption
+from attomaton.frames import Tabular, first_rows
 from attomaton.options import show, whole_number
-from attomaton.ragged import offsets_of
-from attomaton.tables import Int32, Int64
+from attomaton.printing import Block
+from attomaton.ragged import offsets_of, ranges_of
+from attomaton.tables import Int32, Int64, make_table
+
+SAMPLE_SCHEMA = pa.schema([("context", pa.large_list(pa.int32())), ("label", pa.int32())])
 
 TOKEN_BITS = 21
 """Bits of a token id inside a packed key: (query, winner, loser) fits 63 bits."""
@@ -41,7 +47,7 @@ class Sample(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Samples:
+class Samples(Tabular):
     """Contexts and labels, ragged: context ``i`` is ``values[starts[i]:stops[i]]``.
 
     Build one with :meth:`from_lists`, :meth:`from_arrays` or :meth:`from_windows`. They and the constructor
@@ -213,6 +219,15 @@ class Samples:
 
     def __repr__(self) -> str:
         return f"Samples({len(self):,} samples, {self.n_tokens:,} tokens)"
+
+    def _table(self) -> pa.Table:
+        """Columns context (list of int32) and label (int32), a row for each sample."""
+        flat = self.values[ranges_of(self.starts, self.lengths)]
+        return make_table(SAMPLE_SCHEMA, {"context": (offsets_of(self.lengths), flat), "label": self.labels})
+
+    def _blocks(self) -> list[Block]:
+        first = self.take(slice(0, SHOWN))._table()
+        return [repr(self), *first_rows(first, n_rows=len(self))]
 
     def __len__(self) -> int:
         return len(self.labels)

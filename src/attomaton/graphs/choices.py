@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from attomaton.borders import check_counts, check_ids, check_ids_of, check_rising, check_table, trusted
 from attomaton.corpora.samples import MAX_TOKENS, Samples
 from attomaton.errors import MismatchedParts
+from attomaton.frames import Tabular
 from attomaton.graphs.bags import Bags, count_tokens
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import CHUNK_VALUES
@@ -35,7 +36,7 @@ CHOICE_SCHEMA = pa.schema(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ChoiceTable:
+class ChoiceTable(Tabular):
     """Counted choices.
 
     Attributes
@@ -67,6 +68,9 @@ class ChoiceTable:
 
     def __repr__(self) -> str:
         return f"ChoiceTable({len(self):,} distinct choices, {int(self['count'].sum()):,} in all)"
+
+    def _table(self) -> pa.Table:
+        return self.table
 
     def __len__(self) -> int:
         return self.table.num_rows

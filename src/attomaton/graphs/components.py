@@ -21,6 +21,7 @@ from attomaton.borders import (
 )
 from attomaton.display import SHOWN, render_card, render_facts, render_table
 from attomaton.errors import MismatchedParts, UnknownToken
+from attomaton.frames import Tabular
 from attomaton.graphs.edges import EdgeTable
 from attomaton.graphs.grouping import (
     distinct_keys,
@@ -43,7 +44,7 @@ ORDER_SCHEMA = pa.schema(
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Components:
+class Components(Tabular):
     """The components of all queries and the order between them.
 
     Components are numbered by query, then by their smallest token.
@@ -86,6 +87,9 @@ class Components:
 
     def __repr__(self) -> str:
         return f"Components({len(self):,} components of {len(self.queries):,} queries)"
+
+    def _table(self) -> pa.Table:
+        return self.nodes
 
     def _repr_html_(self) -> str:
         counts = [

@@ -25,6 +25,7 @@ from attomaton.borders import (
 from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS, Samples
 from attomaton.display import render_card, render_facts, render_first_rows
 from attomaton.errors import MismatchedParts, TokenOutOfRange
+from attomaton.frames import Tabular
 from attomaton.graphs.bags import count_tokens
 from attomaton.graphs.grouping import count_keys, gather, sum_by_key
 from attomaton.options import whole_number
@@ -40,7 +41,7 @@ CHUNK_VALUES = 1 << 24
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class EdgeTable:
+class EdgeTable(Tabular):
     """Every edge winner → loser under every query, with its support.
 
     Attributes
@@ -88,6 +89,9 @@ class EdgeTable:
         return (
             f"EdgeTable({len(self):,} edges, {self.queries.num_rows:,} queries, {self.n_samples:,} samples)"
         )
+
+    def _table(self) -> pa.Table:
+        return self.table
 
     def _repr_html_(self) -> str:
         counts = [

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.errors import MismatchedParts, UnknownToken
+from attomaton.frames import Tabular
 from attomaton.graphs.edges import EdgeTable
 from attomaton.graphs.strong import label_strong_components
 from attomaton.options import LARGEST, whole_number
@@ -82,7 +83,7 @@ class Grouped(Protocol):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Robustness:
+class Robustness(Tabular):
     """What holds the components of more than one token together.
 
     Attributes
@@ -109,6 +110,9 @@ class Robustness:
 
     def __repr__(self) -> str:
         return f"Robustness({self.table.num_rows:,} components, {self.bridges.num_rows:,} bridges)"
+
+    def _table(self) -> pa.Table:
+        return self.table
 
 
 @dataclass(frozen=True, eq=False)

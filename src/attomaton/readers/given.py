@@ -59,7 +59,7 @@ def read_samples(source: Any, **options: Unpack[ReadingOptions]) -> Samples:
     [Sample(context=(0,), label=1), Sample(context=(1,), label=2)]
     """
     check_options(options)
-    return source if isinstance(source, Samples) else _read_as(source, options)[0]
+    return source if isinstance(source, Samples) else read_named(source, options)[0]
 
 
 def read_ids(source: Any, **options: Unpack[ReadingOptions]) -> Samples:
@@ -67,7 +67,7 @@ def read_ids(source: Any, **options: Unpack[ReadingOptions]) -> Samples:
     check_options(options)
     if isinstance(source, Samples):
         return source
-    samples, vocabulary = _read_as(source, options)
+    samples, vocabulary = read_named(source, options)
     if vocabulary is not None:
         raise UnsupportedOption(
             "the source is text, and there is no vocabulary to read it with: what was learned from are token "
@@ -76,7 +76,9 @@ def read_ids(source: Any, **options: Unpack[ReadingOptions]) -> Samples:
     return samples
 
 
-def _read_as(source: Any, options: ReadingOptions) -> tuple[Samples, Vocabulary | None]:
+def read_named(source: Any, options: ReadingOptions) -> tuple[Samples, Vocabulary | None]:
+    """A corpus as samples, and the vocabulary that names their tokens; of ids alone there is none."""
+    check_options(options)
     column, documents = options.get("column"), options.get("documents")
     reading = asked_reading(options.get("reading"), column=column, documents=documents)
     read, _ = read_given(source, options.get("tokenizer") or "word", reading)

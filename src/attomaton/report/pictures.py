@@ -9,6 +9,7 @@ from attomaton.artifacts import build_folder
 from attomaton.automaton.automaton import Automaton
 from attomaton.errors import UnsupportedOption
 from attomaton.options import given_path
+from attomaton.report.course import draw_course
 from attomaton.report.export import check_place, pick_queries
 from attomaton.report.heat import COLUMNS, draw_heat
 from attomaton.report.lines import Line, LinePanel, draw_lines
@@ -22,7 +23,8 @@ def write_figures(run: str | Path, folder: str | Path, *, query: str | None = No
     """Draw a run's pictures as PDF and PNG, one paper column wide.
 
     ``graph`` is the priority graph of a query, ``scores`` the hard scores of its tokens under the queries
-    with the most samples, and ``training`` the measured and predicted curves, if the run has training.
+    with the most samples, and ``training`` the measured and predicted curves, if the run has training: loss,
+    norm of W, its correlation with W_svm, and the distance of its finite part from W_fin.
 
     Parameters
     ----------
@@ -60,7 +62,7 @@ def write_figures(run: str | Path, folder: str | Path, *, query: str | None = No
         written = [
             *draw_graph(graphs[0], automaton.name, building.folder / "graph"),
             *draw_heat(graphs, automaton.name, building.folder / "scores"),
-            *(_draw_training(training, building.folder / "training") if training else []),
+            *(_draw_training(training, source, building.folder / "training") if training else []),
         ]
         building.finish({})
     return [place / path.name for path in written]
@@ -75,15 +77,15 @@ def _find_place(automaton: Automaton, packer: Packer, query: str | None) -> int:
     return int(np.flatnonzero(pick_queries(automaton, [query])[queries])[0])
 
 
-def _draw_training(training: dict[str, Any], path: Path) -> list[Path]:
-    """Loss and norm of W by step, as measured, and as predicted from the corpus alone."""
+def _draw_training(training: dict[str, Any], run: Path, path: Path) -> list[Path]:
+    """Loss, norm of W and its way to the limit, as measured, and as predicted from the corpus alone."""
     kinds = (("measured", 0, 0), ("predicted", 1, 1))
     panels = [
         LinePanel(
             title, [_line(training[name], which, name, look) for name, *look in kinds if training[name]]
         )
         for title, which in (("training loss", 1), ("norm of W", 2))
-    ]
+    ] + draw_course(run)
     caption = "Training, and what is predicted from the corpus alone"
     return draw_lines(
         panels, path, caption=f"{caption}. {training['reason']}" if training["reason"] else caption

@@ -43,7 +43,9 @@ from attomaton.artifacts.naming import shown
 from attomaton.artifacts.ownership import PARTIAL, is_partial, take_stock
 from attomaton.artifacts.seals import FORMAT
 from attomaton.borders import check_floats, check_int64
+from attomaton.corpora.samples import Samples
 from attomaton.errors import CorruptRun, MismatchedParts, UnwritablePlace
+from attomaton.graphs.origin import check_origin
 from attomaton.tables import Float64
 from attomaton.training.configuration import first_difference
 from attomaton.training.trace import Record, Trace
@@ -160,7 +162,7 @@ class TrainingFiles:
 
 @contextmanager
 def open_training(
-    store: Store, asked: Mapping[str, Any]
+    store: Store, asked: Mapping[str, Any], corpora: Sequence[Samples]
 ) -> Generator[tuple[TrainingFiles | None, Checkpoint | None]]:
     """The files to write, and what to go on from; no files where nothing is left to do.
 
@@ -170,7 +172,7 @@ def open_training(
     wanted = json.loads(json.dumps(asked))
     with hold(place) as lock:
         with explained(place):
-            _prepare_run(place, lock)
+            _prepare_run(place, corpora, lock)
             going_on = _choose(place / TRAINING, store, wanted, lock)
         if going_on == "finished":
             yield None, _read_all(place / TRAINING)[0]
@@ -187,10 +189,11 @@ def open_training(
             yield files, files.take_up()
 
 
-def _prepare_run(place: Path, lock: Lock) -> None:
-    """Make the run folder if it is new or empty; refuse any that is not ours."""
+def _prepare_run(place: Path, corpora: Sequence[Samples], lock: Lock) -> None:
+    """Make the run folder if it is new or empty; refuse any that is not ours, or is of other samples."""
     if take_stock(place) is not None:
         check_kind(place, "run")
+        _check_origins(place, corpora)
         return
     check_replaceable(place, "run", overwrite=False)
     place.mkdir(exist_ok=True)
@@ -263,13 +266,22 @@ def _read(file: Path, previous: str) -> Checkpoint:
 
 
 def read_trace(run: str | Path) -> Trace:
-    """The trace of a finished run folder."""
+    """The trace of a finished run folder, which fits the run that is there beside it."""
     folder = Path(run) / TRAINING
     if not (folder / TRACE).is_file():
         begun = any(map(is_partial, find_partials(folder))) if folder.parent.is_dir() else False
         advice = "it was cut short: train on with resume" if begun else "give a folder that train wrote"
         raise CorruptRun(f"{run} holds no finished training; {advice}")
-    return Trace.load(folder / TRACE)
+    trace = Trace.load(folder / TRACE)
+    if (Path(run) / MANIFEST).is_file():
+        _check_origins(Path(run), trace.samples)
+    return trace
+
+
+def _check_origins(place: Path, corpora: Sequence[Samples]) -> None:
+    """Refuse trials beside a run of other samples; what several trials share is looked at once."""
+    for samples in {id(one): one for one in corpora}.values():
+        check_origin(place, samples)
 
 
 def _is_step(file: Path) -> bool:

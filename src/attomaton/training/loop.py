@@ -150,7 +150,7 @@ def train(
     if steps and (unstable := describe_unstable(model, step, corpora, tables)):
         warnings.warn(unstable, StepBeyondEdge, stacklevel=2)
     asked = _asked(model, step, corpora, steps=steps, seed=seed, every=every, stop=watch.stop)
-    with _open(store, asked) as (files, checkpoint):
+    with _open(store, asked, corpora) as (files, checkpoint):
         run = _Run(batch, step, watch, steps, every, files, checkpoint_every)
         with _threads(1 if batch.there.numel() <= SMALL else torch.get_num_threads()), torch.no_grad():
             records = run.go(starts, checkpoint)
@@ -286,12 +286,12 @@ def _store(out: Store | str | PathLike[str] | None) -> Store | None:
 
 @contextmanager
 def _open(
-    store: Store | None, asked: dict[str, Any]
+    store: Store | None, asked: dict[str, Any], corpora: Sequence[Samples]
 ) -> Generator[tuple[TrainingFiles | None, Checkpoint | None]]:
     if store is None:
         yield None, None
         return
-    with open_training(store, asked) as opened:
+    with open_training(store, asked, corpora) as opened:
         yield opened
 
 

@@ -8,17 +8,22 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+import pyarrow as pa
 
 from attomaton.artifacts import read_arrays, save_arrays
 from attomaton.artifacts.arrays import MEND
 from attomaton.borders import check_floats, check_ids, check_int64, check_rising, keep_checked
 from attomaton.corpora.samples import Samples
-from attomaton.errors import CorruptRun, MismatchedParts, UnknownToken
+from attomaton.errors import CorruptRun, MismatchedParts, UnknownToken, UnsupportedOption
+from attomaton.frames import Tabular
 from attomaton.models.attention import AttentionModel
 from attomaton.models.embeddings import Given
+from attomaton.options import given_path
+from attomaton.printing import Block, Grid
 from attomaton.solutions import LARGEST
-from attomaton.tables import Float64, Int64
+from attomaton.tables import Float64, Int64, table_of
 from attomaton.training.configuration import restore
+from attomaton.training.pictures import draw_run
 from attomaton.training.steps import Adam, GradientDescent, Step
 
 
@@ -37,7 +42,7 @@ class Record(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Trace:
+class Trace(Tabular):
     """Recorded weights and losses.
 
     Attributes
@@ -127,6 +132,54 @@ class Trace:
     def __repr__(self) -> str:
         return f"Trace({self.n_trials:,} trials, {len(self.steps):,} records to step {self.steps[-1]:,})"
 
+    def _table(self) -> pa.Table:
+        """Columns step, trial (int64), loss and norm of W (float64), a row for each record and trial."""
+        columns = {
+            "step": np.repeat(self.steps, self.n_trials),
+            "trial": np.tile(np.arange(self.n_trials), len(self.steps)),
+            "loss": self.losses.ravel(),
+            "norm": np.linalg.norm(self.weights, axis=(2, 3)).ravel(),
+        }
+        return table_of(columns)
+
+    def summary(self) -> dict[str, Any]:
+        """What the run came to: counts, and mean losses and norm over the trials; None is not finite.
+
+        Examples
+        --------
+        >>> samples = Samples.from_lists([[0, 1]], [0])
+        >>> records = [Record(step, np.zeros((1, 2, 2)), np.log([2.0])) for step in (0, 10)]
+        >>> Trace.from_records(records, np.eye(2)[None], [samples], {}).summary()["steps"]
+        10
+        """
+        first, last = (float(self.losses[place].mean()) for place in (0, -1))
+        norms = [float((weights**2).sum() ** 0.5) for weights in self.weights[-1]]
+        return {
+            "samples": len(self.samples[0]),
+            "tokens": self.samples[0].n_tokens,
+            "dim": self.embeddings.shape[2],
+            "steps": int(self.steps[-1]),
+            "first_loss": first if np.isfinite(first) else None,
+            "loss": last if np.isfinite(last) else None,
+            "norm": float(np.mean(norms)) if np.isfinite(last) else None,
+        }
+
+    def _blocks(self) -> list[Block]:
+        told = self.summary()
+        trials = [("trials (numbers below are means)", f"{self.n_trials:,}")] if self.n_trials > 1 else []
+        rows = [
+            *trials,
+            ("realisable samples", f"{told['samples']:,}"),
+            ("tokens", f"{told['tokens']:,}"),
+            ("dimensions", f"{told['dim']:,}"),
+            ("steps", f"{told['steps']:,}"),
+            ("loss at the start", _shown(told["first_loss"])),
+            ("loss at the end", _shown(told["loss"])),
+            ("norm of W", _shown(told["norm"])),
+        ]
+        failed = ["The loss is not finite. Try a smaller step size."] if told["loss"] is None else []
+        return [Grid("Training", ["", ""], rows), *failed]
+
     @property
     def n_trials(self) -> int:
         """How many trials were trained."""
@@ -153,6 +206,21 @@ class Trace:
         if not isinstance(found, kinds):
             raise CorruptRun(f"the trace says that its {name} was {found!r}, which is none; {MEND}")
         return found
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw loss and norm of W by step; returns the two matplotlib axes, ``ax`` if they were given.
+
+        Examples
+        --------
+        >>> import matplotlib as mpl
+        >>> mpl.use("agg")
+        >>> samples = Samples.from_lists([[0, 1]], [0])
+        >>> records = [Record(step, np.full((1, 2, 2), step), np.log([2.0])) for step in (0, 1, 10)]
+        >>> trace = Trace.from_records(records, np.eye(2)[None], [samples], {})
+        >>> [axes.get_title(loc="left") for axes in trace.plot()]
+        ['training loss', 'norm of W']
+        """
+        return draw_run(self.steps, self.losses, np.linalg.norm(self.weights, axis=(2, 3)), ax)
 
     def at(self, step: int) -> Float64:
         """W of all trials after ``step`` steps, shape (n_trials, dim, dim), if it was recorded."""
@@ -190,7 +258,12 @@ class Trace:
     @classmethod
     def load(cls, path: str | Path) -> "Trace":
         """Read what :meth:`save` wrote; a file that was cut short or altered raises ``CorruptRun``."""
-        arrays, about = read_arrays(path)
+        place = given_path(path, "path")
+        if place.is_dir():
+            training = place / "training" / "trace.safetensors"
+            advice = str(training) if training.is_file() else "a file that Trace.save wrote"
+            raise UnsupportedOption(f"{place} is a folder, and a trace is one file; give {advice}")
+        arrays, about = read_arrays(place)
         if about.get("holds") != "trace":
             raise CorruptRun(f"{path} holds no trace; give a file that Trace.save wrote")
         try:
@@ -212,6 +285,10 @@ class Trace:
         places: list[int] = owners.tolist()
         samples = tuple(corpora[place] for place in places)
         return cls(samples=samples, about=cast("dict[str, Any]", told), **parts)
+
+
+def _shown(number: float | None) -> str:
+    return "not finite" if number is None else f"{number:.6f}"
 
 
 def _read_corpus(arrays: Mapping[str, Any], place: str, n_tokens: int) -> Samples:

@@ -13,6 +13,7 @@ from attomaton.display import render_card, render_code, render_facts, render_sta
 from attomaton.errors import MismatchedParts, UncertifiedSolution, UnsupportedOption
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.options import real_number
+from attomaton.printing import Block, Grid, Printed
 from attomaton.solutions import check_embeddings, score_table
 from attomaton.solved import Solved
 from attomaton.tables import Bool, Float64, column, keep_rows
@@ -32,7 +33,7 @@ FOUND = 1e-8
 """Largest gradient that may be left of the third term, relative to the largest flow."""
 
 
-class Expansion(WeightPath):
+class Expansion(Printed, WeightPath):
     """W(t) = ln t·W_svm + W_fin + R, from :func:`expand`.
 
     Attributes
@@ -85,6 +86,12 @@ class Expansion(WeightPath):
     def __repr__(self) -> str:
         known = self.caveat or f"error falls like t^-{self.rate:.3g}"
         return f"Expansion({self.loss.pairs.num_rows:,} scores: {known})"
+
+    def _blocks(self) -> list[Block]:
+        sizes = [(name, f"{inner(part, part) ** 0.5:.6g}") for name, part in self._terms()]
+        rows = [("scores", f"{self.loss.pairs.num_rows:,}"), *sizes]
+        known = f"The error falls like t^-{self.rate:.3g}."
+        return [Grid("Expansion: W(t) = ln t·W_svm + W_fin + R", ["", ""], rows), self.caveat or known]
 
     def _repr_html_(self) -> str:
         sizes = [(name, inner(part, part) ** 0.5) for name, part in self._terms()]

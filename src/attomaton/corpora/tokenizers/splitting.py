@@ -5,7 +5,7 @@ models do. Its variants make small letters of capitals, and split punctuation of
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from unicodedata import category
 
@@ -79,6 +79,18 @@ def split_bytes(text: str) -> list[str]:
     ['<0xC3>', '<0xA9>', '<0x0A>']
     """
     return [BYTES[byte] for byte in text.encode("utf-8")]
+
+
+def join_words(tokens: Sequence[str]) -> str:
+    r"""Words with blanks between them and a line end for each ``<eos>``: :func:`split_words` undoes it.
+
+    Examples
+    --------
+    >>> join_words(["to", "be", "or", "<eos>", "not"])
+    'to be or\nnot'
+    """
+    text = " ".join("\n" if token == EOS else token for token in tokens)
+    return text.replace(" \n", "\n").replace("\n ", "\n")
 
 
 TOKENIZERS: dict[str, Callable[[str], list[str]]] = {

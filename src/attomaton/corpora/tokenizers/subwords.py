@@ -30,6 +30,10 @@ class SubwordEncoder(Encoder, Protocol):
         """A name for each id; no two are equal."""
         ...
 
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids in a row; bytes that are no UTF-8 are shown as a replacement character."""
+        ...
+
 
 def is_subword_file(tokenizer: str) -> bool:
     """Whether the name of a tokenizer is the path of a file of one."""
@@ -112,6 +116,11 @@ class HuggingFaceEncoder:
         """The tokens as the file spells them (GPT-2 writes a space as ``Ġ``)."""
         return _name_all(self._names)
 
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids in a row, as the file's decoder joins them; an id without a token adds nothing."""
+        with running("the tokenizer cannot join its tokens"):
+            return self._tokenizer.decode(list(ids), skip_special_tokens=False)
+
 
 class TiktokenEncoder:
     """A ranks file, run by the library ``tiktoken``; its name says which pattern splits the text."""
@@ -151,6 +160,12 @@ class TiktokenEncoder:
         """The tokens as text; a byte that is no UTF-8 is shown like ``<0xE9>``."""
         names = {index: _show(token) for token, index in self._ranks.items()}
         return _name_all({**names, **{index: token for token, index in self._special.items()}})
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids in a row; an id between the ranks that has no token adds nothing."""
+        texts = {index: token.encode() for token, index in self._special.items()}
+        texts.update({index: token for token, index in self._ranks.items()})
+        return b"".join(texts.get(index, b"") for index in ids).decode("utf-8", errors="replace")
 
 
 def _stored_ranks(definition: str) -> tuple[str, str]:

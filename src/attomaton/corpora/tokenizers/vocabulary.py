@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from attomaton.corpora.tokenizers.encoders import ByteEncoder, Encoder, TableEncoder, unknown_token
-from attomaton.corpora.tokenizers.splitting import BYTES, find_splitter
+from attomaton.corpora.tokenizers.splitting import BYTES, find_splitter, join_words
 from attomaton.corpora.tokenizers.subwords import is_subword_file, read_definition, subword_encoder
 from attomaton.errors import CorruptRun, TokenOutOfRange
 from attomaton.ragged import offsets_of
@@ -36,6 +36,9 @@ class Vocabulary:
     (('a', 'rose', 'is'), [0, 1, 2, 0, 1], [2, 0])
     >>> vocabulary.lookup(["rose", "is"]).tolist(), vocabulary.decode([1, 2])
     ([1, 2], ['rose', 'is'])
+    >>> ids, unknown = vocabulary.encode_open("a red rose")  # the first word that is not known is number 3
+    >>> ids.tolist(), unknown, vocabulary.join(ids, unknown)
+    ([0, 3, 1], ('red',), 'a red rose')
     >>> Vocabulary.from_record(vocabulary.to_record()) == vocabulary
     True
     >>> len(Vocabulary.fixed("byte")), Vocabulary.fixed("word")  # words are known once a text is read
@@ -110,6 +113,50 @@ class Vocabulary:
     def encode(self, text: str) -> Int32:
         """A text as token ids; a token outside the vocabulary is an error that names it."""
         return self.encoder.encode([text])[1]
+
+    def encode_open(self, text: str) -> tuple[Int32, tuple[str, ...]]:
+        """A text as token ids, and the tokens of it that the vocabulary does not have.
+
+        The first of these has the id ``len(vocabulary)``, the next one more. Only words and characters can be
+        missing: the other tokenizers have ids for every text, or say that they have none.
+        """
+        if self.is_fixed:
+            return self.encode(text), ()
+        return self.number_open(find_splitter(self.tokenizer)(text))
+
+    def number_open(self, tokens: Sequence[str]) -> tuple[Int32, tuple[str, ...]]:
+        """The ids of tokens, and those that the vocabulary lacks, numbered as :meth:`encode_open` does.
+
+        Examples
+        --------
+        >>> vocabulary, _ = Vocabulary.from_text("a rose is a rose")
+        >>> ids, unknown = vocabulary.number_open(["red", "rose", "red"])
+        >>> ids.tolist(), unknown
+        ([3, 1, 3], ('red',))
+        """
+        unknown: dict[str, int] = {}
+        known = self.ids
+        numbers = [
+            known[token] if token in known else unknown.setdefault(token, len(self) + len(unknown))
+            for token in tokens
+        ]
+        return np.array(numbers, np.int32), tuple(unknown)
+
+    def join(self, ids: Iterable[int], unknown: Sequence[str] = ()) -> str:
+        """The text of ids in a row; ids from ``len(vocabulary)`` on are the ``unknown`` tokens.
+
+        Encoded again, words, characters and whole UTF-8 give the same ids; bytes that are no UTF-8 are shown
+        as a replacement character.
+        """
+        wanted = [int(index) for index in ids]
+        if self.definition is not None:
+            return subword_encoder(self.tokenizer, self.definition).decode(wanted)
+        if self.tokenizer == "byte":
+            return bytes(wanted).decode("utf-8", errors="replace")
+        inside = [index for index in wanted if index < len(self)]
+        self.decode(inside)  # an error, if one is negative
+        tokens = [self.tokens[index] if index < len(self) else unknown[index - len(self)] for index in wanted]
+        return "".join(tokens) if self.tokenizer == "character" else join_words(tokens)
 
     def encode_all(self, texts: Sequence[str | Sequence[str]]) -> tuple[Int64, Int32]:
         """Many texts as ids, ``(offsets, ids)``; one that is a list of its tokens is looked up as it is.

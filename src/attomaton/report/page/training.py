@@ -54,7 +54,6 @@ def _predict(run: Path) -> tuple[list[list[float]], str]:
     """Step, loss and norm that fast-forward predicts, mean over trials; or why there is no prediction."""
     try:
         with needing("a predicted curve"):
-            from attomaton.claims.evidence import Evidence, need_log_loss, need_mass_head, need_plain_descent
             from attomaton.training.checkpoints import read_trace
     except MissingExtra as error:
         return [], f"{error}, then write the report again"
@@ -62,38 +61,53 @@ def _predict(run: Path) -> tuple[list[list[float]], str]:
         trace = read_trace(run)
     except CorruptRun as error:
         return [], str(error)
+    reason = why_unpredicted(trace)
+    return ([], reason) if reason else (_follow(trace), "")
+
+
+def why_unpredicted(trace: Any) -> str:
+    """Why the curves of a run are not predicted; nothing if they are."""
+    from attomaton.claims.evidence import Evidence, need_log_loss, need_mass_head, need_plain_descent
+
     if trace.n_trials > MOST_TRIALS:
-        return (
-            [],
-            f"{trace.n_trials} trials were trained; the predicted curve is drawn for up to {MOST_TRIALS}",
-        )
+        return f"{trace.n_trials} trials were trained; the predicted curve is drawn for up to {MOST_TRIALS}"
     evidence = Evidence(trace, ())
     for need in (need_plain_descent, need_log_loss, need_mass_head):
         missing = need(evidence)
         if missing:
-            return [], f"no curve is predicted: {missing}"
-    return _follow(trace), ""
+            return f"no curve is predicted: {missing}"
+    return ""
 
 
 def _follow(trace: Any) -> list[list[float]]:
     """Step, mean loss and mean norm along the trajectory of :func:`~attomaton.fast_forward`."""
-    from attomaton.claims.measures import unless_orthonormal
     from attomaton.trajectory.curves import inner
+
+    steps, paths = follow_trials(trace)
+    curves: list[list[list[float]]] = []
+    for path in paths:
+        weights = [path.weights_at(step) for step in steps]
+        norms = [inner(one, one) ** 0.5 for one in weights]
+        curves.append([[path.loss_at(step), norm] for step, norm in zip(steps, norms, strict=True)])
+    mean = np.mean(curves, axis=0).tolist()
+    return [[step, *values] for step, values in zip(steps, mean, strict=True)]
+
+
+def follow_trials(trace: Any) -> tuple[list[float], list[Any]]:
+    """Steps at which a curve is drawn, and the trajectory of each trial, computed without training."""
+    from attomaton.claims.measures import unless_orthonormal
     from attomaton.trajectory.fast_forward import fast_forward
 
     last = float(trace.steps[-1])
     steps = np.unique(np.geomspace(1.0, max(last, 1.0), PREDICTED_POINTS).round()).tolist()
-    curves: list[list[list[float]]] = []
-    for trial, (samples, table) in enumerate(zip(trace.samples, trace.embeddings, strict=True)):
-        path = fast_forward(
+    paths = [
+        fast_forward(
             samples,
             embeddings=unless_orthonormal(table),
             step_size=trace.step.step_size,
             to=last,
             start=trace.weights[0, trial],
         )
-        weights = [path.weights_at(step) for step in steps]
-        norms = [inner(one, one) ** 0.5 for one in weights]
-        curves.append([[path.loss_at(step), norm] for step, norm in zip(steps, norms, strict=True)])
-    mean = np.mean(curves, axis=0).tolist()
-    return [[step, *values] for step, values in zip(steps, mean, strict=True)]
+        for trial, (samples, table) in enumerate(zip(trace.samples, trace.embeddings, strict=True))
+    ]
+    return steps, paths

@@ -1,0 +1,158 @@
+"""Text that attention writes: the next token is drawn, appended to the context, and so on.
+
+Attention points at tokens of its context, so what it writes holds no token that the prompt does not.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from attomaton.automaton.context import Names
+from attomaton.automaton.prediction import BatchPrediction
+from attomaton.automaton.scoring import EQUAL
+from attomaton.tables import Float64, Int32
+
+MOST_GENERATED = 10_000_000
+"""The most tokens that are generated at once: a few minutes."""
+
+MOST_KEPT = 10_000_000
+"""Chances that are remembered, all rows together."""
+
+
+@dataclass(frozen=True, repr=False)
+class Generation:
+    """What was written after a prompt.
+
+    Attributes
+    ----------
+    prompt : tuple of int
+        The ids of the prompt; words that the vocabulary does not have are numbered after it.
+    tokens : tuple of int
+        The ids of what was written; each is one of the prompt's.
+    backed_off : int
+        How many of the draws had no evidence: nothing is known of the token before them, so that every
+        position was equally likely (or, with finite scores, had its background score).
+    unknown : tuple of str
+        Words of the prompt that the vocabulary does not have.
+    name : Names
+        The text of each token id.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> written = at.learn(["to be or not to be", "to be is to do"]).generate("to be or not to", 3)
+    >>> print(written)
+    to be or not to be to be
+    >>> written.text, written.words, written.backed_off
+    ('be to be', ('be', 'to', 'be'), 1)
+    """
+
+    prompt: tuple[int, ...]
+    tokens: tuple[int, ...]
+    backed_off: int
+    unknown: tuple[str, ...] = ()
+    name: Names = field(default_factory=Names, compare=False)
+
+    def __repr__(self) -> str:
+        return f"Generation({str(self)!r}, {len(self.tokens):,} tokens, {self.backed_off:,} without evidence)"
+
+    def __str__(self) -> str:
+        return self.name.join([*self.prompt, *self.tokens])
+
+    @property
+    def text(self) -> str:
+        """What was written, without the prompt."""
+        return self.name.join(self.tokens)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The text of each token that was written."""
+        return tuple(map(self.name, self.tokens))
+
+
+class Chain:
+    """A context that grows by one token at a time; how often each token occurs is all that changes.
+
+    The chances of a context are m_j a_kj, m_j the multiplicities and a_kj the same whenever the query k and
+    the distinct tokens are: so these are asked for once. :func:`generate_by_definition` asks at each step.
+    """
+
+    def __init__(
+        self, prompt: Sequence[int], answer: Callable[[Int32], BatchPrediction], window: int | None
+    ) -> None:
+        self._context = list(prompt)
+        self._answer, self._window = answer, window
+        self._distinct: Int32 = np.unique(np.array(prompt, np.int32))
+        self._place = {token: place for place, token in enumerate(self._distinct.tolist())}
+        visible = self._context if window is None else self._context[-window:]
+        places = [self._place[token] for token in visible]
+        self._counts = np.bincount(places, minlength=len(self._distinct)).astype(np.float64)
+        self._kept: dict[tuple[int, bytes], tuple[Float64, bool]] = {}
+
+    def run(self, n: int, rng: np.random.Generator | None) -> tuple[tuple[int, ...], int]:
+        """The next n tokens, drawn by ``rng`` or, if it is None, the likeliest; how many were backed off."""
+        first, backed_off = len(self._context), 0
+        for _ in range(n):
+            odds, backed = self._odds(self._context[-1])
+            chosen = choose(odds * self._counts, rng)
+            backed_off += backed
+            self._append(int(self._distinct[chosen]), chosen)
+        return tuple(self._context[first:]), backed_off
+
+    def _append(self, token: int, place: int) -> None:
+        self._context.append(token)
+        self._counts[place] += 1.0
+        if self._window is not None and len(self._context) > self._window:
+            self._counts[self._place[self._context[-self._window - 1]]] -= 1.0
+
+    def _odds(self, query: int) -> tuple[Float64, bool]:
+        """The chances if each distinct token stood there once, and whether they lack evidence."""
+        present = self._counts > 0
+        key = query, present.tobytes() if self._window is not None else b""
+        if key not in self._kept:
+            if len(self._kept) * len(present) > MOST_KEPT:
+                self._kept.clear()
+            others = self._distinct[present & (self._distinct != query)]
+            answer = self._answer(np.append(others, np.int32(query)).astype(np.int32))
+            odds = np.zeros(len(present))
+            odds[np.searchsorted(self._distinct, answer.bags.token)] = answer.probabilities
+            self._kept[key] = odds, bool(answer.backed_off[0])
+        return self._kept[key]
+
+
+def choose(chances: Float64, rng: np.random.Generator | None) -> int:
+    """A place drawn with these chances, or without ``rng`` the first of the likeliest.
+
+    Examples
+    --------
+    >>> choose(np.array([0.2, 0.4, 0.4]), None), choose(np.array([0.0, 3.0]), np.random.default_rng(0))
+    (1, 1)
+    """
+    if rng is None:
+        return int(np.argmax(chances >= (1 - EQUAL) * chances.max()))
+    below: Float64 = np.cumsum(chances)
+    return int(np.searchsorted(below / below[-1], rng.random(), side="right"))
+
+
+def generate_by_definition(
+    predict_proba: Callable[[list[int]], Float64],
+    prompt: Sequence[int],
+    n: int,
+    rng: np.random.Generator | None,
+    window: int | None = None,
+) -> tuple[int, ...]:
+    """What :meth:`Attention.generate` writes, as it is defined: ask for the chances at every step.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 0]], [0, 1, 2]))
+    >>> slow = generate_by_definition(auto.predict_proba, [0, 1, 2], 6, np.random.default_rng(3))
+    >>> slow == auto.generate([0, 1, 2], 6, seed=3).tokens
+    True
+    """
+    context = list(prompt)
+    for _ in range(n):
+        context.append(choose(predict_proba(context if window is None else context[-window:]), rng))
+    return tuple(context[len(prompt) :])

@@ -1,0 +1,68 @@
+"""Which attention of a run answers: the limit, training stopped at a step, or shrunken scores."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from attomaton.cli.sources import How
+from attomaton.cli.values import real, words
+from attomaton.errors import MismatchedParts, UnsupportedOption
+
+if TYPE_CHECKING:
+    from attomaton.automaton.attention import Attention
+    from attomaton.automaton.automaton import Automaton
+    from attomaton.corpora.samples import Samples
+
+Step = Annotated[
+    float | None,
+    real("Take attention after this number of steps of training; needs --learned-from.", least=0),
+]
+Strength = Annotated[
+    float | None,
+    real("Take scores shrunken with this strength; needs --learned-from.", above=0),
+]
+Learned = Annotated[
+    str | None,
+    words("The corpus that RUN was learned from, for --step and --shrink: a run does not hold it."),
+]
+
+
+def pick_attention(
+    run: Path, how: How, corpus: str | None, *, step: float | None = None, strength: float | None = None
+) -> "Attention":
+    """The limit, or what these options ask for; the corpus must be the one that the run was learned from."""
+    from attomaton.automaton.automaton import Automaton
+    from attomaton.automaton.shrinkage import shrink
+
+    automaton = Automaton.load(run)
+    if step is None and strength is None:
+        if corpus is not None:
+            raise UnsupportedOption("--learned-from is for --step and --shrink; give one of them too")
+        return automaton
+    if step is not None and strength is not None:
+        raise UnsupportedOption("--step and --shrink are two ways to finite scores; give one of them")
+    if corpus is None:
+        raise UnsupportedOption(
+            "a run folder does not hold its samples; name the corpus that it was learned from: "
+            "--learned-from CORPUS"
+        )
+    samples = _read_again(automaton, corpus, how)
+    if step is not None:
+        return automaton.at(step, samples=samples)
+    shrunken = shrink(samples, strength=strength, vocabulary=automaton.vocabulary)
+    return replace(shrunken, window=automaton.window)
+
+
+def _read_again(automaton: "Automaton", corpus: str, how: How) -> "Samples":
+    """The samples of the corpus, if they give the very edges that the run holds."""
+    from attomaton.graphs.edges import extract_edges
+
+    samples = automaton.read(corpus, tokenizer=how.tokenizer, reading=how.reading)
+    known = automaton.components.edges
+    edges = extract_edges(samples)
+    if samples.n_tokens > automaton.n_tokens or not edges.table.equals(known.table):
+        raise MismatchedParts(
+            f"{corpus} gives {len(edges):,} edges and the run holds {len(known):,} others; give the corpus "
+            "that it was learned from, read in the same way, and a run that keeps all its queries and edges"
+        )
+    return samples

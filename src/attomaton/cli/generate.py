@@ -1,0 +1,62 @@
+"""``attomaton generate``: text that attention writes after a prompt."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from attomaton.cli.attentions import Learned, Step, Strength, pick_attention
+from attomaton.cli.contexts import read_words, tell_unknown
+from attomaton.cli.output import AsJson, Quiet, print_error, print_json, print_text
+from attomaton.cli.sources import How, reads_beside_run
+from attomaton.cli.values import place_argument, whole, words_argument
+
+if TYPE_CHECKING:
+    from attomaton.automaton.generation import Generation
+
+
+@reads_beside_run
+def generate(
+    run: Annotated[Path, place_argument("A folder written by `attomaton learn --out`.")],
+    prompt: Annotated[str, words_argument("The text to go on from.")],
+    how: How,
+    n: Annotated[int, whole("How many tokens to write.", names=("--n", "-n"))] = 20,
+    seed: Annotated[int, whole("Random seed of the draws.")] = 0,
+    greedy: Annotated[
+        bool, typer.Option("--greedy", help="Take the likeliest token each time; draw nothing.")
+    ] = False,
+    window: Annotated[
+        int | None, whole("Look at this number of tokens, the last ones; by default at all.", least=1)
+    ] = None,
+    step: Step = None,
+    shrink: Strength = None,
+    learned_from: Learned = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write N tokens after PROMPT: each is drawn from what attention makes of the text so far.
+
+    Attention points at tokens of its context, so nothing can appear that PROMPT does not hold.
+    """
+    attention = pick_attention(run, how, learned_from, step=step, strength=shrink)
+    written = attention.generate(read_words(attention, prompt), n, seed=seed, greedy=greedy, window=window)
+    if as_json:
+        print_json(_record(written))
+        return
+    print_text(written.text if quiet else str(written))
+    tell_unknown(written.unknown)
+    if written.backed_off and not quiet:
+        print_error(
+            f"{written.backed_off:,} of {len(written.tokens):,} tokens were drawn without evidence: nothing "
+            "is known of the token before them."
+        )
+
+
+def _record(written: "Generation") -> dict[str, Any]:
+    return {
+        "prompt": [written.name(token) for token in written.prompt],
+        "tokens": list(written.words),
+        "text": written.text,
+        "backed_off": written.backed_off,
+        "unknown": list(written.unknown),
+    }

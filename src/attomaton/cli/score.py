@@ -1,0 +1,48 @@
+"""``attomaton score``: how well a run predicts new text."""
+
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from attomaton.cli.attentions import Learned, Step, Strength, pick_attention
+from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_value, stages
+from attomaton.cli.sources import Corpus, How, reads_beside_run
+from attomaton.cli.values import place_argument, real, whole
+
+if TYPE_CHECKING:
+    from attomaton.readers.given import ReadingOptions
+
+
+@reads_beside_run
+def score(
+    run: Annotated[Path, place_argument("A folder written by `attomaton learn --out`.")],
+    corpus: Corpus,
+    how: How,
+    window: Annotated[
+        int | None, whole("Longest context, in tokens; by default that of the run.", least=1)
+    ] = None,
+    epsilon: Annotated[float, real("Mix this share of uniform attention in; 0 to 1.", least=0, most=1)] = 0.0,
+    step: Step = None,
+    shrink: Strength = None,
+    learned_from: Learned = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Score RUN on the text of CORPUS, which it was not learned from: log-loss, and how often it is right.
+
+    Only samples whose label stands in the context count, for attention can retrieve no other token.
+    """
+    with stages(quiet or as_json) as announce:
+        announce("reading")
+        attention = pick_attention(run, how, learned_from, step=step, strength=shrink)
+        options: ReadingOptions = {"tokenizer": how.tokenizer, "reading": how.reading}
+        if window is not None:
+            options["window"] = window
+        scored = attention.score(corpus, epsilon=epsilon, **options)
+    if as_json:
+        loss = scored.log_loss if isfinite(scored.log_loss) else None
+        print_json({**scored.to_dict(), "log_loss": loss, "unknown": list(scored.unknown)})
+    elif quiet:
+        print_line(f"{scored.log_loss:.6f}")
+    else:
+        print_value(scored)

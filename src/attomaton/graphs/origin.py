@@ -1,0 +1,82 @@
+"""Which samples a run folder is of: a run and a training share a folder only if they belong together."""
+
+import hashlib
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.artifacts import read_manifest
+from attomaton.artifacts.runs import read_run
+from attomaton.corpora.samples import Samples
+from attomaton.errors import MismatchedParts
+from attomaton.graphs.bags import find_realisable
+from attomaton.graphs.edges import extract_edges
+from attomaton.ragged import ranges_of
+
+CHUNK = 4_000_000
+"""Tokens of contexts that are digested at once."""
+
+
+def describe_origin(samples: Samples) -> dict[str, Any]:
+    """What a manifest says of the samples: how many can be learned, over how many tokens, and their digest.
+
+    Only realisable samples count, since no other sample changes what is learned. The digest is of contexts
+    and labels in their order, however they are laid out in memory.
+
+    Examples
+    --------
+    >>> one = Samples.from_lists([[0, 1], [1, 0], [1, 1]], [0, 1, 0])  # the last label is not in its context
+    >>> other = Samples.from_lists([[0, 1], [1, 0]], [0, 1])
+    >>> describe_origin(one) == describe_origin(other)
+    True
+    >>> describe_origin(one)["realisable"], describe_origin(one)["n_tokens"]
+    (2, 2)
+    """
+    kept = samples.take(find_realisable(samples))
+    digest = hashlib.sha256(np.asarray(kept.n_tokens, np.int64).tobytes())
+    digest.update(np.ascontiguousarray(kept.lengths, np.int64).data)
+    digest.update(np.ascontiguousarray(kept.labels, np.int32).data)
+    for piece in kept.chunks(CHUNK):
+        digest.update(np.ascontiguousarray(piece.values[ranges_of(piece.starts, piece.lengths)]).data)
+    return {"realisable": len(kept), "n_tokens": kept.n_tokens, "sha256": digest.hexdigest()}
+
+
+def check_origin(run: str | Path, samples: Samples) -> None:
+    """Refuse a training on these samples beside a run that was learned from others.
+
+    A run that was learned in memory names the digest of its samples; any other is compared by its edges. A
+    folder that holds no run yet fits every training.
+    """
+    place = Path(run)
+    manifest = read_manifest(place)
+    if not manifest.get("files"):
+        return
+    told, found = manifest.get("samples"), describe_origin(samples)
+    if told == found or (told is None and _same_edges(place, samples)):
+        return
+    raise MismatchedParts(
+        f"the run in {place} was learned from other samples than the training is on (it has "
+        f"{_count(told)}{_window_of(manifest)}; the training has {_count(found)}). Give both commands the "
+        "same corpus, --window and --tokenizer, or keep the training in a folder of its own"
+    )
+
+
+def _count(origin: Any) -> str:
+    if not isinstance(origin, dict):
+        return "other edges"
+    told = cast("dict[str, Any]", origin)
+    return f"{told['realisable']:,} realisable samples over {told['n_tokens']:,} tokens"
+
+
+def _same_edges(run: Path, samples: Samples) -> bool:
+    edges = extract_edges(samples)
+    there: pa.Table = read_run(run).tables["edges"]
+    return bool(edges.table.equals(there.cast(edges.table.schema)))
+
+
+def _window_of(manifest: dict[str, Any]) -> str:
+    config: Any = manifest.get("config")
+    window = cast("dict[str, Any]", config).get("window") if isinstance(config, dict) else None
+    return f", window {window}" if isinstance(window, int) else ""
