@@ -9,8 +9,8 @@ import numpy as np
 from attomaton.errors import UncertifiedSolution
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.connection import connect
-from attomaton.graphs.reduction import reduce_order
 from attomaton.hard.solve import solve_graph_svm
+from attomaton.ragged import group_borders
 from attomaton.soft.solve import SoftSolution
 from attomaton.solutions import Status
 from attomaton.tables import Float64, Int64, column, keep_rows
@@ -79,11 +79,11 @@ class OrderedItems:
         In the limit an item of the first is always chosen over one of the second. What follows from two other
         pairs is left out.
         """
-        place = self._places
-        reduced = reduce_order(self.graph)
-        above, below = place[column(reduced, "above")], place[column(reduced, "below")]
-        real = below < len(self.components)  # all precede the query, which is no item
-        return tuple(sorted(zip(above[real].tolist(), below[real].tolist(), strict=True)))
+        from attomaton.graphs.topology import find_irredundant  # compiles, so only when needed
+
+        above, below = self._pairs
+        kept = find_irredundant(group_borders(above, len(self.components)), below)
+        return tuple(zip(above[kept].tolist(), below[kept].tolist(), strict=True))
 
     @property
     def connected(self) -> bool:
@@ -154,6 +154,18 @@ class OrderedItems:
     def _numbers(self) -> Int64:
         """The components' numbers in the graph, highest first, without the query's, which is the last."""
         return np.argsort(-self.graph.heights[:-1], kind="stable")
+
+    @cached_property
+    def _pairs(self) -> tuple[Int64, Int64]:
+        """All pairs of components joined by a choice, above and below, numbered as in ``components``, sorted.
+
+        All components precede the query as well, which is no item: with those pairs, a long chain would take
+        the square of its length to reduce.
+        """
+        order, size = self.graph.order, len(self._numbers)
+        above, below = self._places[column(order, "above")], self._places[column(order, "below")]
+        keys = np.sort(above[below < size] * size + below[below < size])
+        return keys // max(size, 1), keys % max(size, 1)
 
     @cached_property
     def _places(self) -> Int64:

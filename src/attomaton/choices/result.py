@@ -369,7 +369,7 @@ class ChoiceFit(OrderedItems):
         largest = int(self.soft.components.sizes.max(initial=0))
         errors = certified and largest <= MOST_PRINTED and size > 0
         place = self._places[self.graph.component_of_node[:size]]
-        order = np.array(self.order, np.int64).reshape(-1, 2)[: 0 if joined else None]
+        above, below = (side[: 0 if joined else None] for side in self._pairs)
         edges, n_items = self.graph.edges, len(self.items)
         made = np.where(edges["winner"] < n_items, edges["support"], 0)
         won = sum_at(edges["winner"], np.where(edges["loser"] == n_items, made, 0), n_items + 1)[:n_items]
@@ -379,8 +379,8 @@ class ChoiceFit(OrderedItems):
                 items=self.items,
                 component=place,
                 group=np.zeros_like(place) if joined else place,
-                above=order[:, 0],
-                below=order[:, 1],
+                above=above,
+                below=below,
                 score=self._score[:size] if certified else None,
                 error=np.array(list(self.standard_errors.values())) if errors else None,
                 wins=self._count(won),

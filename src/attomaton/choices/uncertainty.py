@@ -8,6 +8,7 @@ from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.linalg
 from scipy.sparse import csr_array
 
 from attomaton.errors import UnsupportedOption
@@ -73,7 +74,7 @@ class Covariances:
         order = np.argsort(component, kind="stable")
         self._place = np.empty_like(order)  # of each node in its component
         self._place[order] = np.arange(len(order)) - soft.components.members[0][component[order]]
-        self._found: dict[int, Float64] = {}
+        self._found: dict[int, Information] = {}
 
     def of(self, numbers: Int64) -> Float64:
         """The covariance of these items, NaN between components, shape (n_items, n_items)."""
@@ -82,49 +83,71 @@ class Covariances:
         for number in np.unique(component).tolist():
             here = np.flatnonzero(component == number)
             if self._soft.components.sizes[number] > 1:
-                place = self._place[numbers[here]]
-                found[np.ix_(here, here)] = self._inside(number)[np.ix_(place, place)]
+                found[np.ix_(here, here)] = (
+                    self._inside(number).invert(self._place[numbers[here]]) * self._parts
+                )
         return found
 
-    def _inside(self, number: int) -> Float64:
+    def _inside(self, number: int) -> "Information":
         if number not in self._found:
             soft, rows, problem = self._soft, self._rows, self._problem
             first = int(np.argmax(soft.components.component_of_node[rows] == number))
             kept, alone = problem.restrict(np.arange(problem.n_components) == problem.component[first])
             scores = column(soft.scores, "score")[rows[kept]]
-            self._found[number] = score_covariance(alone, scores, ridge=soft.ridge) * self._parts
+            self._found[number] = Information(alone, scores, ridge=soft.ridge)
         return self._found[number]
 
 
-def score_covariance(problem: LuceProblem, scores: Float64, *, ridge: float = 0.0) -> Float64:
-    """The covariance of the scores of one component about their mean, shape (n_alternatives,) twice.
+class Information:
+    """The observed information of the scores of one component, factored: Σ count (diag p − p pᵀ) + ridge.
 
-    The Hessian Σ count (diag p − p pᵀ), with the ridge, inverted over scores with mean zero.
+    It is flat along the constant; a lift there makes it invertible and is taken off again.
 
     Examples
     --------
     >>> entries = np.array([0, 1, 0, 1]), np.array([0, 2, 4]), np.zeros(4)
     >>> problem = LuceProblem(*entries, np.array([0, 1]), np.array([3.0, 1.0]), np.array([0, 0]))  # 3 to 1
-    >>> score_covariance(problem, np.log([3.0, 1.0])).round(6).tolist()
+    >>> Information(problem, np.log([3.0, 1.0])).invert(np.arange(2)).round(6).tolist()
     [[0.333333, -0.333333], [-0.333333, 0.333333]]
     """
-    size = problem.n_alternatives
-    if size > LARGEST:
-        raise UnsupportedOption(
-            f"a component has {size:,} items, and their covariance is a dense matrix of that size; at most "
-            f"{LARGEST:,} are supported"
-        )
-    lengths = np.diff(problem.offsets)
+
+    def __init__(self, problem: LuceProblem, scores: Float64, *, ridge: float = 0.0) -> None:
+        size = problem.n_alternatives
+        if size > LARGEST:
+            raise UnsupportedOption(
+                f"a component has {size:,} items, and their covariance needs a dense matrix of that size; at "
+                f"most {LARGEST:,} are supported"
+            )
+        hessian = _fill_hessian(problem, scores)
+        lift = float(np.trace(hessian)) / size or 1.0
+        self._size, self._shift = size, 1.0 / ((lift + ridge) * size)
+        linalg: Any = scipy.linalg
+        try:
+            self._factor = linalg.cho_factor(hessian + ridge * np.eye(size) + lift / size, lower=True)
+        except linalg.LinAlgError as error:
+            raise UnsupportedOption(
+                "the choices hardly connect some items of a component, so that standard errors are lost "
+                "in rounding; add choices between them, or fit with a ridge"
+            ) from error
+
+    def invert(self, places: Int64) -> Float64:
+        """The covariance of the scores at these places about the mean of all, shape (n_places,) twice."""
+        linalg: Any = scipy.linalg
+        columns = np.zeros((self._size, len(places)))
+        columns[places, np.arange(len(places))] = 1.0
+        solved: Float64 = linalg.cho_solve(self._factor, columns)[places]
+        return (solved + solved.T) / 2 - self._shift
+
+
+def _fill_hessian(problem: LuceProblem, scores: Float64) -> Float64:
+    """The Hessian of the summed loss, its diagonal from the other entries, so that no digits are lost."""
     chance = problem.probabilities(scores)
-    weight = np.repeat(problem.count, lengths) * chance
-    shape = (len(lengths), size)
+    weight = np.repeat(problem.count, np.diff(problem.offsets)) * chance
+    shape = (len(problem.winner), problem.n_alternatives)
     rows = csr_array((chance, problem.alternative, problem.offsets), shape=shape)
     weighted = csr_array((weight, problem.alternative, problem.offsets), shape=shape)
     products: Any = weighted.T @ rows
     hessian: Float64 = -products.toarray()
     np.fill_diagonal(hessian, 0.0)
-    np.fill_diagonal(hessian, -hessian.sum(axis=1))  # rows sum to zero, without cancellation
-    lift = float(np.trace(hessian)) / size or 1.0
-    linalg: Any = np.linalg
-    inverse: Float64 = linalg.inv(hessian + ridge * np.eye(size) + lift / size)
-    return (inverse + inverse.T) / 2 - 1.0 / ((lift + ridge) * size)
+    np.fill_diagonal(hessian, -hessian.sum(axis=1))
+    return hessian
