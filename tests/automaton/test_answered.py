@@ -16,7 +16,7 @@ ids = st.lists(st.integers(0, 6), min_size=12, max_size=80)
 
 def shares_one_by_one(automaton, samples):
     """The definition: every context explained by itself."""
-    rules = Counter(automaton.explain(sample.context.tolist()).rule for sample in samples)
+    rules = Counter(automaton.explain(list(sample.context)).rule for sample in samples)
     return {rule: rules[rule] / len(samples) for rule in Rule}
 
 

@@ -32,7 +32,7 @@ def test_learn_prints_the_coverage_report(folder):
         "queries",
         "edges",
         "components",
-        "totally",
+        "Who answers",
         "certified",
         "Largest",
     ):
@@ -44,7 +44,15 @@ def test_learn_prints_the_coverage_report(folder):
 def test_learn_json_is_the_coverage_record(folder):
     record = json.loads((folder / "learned.json").read_text())
     stored = json.loads((folder / "run" / "coverage.json").read_text())
-    assert record == {**stored, "note": None, "out": "run"}
+    assert record["answered"]["n_contexts"] == 443
+    assert record["held_out"]["n_contexts"] == 44
+    assert {**record, "answered": None, "held_out": None} == {
+        **stored,
+        "answered": None,
+        "held_out": None,
+        "note": None,
+        "out": "run",
+    }
     assert record["n_read"] == 443
 
 

@@ -29,6 +29,7 @@ CASES = [
     ("reproduce", 2, [["reproduce", "text-shakespeare", "--data", "story.txt"]]),
     ("example", 0, [["example", "story.txt"]]),
     ("doctor", 0, [["doctor"]]),
+    ("warm-up", 0, [["warm-up"]]),
 ]
 """Command, which of its tables, and what to run: together they print every key that is listed."""
 
@@ -52,7 +53,8 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def small_work(monkeypatch):
-    """An experiment on text that is done already."""
+    """An experiment on text that is done already, and kernels that are compiled already."""
+    from attomaton import warming
     from attomaton.experiments import text
     from attomaton.experiments.text_outcome import CURVE_SCHEMA, RULES, TextOutcome
     from attomaton.tables import make_table
@@ -61,6 +63,7 @@ def small_work(monkeypatch):
     curves = make_table(CURVE_SCHEMA, {name: [strings.get(name, 1)] for name in CURVE_SCHEMA.names})
     counts = dict.fromkeys(("n_tokens", "trained_on", "held_out", "pairs", "components"), 1)
     shares = {rule.name.lower(): 1.0 for rule in RULES}
+    monkeypatch.setattr(warming, "warm_up", lambda: None)
     monkeypatch.setattr(
         text, "compare_text", lambda settings, _: TextOutcome(settings, counts, shares, curves)
     )

@@ -16,7 +16,8 @@ N_TRIED = 200
 LONGEST, SHORTEST = 8, 3
 """Tokens of a context: more are not typed, fewer show little."""
 
-MOST_CHARACTERS = 200
+MOST_CHARACTERS = 50
+"""So that the command fits on a line of a terminal."""
 
 
 def suggest_context(automaton: Automaton) -> str | None:
