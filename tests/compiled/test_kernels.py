@@ -3,11 +3,13 @@
 import os
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
 
-from attomaton.compiled import compiled, compiled_within, expect_work
+import attomaton as at
+from attomaton.compiled import compiled, compiled_within, expect_work, kernels
 from attomaton.compiled.kernels import Kernel, count_entries
 
 
@@ -63,3 +65,39 @@ def test_the_example_needs_no_compiler(told, imported, tmp_path):
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
     assert told.stdout.strip() == str(imported)
+
+
+def learned(monkeypatch, **settings):
+    """Scores of a small corpus, of a trajectory and of choices, with kernels that were never used before."""
+    for name, value in settings.items():
+        monkeypatch.setattr(kernels, name, value)
+    modules = [module for name, module in list(sys.modules.items()) if name.startswith("attomaton")]
+    for kernel in [one for module in modules for one in list(vars(module).values())]:
+        if isinstance(kernel, Kernel):
+            monkeypatch.setattr(kernel, "_is_loaded", False)
+            monkeypatch.setattr(kernel, "_asked", 0.0)
+    ids = (np.random.default_rng(8).zipf(1.5, 400).clip(max=20) - 1).tolist()
+    auto = at.learn([ids], window=6)
+    samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [3, 0, 2]], labels=[0, 1, 0], n_tokens=4)
+    weights = at.fast_forward(samples, step_size=1.0, to=1e4).weights_at(5_000)
+    return auto.hard.scores, auto.soft.scores, weights
+
+
+def test_a_kernel_that_takes_too_long_begins_again_compiled(monkeypatch):
+    """The answer is the same, even where arguments had been changed before Python gave up."""
+    with monkeypatch.context() as patch:
+        plain = learned(patch)
+    with monkeypatch.context() as patch:
+        begun_again = learned(patch, SOON=-1.0, SECONDS_FOR_BYTE=0.0)
+    assert plain[0].equals(begun_again[0])
+    assert plain[1].equals(begun_again[1])
+    for one, other in zip(plain[2], begun_again[2], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
+
+
+def test_hard_work_on_few_numbers_ends_soon():
+    """A cycle with one weak link takes conjugate gradients thousands of turns."""
+    pairs = [(item, (item + 1) % 300) for item in range(300)]
+    began = time.monotonic()
+    at.fit_choices(range(300), pairs, counts=[10] * 299 + [1])
+    assert time.monotonic() - began < 60

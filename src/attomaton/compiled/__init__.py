@@ -9,7 +9,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar, overload
 
-from attomaton.compiled.kernels import Inner, Kernel, Work
+from attomaton.compiled.kernels import Inner, Kernel, Work, announced
+
+__all__ = ["announced", "compiled", "compiled_within", "copy_into", "expect_work", "is_kept"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -31,11 +33,6 @@ def compiled(
     if function is None:
         return partial(Kernel, work=work, instead=instead)
     return Kernel(function, work, instead)
-
-
-def announced(*_: Any) -> float:
-    """The ``work`` of a kernel whose caller says with :func:`expect_work` what all calls together will do."""
-    return 0.0
 
 
 def expect_work(kernel: Callable[..., Any], work: float) -> None:

@@ -3,18 +3,21 @@
 Each kernel counts the work that it was asked for so far, in entries of arrays. Python runs the function as
 it is written as long as that work is less than what compiled code costs: little if an earlier program left
 it on disk, much if it must be compiled. So a small problem is answered at once, a large problem is compiled
-before it begins, and no program waits much longer than twice the best choice.
+before it begins, and no program waits much longer than twice the best choice. Where the work is more than
+it looked, Python gives up and the kernel begins again, compiled.
 
 Both ways give the same numbers, bit for bit: kernels use ``math`` and plain loops where numpy and numba
 would round differently. Only products of matrices (the flow of embedded tokens) and kernels with a form of
 their own for numpy may differ in the last digits.
 """
 
+import math
 import os
 import threading
 from collections.abc import Callable
 from functools import cached_property, update_wrapper
-from typing import Any, ClassVar
+from time import monotonic
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -30,10 +33,25 @@ SECONDS_FOR_BYTE = 1e-3
 """How long compiling takes, for what users are told."""
 
 
+SOON = 0.3
+"""Seconds after which Python looks whether a kernel that it runs is on disk, compiled."""
+
+
+class TooLong(Exception):
+    """Python has run a kernel for so long that compiling it would have been quicker."""
+
+
 class _Running(threading.local):
-    """Whether this thread is inside a kernel that Python runs: then Python runs what it calls, too."""
+    """What this thread runs in Python: inside a kernel, Python also runs all that the kernel calls."""
 
     plain = False
+    until = math.inf  # when to ask ``ask`` whether to go on
+    ask: Callable[[], float] = staticmethod(lambda: math.inf)
+
+    def go_on(self) -> None:
+        """Ask, when it is time, whether Python goes on; ``TooLong`` ends it."""
+        if monotonic() > self.until:
+            self.until = monotonic() + self.ask()
 
 
 _running = _Running()
@@ -50,6 +68,7 @@ class Inner:
 
     def __call__(self, *given: Any) -> Any:
         """Run the function in Python."""
+        _running.go_on()
         return self.plain(*given)
 
     @cached_property
@@ -85,17 +104,35 @@ class Kernel(Inner):
     def __call__(self, *given: Any) -> Any:
         """Run the function, in the way that pays."""
         if _running.plain:
-            return self.plain(*given)
-        if self._is_loaded or not self._stays_plain(given):
-            if not self._is_loaded:
-                self._prepare(given)
-            return self.code(*given)
-        _running.plain = True
+            return super().__call__(*given)
+        if not self._is_loaded and self._stays_plain(given):
+            before = None if self._work is announced else copy_arrays(given)
+            try:
+                return self._run_plain(given)
+            except TooLong:  # the work is more than it looked: begin again
+                restore_arrays(given, before)
+        if not self._is_loaded:
+            self._prepare(given)
+        return self.code(*given)
+
+    def _run_plain(self, given: tuple[Any, ...]) -> Any:
+        """Run the function in Python, and all that it calls; ``TooLong`` if that does not pay."""
+
+        def ask() -> float:
+            if is_switched("off"):
+                return math.inf
+            if monotonic() > end or self._finds_code(given):
+                raise TooLong
+            return end - monotonic()
+
+        begin = monotonic()
+        end = begin + SECONDS_FOR_BYTE * self.n_bytes
+        _running.plain, _running.until, _running.ask = True, begin + SOON, ask
         try:
             with np.errstate(all="ignore"):  # compiled code does not warn either
                 return self._instead(*given)
         finally:
-            _running.plain = False
+            _running.plain, _running.until = False, math.inf
 
     @cached_property
     def n_bytes(self) -> int:
@@ -141,11 +178,49 @@ class Kernel(Inner):
         self.expect(self._work(*given))
         if self._asked <= LOAD_WORK:
             return True
+        return self._asked <= WORK_FOR_BYTE * self.n_bytes and not self._finds_code(given)
+
+    def _finds_code(self, given: tuple[Any, ...]) -> bool:
+        """Whether an earlier program left compiled code for such arguments; it is looked for once."""
         if self._is_on_disk is None:
             from attomaton.compiled.code import is_on_disk
 
             self._is_on_disk = is_on_disk(self.code, given)
-        return not self._is_on_disk and self._asked <= WORK_FOR_BYTE * self.n_bytes
+        return self._is_on_disk
+
+
+def announced(*_: Any) -> float:
+    """The ``work`` of a kernel whose caller says with ``expect_work`` what all calls together will do.
+
+    Such calls share arrays between threads, so the kernel must give the same if it is begun again.
+    """
+    return 0.0
+
+
+def copy_arrays(given: Any) -> Any:
+    """Arrays and tuples of them, copied; None for everything else."""
+    if isinstance(given, tuple):
+        return tuple(map(copy_arrays, cast("tuple[Any, ...]", given)))
+    return cast("np.ndarray[Any, Any]", given).copy() if isinstance(given, np.ndarray) else None
+
+
+def restore_arrays(given: Any, before: Any) -> None:
+    """Put back into arrays what :func:`copy_arrays` copied.
+
+    Examples
+    --------
+    >>> arrays = np.array([1, 2]), (np.array([3]), 4)
+    >>> before = copy_arrays(arrays)
+    >>> arrays[0][:], arrays[1][0][:] = 0, 0
+    >>> restore_arrays(arrays, before)
+    >>> arrays
+    (array([1, 2]), (array([3]), 4))
+    """
+    if isinstance(before, tuple):
+        for one, old in zip(given, cast("tuple[Any, ...]", before), strict=True):
+            restore_arrays(one, old)
+    elif isinstance(before, np.ndarray) and given.flags.writeable:
+        given[...] = before
 
 
 def is_switched(way: str) -> bool:

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from attomaton.borders import check_floats
-from attomaton.compiled import announced, compiled, compiled_within, expect_work
+from attomaton.compiled import announced, compiled, compiled_within, copy_into, expect_work
 from attomaton.machine import count_processors, share_out
 from attomaton.ragged import group_borders, offsets_of, ranges_of
 from attomaton.soft.likelihood import LuceProblem
@@ -203,6 +203,7 @@ def _solve_groups(
     for group in some:
         part = find_part(starts, group)
         here = slice(part.first, part.last)
+        copy_into(scores, part.first, anchor[here])  # so that it may be begun again
         made, farthest = 0.0, 0.0
         for choice in range(part.first_choice, part.last_choice):
             made += choices.count[choice]
