@@ -91,8 +91,7 @@ def test_a_kernel_that_takes_too_long_begins_again_compiled(monkeypatch):
         begun_again = learned(patch, SOON=-1.0, SECONDS_FOR_BYTE=0.0)
     assert plain[0].equals(begun_again[0])
     assert plain[1].equals(begun_again[1])
-    for one, other in zip(plain[2], begun_again[2], strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(plain[2].toarray(), begun_again[2].toarray(), rtol=1e-10, atol=1e-12)
 
 
 def test_hard_work_on_few_numbers_ends_soon():
