@@ -33,6 +33,10 @@ def compile_beside(n_positions: int) -> None:
     """Begin to compile the solvers in other programs, if a corpus is large and no earlier program did.
 
     They compile while this program reads the corpus, and it waits for them when it needs a solver.
+
+    Examples
+    --------
+    >>> compile_beside(100)  # a small corpus is not compiled for
     """
     if n_positions >= LARGE and count_processors() > 1 and not is_kept(solve_parts):
         start_helpers(LEARNING)

@@ -87,7 +87,7 @@ def test_a_loss_that_is_not_finite_is_exit_code_1(folder):
     options = ["--steps", 30, "--step-size", 1e300, "--out", "wild"]
     result = attomaton("train", "story.txt", *options, cwd=folder)
     assert result.returncode == 1, result.stderr
-    assert "Try a smaller --step-size" in result.stdout
+    assert "Try a smaller step size" in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,13 @@ from attomaton.compiled import compiled, compiled_within, expect_work, kernels
 from attomaton.compiled.kernels import Kernel, count_entries
 
 
+@pytest.fixture(autouse=True)
+def decided_by_work(monkeypatch):
+    """Whatever the environment says: here the work decides."""
+    monkeypatch.delenv("ATTOMATON_COMPILE", raising=False)
+    monkeypatch.delenv("NUMBA_DISABLE_JIT", raising=False)
+
+
 @compiled_within
 def double(number):
     return 2 * number

@@ -45,8 +45,6 @@ from attomaton.trajectory.flow.embedded import EmbeddedFlow, Losers
 from attomaton.trajectory.flow.orthonormal import orthonormal_flow
 from tests.drawn import any_problem, random_order
 
-os.environ["ATTOMATON_COMPILE"] = "on"  # compiled code is what can read beyond an array
-
 SECONDS = 60
 """Of computing for one trial, the first call of a kernel included, which may compile it."""
 
@@ -372,6 +370,7 @@ def trials(count: int, seed: int) -> Iterator[tuple[str, int]]:
 def main(count: int, seed: int) -> dict[str, object]:
     """Make the trials; which kernels were called, and how the trials ended. Dies as a kernel dies."""
     warnings.simplefilter("ignore")
+    os.environ["ATTOMATON_COMPILE"] = "on"  # compiled code is what can read beyond an array
     outcomes: Counter[str] = Counter()
     tracebacks: dict[str, str] = {}
     global straight

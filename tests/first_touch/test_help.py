@@ -1,16 +1,14 @@
 """Help that a new user reads: ``-h`` works, flags carry no type, every example runs, every name is listed."""
 
 import json
-import os
 import shlex
-import subprocess
-import sys
 
 import pytest
 from typer.testing import CliRunner
 
 from attomaton.cli import COMMANDS, app
 from attomaton.cli.examples import EXAMPLES
+from tests.cli.inside import run_inside
 
 SLOW = {"warm-up"}
 """Commands whose examples compile everything; another test runs them."""
@@ -46,10 +44,7 @@ def test_every_example_runs(tmp_path):
         (tmp_path / name).write_text(table)
     for command, lines in EXAMPLES.items():
         for line in lines if command not in SLOW else ():
-            words = shlex.split(line.replace("attomaton", f"{shlex.quote(sys.executable)} -m attomaton", 1))
-            ended = subprocess.run(
-                words, cwd=tmp_path, capture_output=True, text=True, check=False, env=os.environ, timeout=300
-            )
+            ended = run_inside(*shlex.split(line)[1:], cwd=tmp_path)
             assert ended.returncode == 0, (line, ended.stderr)
 
 

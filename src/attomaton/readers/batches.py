@@ -83,7 +83,13 @@ class Reading:
             raise UnsupportedOption(f"max_bytes is {self.max_bytes}; give a positive number of bytes")
 
     def to_record(self) -> dict[str, Any]:
-        """All of it, for JSON; the format only where one is given, as records before it had none."""
+        """All of it, for JSON; the format only where one is given, as records before it had none.
+
+        Examples
+        --------
+        >>> Reading(column="message").to_record()["column"]
+        'message'
+        """
         record = asdict(self)
         return record if self.format is not None else {k: v for k, v in record.items() if k != "format"}
 

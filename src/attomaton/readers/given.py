@@ -33,6 +33,12 @@ class ReadingOptions(TypedDict, total=False):
     ``window`` is the longest context (32), ``tokenizer`` splits text (``"word"``), ``column`` names the field
     or column of the documents, ``documents`` says what is one in plain text (``"file"`` or ``"line"``), and
     ``reading`` is all of :class:`~attomaton.readers.Reading`.
+
+    Examples
+    --------
+    >>> options = ReadingOptions(window=2, documents="line")
+    >>> options["window"]
+    2
     """
 
     window: int

@@ -123,15 +123,21 @@ def _least_curvature(choices: Choices, part: Part, space: Space, loose: float, m
     """A proven lower bound on the smallest eigenvalue over scores with mean zero; 0 if none is found."""
     size = part.last - part.first
     find_diagonal(choices, part, space)
-    root = int(np.argmax(space.diagonal[:size]))
-    if space.diagonal[:size].min() <= 0.0 or not _solve_grounded(choices, part, space, root):
+    root, lowest = part.first - part.first, np.inf  # a zero of the type of nodes: one type compiles once
+    for node in range(size):
+        lowest = min(lowest, space.diagonal[node])
+        if space.diagonal[node] > space.diagonal[root]:
+            root = node
+    if lowest <= 0.0 or not _solve_grounded(choices, part, space, root):
         return 0.0
-    least, largest = np.inf, space.step[:size].max()
+    least, largest = np.inf, 0.0
+    for node in range(size):
+        largest = max(largest, space.step[node])
     copy_into(space.direction, 0, space.step[:size])
     bend(choices, part, space)
     for node in range(size):
         if node != root:
-            if space.step[node] <= 0.0:
+            if not space.step[node] > 0.0:
                 return 0.0
             least = min(least, space.bent[node] - 4.0 * loose * moved[node] * largest)
     return max(least, 0.0) / largest * (1.0 - 4.0 * loose)

@@ -56,7 +56,8 @@ def pivot(graph: Graph, forest: Forest, walk: Walk, limits: tuple[float, float])
 def collect(graph: Graph, forest: Forest, walk: Walk) -> Float64:
     """Settle every block; returns the multipliers, 0 where an edge is not active, shape (n_edges,)."""
     multipliers = np.zeros(len(graph.above))
-    walk.entry[:] = UNSEEN
+    for node in range(len(graph.weight)):
+        walk.entry[node] = UNSEEN
     for root in range(len(graph.weight)):
         if walk.entry[root] == UNSEEN:
             end, root_position = settle(graph, forest, walk, root, FIRST)
@@ -74,10 +75,12 @@ def _violation(graph: Graph, forest: Forest, edge: int) -> float:
 @compiled_within
 def _drop_negative(graph: Graph, forest: Forest, walk: Walk) -> int:
     """Settle every block and let go of the edges that pull; returns how many there were."""
-    pulling = np.flatnonzero(collect(graph, forest, walk) < 0.0)
-    for edge in pulling:
-        unlink(graph, forest, int(edge))
-    return len(pulling)
+    multipliers, n_pulling = collect(graph, forest, walk), 0
+    for edge in range(len(multipliers)):
+        if multipliers[edge] < 0.0:
+            unlink(graph, forest, edge)
+            n_pulling += 1
+    return n_pulling
 
 
 @compiled_within

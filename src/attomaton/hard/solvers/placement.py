@@ -16,7 +16,7 @@ from attomaton.hard.solvers.forest import empty_forest, empty_walk, unit_graph
 from attomaton.hard.solvers.pivots import collect, pivot
 from attomaton.hard.solvers.planting import find_reach, longest_paths, plant, prefer_edges, rank_edges
 from attomaton.machine import count_processors, share_out
-from attomaton.tables import Float64, Int64
+from attomaton.tables import Bool, Float64, Int64
 
 TALL_LEVELS = 8
 """From this many levels on, guessing which edges press pays."""
@@ -62,13 +62,15 @@ class Placement:
         weight = problem.sizes.astype(np.float64)
         positions, multipliers = np.empty(len(weight)), np.empty(len(problem.above))
         borders, limits = problem.borders, (self.greed, self.rtol)
+        deep = np.zeros(len(borders[0]) - 1, np.bool_)
 
         def solve_share(some: tuple[int, int]) -> None:
-            arrays = weight, problem.above, problem.below, positions, multipliers
-            for part in solve_parts(arrays, borders, some, limits):
+            graph = weight, problem.above, problem.below
+            solve_parts(graph, borders, some, limits, (positions, multipliers, deep))
+            for part in (some[0] + np.flatnonzero(deep[some[0] : some[1]])).tolist():
                 nodes, edges = (slice(start[part], start[part + 1]) for start in borders)
-                deep = unit_graph(weight[nodes], problem.above[edges], problem.below[edges], nodes.start)
-                positions[nodes], multipliers[edges] = solve_deep(deep, limits)
+                order = unit_graph(weight[nodes], problem.above[edges], problem.below[edges], nodes.start)
+                positions[nodes], multipliers[edges] = solve_deep(order, limits)
 
         expect_work(solve_parts, TURNS * (len(weight) + len(problem.above)))
         share_out(solve_share, _shares(borders[0], self.threads), self.threads)
@@ -85,33 +87,36 @@ def _shares(node_start: Int64, threads: int | None) -> list[tuple[int, int]]:
 
 @compiled(work=announced)
 def solve_parts(
-    arrays: tuple[Float64, Int64, Int64, Float64, Float64],
+    arrays: tuple[Float64, Int64, Int64],
     borders: tuple[Int64, Int64],
     some: tuple[int, int],
     limits: tuple[float, float],
-) -> list[int]:
-    """Solve the parts ``some[0] … some[1] − 1``; returns those left out as deep.
+    found: tuple[Float64, Float64, Bool],
+) -> None:
+    """Solve the parts ``some[0] … some[1] − 1``, and mark those that are left out as deep.
 
-    ``arrays`` are weights and both ends of the edges, then what is written: positions and multipliers.
-    ``limits`` are greed and the tolerance for one level.
+    ``arrays`` are weights and both ends of the edges, ``limits`` greed and the tolerance for one level,
+    ``found`` what is written: positions, multipliers, and which parts are deep.
     """
-    weight, above, below, positions, multipliers = arrays
+    weight, above, below = arrays
+    positions, multipliers, deep = found
     nodes, edges = borders
-    deep = [0 for _ in range(0)]
     for part in range(some[0], some[1]):
         here, there = slice(nodes[part], nodes[part + 1]), slice(edges[part], edges[part + 1])
         graph = unit_graph(weight[here], above[there], below[there], nodes[part])
         height, depth = longest_paths(graph)
-        if len(height) >= DEEP_NODES and height.max() >= DEEP_LEVELS:
-            deep.append(part)
+        levels = 0
+        for node in range(len(height)):
+            levels = max(levels, height[node])
+        if len(height) >= DEEP_NODES and levels >= DEEP_LEVELS:
+            deep[part] = True
             continue
         forest, walk = empty_forest(graph), empty_walk(graph)
-        if height.max() >= TALL_LEVELS:
+        if levels >= TALL_LEVELS:
             reach = find_reach(graph, height, depth)
             plant(graph, forest, prefer_edges(graph, height, depth, reach))
         else:
             plant(graph, forest, rank_edges(graph, height, depth))
-        pivot(graph, forest, walk, (limits[0], limits[1] * (1 + height.max())))
+        pivot(graph, forest, walk, (limits[0], limits[1] * (1 + levels)))
         copy_into(multipliers, edges[part], collect(graph, forest, walk))
         copy_into(positions, nodes[part], forest.position)
-    return deep

@@ -7,7 +7,7 @@ it pull on one from above; those edges come first, then all others by their slac
 
 import numpy as np
 
-from attomaton.compiled import compiled, compiled_within
+from attomaton.compiled import compiled, compiled_within, copy_into
 from attomaton.graphs.topology import sort_topologically
 from attomaton.hard.solvers.forest import NONE, Array, Forest, Graph, link, whole
 from attomaton.tables import Float64, Int32, Int64
@@ -64,13 +64,22 @@ def rank_edges(graph: Graph, height: Int32, depth: Int32) -> Int32:
 def prefer_edges(graph: Graph, height: Int32, depth: Int32, reach: tuple[Float64, Float64]) -> Int32:
     """Edges to plant, the likeliest to be tight first; some stand twice. ``reach`` is that of the nodes."""
     low, high = reach
-    through = height + depth
+    through = np.empty(len(height), np.int32)
+    for node in range(len(height)):
+        through[node] = height[node] + depth[node]
     bond = bind(graph, through, low, high, 0.0)
     ranked = rank_edges(graph, height, depth)
     critical = 0
     while critical < len(ranked) and _on_longest(graph, through, low, high, ranked[critical]):
         critical += 1
-    return np.concatenate((ranked[:critical], bond[bond != NONE], ranked[critical:]))
+    preferred, n_preferred = np.empty(len(ranked) + len(bond), np.int32), critical
+    copy_into(preferred, 0, ranked[:critical])
+    for node in range(len(bond)):
+        if bond[node] != NONE:
+            preferred[n_preferred] = bond[node]
+            n_preferred += 1
+    copy_into(preferred, n_preferred, ranked[critical:])
+    return preferred[: n_preferred + len(ranked) - critical]
 
 
 @compiled_within
@@ -91,9 +100,12 @@ def find_reach(graph: Graph, height: Int32, depth: Int32) -> tuple[Float64, Floa
     least, most, load = np.zeros(size), np.zeros(size), np.zeros(size)
     for node in range(size):
         most[leader[node]] = max(most[leader[node]], height[node] + depth[node])
-    room = most[leader] - depth
+    room = np.empty(size)
+    for node in range(size):
+        room[node] = most[leader[node]] - depth[node]
     for _ in range(40):
-        load[:] = 0.0
+        for node in range(size):
+            load[node] = 0.0
         for node in range(size):
             base = (least[leader[node]] + most[leader[node]]) / 2
             load[leader[node]] += graph.weight[node] * min(max(0.0, height[node] - base), room[node] - base)
@@ -104,8 +116,12 @@ def find_reach(graph: Graph, height: Int32, depth: Int32) -> tuple[Float64, Floa
                     least[node] = base
                 else:
                     most[node] = base
-    base_of = ((least + most) / 2)[leader]
-    return height - base_of, room - base_of
+    low = np.empty(size)
+    for node in range(size):
+        base = (least[leader[node]] + most[leader[node]]) / 2
+        low[node] = height[node] - base
+        room[node] -= base
+    return low, room
 
 
 @compiled

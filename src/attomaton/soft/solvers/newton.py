@@ -222,8 +222,9 @@ def guess_scores(choices: Choices, part: Part, scores: Array, space: Space) -> N
     observed = np.zeros(size)
     for choice in range(part.first_choice, part.last_choice):
         observed[choices.winner[choice] - part.first] += choices.count[choice]
-    if size == 0 or observed.min() <= 0.0:
-        return
+    for node in range(size):
+        if observed[node] <= 0.0:
+            return
     for _ in range(N_GUESSES):
         weigh(choices, part, scores, space)
         for node in range(size):
