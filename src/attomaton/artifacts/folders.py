@@ -186,8 +186,9 @@ def check_replaceable(place: Path, kind: str, *, overwrite: bool) -> None:
             "away, or give a new folder"
         )
     if not overwrite and not (stock.missing and _is_filling(place, stock)):
+        within = " with a training in it, which would be removed, too" if (place / INNER).exists() else ""
         raise UnwritablePlace(
-            f"{shown(place)} holds {KINDS[kind]} already; give another folder, or replace it with "
+            f"{shown(place)} holds {KINDS[kind]} already{within}; give another folder, or replace it with "
             "--overwrite (in Python: overwrite=True)"
         )
 

@@ -8,21 +8,27 @@ from attomaton.artifacts.files import digest_file
 from attomaton.artifacts.seals import FORMAT, MANIFEST, SEAL, is_sealed, read_json
 from attomaton.errors import CorruptRun
 
-RUN = "run"
+RUN, CHOICES = "run", "choices"
+
+COMMANDS = {RUN: "learn", CHOICES: "choices"}
+"""Kinds of folders → the command that writes them."""
 
 
 def read_manifest(place: Path, kind: str = RUN) -> dict[str, Any]:
     """The manifest of a folder that attomaton wrote, if it is whole and of this kind."""
-    path = place / MANIFEST
+    path, command = place / MANIFEST, COMMANDS.get(kind, COMMANDS[RUN])
     try:
         manifest = read_json(path)
     except FileNotFoundError as error:
+        what = "fit of choices" if kind == CHOICES else "run"
         raise CorruptRun(
-            f"{place} has no {MANIFEST}: there is no run, or it was cut short; write one with "
-            f"`attomaton learn … --out {place}`"
+            f"{place} has no {MANIFEST}: there is no {what}, or it was cut short; write one with "
+            f"`attomaton {command} … --out {place}`"
         ) from error
     except NotADirectoryError as error:
-        raise CorruptRun(f"{place} is a file; give the folder that `attomaton learn --out` wrote") from error
+        raise CorruptRun(
+            f"{place} is a file; give the folder that `attomaton {command} --out` wrote"
+        ) from error
     except (OSError, ValueError, RecursionError) as error:
         raise CorruptRun(f"{path} cannot be read ({error}); write the run again") from error
     if not isinstance(manifest, dict):

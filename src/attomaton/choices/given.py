@@ -100,9 +100,9 @@ def _read_counts(values: Any) -> Any:
     if str(array.type) not in ("string", "large_string", "string_view"):
         return array.to_numpy(zero_copy_only=False)
     try:
-        return np.array([int(text) for text in array.to_pylist()], np.int64)
+        return np.array([float(text) for text in array.to_pylist()])  # pandas writes 3.0 beside gaps
     except (TypeError, ValueError, OverflowError):
-        return np.zeros(len(array))  # no counts, which is said where counts are checked
+        return np.array(array.to_pylist(), object)  # no counts, which is said where counts are checked
 
 
 def _frame_pairs(take: Take, asked: Asked, _columns: Any, _there: Any) -> Given:
@@ -111,13 +111,16 @@ def _frame_pairs(take: Take, asked: Asked, _columns: Any, _there: Any) -> Given:
 
 def _frame_sets(take: Take, asked: Asked, columns: Mapping[str, Any], _there: Any) -> Given:
     sets = take("choice_set")
-    if holds_items(sets):
-        name = columns.get("choice_set", "choice_set")
+    _refuse_texts(sets, columns.get("choice_set", "choice_set"), ", or name it as the loser if it is one")
+    return read_sequences(asked._replace(winners=take("winner"), choice_sets=sets))
+
+
+def _refuse_texts(lists: Any, name: Any, otherwise: str = "") -> None:
+    if holds_items(lists):
         raise InvalidSamples(
             f"the column {name!r} holds no lists; split its texts first (in pandas: frame[{name!r}].str.split"
-            "('|'); on the command line: --split '|'), or name it as the loser if it is one"
+            f"('|'); on the command line: --split '|'){otherwise}"
         )
-    return read_sequences(asked._replace(winners=take("winner"), choice_sets=sets))
 
 
 def _frame_outcomes(take: Take, asked: Asked, columns: Mapping[str, Any], _there: Any) -> Given:
@@ -134,7 +137,8 @@ def _frame_outcomes(take: Take, asked: Asked, columns: Mapping[str, Any], _there
 def _frame_rankings(take: Take, asked: Asked, columns: Mapping[str, Any], there: Mapping[Any, Any]) -> Given:
     named = columns.get("ranking", "ranking")
     if not isinstance(named, list | tuple):
-        return read_sequences(asked._replace(rankings=take("ranking")))
+        _refuse_texts(rankings := take("ranking"), named)
+        return read_sequences(asked._replace(rankings=rankings))
     columns_of_places = [
         as_list(find_column(there, name, "ranking")) for name in cast("Sequence[Any]", named)
     ]

@@ -18,7 +18,7 @@ from attomaton.graphs.grouping import (
     unpack_pairs,
 )
 from attomaton.ragged import occurs
-from attomaton.tables import Int64
+from attomaton.tables import Bool, Int64
 
 MOST_MADE = 1 << 53
 """Most choices made in all: beyond it floating point cannot count."""
@@ -103,7 +103,8 @@ def check_counts(counts: object, n_choices: int) -> Int64:
         given = np.empty((0, 0))
     if given.ndim != 1 or (len(given) and given.dtype.kind not in "iuf") or not _is_whole(given):
         raise InvalidSamples(
-            "counts must be whole numbers from 1 on, one per choice; drop choices that were never made"
+            f"counts must be whole numbers from 1 on, one per choice{_name_first(given)}; drop choices that "
+            "were never made"
         )
     if given.sum(dtype=np.float64) > MOST_MADE:
         raise InvalidSamples(f"counts add up to more than {MOST_MADE:,}; divide all by a common factor")
@@ -111,8 +112,20 @@ def check_counts(counts: object, n_choices: int) -> Int64:
 
 
 def _is_whole(given: Any) -> bool:
+    return not len(given) or bool(_whole(given).all())
+
+
+def _whole(given: Any) -> Bool:
     with np.errstate(invalid="ignore"):
-        return not len(given) or bool(((given >= 1) & (given % 1 == 0)).all())
+        return (given >= 1) & (given % 1 == 0)
+
+
+def _name_first(given: Any) -> str:
+    """Which row is the first without a count, where that can be said."""
+    if given.ndim != 1 or given.dtype.kind not in "iuf" or not len(given):
+        return ""
+    row = int(np.flatnonzero(~_whole(given))[0])
+    return f" (row {row} has {given[row]:g})"
 
 
 def _number_flat(flat: list[Any]) -> tuple[tuple[Any, ...], Int64]:

@@ -153,7 +153,7 @@ class ChoiceFit(OrderedItems):
         variance = max(float(here[0, 0] + here[1, 1] - 2 * here[0, 1]), 0.0)
         return Difference(first, second, float(self._score[one] - self._score[other]), variance**0.5)
 
-    def covariance(self, items: Sequence[Any] | None = None) -> Float64:
+    def covariance(self, items: Any = None) -> Float64:
         """The covariance of the scores of these items, shape (n_items, n_items); all items if not given.
 
         It is about the mean of each component. Between items of different components there is none: those
@@ -166,8 +166,9 @@ class ChoiceFit(OrderedItems):
         >>> fit.covariance().round(3).tolist()
         [[0.375, -0.375, nan], [-0.375, 0.375, nan], [nan, nan, 0.0]]
         """
-        asked = self.items if items is None else [items] if isinstance(items, str) else list(items)
-        numbers = np.array(self._lookup(asked), np.int64)
+        asked: Any = self.items if items is None else items
+        several = isinstance(asked, Collection) and not isinstance(asked, str) and not self._is_item(asked)
+        numbers = np.array(self._lookup(list(cast("Any", asked)) if several else [asked]), np.int64)
         self._check_scores()
         return self._covariances.of(numbers)
 
@@ -220,8 +221,8 @@ class ChoiceFit(OrderedItems):
         """
         return self._standings
 
-    def describe(self, most: int = summary.SHOWN_ROWS) -> str:
-        """The text that ``print`` shows, with the first ``most`` items.
+    def describe(self, most: int = summary.SHOWN_ROWS, *, rest: str = ".table() has all") -> str:
+        """The text that ``print`` shows, with the first ``most`` items; ``rest`` says where the others are.
 
         Examples
         --------
@@ -229,7 +230,7 @@ class ChoiceFit(OrderedItems):
         >>> print(at.fit_choices(["a", "b"], losers=["b", "a"]).describe().splitlines()[0])
         2 choices between 2 items: 1 component
         """
-        return summary.describe(self._told(), whole_number(most, "most", least=1))
+        return summary.describe(self._told(), whole_number(most, "most", least=1), rest)
 
     def to_dict(self) -> dict[str, Any]:
         """The fit as plain values that JSON can hold; an infinite gap is the text ``infinite``.

@@ -1,6 +1,6 @@
 """Choices as sequences (winners with losers or choice sets, pairs, rankings), as numbered choices."""
 
-from collections.abc import Iterable, Mapping, Sized
+from collections.abc import Iterable, Iterator, Mapping, Set, Sized
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -232,6 +232,12 @@ def _are_tuples(values: Any) -> bool:
 def _split_pairs(asked: Asked) -> Asked:
     """A list of pairs (winner, loser) as two lists."""
     plain = _plain(asked.winners)
+    if isinstance(plain, Iterator | Set):
+        kind = type(cast("Any", plain)).__name__
+        raise InvalidSamples(
+            f"winners is of type {kind}, without a length or an order; give list(…) of it, and nothing else "
+            "if it holds pairs (winner, loser)"
+        )
     rows = cast("list[Any]", plain) if isinstance(plain, list | tuple) else []
     if not rows or not all(type(row) in (list, tuple) and len(row) == 2 for row in rows):
         raise InvalidSamples(f"only winners are given, and not what they were chosen from; {HOW}")

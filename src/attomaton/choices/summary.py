@@ -27,12 +27,12 @@ class Told(NamedTuple):
     missing: Sequence[tuple[Any, Any]]  # comparisons: winner, loser
 
 
-def describe(told: Told, most: int = SHOWN_ROWS) -> str:
-    """The summary that ``print`` shows, with the first ``most`` items."""
+def describe(told: Told, most: int = SHOWN_ROWS, rest: str = ".table() has all") -> str:
+    """The summary that ``print`` shows, with the first ``most`` items, and where to find the ``rest``."""
     headers, rows = _grid(told, most)
     lines = [_describe_size(told), *lay_out(headers, rows)]
     if len(told.standings) > len(rows):
-        lines.append(f"and {len(told.standings) - len(rows):,} more; .table() has all")
+        lines.append(f"and {len(told.standings) - len(rows):,} more; {rest}")
     lines += _describe_order(told)
     proof = (
         f"none is farther than {SCORES_WITHIN:.0e} from the best fit" if told.certified else told.certificate

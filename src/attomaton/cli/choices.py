@@ -32,7 +32,7 @@ def choices(
     ] = None,
     tied: Annotated[Column, words("Column that says whether a row is a tie: half a win each way.")] = None,
     count: Annotated[
-        Column, words("Column that says how often each choice was made; by default count.")
+        Column, words("Column that says how often each choice was made; count if no column is named.")
     ] = None,
     ridge: Annotated[float, real("Pull towards 0 inside components.", sign=">= 0", least=0)] = 0.0,
     prior: Annotated[
@@ -65,7 +65,8 @@ def choices(
         announce(f"reading {table}")
         frame = read_columns(table)
         if split is not None:
-            frame = split_column(frame, choice_set or ranking, split)
+            usual = (name for name in ("choice_set", "ranking") if name in frame)
+            frame = split_column(frame, choice_set or ranking or next(usual, None), split)
         announce("fitting the scores")
         fit = fit_choices(frame, tied=tied, ridge=ridge, prior=prior, **columns)
     if out is not None:
@@ -75,6 +76,6 @@ def choices(
     elif quiet:
         print_line(str(len(fit.components)))
     else:
-        print_text(fit.describe(limit))
+        print_text(fit.describe(limit, rest=f"--limit {len(fit.items)} shows all"))
     if not fit.soft.certificate.certified:
         raise typer.Exit(1)

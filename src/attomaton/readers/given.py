@@ -154,7 +154,7 @@ def _is_plain_text(path: Path, reading: Reading) -> bool:
 
 def _refuse_no_samples(documents: Documents, source: Any, about: dict[str, Any]) -> None:
     """Refuse texts without a single sample; words that were meant as one document have none."""
-    if documents.vocabulary is None or bool((np.diff(documents.offsets) > 1).any()):
+    if bool((np.diff(documents.offsets) > 1).any()):
         return
     size = len(documents.offsets) - 1
     listed = isinstance(source, Sequence) and all(
