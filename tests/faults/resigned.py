@@ -94,7 +94,8 @@ def _go_deeper(auto: at.Automaton) -> None:
 
 def make_training(folder: Path, *, stop_after: int | None = None) -> Path:
     """A finished training with a run beside it, or one that was interrupted."""
-    run = make_run(folder)
+    run = folder / "run"
+    at.learn(_trained_samples(), out=run)
     if stop_after is None:
         train_on(run, resume=False)
     else:
@@ -102,6 +103,10 @@ def make_training(folder: Path, *, stop_after: int | None = None) -> Path:
             train_on(run, resume=False, stop_after=stop_after)
         run = run.rename(folder / "interrupted")
     return run
+
+
+def _trained_samples() -> at.Samples:
+    return at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [2, 1]], [0, 1, 1])
 
 
 def train_on(run: Path, *, resume: bool = True, stop_after: int | None = None) -> None:
@@ -113,7 +118,7 @@ def train_on(run: Path, *, resume: bool = True, stop_after: int | None = None) -
         if step == stop_after:
             raise KeyboardInterrupt
 
-    samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [2, 1]], [0, 1, 1])
+    samples = _trained_samples()
     store = Store(run, resume=resume, every=10)
     model, step = at.AttentionModel(), at.GradientDescent(0.5)
     at.train(samples, model, step, steps=40, trials=2, out=store, watch=Watch([interrupt], every=8))

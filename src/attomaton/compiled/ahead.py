@@ -75,7 +75,7 @@ def _tell_once(text: str) -> None:
     advice = f"{text}; `attomaton warm-up` does it ahead"
     if _state.tell is not None:
         _state.tell(advice)
-    elif sys.stderr is not None and sys.stderr.isatty():
+    elif "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty()):
         sys.stderr.write(f"attomaton: {advice}\n")
 
 

@@ -16,7 +16,7 @@ import os
 import threading
 from collections.abc import Callable
 from functools import cached_property, update_wrapper
-from time import monotonic
+from time import thread_time
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -26,15 +26,18 @@ Work = Callable[..., float]
 LOAD_WORK = 100_000
 """Entries that Python looks at while compiled code is read from disk: one or two tenths of a second."""
 
-WORK_FOR_BYTE = 300
-"""Entries that Python looks at while one byte of Python's own code is compiled: about half a millisecond."""
+WORK_FOR_BYTE = 200
+"""Entries that Python looks at in about the time in which one byte of Python's own code is compiled."""
 
 SECONDS_FOR_BYTE = 1e-3
-"""How long compiling takes, for what users are told."""
+"""How long compiling one byte takes, for what users are told."""
+
+PATIENCE = 0.4
+"""Share of that time for which Python itself works on a kernel before it gives up."""
 
 
 SOON = 0.3
-"""Seconds after which Python looks whether a kernel that it runs is on disk, compiled."""
+"""Seconds of computing after which Python looks whether a kernel that it runs is on disk, compiled."""
 
 
 class TooLong(Exception):
@@ -50,8 +53,8 @@ class _Running(threading.local):
 
     def go_on(self) -> None:
         """Ask, when it is time, whether Python goes on; ``TooLong`` ends it."""
-        if monotonic() > self.until:
-            self.until = monotonic() + self.ask()
+        if thread_time() > self.until:
+            self.until = thread_time() + self.ask()
 
 
 _running = _Running()
@@ -121,12 +124,12 @@ class Kernel(Inner):
         def ask() -> float:
             if is_switched("off"):
                 return math.inf
-            if monotonic() > end or self._finds_code(given):
+            if thread_time() > end or self._finds_code(given):
                 raise TooLong
-            return end - monotonic()
+            return end - thread_time()
 
-        begin = monotonic()
-        end = begin + SECONDS_FOR_BYTE * self.n_bytes
+        begin = thread_time()
+        end = begin + PATIENCE * SECONDS_FOR_BYTE * self.n_bytes
         _running.plain, _running.until, _running.ask = True, begin + SOON, ask
         try:
             with np.errstate(all="ignore"):  # compiled code does not warn either

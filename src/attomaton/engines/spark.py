@@ -80,7 +80,7 @@ class SparkEngine:
     ...     engine = SparkEngine(shards, Path(folder, "work"), Selection(window=3))
     ...     edges = engine.edges()
     ...     components = find_components(edges.load())
-    ...     print(components, engine.choices(components))
+    ...     print(repr(components), repr(engine.choices(components)))
     ...     print(engine.map_queries(HardByQuery(3), edges, edges.queries, n_parts=3).num_rows)
     Components(8 components of 3 queries) ChoiceTable(3 distinct choices, 3 in all)
     9
