@@ -62,7 +62,7 @@ def test_rows_of_lists_are_counted_only_where_needed_and_rightly(tmp_path, monke
     """With budgets of some values, real files of many shapes still give what was written."""
     import pyarrow.parquet as pq
 
-    from attomaton.readers import pages
+    from attomaton.corpora.columnar import pages
 
     counted = []
     monkeypatch.setattr(pages, "values_most", lambda _: 900)
