@@ -37,7 +37,7 @@ from attomaton.training.steps import Adam
 NUMERIC = re.compile(r"^(<class '(int|float)'>|(str \| )?(int|float)( \| None)?)$")
 """Annotations of parameters that are numbers; lists of numbers are data."""
 
-RESULTS = {"Coverage", "EdgeTable", "Explanation", "Sample", "Samples", "SoftSolution"}
+RESULTS = {"ChoiceFit", "Coverage", "EdgeTable", "Explanation", "Sample", "Samples", "SoftSolution"}
 """Classes that attomaton makes itself; what reads them from files checks them."""
 
 METHODS = {"AttentionModel.draw_start", "GradientDescent.move", "Watch.interval"}
@@ -99,6 +99,9 @@ def calls(folder: Any) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
     series = at.expand(auto, data)
     classes = draw_linear_classes(2)
     table = {
+        "Automaton": (partial(at.Automaton, graph, auto.hard, auto.soft), ("window",)),
+        "ChoiceFit.describe": (fit().describe, ("most",)),
+        "ChoiceFit.plot": (partial(fit().plot, ax=Figure().subplots()), ("most",)),
         "Automaton.at": (partial(auto.at, 3.0), ("step_size",)),
         "Automaton.generate": (lambda n=3, **more: auto.generate([0, 2], n, **more), ("n", "window")),
         "Automaton.plot": (partial(auto.plot, ax=Figure().subplots()), ("query",)),

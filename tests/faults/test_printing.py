@@ -20,9 +20,8 @@ def long_run(tmp_path_factory):
 
 
 def test_long_tokens_are_printed_at_once(long_run, capsys):
-    from attomaton.cli.explain import _print_explanation
-    from attomaton.cli.learn import _print_coverage, _suggestion
-    from attomaton.cli.output import print_error, print_line, print_table
+    from attomaton.cli.learn import _print_suggestion
+    from attomaton.cli.output import print_error, print_table, print_value
 
     automaton, folder = long_run
     context = [
@@ -33,9 +32,9 @@ def test_long_tokens_are_printed_at_once(long_run, capsys):
     ]
     shown = automaton.show(context)
     for show in (
-        lambda: _print_coverage(automaton),
-        lambda: print_line(f"Written.{_suggestion(automaton, folder)}"),
-        lambda: _print_explanation(automaton.explain(context), automaton.name),
+        lambda: print_value(automaton.coverage),
+        lambda: _print_suggestion(automaton, folder),
+        lambda: print_value(automaton.explain(context)),
         lambda: print_table("t", ["x"], [("x y " * LONG,)]),
         lambda: print_error("x" * LONG),
         lambda: sys.stdout.write(repr(shown) + shown._repr_html_() + automaton._repr_html_()),

@@ -31,7 +31,7 @@ from attomaton.errors import MismatchedParts, UnsupportedOption
 from attomaton.frames import Tabular
 from attomaton.graphs.bags import Bags
 from attomaton.graphs.evidence import count_evidence
-from attomaton.options import real_number
+from attomaton.options import real_number, whole_number
 from attomaton.printing import Block, blocks_of
 from attomaton.ragged import largest_of, occurs, odds_of, shares_of
 from attomaton.solved import Solved
@@ -95,6 +95,8 @@ class Automaton(Tabular, Solved, Attention):
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_vocabulary(self.vocabulary, self.n_tokens)
+        if self.window is not None:
+            whole_number(self.window, "window", least=1)
 
     def _repr_html_(self) -> str:
         return render_automaton(self, self.coverage, self.vocabulary)
@@ -220,7 +222,8 @@ class Automaton(Tabular, Solved, Attention):
     @classmethod
     def load(cls, path: str | Path) -> "Automaton":
         """Read a run folder back; its predictions are the same to the last bit."""
-        return cls(*storage.load(path), window=storage.read_window(path))
+        parts, window = storage.load(path)
+        return cls(*parts, window=window)
 
     def _ranking(self, query: int) -> Ranking:
         first, last = np.searchsorted(self.components.query_of_node, [query, query + 1])

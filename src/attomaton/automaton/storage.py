@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from attomaton.artifacts import Run, read_manifest, read_run
+from attomaton.artifacts import Run, read_run
 from attomaton.automaton.coverage import Coverage
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.errors import CorruptRun
@@ -66,19 +66,21 @@ def describe(
     )
 
 
-def load(path: str | Path) -> tuple[Components, HardSolution, SoftSolution, Vocabulary | None]:
-    """Read a run; what was altered does not load, even if its digests were made anew."""
+def load(
+    path: str | Path,
+) -> tuple[tuple[Components, HardSolution, SoftSolution, Vocabulary | None], int | None]:
+    """Read a run and its window; what was altered does not load, even if its digests were made anew."""
     run = read_run(path)
     try:
-        return _assemble(run)
+        return _assemble(run), _window(run.manifest)
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:  # or MismatchedParts
         reason = str(error).partition(";")[0]
         raise CorruptRun(f"{path} holds no whole automaton ({reason}); write the run again") from error
 
 
-def read_window(path: str | Path) -> int | None:
+def _window(manifest: Mapping[str, Any]) -> int | None:
     """The longest context that a run was learned with, if its manifest says it."""
-    config: Any = read_manifest(Path(path)).get("config")
+    config: Any = manifest.get("config")
     told = cast("dict[str, Any]", config) if isinstance(config, dict) else {}
     windows: list[Any] = [told.get(name) for name in ("window", "max_window")]
     kept = [one for one in windows if isinstance(one, int) and not isinstance(one, bool) and one > 0]

@@ -89,7 +89,7 @@ def gather(automaton: Automaton, chosen: Chosen, about: Mapping[str, Any]) -> st
         "rules": {rule.name: rule.value for rule in Rule},
         "n_tokens": automaton.n_tokens,
         "tokenizer": None if vocabulary is None else vocabulary.tokenizer,
-        "coverage": automaton.coverage.to_dict(),
+        "coverage": _numbers_of(automaton.coverage.to_dict()),
         "note": automaton.coverage.note,
         "n_shown": len(chosen.places),
         "samples_share": chosen.samples_share,
@@ -139,3 +139,10 @@ def _tokens(automaton: Automaton, chosen: Chosen) -> str:
         room -= len(to_json(text).encode()) + 8
         texts.append(text if room > 0 else f"#{token}")
     return to_json({"ids": differences(ids), "texts": texts})
+
+
+def _numbers_of(coverage: dict[str, Any]) -> dict[str, Any]:
+    """The coverage without the texts of tokens, which the page has already, cut where they are very long."""
+    texts = ("query_text", "texts")
+    largest = [{name: part for name, part in one.items() if name not in texts} for one in coverage["largest"]]
+    return {**coverage, "largest": largest}
