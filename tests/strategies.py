@@ -28,7 +28,7 @@ def many(draw, elements, most, *, fewest=0):
     The first draw is how many there are at least. Where it shrinks the list may stay as it is, and lose its
     elements one by one after that.
     """
-    at_least = draw(st.integers(fewest, (fewest + most) // 2))
+    at_least = draw(st.integers(fewest, (fewest + 3 * most) // 4))
     return draw(st.lists(elements, min_size=at_least, max_size=most))
 
 

@@ -60,7 +60,7 @@ class Score(Tabular):
     Score
     ┌────────────────────────────────────────┬────────┐
     │ realisable samples                     │ 2      │
-    │ log-loss, nats                         │ 1.7261 │
+    │ log-loss, nats                         │ 1.7262 │
     │ likeliest token is the label           │ 50.0%  │
     │ labels without a chance                │ 0.0%   │
     │ contexts with a token without evidence │ 0.0%   │

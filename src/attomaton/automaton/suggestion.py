@@ -30,7 +30,7 @@ def suggest_context(automaton: Automaton) -> str | None:
     --------
     >>> import attomaton as at
     >>> suggest_context(at.learn([0, 1, 0, 2, 0, 1, 0, 1], window=3))
-    '0 2 0'
+    '0 1 0'
     """
     best, found = -1, None
     for ids in _candidates(automaton):
