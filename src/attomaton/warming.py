@@ -21,12 +21,14 @@ from attomaton.hard.solve import solve_graph_svm
 from attomaton.hard.solvers import forest, pivots, placement, planting
 from attomaton.machine import count_processors
 from attomaton.pipeline import learn
+from attomaton.soft.likelihood import LuceProblem
+from attomaton.soft.solvers.groups import Newton
 from attomaton.solved import LEARNING
 from attomaton.trajectory.fast_forward import fast_forward
 
 Chain = tuple[str, ...]
 
-OTHERS: tuple[Chain, ...] = (("flows", "windows"), ("embedded", "robustness", "deep-orders"))
+OTHERS: tuple[Chain, ...] = (("flows", "windows", "errors"), ("embedded", "robustness", "deep-orders"))
 """What only trajectories, given embeddings, robustness and tokens on disk need."""
 
 
@@ -83,6 +85,15 @@ def _deep_orders() -> None:
 
 
 def _choices() -> None:
+    fit_choices(["a", "b", "c"], [["a", "b"], ["b", "c"], ["c", "a"]])
+
+
+def _luce() -> None:
+    entries = np.array([0, 1, 0, 1]), np.array([0, 2, 4]), np.zeros(4)
+    Newton().solve(LuceProblem(*entries, np.array([0, 1]), np.array([3.0, 1.0]), np.array([0, 0])))
+
+
+def _errors() -> None:
     _ = fit_choices(["a", "b", "c"], [["a", "b"], ["b", "c"], ["c", "a"]]).standard_errors
 
 
@@ -116,6 +127,8 @@ EXERCISES: dict[str, Callable[[], None]] = {
     "orders": _orders,
     "deep-orders": _deep_orders,
     "choices": _choices,
+    "errors": _errors,
+    "luce": _luce,
     "flows": _flows,
     "embedded": _embedded,
     "robustness": _robustness,
