@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.artifacts import Building, build_folder, digest_arrays, fill_run
+from attomaton.artifacts import Building, build_folder, digest_arrays
 from attomaton.automaton import compare
-from attomaton.automaton.automaton import Automaton, describe_run
+from attomaton.automaton.automaton import Automaton, fill_run
 from attomaton.corpora.documents import Documents
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.shards import TokenizedCorpus
@@ -173,7 +173,7 @@ def learn(
             config = {**selection.to_dict(), **made, **named}
             origin = {} if samples is None else {"samples": describe_origin(samples)}
             about = {"input": corpus.about, "config": config, **origin}
-            fill_run(building, describe_run(automaton, about))
+            fill_run(building, automaton, about)
     if automaton.coverage.note:
         warnings.warn(automaton.coverage.note, NothingRealisable, stacklevel=2)
     return automaton

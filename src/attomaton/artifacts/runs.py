@@ -5,10 +5,10 @@ A run that was cut short or altered does not load. Nothing is ever unpickled.
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +37,10 @@ class Run:
     arrays: Mapping[str, NDArray[Any]]
     records: Mapping[str, Any]
     manifest: Mapping[str, Any]
+    parts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    """Files that are there already, or are not read with the others: name → entry, with its blocks."""
+    place: Path | None = None
+    """Where it was read."""
 
 
 def write_run(folder: str | Path, run: Run, *, overwrite: bool = False) -> Path:
@@ -58,23 +62,22 @@ def fill_run(building: Building, run: Run) -> None:
         for name, table in run.tables.items():
             digests[f"{name}.parquet"] = write_file(place / f"{name}.parquet", _parquet_writer(table))
         packed = {name: np.ascontiguousarray(array) for name, array in run.arrays.items()}
-        blob = safetensors.numpy.save(packed)
-        digests[ARRAYS] = write_file(place / ARRAYS, lambda path: path.write_bytes(blob))
+        if packed:
+            blob = safetensors.numpy.save(packed)
+            digests[ARRAYS] = write_file(place / ARRAYS, lambda path: path.write_bytes(blob))
         for name, record in run.records.items():
             digests[f"{name}.json"] = write_file(place / f"{name}.json", json_writer(record))
         versions = {package: version(package) for package in PACKAGES}
-        building.finish({**run.manifest, "versions": versions}, digests)
+        building.finish({**run.manifest, "versions": versions}, {**run.parts, **digests})
 
 
 def read_run(folder: str | Path, kind: str = RUN) -> Run:
     """Read a run folder, or another of this ``kind``, back, every file checked against the manifest's digest.
 
-    A run that is replaced while it is read is read again: what comes back is the old one or the new one.
+    A run that is replaced while it is read is read again: what comes back is the old one or the new one. Of
+    tables in parts only the entries of their files come back.
     """
-    place = Path(folder)
-    if not place.exists() and (found := standing(place.absolute())).exists():
-        place = found
-    manifest = read_manifest(place, kind)
+    place, manifest = find_run(folder, kind)
     for _ in range(TRIES):
         try:
             return _read_files(place, manifest)
@@ -86,11 +89,25 @@ def read_run(folder: str | Path, kind: str = RUN) -> Run:
     return _read_files(place, manifest)
 
 
+def find_run(folder: str | Path, kind: str = RUN) -> tuple[Path, dict[str, Any]]:
+    """Where a run is to be read, and its manifest."""
+    place = Path(folder)
+    if not place.exists() and (found := standing(place.absolute())).exists():
+        place = found
+    return place, read_manifest(place, kind)
+
+
 def _read_files(place: Path, manifest: Mapping[str, Any]) -> Run:
     tables: dict[str, pa.Table] = {}
     arrays: dict[str, NDArray[Any]] = {}
     records: dict[str, Any] = {}
+    parts = {
+        name: entry for name, entry in listed_entries(manifest.get("files")).items() if "blocks" in entry
+    }
     for name, digest in list_digests(place, manifest.get("files")).items():
+        if name in parts:
+            check_size(place / name, parts[name])
+            continue
         blob = read_checked(place / name, digest)
         try:
             if name == ARRAYS:
@@ -103,7 +120,25 @@ def _read_files(place: Path, manifest: Mapping[str, Any]) -> Run:
             raise CorruptRun(
                 f"{place / name} is not what its name says ({error}); write the run again"
             ) from error
-    return Run(tables, arrays, records, manifest)
+    return Run(tables, arrays, records, manifest, parts, place)
+
+
+def listed_entries(files: Any) -> dict[str, dict[str, Any]]:
+    """The entries of files that a manifest lists, as far as they are such."""
+    listed = cast("dict[str, Any]", files) if isinstance(files, dict) else {}
+    return {name: entry for name, entry in listed.items() if isinstance(entry, dict)}
+
+
+def check_size(path: Path, entry: Mapping[str, Any]) -> None:
+    """Refuse a file of a part that is missing or cut short; its bytes are checked as they are read."""
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise CorruptRun(
+            f"{path} is listed in the manifest but cannot be read; write the run again"
+        ) from error
+    if size != entry.get("bytes"):
+        raise CorruptRun(f"{path} was altered after the run was written; write the run again")
 
 
 def _parquet_writer(table: pa.Table) -> Callable[[Path], object]:

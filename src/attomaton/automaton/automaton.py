@@ -4,8 +4,8 @@ Under the query (the last context token) the highest component present is retrie
 drawn from its tokens with Luce odds m_j e^{s_j}.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.artifacts import Run, write_run
+from attomaton.artifacts import Building, build_folder
+from attomaton.artifacts.manifests import RUN
 from attomaton.automaton import storage
 from attomaton.automaton.attention import Attention, check_ranked
 from attomaton.automaton.beaten import trace_beaten
@@ -22,23 +23,24 @@ from attomaton.automaton.context import Context
 from attomaton.automaton.coverage import Coverage, measure_coverage
 from attomaton.automaton.explanation import Explanation, Rule
 from attomaton.automaton.finite import FiniteAttention
+from attomaton.automaton.nodes import Known, Nodes, answer
 from attomaton.automaton.pictures import MOST_ROWS, Ranking
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.automaton.stopped import StoppedTraining
+from attomaton.automaton.stored import StoredRun, open_run
+from attomaton.borders import keep_checked, trusted
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.errors import MismatchedParts, UnsupportedOption
 from attomaton.frames import Tabular
 from attomaton.graphs.bags import Bags
 from attomaton.graphs.evidence import count_evidence
+from attomaton.graphs.paths import QueryGraph, graph_of
 from attomaton.options import real_number, whole_number
 from attomaton.printing import Block, blocks_of
-from attomaton.ragged import largest_of, occurs, odds_of, shares_of
+from attomaton.ragged import odds_of, shares_of
 from attomaton.solved import Solved
-from attomaton.tables import Float64, column
-
-TIE = 1e-9
-"""Hard scores closer than this count as equal: they are exact to rounding, and rational, so ties are real."""
+from attomaton.tables import Float64, Integers, column
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -91,6 +93,23 @@ class Automaton(Tabular, Solved, Attention):
     vocabulary: Vocabulary | None = None
     samples: Samples | None = None
     window: int | None = None
+    _run: StoredRun | None = field(default=None, init=False)
+    """The run that it asks, if it was opened and not read."""
+
+    def __getattr__(self, name: str) -> Any:
+        """The parts of an opened run, which are read whole when they are first looked at."""
+        if name not in ("components", "hard", "soft") or self._run is None:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        keep_checked(self, **self._run.solve_all())
+        return self.__dict__[name]
+
+    def __repr__(self) -> str:
+        return super().__repr__() if self._run is None else f"Automaton({self._run.size})"
+
+    @property
+    def n_tokens(self) -> int:
+        """Size of the vocabulary."""
+        return super().n_tokens if self._run is None else self._run.n_tokens
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -118,7 +137,7 @@ class Automaton(Tabular, Solved, Attention):
     @cached_property
     def coverage(self) -> Coverage:
         """How much of the corpus the theory speaks about."""
-        return measure_coverage(self, self.vocabulary)
+        return measure_coverage(self, self.vocabulary) if self._run is None else self._run.coverage
 
     def predict_proba(self, context: Context, *, step: float | None = None) -> Float64:
         """The chance of every token to be the next one, shape (n_tokens,).
@@ -173,22 +192,21 @@ class Automaton(Tabular, Solved, Attention):
         >>> at.learn(samples).predict_bags(bags.keep(bags.token != 0)).probabilities.tolist()  # 0 left out
         [1.0, 0.0, 1.0, 0.0]
         """
-        rows, seen = self.components.rows(bags.samples.queries[bags.sample], bags.token)
-        size = len(bags.samples)
-        weights = bags.multiplicity.astype(np.float64)
-        sample, known = bags.sample[seen], rows[seen]
-        hard, soft = self._scores[0][known], self._scores[1][known]
-        taken = hard >= largest_of(sample, hard, size)[sample] - TIE
-        odds = odds_of(sample, np.where(taken, soft, -np.inf), size) * weights[seen]
-        weights[occurs(sample, size)[bags.sample]] = 0.0
-        weights[seen] = odds
-        return BatchPrediction(bags, rows, seen, shares_of(bags.sample, weights, size))
+        return answer(bags, self.know(bags.samples.queries[bags.sample], bags.token))
+
+    def know(self, queries: Integers, tokens: Integers) -> Known:
+        """What is known of tokens under queries, both of shape (n_entries,)."""
+        return self._nodes.find(queries, tokens) if self._run is None else self._run.know(queries, tokens)
+
+    def graph_of(self, query: int) -> QueryGraph:
+        """The graph of one query: its nodes, components, their order and the data edges."""
+        return graph_of(self.components, query) if self._run is None else self._run.graph_of(query)
 
     def explain(self, context: Context) -> Explanation:
         """What is retrieved, what it beat and on what evidence, and which rule answered."""
         answer, names = self._answer(context)
         tokens, seen = answer.bags.token, answer.seen
-        component = self.components.component_of_node[answer.rows[seen]]
+        component = answer.component[seen]
         retrieved: list[int] = np.unique(component[answer.probabilities[seen] > 0]).tolist()
         present = {
             number: tuple(tokens[seen][component == number].tolist())
@@ -197,7 +215,7 @@ class Automaton(Tabular, Solved, Attention):
         beaten, incomparable = (), ()
         if retrieved:
             query = int(answer.bags.samples.queries[0])
-            beaten, incomparable = trace_beaten(self.components, query, retrieved, present)
+            beaten, incomparable = trace_beaten(self.graph_of(query), retrieved, present)
         return Explanation(
             context=tuple(answer.bags.samples.values.tolist()),
             rule=_rule(answer, len(retrieved), bool(incomparable)),
@@ -210,6 +228,23 @@ class Automaton(Tabular, Solved, Attention):
             name=names,
         )
 
+    def of_queries(self, queries: Integers) -> "Automaton":
+        """An automaton in memory that knows all about these queries, and perhaps about others."""
+        return self if self._run is None else self._beside(self._run.solve(queries))
+
+    def parts(self) -> Iterator["Automaton"]:
+        """Automata in memory of some queries each, in rising order, that together know what this one does."""
+        if self._run is None:
+            yield self
+        else:
+            yield from map(self._beside, self._run.solve_parts())
+
+    def _beside(self, parts: Mapping[str, Any]) -> "Automaton":
+        """An automaton of other parts, with the same vocabulary and window."""
+        return trusted(
+            Automaton, vocabulary=self.vocabulary, samples=None, window=self.window, _run=None, **parts
+        )
+
     def save(
         self, path: str | Path, *, about: Mapping[str, Any] | None = None, overwrite: bool = False
     ) -> Path:
@@ -217,18 +252,30 @@ class Automaton(Tabular, Solved, Attention):
 
         The folder must be new or empty, or hold an earlier run, which ``overwrite`` replaces as a whole.
         """
-        return write_run(path, describe_run(self, about or {}), overwrite=overwrite)
+        with build_folder(path, RUN, overwrite=overwrite) as building:
+            fill_run(building, self, about or {})
+        return Path(path)
 
     @classmethod
     def load(cls, path: str | Path) -> "Automaton":
-        """Read a run folder back; its predictions are the same to the last bit."""
-        parts, window = storage.load(path)
-        return cls(*parts, window=window)
+        """Open a run folder; its predictions are those of the automaton that was saved, to the last bit.
+
+        A small run is read whole. Of a larger one only what is asked for is read, query by query; its
+        ``components``, ``hard`` and ``soft`` are read whole when they are looked at.
+        """
+        run = open_run(path)
+        parts: dict[str, Any] = run.solve_all() if run.is_small else {"_run": run}
+        return trusted(
+            cls, vocabulary=run.vocabulary, samples=None, window=run.window, **{"_run": None, **parts}
+        )
 
     def _ranking(self, query: int) -> Ranking:
+        return self.of_queries(np.array([query]))._rank(query)
+
+    def _rank(self, query: int) -> Ranking:
         first, last = np.searchsorted(self.components.query_of_node, [query, query + 1])
         check_ranked(self.name(query), last - first)
-        hard, soft = (scores[first:last] for scores in self._scores)
+        hard, soft = self._nodes.hard[first:last], self._nodes.soft[first:last]
         tokens = self.components.token_of_node[first:last]
         component = self.components.component_of_node[first:last]
         groups = np.unique(component, return_inverse=True)[1]
@@ -246,8 +293,12 @@ class Automaton(Tabular, Solved, Attention):
         )
 
     @cached_property
-    def _scores(self) -> tuple[Float64, Float64]:
-        return column(self.hard.scores, "score"), column(self.soft.scores, "score")
+    def _nodes(self) -> Nodes:
+        known = self.components
+        hard, soft = (column(one.scores, "score") for one in (self.hard, self.soft))
+        return Nodes(
+            known.query_of_node, known.token_of_node, known.component_of_node, hard, soft, self.n_tokens
+        )
 
     @cached_property
     def _training(self) -> list[StoppedTraining]:
@@ -255,9 +306,9 @@ class Automaton(Tabular, Solved, Attention):
         return []
 
 
-def describe_run(automaton: Automaton, about: Mapping[str, Any]) -> Run:
-    """An automaton as a run folder holds it."""
-    return storage.describe(automaton, automaton.vocabulary, automaton.coverage, about)
+def fill_run(building: Building, automaton: Automaton, about: Mapping[str, Any]) -> None:
+    """Write an automaton into the run folder that is being built."""
+    storage.fill(building, automaton, automaton.vocabulary, automaton.coverage, about)
 
 
 def _check_vocabulary(vocabulary: Vocabulary | None, n_tokens: int) -> None:

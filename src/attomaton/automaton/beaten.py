@@ -3,37 +3,29 @@
 from collections.abc import Mapping, Sequence
 
 from attomaton.automaton.reasons import Beaten
-from attomaton.graphs.components import Components
-from attomaton.graphs.paths import QueryOrder
+from attomaton.graphs.paths import QueryGraph, QueryOrder
 
 Tokens = tuple[int, ...]
 
 
 def trace_beaten(
-    components: Components, query: int, retrieved: Sequence[int], present: Mapping[int, Tokens]
+    graph: QueryGraph, retrieved: Sequence[int], present: Mapping[int, Tokens]
 ) -> tuple[tuple[Beaten, ...], tuple[Tokens, ...]]:
     """What every retrieved component precedes, with the evidence, and what they do not all precede.
 
     Parameters
     ----------
-    components : Components
-        All components.
-    query : int
-        The query of the context.
+    graph : QueryGraph
+        The graph of the context's query.
     retrieved : sequence of int
         The retrieved components; evidence is given from the first of them.
     present : mapping of int to tuple of int
         Every component of the context → its tokens there.
     """
-    order = QueryOrder(components, query)
+    order = QueryOrder(graph)
     searches = [order.search(top) for top in retrieved]
-    beaten: list[Beaten] = []
-    incomparable: list[Tokens] = []
-    for number, tokens in present.items():
-        if number in retrieved:
-            continue
-        if all(reached[order.local(number)] for reached, _ in searches):
-            beaten.append(Beaten(tokens, order.evidence(searches[0][1], retrieved[0], number)))
-        else:
-            incomparable.append(tokens)
-    return tuple(beaten), tuple(incomparable)
+    others = [number for number in present if number not in retrieved]
+    under = [number for number in others if all(reached[order.local(number)] for reached, _ in searches)]
+    evidence = order.evidence(searches[0][1], retrieved[0], under)
+    beaten = [Beaten(present[number], steps) for number, steps in zip(under, evidence, strict=True)]
+    return tuple(beaten), tuple(present[number] for number in others if number not in under)

@@ -1,5 +1,6 @@
 """How much of a corpus the theory speaks about, in a dozen numbers."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -163,6 +164,16 @@ class Coverage(Tabular):
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain JSON values."""
         return asdict(self)
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> "Coverage":
+        """What :meth:`to_dict` gave, read back from JSON."""
+        components: list[dict[str, Any]] = list(record["largest"])
+        lists = [{name: tuple(one[name]) for name in ("tokens", "texts")} for one in components]
+        both: list[dict[str, Any]] = [one | of for one, of in zip(components, lists, strict=True)]
+        largest = tuple(LargeComponent(**one) for one in both)
+        told: dict[str, Any] = {**record, "largest": largest}
+        return cls(**told)
 
 
 def measure_coverage(solved: Solved, vocabulary: Vocabulary | None = None) -> Coverage:

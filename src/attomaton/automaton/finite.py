@@ -96,13 +96,13 @@ class FiniteAttention(Tabular, Attention):
         return len(self.background)
 
     def predict_bags(self, bags: Bags) -> BatchPrediction:
-        """The chances of the tokens of many contexts, which are bags already; rows are those of ``scores``.
+        """The chances of the tokens of many contexts, which are bags already.
 
         Ids beyond the vocabulary are unseen tokens with the background score 0.
         """
-        rows, seen, scores = self._scores_of(bags)
-        scores = scores + np.log(bags.multiplicity)
-        return BatchPrediction(bags, rows, seen, softmax(bags.sample, scores, len(bags.samples)))
+        seen, scores = self._scores_of(bags)
+        chances = softmax(bags.sample, scores + np.log(bags.multiplicity), len(bags.samples))
+        return BatchPrediction(bags, np.zeros(len(seen), np.int64), seen, chances)
 
     def explain(self, context: Context) -> Explanation:
         """Which rule answered, the chances, and the tokens without evidence; no component is retrieved."""
@@ -110,7 +110,7 @@ class FiniteAttention(Tabular, Attention):
         tokens = answer.bags.token
         return Explanation(
             context=tuple(answer.bags.samples.values.tolist()),
-            rule=_rule(answer, self._scores_of(answer.bags)[2]),
+            rule=_rule(answer, self._scores_of(answer.bags)[1]),
             retrieved=(),
             probabilities=dict(zip(tokens.tolist(), answer.probabilities.tolist(), strict=True)),
             beaten=(),
@@ -129,14 +129,14 @@ class FiniteAttention(Tabular, Attention):
         notes = [""] * len(best)
         return Ranking(self.name(query), names, scores[best].tolist(), notes, int(last - first), "score")
 
-    def _scores_of(self, bags: Bags) -> tuple[Int64, Bool, Float64]:
-        """The row of ``scores`` of each entry, which entries have one, and the score of each."""
+    def _scores_of(self, bags: Bags) -> tuple[Bool, Float64]:
+        """Which entries have a score of their own, and the score of each."""
         rows, seen = find_rows(self._keys, pack_pairs(bags.samples.queries[bags.sample], bags.token))
         found = np.zeros(len(bags.token))
         known = bags.token < self.n_tokens
         found[known] = self.background[bags.token[known]]
         found[seen] = self._values[rows[seen]]
-        return rows, seen, found
+        return seen, found
 
     @cached_property
     def _keys(self) -> Int64:

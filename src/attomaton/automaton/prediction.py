@@ -19,8 +19,9 @@ class BatchPrediction(Tabular):
     ----------
     bags : Bags
         The entries: ``bags.sample`` (rising), ``bags.token`` (rising in each sample), ``bags.multiplicity``.
-    rows : int64 array, shape (n_entries,)
-        The row of ``components.nodes`` of each entry; it means nothing where ``seen`` is false.
+    component : int64 array, shape (n_entries,)
+        The component of each entry under the context's query; it means nothing where ``seen`` is false, and
+        where finite scores answered.
     seen : bool array, shape (n_entries,)
         Whether the token is a node under its context's query. Without any such entry a sample is backed off.
     probabilities : float64 array, shape (n_entries,)
@@ -40,7 +41,7 @@ class BatchPrediction(Tabular):
     """
 
     bags: Bags
-    rows: Int64
+    component: Int64
     seen: Bool
     probabilities: Float64
 

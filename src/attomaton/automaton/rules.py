@@ -31,7 +31,7 @@ def find_rules(automaton: Automaton, prediction: BatchPrediction) -> Int64:
     """
     bags, seen = prediction.bags, prediction.seen
     size = prediction.n_samples
-    sample, component = bags.sample[seen], automaton.components.component_of_node[prediction.rows[seen]]
+    sample, component = bags.sample[seen], prediction.component[seen]
     taken = prediction.probabilities[seen] > 0
     top = np.zeros(size, np.int64)
     top[sample[taken]] = component[taken]

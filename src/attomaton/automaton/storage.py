@@ -2,83 +2,181 @@
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from math import isfinite
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from attomaton.artifacts import Run, read_run
+from attomaton.artifacts import Building, Run, explained, fill_run
+from attomaton.automaton import layout
 from attomaton.automaton.coverage import Coverage
+from attomaton.borders import check_floats
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.errors import CorruptRun
+from attomaton.errors import MismatchedParts
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import QUERY_SCHEMA, EdgeTable
+from attomaton.graphs.parts import cut_parts
 from attomaton.hard.certify import HardCertificate
-from attomaton.hard.constraints import MULTIPLIER_SCHEMA
 from attomaton.hard.solve import HardSolution
 from attomaton.soft.certify import SoftCertificate
 from attomaton.soft.solve import SoftSolution
 from attomaton.solutions import Solution, check_scores, sparse_weights
 from attomaton.solved import Solved
-from attomaton.tables import column, make_table
+from attomaton.tables import Int64, column, make_table
+
+INDEX = "queries"
+"""The table that says how many samples, and rows of each other table, every query has."""
 
 Proof = TypeVar("Proof", HardCertificate, SoftCertificate)
 
 
-def describe(
-    solved: Solved, vocabulary: Vocabulary | None, coverage: Coverage, about: Mapping[str, Any]
-) -> Run:
-    """Everything an automaton is made of, as a run folder holds it."""
+def fill(
+    building: Building,
+    solved: Solved,
+    vocabulary: Vocabulary | None,
+    coverage: Coverage,
+    about: Mapping[str, Any],
+) -> None:
+    """Write everything an automaton is made of into the run folder that is being built."""
     components, hard, soft = solved.components, solved.hard, solved.soft
     edges = components.edges
-    records: dict[str, Any] = {"coverage": coverage.to_dict()}
-    if vocabulary is not None:
-        records["vocabulary"] = vocabulary.to_record()
-    return Run(
-        tables={
-            "edges": edges.table,
-            "components": components.nodes,
-            "order": components.order,
-            "hard": hard.scores,
-            "soft": soft.scores,
-            "choices": soft.choices.table,
-        },
-        arrays={
-            **{f"queries/{name}": column(edges.queries, name) for name in QUERY_SCHEMA.names},
-            **{f"multipliers/{name}": column(hard.multipliers, name) for name in MULTIPLIER_SCHEMA.names},
-            **_dense_weights("hard/weights", hard),
-            **_dense_weights("soft/weights", soft),
-        },
-        records=records,
-        manifest={
-            **about,
-            "n_tokens": edges.n_tokens,
-            "certificates": {
-                "hard": asdict(hard.certificate),
-                "soft": asdict(soft.certificate),
-            },
-            "soft": {"loss": soft.loss, "ridge": soft.ridge, "free": soft.free},
-        },
+    scores = (column(one.scores, "score") for one in (hard, soft))
+    tables = {
+        "edges": edges.table,
+        "nodes": layout.describe_nodes(components, *scores),
+        "order": layout.describe_order(components, column(hard.multipliers, "multiplier")),
+        "choices": soft.choices.table,
+    }
+    borders = cut_parts(edges.queries, edges.n_tokens)
+    counts = layout.count_rows(tables, components)
+    with explained(building.folder):
+        written = layout.write_tables(building.folder, tables, borders)
+    proofs = Proofs(hard.certificate, soft.certificate, soft.loss, soft.ridge, soft.free)
+    finish(
+        building,
+        {entry.pop("name"): entry for entries in written.values() for entry in entries},
+        Told(
+            layout.describe_index(edges.queries, edges.n_tokens, counts),
+            borders,
+            edges.n_tokens,
+            proofs,
+            {**_dense_weights("hard/weights", hard), **_dense_weights("soft/weights", soft)},
+        ),
+        describe_records(vocabulary, coverage),
+        about,
     )
 
 
-def load(
-    path: str | Path,
-) -> tuple[tuple[Components, HardSolution, SoftSolution, Vocabulary | None], int | None]:
-    """Read a run and its window; what was altered does not load, even if its digests were made anew."""
-    run = read_run(path)
-    try:
-        return _assemble(run), _window(run.manifest)
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:  # or MismatchedParts
-        reason = str(error).partition(";")[0]
-        raise CorruptRun(f"{path} holds no whole automaton ({reason}); write the run again") from error
+@dataclass(frozen=True)
+class Proofs:
+    """How good the answers of a whole run provably are.
+
+    Attributes
+    ----------
+    hard : HardCertificate
+        Bounds on the squared norm of the hard side.
+    soft : SoftCertificate
+        The gradient that is left on the soft side.
+    loss, ridge, free
+        As in :class:`~attomaton.soft.solve.SoftSolution`.
+    """
+
+    hard: HardCertificate
+    soft: SoftCertificate
+    loss: float
+    ridge: float = 0.0
+    free: bool = True
 
 
-def _window(manifest: Mapping[str, Any]) -> int | None:
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What a run says beside its tables in parts: its index, where parts begin, its proofs, dense weights."""
+
+    index: pa.Table
+    borders: Int64
+    n_tokens: int
+    proofs: Proofs
+    arrays: Mapping[str, NDArray[Any]]
+
+
+def describe_records(vocabulary: Vocabulary | None, coverage: Coverage) -> dict[str, Any]:
+    """The records of a run."""
+    words = {} if vocabulary is None else {"vocabulary": vocabulary.to_record()}
+    return {"coverage": coverage.to_dict(), **words}
+
+
+def finish(
+    building: Building,
+    parts: Mapping[str, Mapping[str, Any]],
+    told: Told,
+    records: Mapping[str, Any],
+    about: Mapping[str, Any],
+) -> None:
+    """Write what a run holds beside the parts of its tables, which are in the folder already."""
+    proofs = told.proofs
+    manifest = {
+        **about,
+        "n_tokens": told.n_tokens,
+        "borders": told.borders.tolist(),
+        "certificates": {"hard": asdict(proofs.hard), "soft": asdict(proofs.soft)},
+        "soft": {"loss": proofs.loss, "ridge": proofs.ridge, "free": proofs.free},
+    }
+    fill_run(building, Run({INDEX: told.index}, told.arrays, records, manifest, parts))
+
+
+def assemble(tables: Mapping[str, pa.Table], queries: pa.Table, run: Run) -> dict[str, Any]:
+    """Components, hard and soft solution of some queries of a run in parts.
+
+    Every part goes through its constructor, which checks it, in the order in which one indexes another. The
+    certificates and the loss are those of the whole run.
+    """
+    n_tokens, proofs = run.manifest["n_tokens"], read_proofs(run.manifest)
+    with _named("the parts of edges"):
+        edges = EdgeTable(tables["edges"], queries, n_tokens)
+    with _named("the parts of nodes and order"):
+        components = Components(edges, *layout.restore_components(tables))
+        scores = layout.restore_scores(tables["nodes"])
+        for name in ("hard", "soft"):
+            check_scores(scores[name], components.nodes, "the table of scores")
+    with _named("the parts of nodes and order"):
+        hard = HardSolution(
+            components=components,
+            scores=scores["hard"],
+            weights=_weights(run, "hard", scores["hard"]),
+            certificate=proofs.hard,
+            multipliers=layout.restore_multipliers(components.order, tables["order"]),
+        )
+    with _named("the parts of choices"):
+        choices = ChoiceTable(tables["choices"])
+    with _named("the parts of nodes"):
+        soft = SoftSolution(
+            scores=scores["soft"],
+            weights=_weights(run, "soft", scores["soft"]),
+            certificate=proofs.soft,
+            choices=choices,
+            components=components,
+            loss=proofs.loss,
+            ridge=proofs.ridge,
+            free=proofs.free,
+        )
+    return {"components": components, "hard": hard, "soft": soft}
+
+
+def read_proofs(manifest: Mapping[str, Any]) -> Proofs:
+    """The proofs that a manifest holds, if each of their numbers is one."""
+    proofs = manifest["certificates"]
+    return Proofs(
+        _certificate(HardCertificate, proofs["hard"]),
+        _certificate(SoftCertificate, proofs["soft"]),
+        **_numbers(manifest["soft"], {"loss": float, "ridge": float, "free": bool}),
+    )
+
+
+def read_window(manifest: Mapping[str, Any]) -> int | None:
     """The longest context that a run was learned with, if its manifest says it."""
     config: Any = manifest.get("config")
     told = cast("dict[str, Any]", config) if isinstance(config, dict) else {}
@@ -87,38 +185,40 @@ def _window(manifest: Mapping[str, Any]) -> int | None:
     return min(kept, default=None)
 
 
-def _assemble(run: Run) -> tuple[Components, HardSolution, SoftSolution, Vocabulary | None]:
-    """Every part through its constructor, which checks it, in the order in which one indexes another."""
+def modernise(run: Run) -> tuple[dict[str, pa.Table], pa.Table]:
+    """The tables of a run of an earlier version, one file each, as those of a run in parts; and its queries.
+
+    Examples
+    --------
+    >>> INDEX  # the table that runs of earlier versions do not have
+    'queries'
+    """
     queries = make_table(QUERY_SCHEMA, {name: run.arrays[f"queries/{name}"] for name in QUERY_SCHEMA.names})
     with _named("edges.parquet"):
         edges = EdgeTable(run.tables["edges"], queries, run.manifest["n_tokens"])
     with _named("components.parquet and order.parquet"):
         components = Components(edges, run.tables["components"], run.tables["order"])
+        nodes = components.nodes
     for name in ("hard", "soft"):
         with _named(f"{name}.parquet"):
-            check_scores(run.tables[name], components.nodes, "the table of scores")
-    proofs = run.manifest["certificates"]
-    multipliers = {name: run.arrays[f"multipliers/{name}"] for name in MULTIPLIER_SCHEMA.names}
+            check_scores(run.tables[name], nodes, "the table of scores")
     with _named("hard.parquet and arrays.safetensors"):
-        hard = HardSolution(
-            components=components,
-            scores=run.tables["hard"],
-            weights=_weights(run, "hard", edges.n_tokens),
-            certificate=_certificate(HardCertificate, proofs["hard"]),
-            multipliers=make_table(MULTIPLIER_SCHEMA, multipliers),
-        )
-    with _named("choices.parquet"):
-        choices = ChoiceTable(run.tables["choices"])
-    with _named("soft.parquet and arrays.safetensors"):
-        soft = SoftSolution(
-            scores=run.tables["soft"],
-            weights=_weights(run, "soft", edges.n_tokens),
-            certificate=_certificate(SoftCertificate, proofs["soft"]),
-            choices=choices,
-            components=components,
-            **_numbers(run.manifest["soft"], {"loss": float, "ridge": float, "free": bool}),
-        )
-    return components, hard, soft, _vocabulary(run, edges.n_tokens)
+        ends = ("above", "below")
+        if any(
+            not np.array_equal(run.arrays[f"multipliers/{name}"], column(components.order, name))
+            for name in ends
+        ):
+            raise MismatchedParts("the multipliers are of other edges than the order's")
+        pressed = run.arrays["multipliers/multiplier"]
+        order = layout.describe_order(components, check_floats(pressed, (components.order.num_rows,), "them"))
+    scores = (column(run.tables[name], "score") for name in ("hard", "soft"))
+    tables = {
+        "edges": edges.table,
+        "nodes": layout.describe_nodes(components, *scores),
+        "order": order,
+        "choices": run.tables["choices"],
+    }
+    return tables, queries
 
 
 @contextmanager
@@ -130,7 +230,8 @@ def _named(files: str) -> Generator[None]:
         raise ValueError(f"{files}: {error}") from error
 
 
-def _vocabulary(run: Run, n_tokens: int) -> Vocabulary | None:
+def read_vocabulary(run: Run, n_tokens: int) -> Vocabulary | None:
+    """The vocabulary of a run, if it has one."""
     words = run.records.get("vocabulary")
     if words is None:
         return None
@@ -172,6 +273,6 @@ def _dense_weights(name: str, solution: Solution) -> dict[str, NDArray[Any]]:
     return {name: solution.weights} if isinstance(solution.weights, np.ndarray) else {}
 
 
-def _weights(run: Run, name: str, n_tokens: int) -> Any:
+def _weights(run: Run, name: str, scores: pa.Table) -> Any:
     dense = run.arrays.get(f"{name}/weights")
-    return sparse_weights(run.tables[name], n_tokens) if dense is None else dense
+    return sparse_weights(scores, run.manifest["n_tokens"]) if dense is None else dense

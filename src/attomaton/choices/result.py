@@ -14,7 +14,7 @@ from attomaton.choices.plot import MOST, plot_standings
 from attomaton.choices.standings import Standing, Standings, make_standings
 from attomaton.choices.uncertainty import Covariances, Difference
 from attomaton.errors import InvalidSamples, UndeterminedChoice, UnknownToken, UnsupportedOption
-from attomaton.graphs.paths import QueryOrder
+from attomaton.graphs.paths import QueryOrder, graph_of
 from attomaton.options import whole_number
 from attomaton.ragged import sum_at
 from attomaton.solutions import Status
@@ -324,7 +324,7 @@ class ChoiceFit(OrderedItems):
 
     @cached_property
     def _paths(self) -> QueryOrder:
-        return QueryOrder(self.soft.components, len(self.items))
+        return QueryOrder(graph_of(self.soft.components, len(self.items)))
 
     def _below(self, component: int) -> Bool:
         """Which components this one reaches, itself included, shape (n_components,)."""

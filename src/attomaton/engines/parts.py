@@ -28,6 +28,9 @@ EDGE_FILE: dict[str, Any] = {
 }
 """How edges are written: half the time and four fifths of the bytes of plain zstd."""
 
+CHOICE_FILE: dict[str, Any] = {"compression": "lz4"}
+"""How choices are written."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EdgeParts:

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.artifacts import read_manifest
-from attomaton.artifacts.runs import read_run
+from attomaton.artifacts.parted import read_whole
+from attomaton.artifacts.runs import Run, read_run
 from attomaton.corpora.samples import Samples
 from attomaton.errors import MismatchedParts
 from attomaton.graphs.bags import find_realisable
@@ -54,7 +55,7 @@ def check_origin(run: str | Path, samples: Samples) -> None:
     if not manifest.get("files"):
         return
     told, found = manifest.get("samples"), describe_origin(samples)
-    if told == found or (told is None and gives_edges(samples, read_run(place).tables["edges"])):
+    if told == found or (told is None and gives_edges(samples, _edges_of(read_run(place)))):
         return
     raise MismatchedParts(
         f"the run in {place} was learned from other samples than the training is on (it has "
@@ -82,6 +83,12 @@ def gives_edges(samples: Samples, edges: pa.Table) -> bool:
     """
     found = extract_edges(samples).table
     return bool(found.equals(edges.cast(found.schema)))
+
+
+def _edges_of(run: Run) -> pa.Table:
+    """The edges of a run, in parts or, as earlier versions wrote them, in one file."""
+    known = run.tables.get("edges")
+    return read_whole(run.place or Path(), run.parts, "edges") if known is None else known
 
 
 def _window_of(manifest: dict[str, Any]) -> str:

@@ -1,5 +1,7 @@
 """The evidence behind one query's order: paths between components and the data edges of each step."""
 
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -7,8 +9,11 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import breadth_first_order
 
+from attomaton.errors import MismatchedParts
 from attomaton.graphs.components import Components
-from attomaton.tables import Bool, Integers
+from attomaton.graphs.edges import EdgeTable
+from attomaton.ragged import group_borders
+from attomaton.tables import Bool, Int32, Int64, Integers, column
 
 
 class Edge(NamedTuple):
@@ -27,62 +32,130 @@ class Edge(NamedTuple):
     support: int
 
 
-class QueryOrder:
-    """The components of one query, which are consecutive numbers, and what leads from each to others."""
+Edges = tuple[Int32, Int32, Int64]
+"""Winners, losers and supports of some data edges."""
 
-    def __init__(self, components: Components, query: int) -> None:
-        self._first, stop = _range(components.query_of, query)
-        start, below = components.below
-        rows = start[self._first : stop + 1]
-        targets = below[rows[0] : rows[-1]] - self._first
-        size = stop - self._first
-        self._graph = csr_array((np.ones(len(targets), np.int8), targets, rows - rows[0]), shape=(size, size))
-        self._sort_edges(components, query)
+
+@dataclass(frozen=True, eq=False)
+class QueryGraph:
+    """The graph of one query, wherever its tables are.
+
+    Attributes
+    ----------
+    first : int
+        The number of its first component; the others follow.
+    tokens : int32 array, shape (n_nodes,)
+        Its nodes, rising.
+    component : int64 array, shape (n_nodes,)
+        The component of each node.
+    above, below : int64 arrays, shape (n_pairs,)
+        The order between its components, sorted.
+    edges : callable
+        Gives the data edges, in as many pieces as they come.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1])))
+    >>> graph = graph_of(components, 2)
+    >>> graph.tokens.tolist(), graph.component.tolist(), len(graph), [len(one[0]) for one in graph.edges()]
+    ([0, 1, 2], [0, 1, 2], 3, [3])
+    """
+
+    first: int
+    tokens: Int32
+    component: Int64
+    above: Int64
+    below: Int64
+    edges: Callable[[], Iterable[Edges]]
+
+    def __len__(self) -> int:
+        """How many components it has."""
+        return int(self.component.max(initial=self.first - 1)) + 1 - self.first
+
+
+def graph_of(components: Components, query: int) -> QueryGraph:
+    """The graph of one query among all."""
+    nodes = slice(*_range(components.query_of_node, query))
+    first, stop = _range(components.query_of, query)
+    start, below = components.below
+    pairs = slice(int(start[first]), int(start[stop]))
+    edges = slice(*_range(components.edges["query"], query))
+    return QueryGraph(
+        first,
+        components.token_of_node[nodes],
+        components.component_of_node[nodes],
+        column(components.order, "above")[pairs],
+        below[pairs],
+        lambda: [_edges_of(components.edges, edges)],
+    )
+
+
+class QueryOrder:
+    """What the components of one query, which are consecutive numbers, reach, and on what evidence."""
+
+    def __init__(self, graph: QueryGraph) -> None:
+        self._query, size = graph, len(graph)
+        rows = group_borders(graph.above - graph.first, size)
+        targets = graph.below - graph.first
+        self._graph = csr_array((np.ones(len(targets), np.int8), targets, rows), shape=(size, size))
 
     def search(self, top: int) -> tuple[Bool, Integers]:
         """What ``top`` reaches, and the component before each on a shortest path; both local numbers."""
-        reached, before = breadth_first_order(self._graph, top - self._first)
+        reached, before = breadth_first_order(self._graph, self.local(top))
         mask = np.zeros(self._graph.shape[0], bool)
         mask[reached] = True
         return mask, before
 
     def local(self, component: int) -> int:
         """The component's number inside this query."""
-        return component - self._first
+        return component - self._query.first
 
-    def evidence(self, before: Integers, top: int, bottom: int) -> tuple[tuple[Edge, ...], ...]:
-        """The data edges of each step of the path from ``top`` to ``bottom`` that ``before`` describes."""
-        path = [bottom - self._first]
-        while path[-1] != top - self._first:
+    def evidence(
+        self, before: Integers, top: int, bottoms: Sequence[int]
+    ) -> list[tuple[tuple[Edge, ...], ...]]:
+        """The data edges of each step of the paths from ``top`` to each of ``bottoms``.
+
+        ``before`` describes the paths, as :meth:`search` gave it. The data edges are gone through once.
+        """
+        paths = [list(pairwise(self._path(before, top, bottom))) for bottom in bottoms]
+        steps = {step: self._pair(*step) for path in paths for step in path}
+        found = self._between(np.unique(np.array(list(steps.values()), np.int64)))
+        return [tuple(found.get(steps[step], ()) for step in path) for path in paths]
+
+    def _path(self, before: Integers, top: int, bottom: int) -> list[int]:
+        """The components on the way, as local numbers."""
+        path = [self.local(bottom)]
+        while path[-1] != self.local(top):
             path.append(int(before[path[-1]]))
-        path = [number + self._first for number in reversed(path)]
-        return tuple(self._between(above, below) for above, below in pairwise(path))
+        return path[::-1]
 
-    def _between(self, above: int, below: int) -> tuple[Edge, ...]:
-        """The data edges from one component to another, best supported first."""
-        first, stop = _range(self._pairs, self._pair(above, below))
-        winner, loser, support = self._edges
-        return tuple(
-            Edge(int(winner[row]), int(loser[row]), int(support[row]))
-            for row in sorted(range(first, stop), key=lambda row: -int(support[row]))
-        )
+    def _between(self, wanted: Int64) -> dict[int, tuple[Edge, ...]]:
+        """The data edges of each wanted pair of components, best supported first."""
+        found: dict[int, list[Edge]] = {int(pair): [] for pair in wanted}
+        for winner, loser, support in self._query.edges():
+            pairs = self._pair(self._components_of(winner), self._components_of(loser))
+            kept = np.flatnonzero(np.isin(pairs, wanted))
+            rows = (pairs, winner, loser, support)
+            for pair, *edge in zip(*(values[kept].tolist() for values in rows), strict=True):
+                found[pair].append(Edge(*edge))
+        return {pair: tuple(sorted(edges, key=lambda edge: -edge.support)) for pair, edges in found.items()}
+
+    def _components_of(self, tokens: Int32) -> Int64:
+        """The local number of the component of each token, all of which must be nodes."""
+        nodes = self._query.tokens
+        rows = np.minimum(np.searchsorted(nodes, tokens), max(len(nodes) - 1, 0))
+        if len(tokens) and not (len(nodes) and np.array_equal(nodes[rows], tokens)):
+            raise MismatchedParts("an edge leads to a token that is no node; give find_components(edges)")
+        return self._query.component[rows] - self._query.first
 
     def _pair(self, above: Any, below: Any) -> Any:
         """One number for a pair of components of this query."""
-        return (above - self._first) * self._graph.shape[0] + (below - self._first)
+        return above * self._graph.shape[0] + below
 
-    def _sort_edges(self, components: Components, query: int) -> None:
-        """The edges of the query, grouped by the components they join."""
-        first, stop = _range(components.edges["query"], query)
-        winner, loser, support = (
-            components.edges[name][first:stop] for name in ("winner", "loser", "support")
-        )
-        queries = np.full(stop - first, query)
-        above, below = (components.components_of(queries, tokens) for tokens in (winner, loser))
-        pairs = self._pair(above, below)
-        order = np.argsort(pairs, kind="stable")
-        self._pairs: Integers = pairs[order]
-        self._edges = (winner[order], loser[order], support[order])
+
+def _edges_of(edges: EdgeTable, rows: slice) -> Edges:
+    return edges["winner"][rows], edges["loser"][rows], edges["support"][rows]
 
 
 def _range(ordered: Integers, value: int) -> tuple[int, int]:

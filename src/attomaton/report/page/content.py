@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.automaton.automaton import TIE, Automaton
+from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.explanation import Rule
+from attomaton.automaton.nodes import TIE
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.display import cut_long
 from attomaton.report.page.packing import FIELDS, Packer, differences

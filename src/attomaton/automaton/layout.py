@@ -1,0 +1,198 @@
+"""How a run lies on disk: four tables in parts of whole queries, and an index that says where each query is.
+
+Components are numbered inside their query, so that a part can be written before the others are known.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.artifacts.parted import part_name, write_part
+from attomaton.borders import check_counts, check_ids_of, check_rising, check_table
+from attomaton.engines.parts import CHOICE_FILE, EDGE_FILE
+from attomaton.graphs.choices import CHOICE_SCHEMA
+from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components
+from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA
+from attomaton.graphs.parts import slice_queries
+from attomaton.hard.constraints import MULTIPLIER_SCHEMA
+from attomaton.ragged import group_borders, offsets_of
+from attomaton.solutions import score_table
+from attomaton.tables import Float64, Int64, column, make_table
+
+NODES = pa.schema(
+    [
+        ("query", pa.int32()),
+        ("token", pa.int32()),
+        ("component", pa.int32()),
+        ("hard", pa.float64()),
+        ("soft", pa.float64()),
+    ]
+)
+ORDER = pa.schema(
+    [
+        ("query", pa.int32()),
+        ("above", pa.int32()),
+        ("below", pa.int32()),
+        ("edges", pa.int64()),
+        ("support", pa.int64()),
+        ("multiplier", pa.float64()),
+    ]
+)
+SCHEMAS: dict[str, pa.Schema] = {
+    "edges": EDGE_SCHEMA,
+    "nodes": NODES,
+    "order": ORDER,
+    "choices": CHOICE_SCHEMA,
+}
+"""The tables of a run."""
+
+COUNTED = ("nodes", "components", "edges", "order", "choices")
+INDEX = pa.schema(
+    [("query", pa.int32())] + [(name, pa.int64()) for name in ("realisable", "unrealisable", *COUNTED)]
+)
+"""A row for each query that has samples: these, and how many rows of each table are its own."""
+
+FILES: dict[str, dict[str, Any]] = {
+    "edges": EDGE_FILE,
+    "nodes": {
+        "compression": "lz4",
+        "use_dictionary": ["query", "hard", "soft"],
+        "column_encoding": {"token": "DELTA_BINARY_PACKED", "component": "DELTA_BINARY_PACKED"},
+    },
+    "order": {
+        "compression": "lz4",
+        "use_dictionary": ["query", "edges", "support", "multiplier"],
+        "column_encoding": {"above": "DELTA_BINARY_PACKED", "below": "DELTA_BINARY_PACKED"},
+    },
+    "choices": CHOICE_FILE,
+}
+"""How each table is written."""
+
+
+def describe_nodes(components: Components, hard: Float64, soft: Float64) -> pa.Table:
+    """The nodes with their scores, components numbered inside their query."""
+    first = first_components(components)[components.query_of_node]
+    return make_table(
+        NODES,
+        {
+            "query": components.query_of_node,
+            "token": components.token_of_node,
+            "component": (components.component_of_node - first).astype(np.int32),
+            "hard": hard,
+            "soft": soft,
+        },
+    )
+
+
+def describe_order(components: Components, multiplier: Float64) -> pa.Table:
+    """The order with what presses on it, components numbered inside their query."""
+    above, below = column(components.order, "above"), column(components.order, "below")
+    query = components.query_of[above]
+    first = first_components(components)[query]
+    return make_table(
+        ORDER,
+        {
+            "query": query,
+            "above": (above - first).astype(np.int32),
+            "below": (below - first).astype(np.int32),
+            "edges": column(components.order, "edges"),
+            "support": column(components.order, "support"),
+            "multiplier": multiplier,
+        },
+    )
+
+
+def first_components(components: Components) -> Int64:
+    """The number of the first component of each query, shape (n_tokens + 1,)."""
+    return group_borders(components.query_of, components.edges.n_tokens)
+
+
+def describe_index(queries: pa.Table, n_tokens: int, counts: Mapping[str, Int64]) -> pa.Table:
+    """The index, from the samples by query and how many rows each of all tokens has in each table."""
+    query = column(queries, "query")
+    read = {name: column(queries, name) for name in QUERY_SCHEMA.names}
+    for name in COUNTED:
+        asked = np.zeros(n_tokens, bool)
+        asked[query] = True
+        assert not counts[name][~asked].any()  # noqa: S101  our own invariant
+    return make_table(INDEX, {**read, **{name: counts[name][query] for name in COUNTED}})
+
+
+def count_rows(tables: Mapping[str, pa.Table], components: Components) -> dict[str, Int64]:
+    """How many rows each token has as a query in each table, and how many components."""
+    size = components.edges.n_tokens
+    counts = {name: np.bincount(column(table, "query"), minlength=size) for name, table in tables.items()}
+    return {**counts, "components": np.bincount(components.query_of, minlength=size)}
+
+
+def write_tables(
+    folder: Path, tables: Mapping[str, pa.Table], borders: Int64
+) -> dict[str, list[dict[str, Any]]]:
+    """Write whole tables in parts; the entries of the files of each."""
+    return {
+        name: [
+            write_part(
+                folder / part_name(name, number),
+                [slice_queries(table, first, stop)],
+                SCHEMAS[name],
+                FILES[name],
+            )
+            for number, (first, stop) in enumerate(pairwise(borders.tolist()))
+        ]
+        for name, table in tables.items()
+    }
+
+
+def check_index(index: pa.Table, n_tokens: int) -> dict[str, Int64]:
+    """What the index says of each token, if it can be so: columns of shape (n_tokens,) by name."""
+    check_table(index, INDEX, "the index of queries")
+    check_ids_of(index, {"query": n_tokens}, "the index of queries")
+    query = column(index, "query")
+    check_rising(query, "the index of queries")
+    told: dict[str, Int64] = {}
+    for name in INDEX.names[1:]:
+        counted = column(index, name)
+        check_counts(counted, 0, f"{name} in the index of queries")
+        told[name] = np.zeros(n_tokens, np.int64)
+        told[name][query] = counted
+    return told
+
+
+def restore_components(tables: Mapping[str, pa.Table]) -> tuple[pa.Table, pa.Table]:
+    """Nodes and order as :class:`Components` has them, components numbered from 0 over all queries here."""
+    nodes, order = tables["nodes"], tables["order"]
+    query, number = column(nodes, "query"), column(nodes, "component").astype(np.int64)
+    size = int(query.max(initial=-1)) + 1
+    highest = np.full(size, -1, np.int64)
+    np.maximum.at(highest, query, number)
+    first = offsets_of(highest + 1)
+    asked = np.minimum(column(order, "query"), size)
+    columns = {name: column(order, name) for name in ("edges", "support")}
+    ends = {name: column(order, name).astype(np.int64) + first[asked] for name in ("above", "below")}
+    whole = {"query": query, "token": column(nodes, "token"), "component": number + first[query]}
+    return make_table(NODE_SCHEMA, whole), make_table(ORDER_SCHEMA, {**ends, **columns})
+
+
+def restore_multipliers(order: pa.Table, table: pa.Table) -> pa.Table:
+    """The multipliers of an order, from the table on disk."""
+    ends = {name: column(order, name) for name in ("above", "below")}
+    return make_table(MULTIPLIER_SCHEMA, {**ends, "multiplier": column(table, "multiplier")})
+
+
+def restore_scores(nodes: pa.Table) -> dict[str, pa.Table]:
+    """The tables of hard and of soft scores."""
+    return {name: score_table(nodes, column(nodes, name)) for name in ("hard", "soft")}
+
+
+def list_parts(files: Mapping[str, Any], n_parts: int) -> dict[str, Sequence[Mapping[str, Any]]]:
+    """The entries of the parts of each table among the files that a manifest lists."""
+    return {
+        table: [
+            {**files[part_name(table, number)], "name": part_name(table, number)} for number in range(n_parts)
+        ]
+        for table in SCHEMAS
+    }

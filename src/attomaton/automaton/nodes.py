@@ -1,0 +1,88 @@
+"""What the limit knows of the tokens under some queries, and how it answers contexts from that alone."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from attomaton.automaton.prediction import BatchPrediction
+from attomaton.graphs.bags import Bags
+from attomaton.graphs.grouping import find_rows, pack_pairs
+from attomaton.ragged import largest_of, occurs, odds_of, shares_of
+from attomaton.tables import Bool, Float64, Int32, Int64, Integers
+
+TIE = 1e-9
+"""Hard scores closer than this count as equal: they are exact to rounding, and rational, so ties are real."""
+
+
+class Known(NamedTuple):
+    """What is known of entries (query, token), an array each, shape (n_entries,).
+
+    Where ``seen`` is false the token is no node under the query, and the other three mean nothing.
+    """
+
+    seen: Bool
+    component: Int64
+    hard: Float64
+    soft: Float64
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """The nodes of some queries, sorted by query and token.
+
+    Attributes
+    ----------
+    query, token : int32 arrays, shape (n_nodes,)
+        Which nodes they are.
+    component : int64 array, shape (n_nodes,)
+        The component of each, numbered over all queries of the corpus.
+    hard, soft : float64 arrays, shape (n_nodes,)
+        Their scores.
+    n_tokens : int
+        Size of the vocabulary.
+
+    Examples
+    --------
+    >>> two = np.zeros(2, np.int32)
+    >>> nodes = Nodes(two, np.array([0, 3], np.int32), np.array([0, 1]), np.ones(2), np.zeros(2), n_tokens=4)
+    >>> nodes.find(np.array([0, 0, 2]), np.array([3, 2, 3])).seen.tolist()
+    [True, False, False]
+    """
+
+    query: Int32
+    token: Int32
+    component: Int64
+    hard: Float64
+    soft: Float64
+    n_tokens: int
+
+    @cached_property
+    def keys(self) -> Int64:
+        """One rising key per node: query and token packed."""
+        return pack_pairs(self.query, self.token)
+
+    def find(self, queries: Integers, tokens: Integers) -> Known:
+        """What is known of each (query, token)."""
+        rows, found = find_rows(self.keys, pack_pairs(queries, tokens))
+        seen = found & (tokens < self.n_tokens)
+        if not len(self.keys):
+            return Known(seen, rows, np.zeros(len(rows)), np.zeros(len(rows)))
+        return Known(seen, self.component[rows], self.hard[rows], self.soft[rows])
+
+
+def answer(bags: Bags, known: Known) -> BatchPrediction:
+    """The chances of the tokens of many contexts, from what is known of each entry.
+
+    Among the tokens that are nodes under the query those of the highest hard score share the chances, with
+    odds m_j e^{s_j}; a context without any node is backed off, each position weighing the same.
+    """
+    size, seen = len(bags.samples), known.seen
+    weights = bags.multiplicity.astype(np.float64)
+    sample, hard = bags.sample[seen], known.hard[seen]
+    taken = hard >= largest_of(sample, hard, size)[sample] - TIE
+    odds = odds_of(sample, np.where(taken, known.soft[seen], -np.inf), size) * weights[seen]
+    weights[occurs(sample, size)[bags.sample]] = 0.0
+    weights[seen] = odds
+    return BatchPrediction(bags, known.component, seen, shares_of(bags.sample, weights, size))

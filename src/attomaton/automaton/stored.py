@@ -1,0 +1,249 @@
+"""A run that is open and not read: what is asked of it is read from its parts, query by query."""
+
+from collections import OrderedDict
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.artifacts import Run, read_run
+from attomaton.artifacts.parted import PartedTable
+from attomaton.automaton import layout, storage
+from attomaton.automaton.coverage import Coverage
+from attomaton.automaton.nodes import Known, Nodes
+from attomaton.borders import check_floats, check_ids, check_rising
+from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.errors import CorruptRun, MismatchedParts
+from attomaton.graphs.edges import QUERY_SCHEMA
+from attomaton.graphs.grouping import pack_pairs
+from attomaton.graphs.paths import Edges, QueryGraph
+from attomaton.ragged import offsets_of
+from attomaton.tables import Int64, Integers, column, make_table
+
+SMALL = 8_000_000
+"""Bytes of files up to which a run is read whole when it is opened."""
+
+MOST_ROWS = 1 << 22
+"""Nodes that are held at a time while many contexts are answered."""
+
+RECENT = 1 << 20
+"""Nodes of queries that were asked lately, which are kept."""
+
+
+@dataclass(frozen=True, eq=False)
+class StoredRun:
+    """A run folder that is open.
+
+    Attributes
+    ----------
+    run : Run
+        All of it but the tables in parts.
+    vocabulary : Vocabulary, optional
+        The vocabulary that it was learned with.
+    counts : dict of int64 arrays, shape (n_tokens,)
+        What the index says of every token: samples, and rows in each table.
+    tables : dict of PartedTable
+        Edges, nodes, order and choices; none for runs of earlier versions, which are read whole.
+    """
+
+    run: Run
+    vocabulary: Vocabulary | None
+    counts: dict[str, Int64]
+    tables: dict[str, PartedTable]
+
+    @property
+    def n_tokens(self) -> int:
+        """Size of the vocabulary."""
+        return int(self.run.manifest["n_tokens"])
+
+    @property
+    def window(self) -> int | None:
+        """The longest context that it was learned with, if it is known."""
+        return storage.read_window(self.run.manifest)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it is read whole: it is small, or weights of embeddings join all its queries."""
+        size = sum(int(entry["bytes"]) for entry in self.run.parts.values())
+        return size <= SMALL or not self.tables or bool(self.run.arrays)
+
+    @property
+    def size(self) -> str:
+        """How much it holds, in words."""
+        n_queries = int((self.counts["components"] > 0).sum())
+        return f"{n_queries:,} queries, {int(self._first[-1]):,} components, {self.n_tokens:,} tokens"
+
+    @cached_property
+    def coverage(self) -> Coverage:
+        """The coverage report that was written with it."""
+        with self._explained():
+            return Coverage.from_dict(self.run.records["coverage"])
+
+    def know(self, queries: Integers, tokens: Integers) -> Known:
+        """What is known of tokens under queries, both of shape (n_entries,); few nodes are held at a time."""
+        size = len(queries)
+        known = Known(np.zeros(size, bool), np.zeros(size, np.int64), np.zeros(size), np.zeros(size))
+        inside = np.flatnonzero((queries >= 0) & (queries < self.n_tokens))
+        rows = inside[np.argsort(queries[inside], kind="stable")]
+        asked, first = np.unique(queries[rows], return_index=True)
+        held = offsets_of(self.counts["nodes"][asked]) // MOST_ROWS
+        for block in np.unique(held[:-1]):
+            low, high = np.searchsorted(held[:-1], [block, block + 1])
+            some = rows[first[low] : first[high] if high < len(first) else len(rows)]
+            found = self._nodes_of(asked[low:high].astype(np.int64)).find(queries[some], tokens[some])
+            for whole, part in zip(known, found, strict=True):
+                whole[some] = part
+        return known
+
+    def graph_of(self, query: int) -> QueryGraph:
+        """The graph of one query; its edges are read when they are gone through."""
+        nodes = self._nodes_of(np.array([query]))
+        with self._explained():
+            order = self.tables["order"].read(np.array([query]))
+            first, stop = int(self._first[query]), int(self._first[query + 1])
+            ends = [column(order, name).astype(np.int64) for name in ("above", "below")]
+            for numbers in ends:
+                check_ids(numbers, stop - first, "a component of the order")
+            check_rising(ends[0] * max(stop - first, 1) + ends[1], "the order, by above and below,")
+        above, below = (numbers + first for numbers in ends)
+        return QueryGraph(first, nodes.token, nodes.component, above, below, lambda: self._edges_of(query))
+
+    def solve(self, queries: Integers) -> dict[str, Any]:
+        """Components, hard and soft solution of some queries alone."""
+        asked = np.unique(queries[(queries >= 0) & (queries < self.n_tokens)]).astype(np.int64)
+        with self._explained():
+            tables = {name: table.read(asked) for name, table in self.tables.items()}
+            return storage.assemble(tables, self._samples(asked), self.run)
+
+    def solve_parts(self) -> Iterator[dict[str, Any]]:
+        """Components, hard and soft solution of one part of the queries after the other."""
+        borders = self.tables["nodes"].borders
+        for number, (first, stop) in enumerate(pairwise(borders.tolist())):
+            with self._explained():
+                tables = {name: table.read_part(number) for name, table in self.tables.items()}
+                parts = storage.assemble(
+                    tables, self._samples(np.arange(first, stop, dtype=np.int64)), self.run
+                )
+            yield parts
+
+    def solve_all(self) -> dict[str, Any]:
+        """Components, hard and soft solution of all queries, read whole."""
+        with self._explained():
+            if not self.tables:
+                return storage.assemble(*storage.modernise(self.run), self.run)
+            n_parts = len(self.tables["nodes"].files)
+            tables = {
+                name: _join([table.read_part(number) for number in range(n_parts)])
+                for name, table in self.tables.items()
+            }
+            return storage.assemble(tables, self._samples(np.arange(self.n_tokens)), self.run)
+
+    def _samples(self, asked: Int64) -> pa.Table:
+        """The samples by query, of those among these that have any."""
+        read = self.counts["realisable"] + self.counts["unrealisable"]
+        asked = asked[read[asked] > 0]
+        counted = {name: self.counts[name][asked] for name in ("realisable", "unrealisable")}
+        return make_table(QUERY_SCHEMA, {"query": asked.astype(np.int32), **counted})
+
+    def _edges_of(self, query: int) -> Iterator[Edges]:
+        for table in self.tables["edges"].scan(query):
+            yield column(table, "winner"), column(table, "loser"), column(table, "support")
+
+    def _nodes_of(self, asked: Int64) -> Nodes:
+        """The nodes of some rising queries; those of a single one are kept for the next call."""
+        if len(asked) != 1:
+            return self._read_nodes(asked)
+        query = int(asked[0])
+        nodes = self._recent.pop(query, None)
+        nodes = self._recent[query] = self._read_nodes(asked) if nodes is None else nodes
+        while len(self._recent) > 1 and sum(len(one.token) for one in self._recent.values()) > RECENT:
+            self._recent.popitem(last=False)
+        return nodes
+
+    @cached_property
+    def _recent(self) -> OrderedDict[int, Nodes]:
+        return OrderedDict()
+
+    def _read_nodes(self, asked: Int64) -> Nodes:
+        with self._explained():
+            table = self.tables["nodes"].read(asked)
+            query, token, number = (column(table, name) for name in ("query", "token", "component"))
+            hard, soft = (check_floats(column(table, name), (None,), name) for name in ("hard", "soft"))
+            check_ids(token, self.n_tokens, "a token of the nodes")
+            check_rising(pack_pairs(query, token), "the nodes, by query and token,")
+            if not np.array_equal(query, np.repeat(asked, self.counts["nodes"][asked])):
+                raise MismatchedParts("the nodes are of other queries than the index says")
+            if ((number < 0) | (number >= self.counts["components"][query])).any():
+                raise MismatchedParts("a node has a component that its query does not have")
+        return Nodes(query, token, number + self._first[query], hard, soft, self.n_tokens)
+
+    @cached_property
+    def _first(self) -> Int64:
+        """The number of the first component of each query, shape (n_tokens + 1,)."""
+        return offsets_of(self.counts["components"])
+
+    @contextmanager
+    def _explained(self) -> Generator[None]:
+        with explained_run(self.run.place):
+            yield
+
+
+@contextmanager
+def explained_run(place: Path | None) -> Generator[None]:
+    """Whatever is wrong in a run becomes one kind of error that says where."""
+    try:
+        yield
+    except CorruptRun:
+        raise
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:  # or MismatchedParts
+        reason = str(error).partition(";")[0]
+        raise CorruptRun(f"{place} holds no whole automaton ({reason}); write the run again") from error
+
+
+def open_run(path: str | Path) -> StoredRun:
+    """Open a run folder: its manifest, index and vocabulary are read, its tables are not.
+
+    Examples
+    --------
+    >>> import tempfile, attomaton as at
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = open_run(at.learn([0, 1, 0, 2, 0, 1, 0, 1], window=3).save(folder))
+    ...     run.size, run.graph_of(0).tokens.tolist(), run.solve(np.array([0]))["components"]
+    ('3 queries, 6 components, 3 tokens', [0, 1, 2], Components(3 components of 1 queries))
+    """
+    run = read_run(path)
+    with explained_run(run.place or Path(path)):
+        n_tokens = run.manifest["n_tokens"]
+        if not isinstance(n_tokens, int):
+            raise MismatchedParts("manifest.json gives no whole number as n_tokens")
+        vocabulary = storage.read_vocabulary(run, n_tokens)
+        storage.read_proofs(run.manifest)
+        if "borders" not in run.manifest:  # an earlier version wrote it
+            return StoredRun(run, vocabulary, {}, {})
+        counts = layout.check_index(run.tables[storage.INDEX], n_tokens)
+        return StoredRun(run, vocabulary, counts, _open_tables(run, counts))
+
+
+def _open_tables(run: Run, counts: dict[str, Int64]) -> dict[str, PartedTable]:
+    borders = np.array(run.manifest["borders"], np.int64)
+    n_tokens = len(counts["nodes"])
+    rises = len(borders) > 1 and borders[0] == 0 and borders[-1] == n_tokens
+    if not rises or (n_tokens and (np.diff(borders) <= 0).any()):
+        raise MismatchedParts("manifest.json says wrongly where the parts begin")
+    files = layout.list_parts(run.parts, len(borders) - 1)
+    place = run.place or Path()
+    return {
+        name: PartedTable(place, files[name], borders, counts[name], schema)
+        for name, schema in layout.SCHEMAS.items()
+    }
+
+
+def _join(tables: list[pa.Table]) -> pa.Table:
+    whole: Any = pa.concat_tables(tables)
+    return whole.combine_chunks()
