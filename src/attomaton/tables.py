@@ -132,6 +132,13 @@ def arrow_parquet() -> Any:
     return pyarrow.parquet
 
 
+def arrow_compute() -> Any:
+    """Arrow's functions on columns, loaded when they are used."""
+    import pyarrow.compute
+
+    return pyarrow.compute
+
+
 def _join(chunked: Any) -> Any:
     """The pieces of a column as one array; empty ones are left out, whose offsets nobody checks."""
     filled = [chunk for chunk in chunked.chunks if len(chunk)]

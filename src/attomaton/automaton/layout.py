@@ -56,6 +56,14 @@ INDEX = pa.schema(
 )
 """A row for each query that has samples: these, and how many rows of each table are its own."""
 
+COUNTS = pa.schema(
+    [("query", pa.int32())] + [(name, pa.int64()) for name in ("nodes", "components", "edges", "order")]
+)
+"""What the hard side of a part knows of the index."""
+
+FORMAT = 1
+"""Of the files that stages leave for each other."""
+
 FILES: dict[str, dict[str, Any]] = {
     "edges": EDGE_FILE,
     "nodes": {
@@ -120,6 +128,22 @@ def describe_index(queries: pa.Table, n_tokens: int, counts: Mapping[str, Int64]
         asked[query] = True
         assert not counts[name][~asked].any()  # noqa: S101  our own invariant
     return make_table(INDEX, {**read, **{name: counts[name][query] for name in COUNTED}})
+
+
+def describe_counts(components: Components, order: pa.Table) -> pa.Table:
+    """How many nodes, components, edges and pairs of the order each query of some components has."""
+    queries = components.queries
+    columns = {
+        "nodes": components.query_of_node,
+        "components": components.query_of,
+        "edges": components.edges["query"],
+        "order": column(order, "query"),
+    }
+    counts = {
+        name: np.diff(np.searchsorted(rows, np.append(queries, components.edges.n_tokens)))
+        for name, rows in columns.items()
+    }
+    return make_table(COUNTS, {"query": queries, **counts})
 
 
 def count_rows(tables: Mapping[str, pa.Table], components: Components) -> dict[str, Int64]:
