@@ -22,7 +22,7 @@ from attomaton.machine import count_processors
 from attomaton.progress import Progress, silent
 from attomaton.soft.solve import SoftSolution, solve_luce
 
-LEARNING = (("pivots", "orders", "choices"), ("planting", "luce"))
+LEARNING = (("pivots", "orders", "choices"), ("planting", "sets", "luce"))
 """Exercises of :mod:`attomaton.warming` that compile what is needed here, in chains of about equal length."""
 
 LARGE = 50_000
