@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.compiled import compiled, compiled_within
+from attomaton.graphs.condensing import sort_between
 from attomaton.graphs.grouping import count_keys, find_rows, pack_pairs, unpack_pairs
 from attomaton.graphs.scanning import NUMPY, flatten
 from attomaton.ragged import offsets_of, ranges_of, rows_of
@@ -97,7 +98,7 @@ def collect_sets(contexts: Contexts, members: Members, whole: bool) -> tuple[Int
         if end - first < 2:
             end = first
             continue
-        _sort_between(entries, first, end)
+        sort_between(entries, first, end)
         rows[n_rows] = sample
         n_rows += 1
         offsets[n_rows] = end
@@ -131,23 +132,6 @@ def _count_inside(context: Int32, inside: Int64, own: Any, times: Int64, entries
         entries[entry] = (one << HALF) | times[one]
         times[one] = 0
     return end
-
-
-@compiled_within
-def _sort_between(numbers: Int64, first: int, end: int) -> None:
-    """Sort ``numbers[first:end]`` (Shell's way: by insertion over steps that shrink)."""
-    step = 1
-    while 3 * step + 1 < end - first:
-        step = 3 * step + 1
-    while step > 0:
-        for place in range(first + step, end):
-            one = numbers[place]
-            free = place
-            while free - step >= first and numbers[free - step] > one:
-                numbers[free] = numbers[free - step]
-                free -= step
-            numbers[free] = one
-        step //= 3
 
 
 def _count_work(pairs: Int64, _: Int64, entries: Int64, __: Int64) -> float:
