@@ -37,7 +37,7 @@ from attomaton.soft.solve import SoftSolution, solve_luce
 from attomaton.solutions import SCORE_SCHEMA, score_table, sparse_weights
 from attomaton.tables import Float64, column
 
-LEARNING = (("pivots", "orders", "choices"), ("planting", "luce"))
+LEARNING = (("pivots", "orders", "choices"), ("planting", "sets", "luce"))
 """Exercises of :mod:`attomaton.warming` that compile what is needed here, in chains of about equal length."""
 
 LARGE = 50_000
