@@ -11,8 +11,6 @@ from attomaton.cli import app
 from attomaton.errors import UnsupportedOption
 from tests.engines.conftest import samples_of, write_shards
 
-TABLES = ("edges", "components", "order", "hard", "soft", "choices")
-
 
 @pytest.fixture
 def text(tmp_path):

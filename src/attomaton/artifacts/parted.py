@@ -59,8 +59,8 @@ def write_part(
                 writer.write_table(group, GROUP_ROWS)
                 rows += group.num_rows
 
-    write_file(file, write)
-    return {**entry_in_blocks(file), "name": file.name, "rows": rows}
+    entry = write_file(file, write, describe=entry_in_blocks)
+    return {**entry, "name": file.name, "rows": rows}
 
 
 def regroup(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:

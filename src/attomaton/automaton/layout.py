@@ -19,6 +19,7 @@ from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components
 from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA
 from attomaton.graphs.parts import slice_queries
 from attomaton.hard.constraints import MULTIPLIER_SCHEMA
+from attomaton.machine import share_out
 from attomaton.ragged import group_borders, offsets_of
 from attomaton.solutions import score_table
 from attomaton.tables import Float64, Int64, column, make_table
@@ -157,18 +158,16 @@ def write_tables(
     folder: Path, tables: Mapping[str, pa.Table], borders: Int64
 ) -> dict[str, list[dict[str, Any]]]:
     """Write whole tables in parts; the entries of the files of each."""
-    return {
-        name: [
-            write_part(
-                folder / part_name(name, number),
-                [slice_queries(table, first, stop)],
-                SCHEMAS[name],
-                FILES[name],
-            )
-            for number, (first, stop) in enumerate(pairwise(borders.tolist()))
-        ]
-        for name, table in tables.items()
-    }
+    limits = list(pairwise(borders.tolist()))
+
+    def write(part: tuple[str, int]) -> dict[str, Any]:
+        name, number = part
+        rows = slice_queries(tables[name], *limits[number])
+        return write_part(folder / part_name(name, number), [rows], SCHEMAS[name], FILES[name])
+
+    asked = [(name, number) for number in range(len(limits)) for name in tables]
+    written = dict(zip(asked, share_out(write, asked), strict=True))
+    return {name: [written[name, number] for number in range(len(limits))] for name in tables}
 
 
 def check_index(index: pa.Table, n_tokens: int) -> dict[str, Int64]:
