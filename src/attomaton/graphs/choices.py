@@ -153,8 +153,9 @@ def _check_sets(choices: ChoiceTable) -> None:
     check_ids(tokens, MAX_TOKENS, "a token of the choice sets")
     check_counts(multiplicities, 1, "a multiplicity of the choice sets")
     lengths = np.diff(offsets)
-    falls = np.flatnonzero(tokens[1:] <= tokens[:-1]) + 1
-    if (lengths < 2).any() or not np.isin(falls, offsets).all():
+    begins = np.zeros(len(tokens) + 1, bool)
+    begins[offsets] = True
+    if (lengths < 2).any() or ((tokens[1:] <= tokens[:-1]) & ~begins[1:-1]).any():
         raise MismatchedParts(
             "a choice set has fewer than two tokens, or they do not rise; use extract_choices"
         )
