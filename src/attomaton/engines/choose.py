@@ -51,7 +51,7 @@ def check_engine(
     return on_disk
 
 
-BYTES_PER_TOKEN = 600
+BYTES_PER_TOKEN = 700
 """Memory that the whole path takes in memory for a token of text, at window 32."""
 
 
