@@ -172,7 +172,8 @@ _DTYPES: dict[Any, Any] = {
 def _array(values: Any, kind: Any) -> Any:
     if not isinstance(values, tuple):
         given: Any = values
-        if isinstance(values, np.ndarray) and _DTYPES.get(kind) == given.dtype and given.ndim == 1:
+        same = isinstance(values, np.ndarray) and kind in _DTYPES and given.dtype == _DTYPES[kind]
+        if same and given.ndim == 1:
             data = _arrow.py_buffer(np.ascontiguousarray(given))
             return _arrow.Array.from_buffers(kind, len(given), [None, data])
         return _arrow.array(values, kind)
