@@ -84,9 +84,10 @@ def learn(
         All that :class:`~attomaton.readers.Reading` says of how files are read: these two, their format, what
         is done with bad documents.
     engine : str
-        ``"memory"``: both passes in memory. ``"duckdb"``: over shards on disk with bounded memory, resumable
-        in ``out``. ``"spark"``: over shards, on local processors or a cluster. ``"auto"``: duckdb for a
-        folder of shards, otherwise memory. The answer is the same.
+        ``"memory"``: everything in memory. ``"duckdb"``: over shards on disk, part by part of the queries with
+        bounded memory, resumable in ``out``. ``"spark"``: the same on local processors or a cluster.
+        ``"auto"``: duckdb for a folder of shards that should not fit in memory, otherwise memory. The answer
+        is the same to the last bit.
     embeddings : float array, shape (n_tokens, dim), optional
         None means orthonormal. Components that dependent rows cannot tell apart are merged.
     min_support : int
@@ -99,7 +100,7 @@ def learn(
         Contexts longer than this, also those of samples, lose their oldest tokens.
     memory : str or int, optional
         Memory that the duckdb engine or a local Spark may use, such as "2GB"; the default is 60 % of the
-        machine's.
+        machine's. One query is not divided: a very frequent one may need more.
     threads : int, optional
         How many the duckdb engine or a local Spark uses, and how many both solvers use; all processors if not
         given. With embeddings, numpy's linear algebra takes as many as its own settings say.
@@ -120,7 +121,8 @@ def learn(
     Returns
     -------
     Automaton
-        With ``.coverage``, ``.samples`` (for :meth:`Automaton.at`) and, for text, ``.vocabulary``.
+        With ``.coverage``, ``.samples`` (for :meth:`Automaton.at`, if it was learned in memory) and, for text,
+        ``.vocabulary``. What was learned part by part into ``out`` is open there and not in memory.
 
     Warns
     -----
