@@ -84,7 +84,7 @@ def learn(
         All that :class:`~attomaton.readers.Reading` says of how files are read: these two, their format, what
         is done with bad documents.
     engine : str
-        ``"memory"``: everything in memory. ``"duckdb"``: over shards on disk, part by part of the queries with
+        ``"memory"``: everything in memory. ``"duckdb"``: over shards on disk, by parts of the queries, with
         bounded memory, resumable in ``out``. ``"spark"``: the same on local processors or a cluster.
         ``"auto"``: duckdb for a folder of shards that should not fit in memory, otherwise memory. The answer
         is the same to the last bit.
@@ -121,7 +121,7 @@ def learn(
     Returns
     -------
     Automaton
-        With ``.coverage``, ``.samples`` (for :meth:`Automaton.at`, if it was learned in memory) and, for text,
+        With ``.coverage``, ``.samples`` (for :meth:`Automaton.at`, if learned in memory) and, for text,
         ``.vocabulary``. What was learned part by part into ``out`` is open there and not in memory.
 
     Warns
