@@ -1,7 +1,7 @@
 """Folders and files on disk: whose they are, how they are written whole and checked when they are read."""
 
 from attomaton.artifacts.arrays import digest_arrays, read_arrays, save_arrays, write_arrays
-from attomaton.artifacts.files import digest_file, explained, write_file
+from attomaton.artifacts.files import digest_file, explained, identify_file, write_file
 from attomaton.artifacts.folders import Building, build_folder
 from attomaton.artifacts.manifests import check_files, list_digests, read_checked, read_manifest
 from attomaton.artifacts.runs import Run, fill_run, read_run, write_run
@@ -21,6 +21,7 @@ __all__ = [
     "digest_record",
     "explained",
     "fill_run",
+    "identify_file",
     "json_writer",
     "list_digests",
     "read_arrays",
