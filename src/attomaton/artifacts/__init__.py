@@ -7,6 +7,7 @@ from attomaton.artifacts.manifests import check_files, list_digests, read_checke
 from attomaton.artifacts.runs import Run, fill_run, read_run, write_run
 from attomaton.artifacts.seals import MANIFEST, digest_record, json_writer, read_sealed, write_sealed
 from attomaton.artifacts.targets import begins_with, check_target, write_target
+from attomaton.artifacts.uploads import check_upload, upload_folder
 
 __all__ = [
     "MANIFEST",
@@ -16,6 +17,7 @@ __all__ = [
     "build_folder",
     "check_files",
     "check_target",
+    "check_upload",
     "digest_arrays",
     "digest_file",
     "digest_record",
@@ -30,6 +32,7 @@ __all__ = [
     "read_run",
     "read_sealed",
     "save_arrays",
+    "upload_folder",
     "write_arrays",
     "write_file",
     "write_run",

@@ -114,9 +114,21 @@ def json_writer(record: Any) -> Callable[[Path], object]:
 
     Text stays readable; names of files that are not UTF-8 are written as escapes.
     """
+    blob = encode_record(record)
+    return lambda path: path.write_bytes(blob)
+
+
+def encode_record(record: Any) -> bytes:
+    """A record as the JSON that is written.
+
+    Examples
+    --------
+    >>> json.loads(encode_record({"kind": "run"}))
+    {'kind': 'run'}
+    """
     text = json.dumps(record, ensure_ascii=False, indent=1, allow_nan=False)
     try:
         blob = text.encode()
     except UnicodeEncodeError:
         blob = json.dumps(record, ensure_ascii=True, indent=1, allow_nan=False).encode()
-    return lambda path: path.write_bytes(blob + b"\n")
+    return blob + b"\n"

@@ -144,6 +144,25 @@ class RemotePath:
                 told = Stat(int(details.get("size") or 0), tag_of(details))
                 yield RemotePath((self / name).url, told)
 
+    def names_below(self) -> list[str]:
+        """The names of all files in this folder and below it, relative to it, sorted; none if there is none.
+
+        Examples
+        --------
+        >>> folder = RemotePath("memory://places/named")
+        >>> (folder / "training/trace").write_bytes(b"")
+        >>> folder.names_below(), RemotePath("memory://places/nothing").names_below()
+        (['training/trace'], [])
+        """
+        system, path = self.system()
+        try:
+            found: list[str] = persist(lambda: [str(one) for one in system.find(path)], self.url)
+        except NothingThere:
+            return []
+        within = PurePosixPath(path)
+        places = [PurePosixPath(one) for one in found]
+        return sorted(one.relative_to(within).as_posix() for one in places if one != within)
+
     def identify(self) -> str:
         """A digest of the content: by its size and the tag that the store gave it, or else by all bytes.
 
