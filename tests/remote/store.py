@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-PATIENT, STALL = 1.0, 1.4
+PATIENT, STALL = 2.0, 2.5
 """Seconds that readers wait for an answer, and that a stalled answer takes."""
 
 FAULTS = ("500", "503", "stall", "reset", "cut")

@@ -1,8 +1,8 @@
 """A finished folder of ours, sent to a store: every file whole, the manifest last.
 
 A store has no renaming of folders, so the order of the writes says what is there. A marker comes first and
-lists what is ours, then an earlier manifest goes, then files are replaced, then the manifest comes and the marker
-goes. Without a manifest there is no run; with the marker, a later upload knows what it may replace.
+lists what is ours, then an earlier manifest goes, then files are replaced, then the manifest comes and the
+marker goes. Without a manifest there is no run; with the marker, a later upload knows what it may replace.
 """
 
 from collections.abc import Iterable

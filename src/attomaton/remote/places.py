@@ -259,11 +259,14 @@ def refuse_url(place: object, what: str) -> None:
 def open_system(url: str) -> tuple[Any, str]:
     """The file system of a URL and the path in it; no listing is kept, so that what is new is seen."""
     scheme = url.partition("://")[0].rpartition("::")[2].lower()
-    with needing(url if scheme in _STORES else "a URL"):
-        import fsspec.core
-    core: Any = fsspec.core
-    options = {"use_listings_cache": False, **_options(scheme)}
+    if scheme not in _STORES:
+        with needing("a URL"):
+            import fsspec
     try:
+        import fsspec.core
+
+        core: Any = fsspec.core
+        options = {"use_listings_cache": False, **_options(scheme)}
         if url.startswith(_SHARED):
             system = _shared_system(scheme, repr(sorted(options.items())), os.getpid())
             return system, str(system._strip_protocol(url))
