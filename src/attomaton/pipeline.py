@@ -240,7 +240,7 @@ def diff(a: Source, b: Source, **options: Any) -> compare.Difference:
 def _load_run(source: Source) -> Automaton | None:
     """The automaton, if the source is the folder of a run."""
     folder = path_of(source) if isinstance(source, str | PathLike) else None
-    return Automaton.load(folder) if folder is not None and is_run(folder) else None
+    return Automaton.load(folder) if isinstance(folder, Path) and is_run(folder) else None
 
 
 def _learn_beside(source: Source, other: Automaton | None, options: dict[str, Any]) -> Automaton:
