@@ -5,10 +5,14 @@ lists what is ours, then an earlier manifest goes, then files are replaced, then
 marker goes. Without a manifest there is no run; with the marker, a later upload knows what it may replace.
 """
 
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from os import PathLike
 from pathlib import Path
 from secrets import token_hex
 
+from attomaton.artifacts.folders import Building, build_folder
 from attomaton.artifacts.ownership import INNER, SIDE_RECORDS, listed_names, take_stock
 from attomaton.artifacts.seals import MANIFEST, encode_record, read_sealed, seal, was_sealed
 from attomaton.errors import CorruptRun, UnwritablePlace
@@ -70,6 +74,35 @@ def upload_folder(folder: Path, url: str | RemotePath, *, overwrite: bool = Fals
     _send(folder, place, [MANIFEST])
     (place / MARKER).unlink()
     return place
+
+
+@contextmanager
+def build_at(
+    target: str | PathLike[str] | RemotePath, kind: str, *, overwrite: bool, resumable: bool = False
+) -> Generator[Building]:
+    """Build a folder wherever it is to stand: here, as :func:`.folders.build_folder` does, or behind a URL.
+
+    For a URL it is built among the temporary files of this machine and sent when it is whole; nothing is
+    taken up from an earlier try.
+
+    Examples
+    --------
+    >>> with build_at("memory://uploads/built", "tables", overwrite=False) as building:
+    ...     _ = building.finish({})
+    >>> check_upload("memory://uploads/built", overwrite=True)
+    RemotePath(url='memory://uploads/built')
+    """
+    place = as_place(target)
+    if isinstance(place, Path):
+        with build_folder(place, kind, overwrite=overwrite, resumable=resumable) as building:
+            yield building
+        return
+    check_upload(place, overwrite=overwrite)
+    with tempfile.TemporaryDirectory(prefix="attomaton-") as name:
+        local = Path(name, "run")
+        with build_folder(local, kind, overwrite=False) as building:
+            yield building
+        upload_folder(local, place, overwrite=overwrite)
 
 
 def check_upload(url: str | RemotePath, *, overwrite: bool = False) -> RemotePath:
