@@ -28,6 +28,7 @@ from attomaton.graphs.condensing import (
     condense,
     find_nodes,
     in_order_of_appearance,
+    label_components,
     search_queries,
 )
 from attomaton.graphs.edges import EdgeTable
@@ -373,4 +374,4 @@ def count_strong_components(winner: Int64, loser: Int64, n_nodes: int) -> int:
     """
     apart = winner != loser
     keys = distinct_keys(winner[apart] << 32 | loser[apart])
-    return int(label_strong_components(keys >> 32, keys & 0xFFFFFFFF, n_nodes).max(initial=-1)) + 1
+    return int(label_components(keys >> 32, keys & 0xFFFFFFFF, n_nodes).max(initial=-1)) + 1
