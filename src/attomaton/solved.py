@@ -32,13 +32,14 @@ LARGE = 50_000
 def compile_beside(n_positions: int) -> None:
     """Begin to compile the solvers in other programs, if a corpus is large and no earlier program did.
 
-    They compile while this program reads the corpus, and it waits for them when it needs a solver.
+    They compile while this program reads the corpus, and it waits for them when it needs a solver. Where no
+    code is kept on disk they would be of no use.
 
     Examples
     --------
     >>> compile_beside(100)  # a small corpus is not compiled for
     """
-    if n_positions >= LARGE and count_processors() > 1 and not is_kept(solve_parts):
+    if n_positions >= LARGE and count_processors() > 1 and is_kept(solve_parts) is False:
         start_helpers(LEARNING)
 
 

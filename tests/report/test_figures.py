@@ -13,6 +13,16 @@ from hypothesis import strategies as st
 
 import attomaton as at
 from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.drawing import (
+    FONT_SIZE,
+    ONE_COLUMN,
+    STYLE,
+    TITLE_SIZE,
+    TWO_COLUMNS,
+    drawable,
+    measure_text,
+    paper_style,
+)
 from attomaton.errors import UnknownToken, UnsupportedOption, UnwritablePlace
 from attomaton.report.figures import Panel, draw_panels
 from attomaton.report.grids import Grid, draw_grids
@@ -23,16 +33,6 @@ from attomaton.report.page.packing import Packer
 from attomaton.report.pictures import write_figures
 from attomaton.report.priority_graph import MOST_COMPONENTS, draw_graph, lay_out
 from attomaton.report.query_graph import read_graph
-from attomaton.report.style import (
-    FONT_SIZE,
-    ONE_COLUMN,
-    STYLE,
-    TITLE_SIZE,
-    TWO_COLUMNS,
-    drawable,
-    measure_text,
-    paper_style,
-)
 
 SAMPLES = at.Samples.from_lists([[0, 1, 3], [1, 0, 3], [1, 2, 3], [2, 1]], [0, 1, 1, 2], n_tokens=4)
 AUTO = at.learn(SAMPLES)

@@ -130,42 +130,40 @@ class Drawing:
             f"Rule: {told.rule.words} ({told.rule.value})",
             Grid("Retrieved", ["token", "probability"], rows),
         ]
-        if len(told.retrieved) > 1:
-            blocks.append(
-                f"They are {len(told.retrieved)} components of equal hard score; no path orders them."
-            )
+        blocks += self._equals()
         if told.beaten:
             beaten = [
                 (" ".join(map(name, one.tokens)), one.path, one.support, one.describe_edges(name))
                 for one in told.beaten
             ]
             blocks.append(Grid("It beat", ["tokens", "path", "support", "edges behind it"], beaten))
-        if told.incomparable:
-            groups = "; ".join(" ".join(map(name, tokens)) for tokens in told.incomparable)
-            blocks.append(f"No path decides against these, only their lower hard score: {groups}")
-        if told.unseen and told.probabilities.keys().isdisjoint(told.unseen):
-            blocks.append(f"Ignored, without evidence under this query: {' '.join(map(name, told.unseen))}")
-        if told.unknown:
-            blocks.append(f"Not in the vocabulary: {' '.join(told.unknown)}")
-        return blocks
+        groups = "; ".join(" ".join(map(name, tokens)) for tokens in told.incomparable)
+        return [*blocks, *self._left(groups, " ".join(map(name, told.unseen)), " ".join(told.unknown))]
 
     def _asides(self) -> list[str]:
-        """What else there is to say."""
+        """What else there is to say, with lists cut short."""
         told = self.told
-        lines: list[str] = []
-        if len(told.retrieved) > 1:
-            lines.append(
-                f"They are {len(told.retrieved)} components of equal hard score; no path orders them."
-            )
-        if told.incomparable:
-            groups = "; ".join(map(self._names, told.incomparable[:SHOWN]))
-            rest = "; …" * (len(told.incomparable) > SHOWN)
-            lines.append(f"No path decides against these, only their lower hard score: {groups}{rest}")
-        if told.unseen and told.probabilities.keys().isdisjoint(told.unseen):
-            lines.append(f"Ignored, without evidence under this query: {self._names(told.unseen)}")
-        if told.unknown:
-            lines.append(f"Not in the vocabulary: {_join_words(list(map(shorten, told.unknown)))}")
-        return lines
+        groups = "; ".join(map(self._names, told.incomparable[:SHOWN]))
+        groups += "; …" * (len(told.incomparable) > SHOWN)
+        unknown = _join_words(list(map(shorten, told.unknown)))
+        return [*self._equals(), *self._left(groups, self._names(told.unseen), unknown)]
+
+    def _equals(self) -> list[str]:
+        """That several components were retrieved, if so."""
+        number = len(self.told.retrieved)
+        equal = f"They are {number} components of equal hard score; no path orders them."
+        return [equal] if number > 1 else []
+
+    def _left(self, groups: str, unseen: str, unknown: str) -> list[str]:
+        """What became of tokens that were neither retrieved nor beaten, given as text."""
+        told = self.told
+        ignored = bool(told.unseen) and told.probabilities.keys().isdisjoint(told.unseen)
+        lines = {
+            f"No path decides against these, only their lower hard score: {groups}": bool(told.incomparable),
+            f"Ignored, without evidence under this query: {unseen}": ignored,
+            f"Not in the vocabulary: {unknown}": bool(told.unknown),
+        }
+        return [line for line, applies in lines.items() if applies]
 
 
 def tell_explanation(told: Told, name: Callable[[int], str]) -> list[Block]:

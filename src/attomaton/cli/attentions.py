@@ -55,14 +55,13 @@ def pick_attention(
 
 def _read_again(automaton: "Automaton", corpus: str, how: How) -> "Samples":
     """The samples of the corpus, if they give the very edges that the run holds."""
-    from attomaton.graphs.edges import extract_edges
+    from attomaton.graphs.origin import gives_edges
 
     samples = automaton.read(corpus, tokenizer=how.tokenizer, reading=how.reading)
     known = automaton.components.edges
-    edges = extract_edges(samples)
-    if samples.n_tokens > automaton.n_tokens or not edges.table.equals(known.table):
+    if samples.n_tokens > automaton.n_tokens or not gives_edges(samples, known.table):
         raise MismatchedParts(
-            f"{corpus} gives {len(edges):,} edges and the run holds {len(known):,} others; give the corpus "
-            "that it was learned from, read in the same way, and a run that keeps all its queries and edges"
+            f"{corpus} gives other edges than the {len(known):,} that the run holds; give the corpus that it "
+            "was learned from, read in the same way, and a run that keeps all its queries and edges"
         )
     return samples

@@ -9,9 +9,9 @@ import typer
 from attomaton.cli.output import (
     AsJson,
     Quiet,
+    print_blocks,
     print_json,
     print_line,
-    print_table,
     print_value,
     stages,
 )
@@ -87,11 +87,7 @@ def _record(page: "Page", seconds: float) -> dict[str, Any]:
 
 
 def _print(page: "Page", seconds: float) -> None:
-    for part in page.printed:
-        if isinstance(part, str):
-            print_line(part)
-        else:
-            print_table(part.title, list(part.headers), [tuple(row) for row in part.rows])
+    print_blocks(page.printed)
     if page.verdicts:
         from attomaton.claims.verdicts import Verdicts
 

@@ -44,9 +44,12 @@ def expect_work(kernel: Callable[..., Any], work: float) -> None:
         kernel.expect(work)
 
 
-def is_kept(kernel: Callable[..., Any]) -> bool:
-    """Whether this program or an earlier one compiled the kernel and kept the code on disk."""
-    return isinstance(kernel, Kernel) and kernel.is_kept()
+def is_kept(kernel: Callable[..., Any]) -> bool | None:
+    """Whether this program or an earlier one compiled the kernel and kept the code on disk.
+
+    None where nothing is kept: there is no place to write to, or compiling is switched off.
+    """
+    return kernel.is_kept() if isinstance(kernel, Kernel) else None
 
 
 def compiled_within(function: Function) -> Function:

@@ -29,8 +29,7 @@ _state, _lock = _State(), threading.Lock()
 def start_helpers(chains: Sequence[Sequence[str]]) -> None:
     """Start a program for each chain of exercises of :mod:`attomaton.warming`, and go on.
 
-    Nothing is started where it would be of no use: without Python's own program, or where compiled code is
-    not kept. What a helper does not finish is compiled here.
+    Without Python's own program nothing is started. What a helper does not finish is compiled here.
     """
     with _lock:
         if _state.helpers or not sys.executable:

@@ -50,6 +50,11 @@ class CheckedCache:
         except (OSError, AttributeError):
             return False
 
+    @property
+    def keeps(self) -> bool:
+        """Whether code of this function is written to disk at all."""
+        return bool(self._inner._enabled)
+
     def holds_any(self) -> bool:
         """Whether there is a file of this function at all."""
         return self._inner._cache_file.holds_any()

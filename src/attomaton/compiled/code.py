@@ -43,10 +43,10 @@ def is_on_disk(compiled: Any, given: tuple[Any, ...]) -> bool:
     return cache.holds(types, compiled.targetctx)
 
 
-def is_kept(compiled: Any) -> bool:
-    """Whether an earlier program kept code of this function, for whatever types."""
+def is_kept(compiled: Any) -> bool | None:
+    """Whether an earlier program kept code of this function, for whatever types; None if none can be kept."""
     cache = getattr(compiled, "_cache", None)
-    return isinstance(cache, CheckedCache) and cache.holds_any()
+    return cache.holds_any() if isinstance(cache, CheckedCache) and cache.keeps else None
 
 
 @contextmanager

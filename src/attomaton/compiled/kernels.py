@@ -161,10 +161,10 @@ class Kernel(Inner):
                 announce_compiling(SECONDS_FOR_BYTE * self.n_bytes)
         self._is_loaded = True
 
-    def is_kept(self) -> bool:
-        """Whether there is compiled code of this function on disk; always, where compiling is off."""
+    def is_kept(self) -> bool | None:
+        """Whether there is compiled code of this function on disk; None where none can be, or is wanted."""
         if is_switched("off"):
-            return True
+            return None
         from attomaton.compiled.code import is_kept
 
         return is_kept(self.code)

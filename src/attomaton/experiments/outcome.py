@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.claims.verdicts import Verdict
-from attomaton.experiments.page import Page, PageTable, render_table, render_verdicts
+from attomaton.experiments.page import Page, render_table, render_verdicts
 from attomaton.experiments.settings import Settings
+from attomaton.printing import Grid
 from attomaton.report.figures import Panel, draw_panels
 from attomaton.tables import make_table
 
@@ -82,7 +83,7 @@ def render_outcome(outcome: Outcome) -> Page:
     return Page(
         name=name,
         paragraphs=(f"# {name}: {title}", f"{caption}.", *_paragraphs(outcome)),
-        printed=(PageTable(f"{title} ({name})", headers, rows), *outcome.notes),
+        printed=(Grid(f"{title} ({name})", headers, rows), *outcome.notes),
         size=f"{number} trials in ",
         record={"trials": number, "seconds": None, "measures": ends, "notes": outcome.notes},
         numbers=outcome.table(),

@@ -10,16 +10,8 @@ import pyarrow as pa
 
 from attomaton.artifacts import build_folder, explained, json_writer
 from attomaton.claims.verdicts import Verdict, as_record
+from attomaton.printing import Block
 from attomaton.tables import write_parquet
-
-
-@dataclass(frozen=True)
-class PageTable:
-    """A table to read: a title, headers, and cells as text."""
-
-    title: str
-    headers: Sequence[str]
-    rows: Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +24,7 @@ class Page:
         What it is called.
     paragraphs : tuple of str
         The page in Markdown.
-    printed : tuple of str or PageTable
+    printed : tuple of str or Grid
         What the command prints, before the verdicts.
     size : str
         What it prints last, before the seconds that it took.
@@ -50,7 +42,7 @@ class Page:
 
     name: str
     paragraphs: tuple[str, ...]
-    printed: tuple[str | PageTable, ...]
+    printed: tuple[Block, ...]
     size: str
     record: dict[str, Any]
     numbers: pa.Table
@@ -84,7 +76,7 @@ def write_page(page: Page, folder: Path) -> list[Path]:
     return [folder / name for name in (*(path.name for path in written), *files)]
 
 
-def render_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def render_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     r"""A table in Markdown; bars in cells are escaped.
 
     Examples
@@ -105,5 +97,5 @@ def render_verdicts(verdicts: Sequence[Verdict]) -> list[str]:
     return ["## Verdicts", render_table(headers, rows)] if rows else []
 
 
-def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+def _row(cells: Sequence[object]) -> str:
+    return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"

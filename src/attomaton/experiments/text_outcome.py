@@ -6,8 +6,9 @@ from typing import Any
 import pyarrow as pa
 
 from attomaton.automaton.rules import RULES
-from attomaton.experiments.page import Page, PageTable, render_table
+from attomaton.experiments.page import Page, render_table
 from attomaton.experiments.settings import Settings
+from attomaton.printing import Grid
 from attomaton.report.lines import Line, LinePanel, draw_lines
 
 FEW = 0.005
@@ -89,7 +90,7 @@ def render_text(outcome: TextOutcome) -> Page:
             render_table(AGREEMENT, _agreement(outcome)),
             render_table(QUALITY, _quality(outcome)),
         ),
-        printed=(PageTable(title, headers, [_few_cells(row) for row in last]),),
+        printed=(Grid(title, headers, [_few_cells(row) for row in last]),),
         size=f"{counts['held_out']:,} contexts held out; ",
         record={"seconds": None, "counts": counts, "shares": outcome.shares, "last": last},
         numbers=outcome.curves,

@@ -54,7 +54,7 @@ def check_origin(run: str | Path, samples: Samples) -> None:
     if not manifest.get("files"):
         return
     told, found = manifest.get("samples"), describe_origin(samples)
-    if told == found or (told is None and _same_edges(place, samples)):
+    if told == found or (told is None and gives_edges(samples, read_run(place).tables["edges"])):
         return
     raise MismatchedParts(
         f"the run in {place} was learned from other samples than the training is on (it has "
@@ -70,10 +70,18 @@ def _count(origin: Any) -> str:
     return f"{told['realisable']:,} realisable samples over {told['n_tokens']:,} tokens"
 
 
-def _same_edges(run: Path, samples: Samples) -> bool:
-    edges = extract_edges(samples)
-    there: pa.Table = read_run(run).tables["edges"]
-    return bool(edges.table.equals(there.cast(edges.table.schema)))
+def gives_edges(samples: Samples, edges: pa.Table) -> bool:
+    """Whether samples give the very edges of a run, and so may be those that it was learned from.
+
+    Examples
+    --------
+    >>> samples = Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])
+    >>> edges = extract_edges(samples).table
+    >>> gives_edges(samples, edges), gives_edges(samples.take(slice(1)), edges)
+    (True, False)
+    """
+    found = extract_edges(samples).table
+    return bool(found.equals(edges.cast(found.schema)))
 
 
 def _window_of(manifest: dict[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """What a reader is, what it yields, and how it is told to read."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
@@ -190,6 +190,16 @@ class Reader(Protocol):
         ...
 
 
+class HeldReader:
+    """What the readers of objects in memory share: no file belongs to them, and no other process has them."""
+
+    name = "memory"
+    portable = False
+
+    def stored(self) -> None:
+        """Nothing: it is no file."""
+
+
 class Skips:
     """Raises the error of a bad document, or counts it where the reader was told to."""
 
@@ -207,23 +217,6 @@ class Skips:
         """What was skipped since the last call."""
         taken, self._skipped = self._skipped, Skipped()
         return taken
-
-
-def batch_texts(documents: Iterable[tuple[int, Text]], skips: Skips) -> Iterator[TextBatch]:
-    """Numbered texts in batches of about ``BATCH_BYTES``."""
-    texts: list[Text] = []
-    rows: list[int] = []
-    size = 0
-    for row, text in documents:
-        texts.append(text)
-        rows.append(row)
-        size += max(text_size(text), 1)  # an empty document takes room too
-        if size >= BATCH_BYTES:
-            yield TextBatch(texts, np.array(rows, np.int64), skips.take())
-            texts, rows, size = [], [], 0
-    last = TextBatch(texts, np.array(rows, np.int64), skips.take())
-    if texts or last.skipped.count:
-        yield last
 
 
 def checked_text(text: str, place: str) -> str:

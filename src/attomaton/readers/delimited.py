@@ -10,8 +10,9 @@ from typing import BinaryIO
 
 from attomaton.corpora.budgets import CONTAINER, shown
 from attomaton.errors import UnreadableSource
-from attomaton.readers.batches import Reading, Skips, TextBatch, batch_texts, too_long
-from attomaton.readers.files import FileReader, decode, naming, suffix_of
+from attomaton.readers.batches import Reading, Skips, too_long
+from attomaton.readers.files import decode, naming, suffix_of
+from attomaton.readers.records import RecordReader
 
 NAMES = ("text", "content")
 """Columns that are taken without being named, if only one of them is there."""
@@ -24,20 +25,13 @@ _DECLARED = re.compile(r"sep=(.)")
 
 
 @dataclass(frozen=True)
-class DelimitedReader(FileReader):
+class DelimitedReader(RecordReader):
     """A ``.csv`` or ``.tsv`` file, plain or packed (``.gz``, ``.zst``). Blank lines are no rows."""
 
-    @property
-    def has_columns(self) -> bool:
-        """Whether ``column`` says which part of it is read."""
-        return True
-
-    def batches(self) -> Iterator[TextBatch]:
-        """The documents; rows are the numbers of the lines in which they begin, from 1."""
-        skips = Skips(self.reading)
-        yield from batch_texts(self._documents(skips), skips)
+    has_columns = True
 
     def _documents(self, skips: Skips) -> Iterator[tuple[int, str]]:
+        """The documents; rows are the numbers of the lines in which they begin, from 1."""
         lines = _Lines(self.source, self.reading)
         with naming(self.source, lambda: f", after line {lines.number},"), self.file.open() as file:
             every = lines.of(file)

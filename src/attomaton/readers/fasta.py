@@ -4,23 +4,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from attomaton.errors import UnreadableSource
-from attomaton.readers.batches import Reading, Skips, TextBatch, batch_texts, too_long
-from attomaton.readers.files import FileReader, decode, naming, read_lines
+from attomaton.readers.batches import Reading, Skips, too_long
+from attomaton.readers.files import decode, naming, read_lines
+from attomaton.readers.records import RecordReader
 
 
 @dataclass(frozen=True)
-class FastaReader(FileReader):
+class FastaReader(RecordReader):
     """A ``.fasta``, ``.fa``, ``.faa`` or ``.fna`` file, plain or packed.
 
     The lines of a record are joined; headers (``>``), comments (``;``) and white space are left out.
     """
 
-    def batches(self) -> Iterator[TextBatch]:
-        """The documents; rows are the line numbers of their headers, from 1."""
-        skips = Skips(self.reading)
-        yield from batch_texts(self._documents(skips), skips)
-
     def _documents(self, skips: Skips) -> Iterator[tuple[int, str]]:
+        """The documents; rows are the line numbers of their headers, from 1."""
         record: _Record | None = None
         number = 0
         with naming(self.source, lambda: f", after line {number},"), self.file.open() as file:

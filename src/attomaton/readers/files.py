@@ -91,11 +91,7 @@ class FileReader:
 
     file: File
     reading: Reading
-
-    @property
-    def has_columns(self) -> bool:
-        """Whether ``column`` says which part of it is read."""
-        return False
+    has_columns = False
 
     @property
     def source(self) -> str:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from attomaton.corpora.budgets import shown
 from attomaton.errors import UnreadableSource, UnsupportedOption
-from attomaton.readers.batches import Batch, Reader, Reading
+from attomaton.readers.batches import Batch, HeldReader, Reader, Reading
 from attomaton.readers.columns import find_column, read_column
 from attomaton.readers.files import naming
 from attomaton.readers.memory import MemoryReader
@@ -22,19 +22,14 @@ HEAD = 100
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnReader:
+class ColumnReader(HeldReader):
     """One column of Arrow, in memory."""
 
     column: Any
     reading: Reading
     source: str
-    name: str = "frame"
-    portable: bool = False
-
-    @property
-    def has_columns(self) -> bool:
-        """Whether ``column`` says which part of it is read."""
-        return True
+    name = "frame"
+    has_columns = True
 
     def digest(self) -> str:
         """The SHA-256 of its rows."""
@@ -42,9 +37,6 @@ class ColumnReader:
         for chunk in self.column.chunks:
             digest.update(_arrow.record_batch([chunk], ["column"]).serialize())
         return digest.hexdigest()
-
-    def stored(self) -> None:
-        """Nothing: it is in memory already."""
 
     def batches(self) -> Iterator[Batch]:
         """The documents; rows are numbered from 0."""

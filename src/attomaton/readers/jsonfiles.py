@@ -9,9 +9,9 @@ from typing import Any, BinaryIO
 
 from attomaton.corpora.budgets import JSON_VALUES, shown
 from attomaton.errors import AttomatonError, UnreadableSource
-from attomaton.readers.batches import Batch, Reading, Skips, too_long
-from attomaton.readers.files import CHUNK, FileReader, advise, naming
-from attomaton.readers.records import FIELD, Document, batch_documents, check_values, document_of, field_of
+from attomaton.readers.batches import Reading, Skips, too_long
+from attomaton.readers.files import CHUNK, advise, naming
+from attomaton.readers.records import FIELD, Document, RecordReader, check_values, document_of, field_of
 
 NEAR = 64
 """Characters before the end of what was read in which a mistake may only mean that more is to come."""
@@ -21,24 +21,17 @@ _DECODER = json.JSONDecoder()
 
 
 @dataclass(frozen=True)
-class JsonReader(FileReader):
+class JsonReader(RecordReader):
     """A ``.json`` file, plain or packed (``.gz``, ``.zst``).
 
     Its value is a list, whose elements are texts, lists of tokens or of ids, or objects with the field that
     is asked for; or it is one such object, or objects one after the other, on lines of their own or not.
     """
 
-    @property
-    def has_columns(self) -> bool:
-        """Whether ``column`` says which part of it is read."""
-        return True
-
-    def batches(self) -> Iterator[Batch]:
-        """The documents; rows are the numbers of the elements, from 0."""
-        skips = Skips(self.reading)
-        yield from batch_documents(self._documents(skips), skips)
+    has_columns = True
 
     def _documents(self, skips: Skips) -> Iterator[tuple[int, Document]]:
+        """The documents; rows are the numbers of the elements, from 0."""
         number = 0
         with naming(self.source, lambda: f", after element {number},"), self.file.open() as file:
             values = _Values(file, self.source, self.reading)

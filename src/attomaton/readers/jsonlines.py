@@ -4,29 +4,22 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from attomaton.errors import AttomatonError
-from attomaton.readers.batches import Batch, Skips, too_long
-from attomaton.readers.files import FileReader, decode, naming, read_lines
-from attomaton.readers.records import Document, batch_documents, field_of, read_json
+from attomaton.readers.batches import Skips, too_long
+from attomaton.readers.files import decode, naming, read_lines
+from attomaton.readers.records import Document, RecordReader, field_of, read_json
 
 
 @dataclass(frozen=True)
-class JsonLinesReader(FileReader):
+class JsonLinesReader(RecordReader):
     """A ``.jsonl`` file, plain or packed (``.gz``, ``.zst``). Blank lines are no documents.
 
     The field holds the text of a document, or a list of its tokens or ids.
     """
 
-    @property
-    def has_columns(self) -> bool:
-        """Whether ``column`` says which part of it is read."""
-        return True
-
-    def batches(self) -> Iterator[Batch]:
-        """The documents; rows are line numbers from 1."""
-        skips = Skips(self.reading)
-        yield from batch_documents(self._documents(skips), skips)
+    has_columns = True
 
     def _documents(self, skips: Skips) -> Iterator[tuple[int, Document]]:
+        """The documents; rows are line numbers from 1."""
         number = 0
         with naming(self.source, lambda: f", after line {number},"), self.file.open() as file:
             for number, line in read_lines(file, self.reading.max_bytes):

@@ -12,6 +12,7 @@ from attomaton.corpora.documents import Documents
 from attomaton.errors import AttomatonError, UnreadableSource
 from attomaton.readers.batches import (
     Batch,
+    HeldReader,
     Reading,
     Skips,
     TokenBatch,
@@ -25,14 +26,12 @@ ROWS = 1000
 
 
 @dataclass(frozen=True, eq=False)
-class MemoryReader:
+class MemoryReader(HeldReader):
     """A sequence of documents: texts and lists of tokens, lists of ids, or records that hold one of these."""
 
     documents: Sequence[Any]
     reading: Reading
     source: str = "the documents given"
-    name: str = "memory"
-    portable: bool = False
 
     @property
     def has_columns(self) -> bool:
@@ -47,9 +46,6 @@ class MemoryReader:
             digest.update(f"{kind} {len(blob)} ".encode())
             digest.update(blob)
         return digest.hexdigest()
-
-    def stored(self) -> None:
-        """Nothing: it is in memory already."""
 
     def batches(self) -> Iterator[Batch]:
         """The documents; rows are numbered from 0."""
@@ -99,27 +95,18 @@ class MemoryReader:
 
 
 @dataclass(frozen=True, eq=False)
-class DocumentsReader:
+class DocumentsReader(HeldReader):
     """A corpus that was tokenised before; its vocabulary goes with it."""
 
     documents: Documents
     reading: Reading
     source: str = "the documents given"
-    name: str = "memory"
-    portable: bool = False
-
-    @property
-    def has_columns(self) -> bool:
-        """They have none."""
-        return False
+    has_columns = False
 
     def digest(self) -> str:
         """The SHA-256 of ids, borders and tokens."""
         tokens = () if self.documents.vocabulary is None else self.documents.vocabulary.tokens
         return digest_record([digest_arrays(self.documents.ids, self.documents.offsets), list(tokens)])
-
-    def stored(self) -> None:
-        """Nothing: it is in memory already."""
 
     def batches(self) -> Iterator[Batch]:
         """The documents; rows are numbered from 0."""

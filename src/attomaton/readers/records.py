@@ -21,6 +21,7 @@ from attomaton.readers.batches import (
     text_size,
     token_batch,
 )
+from attomaton.readers.files import FileReader
 from attomaton.tables import Integers
 
 FIELD = "text"
@@ -84,6 +85,19 @@ def document_of(value: Any, reading: Reading, place: str) -> Document:
     if all(isinstance(one, int) and not isinstance(one, bool) for one in items):
         return _checked_ids(items, reading, place)
     return [_checked_token(one, number, place) for number, one in enumerate(items)]
+
+
+class RecordReader(FileReader):
+    """A file whose documents are read one after the other, those that cannot be read skipped or refused."""
+
+    def batches(self) -> Iterator[Batch]:
+        """The documents in order; rows are those of ``_documents``."""
+        skips = Skips(self.reading)
+        yield from batch_documents(self._documents(skips), skips)
+
+    def _documents(self, skips: Skips) -> Iterator[tuple[int, Document]]:
+        """Each document with its row."""
+        raise NotImplementedError
 
 
 def batch_documents(documents: Iterator[tuple[int, Document]], skips: Skips) -> Iterator[Batch]:

@@ -11,7 +11,7 @@ from attomaton.corpora.columnar.footers import Chunk, open_parquet, read_chunks
 from attomaton.corpora.columnar.messages import MAGIC, check_messages
 from attomaton.corpora.columnar.pages import ROWS, rows_at_once
 from attomaton.errors import UnreadableSource
-from attomaton.readers.batches import Batch, Reading
+from attomaton.readers.batches import Batch, HeldReader, Reading
 from attomaton.readers.columns import find_column, read_column
 from attomaton.readers.files import FileReader, naming
 
@@ -22,10 +22,7 @@ _arrow: Any = pa
 class ParquetReader(FileReader):
     """A ``.parquet`` file: one column of text or of lists of ids; the others are not read."""
 
-    @property
-    def has_columns(self) -> bool:
-        """Whether ``column`` says which part of it is read."""
-        return True
+    has_columns = True
 
     def batches(self) -> Iterator[Batch]:
         """The documents; rows are numbered from 0."""
@@ -59,10 +56,7 @@ class ParquetReader(FileReader):
 class ArrowReader(FileReader):
     """An ``.arrow`` or ``.feather`` file, in Arrow's file or stream format."""
 
-    @property
-    def has_columns(self) -> bool:
-        """Whether ``column`` says which part of it is read."""
-        return True
+    has_columns = True
 
     def batches(self) -> Iterator[Batch]:
         """The documents; rows are numbered from 0."""
@@ -95,19 +89,14 @@ def _open_arrow(raw: Any, fields: list[int] | None) -> tuple[Any, Iterator[Any]]
 
 
 @dataclass(frozen=True, eq=False)
-class DatasetReader:
+class DatasetReader(HeldReader):
     """A ``datasets.Dataset`` or ``IterableDataset`` of the library ``datasets``."""
 
     dataset: Any
     reading: Reading
     source: str = "the dataset"
-    name: str = "dataset"
-    portable: bool = False
-
-    @property
-    def has_columns(self) -> bool:
-        """Whether ``column`` says which part of it is read."""
-        return True
+    name = "dataset"
+    has_columns = True
 
     def digest(self) -> str:
         """The SHA-256 of its rows."""
@@ -117,9 +106,6 @@ class DatasetReader:
             for batch in table.to_batches():
                 digest.update(batch.serialize())
         return digest.hexdigest()
-
-    def stored(self) -> None:
-        """Nothing: it is not one file."""
 
     def batches(self) -> Iterator[Batch]:
         """The documents; rows are numbered from 0."""

@@ -5,25 +5,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from attomaton.errors import UnreadableSource
-from attomaton.readers.batches import Skips, TextBatch, batch_texts, too_long
-from attomaton.readers.files import FileReader, decode, naming, read_lines
+from attomaton.readers.batches import Skips, too_long
+from attomaton.readers.files import decode, naming, read_lines
+from attomaton.readers.records import RecordReader
 
 BEGINNING = 1 << 16
 """Bytes of a file that are looked at to see whether it is plain text at all."""
 
 
 @dataclass(frozen=True)
-class TextReader(FileReader):
+class TextReader(RecordReader):
     """A UTF-8 ``.txt``, ``.md`` or ``.log`` file, or one without an ending."""
 
-    def batches(self) -> Iterator[TextBatch]:
+    def _documents(self, skips: Skips) -> Iterator[tuple[int, str]]:
         """The documents; rows are line numbers from 1."""
         if self.reading.format is None and self.file.suffix != ".txt":
             with naming(self.source), self.file.open() as file:
                 refuse_records(file.read(BEGINNING), self.source)
-        skips = Skips(self.reading)
-        documents = self._whole(skips) if self.reading.documents == "file" else self._lines(skips)
-        yield from batch_texts(documents, skips)
+        yield from self._whole(skips) if self.reading.documents == "file" else self._lines(skips)
 
     def _whole(self, skips: Skips) -> Iterator[tuple[int, str]]:
         with naming(self.source), self.file.open() as file:

@@ -8,15 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.report.style import (
-    GREY,
-    HEIGHT,
-    finish_figure,
-    hide_rest,
-    new_figure,
-    paper_style,
-    wrap_caption,
-)
+from attomaton.drawing import GREY, HEIGHT, paper_style, wrap_caption
+from attomaton.report.style import finish_figure, hide_rest, new_figure
 from attomaton.tables import Float64
 
 

@@ -5,14 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attomaton.report.style import (
-    TWO_COLUMNS,
-    hide_rest,
-    new_figure,
-    paper_style,
-    save_figure,
-    wrap_caption,
-)
+from attomaton.drawing import TWO_COLUMNS, paper_style, wrap_caption
+from attomaton.report.style import hide_rest, new_figure, save_figure
 
 ROW = 0.17
 """Inches of one row of a grid."""

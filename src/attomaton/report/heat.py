@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.drawing import LIGHT, drawable, paper_style, wrap_caption
 from attomaton.report.query_graph import QueryGraph
-from attomaton.report.style import LIGHT, drawable, new_figure, paper_style, save_figure, wrap_caption
+from attomaton.report.style import new_figure, save_figure
 from attomaton.tables import Float64, Int64
 
 ROWS, COLUMNS = 14, 8

@@ -7,15 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.report.style import (
-    LIGHT,
-    drawable,
-    hide_rest,
-    new_figure,
-    paper_style,
-    save_figure,
-    wrap_caption,
-)
+from attomaton.drawing import LIGHT, drawable, paper_style, wrap_caption
+from attomaton.report.style import hide_rest, new_figure, save_figure
 from attomaton.tables import Float64
 
 SIDE = 1.5

@@ -8,17 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.drawing import GREY, ONE_COLUMN, drawable, measure_text, paper_style, wrap_caption
 from attomaton.report.query_graph import QueryGraph
-from attomaton.report.style import (
-    GREY,
-    ONE_COLUMN,
-    drawable,
-    measure_text,
-    new_figure,
-    paper_style,
-    save_figure,
-    wrap_caption,
-)
+from attomaton.report.style import new_figure, save_figure
 
 MOST_LAYERS, MOST_COMPONENTS = 8, 10
 """Layers, and components of a layer, that are drawn."""

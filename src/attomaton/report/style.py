@@ -9,41 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attomaton.artifacts import explained
-from attomaton.drawing import (
-    FONT_SIZE,
-    GREY,
-    HEIGHT,
-    LIGHT,
-    MARGIN,
-    ONE_COLUMN,
-    STYLE,
-    TITLE_SIZE,
-    TWO_COLUMNS,
-    drawable,
-    measure_text,
-    paper_style,
-    wrap_caption,
-)
-
-__all__ = [
-    "FONT_SIZE",
-    "GREY",
-    "HEIGHT",
-    "LIGHT",
-    "MARGIN",
-    "ONE_COLUMN",
-    "STYLE",
-    "TITLE_SIZE",
-    "TWO_COLUMNS",
-    "drawable",
-    "finish_figure",
-    "hide_rest",
-    "measure_text",
-    "new_figure",
-    "paper_style",
-    "save_figure",
-    "wrap_caption",
-]
+from attomaton.drawing import ONE_COLUMN
 
 
 def new_figure(height: float, *, width: float = ONE_COLUMN) -> Any:

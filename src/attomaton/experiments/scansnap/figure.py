@@ -7,14 +7,15 @@ from pathlib import Path
 import pyarrow as pa
 
 from attomaton.claims.verdicts import Verdict
-from attomaton.experiments.page import Page, PageTable, render_table, render_verdicts
+from attomaton.experiments.page import Page, render_table, render_verdicts
 from attomaton.experiments.settings import Settings
+from attomaton.printing import Grid
 
 
 def render_figure(
     settings: Settings,
     caption: str,
-    tables: Sequence[PageTable],
+    tables: Sequence[Grid],
     numbers: pa.Table,
     draw: Callable[..., list[Path]],
     *,
@@ -30,7 +31,7 @@ def render_figure(
         What was asked for.
     caption : str
         Sizes and settings in one sentence.
-    tables : sequence of PageTable
+    tables : sequence of Grid
         What came out beside what was published.
     numbers : pyarrow.Table
         Every number behind figure and tables.

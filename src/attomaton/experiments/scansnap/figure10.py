@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.claims.verdicts import Verdict, VerdictStatus
-from attomaton.experiments.page import Page, PageTable
+from attomaton.experiments.page import Page
 from attomaton.experiments.scansnap.figure import render_figure
 from attomaton.experiments.scansnap.language import OUTSIDE, describe_model, make_training
 from attomaton.experiments.scansnap.language_training import (
@@ -19,6 +19,7 @@ from attomaton.experiments.scansnap.language_training import (
 )
 from attomaton.experiments.scansnap.texts import Texts, read_texts
 from attomaton.experiments.settings import Settings
+from attomaton.printing import Grid
 from attomaton.progress import Progress, silent
 from attomaton.report.figures import Panel, draw_panels
 from attomaton.tables import Float64, make_table
@@ -164,24 +165,24 @@ def _panels(sweep: Sweep) -> list[Panel]:
     return [Panel(title, rates, sweep.last(name), axis="learning rate") for name, title in titles.items()]
 
 
-def _table_of_ends(sweep: Sweep) -> PageTable:
+def _table_of_ends(sweep: Sweep) -> Grid:
     rows = [
         [f"{rate:g}", *(_spread(sweep.last(name)[place]) for name in MEASURES)]
         for place, rate in enumerate(sweep.rates)
     ]
     headers = ["rate", "entropy", "log-loss", "largest weight", "on the query", "on the one before"]
-    return PageTable(f"After {sweep.steps[-1]:,} steps, mean ± std over seeds", headers, rows)
+    return Grid(f"After {sweep.steps[-1]:,} steps, mean ± std over seeds", headers, rows)
 
 
-def _table_of_entropies(sweep: Sweep) -> PageTable:
+def _table_of_entropies(sweep: Sweep) -> Grid:
     rows = [
         [f"{rate:g}", *(_spread(sweep.values["entropy"][place, :, when]) for when in range(len(sweep.steps)))]
         for place, rate in enumerate(sweep.rates)
     ]
-    return PageTable("Entropy by step", ["rate", *(f"{step:,}" for step in sweep.steps)], rows)
+    return Grid("Entropy by step", ["rate", *(f"{step:,}" for step in sweep.steps)], rows)
 
 
-def _table_of_times(sweep: Sweep) -> PageTable:
+def _table_of_times(sweep: Sweep) -> Grid:
     """Entropies where rate times steps agree: a flow would have the same there."""
     cells: dict[float, dict[float, str]] = {}
     for place, rate in enumerate(sweep.rates):
@@ -194,7 +195,7 @@ def _table_of_times(sweep: Sweep) -> PageTable:
         if time > 0 and len(row) > 1
     ]
     headers = ["rate × steps", *(f"rate {rate:g}" for rate in sweep.rates)]
-    return PageTable("Entropy where rate × steps agree (after so many steps)", headers, rows)
+    return Grid("Entropy where rate × steps agree (after so many steps)", headers, rows)
 
 
 def _spread(values: Float64) -> str:

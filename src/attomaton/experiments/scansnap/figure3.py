@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from attomaton.claims.scansnap import verify_flow
 from attomaton.claims.verdicts import Judgement
-from attomaton.experiments.page import Page, PageTable
+from attomaton.experiments.page import Page
 from attomaton.experiments.scansnap.figure import render_figure
 from attomaton.experiments.settings import Settings
+from attomaton.printing import Grid
 from attomaton.progress import Progress
 from attomaton.report.lines import Line, LinePanel, draw_lines
 from attomaton.scansnap.classes import make_star
@@ -79,7 +80,7 @@ def _curves(settings: Settings) -> list[Row]:
     return rows
 
 
-def _moments(settings: Settings) -> PageTable:
+def _moments(settings: Settings) -> Grid:
     rows: list[list[str]] = []
     for rate in settings["decoder_rates"]:
         law = _law(settings, rate)
@@ -87,7 +88,7 @@ def _moments(settings: Settings) -> PageTable:
         for at, moment in enumerate(MOMENTS):
             told = (growth[at], law.growth(moment), law.growth_as_printed(moment))
             rows.append([f"{rate:g}", f"{moment:g}", *(f"{value:.4f}" for value in told)])
-    return PageTable("Growth B", ["η_Y", "t", "equation", "closed form", "as printed"], rows)
+    return Grid("Growth B", ["η_Y", "t", "equation", "closed form", "as printed"], rows)
 
 
 def _grid(grid: dict[str, Any]) -> list[Row]:
@@ -111,7 +112,7 @@ def _grid(grid: dict[str, Any]) -> list[Row]:
     return rows
 
 
-def _grid_table(grid: list[Row]) -> PageTable:
+def _grid_table(grid: list[Row]) -> Grid:
     rows: list[list[str]] = []
     for size in sorted({row["n_tokens"] for row in grid}):
         some = [row for row in grid if row["n_tokens"] == size]
@@ -121,7 +122,7 @@ def _grid_table(grid: list[Row]) -> PageTable:
             [f"{size:,}", f"{len(some)}", f"{least:.2f} to {most:.2f}", *(f"{one:.2g}" for one in told)]
         )
     headers = ["M", "cells (K, η_Y/η_Z)", "B at the end", "largest |ΔB|", "largest |ΔB| as printed"]
-    return PageTable("Closed form against the equation", headers, rows)
+    return Grid("Closed form against the equation", headers, rows)
 
 
 def _flow(star: dict[str, Any], n_classes: int, n_tokens: int, ratio: float) -> LayerFlow:
@@ -159,14 +160,14 @@ def _stars(star: dict[str, Any]) -> list[Row]:
     return rows
 
 
-def _turn_table(stars: list[Row]) -> PageTable:
+def _turn_table(stars: list[Row]) -> Grid:
     rows = [
         [f"{row['n_classes']}", f"{row['n_tokens']:,}", *(f"{row[name]:.3g}" for name in TIMES)]
         for row in stars
         if row["ratio"] == 100.0
     ]
     headers = ["K", "M", "t₀' in the flow", "derived", "K ln M/η_Y"]
-    return PageTable(
+    return Grid(
         "When the gain turns and growth slows (η_Y/η_Z = 100)",
         [*headers, "t₀ in the flow", "derived", "2 K ln M/η_Y"],
         rows,
@@ -176,7 +177,7 @@ def _turn_table(stars: list[Row]) -> PageTable:
 TIMES = ("turn", "turn_derived", "turn_as_printed", "snap", "snap_derived", "snap_as_printed")
 
 
-def _growth_table(stars: list[Row]) -> PageTable:
+def _growth_table(stars: list[Row]) -> Grid:
     rows = [
         [
             *(f"{row['n_classes']}", f"{row['n_tokens']:,}", f"{row['ratio']:g}"),
@@ -187,7 +188,7 @@ def _growth_table(stars: list[Row]) -> PageTable:
         if row["n_classes"] == 10
     ]
     headers = ["K", "M", "η_Y/η_Z", "B in the flow", "closed form", "error"]
-    return PageTable("Growth in the flow of Y and Z at 100 t₀', with the derived C₀", headers, rows)
+    return Grid("Growth in the flow of Y and Z at 100 t₀', with the derived C₀", headers, rows)
 
 
 def _draw(curves: list[Row], path: Path, *, caption: str) -> list[Path]:

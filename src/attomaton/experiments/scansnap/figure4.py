@@ -9,9 +9,10 @@ import pyarrow as pa
 from scipy.stats import spearmanr
 
 from attomaton.claims.verdicts import Judgement, Verdict
-from attomaton.experiments.page import Page, PageTable
+from attomaton.experiments.page import Page
 from attomaton.experiments.scansnap.figure import render_figure
 from attomaton.experiments.settings import Settings
+from attomaton.printing import Grid
 from attomaton.progress import Progress, silent
 from attomaton.report.lines import Line, LinePanel, draw_lines
 from attomaton.scansnap.classes import draw_linear_classes
@@ -155,7 +156,7 @@ def _caption(settings: Settings, reduced: Reduced) -> str:
     )
 
 
-def _loss_table(settings: Settings, rows: list[Row]) -> PageTable:
+def _loss_table(settings: Settings, rows: list[Row]) -> Grid:
     told = dict(zip(settings["published"]["steps"], settings["published"]["losses"], strict=True))
     steps = sorted({*told, 2, 4, 8, 20, settings["n_steps"] - 1} & set(range(settings["n_steps"])))
     lines: list[list[str]] = []
@@ -166,10 +167,10 @@ def _loss_table(settings: Settings, rows: list[Row]) -> PageTable:
             [shown, f"{step}", f"{losses[step]:.3g}", f"{told[step]:g}" if step in told and not at else ""]
             for step in steps
         ]
-    return PageTable("Loss", ["η_Y, η_Z", "step", "mean", "published"], lines)
+    return Grid("Loss", ["η_Y, η_Z", "step", "mean", "published"], lines)
 
 
-def _attention_table(rows: list[Row], pairs: list[list[float]]) -> PageTable:
+def _attention_table(rows: list[Row], pairs: list[list[float]]) -> Grid:
     lines: list[list[str]] = []
     for pair in pairs:
         some = [row for row in rows if [row["decoder_rate"], row["attention_rate"]] == pair]
@@ -177,7 +178,7 @@ def _attention_table(rows: list[Row], pairs: list[list[float]]) -> PageTable:
             told = (row[name] for name in ("all common", *SHARES))
             lines.append([f"{pair[0]:g}, {pair[1]:g}", f"{row['step']}", *(f"{one:.4f}" for one in told)])
     headers = ["η_Y, η_Z", "step", "all common tokens", "a common one", *SHARES[1:]]
-    return PageTable("Attention c_n", headers, lines)
+    return Grid("Attention c_n", headers, lines)
 
 
 def _draw(rows: list[Row], pairs: list[list[float]], path: Path, *, caption: str) -> list[Path]:

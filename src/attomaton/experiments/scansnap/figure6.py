@@ -10,10 +10,11 @@ import pyarrow as pa
 
 from attomaton.claims.verdicts import Judgement, Verdict
 from attomaton.errors import UnreadableSource
-from attomaton.experiments.page import Page, PageTable
+from attomaton.experiments.page import Page
 from attomaton.experiments.scansnap.figure import render_figure
 from attomaton.experiments.scansnap.figure4 import draw_classes, read_setup
 from attomaton.experiments.settings import Settings
+from attomaton.printing import Grid
 from attomaton.progress import Progress, silent
 from attomaton.report.lines import Line, LinePanel, draw_lines
 from attomaton.scansnap.model.train import train_classes
@@ -148,9 +149,7 @@ def _judge_order(name: str, steps: list[tuple[Float64, Float64]], meaning: str) 
     return Judgement(float(wrong), 0.0, not wrong, found).about(name)
 
 
-def _table(
-    settings: Settings, cells: dict[Cell, Float64], published: dict[Cell, float], number: int
-) -> PageTable:
+def _table(settings: Settings, cells: dict[Cell, Float64], published: dict[Cell, float], number: int) -> Grid:
     rows: list[list[str]] = []
     for slow in settings["attention_rates"]:
         told: list[str] = []
@@ -160,7 +159,7 @@ def _table(
         rows.append([f"{slow:g}", *told])
     headers = ["η_Z", *(f"η_Y/η_Z = {ratio:g}" for ratio in settings["ratios"])]
     beside = ", published in brackets" if published else ""
-    return PageTable(f"{_size(settings, number)}{beside}", headers, rows)
+    return Grid(f"{_size(settings, number)}{beside}", headers, rows)
 
 
 def _size(settings: Settings, n_queries: int) -> str:

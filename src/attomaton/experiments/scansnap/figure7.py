@@ -10,12 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.claims.verdicts import Verdict, VerdictStatus
-from attomaton.experiments.page import Page, PageTable
+from attomaton.experiments.page import Page
 from attomaton.experiments.scansnap.figure import render_figure
 from attomaton.experiments.scansnap.language import OUTSIDE, describe_model, make_training
 from attomaton.experiments.scansnap.language_training import AttentionRecord, cut_windows
 from attomaton.experiments.scansnap.texts import Texts, read_texts
 from attomaton.experiments.settings import Settings
+from attomaton.printing import Grid
 from attomaton.progress import Progress, silent
 from attomaton.ragged import offsets_of
 from attomaton.report.lines import Line, LinePanel, draw_lines
@@ -171,7 +172,7 @@ def judge_figure7(run: TextRun) -> tuple[Verdict, ...]:
     )
 
 
-def _table(run: TextRun) -> PageTable:
+def _table(run: TextRun) -> Grid:
     names = [name for name, _ in run.groups]
     rows = [
         [
@@ -186,7 +187,7 @@ def _table(run: TextRun) -> PageTable:
         if one.step in run.settings["maps_at"] or one.step in (10, 100)
     ]
     headers = ["step", "loss", "entropy", "largest weight", "on the query", "on the one before"]
-    return PageTable("Attention on valid", [*headers, *(f"gain of {name}" for name in names)], rows)
+    return Grid("Attention on valid", [*headers, *(f"gain of {name}" for name in names)], rows)
 
 
 def _numbers(run: TextRun) -> pa.Table:

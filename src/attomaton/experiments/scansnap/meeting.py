@@ -16,14 +16,16 @@ import pyarrow as pa
 from attomaton.automaton.automaton import Automaton
 from attomaton.claims.verdicts import Judgement, Verdict
 from attomaton.corpora.samples import Samples
-from attomaton.experiments.page import Page, PageTable
+from attomaton.experiments.page import Page
 from attomaton.experiments.scansnap.figure import render_figure
 from attomaton.experiments.settings import Settings
 from attomaton.graphs.bags import find_realisable
 from attomaton.pipeline import learn
+from attomaton.printing import Grid
 from attomaton.progress import Progress, silent
 from attomaton.readers import read_corpus
-from attomaton.report.grids import Grid, draw_grids
+from attomaton.report.grids import Grid as DrawnGrid
+from attomaton.report.grids import draw_grids
 from attomaton.scansnap.classes import CorpusClasses
 from attomaton.scansnap.contexts import classes_of_contexts
 from attomaton.scansnap.flow import LayerFlow, solve_flow
@@ -188,7 +190,7 @@ def _case_table(
     rows: list[Row],
     first: Automaton,
     second: dict[int, dict[int, float]],
-) -> PageTable:
+) -> Grid:
     tops = [_tops(rows, layer) for layer in layers]
     lines: list[list[str]] = []
     for number, (context, label) in enumerate(cases.samples):
@@ -202,7 +204,7 @@ def _case_table(
         told = [cases.names[cases.case_of[number]], f"{shown} → {cases.words[label]}", one, other]
         lines.append([*told, *kept])
     headers = ["case", "sample", "first theory keeps", "second theory keeps"]
-    return PageTable(
+    return Grid(
         "The token with most attention, and how much", [*headers, *(one.name for one in layers)], lines
     )
 
@@ -246,7 +248,7 @@ def _numbers(cases: Cases, rows: list[Row], story: list[Row]) -> pa.Table:
     return pa.Table.from_pylist(told)
 
 
-def _story_table(rows: list[Row]) -> PageTable:
+def _story_table(rows: list[Row]) -> Grid:
     lines = [
         [
             row["layer"],
@@ -256,13 +258,13 @@ def _story_table(rows: list[Row]) -> PageTable:
         for row in rows
     ]
     headers = ["layer", "top token is what the first theory keeps", "is the label", "is the query", "loss"]
-    return PageTable("The story that comes with the package, realisable samples", headers, lines)
+    return Grid("The story that comes with the package, realisable samples", headers, lines)
 
 
-def _grids(cases: Cases, layers: tuple[Variant, ...], rows: list[Row]) -> list[Grid]:
+def _grids(cases: Cases, layers: tuple[Variant, ...], rows: list[Row]) -> list[DrawnGrid]:
     """One grid for each case: tokens by layers, the label's row framed."""
     held = {(row["layer"], row["sample"], row["id"]): row["attention"] for row in rows}
-    grids: list[Grid] = []
+    grids: list[DrawnGrid] = []
     for case, name in enumerate(cases.names):
         names: list[str] = []
         values: list[list[float | None]] = []
@@ -280,7 +282,7 @@ def _grids(cases: Cases, layers: tuple[Variant, ...], rows: list[Row]) -> list[G
                 values.append([held.get((layer.name, number, token)) for layer in layers])
             words = " ".join(cases.words[one] for one in context)
             names[first] = f"{words} → {cases.words[label]}:  {names[first]}"
-        grids.append(Grid(name, names, [one.short for one in layers], values, marked, borders))
+        grids.append(DrawnGrid(name, names, [one.short for one in layers], values, marked, borders))
     return grids
 
 
