@@ -14,9 +14,8 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
-from timing import DATA, report, timed
-
 from attomaton import learn
+from timing import DATA, report, timed
 
 BAR = 11.0
 CORPUS = DATA / "wikitext-2" / "train.articles-shuffled.txt"
