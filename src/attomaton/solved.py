@@ -123,7 +123,7 @@ def solve_edges(
     False
     """
     progress("finding components", 0, 0)
-    found = find_components(edges)
+    found = find_components(edges, threads=threads)
     progress("solving the hard side", 0, 0)
     hard = solve_graph_svm(found, embeddings=embeddings, threads=threads)
     progress("extracting choices", 0, 0)
@@ -182,7 +182,7 @@ class SolverByQuery:
 
     def components(self, edges: pa.Table, queries: pa.Table) -> Components:
         """The components of the edges of some queries."""
-        return find_components(EdgeTable(edges, queries, self.n_tokens))
+        return find_components(EdgeTable(edges, queries, self.n_tokens), threads=self.threads)
 
 
 @dataclass(frozen=True)
