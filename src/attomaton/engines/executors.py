@@ -107,7 +107,7 @@ class PackChoices(Kernel):
         """Run on a partition."""
         components = self.components()
         for piece in self.pieces(batches):
-            found = choices_of_piece(piece, components, selection=self.selection, kept=self.kept)
+            found = choices_of_piece(piece, components, selection=self.selection, kept=self.kept, threads=1)
             part = np.searchsorted(self.borders, found["query"], side="right").astype(np.int32) - 1
             rows = rows_to_bytes(*encode_choices(found)).cast(pa.binary())
             yield from _batches_of(_arrow.table({"part": part, "key": rows, "count": found["count"]}))
