@@ -15,10 +15,13 @@ import numpy as np
 from attomaton.artifacts import Building, build_folder, digest_arrays
 from attomaton.automaton import compare
 from attomaton.automaton.automaton import Automaton, fill_run
+from attomaton.automaton.staged import Finished, learn_by_part
 from attomaton.corpora.documents import Documents
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.shards import TokenizedCorpus
+from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.engines.choose import check_engine, make_engine
+from attomaton.engines.memory import MemoryEngine
 from attomaton.engines.selection import Selection
 from attomaton.engines.source import check_reading, read_source, refuse_input_in
 from attomaton.errors import NothingRealisable
@@ -81,9 +84,10 @@ def learn(
         All that :class:`~attomaton.readers.Reading` says of how files are read: these two, their format, what
         is done with bad documents.
     engine : str
-        ``"memory"``: both passes in memory. ``"duckdb"``: over shards on disk with bounded memory, resumable
-        in ``out``. ``"spark"``: over shards, on local processors or a cluster. ``"auto"``: duckdb for a
-        folder of shards, otherwise memory. The answer is the same.
+        ``"memory"``: everything in memory. ``"duckdb"``: over shards on disk, by parts of the queries, with
+        bounded memory, resumable in ``out``. ``"spark"``: the same on local processors or a cluster.
+        ``"auto"``: duckdb for a folder of shards that should not fit in memory, otherwise memory. The answer
+        is the same to the last bit.
     embeddings : float array, shape (n_tokens, dim), optional
         None means orthonormal. Components that dependent rows cannot tell apart are merged.
     min_support : int
@@ -96,7 +100,7 @@ def learn(
         Contexts longer than this, also those of samples, lose their oldest tokens.
     memory : str or int, optional
         Memory that the duckdb engine or a local Spark may use, such as "2GB"; the default is 60 % of the
-        machine's.
+        machine's. One query is not divided: a very frequent one may need more.
     threads : int, optional
         How many the duckdb engine or a local Spark uses, and how many both solvers use; all processors if not
         given. With embeddings, numpy's linear algebra takes as many as its own settings say.
@@ -117,7 +121,8 @@ def learn(
     Returns
     -------
     Automaton
-        With ``.coverage``, ``.samples`` (for :meth:`Automaton.at`) and, for text, ``.vocabulary``.
+        With ``.coverage``, ``.samples`` (for :meth:`Automaton.at`, if learned in memory) and, for text,
+        ``.vocabulary``. What was learned part by part into ``out`` is open there and not in memory.
 
     Warns
     -----
@@ -160,23 +165,46 @@ def learn(
             progress=begin,
         )
         begin("extracting edges")
-        edges = passes.edges().load()
-        solved = solve_edges(edges, passes.choices, embeddings=embeddings, progress=begin, threads=threads)
-        samples = corpus.samples(passes.kept, selection)
-        longest = min(selection.window, selection.max_window or selection.window)
-        parts = (solved.components, solved.hard, solved.soft, corpus.vocabulary, samples)
-        automaton = Automaton(*parts, None if isinstance(source, Samples) else longest)
-        if building is not None:
-            begin("writing the run")
-            made = {"documents": asked.documents, "engine": engine, "embeddings": _digest(embeddings)}
-            named = {name: one for name in ("column", "format") if (one := getattr(asked, name)) is not None}
-            config = {**selection.to_dict(), **made, **named}
-            origin = {} if samples is None else {"samples": describe_origin(samples)}
-            about = {"input": corpus.about, "config": config, **origin}
-            fill_run(building, automaton, about)
+        edges = passes.edges()
+        made = {"documents": asked.documents, "engine": engine, "embeddings": _digest(embeddings)}
+        named = {name: one for name in ("column", "format") if (one := getattr(asked, name)) is not None}
+        about = {"input": corpus.about, "config": {**selection.to_dict(), **made, **named}}
+        if embeddings is None and not isinstance(passes, MemoryEngine):
+            finished = learn_by_part(passes, edges, begin)
+            automaton = _put_together(finished, corpus.vocabulary, about, building, work)
+        else:
+            solved = solve_edges(
+                edges.load(), passes.choices, embeddings=embeddings, progress=begin, threads=threads
+            )
+            samples = corpus.samples(passes.kept, selection)
+            longest = None if isinstance(source, Samples) else selection.reach
+            parts = (solved.components, solved.hard, solved.soft, corpus.vocabulary, samples)
+            automaton = Automaton(*parts, longest)
+            if building is not None:
+                begin("writing the run")
+                origin = {} if samples is None else {"samples": describe_origin(samples)}
+                fill_run(building, automaton, {**about, **origin})
+    if automaton is None:
+        automaton = Automaton.load(str(out))
     if automaton.coverage.note:
         warnings.warn(automaton.coverage.note, NothingRealisable, stacklevel=2)
     return automaton
+
+
+def _put_together(
+    finished: Finished,
+    vocabulary: Vocabulary | None,
+    about: dict[str, Any],
+    building: Building | None,
+    work: Path,
+) -> Automaton | None:
+    """The run folder of finished parts, if one is being built; otherwise the automaton, read whole."""
+    if building is not None:
+        finished.fill(building, vocabulary, about)
+        return None
+    with build_folder(work / "run", "run", overwrite=False) as temporary:
+        finished.fill(temporary, vocabulary, about)
+    return Automaton.load(work / "run", whole=True)
 
 
 def diff(a: Source, b: Source, **options: Any) -> compare.Difference:

@@ -3,12 +3,14 @@
 ``learn``, the estimator and the claims all take it; they differ only in who extracts edges and choices.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
+from attomaton.borders import trusted
 from attomaton.compiled import is_kept
 from attomaton.compiled.ahead import start_helpers
 from attomaton.corpora.samples import Samples
@@ -16,13 +18,26 @@ from attomaton.errors import MismatchedParts
 from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import EdgeTable, extract_edges
+from attomaton.graphs.parts import (
+    cut_parts,
+    join,
+    join_components,
+    keep_ties,
+    part_of_edges,
+    slice_queries,
+)
+from attomaton.hard.certify import join_hard
+from attomaton.hard.constraints import multiplier_table
 from attomaton.hard.solve import HardSolution, solve_graph_svm
 from attomaton.hard.solvers.placement import solve_parts
-from attomaton.machine import count_processors
+from attomaton.machine import count_processors, share_out
 from attomaton.progress import Progress, silent
+from attomaton.soft.certify import join_soft
 from attomaton.soft.solve import SoftSolution, solve_luce
+from attomaton.solutions import SCORE_SCHEMA, score_table, sparse_weights
+from attomaton.tables import Float64, column
 
-LEARNING = (("pivots", "orders", "choices"), ("planting", "luce"))
+LEARNING = (("pivots", "orders", "choices"), ("planting", "sets", "luce"))
 """Exercises of :mod:`attomaton.warming` that compile what is needed here, in chains of about equal length."""
 
 LARGE = 50_000
@@ -122,6 +137,8 @@ def solve_edges(
     >>> solve_edges(extract_edges(samples), lambda found: extract_choices(samples, found)).embedded
     False
     """
+    if embeddings is None:
+        return _solve_by_part(edges, extract, atol, progress, threads)
     progress("finding components", 0, 0)
     found = find_components(edges)
     progress("solving the hard side", 0, 0)
@@ -131,6 +148,84 @@ def solve_edges(
     progress("solving the soft side", 0, 0)
     soft = solve_luce(choices, hard.components, embeddings=embeddings, atol=atol, threads=threads)
     return Solved(hard.components, hard, soft)
+
+
+def _solve_by_part(
+    edges: EdgeTable,
+    extract: Callable[[Components], ChoiceTable],
+    atol: float,
+    progress: Progress,
+    threads: int | None,
+) -> Solved:
+    """Without embeddings queries do not meet: each part of them is solved by itself, and all are joined.
+
+    Whoever solves part by part on disk does the same arithmetic, so that the answers have the same bytes.
+    """
+    limits = list(pairwise(cut_parts(edges.queries, edges.n_tokens).tolist()))
+    alone = threads if len(limits) == 1 else 1
+    progress("finding components", 0, 0)
+    found = share_out(lambda part: find_components(part_of_edges(edges, *part)), limits, threads)
+    progress("solving the hard side", 0, 0)
+    hards = share_out(lambda part: solve_graph_svm(part, threads=alone), found, threads)
+    components = join_components(found, edges)
+    progress("extracting choices", 0, 0)
+    choices = extract(keep_ties(components))
+    progress("solving the soft side", 0, 0)
+    tables = [slice_queries(choices.table, *part) for part in limits]
+    given = list(zip(found, (trusted(ChoiceTable, table=table) for table in tables), strict=True))
+    softs = share_out(lambda part: solve_ties(*part, atol=atol, threads=alone), given, threads)
+    return Solved(components, _join_hard(components, hards), _join_soft(components, softs, choices))
+
+
+def solve_ties(
+    components: Components, choices: ChoiceTable, *, atol: float = 1e-8, threads: int | None = None
+) -> SoftSolution:
+    """The soft side of components, of which only those with more than one token are looked at.
+
+    Its scores and components are those of the tokens that tie; all other scores are 0.
+
+    Examples
+    --------
+    >>> samples = Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
+    >>> found = find_components(extract_edges(samples))
+    >>> solve_ties(found, extract_choices(samples, found)).scores.column("score").to_numpy().round(4).tolist()
+    [0.5493, -0.5493]
+    """
+    return solve_luce(choices, keep_ties(components), atol=atol, threads=threads)
+
+
+def spread_scores(components: Components, ties: pa.Table) -> Float64:
+    """The scores of all nodes, shape (n_nodes,), from those of the nodes that tie."""
+    scores = np.zeros(components.nodes.num_rows)
+    scores[components.sizes[components.component_of_node] > 1] = column(ties, "score")
+    return scores
+
+
+def _join_hard(components: Components, parts: Sequence[HardSolution]) -> HardSolution:
+    scores = join(SCORE_SCHEMA, [part.scores for part in parts])
+    pressed = np.concatenate([column(part.multipliers, "multiplier") for part in parts])
+    return trusted(
+        HardSolution,
+        components=components,
+        scores=scores,
+        weights=sparse_weights(scores, components.edges.n_tokens),
+        certificate=join_hard([part.certificate for part in parts]),
+        multipliers=multiplier_table(components.order, pressed),
+    )
+
+
+def _join_soft(components: Components, parts: Sequence[SoftSolution], choices: ChoiceTable) -> SoftSolution:
+    ties = join(SCORE_SCHEMA, [part.scores for part in parts])
+    scores = score_table(components.nodes, spread_scores(components, ties))
+    return trusted(
+        SoftSolution,
+        scores=scores,
+        weights=sparse_weights(scores, components.edges.n_tokens),
+        certificate=join_soft([part.certificate for part in parts]),
+        loss=sum(part.loss for part in parts),
+        choices=choices,
+        components=components,
+    )
 
 
 def solve_samples(

@@ -47,9 +47,7 @@ def table_of(columns: Mapping[str, Any]) -> pa.Table:
 def column(table: pa.Table, name: str) -> NDArray[Any]:
     """One numeric column as a numpy array (no copy where the table is in one piece)."""
     chunks: Any = table.column(name)
-    if chunks.num_chunks == 1:
-        return chunks.chunk(0).to_numpy(zero_copy_only=False)
-    return chunks.to_numpy()
+    return _as_numpy(chunks.chunk(0) if chunks.num_chunks == 1 else _join(chunks))
 
 
 def ragged_column(table: pa.Table, name: str) -> tuple[Int64, NDArray[Any]]:
@@ -62,6 +60,13 @@ def ragged_column(table: pa.Table, name: str) -> tuple[Int64, NDArray[Any]]:
 def keep_rows(table: pa.Table, mask: Bool) -> pa.Table:
     """The rows of a table where ``mask`` is true."""
     return table.filter(_arrow.array(mask))
+
+
+def take_rows(table: pa.Table, rows: Int64) -> pa.Table:
+    """The rows of a table with these numbers, in this order."""
+    if len(rows) and rows[-1] - rows[0] + 1 == len(rows) and (np.diff(rows) == 1).all():
+        return table.slice(int(rows[0]), len(rows))
+    return table.take(_array(rows, pa.int64()))
 
 
 def number_strings(words: Sequence[str]) -> tuple[tuple[str, ...], Int32]:
@@ -132,14 +137,45 @@ def arrow_parquet() -> Any:
     return pyarrow.parquet
 
 
+def arrow_compute() -> Any:
+    """Arrow's functions on columns, loaded when they are used."""
+    import pyarrow.compute
+
+    return pyarrow.compute
+
+
 def _join(chunked: Any) -> Any:
     """The pieces of a column as one array; empty ones are left out, whose offsets nobody checks."""
     filled = [chunk for chunk in chunked.chunks if len(chunk)]
     return _arrow.concat_arrays(filled or [_arrow.array([], chunked.type)])
 
 
+def _as_numpy(array: Any) -> NDArray[Any]:
+    """The numbers of an Arrow array, in place; Arrow's own way to them loads pandas where there is one."""
+    kind = _DTYPES.get(array.type)
+    if kind is None or array.null_count:
+        return array.to_numpy(zero_copy_only=False)
+    data = array.buffers()[1]
+    if data is None or not len(array):
+        return np.empty(0, kind)
+    return np.frombuffer(data, kind, len(array), array.offset * np.dtype(kind).itemsize)
+
+
+_DTYPES: dict[Any, Any] = {
+    pa.int32(): np.int32,
+    pa.int64(): np.int64,
+    pa.float64(): np.float64,
+}
+"""Types of columns whose memory is that of a numpy array."""
+
+
 def _array(values: Any, kind: Any) -> Any:
     if not isinstance(values, tuple):
+        given: Any = values
+        same = isinstance(values, np.ndarray) and kind in _DTYPES and given.dtype == _DTYPES[kind]
+        if same and given.ndim == 1:
+            data = _arrow.py_buffer(np.ascontiguousarray(given))
+            return _arrow.Array.from_buffers(kind, len(given), [None, data])
         return _arrow.array(values, kind)
     offsets, flat = cast("tuple[Any, Any]", values)
     return _arrow.LargeListArray.from_arrays(

@@ -13,6 +13,7 @@ from attomaton.compiled import is_kept
 from attomaton.compiled.ahead import start_helpers, wait_for_helpers
 from attomaton.corpora.samples import Samples
 from attomaton.errors import UnsupportedOption
+from attomaton.graphs.choices import extract_choices
 from attomaton.graphs.components import find_components
 from attomaton.graphs.edges import extract_edges
 from attomaton.graphs.robustness import measure_robustness
@@ -88,6 +89,11 @@ def _choices() -> None:
     fit_choices(["a", "b", "c"], [["a", "b"], ["b", "c"], ["c", "a"]])
 
 
+def _sets() -> None:
+    samples = _samples()
+    extract_choices(samples, find_components(extract_edges(samples)))
+
+
 def _luce() -> None:
     entries = np.array([0, 1, 0, 1]), np.array([0, 2, 4]), np.zeros(4)
     Newton().solve(LuceProblem(*entries, np.array([0, 1]), np.array([3.0, 1.0]), np.array([0, 0])))
@@ -128,6 +134,7 @@ EXERCISES: dict[str, Callable[[], None]] = {
     "deep-orders": _deep_orders,
     "choices": _choices,
     "errors": _errors,
+    "sets": _sets,
     "luce": _luce,
     "flows": _flows,
     "embedded": _embedded,

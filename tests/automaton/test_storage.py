@@ -89,11 +89,11 @@ def test_a_write_that_is_cut_short_leaves_the_old_run(run, text, monkeypatch):
     original = runs.write_file
     before = {path.name: path.read_bytes() for path in run.iterdir()}
 
-    def stop_after_three(path, write):
+    def stop_after_three(path, write, **how):
         if len(written) == 3:
             raise KeyboardInterrupt
         written.append(path)
-        return original(path, write)
+        return original(path, write, **how)
 
     for room in (runs, parted):
         monkeypatch.setattr(room, "write_file", stop_after_three)

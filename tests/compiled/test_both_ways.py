@@ -71,6 +71,7 @@ def test_solvers_are_the_same_both_ways(both_ways):
     auto = at.learn([ids], window=8, threads=1)
     auto.explain(ids[:8])
     assert {"solve_parts", "_solve_groups", "_sum_groups", "_measure_groups"} <= set(both_ways)
+    assert {"find_labels", "link_ahead", "pack_contexts", "collect_sets", "count_sets"} <= set(both_ways)
 
 
 def test_trajectories_are_the_same_both_ways(both_ways):

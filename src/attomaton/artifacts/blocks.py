@@ -5,7 +5,6 @@ import io
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from attomaton.artifacts.files import entry_of
 from attomaton.errors import CorruptRun
 
 BLOCK = 1 << 17
@@ -31,9 +30,13 @@ def entry_in_blocks(path: Path) -> dict[str, Any]:
     >>> entry["bytes"] - BLOCK, len(entry["blocks"]) // DIGITS
     (1, 2)
     """
-    with path.open("rb") as file:
-        blocks = "".join(_digest(blob) for blob in iter(lambda: file.read(BLOCK), b""))
-    return {**entry_of(path), "blocks": blocks}
+    whole, blocks, size = hashlib.sha256(), "", 0
+    with path.open("rb", buffering=0) as file:
+        for blob in iter(lambda: file.read(BLOCK), b""):
+            whole.update(blob)
+            blocks += _digest(blob)
+            size += len(blob)
+    return {"sha256": whole.hexdigest(), "bytes": size, "blocks": blocks}
 
 
 class CheckedFile(io.RawIOBase):

@@ -20,11 +20,18 @@ DRAFT_NAME = re.compile(r"\.[0-9a-f]{16}\.draft")
 """The whole name, as :func:`draft_name` gives it."""
 
 
-def write_file(path: Path, write: Callable[[Path], object], *, draft: Path | None = None) -> dict[str, Any]:
+def write_file(
+    path: Path,
+    write: Callable[[Path], object],
+    *,
+    draft: Path | None = None,
+    describe: "Callable[[Path], dict[str, Any]] | None" = None,
+) -> dict[str, Any]:
     """Write a draft, flush it, rename it to ``path``, read it back; the digest and size of what is there.
 
     For places inside a folder of ours; :func:`~attomaton.artifacts.targets.write_target` is for those that a
-    user names. ``draft`` is a new file on the same file system; by default it stands beside ``path``.
+    user names. ``draft`` is a new file on the same file system; by default it stands beside ``path``. What
+    comes back is what ``describe`` says of the file, :func:`entry_of` by default.
     """
     place = path.with_name(draft_name()) if draft is None else draft
     digest = write_draft(place, write)
@@ -34,7 +41,7 @@ def write_file(path: Path, write: Callable[[Path], object], *, draft: Path | Non
         place.unlink(missing_ok=True)
         raise
     flush(path.parent)
-    return check_written(path, digest)
+    return check_written(path, digest, describe or entry_of)
 
 
 def write_draft(draft: Path, write: Callable[[Path], object]) -> str:
@@ -49,9 +56,9 @@ def write_draft(draft: Path, write: Callable[[Path], object]) -> str:
         raise
 
 
-def check_written(path: Path, digest: str) -> dict[str, Any]:
+def check_written(path: Path, digest: str, describe: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
     """Digest and size of a file, which must read back as it was written."""
-    entry = entry_of(path)
+    entry = describe(path)
     if entry["sha256"] != digest:
         raise CorruptRun(f"{path} reads back differently than it was written; check the disk")
     return entry

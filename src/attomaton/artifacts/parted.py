@@ -20,7 +20,7 @@ from attomaton.artifacts.blocks import REPLACED, CheckedFile, entry_in_blocks
 from attomaton.artifacts.files import write_file
 from attomaton.errors import CorruptRun
 from attomaton.ragged import offsets_of, ranges_of
-from attomaton.tables import Int64, arrow_parquet, exact_file
+from attomaton.tables import Int64, arrow_parquet, exact_file, take_rows
 
 GROUP_ROWS = 1 << 16
 MOST_OPEN = 16
@@ -60,8 +60,8 @@ def write_part(
                 writer.write_table(group, GROUP_ROWS)
                 rows += group.num_rows
 
-    write_file(file, write)
-    return {**entry_in_blocks(file), "name": file.name, "rows": rows, "group": GROUP_ROWS}
+    entry = write_file(file, write, describe=entry_in_blocks)
+    return {**entry, "name": file.name, "rows": rows, "group": GROUP_ROWS}
 
 
 def regroup(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
@@ -164,8 +164,10 @@ class PartedTable:
             for first, last in pairwise(starts)
             if first < last
         ]
-        tables: Any = [self.schema.empty_table(), *found]
-        return pa.concat_tables(tables).combine_chunks()
+        if not found:
+            return self.schema.empty_table()
+        whole: Any = pa.concat_tables(found)
+        return whole.combine_chunks()
 
     def scan(self, query: int) -> Iterator[pa.Table]:
         """The rows of one query, a few row groups at a time."""
@@ -199,7 +201,7 @@ class PartedTable:
         place = np.full(len(needed), -1, np.int64)  # where each row group begins in what was read
         place[groups] = np.arange(len(groups)) * size
         rows = ranges_of(place[first // size] + first % size, last - first)
-        return table if len(rows) == table.num_rows else table.take(_arrow.array(rows))
+        return take_rows(table, rows)
 
     def _read_groups(self, part: int, groups: list[int]) -> Any:
         files = self._opened.setdefault(getpid(), _OpenFiles())

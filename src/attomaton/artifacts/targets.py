@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from attomaton.artifacts.files import check_written, explained, write_draft
+from attomaton.artifacts.files import check_written, entry_of, explained, write_draft
 from attomaton.artifacts.locks import locked
 from attomaton.artifacts.naming import shown
 from attomaton.artifacts.renaming import rename_new, replace_file
@@ -36,7 +36,7 @@ def write_target(
         digest = write_draft(lock.draft, write)
         _swap_in(lock.draft, place, is_ours)
         flush(place.parent)
-        return check_written(place, digest)
+        return check_written(place, digest, entry_of)
 
 
 def is_standard_output(path: str | os.PathLike[str]) -> bool:

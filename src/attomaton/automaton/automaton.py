@@ -257,14 +257,14 @@ class Automaton(Tabular, Solved, Attention):
         return Path(path)
 
     @classmethod
-    def load(cls, path: str | Path) -> "Automaton":
+    def load(cls, path: str | Path, *, whole: bool = False) -> "Automaton":
         """Open a run folder; its predictions are those of the automaton that was saved, to the last bit.
 
-        A small run is read whole. Of a larger one only what is asked for is read, query by query; its
-        ``components``, ``hard`` and ``soft`` are read whole when they are looked at.
+        A small run is read whole, and so is any with ``whole``. Of a larger one only what is asked for is
+        read, query by query; its ``components``, ``hard`` and ``soft`` are read when they are looked at.
         """
         run = open_run(path)
-        parts: dict[str, Any] = run.solve_all() if run.is_small else {"_run": run}
+        parts: dict[str, Any] = run.solve_all() if whole or run.is_small else {"_run": run}
         return trusted(
             cls, vocabulary=run.vocabulary, samples=None, window=run.window, **{"_run": None, **parts}
         )

@@ -1,6 +1,6 @@
 """How much of a corpus the theory speaks about, in a dozen numbers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -13,7 +13,9 @@ from attomaton.display import Bar, Cell, render_card, render_facts, render_note,
 from attomaton.frames import Tabular
 from attomaton.graphs.components import Components
 from attomaton.graphs.evidence import count_evidence
+from attomaton.hard.certify import HardCertificate
 from attomaton.printing import Block, Grid
+from attomaton.soft.certify import SoftCertificate
 from attomaton.solved import Solved
 from attomaton.tables import Int64, table_of
 
@@ -176,31 +178,110 @@ class Coverage(Tabular):
         return cls(**told)
 
 
+@dataclass(frozen=True)
+class Tally:
+    """What some queries add to the coverage report.
+
+    Attributes
+    ----------
+    n_queries, n_edges, n_components : int
+        How many they are, and have.
+    n_tied, n_ordered : int
+        Queries with a component larger than one token, and queries whose components stand in one line.
+    largest : tuple of (int, LargeComponent)
+        Their largest components without texts, each with the evidence of its tokens.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])
+    >>> tally_components(at.find_components(at.extract_edges(samples))).n_tied
+    1
+    """
+
+    n_queries: int
+    n_edges: int
+    n_components: int
+    n_tied: int
+    n_ordered: int
+    largest: tuple[tuple[int, LargeComponent], ...]
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> "Tally":
+        """What ``asdict`` made of it, read back from JSON."""
+        largest = tuple((int(evidence), LargeComponent(**one)) for evidence, one in record["largest"])
+        told: dict[str, Any] = {**record, "largest": largest}
+        return cls(**told)
+
+
+def tally_components(components: Components) -> Tally:
+    """What the queries of these components add to the coverage report."""
+    return Tally(
+        n_queries=len(components.queries),
+        n_edges=len(components.edges),
+        n_components=len(components),
+        n_tied=len(np.unique(components.query_of[components.sizes > 1])),
+        n_ordered=int(components.totally_ordered.sum()),
+        largest=_largest(components),
+    )
+
+
 def measure_coverage(solved: Solved, vocabulary: Vocabulary | None = None) -> Coverage:
     """The coverage report of one automaton, with tokens as the vocabulary names them."""
-    components, hard, soft = solved.components, solved.hard, solved.soft
-    edges, sizes = components.edges, components.sizes
-    read = edges.n_samples + edges.n_unrealisable
-    tied = np.unique(components.query_of[sizes > 1])
-    return Coverage(
-        n_read=read,
-        realisable=_share(edges.n_samples, read),
-        n_queries=len(components.queries),
-        n_edges=len(edges),
-        n_components=len(components),
-        tied_queries=_share(len(tied), len(components.queries)),
-        ordered_queries=_share(int(components.totally_ordered.sum()), len(components.queries)),
-        largest=_largest(components, vocabulary),
-        hard={"status": hard.status.name.lower(), **asdict(hard.certificate)},
-        soft={"status": soft.status.name.lower(), **asdict(soft.certificate)},
+    edges, proofs = solved.components.edges, (solved.hard.certificate, solved.soft.certificate)
+    tally = tally_components(solved.components)
+    return join_tallies([tally], (edges.n_samples, edges.n_unrealisable), proofs, vocabulary)
+
+
+def join_tallies(
+    tallies: Sequence[Tally],
+    read: tuple[int, int],
+    proofs: tuple[HardCertificate, SoftCertificate],
+    vocabulary: Vocabulary | None,
+) -> Coverage:
+    """The coverage report from what parts of the queries add to it, in rising order.
+
+    Parameters
+    ----------
+    tallies : sequence of Tally
+        One for each part.
+    read : (int, int)
+        Realisable and unrealisable samples.
+    proofs : (HardCertificate, SoftCertificate)
+        The certificates of the whole.
+    vocabulary : Vocabulary, optional
+        Names tokens.
+    """
+    n_queries = sum(tally.n_queries for tally in tallies)
+    found = [one for tally in tallies for one in tally.largest]
+    found.sort(key=lambda one: (-one[1].size, -one[0]))
+    hard, soft = (
+        {"status": "certified" if proof.certified else "uncertified", **asdict(proof)} for proof in proofs
     )
+    return Coverage(
+        n_read=sum(read),
+        realisable=_share(read[0], sum(read)),
+        n_queries=n_queries,
+        n_edges=sum(tally.n_edges for tally in tallies),
+        n_components=sum(tally.n_components for tally in tallies),
+        tied_queries=_share(sum(tally.n_tied for tally in tallies), n_queries),
+        ordered_queries=_share(sum(tally.n_ordered for tally in tallies), n_queries),
+        largest=tuple(_named(one, vocabulary) for _, one in found[:N_LARGEST]),
+        hard=hard,
+        soft=soft,
+    )
+
+
+def _named(one: LargeComponent, vocabulary: Vocabulary | None) -> LargeComponent:
+    texts = tuple(name_token(vocabulary, token) for token in one.tokens)
+    return LargeComponent(one.query, one.size, tuple(one.tokens), name_token(vocabulary, one.query), texts)
 
 
 def _share(part: int, whole: int) -> float:
     return part / whole if whole else 0.0
 
 
-def _largest(components: Components, vocabulary: Vocabulary | None) -> tuple[LargeComponent, ...]:
+def _largest(components: Components) -> tuple[tuple[int, LargeComponent], ...]:
     """The largest components; of equal ones, and of their tokens, those with the most evidence come first."""
     if not len(components) or components.sizes.max() < 2:
         return ()
@@ -209,14 +290,11 @@ def _largest(components: Components, vocabulary: Vocabulary | None) -> tuple[Lar
     together = np.bincount(components.component_of_node, evidence, len(components))
     by_size = np.lexsort((-together, -components.sizes))[:N_LARGEST]
     large = [int(number) for number in by_size if components.sizes[number] > 1]
-    return tuple(_describe(components, number, vocabulary, evidence) for number in large)
+    return tuple((int(together[number]), _describe(components, number, evidence)) for number in large)
 
 
-def _describe(
-    components: Components, number: int, vocabulary: Vocabulary | None, evidence: Int64
-) -> LargeComponent:
+def _describe(components: Components, number: int, evidence: Int64) -> LargeComponent:
     rows = np.flatnonzero(components.component_of_node == number)
     first = rows[np.argsort(-evidence[rows], kind="stable")[:N_TOKENS]]
-    query, tokens = int(components.query_of[number]), tuple(components.token_of_node[first].tolist())
-    texts = tuple(name_token(vocabulary, token) for token in tokens)
-    return LargeComponent(query, int(components.sizes[number]), tokens, name_token(vocabulary, query), texts)
+    tokens = tuple(components.token_of_node[first].tolist())
+    return LargeComponent(int(components.query_of[number]), int(components.sizes[number]), tokens)

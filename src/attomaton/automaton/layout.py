@@ -20,6 +20,7 @@ from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components
 from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA
 from attomaton.graphs.parts import slice_queries
 from attomaton.hard.constraints import MULTIPLIER_SCHEMA
+from attomaton.machine import share_out
 from attomaton.ragged import group_borders, offsets_of
 from attomaton.solutions import score_table
 from attomaton.tables import Float64, Int32, Int64, column, make_table
@@ -56,6 +57,14 @@ INDEX = pa.schema(
     [("query", pa.int32())] + [(name, pa.int64()) for name in ("realisable", "unrealisable", *COUNTED)]
 )
 """A row for each query that has samples: these, and how many rows of each table are its own."""
+
+COUNTS = pa.schema(
+    [("query", pa.int32())] + [(name, pa.int64()) for name in ("nodes", "components", "edges", "order")]
+)
+"""What the hard side of a part knows of the index."""
+
+FORMAT = 1
+"""Of the files that stages leave for each other."""
 
 FILES: dict[str, dict[str, Any]] = {
     "edges": EDGE_FILE,
@@ -123,6 +132,22 @@ def describe_index(queries: pa.Table, n_tokens: int, counts: Mapping[str, Int64]
     return make_table(INDEX, {**read, **{name: counts[name][query] for name in COUNTED}})
 
 
+def describe_counts(components: Components, order: pa.Table) -> pa.Table:
+    """How many nodes, components, edges and pairs of the order each query of some components has."""
+    queries = components.queries
+    columns = {
+        "nodes": components.query_of_node,
+        "components": components.query_of,
+        "edges": components.edges["query"],
+        "order": column(order, "query"),
+    }
+    counts = {
+        name: np.diff(np.searchsorted(rows, np.append(queries, components.edges.n_tokens)))
+        for name, rows in columns.items()
+    }
+    return make_table(COUNTS, {"query": queries, **counts})
+
+
 def count_rows(tables: Mapping[str, pa.Table], components: Components) -> dict[str, Int64]:
     """How many rows each token has as a query in each table, and how many components."""
     size = components.edges.n_tokens
@@ -134,18 +159,16 @@ def write_tables(
     folder: Path, tables: Mapping[str, pa.Table], borders: Int64
 ) -> dict[str, list[dict[str, Any]]]:
     """Write whole tables in parts; the entries of the files of each."""
-    return {
-        name: [
-            write_part(
-                folder / part_name(name, number),
-                [slice_queries(table, first, stop)],
-                SCHEMAS[name],
-                FILES[name],
-            )
-            for number, (first, stop) in enumerate(pairwise(borders.tolist()))
-        ]
-        for name, table in tables.items()
-    }
+    limits = list(pairwise(borders.tolist()))
+
+    def write(part: tuple[str, int]) -> dict[str, Any]:
+        name, number = part
+        rows = slice_queries(tables[name], *limits[number])
+        return write_part(folder / part_name(name, number), [rows], SCHEMAS[name], FILES[name])
+
+    asked = [(name, number) for number in range(len(limits)) for name in tables]
+    written = dict(zip(asked, share_out(write, asked), strict=True))
+    return {name: [written[name, number] for number in range(len(limits))] for name in tables}
 
 
 def check_index(index: pa.Table, n_tokens: int) -> dict[str, Int64]:

@@ -65,9 +65,11 @@ def _candidates(automaton: Automaton) -> Iterator[list[int]]:
         return
     for one in automaton.coverage.largest:
         yield [*one.tokens[:2], one.query]
-    edges = automaton.components.edges
-    for row in np.argsort(-edges["support"], kind="stable")[:N_TRIED].tolist():
-        yield [int(edges[name][row]) for name in ("loser", "winner", "query")]
+    tables = (part.components.edges for part in automaton.parts())
+    edges = next((table for table in tables if len(table)), None)  # of a large run, the first part will do
+    if edges is not None:
+        for row in np.argsort(-edges["support"], kind="stable")[:N_TRIED].tolist():
+            yield [int(edges[name][row]) for name in ("loser", "winner", "query")]
 
 
 def _write(automaton: Automaton, ids: list[int]) -> str | None:

@@ -51,6 +51,15 @@ def check_engine(
     return on_disk
 
 
+BYTES_PER_TOKEN = 700
+"""Memory that the whole path takes in memory for a token of text, at window 32."""
+
+
+def _fits(corpus: Shards, memory: str | int | None) -> bool:
+    """Whether the whole path should fit in memory, judged by the size of the corpus."""
+    return BYTES_PER_TOKEN * sum(corpus.sizes) <= parse_memory(memory)
+
+
 def make_engine(
     name: str,
     corpus: Samples | Shards,
@@ -62,7 +71,7 @@ def make_engine(
     master: str | None = None,
     progress: Progress = silent,
 ) -> Engine:
-    """The engine of this name; ``"auto"`` takes samples in memory and shards with DuckDB.
+    """The engine of this name; ``"auto"`` is memory for what should fit there, DuckDB for larger shards.
 
     Parameters
     ----------
@@ -94,7 +103,7 @@ def make_engine(
     ('MemoryEngine', EdgeTable(4 edges, 3 queries, 3 samples))
     """
     check_engine(name, corpus, memory=memory, threads=threads, master=master)
-    if name == "memory" or isinstance(corpus, Samples):
+    if isinstance(corpus, Samples) or name == "memory" or (name == "auto" and _fits(corpus, memory)):
         return MemoryEngine(corpus, selection)
     if name == "spark":
         return SparkEngine(corpus, work / "engine", selection, master, memory, threads, progress)

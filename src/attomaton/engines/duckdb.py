@@ -4,17 +4,21 @@ The kernel turns pieces of the corpus into parts on disk, each sorted and counte
 bounded memory, spilling to disk where it must.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
+from threading import Event
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from attomaton.artifacts import digest_arrays
+from attomaton.artifacts import digest_arrays, digest_record, explained
 from attomaton.corpora.pieces import Piece
 from attomaton.corpora.shards import Shards
+from attomaton.engines.choiceparts import ChoiceParts
+from attomaton.engines.kept import Kept, Record, run_weighed
 from attomaton.engines.kernel import choices_of_piece, query_rows
 from attomaton.engines.limits import parse_memory
 from attomaton.engines.memory import count_realisable
@@ -22,7 +26,8 @@ from attomaton.engines.merging import Merger
 from attomaton.engines.parts import EdgeParts, open_parts
 from attomaton.engines.queries import QueryTable, map_queries
 from attomaton.engines.selection import Selection
-from attomaton.engines.work import Task, Workshop, fingerprint, working_in
+from attomaton.engines.stages import Stage
+from attomaton.engines.work import Task, Workshop, clear_drafts, fingerprint, working_in
 from attomaton.errors import CorruptRun
 from attomaton.graphs.choices import ChoiceTable, encode_choices
 from attomaton.graphs.components import Components
@@ -30,7 +35,7 @@ from attomaton.graphs.windows import link_repeats, window_edges
 from attomaton.machine import count_processors
 from attomaton.options import check_threads
 from attomaton.progress import Progress, silent
-from attomaton.tables import Bool, column, rows_to_bytes
+from attomaton.tables import Bool, Int64, column, rows_to_bytes
 
 _arrow: Any = pa
 
@@ -109,11 +114,15 @@ class DuckDBEngine:
 
     def choices(self, components: Components | None) -> ChoiceTable:
         """Second pass: the choices inside each label's component (None means in whole contexts), counted."""
+        return self.choice_parts(components, np.array([0, self.shards.n_tokens])).load()
+
+    def choice_parts(self, components: Components | None, borders: Int64) -> ChoiceParts:
+        """The same, in Parquet files: part ``i`` of the queries ``borders[i] … borders[i + 1] − 1``."""
 
         def process(piece: Piece) -> Iterator[tuple[str, pa.Table]]:
             found = choices_of_piece(piece, components, selection=self.selection, kept=self.kept)
             rows = rows_to_bytes(*encode_choices(found))
-            yield "choices", _arrow.table({"row": rows, "count": found["count"]})
+            yield "choices", _arrow.table({"query": found["query"], "row": rows, "count": found["count"]})
 
         settings = {
             "reach": self.selection.reach,
@@ -123,8 +132,37 @@ class DuckDBEngine:
         task = Task("choices", settings, self.selection.reach, process)
         with working_in(self.work):
             parts = self._workshop.run(task, self.shards)
+            made = digest_record({**settings, "borders": borders.tolist(), "parts": _names(parts)})
             with self._merger() as merger:
-                return merger.choices(parts)
+                return merger.choices(parts, borders, made)
+
+    def run_parts(self, stage: Stage, weights: Sequence[int]) -> list[Record]:
+        """Run a stage on the parts 0, 1, 2 … of the queries; what it told of each, in order.
+
+        Finished parts are recorded in the work folder and taken up by a later run. Parts whose weight, in
+        bytes of memory, is more than a thread's share are worked on one at a time.
+        """
+        place = self.work / stage.name
+        total = sum(weights)
+
+        def tell(done: int) -> None:
+            self.progress(stage.title, done, total)
+
+        with working_in(self.work), explained(place):
+            place.mkdir(exist_ok=True)
+            clear_drafts(place)
+            kept = Kept(place, stage.name, stage.fingerprint)
+            kept.clear(len(weights))
+            tell(0)
+            found = run_weighed(
+                lambda number: kept.run(number, partial(stage, place)),
+                weights,
+                threads=self._threads,
+                most=self._bytes // (2 * self._threads),
+                tell=tell,
+                stop=Event(),
+            )
+        return [{**record, "folder": str(place)} for record in found]
 
     def map_queries(
         self, function: Callable[..., pa.Table], *tables: QueryTable, n_parts: int = 1
@@ -167,6 +205,11 @@ class DuckDBEngine:
 
     def _merger(self) -> Merger:
         return Merger(self.work, self._bytes, self._threads, self.progress)
+
+
+def _names(parts: Mapping[str, Sequence[Path]]) -> list[str]:
+    """The names of parts, which hold the fingerprints of what they were made from."""
+    return [path.name for paths in parts.values() for path in paths]
 
 
 def _digest(components: Components) -> str:

@@ -3,6 +3,7 @@
 Nothing here needs a Spark session; each class is a value that is sent to the executors and called there.
 """
 
+import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,21 +17,22 @@ from attomaton.artifacts import digest_file, explained, write_file
 from attomaton.corpora.pieces import Piece, regroup
 from attomaton.corpora.samples import TOKEN_BITS
 from attomaton.corpora.shards import Cuts
+from attomaton.engines.choiceparts import write_choices
 from attomaton.engines.kernel import choices_of_piece, query_rows
 from attomaton.engines.parts import EdgeParts, sum_neighbours, write_edges
-from attomaton.engines.queries import slice_queries
 from attomaton.engines.selection import Selection
-from attomaton.graphs.choices import count_choices, decode_choices, encode_choices
+from attomaton.engines.stages import Stage
+from attomaton.graphs.choices import encode_choices
 from attomaton.graphs.components import ORDER_SCHEMA, Components
 from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
+from attomaton.graphs.parts import slice_queries
 from attomaton.graphs.windows import Links, link_repeats, window_edges
-from attomaton.tables import Bool, Int64, bytes_to_rows, column, exact_file, rows_to_bytes
+from attomaton.tables import Bool, Int64, exact_file, rows_to_bytes
 
 BATCH_ROWS = 1 << 17
-ENTRY = "part int, name string, sha256 string, bytes long, rows long"
-"""What the driver hears of a file that was written."""
+ENTRY = "told string"
+"""What the driver hears of a part: plain values as JSON, with its number and what was written."""
 
-_PACKED_CHOICES = pa.schema([("key", pa.binary()), ("count", pa.int64())])
 _arrow: Any = pa
 Batches = Iterable[Any]
 
@@ -136,12 +138,11 @@ class WriteChoices:
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
         """Run on a partition."""
-        rows = _arrow.Table.from_batches(batches, _PACKED_CHOICES)
-        found = decode_choices(
-            *bytes_to_rows(rows.column("key").cast(pa.large_binary())), column(rows, "count")
-        )
+        rows = ((batch.column(0), batch.column(1).to_numpy()) for batch in _filled(batches))
         part, name = _name_here("choices")
-        yield _write_result(self.folder, name, part, count_choices([found]).table)
+        with explained(self.folder):
+            entry = write_choices(self.folder / f"{name}.parquet", rows)
+        yield _entry(part, entry)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,6 +174,34 @@ class RunFunction:
             yield _write_result(self.folder, name, part, self.function(*rows))
 
 
+@dataclass(frozen=True, eq=False)
+class RunStage:
+    """Numbers of tasks → what a stage tells of a part.
+
+    Attributes
+    ----------
+    stage : Stage
+        What to run.
+    folder : Path
+        Where it writes.
+    order : sequence of int
+        The part that each task works on.
+    """
+
+    stage: Stage
+    folder: Path
+    order: Sequence[int]
+
+    def __call__(self, batches: Batches) -> Iterator[Any]:
+        """Run on a partition."""
+        for task in _numbers(batches):
+            part = self.order[task]
+            attempt = _name_here("attempt")[1].removeprefix("attempt")
+            with explained(self.folder):
+                told = self.stage(self.folder, part, attempt=attempt)
+            yield _entry(part, told)
+
+
 @dataclass(frozen=True)
 class DigestFiles:
     """Numbers of files → (number, sha256)."""
@@ -182,8 +211,7 @@ class DigestFiles:
     def __call__(self, batches: Batches) -> Iterator[Any]:
         """Run on a partition."""
         for number in _numbers(batches):
-            told = {"number": [number], "sha256": [digest_file(self.paths[number])]}
-            yield _arrow.RecordBatch.from_pydict(told)
+            yield _entry(number, {"number": number, "sha256": digest_file(self.paths[number])})
 
 
 @dataclass(frozen=True)
@@ -239,9 +267,7 @@ def _name_here(kind: str) -> tuple[int, str]:
 
 
 def _entry(part: int, entry: dict[str, Any]) -> Any:
-    columns = {name: [entry[name]] for name in ("name", "sha256", "bytes", "rows")}
-    part_column = _arrow.array([part], pa.int32())
-    return _arrow.RecordBatch.from_pydict({"part": part_column, **columns})
+    return _arrow.RecordBatch.from_pydict({"told": [json.dumps({**entry, "part": part})]})
 
 
 def _numbers(batches: Batches) -> Iterator[int]:

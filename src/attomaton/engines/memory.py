@@ -10,6 +10,7 @@ import pyarrow as pa
 from attomaton.corpora.pieces import Piece
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.shards import Shards
+from attomaton.engines.choiceparts import ChoiceParts, cut_choices
 from attomaton.engines.kernel import MAX_KEYS, choices_of_piece, query_rows
 from attomaton.engines.parts import EdgeParts, hold
 from attomaton.engines.queries import QueryTable, map_queries
@@ -82,6 +83,10 @@ class MemoryEngine:
             for piece in self._pieces()
         )
         return count_choices(gather(counted, count_choices))
+
+    def choice_parts(self, components: Components | None, borders: Int64) -> ChoiceParts:
+        """The same, in parts: part ``i`` of the queries ``borders[i] … borders[i + 1] − 1``."""
+        return cut_choices(self.choices(components), borders)
 
     def map_queries(
         self, function: Callable[..., pa.Table], *tables: QueryTable, n_parts: int = 1

@@ -8,8 +8,7 @@ spilled and each range is a file of its own.
 import re
 import shutil
 import tempfile
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from itertools import pairwise
@@ -23,7 +22,10 @@ import pyarrow as pa
 
 from attomaton.artifacts import explained, write_file
 from attomaton.artifacts.files import unwritable
+from attomaton.artifacts.parted import part_name
 from attomaton.corpora.samples import TOKEN_BITS
+from attomaton.engines.choiceparts import ChoiceParts, write_choices
+from attomaton.engines.kept import Kept, Record, run_weighed
 from attomaton.engines.parts import (
     MANIFEST,
     QUERIES,
@@ -32,12 +34,11 @@ from attomaton.engines.parts import (
     sum_neighbours,
     write_edges,
 )
-from attomaton.engines.queries import cut_queries
 from attomaton.engines.work import clear_drafts
 from attomaton.errors import AttomatonError, UnsupportedOption
-from attomaton.graphs.choices import ChoiceTable, count_choices, unpack_choices
 from attomaton.graphs.edges import QUERY_SCHEMA
 from attomaton.graphs.grouping import sum_by_key
+from attomaton.graphs.parts import cut_parts
 from attomaton.progress import Progress
 from attomaton.tables import (
     Int64,
@@ -50,6 +51,7 @@ from attomaton.tables import (
 )
 
 BATCH_ROWS = 1 << 20
+CHOICE_ROWS = 1 << 16
 BYTES_PER_ROW = 128
 """What DuckDB and this process together hold for a row that is being sorted, generously."""
 
@@ -77,7 +79,7 @@ class Merger:
     def __init__(self, work: Path, memory: int, threads: int, progress: Progress) -> None:
         self._work, self._memory, self._threads, self._progress = work, memory, threads, progress
         self._spill = work / "spill"
-        self._open = ExitStack()
+        self._open, self._stop = ExitStack(), Event()
 
     def __enter__(self) -> Self:
         shutil.rmtree(self._spill, ignore_errors=True)
@@ -127,78 +129,96 @@ class Merger:
         """Merge parts with packed keys to one sorted table: Parquet files of whole queries in ``edges``."""
         place = self._work / "edges"
         queries = sum_query_parts(parts.get("queries", []))
-        paths = parts.get("edges", [])
+        borders = cut_parts(queries, int(about["n_tokens"]))
         with explained(place):
-            empty_edges(place)
+            place.mkdir(parents=True, exist_ok=True)
+            (place / MANIFEST).unlink(missing_ok=True)
             counted = write_file(place / QUERIES, lambda path: write_parquet(queries, str(path)))
-            entries = self._merge_ranges(paths, queries, place, min_support) if paths else []
+
+            def merge(first: int, stop: int, file: Path) -> dict[str, Any]:
+                keys = self._sorted_keys(first, stop) if parts.get("edges") else iter(())
+                return write_edges(file, sum_neighbours(keys), min_support=min_support)
+
+            kept = Kept(place, "edges", str(about["fingerprint"]))
+            paths = parts.get("edges", [])
+            weights = _weigh(queries, borders, _count_rows(paths))
+            entries = self._merge_parts(kept, merge, paths, borders, weights)
             return finish(place, entries, {**counted, "name": QUERIES}, about)
 
-    def choices(self, parts: Mapping[str, Sequence[Path]]) -> ChoiceTable:
-        """Merge parts with encoded choices to one sorted table."""
-        paths = parts.get("choices", [])
-        if not paths:
-            return count_choices([])
-        self._view(paths)
-        merged = self._connection.sql(
-            "SELECT row, sum(count)::BIGINT AS count FROM parts GROUP BY row ORDER BY row"
-        ).to_arrow_table()
-        return unpack_choices(merged.column("row"), column(merged, "count"))
+    def choices(self, parts: Mapping[str, Sequence[Path]], borders: Int64, fingerprint: str) -> ChoiceParts:
+        """Merge parts with encoded choices to one sorted table: Parquet files of whole queries."""
+        place = self._work / "choices"
+        with explained(place):
+            place.mkdir(parents=True, exist_ok=True)
 
-    def _merge_ranges(
-        self, paths: Sequence[Path], queries: pa.Table, place: Path, min_support: int
+            def merge(first: int, stop: int, file: Path) -> dict[str, Any]:
+                rows = self._sorted_choices(first, stop) if parts.get("choices") else iter(())
+                return write_choices(file, rows)
+
+            kept = Kept(place, "choices", fingerprint)
+            paths = parts.get("choices", [])
+            entries = self._merge_parts(kept, merge, paths, borders, _count_by_part(paths, borders))
+        return ChoiceParts(borders, tuple(place / entry["name"] for entry in entries), tuple(entries))
+
+    def _merge_parts(
+        self,
+        kept: Kept,
+        merge: Callable[[int, int, Path], dict[str, Any]],
+        paths: Sequence[Path],
+        borders: Int64,
+        weights: Sequence[int],
     ) -> list[dict[str, Any]]:
-        n_rows = _count_rows(paths)
-        max_rows = self._memory // (BYTES_PER_ROW * self._threads)
-        ranges = _cut_ranges(queries, n_rows, max_rows=max_rows, threads=self._threads)
-        self._view(paths)
-        stop, done = Event(), 0
-        self._progress("merging", 0, n_rows)
-        pool = ThreadPoolExecutor(self._threads)
-        entries: list[dict[str, Any]] = []
-        try:
-            files = [place / f"edges-{number:05d}.parquet" for number in range(len(ranges))]
-            merge = [
-                pool.submit(self._merge_range, *limits, file, min_support, stop)
-                for limits, file in zip(ranges, files, strict=True)
-            ]
-            for future in merge:
-                entry, read = future.result()
-                entries.append(entry)
-                done += read
-                self._progress("merging", done, n_rows)
-        finally:
-            stop.set()
-            pool.shutdown(cancel_futures=True)
-        return entries
+        """Merge each part of the queries into a file of its own; the entries of the files."""
+        limits = list(pairwise(borders.tolist()))
+        if paths:
+            self._view(paths)
+
+        def work(number: int) -> Record:
+            entry = merge(*limits[number], kept.folder / part_name(kept.stage, number))
+            return {"files": {entry["name"]: entry}, "entry": entry}
+
+        def tell(done: int) -> None:
+            self._progress("merging", done, sum(weights))
+
+        tell(0)
+        kept.clear(len(limits))
+        most = self._memory // (BYTES_PER_ROW * self._threads)
+        found = run_weighed(
+            lambda number: kept.run(number, work),
+            weights,
+            threads=self._threads,
+            most=most,
+            tell=tell,
+            stop=self._stop,
+        )
+        return [record["entry"] for record in found]
 
     def _view(self, paths: Sequence[Path]) -> None:
         """The view ``parts`` of these files and no others: no name of a user is read as a pattern."""
         listed = ", ".join(f"'{self._plain / path.name}'" for path in paths)
-        self._connection.execute(
-            f"CREATE VIEW parts AS SELECT * FROM read_parquet([{listed}], hive_partitioning = false)"  # noqa: S608
-        )
+        parts = f"read_parquet([{listed}], hive_partitioning = false)"
+        self._connection.execute(f"CREATE OR REPLACE VIEW parts AS SELECT * FROM {parts}")  # noqa: S608
 
-    def _merge_range(
-        self, first: int, last: int, file: Path, min_support: int, stop: Event
-    ) -> tuple[dict[str, Any], int]:
-        """Merge the edges of the queries ``first … last − 1`` into one file; its entry and the rows read."""
-        read = [0]
-        runs = sum_neighbours(self._sorted_keys(first, last, read, stop))
-        return write_edges(file, runs, min_support=min_support), read[0]
+    def _sorted_keys(self, first: int, stop: int) -> Iterator[tuple[Int64, Int64]]:
+        low, high = first << 2 * TOKEN_BITS, (stop << 2 * TOKEN_BITS) - 1
+        within = f"WHERE key BETWEEN {low} AND {high}"
+        sql = f"SELECT key, support FROM parts {within} ORDER BY key"  # noqa: S608  (numbers)
+        for batch in self._batches(sql, BATCH_ROWS):
+            yield batch.column(0).to_numpy(), batch.column(1).to_numpy()
 
-    def _sorted_keys(
-        self, first: int, last: int, read: list[int], stop: Event
-    ) -> Iterator[tuple[Int64, Int64]]:
-        low, high = first << 2 * TOKEN_BITS, (last << 2 * TOKEN_BITS) - 1
+    def _sorted_choices(self, first: int, stop: int) -> Iterator[tuple[Any, Int64]]:
+        within = f"WHERE query BETWEEN {first} AND {stop - 1}"
+        sql = f"SELECT row, count FROM parts {within} ORDER BY row"  # noqa: S608  (numbers)
+        batches = self._batches(sql, CHOICE_ROWS)
+        return ((batch.column(0), batch.column(1).to_numpy()) for batch in batches)
+
+    def _batches(self, sql: str, size: int) -> Iterator[Any]:
         with self._connection.cursor() as cursor:
-            sql = f"SELECT key, support FROM parts WHERE key BETWEEN {low} AND {high} ORDER BY key"  # noqa: S608
-            for batch in cursor.sql(sql).to_arrow_reader(BATCH_ROWS):
-                if stop.is_set():
+            for batch in cursor.sql(sql).to_arrow_reader(size):
+                if self._stop.is_set():
                     raise Stopped
-                read[0] += batch.num_rows
                 if batch.num_rows:
-                    yield batch.column(0).to_numpy(), batch.column(1).to_numpy()
+                    yield batch
 
     @property
     def _explicable(self) -> tuple[type[BaseException], ...]:
@@ -238,19 +258,6 @@ def plainly_named(folder: Path) -> Generator[Path]:
         yield link
 
 
-def empty_edges(place: Path) -> None:
-    """Make the folder of the edges; files of ours that are there already go, the manifest first."""
-    place.mkdir(parents=True, exist_ok=True)
-    (place / MANIFEST).unlink(missing_ok=True)
-    for leftover in place.iterdir():
-        if leftover.name == QUERIES or EDGES.fullmatch(leftover.name):
-            leftover.unlink()
-
-
-EDGES = re.compile(r"edges-\d+(-\d+)?\.parquet")
-"""What we call a file of edges."""
-
-
 def sum_query_parts(paths: Sequence[Path]) -> pa.Table:
     """The samples read by query, over all parts."""
     tables = [QUERY_SCHEMA.empty_table(), *(read_parquet(path.read_bytes()) for path in paths)]
@@ -264,14 +271,22 @@ def sum_query_parts(paths: Sequence[Path]) -> pa.Table:
     return make_table(QUERY_SCHEMA, columns)
 
 
-def _cut_ranges(queries: pa.Table, n_rows: int, *, max_rows: int, threads: int) -> list[tuple[int, int]]:
-    """Runs of queries with about ``max_rows`` rows or fewer, judged by their realisable samples."""
+def _weigh(queries: pa.Table, borders: Int64, n_rows: int) -> list[int]:
+    """About how many rows each part has, judged by its realisable samples."""
     realisable = column(queries, "realisable")
-    weights = np.zeros(int(column(queries, "query")[-1]) + 1, np.int64)
-    weights[column(queries, "query")] = realisable
-    size = max(1, min(max_rows, n_rows // (2 * threads)))
-    samples = max(1, int(size * int(realisable.sum()) / max(1, n_rows)))
-    return list(pairwise(cut_queries(weights, samples).tolist()))
+    part = np.searchsorted(borders, column(queries, "query"), side="right") - 1
+    shares = np.bincount(part, realisable, len(borders) - 1) / max(1, int(realisable.sum()))
+    return [int(share * n_rows) + 1 for share in shares]
+
+
+def _count_by_part(paths: Sequence[Path], borders: Int64) -> list[int]:
+    """The rows of each part, from the column query of the files."""
+    total = np.zeros(len(borders) - 1, np.int64)
+    for path in paths:
+        with exact_file(path) as opened, arrow_parquet().ParquetFile(opened, pre_buffer=False) as file:
+            query = column(file.read(["query"], use_threads=False), "query")
+        total += np.bincount(np.searchsorted(borders, query, side="right") - 1, minlength=len(total))
+    return (total + 1).tolist()
 
 
 def _count_rows(paths: Sequence[Path]) -> int:

@@ -3,24 +3,28 @@
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from attomaton.artifacts import check_files, read_sealed, write_file, write_sealed
+from attomaton.artifacts import check_files, read_sealed, write_sealed
+from attomaton.artifacts.parted import write_part
 from attomaton.borders import check_counts, check_ids_of, check_lengths, check_rising, check_size, check_table
 from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.engines.kernel import edge_rows
 from attomaton.errors import CorruptRun
 from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
+from attomaton.graphs.parts import cut_parts, slice_queries
 from attomaton.ragged import run_starts
 from attomaton.tables import Int64, arrow_parquet, column, exact_file, keep_rows, read_parquet
 
 MANIFEST = "edges.json"
 QUERIES = "queries.parquet"
-FORMAT = 1
+FORMAT = 2
 EDGE_FILE: dict[str, Any] = {
     "compression": "lz4",
     "use_dictionary": ["query", "winner", "support"],
@@ -43,9 +47,11 @@ class EdgeParts:
     n_tokens : int
         Size of the vocabulary.
     pieces : tuple of Path or pyarrow.Table
-        The edges, each piece with whole queries, in rising order.
+        The edges, a piece for each part of the queries (:func:`~attomaton.graphs.parts.cut_parts`).
     sizes : tuple of int
         Edges in each piece.
+    entries : tuple of dict
+        What was told of each file when it was written; empty for pieces in memory.
 
     Examples
     --------
@@ -62,6 +68,7 @@ class EdgeParts:
     n_tokens: int
     pieces: tuple[Path | pa.Table, ...]
     sizes: tuple[int, ...]
+    entries: tuple[Mapping[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse queries beyond the vocabulary; the edges are checked as they are read."""
@@ -72,6 +79,7 @@ class EdgeParts:
         for name in ("realisable", "unrealisable"):
             check_counts(column(self.queries, name), 0, f"{name} in the table of queries")
         check_lengths("pieces of edges and their sizes", pieces=self.pieces, sizes=self.sizes)
+        check_lengths("parts of queries and pieces", parts=self.borders[1:], pieces=self.pieces)
 
     def __repr__(self) -> str:
         return f"EdgeParts({len(self):,} edges in {len(self.pieces):,} parts)"
@@ -83,6 +91,17 @@ class EdgeParts:
         """The rows of each part, one part in memory at a time."""
         return map(_read_piece, self.pieces)
 
+    @cached_property
+    def borders(self) -> Int64:
+        """Part ``i`` holds the queries ``borders[i] … borders[i + 1] − 1``, shape (n_parts + 1,)."""
+        return cut_parts(self.queries, self.n_tokens)
+
+    def part(self, number: int) -> EdgeTable:
+        """The edges of one part of the queries, in memory."""
+        first, stop = self.borders[number : number + 2].tolist()
+        table = _read_piece(self.pieces[number])
+        return EdgeTable(table, slice_queries(self.queries, first, stop), self.n_tokens)
+
     def load(self) -> EdgeTable:
         """All edges in memory: 20 bytes each."""
         tables: Any = list(self)
@@ -91,7 +110,9 @@ class EdgeParts:
 
     def read(self, first: int, stop: int) -> pa.Table:
         """The edges of the queries ``first … stop − 1``; of files only the row groups that hold some."""
-        found = [_rows_between(_read_near(piece, first, stop), first, stop) for piece in self.pieces]
+        low, high = np.searchsorted(self.borders, [first, stop - 1], side="right") - 1
+        near = self.pieces[max(low, 0) : high + 1] if first < stop else ()
+        found = [_rows_between(_read_near(piece, first, stop), first, stop) for piece in near]
         return pa.concat_tables([EDGE_SCHEMA.empty_table(), *found]).combine_chunks()
 
     def digest(self) -> str:
@@ -109,29 +130,21 @@ class EdgeParts:
 
 
 def hold(edges: EdgeTable) -> EdgeParts:
-    """An edge table in memory as one part."""
-    return EdgeParts(edges.queries, edges.n_tokens, (edges.table,), (len(edges),))
+    """An edge table in memory, in its parts."""
+    borders = cut_parts(edges.queries, edges.n_tokens).tolist()
+    pieces = tuple(slice_queries(edges.table, *limits) for limits in pairwise(borders))
+    return EdgeParts(edges.queries, edges.n_tokens, pieces, tuple(piece.num_rows for piece in pieces))
 
 
 def write_edges(file: Path, runs: Iterable[tuple[Int64, Int64]], *, min_support: int = 1) -> dict[str, Any]:
-    """Write rising packed edges with their support to one Parquet file; its name, digest, bytes and rows."""
-    rows = 0
+    """Write rising packed edges with their support to one Parquet file; its entry."""
 
-    def write(path: Path) -> None:
-        nonlocal rows
-        rows = 0
-        with (
-            exact_file(path, "wb") as sink,
-            arrow_parquet().ParquetWriter(sink, EDGE_SCHEMA, **EDGE_FILE) as writer,
-        ):
-            for keys, support in runs:
-                often = support >= min_support
-                table = edge_rows(keys[often], support[often])
-                rows += table.num_rows
-                writer.write_table(table)
+    def rows() -> Iterator[pa.Table]:
+        for keys, support in runs:
+            often = support >= min_support
+            yield edge_rows(keys[often], support[often])
 
-    entry = write_file(file, write)
-    return {**entry, "name": file.name, "rows": rows}
+    return write_part(file, rows(), EDGE_SCHEMA, EDGE_FILE)
 
 
 def sum_neighbours(batches: Iterator[tuple[Int64, Int64]]) -> Iterator[tuple[Int64, Int64]]:
@@ -181,7 +194,7 @@ def _parts_of(folder: Path, record: Mapping[str, Any]) -> EdgeParts:
     queries = read_parquet((folder / QUERIES).read_bytes())
     sizes = tuple(int(entry["rows"]) for entry in record["files"])
     pieces = tuple(folder / entry["name"] for entry in record["files"])
-    return EdgeParts(queries, record["n_tokens"], pieces, sizes)
+    return EdgeParts(queries, record["n_tokens"], pieces, sizes, tuple(record["files"]))
 
 
 def _read_piece(piece: Path | pa.Table) -> pa.Table:

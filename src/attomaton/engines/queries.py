@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.engines.parts import EdgeParts
+from attomaton.graphs.parts import cut_queries, slice_queries
 from attomaton.machine import share_out
 from attomaton.ragged import offsets_of
 from attomaton.tables import Int64, column
@@ -62,23 +63,6 @@ def biggest_first(tables: Sequence[QueryTable], n_parts: int) -> list[tuple[int,
     return sorted(ranges, key=lambda limits: int(total[limits[0]] - total[limits[1]]))
 
 
-def cut_queries(weights: Int64, size: int) -> Int64:
-    """Borders of runs of queries that weigh about ``size`` together, or one query that weighs more.
-
-    Examples
-    --------
-    >>> cut_queries(np.array([1, 1, 5, 1, 1, 1]), 3).tolist()
-    [0, 2, 3, 6]
-    """
-    total = offsets_of(weights)
-    borders = [0]
-    while borders[-1] < len(weights):
-        room = int(total[borders[-1]]) + max(1, size)
-        fits = int(np.searchsorted(total, room, side="right")) - 1
-        borders.append(min(max(fits, borders[-1] + 1), len(weights)))
-    return np.array(borders if len(borders) > 1 else [0, 0], np.int64)
-
-
 def _weights(tables: Sequence[QueryTable]) -> Int64:
     """Rows of each query, or a stand-in for them, over all tables."""
     counts: list[Int64] = []
@@ -103,10 +87,3 @@ def _rows(table: QueryTable, first: int, stop: int) -> pa.Table:
     if isinstance(table, EdgeParts):
         return table.read(first, stop)
     return slice_queries(table, first, stop)
-
-
-def slice_queries(table: pa.Table, first: int, stop: int) -> pa.Table:
-    """The rows of the queries ``first … stop − 1`` of a table sorted by query."""
-    query = column(table, "query")
-    start, end = np.searchsorted(query, [first, stop])
-    return table.slice(int(start), int(end - start))

@@ -7,8 +7,10 @@ them there, spilling to disk where it must; executors add up neighbours and writ
 names and digests of files, and the samples by query.
 """
 
+import json
+import re
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,16 +22,18 @@ import pyarrow as pa
 from attomaton.artifacts import digest_arrays, explained, write_file
 from attomaton.corpora.shards import Cuts, Shards
 from attomaton.engines import executors as run
-from attomaton.engines.merging import empty_edges
-from attomaton.engines.parts import QUERIES, EdgeParts, finish, open_parts
-from attomaton.engines.queries import QueryTable, biggest_first, cut_queries
+from attomaton.engines.choiceparts import ChoiceParts, write_choices
+from attomaton.engines.parts import MANIFEST, QUERIES, EdgeParts, finish, open_parts, write_edges
+from attomaton.engines.queries import QueryTable, biggest_first
 from attomaton.engines.selection import Selection
 from attomaton.engines.sparksession import explained_failure, map_batches, open_session
+from attomaton.engines.stages import Stage
 from attomaton.engines.work import fingerprint, prepare_work, working_in
 from attomaton.errors import CorruptRun
-from attomaton.graphs.choices import ChoiceTable, count_choices
+from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import QUERY_SCHEMA
+from attomaton.graphs.parts import cut_parts
 from attomaton.progress import Progress, silent
 from attomaton.tables import Bool, Int64, column, make_table, write_parquet
 
@@ -38,12 +42,6 @@ PIECE_TOKENS = 1 << 19
 
 SMALL_TASK, LARGE_TASK = 1 << 20, 1 << 24
 """Tokens that one task reads, at least and at most, as far as row groups allow."""
-
-PART_SAMPLES = 1 << 18
-"""About how many realisable samples go to one part: some millions of edges."""
-
-SMALL_PART = 1 << 10
-"""Fewer are not worth a part of their own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,32 +125,50 @@ class SparkEngine:
 
     def _write_edges(self, place: Path, about: Mapping[str, Any]) -> EdgeParts:
         with explained(place):
-            empty_edges(place)
+            _empty(place)
             counted = write_file(place / QUERIES, lambda path: write_parquet(self._samples, str(path)))
             rows = self._map_documents(run.PackEdges(*self._kernel), "part int, key long, count int")
             merged = rows.repartitionById(self._n_parts, "part").select("key", "count")
             write = run.WriteEdges(place, self.selection.min_support)
             files = map_batches(merged.sortWithinPartitions("key"), write, run.ENTRY)
-            entries = self._collect("edges", files)
+            found = self._collect("edges", files)
+            entries = _in_order(found, self._n_parts, place / "nothing.parquet", write_edges)
             return finish(place, entries, {**counted, "name": QUERIES}, about)
 
     def choices(self, components: Components | None) -> ChoiceTable:
-        """Second pass: the choices inside each label's component (None means in whole contexts), counted.
+        """Second pass: the choices inside each label's component (None means in whole contexts), counted."""
+        return self.choice_parts(components, self._borders).load()
 
-        The table is mapped from files in the work folder, not held in memory.
-        """
+    def choice_parts(self, components: Components | None, borders: Int64) -> ChoiceParts:
+        """The same, in Parquet files: part ``i`` of the queries ``borders[i] … borders[i + 1] − 1``."""
         place = self._new_folder("choices")
         stored = run.no_components
         if components is not None:
             run.store_arrow(place / "components.arrow", components.nodes)
             stored = run.StoredComponents(place / "components.arrow", self.shards.n_tokens)
-        pack = run.PackChoices(*self._kernel, stored)
+        kernel = run.Kernel(self._cuts, self.selection, self.kept, PIECE_TOKENS, borders)
+        pack = run.PackChoices(**vars(kernel), components=stored)
         rows = self._map_documents(pack, "part int, key binary, count long")
-        merged = rows.repartitionById(self._n_parts, "part").select("key", "count")
-        entries = self._collect("choices", map_batches(merged, run.WriteChoices(place), run.ENTRY))
-        if not entries:  # no choice at all: Spark leaves the second step out
-            return count_choices([])
-        return ChoiceTable(_open_all([place / entry["name"] for entry in entries]))
+        merged = rows.repartitionById(len(borders) - 1, "part").select("key", "count")
+        files = map_batches(merged.sortWithinPartitions("key"), run.WriteChoices(place), run.ENTRY)
+        entries = _in_order(
+            self._collect("choices", files), len(borders) - 1, place / "nothing.parquet", write_choices
+        )
+        return ChoiceParts(borders, tuple(place / entry["name"] for entry in entries), tuple(entries))
+
+    def run_parts(self, stage: Stage, weights: Sequence[int]) -> list[dict[str, Any]]:
+        """Run a stage on the parts 0, 1, 2 … of the queries, on the executors; what it told of each.
+
+        The heaviest part comes first. The driver sees what the stage tells, and not the rows.
+        """
+        place = self._new_folder(stage.name)
+        heaviest = sorted(range(len(weights)), key=lambda number: -weights[number])
+        numbers = self.session.range(0, len(weights), 1, len(weights))
+        entries = self._collect(
+            stage.title, map_batches(numbers, run.RunStage(stage, place, heaviest), run.ENTRY)
+        )
+        told = {entry["part"]: {**entry, "folder": str(place)} for entry in entries}
+        return [told[number] for number in range(len(weights))]
 
     def map_queries(
         self, function: Callable[..., pa.Table], *tables: QueryTable, n_parts: int = 1
@@ -189,11 +205,7 @@ class SparkEngine:
     @cached_property
     def _borders(self) -> Int64:
         """Where the parts begin and end: whole queries, with about equally many realisable samples."""
-        weights = np.zeros(self.shards.n_tokens, np.int64)
-        weights[column(self._samples, "query")] = column(self._samples, "realisable")
-        total = int(weights.sum())
-        many = max(4 * self.session.sparkContext.defaultParallelism, total // PART_SAMPLES)
-        return cut_queries(weights, max(total // many, SMALL_PART))
+        return cut_parts(self._samples, self.shards.n_tokens)
 
     @property
     def _n_parts(self) -> int:
@@ -217,7 +229,7 @@ class SparkEngine:
         """The digest of each shard, made on the executors."""
         paths = self.shards.paths
         numbers = self.session.range(0, len(paths), 1, len(paths))
-        told = map_batches(numbers, run.DigestFiles(paths), "number long, sha256 string")
+        told = map_batches(numbers, run.DigestFiles(paths), run.ENTRY)
         found = self._collect("checking shards", told)
         return [row["sha256"] for row in sorted(found, key=lambda row: row["number"])]
 
@@ -226,13 +238,39 @@ class SparkEngine:
         total = sum(self.shards.sizes)
         self.progress(stage, 0, total)
         with explained_failure():
-            rows = [row.asDict() for row in entries.collect()]
+            rows = [json.loads(row["told"]) for row in entries.collect()]
         self.progress(stage, total, total)
         return rows
 
     def _new_folder(self, kind: str) -> Path:
         with explained(self.work):
             return Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=prepare_work(self.work)))
+
+
+def _in_order(
+    found: list[dict[str, Any]],
+    n_parts: int,
+    file: Path,
+    write: Callable[[Path, Iterable[Any]], dict[str, Any]],
+) -> list[dict[str, Any]]:
+    """The entry of each part in order; Spark leaves out those without any row, which share an empty file."""
+    told = {entry["part"]: entry for entry in found}
+    missing = [number for number in range(n_parts) if number not in told]
+    nothing = write(file, []) if missing else {}
+    return [told.get(number, nothing) for number in range(n_parts)]
+
+
+def _empty(place: Path) -> None:
+    """Make the folder of the edges; files of ours that are there already go, the manifest first."""
+    place.mkdir(parents=True, exist_ok=True)
+    (place / MANIFEST).unlink(missing_ok=True)
+    for leftover in place.iterdir():
+        if leftover.name == QUERIES or EDGES.fullmatch(leftover.name):
+            leftover.unlink()
+
+
+EDGES = re.compile(r"(edges-\d+(-\d+)?|nothing)\.parquet")
+"""What we call a file of edges."""
 
 
 def _stored(table: QueryTable, path: Path) -> Path | EdgeParts:

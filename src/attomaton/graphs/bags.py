@@ -10,7 +10,7 @@ import numpy as np
 
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.grouping import count_keys, pack_pairs, unpack_pairs
-from attomaton.ragged import occurs, ranges_of
+from attomaton.graphs.scanning import find_labels, flatten
 from attomaton.tables import Bool, Int32, Int64
 
 
@@ -69,8 +69,8 @@ def count_all_tokens(samples: Samples) -> Bags:
     >>> bags.sample.tolist(), bags.token.tolist(), bags.multiplicity.tolist()
     ([0, 0, 1, 1], [0, 1, 0, 2], [1, 2, 1, 1])
     """
-    sample, token = _flatten(samples)
-    keys, multiplicity = count_keys(pack_pairs(sample, token))
+    sample, place = flatten(samples.starts, samples.stops)
+    keys, multiplicity = count_keys(pack_pairs(sample, samples.values[place]))
     return Bags(samples, *unpack_pairs(keys), multiplicity)
 
 
@@ -82,12 +82,4 @@ def find_realisable(samples: Samples) -> Bool:
     >>> find_realisable(Samples.from_lists([[1, 0, 1], [2, 0]], [0, 1])).tolist()
     [True, False]
     """
-    sample, token = _flatten(samples)
-    return occurs(sample[token == samples.labels[sample]], len(samples))
-
-
-def _flatten(samples: Samples) -> tuple[Int64, Int32]:
-    """Every (sample, token) occurrence, in order."""
-    lengths = samples.lengths
-    sample = np.repeat(np.arange(len(samples)), lengths)
-    return sample, samples.values[ranges_of(samples.starts, lengths)]
+    return find_labels(np.ascontiguousarray(samples.values), samples.starts, samples.stops, samples.labels)

@@ -7,6 +7,8 @@ one distinct token says nothing and is dropped; equal rows are counted.
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,12 +19,22 @@ from attomaton.borders import check_counts, check_ids, check_ids_of, check_risin
 from attomaton.corpora.samples import MAX_TOKENS, Samples
 from attomaton.errors import MismatchedParts
 from attomaton.frames import Tabular
-from attomaton.graphs.bags import Bags, count_tokens
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import CHUNK_VALUES
-from attomaton.graphs.grouping import gather
-from attomaton.ragged import offsets_of
-from attomaton.tables import Int32, Int64, bytes_to_rows, column, make_table, ragged_column, sum_equal_rows
+from attomaton.graphs.grouping import order_pairs, pack_pairs, unpack_pairs
+from attomaton.graphs.ordered import cut_shares, order_samples
+from attomaton.graphs.sets import (
+    Contexts,
+    Members,
+    collect_sets,
+    count_sets,
+    join_lists,
+    members_of,
+    select_sets,
+)
+from attomaton.machine import share_out
+from attomaton.ragged import group_borders, offsets_of, ranges_of
+from attomaton.tables import Int32, Int64, bytes_to_rows, column, make_table, ragged_column
 
 CHOICE_SCHEMA = pa.schema(
     [
@@ -104,8 +116,15 @@ def extract_choices(samples: Samples, components: Components | None = None) -> C
     >>> extract_choices(samples).table.to_pylist()[1]
     {'query': 2, 'winner': 0, 'tokens': [0, 1, 2], 'multiplicities': [2, 1, 1], 'count': 1}
     """
-    counted = (count_choices([_extract_chunk(chunk, components)]) for chunk in samples.chunks(CHUNK_VALUES))
-    return count_choices(gather(counted, count_choices))
+    if components is None:
+        members = _no_members(samples.n_tokens)
+    else:
+        size = max(samples.n_tokens, components.edges.n_tokens)
+        borders = group_borders(components.query_of_node, size)
+        number = components.component_of_node
+        members = members_of(borders, components.token_of_node, number, components.sizes[number] > 1)
+    count_share = partial(_count_share, members=members, whole=components is None)
+    return _join_counted(share_out(count_share, cut_shares(order_samples(samples), CHUNK_VALUES)))
 
 
 def choices_by_definition(
@@ -134,8 +153,9 @@ def _check_sets(choices: ChoiceTable) -> None:
     check_ids(tokens, MAX_TOKENS, "a token of the choice sets")
     check_counts(multiplicities, 1, "a multiplicity of the choice sets")
     lengths = np.diff(offsets)
-    falls = np.flatnonzero(tokens[1:] <= tokens[:-1]) + 1
-    if (lengths < 2).any() or not np.isin(falls, offsets).all():
+    begins = np.zeros(len(tokens) + 1, bool)
+    begins[offsets] = True
+    if (lengths < 2).any() or ((tokens[1:] <= tokens[:-1]) & ~begins[1:-1]).any():
         raise MismatchedParts(
             "a choice set has fewer than two tokens, or they do not rise; use extract_choices"
         )
@@ -144,41 +164,35 @@ def _check_sets(choices: ChoiceTable) -> None:
         raise MismatchedParts("a winner is not in its choice set; use extract_choices")
 
 
-def _extract_chunk(samples: Samples, components: Components | None) -> ChoiceTable:
-    bags = count_tokens(samples)
-    inside = np.arange(len(bags.sample)) if components is None else _inside(bags, components)
-    distinct = np.bincount(bags.sample[inside], minlength=len(bags.samples))
-    return _choices_of_pairs(bags, inside[distinct[bags.sample[inside]] > 1])
+def _no_members(n_tokens: int) -> Members:
+    return Members(np.zeros(n_tokens + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.int64))
 
 
-def _inside(bags: Bags, components: Components) -> Int64:
-    """The pairs whose token is in the component of the sample's label."""
-    own = _components_of(bags.samples.queries, bags.samples.labels, components)
-    larger = np.append(components.sizes > 1, False)[own]  # a missing node has number n_components
-    pairs = np.flatnonzero(larger[bags.sample])
-    token_component = _components_of(bags.samples.queries[bags.sample[pairs]], bags.token[pairs], components)
-    return pairs[token_component == own[bags.sample[pairs]]]
+def _count_share(samples: Samples, *, members: Members, whole: bool) -> ChoiceTable:
+    """The counted choices of realisable samples that are sorted by query and label."""
+    contexts = Contexts(np.ascontiguousarray(samples.values), samples.starts, samples.stops, samples.labels)
+    rows, offsets, entries = collect_sets(contexts, members, whole)
+    pairs = pack_pairs(samples.queries[rows], samples.labels[rows])
+    return _count_pairs(pairs, offsets, entries, np.ones(len(rows), np.int64))
 
 
-def _components_of(queries: Int32, tokens: Int32, components: Components) -> Int64:
-    """The component of each (query, token); ``n_components`` where it is no node."""
-    rows, found = components.rows(queries, tokens)
-    if not len(components):
-        return np.zeros(len(rows), np.int64)
-    return np.where(found, components.component_of_node[rows], len(components))
+def _count_pairs(pairs: Int64, offsets: Int64, entries: Int64, counts: Int64) -> ChoiceTable:
+    """Equal choices added up and sorted; ``pairs`` of query and winner do not fall."""
+    rows, summed = count_sets(pairs, offsets, entries, counts)
+    query, winner = unpack_pairs(pairs[rows])
+    lists, tokens, multiplicities = select_sets(offsets, entries, rows)
+    return make_choices(query.astype(np.int32), winner, lists, tokens, multiplicities, summed)
 
 
-def _choices_of_pairs(bags: Bags, pairs: Int64) -> ChoiceTable:
-    """One row for each sample that has pairs, uncounted."""
-    sample, lengths = np.unique(bags.sample[pairs], return_counts=True)
-    return make_choices(
-        bags.samples.queries[sample],
-        bags.samples.labels[sample],
-        offsets_of(lengths),
-        bags.token[pairs],
-        bags.multiplicity[pairs].astype(np.int32),
-        np.ones(len(sample), np.int64),
-    )
+def _join_counted(parts: list[ChoiceTable]) -> ChoiceTable:
+    """Sorted stretches of counted choices as one; the choices of a winner may be in several."""
+    filled = [part for part in parts if len(part)]
+    if len(filled) == 1:
+        return filled[0]
+    ends = [pack_pairs(part["query"][[0, -1]], part["winner"][[0, -1]]) for part in filled]
+    if not filled or any(one[1] >= other[0] for one, other in pairwise(ends)):
+        return count_choices(filled)
+    return trusted(ChoiceTable, table=pa.concat_tables([part.table for part in filled]).combine_chunks())
 
 
 def make_choices(
@@ -197,11 +211,17 @@ def make_choices(
 
 def count_choices(parts: list[ChoiceTable]) -> ChoiceTable:
     """Equal rows added up, sorted by query, winner and choice set."""
-    encoded = [encode_choices(part) for part in parts]
-    lengths = np.concatenate([np.diff(offsets) for offsets, _ in encoded] or [np.empty(0, np.int64)])
-    words = np.concatenate([words for _, words in encoded] or [np.empty(0, np.int32)])
-    count = np.concatenate([part["count"] for part in parts] or [np.empty(0, np.int64)])
-    return decode_choices(*sum_equal_rows(offsets_of(lengths), words, count))
+    nothing = np.empty(0, np.int64)
+    sets = [join_lists(part.table) for part in parts]
+    lengths = np.concatenate([nothing, *(np.diff(offsets) for offsets, _ in sets)])
+    entries = np.concatenate([nothing, *(entries for _, entries in sets)])
+    query, winner, counts = (
+        np.concatenate([nothing, *(part[name] for part in parts)]) for name in ("query", "winner", "count")
+    )
+    order = order_pairs(query, winner, MAX_TOKENS)
+    entries = entries[ranges_of(offsets_of(lengths)[order], lengths[order])]
+    pairs = pack_pairs(query[order], winner[order])
+    return _count_pairs(pairs, offsets_of(lengths[order]), entries, counts[order])
 
 
 def encode_choices(choices: ChoiceTable) -> tuple[Int64, Int32]:

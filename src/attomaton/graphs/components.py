@@ -6,6 +6,7 @@ All queries are handled in one call: node (k, i) is token i in the graph of quer
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -22,17 +23,24 @@ from attomaton.borders import (
 from attomaton.display import SHOWN, render_card, render_facts, render_table
 from attomaton.errors import MismatchedParts, UnknownToken
 from attomaton.frames import Tabular
+from attomaton.graphs.condensing import (
+    Found,
+    condense,
+    find_nodes,
+    in_order_of_appearance,
+    search_queries,
+)
 from attomaton.graphs.edges import EdgeTable
 from attomaton.graphs.grouping import (
     distinct_keys,
-    find_keys,
     find_rows,
     pack_pairs,
-    sum_by_key,
     unpack_pairs,
 )
+from attomaton.graphs.ordered import SHARES, SMALLEST
 from attomaton.graphs.robustness import measure_robustness
 from attomaton.graphs.strong import label_strong_components
+from attomaton.machine import count_processors, share_out
 from attomaton.options import whole_number
 from attomaton.ragged import group_borders, offsets_of, run_starts
 from attomaton.tables import Bool, Int32, Int64, Integers, column, make_table
@@ -215,9 +223,13 @@ class Components(Tabular):
 
         Where a pair is no node, its row means nothing.
         """
-        keys = pack_pairs(queries, tokens)
-        rows, found = find_rows(self.node_keys, keys)
-        return rows, found & (tokens >= 0) & (tokens < self.edges.n_tokens)
+        known = (tokens >= 0) & (tokens < self.edges.n_tokens)
+        if known.all() and (queries[1:] >= queries[:-1]).all():
+            pairs = queries.astype(np.int32), tokens.astype(np.int32)
+            rows = find_nodes(self.node_keys, *pairs, self.edges.n_tokens)
+            return np.maximum(rows, 0), rows >= 0
+        rows, found = find_rows(self.node_keys, pack_pairs(queries, tokens))
+        return rows, found & known
 
     def components_of(self, queries: Integers, tokens: Integers) -> Int64:
         """The component of each (query, token), all of which must be nodes, as those of edges are.
@@ -248,8 +260,7 @@ class Components(Tabular):
 def find_components(edges: EdgeTable) -> Components:
     """Find the components of every query's graph, and the order between them.
 
-    One call of scipy's iterative strong-component search over all (query, token) nodes; no recursion, no loop
-    per query.
+    One search over all (query, token) nodes of a share of the queries, and shares on all processors.
 
     Examples
     --------
@@ -261,21 +272,44 @@ def find_components(edges: EdgeTable) -> Components:
     >>> comps.order.to_pylist()
     [{'above': 0, 'below': 1, 'edges': 2, 'support': 2}]
     """
-    keys, winner, loser = _number_nodes(edges)
-    found = label_strong_components(winner, loser, len(keys))
-    component = _in_order_of_appearance(found)
-    query, token = unpack_pairs(keys)
-    nodes = make_table(
-        NODE_SCHEMA,
-        {
-            "query": query.astype(np.int32),
-            "token": token,
-            "component": component,
-        },
+    shares = _cut_queries(edges)
+    found = share_out(lambda share: _search_share(edges, *share), shares)
+    before = np.cumsum([0, *(part.n_components for part in found)])
+    query, token = unpack_pairs(np.concatenate([_NOTHING, *(part.keys for part in found)]))
+    shifted = [part.component + shift for part, shift in zip(found, before[:-1], strict=True)]
+    component = np.concatenate([_NOTHING, *shifted])
+    nodes = {"query": query.astype(np.int32), "token": token, "component": component}
+    orders = [
+        (above + shift, below + shift, *sums)
+        for (above, below, *sums), shift in zip((part.order for part in found), before[:-1], strict=True)
+    ]
+    order = [np.concatenate([_NOTHING, *columns]) for columns in zip(*orders, strict=True)]
+    return trusted(
+        Components,
+        edges=edges,
+        nodes=make_table(NODE_SCHEMA, nodes),
+        order=make_table(ORDER_SCHEMA, dict(zip(ORDER_SCHEMA.names, order, strict=True))),
     )
-    ones = np.ones(len(winner), np.int64)
-    order = _condense(component[winner], component[loser], ones, edges["support"])
-    return trusted(Components, edges=edges, nodes=nodes, order=order)
+
+
+_NOTHING: Int64 = np.empty(0, np.int64)
+
+
+def _cut_queries(edges: EdgeTable) -> list[tuple[int, int]]:
+    """Ranges of queries with about equally many edges, for all threads."""
+    query = edges["query"]
+    n_shares = min(SHARES * count_processors(), len(query) // SMALLEST) or 1
+    cuts = query[np.arange(1, n_shares) * len(query) // n_shares]
+    return list(pairwise(np.unique([0, *cuts.tolist(), max(edges.n_tokens, 1)]).tolist()))
+
+
+def _search_share(edges: EdgeTable, first: int, stop: int) -> Found:
+    """The components of the queries ``first … stop − 1``."""
+    rows = slice(*np.searchsorted(edges["query"], [first, stop]))
+    asked = column(edges.queries, "query")[column(edges.queries, "realisable") > 0]
+    asked = asked[(asked >= first) & (asked < stop)]
+    winner, loser, support = (edges[name][rows] for name in ("winner", "loser", "support"))
+    return search_queries(edges["query"][rows], winner, loser, support, asked, edges.n_tokens)
 
 
 def merge_components(components: Components, groups: Integers) -> Components:
@@ -283,16 +317,18 @@ def merge_components(components: Components, groups: Integers) -> Components:
 
     Components of different queries must not share a number, and what is left of the order must be acyclic.
     """
-    component = _in_order_of_appearance(groups[components.component_of_node])
+    component = in_order_of_appearance(groups[components.component_of_node])
     number = np.empty(len(components), np.int64)
     number[components.component_of_node] = component
     columns = {name: column(components.nodes, name) for name in ("query", "token")}
     order = components.order
     counts = column(order, "edges"), column(order, "support")
+    ends = number[column(order, "above")], number[column(order, "below")]
+    condensed = condense(*ends, *counts, int(component.max(initial=-1)) + 1)
     return Components(
         components.edges,
         make_table(NODE_SCHEMA, {**columns, "component": component}),
-        _condense(number[column(order, "above")], number[column(order, "below")], *counts),
+        make_table(ORDER_SCHEMA, dict(zip(ORDER_SCHEMA.names, condensed, strict=True))),
     )
 
 
@@ -330,15 +366,6 @@ def _check_order(components: Components) -> None:
         raise MismatchedParts("the order has a cycle, and must have none; use find_components")
 
 
-def _number_nodes(edges: EdgeTable) -> tuple[Int64, Int64, Int64]:
-    """The node keys, rising, and for each edge the numbers of its winner's and loser's nodes."""
-    winner = pack_pairs(edges["query"], edges["winner"])
-    loser = pack_pairs(edges["query"], edges["loser"])
-    asked = column(edges.queries, "query")[column(edges.queries, "realisable") > 0]
-    keys = distinct_keys(np.concatenate([winner, loser, pack_pairs(asked, asked)]))
-    return keys, find_keys(keys, winner), find_keys(keys, loser)
-
-
 def count_strong_components(winner: Int64, loser: Int64, n_nodes: int) -> int:
     """How many strong components the edges winner → loser leave among nodes 0 … n_nodes − 1.
 
@@ -347,30 +374,3 @@ def count_strong_components(winner: Int64, loser: Int64, n_nodes: int) -> int:
     apart = winner != loser
     keys = distinct_keys(winner[apart] << 32 | loser[apart])
     return int(label_strong_components(keys >> 32, keys & 0xFFFFFFFF, n_nodes).max(initial=-1)) + 1
-
-
-def _in_order_of_appearance(labels: Integers) -> Int64:
-    """Renumber labels 0, 1, 2 … in the order in which they first appear."""
-    if not len(labels):
-        return np.empty(0, np.int64)
-    first = np.full(int(labels.max()) + 1, len(labels), np.int64)
-    np.minimum.at(first, labels, np.arange(len(labels)))
-    rank = np.empty(len(first), np.int64)
-    rank[np.argsort(first)] = np.arange(len(first))
-    return rank[labels]
-
-
-def _condense(above: Int64, below: Int64, counts: Int64, support: Int64) -> pa.Table:
-    """The distinct edges between different components, with their counts and supports summed."""
-    between = above != below
-    n_components = int(max(above.max(initial=-1), below.max(initial=-1))) + 1
-    keys, edges, supports = sum_by_key(
-        above[between] * n_components + below[between], counts[between], support[between]
-    )
-    columns = {
-        "above": keys // max(n_components, 1),
-        "below": keys % max(n_components, 1),
-        "edges": edges,
-        "support": supports,
-    }
-    return make_table(ORDER_SCHEMA, columns)

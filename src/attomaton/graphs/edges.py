@@ -7,6 +7,7 @@ context: the winner y was chosen where the loser x could have been.
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,10 @@ from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS, Samples
 from attomaton.display import render_card, render_facts, render_first_rows
 from attomaton.errors import MismatchedParts, TokenOutOfRange
 from attomaton.frames import Tabular
-from attomaton.graphs.bags import count_tokens
-from attomaton.graphs.grouping import count_keys, gather, sum_by_key
+from attomaton.graphs.grouping import count_keys, join_counted, sum_by_key
+from attomaton.graphs.ordered import cut_shares, order_samples
+from attomaton.graphs.scanning import link_ahead, pack_contexts
+from attomaton.machine import share_out
 from attomaton.options import whole_number
 from attomaton.tables import Int32, Int64, Integers, column, keep_rows, make_table
 
@@ -36,7 +39,7 @@ EDGE_SCHEMA = pa.schema(
 )
 QUERY_SCHEMA = pa.schema([("query", pa.int32()), ("realisable", pa.int64()), ("unrealisable", pa.int64())])
 
-CHUNK_VALUES = 1 << 24
+CHUNK_VALUES = 1 << 22
 """Context tokens handled at once; bounds the memory of a pass over a corpus."""
 
 
@@ -128,6 +131,8 @@ class EdgeTable(Tabular):
     def filter(self, *, min_support: int = 1, queries: Iterable[int] | None = None) -> "EdgeTable":
         """Keep only the edges with at least ``min_support`` samples and, if given, of these queries."""
         min_support = whole_number(min_support, "min_support", least=1)
+        if min_support == 1 and queries is None:
+            return self
         kept = np.asarray(self["support"] >= min_support)
         counted = np.ones(self.queries.num_rows, bool)
         if queries is not None:
@@ -150,7 +155,7 @@ def extract_edges(samples: Samples) -> EdgeTable:
     Returns
     -------
     EdgeTable
-        Equal to :func:`edges_by_definition`, computed in chunks with integer sorts.
+        Equal to :func:`edges_by_definition`, computed in shares on all processors, with integer sorts.
 
     Examples
     --------
@@ -160,8 +165,16 @@ def extract_edges(samples: Samples) -> EdgeTable:
     >>> edges.n_samples, edges.n_unrealisable
     (2, 1)
     """
-    parts = gather((_extract_chunk(chunk) for chunk in samples.chunks(CHUNK_VALUES)), merge_edges)
-    return merge_edges(parts) if parts else make_edges(samples.n_tokens, *_NOTHING)
+    ordered = order_samples(samples)
+    read = np.bincount(samples.queries, minlength=samples.n_tokens)
+    realisable = np.bincount(ordered.queries, minlength=samples.n_tokens)
+    queries = np.flatnonzero(read)
+    after = link_ahead(np.ascontiguousarray(samples.values), samples.n_tokens)
+    shares = cut_shares(ordered, CHUNK_VALUES)
+    keys, support = join_counted(share_out(partial(_count_share, after=after), shares))
+    return make_edges(
+        samples.n_tokens, keys, support, queries, realisable[queries], (read - realisable)[queries]
+    )
 
 
 def edges_by_definition(samples: Samples) -> Counter[tuple[int, int, int]]:
@@ -204,21 +217,11 @@ def unpack_edges(keys: Int64) -> tuple[Int32, Int32, Int32]:
     return (parts[0].astype(np.int32), parts[1].astype(np.int32), parts[2].astype(np.int32))
 
 
-_NOTHING: tuple[Int64, ...] = (np.empty(0, np.int64),) * 5
-
-
-def _extract_chunk(samples: Samples) -> EdgeTable:
-    bags = count_tokens(samples)
-    winner = bags.samples.labels[bags.sample]
-    loses = bags.token != winner
-    keys = pack_edges(bags.samples.queries[bags.sample[loses]], winner[loses], bags.token[loses])
-    distinct, support = count_keys(keys)
-    read = np.bincount(samples.queries, minlength=samples.n_tokens)
-    realisable = np.bincount(bags.samples.queries, minlength=samples.n_tokens)
-    queries = np.flatnonzero(read)
-    return make_edges(
-        samples.n_tokens, distinct, support, queries, realisable[queries], (read - realisable)[queries]
-    )
+def _count_share(samples: Samples, *, after: Int64) -> tuple[Int64, Int64]:
+    """The edges that realisable samples show, packed, rising, and the number of samples that show each."""
+    arrays = samples.starts, samples.stops, samples.labels
+    keys = pack_contexts(np.ascontiguousarray(samples.values), *arrays, after)
+    return count_keys(keys)
 
 
 def make_edges(

@@ -1,7 +1,8 @@
 """Sorting and counting of integer keys, the one primitive behind every table of this package."""
 
-from collections.abc import Callable, Iterable, Sized
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Sequence, Sized
+from itertools import pairwise
+from typing import TypeVar, cast
 
 import numpy as np
 
@@ -42,6 +43,38 @@ def count_keys(keys: Int64) -> tuple[Int64, Int64]:
     return ordered[first], np.diff(first, append=len(keys))
 
 
+def stable_order(keys: Integers, size: int) -> Int64:
+    """Where keys in 0 … size − 1 stand in rising order, equal ones in theirs: a stable ``np.argsort``.
+
+    Numpy sorts numbers ten times faster than places, so key and place are sorted as one number.
+
+    Examples
+    --------
+    >>> stable_order(np.array([2, 0, 2, 1]), 3).tolist()
+    [1, 3, 0, 2]
+    """
+    bits = max(len(keys) - 1, 1).bit_length()
+    if max(size - 1, 1).bit_length() + bits > 63:
+        return np.argsort(keys, kind="stable")
+    packed = keys.astype(np.int64) << bits
+    packed |= np.arange(len(keys))
+    packed.sort()
+    packed &= (1 << bits) - 1
+    return packed
+
+
+def order_pairs(owner: Integers, token: Integers, size: int) -> Int64:
+    """Where pairs of numbers in 0 … size − 1 stand in rising order, equal ones in theirs.
+
+    Examples
+    --------
+    >>> order_pairs(np.array([1, 0, 1]), np.array([2, 2, 0]), 3).tolist()
+    [1, 2, 0]
+    """
+    order = stable_order(token, size)
+    return order[stable_order(owner[order], size)]
+
+
 def sum_by_key(keys: Int64, *counts: Int64) -> tuple[Int64, ...]:
     """The distinct keys in rising order, then for each array of counts its sum over equal keys."""
     if not len(keys):
@@ -50,6 +83,22 @@ def sum_by_key(keys: Int64, *counts: Int64) -> tuple[Int64, ...]:
     ordered = keys[position]
     first = run_starts(ordered)
     return (ordered[first], *(np.add.reduceat(count[position], first) for count in counts))
+
+
+def join_counted(parts: Sequence[tuple[Int64, Int64]]) -> tuple[Int64, Int64]:
+    """Distinct rising keys with their counts, stretch after stretch, as one; neighbours may share keys.
+
+    Examples
+    --------
+    >>> one, other = (np.array([1, 4]), np.array([2, 1])), (np.array([4, 7]), np.array([3, 1]))
+    >>> [part.tolist() for part in join_counted([one, other])]
+    [[1, 4, 7], [2, 4, 1]]
+    """
+    filled = [part for part in parts if len(part[0])]
+    keys = np.concatenate([np.empty(0, np.int64), *(part[0] for part in filled)])
+    counts = np.concatenate([np.empty(0, np.int64), *(part[1] for part in filled)])
+    apart = all(one[0][-1] < other[0][0] for one, other in pairwise(filled))
+    return (keys, counts) if apart else cast("tuple[Int64, Int64]", sum_by_key(keys, counts))
 
 
 def find_keys(ordered: Int64, keys: Int64) -> Int64:

@@ -1,10 +1,12 @@
 """The compiled loops of :mod:`attomaton.graphs.windows`: walks over the token stream."""
 
+from typing import Any
+
 import numpy as np
 
-from attomaton.compiled import compiled
-from attomaton.corpora.samples import TOKEN_BITS
-from attomaton.tables import Bool, Int32, Int64
+from attomaton.compiled import compiled, compiled_within
+from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS
+from attomaton.tables import Bool, Int32, Int64, Integers
 
 NEVER = 2**31 - 1
 """Where a token returns that does not."""
@@ -52,6 +54,22 @@ def count_samples(
                     unrealisable[query] += 1
 
 
+@compiled_within
+def pack_context(
+    ids: Int32, after: Integers, borders: tuple[Any, Any], pair: Any, keys: Int64, n_keys: int
+) -> int:
+    """Pack the edges of the context between these borders, from ``keys[n_keys]`` on; how many there are then.
+
+    ``pair`` holds its query and its label. One place of ``keys`` more than the context is long must be free.
+    """
+    start, stop = borders
+    label = pair & (MAX_TOKENS - 1)
+    for place in range(start, stop):  # no branch: each key is written, few are overwritten
+        keys[n_keys] = (pair << TOKEN_BITS) | np.int64(ids[place])
+        n_keys += (after[place] >= stop) & (ids[place] != label)  # the last of its kind, and not the label
+    return n_keys
+
+
 @compiled
 def pack_windows(
     ids: Int32,
@@ -77,10 +95,8 @@ def pack_windows(
                 continue
             if n_keys + position - start >= len(keys):
                 return position, n_keys
-            pair = (np.int64(ids[position - 1]) << 2 * TOKEN_BITS) | (np.int64(ids[position]) << TOKEN_BITS)
-            for other in range(start, position):  # no branch: each key is written, few are overwritten
-                keys[n_keys] = pair | np.int64(ids[other])
-                n_keys += after[other] > position  # the last of its kind, and not the label
+            pair = (np.int64(ids[position - 1]) << TOKEN_BITS) | np.int64(ids[position])
+            n_keys = pack_context(ids, after, (start, position), pair, keys, n_keys)
     return len(ids), n_keys
 
 

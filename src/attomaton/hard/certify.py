@@ -4,6 +4,7 @@ Any feasible point gives an upper bound; any multipliers, after clipping and sca
 duality). A solver's own verdict is never consulted.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -90,6 +91,26 @@ class HardCertificate:
         split = f", {self.inseparable} priorities counted as ties" if self.inseparable else ""
         near = f"; {self.closest}" if self.closest else ""
         return f"{bounds}, {asked}, violation {self.violation:.1e}{proof}{split}{near}"
+
+
+def join_hard(parts: Sequence[HardCertificate]) -> HardCertificate:
+    """The certificate of all queries from those of parts of them, which are solved apart; added in order.
+
+    Examples
+    --------
+    >>> join_hard([HardCertificate(1.0, 1.0, 0.0, 0.0, 1e-12), HardCertificate(2.0, 2.5, 0.2, 0.0, 1e-12)])
+    HardCertificate(lower=3.0, upper=3.5, gap=0.2, violation=0.0, rtol=1e-12, exact=None, inseparable=0, \
+farkas=0.0, closest='')
+    """
+    if len(parts) == 1:
+        return parts[0]
+    return HardCertificate(
+        lower=sum(part.lower for part in parts),
+        upper=sum(part.upper for part in parts),
+        gap=max((part.gap for part in parts), key=abs),
+        violation=max(part.violation for part in parts),
+        rtol=max(part.rtol for part in parts),
+    )
 
 
 def repair_positions(problem: OrderProblem, positions: Float64) -> Float64:

@@ -14,6 +14,7 @@ With d ≤ κ‖δ‖ (κ = √2 for free scores: the range of a vector is at mo
 That is ‖g‖/λ to first order, but it holds far from the optimum too.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,6 +76,27 @@ class SoftCertificate:
             f"error of a score {error} (asked {SCORES_WITHIN:.0e}), "
             f"largest gradient entry {self.gradient_norm:.1e} (asked {self.atol:.0e} beyond rounding)"
         )
+
+
+def join_soft(parts: Sequence[SoftCertificate]) -> SoftCertificate:
+    """The certificate of all components from those of parts of them, which are solved apart: the worst.
+
+    Examples
+    --------
+    >>> parts = [SoftCertificate(1e-9, 0.0, 1e-8, 0.5, 1e-9), SoftCertificate(2e-9, 0.0, 1e-8, None, 0.0)]
+    >>> join_soft(parts)
+    SoftCertificate(gradient_norm=2e-09, excess=0.0, atol=1e-08, curvature=0.5, error_bound=1e-09)
+    """
+    bends = [part.curvature for part in parts if part.curvature is not None]
+    bounds = [part.error_bound for part in parts]
+    proven = [bound for bound in bounds if bound is not None]
+    return SoftCertificate(
+        gradient_norm=max(part.gradient_norm for part in parts),
+        excess=max(part.excess for part in parts),
+        atol=max(part.atol for part in parts),
+        curvature=min(bends, default=None),
+        error_bound=max(proven) if len(proven) == len(bounds) else None,
+    )
 
 
 def certify_scores(

@@ -135,7 +135,7 @@ class LuceProblem:
         """The summed loss −Σ count · ln p(winner)."""
         logits = scores[self.alternative] + self.log_multiplicity
         chosen = logits[self.alternative == np.repeat(self.winner, np.diff(self.offsets))]
-        return float(self.count @ (log_sums(logits, self.offsets) - chosen))
+        return float(np.sum(self.count * (log_sums(logits, self.offsets) - chosen)))  # in one order anywhere
 
     def probabilities(self, scores: Float64) -> Float64:
         """The chance of each member of each set, shape (n_entries,)."""

@@ -1,0 +1,291 @@
+"""Learning part by part on disk: two stages that an engine runs, and the run folder that they leave.
+
+Edges → components and the hard side; then, when all ties are known, choices → the soft side. Each part of the
+queries is read, solved and written by itself, so that memory depends on the largest part only.
+"""
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.artifacts import Building, digest_record, explained
+from attomaton.artifacts.parted import part_name, write_part
+from attomaton.automaton import layout, storage
+from attomaton.automaton.coverage import Coverage, Tally, join_tallies, tally_components
+from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.engines.choiceparts import ChoiceParts
+from attomaton.engines.parts import EdgeParts
+from attomaton.engines.stages import Stage
+from attomaton.graphs.choices import ChoiceTable
+from attomaton.graphs.components import NODE_SCHEMA, Components, find_components
+from attomaton.graphs.parts import join, keep_ties, of_nodes, shift
+from attomaton.hard.certify import HardCertificate, join_hard
+from attomaton.hard.solve import solve_graph_svm
+from attomaton.progress import Progress, silent
+from attomaton.ragged import offsets_of
+from attomaton.soft.certify import SoftCertificate, join_soft
+from attomaton.solved import solve_ties, spread_scores
+from attomaton.tables import Int64, column, make_table, read_parquet
+
+Record = Mapping[str, Any]
+
+BYTES_PER_EDGE, BYTES_PER_CHOICE = 120, 1200
+"""Memory that a part takes while it is solved, generously."""
+
+
+@dataclass(frozen=True, eq=False)
+class HardStage:
+    """Edges of a part → its components and its hard side.
+
+    Attributes
+    ----------
+    edges : EdgeParts
+        What the first pass left.
+    name, title : str
+        What the stage is called, on disk and to users.
+    """
+
+    edges: EdgeParts
+    name: str = "hard"
+    title: str = "solving the hard side"
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the edges: the digests of their files."""
+        return digest_record([self.name, layout.FORMAT, _digests(self.edges.entries)])
+
+    @property
+    def weights(self) -> list[int]:
+        """About how many bytes of memory each part takes."""
+        return [BYTES_PER_EDGE * size for size in self.edges.sizes]
+
+    def __call__(self, folder: Path, number: int, /, attempt: str = "") -> dict[str, Any]:
+        """Solve a part; nodes, order, ties and counts are written, the certificate and the tally told."""
+        components = find_components(self.edges.part(number))
+        hard = solve_graph_svm(components, threads=1)
+        score = column(hard.scores, "score")
+        nodes = layout.describe_nodes(components, score, np.zeros(len(score)))
+        order = layout.describe_order(components, column(hard.multipliers, "multiplier"))
+        tables = {
+            "nodes": nodes,
+            "order": order,
+            "ties": keep_ties(components).nodes,
+            "index": layout.describe_counts(components, order),
+        }
+        entries = {
+            name: write_part(
+                folder / f"{name}-{number:05d}{attempt}.parquet",
+                [table],
+                table.schema,
+                layout.FILES.get(name, {}),
+            )
+            for name, table in tables.items()
+        }
+        return {
+            "files": {entry["name"]: entry for entry in entries.values()},
+            "names": {name: entry["name"] for name, entry in entries.items()},
+            "certificate": asdict(hard.certificate),
+            "tally": asdict(tally_components(components)),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class SoftStage:
+    """Choices of a part and its nodes → its soft side.
+
+    Attributes
+    ----------
+    nodes : sequence of Path
+        What the hard stage wrote of each part.
+    choices : ChoiceParts
+        What the second pass left.
+    n_tokens : int
+        Size of the vocabulary.
+    before : str
+        The fingerprint of the hard stage.
+    name, title : str
+        What the stage is called, on disk and to users.
+    """
+
+    nodes: Sequence[Path]
+    choices: ChoiceParts
+    n_tokens: int
+    before: str
+    name: str = "soft"
+    title: str = "solving the soft side"
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the hard stage and the choices."""
+        return digest_record([self.name, self.before, _digests(self.choices.entries)])
+
+    @property
+    def weights(self) -> list[int]:
+        """About how many bytes of memory each part takes."""
+        return [BYTES_PER_CHOICE * int(entry["rows"]) for entry in self.choices.entries]
+
+    def __call__(self, folder: Path, number: int, /, attempt: str = "") -> dict[str, Any]:
+        """Solve a part; its nodes are written with both scores, and the number of its choices by query."""
+        nodes = read_parquet(self.nodes[number].read_bytes())
+        components = of_nodes(_local_nodes(nodes), self.n_tokens)
+        choices = self.choices.part(number)
+        soft = solve_ties(components, ChoiceTable(choices), threads=1)
+        scores = spread_scores(components, soft.scores)
+        columns = {name: column(nodes, name) for name in layout.NODES.names}
+        whole = make_table(layout.NODES, {**columns, "soft": scores})
+        file = folder / f"nodes-{number:05d}{attempt}.parquet"
+        entry = write_part(file, [whole], layout.NODES, layout.FILES["nodes"])
+        query, count = np.unique(column(choices, "query"), return_counts=True)
+        return {
+            "files": {entry["name"]: entry},
+            "names": {"nodes": entry["name"]},
+            "certificate": asdict(soft.certificate),
+            "loss": soft.loss,
+            "choices": [query.tolist(), count.tolist()],
+        }
+
+
+class PartEngine(Protocol):
+    """An engine that works part by part."""
+
+    def choice_parts(self, components: Components | None, borders: Int64) -> ChoiceParts:
+        """The choices inside components, in parts of the queries."""
+        ...
+
+    def run_parts(self, stage: Stage, weights: Sequence[int]) -> list[dict[str, Any]]:
+        """Run a stage on all parts; what it told of each, and where its files are."""
+        ...
+
+
+def learn_by_part(engine: PartEngine, edges: EdgeParts, progress: Progress = silent) -> "Finished":
+    """Solve both sides of all parts with the engine that counted the edges.
+
+    Parameters
+    ----------
+    engine : PartEngine
+        Runs stages where the data is, and counts the choices when all ties are known.
+    edges : EdgeParts
+        What its first pass left, in files.
+    progress : callable
+        Called with the name of each stage, 0 and 0, as it begins.
+    """
+    stage = HardStage(edges)
+    progress(stage.title, 0, 0)
+    hard = engine.run_parts(stage, stage.weights)
+    progress("extracting choices", 0, 0)
+    choices = engine.choice_parts(read_ties(hard, edges.n_tokens), edges.borders)
+    paths = [Path(record["folder"], record["names"]["nodes"]) for record in hard]
+    last = SoftStage(paths, choices, edges.n_tokens, stage.fingerprint)
+    progress(last.title, 0, 0)
+    return Finished(edges, choices, hard, engine.run_parts(last, last.weights))
+
+
+def read_ties(records: Sequence[Record], n_tokens: int) -> Components:
+    """The ties of all parts, numbered one after the other."""
+    parts: list[pa.Table] = []
+    number = 0
+    for record in records:
+        table = read_parquet(Path(record["folder"], record["names"]["ties"]).read_bytes())
+        parts.append(shift(table, number, "component"))
+        number += int(column(table, "component").max(initial=-1)) + 1
+    return of_nodes(join(NODE_SCHEMA, parts), n_tokens)
+
+
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """Both stages of all parts, ready to be a run folder.
+
+    Attributes
+    ----------
+    edges : EdgeParts
+        The edges.
+    choices : ChoiceParts
+        The choices.
+    hard, soft : sequence of records
+        What the stages told of each part, and where its files are.
+    """
+
+    edges: EdgeParts
+    choices: ChoiceParts
+    hard: Sequence[Record]
+    soft: Sequence[Record]
+
+    @cached_property
+    def proofs(self) -> storage.Proofs:
+        """The certificates of the whole run, joined in the order of the parts."""
+        hard = join_hard([HardCertificate(**record["certificate"]) for record in self.hard])
+        soft = join_soft([SoftCertificate(**record["certificate"]) for record in self.soft])
+        return storage.Proofs(hard, soft, sum(float(record["loss"]) for record in self.soft))
+
+    def coverage(self, vocabulary: Vocabulary | None) -> Coverage:
+        """The coverage report of the run."""
+        tallies = [Tally.from_dict(record["tally"]) for record in self.hard]
+        queries = self.edges.queries
+        read = tuple(int(column(queries, name).sum()) for name in ("realisable", "unrealisable"))
+        return join_tallies(tallies, (read[0], read[1]), (self.proofs.hard, self.proofs.soft), vocabulary)
+
+    def fill(self, building: Building, vocabulary: Vocabulary | None, about: Mapping[str, Any]) -> None:
+        """Put the parts into the run folder that is being built, and finish it."""
+        entries: dict[str, dict[str, Any]] = {}
+        with explained(building.folder):
+            for table, number, path, entry in self._files():
+                name = part_name(table, number)
+                _link(path, building.folder / name)
+                entries[name] = {key: value for key, value in entry.items() if key != "name"}
+        told = storage.Told(self._index(), self.edges.borders, self.edges.n_tokens, self.proofs, {})
+        records = storage.describe_records(vocabulary, self.coverage(vocabulary))
+        storage.finish(building, entries, told, records, about)
+
+    def _files(self) -> list[tuple[str, int, Path, Mapping[str, Any]]]:
+        """Table, part, path and entry of every file of the run."""
+        found: list[tuple[str, int, Path, Mapping[str, Any]]] = []
+        for table, parts in (("edges", self.edges), ("choices", self.choices)):
+            for number, (piece, entry) in enumerate(zip(parts.pieces, parts.entries, strict=True)):
+                assert isinstance(piece, Path)  # noqa: S101  our own invariant
+                found.append((table, number, piece, entry))
+        for table, records in (("order", self.hard), ("nodes", self.soft)):
+            for number, record in enumerate(records):
+                name = record["names"][table]
+                found.append((table, number, Path(record["folder"], name), record["files"][name]))
+        return found
+
+    def _index(self) -> pa.Table:
+        counts = {name: np.zeros(self.edges.n_tokens, np.int64) for name in layout.COUNTED}
+        for record in self.hard:
+            table = read_parquet(Path(record["folder"], record["names"]["index"]).read_bytes())
+            for name in ("nodes", "components", "edges", "order"):
+                counts[name][column(table, "query")] = column(table, name)
+        for record in self.soft:
+            query, count = record["choices"]
+            counts["choices"][np.array(query, np.int64)] = count
+        return layout.describe_index(self.edges.queries, self.edges.n_tokens, counts)
+
+
+def _local_nodes(nodes: pa.Table) -> pa.Table:
+    """The nodes of a part as components have them, numbered from 0 over its queries."""
+    query, number = column(nodes, "query"), column(nodes, "component").astype(np.int64)
+    asked, place = np.unique(query, return_inverse=True)
+    highest = np.full(len(asked), -1, np.int64)
+    np.maximum.at(highest, place, number)
+    columns = {"query": query, "token": column(nodes, "token")}
+    return make_table(NODE_SCHEMA, {**columns, "component": number + offsets_of(highest + 1)[place]})
+
+
+def _digests(entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [str(entry["sha256"]) for entry in entries]
+
+
+def _link(path: Path, target: Path) -> None:
+    """Give a finished file its place in the run; it is copied where the disk has no hard links."""
+    target.unlink(missing_ok=True)
+    try:
+        os.link(path, target)
+    except OSError:
+        shutil.copyfile(path, target)

@@ -1,0 +1,101 @@
+"""The choices of a corpus in parts: each holds whole queries, and is read when it is asked for."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.artifacts.parted import write_part
+from attomaton.engines.parts import CHOICE_FILE
+from attomaton.errors import CorruptRun
+from attomaton.graphs.choices import CHOICE_SCHEMA, ChoiceTable, unpack_choices
+from attomaton.graphs.parts import join, slice_queries
+from attomaton.tables import Int64, arrow_compute, read_parquet
+
+_arrow: Any = pa
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ChoiceParts:
+    """What an engine's second pass returns. :meth:`load` makes it one :class:`ChoiceTable` where that fits.
+
+    Attributes
+    ----------
+    borders : int64 array, shape (n_parts + 1,)
+        Part ``i`` holds the queries ``borders[i] … borders[i + 1] − 1``.
+    pieces : tuple of Path or pyarrow.Table
+        The choices of each part.
+    entries : tuple of dict
+        What was told of each file when it was written; empty for pieces in memory.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.graphs.choices import extract_choices
+    >>> choices = extract_choices(at.Samples.from_lists([[0, 1, 2], [1, 0]], [0, 1]))
+    >>> parts = cut_choices(choices, np.array([0, 1, 3]))
+    >>> parts, parts.part(1).num_rows, parts.load().table.equals(choices.table)
+    (ChoiceParts(2 parts), 1, True)
+    """
+
+    borders: Int64
+    pieces: tuple[Path | pa.Table, ...]
+    entries: tuple[Mapping[str, Any], ...] = ()
+
+    def __repr__(self) -> str:
+        return f"ChoiceParts({len(self.pieces):,} parts)"
+
+    def part(self, number: int) -> pa.Table:
+        """The choices of one part of the queries, in memory."""
+        piece = self.pieces[number]
+        if not isinstance(piece, Path):
+            return piece
+        try:
+            table: Any = read_parquet(piece.read_bytes())
+            return table.cast(CHOICE_SCHEMA).combine_chunks()
+        except ValueError as error:  # Arrow's errors are such
+            raise CorruptRun(f"{piece} was altered ({error}); delete {piece.parent} and run again") from error
+
+    def load(self) -> ChoiceTable:
+        """All choices in memory."""
+        return ChoiceTable(join(CHOICE_SCHEMA, [self.part(number) for number in range(len(self.pieces))]))
+
+
+def sum_choices(batches: Iterable[tuple[Any, Int64]]) -> Iterator[pa.Table]:
+    """Sorted batches of encoded choices with counts → choices with summed counts; a run may cross batches.
+
+    Parameters
+    ----------
+    batches : iterable of (arrow array of byte strings, int64 array)
+        What :func:`~attomaton.graphs.choices.encode_choices` wrote, as bytes, rising.
+    """
+    last: Any = _arrow.array([], pa.large_binary())
+    held: Int64 = np.empty(0, np.int64)
+    for batch, counts in batches:
+        rows: Any = _arrow.concat_arrays([last, batch.cast(pa.large_binary())])
+        counts = np.concatenate([held, counts])
+        differs: Any = arrow_compute().not_equal(rows.slice(1), rows.slice(0, len(rows) - 1))
+        first = np.flatnonzero(np.concatenate([[True], differs.to_numpy(zero_copy_only=False)]))
+        sums: Int64 = np.add.reduceat(counts, first, dtype=np.int64)
+        distinct: Any = rows.take(_arrow.array(first))
+        last, held = distinct.slice(len(first) - 1), sums[-1:]
+        if len(first) > 1:
+            yield unpack_choices(_arrow.chunked_array([distinct.slice(0, len(first) - 1)]), sums[:-1]).table
+    if len(held):
+        yield unpack_choices(_arrow.chunked_array([last]), held).table
+
+
+def write_choices(file: Path, batches: Iterable[tuple[Any, Int64]]) -> dict[str, Any]:
+    """Write rising encoded choices with their counts to one Parquet file; its entry."""
+    return write_part(file, sum_choices(batches), CHOICE_SCHEMA, CHOICE_FILE)
+
+
+def cut_choices(choices: ChoiceTable, borders: Int64) -> ChoiceParts:
+    """Choices in memory, in parts of the queries."""
+    return ChoiceParts(
+        borders, tuple(slice_queries(choices.table, *limits) for limits in pairwise(borders.tolist()))
+    )

@@ -1,0 +1,112 @@
+"""Work by part that survives being killed: a finished part is recorded, and a later run takes it up."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from attomaton.artifacts import check_files, explained, read_sealed, write_sealed
+from attomaton.errors import CorruptRun
+
+Record = dict[str, Any]
+"""What is known of a finished part: plain values, and under ``files`` the entry of each file by its name."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The records of the parts of one stage.
+
+    Attributes
+    ----------
+    folder : Path
+        Where the files of the parts and their records are.
+    stage : str
+        Begins the names of the records.
+    fingerprint : str
+        A digest of all that the answer depends on.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     kept = Kept(Path(folder), "count", "0" * 64)
+    ...     first = kept.run(3, lambda number: {"files": {}, "sum": number})
+    ...     again = kept.run(3, lambda number: {"files": {}, "sum": number + 1})
+    >>> first["sum"], again["sum"]
+    (3, 3)
+    """
+
+    folder: Path
+    stage: str
+    fingerprint: str
+
+    def run(self, number: int, work: Callable[[int], Record]) -> Record:
+        """The record of a part: an earlier one if its files are whole, or what ``work`` makes now."""
+        found = self.take_up(number)
+        if found is not None:
+            return found
+        record = {**work(number), "fingerprint": self.fingerprint}
+        with explained(self.folder):
+            write_sealed(self._path(number), record)
+        return record
+
+    def take_up(self, number: int) -> Record | None:
+        """The record that an earlier run left, if it is of the same work and its files are as written."""
+        try:
+            record = read_sealed(self._path(number))
+            if record is None or record["fingerprint"] != self.fingerprint:
+                return None
+            files: Mapping[str, Any] = record["files"]
+            check_files(self.folder, files, again="run it again")
+        except (CorruptRun, OSError, KeyError, TypeError, AttributeError):
+            return None
+        return record
+
+    def clear(self, n_parts: int) -> None:
+        """Remove the records of this stage that are of other work or beyond ``n_parts``, and their files."""
+        for path in sorted(self.folder.glob(f"{self.stage}-*.json")) if self.folder.is_dir() else ():
+            told = re.fullmatch(rf"{self.stage}-(\d+)\.json", path.name)
+            record = read_sealed(path) or {}
+            same = record.get("fingerprint") == self.fingerprint
+            if told is not None and not (same and int(told[1]) < n_parts):
+                path.unlink(missing_ok=True)
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"{self.stage}-{number:05d}.json"
+
+
+def run_weighed(
+    work: Callable[[int], Record],
+    weights: Sequence[int],
+    *,
+    threads: int,
+    most: int,
+    tell: Callable[[int], object],
+    stop: Event,
+) -> list[Record]:
+    """Do ``work`` on the parts 0, 1, 2 … in threads; parts that weigh more than ``most`` one at a time.
+
+    ``tell`` hears the weight of what is done. If a part fails, or the user interrupts, ``stop`` is set, the
+    others end, and the error is raised.
+    """
+    done: dict[int, Record] = {}
+    told = 0
+    heavy = [number for number, weight in enumerate(weights) if weight > most]
+    light = [number for number, weight in enumerate(weights) if weight <= most]
+    for numbers, at_once in ((heavy, 1), (light, threads)):
+        pool = ThreadPoolExecutor(at_once)
+        try:
+            waiting: list[tuple[int, Future[Record]]] = [(one, pool.submit(work, one)) for one in numbers]
+            for number, future in waiting:
+                done[number] = future.result()
+                told += weights[number]
+                tell(told)
+        except BaseException:
+            stop.set()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
+    return [done[number] for number in range(len(weights))]

@@ -1,0 +1,56 @@
+"""Realisable samples in the order of the tables that they make: by query, then by label.
+
+So every share of them makes a stretch of a table by itself, and shares are joined instead of merged.
+"""
+
+from itertools import pairwise
+
+import numpy as np
+
+from attomaton.corpora.samples import Samples
+from attomaton.graphs.bags import find_realisable
+from attomaton.graphs.grouping import order_pairs, pack_pairs
+from attomaton.machine import count_processors
+from attomaton.ragged import run_starts
+
+SMALLEST = 1 << 18
+"""Context tokens below which a share is not worth a thread."""
+
+SHARES = 4
+"""Shares for each thread, so that all threads end at about the same time."""
+
+
+def order_samples(samples: Samples) -> Samples:
+    """The realisable samples, by query and label; those with the same two stay in their order.
+
+    Examples
+    --------
+    >>> samples = Samples.from_lists([[1, 2], [1, 0], [2, 0], [0, 1, 0]], [2, 1, 1, 0])
+    >>> [(sample.context, sample.label) for sample in order_samples(samples)]
+    [((0, 1, 0), 0), ((1, 0), 1), ((1, 2), 2)]
+    """
+    kept = samples.take(find_realisable(samples))
+    return kept.take(order_pairs(kept.queries, kept.labels, kept.n_tokens))
+
+
+def cut_shares(ordered: Samples, most: int) -> list[Samples]:
+    """Shares for all threads, of about ``most`` context tokens each at most.
+
+    They are cut between labels; inside the samples of one label only where these are more.
+
+    Examples
+    --------
+    >>> samples = order_samples(Samples.from_lists([[0, 1]] * 5 + [[1, 1]] * 2, [0] * 5 + [1] * 2))
+    >>> [len(share) for share in cut_shares(samples, most=6)]
+    [3, 2, 2]
+    """
+    ends = np.cumsum(ordered.lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    size = min(most, max(SMALLEST, -(-total // (SHARES * count_processors()))))
+    cuts = np.searchsorted(ends, np.arange(size, total, size), side="right")
+    if len(cuts):
+        first = run_starts(pack_pairs(ordered.queries, ordered.labels))
+        begun = first[np.searchsorted(first, cuts, side="right") - 1]
+        cuts = np.where(begun > np.concatenate([[0], cuts[:-1]]), begun, cuts)
+    borders = np.unique(np.concatenate([[0], cuts, [len(ordered)]])).tolist()
+    return [ordered.take(slice(start, stop)) for start, stop in pairwise(borders)]
