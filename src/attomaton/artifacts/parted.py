@@ -1,13 +1,14 @@
 """Tables in parts: Parquet files of whole queries, so that the rows of one query are a small read.
 
 Which rows belong to which query is said by counts, not searched for: the rows of a query stand together, and
-the row groups of a file all hold :data:`GROUP_ROWS` rows but the last.
+the row groups of a file all hold equally many rows but the last, :data:`GROUP_ROWS` where it is written.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from os import getpid
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.artifacts.blocks import BLOCK, CheckedFile, entry_in_blocks
+from attomaton.artifacts.blocks import BLOCK, REPLACED, CheckedFile, entry_in_blocks
 from attomaton.artifacts.files import write_file
 from attomaton.errors import CorruptRun
 from attomaton.ragged import offsets_of, ranges_of
@@ -43,7 +44,7 @@ def part_name(table: str, number: int) -> str:
 def write_part(
     file: Path, tables: Iterable[pa.Table], schema: pa.Schema, options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Write rows that come in any pieces as one Parquet file; its name, digest, bytes, blocks and rows.
+    """Write rows that come in any pieces as one Parquet file, and what a manifest says of it.
 
     The same rows give the same bytes, however they are cut into pieces.
     """
@@ -61,7 +62,7 @@ def write_part(
                 rows += group.num_rows
 
     entry = write_file(file, write, describe=entry_in_blocks)
-    return {**entry, "name": file.name, "rows": rows}
+    return {**entry, "name": file.name, "rows": rows, "group": GROUP_ROWS}
 
 
 def regroup(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
@@ -132,6 +133,10 @@ class PartedTable:
 
     def __post_init__(self) -> None:
         told = [int(entry["rows"]) for entry in self.files]
+        if any(int(entry["group"]) < 1 for entry in self.files):
+            raise CorruptRun(
+                f"the manifest of {self.folder} gives no size of row groups; write the run again"
+            )
         if len(self.borders) != len(told) + 1 or told != np.diff(self._offsets[self.borders]).tolist():
             raise CorruptRun(
                 f"the parts of {self.folder} hold other rows than its index; write the run again"
@@ -141,13 +146,14 @@ class PartedTable:
     def _offsets(self) -> Int64:
         return offsets_of(self.counts)
 
-    @cached_property
-    def _open(self) -> dict[int, Any]:
-        return {}
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the open files: another process opens its own."""
+        return {name: value for name, value in self.__dict__.items() if name != "_opened"}
 
     @cached_property
-    def _lock(self) -> Any:
-        return Lock()
+    def _opened(self) -> dict[int, "_OpenFiles"]:
+        """The open files of each process: after a fork two of them must not share where they read."""
+        return {}
 
     def read(self, queries: Int64) -> pa.Table:
         """The rows of these queries, which rise."""
@@ -168,15 +174,15 @@ class PartedTable:
         part = int(np.searchsorted(self.borders, query, side="right")) - 1
         base = int(self._offsets[self.borders[part]])
         first, last = (int(row) - base for row in self._offsets[[query, query + 1]])
-        step = 8 * GROUP_ROWS
-        for start in range(first // step * step, last, step):
-            low, high = max(first, start), min(last, start + step)
-            groups = list(range(low // GROUP_ROWS, (high - 1) // GROUP_ROWS + 1))
-            yield self._read_groups(part, groups).slice(low - groups[0] * GROUP_ROWS, high - low)
+        size = self._group_rows(part)
+        for start in range(first // (8 * size) * 8 * size, last if first < last else 0, 8 * size):
+            low, high = max(first, start), min(last, start + 8 * size)
+            groups = list(range(low // size, (high - 1) // size + 1))
+            yield self._read_groups(part, groups).slice(low - groups[0] * size, high - low)
 
     def read_part(self, number: int) -> pa.Table:
         """All rows of one part."""
-        n_groups = -(-int(self.files[number]["rows"]) // GROUP_ROWS)
+        n_groups = -(-int(self.files[number]["rows"]) // self._group_rows(number))
         return self._read_groups(number, list(range(n_groups)))
 
     def _read_of_part(self, part: int, queries: Int64) -> Any:
@@ -186,22 +192,28 @@ class PartedTable:
         first, last = first[filled], last[filled]
         if not len(first):
             return self.schema.empty_table()
-        needed = np.zeros(-(-int(self.files[part]["rows"]) // GROUP_ROWS) + 1, np.int64)
-        np.add.at(needed, first // GROUP_ROWS, 1)
-        np.add.at(needed, (last - 1) // GROUP_ROWS + 1, -1)
+        size = self._group_rows(part)
+        needed = np.zeros(-(-int(self.files[part]["rows"]) // size) + 1, np.int64)
+        np.add.at(needed, first // size, 1)
+        np.add.at(needed, (last - 1) // size + 1, -1)
         groups = np.flatnonzero(np.cumsum(needed)[:-1] > 0)
         table = self._read_groups(part, groups.tolist())
         place = np.full(len(needed), -1, np.int64)  # where each row group begins in what was read
-        place[groups] = np.arange(len(groups)) * GROUP_ROWS
-        rows = ranges_of(place[first // GROUP_ROWS] + first % GROUP_ROWS, last - first)
+        place[groups] = np.arange(len(groups)) * size
+        rows = ranges_of(place[first // size] + first % size, last - first)
         return take_rows(table, rows)
 
     def _read_groups(self, part: int, groups: list[int]) -> Any:
-        with self._lock:
+        files = self._opened.setdefault(getpid(), _OpenFiles())
+        with files.lock:
             try:
-                table = self._opened(part).read_row_groups(groups, use_threads=False).combine_chunks()
+                file = files.open(part, self.folder, self.files[part])
+                table = file.read_row_groups(groups, use_threads=False).combine_chunks()
             except CorruptRun:
                 raise
+            except FileNotFoundError as error:
+                name = self.files[part]["name"]
+                raise CorruptRun(f"{self.folder / name} is missing{REPLACED}") from error
             except (OSError, ValueError, IndexError) as error:  # Arrow's errors are ValueErrors
                 name = self.files[part]["name"]
                 raise CorruptRun(
@@ -214,14 +226,24 @@ class PartedTable:
         return table.cast(self.schema)
 
     def _group_size(self, part: int, group: int) -> int:
-        return min(GROUP_ROWS, int(self.files[part]["rows"]) - group * GROUP_ROWS)
+        size = self._group_rows(part)
+        return min(size, int(self.files[part]["rows"]) - group * size)
 
-    def _opened(self, part: int) -> Any:
+    def _group_rows(self, part: int) -> int:
+        return int(self.files[part]["group"])
+
+
+@dataclass(frozen=True, eq=False)
+class _OpenFiles:
+    """The files of a table that one process has open."""
+
+    lock: Any = field(default_factory=Lock)
+    files: dict[int, Any] = field(default_factory=dict[int, Any])
+
+    def open(self, part: int, folder: Place, entry: Mapping[str, Any]) -> Any:
         """The Parquet file of a part; of many the one that was asked for longest ago is closed."""
-        file = self._open.pop(part, None)
-        if file is None:
-            file = open_part(self.folder, self.files[part])
-        self._open[part] = file
-        if len(self._open) > MOST_OPEN:
-            self._open.pop(next(iter(self._open))).close()
+        file = self.files.pop(part, None)
+        self.files[part] = file = open_part(folder, entry) if file is None else file
+        if len(self.files) > MOST_OPEN:
+            self.files.pop(next(iter(self.files))).close()
         return file
