@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from attomaton.artifacts import Building, build_folder, digest_arrays
+from attomaton.artifacts.uploads import build_at
 from attomaton.automaton import compare
 from attomaton.automaton.automaton import Automaton, fill_run
 from attomaton.automaton.staged import Finished, learn_by_part
@@ -32,6 +33,7 @@ from attomaton.readers import read_corpus
 from attomaton.readers.batches import Reading, asked_reading
 from attomaton.readers.given import path_of
 from attomaton.readers.sources import is_run
+from attomaton.remote import as_place
 from attomaton.solved import compile_beside, solve_edges
 
 Source = str | PathLike[str] | Samples | Documents | TokenizedCorpus | Sequence[Any] | Any
@@ -109,7 +111,8 @@ def learn(
         local processors.
     out : path, optional
         Where the run folder is written: a new or empty folder, or that of an earlier run. Unfinished work
-        stands beside it until the run is whole.
+        stands beside it until the run is whole. A URL such as ``s3://bucket/run`` is an object store: the
+        run is made among this machine's temporary files, and sent when it is whole.
     overwrite : bool
         Whether an earlier run in ``out``, with its training, is replaced. Files that attomaton did not write
         are not touched.
@@ -140,7 +143,7 @@ def learn(
     on_disk = check_engine(engine, source, memory=memory, threads=threads, master=master)
     asked = asked_reading(reading, column=column, documents=documents)
     check_reading(tokenizer, queries)
-    if out is not None:
+    if out is not None and isinstance(as_place(out), Path):
         refuse_input_in(given_path(out, "out"), source)
     begin = as_stages(progress)
     with _workplace(out, overwrite, resumable=on_disk) as (work, building):
@@ -185,7 +188,7 @@ def learn(
                 origin = {} if samples is None else {"samples": describe_origin(samples)}
                 fill_run(building, automaton, {**about, **origin})
     if automaton is None:
-        automaton = Automaton.load(str(out))
+        automaton = Automaton.load(as_place(str(out)))
     if automaton.coverage.note:
         warnings.warn(automaton.coverage.note, NothingRealisable, stacklevel=2)
     return automaton
@@ -265,7 +268,7 @@ def _workplace(
         with tempfile.TemporaryDirectory(prefix="attomaton-") as name:
             yield Path(name), None
         return
-    with build_folder(out, "run", overwrite=overwrite, resumable=resumable) as building:
+    with build_at(out, "run", overwrite=overwrite, resumable=resumable) as building:
         work = building.folder / "work"
         yield work, building
         shutil.rmtree(work, ignore_errors=True)

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.artifacts.blocks import REPLACED, CheckedFile, entry_in_blocks
+from attomaton.artifacts.blocks import BLOCK, REPLACED, CheckedFile, entry_in_blocks
 from attomaton.artifacts.files import write_file
 from attomaton.errors import CorruptRun
 from attomaton.ragged import offsets_of, ranges_of
+from attomaton.remote import Place
 from attomaton.tables import Int64, arrow_parquet, exact_file, take_rows
 
 GROUP_ROWS = 1 << 16
@@ -89,15 +90,14 @@ def regroup(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         yield rest
 
 
-def open_part(folder: Path, entry: Mapping[str, Any]) -> Any:
+def open_part(folder: Place, entry: Mapping[str, Any]) -> Any:
     """The Parquet file of a part, of which every block is checked as it is read."""
     path = folder / entry["name"]
-    return arrow_parquet().ParquetFile(
-        CheckedFile(path.open("rb", buffering=0), entry, str(path)), pre_buffer=False
-    )
+    opened = path.open("rb", buffering=0) if isinstance(path, Path) else path.open("rb", BLOCK)
+    return arrow_parquet().ParquetFile(CheckedFile(opened, entry, str(path)), pre_buffer=False)
 
 
-def read_whole(folder: Path, parts: Mapping[str, Mapping[str, Any]], table: str) -> pa.Table:
+def read_whole(folder: Place, parts: Mapping[str, Mapping[str, Any]], table: str) -> pa.Table:
     """All rows of a table of a run, from the entries of the parts of all its tables."""
     names = sorted(name for name in parts if name.startswith(f"{table}-"))
     found: list[Any] = []
@@ -113,7 +113,7 @@ class PartedTable:
 
     Attributes
     ----------
-    folder : Path
+    folder : Path or RemotePath
         Where its files are.
     files : sequence of mappings
         The entry of each part, as :func:`write_part` gave it.
@@ -125,7 +125,7 @@ class PartedTable:
         The columns that the files must have.
     """
 
-    folder: Path
+    folder: Place
     files: Sequence[Mapping[str, Any]]
     borders: Int64
     counts: Int64
@@ -240,7 +240,7 @@ class _OpenFiles:
     lock: Any = field(default_factory=Lock)
     files: dict[int, Any] = field(default_factory=dict[int, Any])
 
-    def open(self, part: int, folder: Path, entry: Mapping[str, Any]) -> Any:
+    def open(self, part: int, folder: Place, entry: Mapping[str, Any]) -> Any:
         """The Parquet file of a part; of many the one that was asked for longest ago is closed."""
         file = self.files.pop(part, None)
         self.files[part] = file = open_part(folder, entry) if file is None else file

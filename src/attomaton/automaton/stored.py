@@ -26,6 +26,7 @@ from attomaton.graphs.grouping import pack_pairs
 from attomaton.graphs.parts import cut_queries, of_nodes
 from attomaton.graphs.paths import Edges, QueryGraph
 from attomaton.ragged import offsets_of, ranges_of
+from attomaton.remote import Place
 from attomaton.tables import Int64, Integers, column, make_table, ragged_column
 
 SMALL = 8_000_000
@@ -243,7 +244,7 @@ class StoredRun:
 
 
 @contextmanager
-def explained_run(place: Path | None) -> Generator[None]:
+def explained_run(place: Place | None) -> Generator[None]:
     """Whatever is wrong in a run becomes one kind of error that says where."""
     try:
         yield
@@ -254,7 +255,7 @@ def explained_run(place: Path | None) -> Generator[None]:
         raise CorruptRun(f"{place} holds no whole automaton ({reason}); write the run again") from error
 
 
-def open_run(path: str | Path) -> StoredRun:
+def open_run(path: str | Place) -> StoredRun:
     """Open a run folder: its manifest, index and vocabulary are read, its tables are not.
 
     Examples
@@ -266,7 +267,7 @@ def open_run(path: str | Path) -> StoredRun:
     ('3 queries, 6 components, 3 tokens', [0, 1, 2], Components(3 components of 1 queries))
     """
     run = read_run(path)
-    with explained_run(run.place or Path(path)):
+    with explained_run(run.place):
         n_tokens = run.manifest["n_tokens"]
         if not isinstance(n_tokens, int):
             raise MismatchedParts("manifest.json gives no whole number as n_tokens")

@@ -120,7 +120,7 @@ class DuckDBEngine:
         """The same, in Parquet files: part ``i`` of the queries ``borders[i] … borders[i + 1] − 1``."""
 
         def process(piece: Piece) -> Iterator[tuple[str, pa.Table]]:
-            found = choices_of_piece(piece, components, selection=self.selection, kept=self.kept)
+            found = choices_of_piece(piece, components, selection=self.selection, kept=self.kept, threads=1)
             rows = rows_to_bytes(*encode_choices(found))
             yield "choices", _arrow.table({"query": found["query"], "row": rows, "count": found["count"]})
 
