@@ -89,7 +89,12 @@ class Failing:
 
     def _tell(self, here: tuple[int, ...], kind: str) -> None:
         with self.log.open("a", encoding="utf-8") as file:
-            file.write(f"{here[0]}\t{here[1]}\t{here[2]}\t{kind}\n")
+            file.write(f"{here[0]}\t{here[1]}\t{here[2]}\t{kind}\t{self._task}\n")
+
+    @property
+    def _task(self) -> str:
+        """What is done: the class of the function, or of the stage that it runs."""
+        return type(getattr(self.function, "stage", self.function)).__name__
 
 
 @dataclass(frozen=True)
@@ -99,12 +104,13 @@ class Attempt:
     stage: int
     part: int
     kind: str
+    task: str
 
 
 def read_attempts(log: Path) -> list[Attempt]:
     """What was tried."""
     rows = [line.split("\t") for line in log.read_text(encoding="utf-8").splitlines()]
-    return [Attempt(int(stage), int(part), kind) for stage, part, _, kind in rows]
+    return [Attempt(int(stage), int(part), kind, task) for stage, part, _, kind, task in rows]
 
 
 @contextmanager

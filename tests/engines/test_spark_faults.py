@@ -4,15 +4,22 @@ import numpy as np
 import pytest
 
 import attomaton as at
-from attomaton.artifacts import digest_arrays
+from attomaton.automaton.staged import learn_by_part
 from attomaton.engines import spark
+from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.memory import MemoryEngine
 from attomaton.engines.selection import Selection
 from attomaton.engines.spark import SparkEngine
-from attomaton.solved import HardByQuery
+from attomaton.graphs import parts
 from tests.engines.conftest import write_shards
 from tests.engines.sparkfaults import KINDS, MANY, failing_tasks, read_attempts, workers_killed
 from tests.engines.sparks import cluster_in, session_on
+
+TASKS = (
+    *("DigestFiles", "CountSamples", "PackEdges", "WriteEdges"),
+    *("HardStage", "JoinTies", "PackChoices", "WriteChoices", "SoftStage"),
+)
+"""What executors do for a run, in turn."""
 
 RATE = 0.25
 SELECTION = Selection(16)
@@ -21,7 +28,8 @@ N_TOKENS = 500
 
 @pytest.fixture
 def shards(tmp_path, monkeypatch):
-    """Some tens of tasks in each pass."""
+    """Some tens of tasks in each pass, and some parts."""
+    monkeypatch.setattr(parts, "PART_SAMPLES", 1 << 11)
     monkeypatch.setattr(spark, "LARGE_TASK", 1 << 12)
     monkeypatch.setattr(spark, "SMALL_TASK", 1 << 12)
     monkeypatch.setattr(spark, "PIECE_TOKENS", 1 << 11)
@@ -31,18 +39,10 @@ def shards(tmp_path, monkeypatch):
 
 
 def answers(engine):
-    """Digests of the edges, the choices, and the hard side solved where the data is."""
-    edges = engine.edges()
-    choices = engine.choices(at.find_components(edges.load()))
-    hard = engine.map_queries(HardByQuery(N_TOKENS), edges, edges.queries, n_parts=6)
-    return edges.digest(), digest_table(choices.table), digest_table(hard)
-
-
-def digest_table(table):
-    columns = [table[name].combine_chunks() for name in table.schema.names]
-    flat = [one.flatten() if hasattr(one, "flatten") else one for one in columns]
-    lengths = [one.value_lengths() for one in columns if hasattr(one, "value_lengths")]
-    return digest_arrays(*(one.to_numpy(zero_copy_only=False) for one in [*flat, *lengths]))
+    """Digests of every file of a run: edges, hard side, choices, soft side; and both certificates."""
+    finished = learn_by_part(engine, engine.edges())
+    files = {(table, number): entry["sha256"] for table, number, _, entry in finished._files()}
+    return files, finished.proofs, finished.coverage(None)
 
 
 def check_attempts(log):
@@ -56,12 +56,17 @@ def check_attempts(log):
     return attempts
 
 
-def test_a_quarter_of_all_attempts_fails(shards, tmp_path):
-    expected = answers(MemoryEngine(shards, SELECTION))
+@pytest.mark.parametrize("seeds", [[1], pytest.param([2, 3, 4, 5], marks=pytest.mark.slow)])
+def test_a_quarter_of_all_attempts_fails(shards, tmp_path, seeds):
+    expected = answers(DuckDBEngine(shards, tmp_path / "duckdb", SELECTION, "1GB", 2))
+    assert len(expected[0]) > 4 * 5  # tables and parts
     master = f"local[2,{MANY}]"
-    with session_on(master), failing_tasks(tmp_path / "log", rate=RATE, seed=1):
-        assert answers(SparkEngine(shards, tmp_path / "work", SELECTION, master)) == expected
-    check_attempts(tmp_path / "log")
+    with session_on(master):
+        for seed in seeds:
+            work, log = tmp_path / f"work{seed}", tmp_path / f"log{seed}"
+            with failing_tasks(log, rate=RATE, seed=seed):
+                assert answers(SparkEngine(shards, work, SELECTION, master)) == expected
+            check_attempts(log)
 
 
 def test_too_many_failures_are_told_and_the_next_run_ends_well(shards, tmp_path):
@@ -77,24 +82,29 @@ def test_too_many_failures_are_told_and_the_next_run_ends_well(shards, tmp_path)
 
 
 @pytest.mark.slow
-def test_failing_attempts_and_a_worker_killed_in_every_stage(shards, tmp_path):
-    """Twenty runs on a cluster of two workers."""
-    expected = answers(MemoryEngine(shards, SELECTION))
+@pytest.mark.parametrize("rate", [0.0, RATE])
+def test_a_worker_killed_in_every_stage(shards, tmp_path, rate):
+    """Ten runs on a cluster of two workers: samples, edges, the hard side, choices and the soft side.
+
+    And ten in which a quarter of all attempts fails besides.
+    """
+    expected = answers(DuckDBEngine(shards, tmp_path / "duckdb", SELECTION, "1GB", 2))
     equal = kills = stages = n_attempts = 0
     settings = {"spark.task.maxFailures": MANY}
     with cluster_in(tmp_path / "cluster") as cluster, session_on(cluster.master, **settings) as session:
-        for number in range(20):
+        for number in range(10):
             log, gate = tmp_path / f"log{number}", tmp_path / f"gate{number}"
             engine = SparkEngine(shards, tmp_path / f"work{number}", SELECTION, cluster.master)
             with (
-                failing_tasks(log, rate=RATE, seed=number, gate=gate),
+                failing_tasks(log, rate=rate, seed=number, gate=gate),
                 workers_killed(session, cluster, gate) as killed,
             ):
                 equal += answers(engine) == expected
-            attempts = check_attempts(log)
+            attempts = check_attempts(log) if rate else read_attempts(log)
+            assert {attempt.task for attempt in attempts} == set(TASKS)
             ours = {attempt.stage for attempt in attempts}
             kills, stages = kills + len(ours & set(killed)), stages + len(ours)
             n_attempts += len(attempts)
             print(f"run {number}: {equal} equal, {n_attempts} attempts, {kills} kills in {stages} stages")  # noqa: T201
-    assert equal == 20
+    assert equal == 10
     assert kills == stages

@@ -23,9 +23,10 @@ from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.engines.choiceparts import ChoiceParts
 from attomaton.engines.parts import EdgeParts
 from attomaton.engines.stages import Stage
+from attomaton.engines.ties import Ties
 from attomaton.graphs.choices import ChoiceTable
-from attomaton.graphs.components import NODE_SCHEMA, Components, find_components
-from attomaton.graphs.parts import join, keep_ties, of_nodes, shift
+from attomaton.graphs.components import NODE_SCHEMA, find_components
+from attomaton.graphs.parts import keep_ties, of_nodes
 from attomaton.hard.certify import HardCertificate, join_hard
 from attomaton.hard.solve import solve_graph_svm
 from attomaton.progress import Progress, silent
@@ -155,8 +156,8 @@ class SoftStage:
 class PartEngine(Protocol):
     """An engine that works part by part."""
 
-    def choice_parts(self, components: Components | None, borders: Int64) -> ChoiceParts:
-        """The choices inside components, in parts of the queries."""
+    def choice_parts(self, within: Ties | None, borders: Int64) -> ChoiceParts:
+        """The choices inside ties, in parts of the queries."""
         ...
 
     def run_parts(self, stage: Stage, weights: Sequence[int]) -> list[dict[str, Any]]:
@@ -180,22 +181,19 @@ def learn_by_part(engine: PartEngine, edges: EdgeParts, progress: Progress = sil
     progress(stage.title, 0, 0)
     hard = engine.run_parts(stage, stage.weights)
     progress("extracting choices", 0, 0)
-    choices = engine.choice_parts(read_ties(hard, edges.n_tokens), edges.borders)
+    choices = engine.choice_parts(find_ties(hard, edges.n_tokens), edges.borders)
     paths = [Path(record["folder"], record["names"]["nodes"]) for record in hard]
     last = SoftStage(paths, choices, edges.n_tokens, stage.fingerprint)
     progress(last.title, 0, 0)
     return Finished(edges, choices, hard, engine.run_parts(last, last.weights))
 
 
-def read_ties(records: Sequence[Record], n_tokens: int) -> Components:
-    """The ties of all parts, numbered one after the other."""
-    parts: list[pa.Table] = []
-    number = 0
-    for record in records:
-        table = read_parquet(Path(record["folder"], record["names"]["ties"]).read_bytes())
-        parts.append(shift(table, number, "component"))
-        number += int(column(table, "component").max(initial=-1)) + 1
-    return of_nodes(join(NODE_SCHEMA, parts), n_tokens)
+def find_ties(records: Sequence[Record], n_tokens: int) -> Ties:
+    """Where the hard stage left the ties of each part."""
+    names = [record["names"]["ties"] for record in records]
+    paths = tuple(Path(record["folder"], name) for record, name in zip(records, names, strict=True))
+    digests = (record["files"][name]["sha256"] for record, name in zip(records, names, strict=True))
+    return Ties(paths, tuple(digests), n_tokens)
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,6 +27,7 @@ from attomaton.engines.parts import EdgeParts, open_parts
 from attomaton.engines.queries import QueryTable, map_queries
 from attomaton.engines.selection import Selection
 from attomaton.engines.stages import Stage
+from attomaton.engines.ties import Ties
 from attomaton.engines.work import Task, Workshop, clear_drafts, fingerprint, working_in
 from attomaton.errors import CorruptRun
 from attomaton.graphs.choices import ChoiceTable, encode_choices
@@ -116,8 +117,9 @@ class DuckDBEngine:
         """Second pass: the choices inside each label's component (None means in whole contexts), counted."""
         return self.choice_parts(components, np.array([0, self.shards.n_tokens])).load()
 
-    def choice_parts(self, components: Components | None, borders: Int64) -> ChoiceParts:
+    def choice_parts(self, within: Components | Ties | None, borders: Int64) -> ChoiceParts:
         """The same, in Parquet files: part ``i`` of the queries ``borders[i] … borders[i + 1] − 1``."""
+        components = within.load() if isinstance(within, Ties) else within
 
         def process(piece: Piece) -> Iterator[tuple[str, pa.Table]]:
             found = choices_of_piece(piece, components, selection=self.selection, kept=self.kept, threads=1)

@@ -7,23 +7,27 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from attomaton.artifacts import explained, identify_file, write_file
+from attomaton.artifacts import explained, identify_file, write_file, write_sealed
 from attomaton.corpora.pieces import Piece, regroup
 from attomaton.corpora.samples import TOKEN_BITS
 from attomaton.corpora.shards import Cuts
 from attomaton.engines.choiceparts import write_choices
+from attomaton.engines.kept import Kept
 from attomaton.engines.kernel import choices_of_piece, query_rows
 from attomaton.engines.parts import EdgeParts, sum_neighbours, write_edges
 from attomaton.engines.selection import Selection
 from attomaton.engines.stages import Stage
+from attomaton.engines.ties import Ties
 from attomaton.graphs.choices import encode_choices
-from attomaton.graphs.components import ORDER_SCHEMA, Components
+from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components
 from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
 from attomaton.graphs.parts import slice_queries
 from attomaton.graphs.windows import Links, link_repeats, window_edges
@@ -31,8 +35,8 @@ from attomaton.remote import Place
 from attomaton.tables import Bool, Int64, exact_file, rows_to_bytes
 
 BATCH_ROWS = 1 << 17
-ENTRY = "told string"
-"""What the driver hears of a part: plain values as JSON, with its number and what was written."""
+TOLD = "told string"
+"""What the driver hears of a task: a few plain values as JSON. Records of parts are files beside them."""
 
 _arrow: Any = pa
 Batches = Iterable[Any]
@@ -115,7 +119,7 @@ class PackChoices(Kernel):
 
 @dataclass(frozen=True)
 class WriteEdges:
-    """Sorted (key, count) → one Parquet file of edges; tells its entry."""
+    """Sorted (key, count) → one Parquet file of edges; tells where its entry is."""
 
     folder: Path
     min_support: int
@@ -123,27 +127,24 @@ class WriteEdges:
     def __call__(self, batches: Batches) -> Iterator[Any]:
         """Run on a partition."""
         runs = ((batch.column(0).to_numpy(), batch.column(1).to_numpy()) for batch in _filled(batches))
-        part, name = _name_here("edges")
         with explained(self.folder):
-            entry = write_edges(
-                self.folder / f"{name}.parquet", sum_neighbours(runs), min_support=self.min_support
-            )
-        yield _entry(part, entry)
+            file = self.folder / name_attempt("edges", _partition())
+            entry = write_edges(file, sum_neighbours(runs), min_support=self.min_support)
+            yield _noted(self.folder, entry)
 
 
 @dataclass(frozen=True)
 class WriteChoices:
-    """Sorted (key, count) → one Arrow file of choices; tells its entry."""
+    """Sorted (key, count) → one Parquet file of choices; tells where its entry is."""
 
     folder: Path
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
         """Run on a partition."""
         rows = ((batch.column(0), batch.column(1).to_numpy()) for batch in _filled(batches))
-        part, name = _name_here("choices")
         with explained(self.folder):
-            entry = write_choices(self.folder / f"{name}.parquet", rows)
-        yield _entry(part, entry)
+            file = self.folder / name_attempt("choices", _partition())
+            yield _noted(self.folder, write_choices(file, rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,48 +172,69 @@ class RunFunction:
         """Run on a partition."""
         for part in _numbers(batches):
             rows = [_rows(table, *self.ranges[part]) for table in self.inputs]
-            _, name = _name_here("mapped")
-            yield _write_result(self.folder, name, part, self.function(*rows))
+            entry = store_arrow(
+                self.folder / f"mapped-{part:05d}-{token_hex(6)}.arrow", [self.function(*rows)]
+            )
+            yield _told(part, name=entry["name"])
 
 
 @dataclass(frozen=True, eq=False)
 class RunStage:
-    """Numbers of tasks → what a stage tells of a part.
+    """Numbers of tasks → a stage done on a part, and recorded; tells the number of the part.
+
+    A part that an earlier run finished is taken up. Every attempt writes files of its own, and the record of
+    one attempt replaces that of another: both name whole files with the same bytes.
 
     Attributes
     ----------
     stage : Stage
         What to run.
-    folder : Path
-        Where it writes.
+    kept : Kept
+        Where it writes, and the records.
     order : sequence of int
         The part that each task works on.
     """
 
     stage: Stage
-    folder: Path
+    kept: Kept
     order: Sequence[int]
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
         """Run on a partition."""
+        folder, attempt = self.kept.folder, f"-{token_hex(6)}"
         for task in _numbers(batches):
             part = self.order[task]
-            attempt = _name_here("attempt")[1].removeprefix("attempt")
-            with explained(self.folder):
-                told = self.stage(self.folder, part, attempt=attempt)
-            yield _entry(part, told)
+            with explained(folder):
+                self.kept.run(part, lambda number: self.stage(folder, number, attempt=attempt))
+            yield _told(part)
 
 
 @dataclass(frozen=True)
 class DigestFiles:
-    """Numbers of files → (number, sha256); behind a URL, of size and tag where the store gives one."""
+    """Numbers of files → their digests; behind a URL, of size and tag where the store gives one."""
 
     paths: Sequence[Place]
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
         """Run on a partition."""
         for number in _numbers(batches):
-            yield _entry(number, {"number": number, "sha256": identify_file(self.paths[number])})
+            path = self.paths[number]
+            yield _told(number, sha256=identify_file(path) if path.is_file() else "")
+
+
+@dataclass(frozen=True)
+class JoinTies:
+    """The ties of all parts → one Arrow file; tells its name. One part is in memory at a time."""
+
+    ties: Ties
+    folder: Path
+
+    def __call__(self, batches: Batches) -> Iterator[Any]:
+        """Run on a partition."""
+        for number in _numbers(batches):
+            with explained(self.folder):
+                entry = store_arrow(self.folder / f"ties-{token_hex(6)}.arrow", self.ties)
+            yield _told(number, name=entry["name"])
 
 
 @dataclass(frozen=True)
@@ -232,24 +254,23 @@ def no_components() -> None:
     """Choices in whole contexts."""
 
 
-def store_arrow(path: Path, table: pa.Table) -> dict[str, Any]:
-    """Write a table as an Arrow file, which can be mapped into memory; its name, digest, bytes and rows."""
+def store_arrow(path: Path, tables: Iterable[pa.Table]) -> dict[str, Any]:
+    """Write tables of one schema as an Arrow file, which can be mapped into memory; its name and digest."""
+    rows = iter(tables)
+    first = next(rows, NODE_SCHEMA.empty_table())
 
     def write(draft: Path) -> None:
-        with exact_file(draft, "wb") as sink, _arrow.ipc.new_file(sink, table.schema) as writer:
-            writer.write_table(table, 1 << 20)
+        with exact_file(draft, "wb") as sink, _arrow.ipc.new_file(sink, first.schema) as writer:
+            for table in chain([first], rows):
+                writer.write_table(table, 1 << 20)
 
     with explained(path.parent):
-        return {**write_file(path, write), "name": path.name, "rows": table.num_rows}
+        return {**write_file(path, write), "name": path.name}
 
 
 def open_arrow(path: Path) -> pa.Table:
     """The table of an Arrow file, mapped into memory: only what is looked at is read."""
     return _arrow.ipc.open_file(_arrow.memory_map(os.fsencode(path))).read_all()
-
-
-def _write_result(folder: Path, stem: str, part: int, table: pa.Table) -> Any:
-    return _entry(part, store_arrow(folder / f"{stem}.arrow", table))
 
 
 def _rows(table: Path | EdgeParts, first: int, stop: int) -> pa.Table:
@@ -258,17 +279,38 @@ def _rows(table: Path | EdgeParts, first: int, stop: int) -> pa.Table:
     return slice_queries(open_arrow(table), first, stop)
 
 
-def _name_here(kind: str) -> tuple[int, str]:
-    """The number of this partition, and a name that no other attempt at it uses."""
+def name_attempt(kind: str, part: int) -> str:
+    """A name for a file of a part that no other attempt uses, in whatever session.
+
+    Examples
+    --------
+    >>> name_attempt("edges", 3)[:12], len(name_attempt("edges", 3))
+    ('edges-00003-', 32)
+    """
+    return f"{kind}-{part:05d}-{token_hex(6)}.parquet"
+
+
+def _partition() -> int:
+    """The number of the partition that is worked on here."""
     from pyspark import TaskContext
 
     context: Any = TaskContext.get()
-    part = context.partitionId()
-    return part, f"{kind}-{part:05d}-{context.taskAttemptId()}"
+    return context.partitionId()
 
 
-def _entry(part: int, entry: dict[str, Any]) -> Any:
-    return _arrow.RecordBatch.from_pydict({"told": [json.dumps({**entry, "part": part})]})
+def _noted(folder: Path, entry: dict[str, Any]) -> Any:
+    """Write the entry of a file beside it; tells the name. An entry grows with its file, a name does not.
+
+    Only the name makes it part of the answer: an attempt whose rows ended early may have come this far, and
+    Spark does not let the driver hear of it.
+    """
+    note = str(Path(entry["name"]).with_suffix(".json"))
+    write_sealed(folder / note, entry)
+    return _told(_partition(), note=note)
+
+
+def _told(part: int, **values: Any) -> Any:
+    return _arrow.RecordBatch.from_pydict({"told": [json.dumps({"part": part, **values})]})
 
 
 def _numbers(batches: Batches) -> Iterator[int]:

@@ -46,18 +46,25 @@ class Kept:
     def run(self, number: int, work: Callable[[int], Record]) -> Record:
         """The record of a part: an earlier one if its files are whole, or what ``work`` makes now."""
         found = self.take_up(number)
-        if found is not None:
-            return found
-        record = {**work(number), "fingerprint": self.fingerprint}
+        return self.write(number, work(number)) if found is None else found
+
+    def write(self, number: int, record: Record) -> Record:
+        """Record a finished part, whose files are written already."""
+        whole = {**record, "fingerprint": self.fingerprint}
         with explained(self.folder):
-            write_sealed(self._path(number), record)
-        return record
+            write_sealed(self._path(number), whole)
+        return whole
+
+    def read(self, number: int) -> Record | None:
+        """The record that is there, if it is of the same work; its files are not looked at."""
+        record = read_sealed(self._path(number))
+        return record if record is not None and record.get("fingerprint") == self.fingerprint else None
 
     def take_up(self, number: int) -> Record | None:
         """The record that an earlier run left, if it is of the same work and its files are as written."""
         try:
-            record = read_sealed(self._path(number))
-            if record is None or record["fingerprint"] != self.fingerprint:
+            record = self.read(number)
+            if record is None:
                 return None
             files: Mapping[str, Any] = record["files"]
             check_files(self.folder, files, again="run it again")

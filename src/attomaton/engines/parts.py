@@ -1,7 +1,7 @@
 """An edge table in parts: each holds whole queries, in rising order, and is read when it is asked for."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -171,14 +171,19 @@ def finish(
     return _parts_of(folder, record)
 
 
-def open_parts(folder: Path, about: Mapping[str, Any]) -> EdgeParts:
-    """The result that :func:`finish` made of the same settings, every file checked."""
+def open_parts(
+    folder: Path, about: Mapping[str, Any], check: Callable[..., object] = check_files
+) -> EdgeParts:
+    """The result that :func:`finish` made of the same settings, every file checked.
+
+    ``check`` is called as :func:`~attomaton.artifacts.check_files` is, and may have others do the work.
+    """
     record = read_sealed(folder / MANIFEST)
     if record is None:
         raise CorruptRun(f"{folder} holds no finished edges; run the pass again")
     try:
         listed = {entry["name"]: entry for entry in [*record["files"], record["queries"]]}
-        check_files(folder, listed, again=f"delete {folder} and run again")
+        check(folder, listed, again=f"delete {folder} and run again")
         same = record["format"] == FORMAT and all(record.get(name) == value for name, value in about.items())
         parts = _parts_of(folder, record)
     except CorruptRun:

@@ -3,8 +3,9 @@
 The executors read the shards themselves, by their exact names: Spark's reader would take a name for a
 pattern, leave out what begins with ``_``, and make columns of folders such as ``x=1``. The kernel turns
 batches of documents into counted, packed edges; Spark sends them to the part their query belongs to and sorts
-them there, spilling to disk where it must; executors add up neighbours and write the parts. The driver sees
-names and digests of files, and the samples by query.
+them there, spilling to disk where it must; executors add up neighbours and write the parts. Stages that work
+part by part are tasks too. The driver hears names, reads the records that lie under them, and counts samples
+by query; rows stay where they are.
 """
 
 import json
@@ -14,27 +15,32 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from attomaton.artifacts import digest_arrays, explained, write_file
+from attomaton.artifacts import digest_arrays, explained, read_sealed, write_file
+from attomaton.artifacts.manifests import list_digests
 from attomaton.corpora.shards import Cuts, Shards
 from attomaton.engines import executors as run
 from attomaton.engines.choiceparts import ChoiceParts, write_choices
+from attomaton.engines.kept import Kept
 from attomaton.engines.parts import MANIFEST, QUERIES, EdgeParts, finish, open_parts, write_edges
 from attomaton.engines.queries import QueryTable, biggest_first
 from attomaton.engines.selection import Selection
 from attomaton.engines.sparksession import explained_failure, map_batches, open_session
 from attomaton.engines.stages import Stage
-from attomaton.engines.work import fingerprint, prepare_work, working_in
+from attomaton.engines.ties import Ties
+from attomaton.engines.work import clear_drafts, fingerprint, prepare_work, working_in
 from attomaton.errors import CorruptRun
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import QUERY_SCHEMA
 from attomaton.graphs.parts import cut_parts
 from attomaton.progress import Progress, silent
+from attomaton.remote import Place
 from attomaton.tables import Bool, Int64, column, make_table, write_parquet
 
 PIECE_TOKENS = 1 << 19
@@ -53,8 +59,9 @@ class SparkEngine:
     shards : Shards
         The tokenised corpus, at the same paths on every machine.
     work : Path
-        A folder for results, at the same path on every machine; one run at a time. Finished edges of the same
-        shards and settings are taken up. Delete it when the answers are copied: tables are read from there.
+        A folder for results, at the same path on every machine; one run at a time. Finished passes, and the
+        finished parts of stages, of the same shards and settings are taken up. Delete it when the answers are
+        copied: tables are read from there.
     selection : Selection
         What to keep.
     master : str, optional
@@ -114,12 +121,12 @@ class SparkEngine:
         settings["min_support"] = self.selection.min_support
         about = {
             "n_tokens": self.shards.n_tokens,
-            "fingerprint": fingerprint(self.shards, settings, self._digests()),
+            "fingerprint": fingerprint(self.shards, settings, self._digests),
         }
         with working_in(self.work) as work:
             place = work / "edges"
             try:
-                return open_parts(place, about)
+                return open_parts(place, about, self._check_files)
             except CorruptRun:
                 return self._write_edges(place, about)  # not finished, or of something else
 
@@ -130,45 +137,74 @@ class SparkEngine:
             rows = self._map_documents(run.PackEdges(*self._kernel), "part int, key long, count int")
             merged = rows.repartitionById(self._n_parts, "part").select("key", "count")
             write = run.WriteEdges(place, self.selection.min_support)
-            files = map_batches(merged.sortWithinPartitions("key"), write, run.ENTRY)
-            found = self._collect("edges", files)
-            entries = _in_order(found, self._n_parts, place / "nothing.parquet", write_edges)
+            files = map_batches(merged.sortWithinPartitions("key"), write, run.TOLD)
+            entries = self._read_notes(self._collect("edges", files), self._n_parts, place, write_edges)
             return finish(place, entries, {**counted, "name": QUERIES}, about)
 
     def choices(self, components: Components | None) -> ChoiceTable:
         """Second pass: the choices inside each label's component (None means in whole contexts), counted."""
         return self.choice_parts(components, self._borders).load()
 
-    def choice_parts(self, components: Components | None, borders: Int64) -> ChoiceParts:
+    def choice_parts(self, within: Components | Ties | None, borders: Int64) -> ChoiceParts:
         """The same, in Parquet files: part ``i`` of the queries ``borders[i] … borders[i + 1] − 1``."""
-        place = self._new_folder("choices")
-        stored = run.no_components
-        if components is not None:
-            run.store_arrow(place / "components.arrow", components.nodes)
-            stored = run.StoredComponents(place / "components.arrow", self.shards.n_tokens)
+        settings = {
+            "reach": self.selection.reach,
+            "kept": digest_arrays(self.kept),
+            "within": digest_ties(within),
+            "borders": borders.tolist(),
+        }
+        with working_in(self.work) as work, explained(work):
+            place = work / "choices"
+            place.mkdir(exist_ok=True)
+            kept = Kept(place, "all", fingerprint(self.shards, settings, self._digests))
+            record = kept.read(0)
+            if record is None or not self._are_whole(place, record["files"]):
+                record = kept.write(0, {"files": self._write_choices(place, within, borders)})
+        entries = tuple(record["files"].values())
+        return ChoiceParts(borders, tuple(place / entry["name"] for entry in entries), entries)
+
+    def _write_choices(
+        self, place: Path, within: Components | Ties | None, borders: Int64
+    ) -> dict[str, dict[str, Any]]:
         kernel = run.Kernel(self._cuts, self.selection, self.kept, PIECE_TOKENS, borders)
-        pack = run.PackChoices(**vars(kernel), components=stored)
+        pack = run.PackChoices(**vars(kernel), components=self._share(place, within))
         rows = self._map_documents(pack, "part int, key binary, count long")
         merged = rows.repartitionById(len(borders) - 1, "part").select("key", "count")
-        files = map_batches(merged.sortWithinPartitions("key"), run.WriteChoices(place), run.ENTRY)
-        entries = _in_order(
-            self._collect("choices", files), len(borders) - 1, place / "nothing.parquet", write_choices
-        )
-        return ChoiceParts(borders, tuple(place / entry["name"] for entry in entries), tuple(entries))
+        files = map_batches(merged.sortWithinPartitions("key"), run.WriteChoices(place), run.TOLD)
+        found = self._collect("choices", files)
+        entries = self._read_notes(found, len(borders) - 1, place, write_choices)
+        return {entry["name"]: entry for entry in entries}
+
+    def _share(self, place: Path, within: Components | Ties | None) -> Callable[[], Components | None]:
+        """Put ties into one file for all executors; an executor does it, if they are in files already."""
+        if within is None:
+            return run.no_components
+        if isinstance(within, Ties):
+            asked = self.session.range(0, 1, 1, 1)
+            (told,) = self._collect("joining ties", map_batches(asked, run.JoinTies(within, place), run.TOLD))
+            name = told["name"]
+        else:
+            name = run.store_arrow(place / f"ties-{token_hex(6)}.arrow", [within.nodes])["name"]
+        return run.StoredComponents(place / name, self.shards.n_tokens)
 
     def run_parts(self, stage: Stage, weights: Sequence[int]) -> list[dict[str, Any]]:
         """Run a stage on the parts 0, 1, 2 … of the queries, on the executors; what it told of each.
 
-        The heaviest part comes first. The driver sees what the stage tells, and not the rows.
+        The heaviest part comes first. Executors record each part that they finish, and take up those that an
+        earlier run did; the driver hears numbers, and reads the records.
         """
-        place = self._new_folder(stage.name)
-        heaviest = sorted(range(len(weights)), key=lambda number: -weights[number])
-        numbers = self.session.range(0, len(weights), 1, len(weights))
-        entries = self._collect(
-            stage.title, map_batches(numbers, run.RunStage(stage, place, heaviest), run.ENTRY)
-        )
-        told = {entry["part"]: {**entry, "folder": str(place)} for entry in entries}
-        return [told[number] for number in range(len(weights))]
+        with working_in(self.work) as work, explained(work):
+            place = work / stage.name
+            place.mkdir(exist_ok=True)
+            clear_drafts(place)
+            kept = Kept(place, stage.name, stage.fingerprint)
+            kept.clear(len(weights))
+            heaviest = sorted(range(len(weights)), key=lambda number: -weights[number])
+            numbers = self.session.range(0, len(weights), 1, len(weights))
+            self._collect(stage.title, map_batches(numbers, run.RunStage(stage, kept, heaviest), run.TOLD))
+            return [
+                {**_found(kept.read(number), place), "folder": str(place)} for number in range(len(weights))
+            ]
 
     def map_queries(
         self, function: Callable[..., pa.Table], *tables: QueryTable, n_parts: int = 1
@@ -183,7 +219,7 @@ class SparkEngine:
         inputs = [_stored(table, place / f"input-{number}.arrow") for number, table in enumerate(tables)]
         task = run.RunFunction(function, inputs, ranges, place)
         numbers = self.session.range(0, len(ranges), 1, len(ranges))
-        entries = self._collect("mapping queries", map_batches(numbers, task, run.ENTRY))
+        entries = self._collect("mapping queries", map_batches(numbers, task, run.TOLD))
         name_of: dict[int, str] = {entry["part"]: entry["name"] for entry in entries}
         in_order = sorted(range(len(ranges)), key=ranges.__getitem__)
         return _open_all([place / name_of[part] for part in in_order])
@@ -225,13 +261,42 @@ class SparkEngine:
         n_tasks = len(self._cuts)
         return map_batches(self.session.range(0, n_tasks, 1, n_tasks), function, schema)
 
+    @cached_property
     def _digests(self) -> list[str]:
-        """The digest of each shard, made on the executors."""
-        paths = self.shards.paths
+        """The digest of each shard."""
+        return self._digest_files("checking shards", self.shards.paths)
+
+    def _digest_files(self, stage: str, paths: Sequence[Place]) -> list[str]:
+        """The digest of each file, made on the executors; an empty one if it is not there."""
         numbers = self.session.range(0, len(paths), 1, len(paths))
-        told = map_batches(numbers, run.DigestFiles(paths), run.ENTRY)
-        found = self._collect("checking shards", told)
-        return [row["sha256"] for row in sorted(found, key=lambda row: row["number"])]
+        found = self._collect(stage, map_batches(numbers, run.DigestFiles(paths), run.TOLD))
+        return [row["sha256"] for row in sorted(found, key=lambda row: row["part"])]
+
+    def _are_whole(self, folder: Path, files: Mapping[str, Any]) -> bool:
+        """Whether files are as they were written; the executors read them."""
+        listed = list_digests(folder, files)
+        found = self._digest_files("checking files", [folder / name for name in listed])
+        return found == list(listed.values())
+
+    def _check_files(self, folder: Path, files: Mapping[str, Any], *, again: str) -> None:
+        if not self._are_whole(folder, files):
+            raise CorruptRun(f"files in {folder} were altered after they were written; {again}")
+
+    def _read_notes(
+        self,
+        found: list[dict[str, Any]],
+        n_parts: int,
+        place: Path,
+        write: Callable[[Path, Iterable[Any]], dict[str, Any]],
+    ) -> list[dict[str, Any]]:
+        """The entry of the file of each part, in order; Spark leaves out parts without any row."""
+        noted = {told["part"]: told["note"] for told in found}
+        return [
+            _found(read_sealed(place / noted[number]), place)
+            if number in noted
+            else write(place / run.name_attempt("nothing", number), [])
+            for number in range(n_parts)
+        ]
 
     def _collect(self, stage: str, entries: Any) -> list[dict[str, Any]]:
         """Run a job; what its tasks tell, by partition."""
@@ -247,17 +312,20 @@ class SparkEngine:
             return Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=prepare_work(self.work)))
 
 
-def _in_order(
-    found: list[dict[str, Any]],
-    n_parts: int,
-    file: Path,
-    write: Callable[[Path, Iterable[Any]], dict[str, Any]],
-) -> list[dict[str, Any]]:
-    """The entry of each part in order; Spark leaves out those without any row, which share an empty file."""
-    told = {entry["part"]: entry for entry in found}
-    missing = [number for number in range(n_parts) if number not in told]
-    nothing = write(file, []) if missing else {}
-    return [told.get(number, nothing) for number in range(n_parts)]
+def digest_ties(within: Components | Ties | None) -> str | None:
+    """Of what choices are restricted to."""
+    if within is None or isinstance(within, Ties):
+        return None if within is None else within.fingerprint
+    return digest_arrays(*(column(within.nodes, name) for name in within.nodes.schema.names))
+
+
+def _found(record: dict[str, Any] | None, place: Path) -> dict[str, Any]:
+    if record is None:
+        raise CorruptRun(
+            f"{place} does not hold what an executor wrote there; the work folder must be the same on every "
+            "machine: give a folder that all of them share"
+        )
+    return record
 
 
 def _empty(place: Path) -> None:
@@ -269,8 +337,8 @@ def _empty(place: Path) -> None:
             leftover.unlink()
 
 
-EDGES = re.compile(r"(edges-\d+(-\d+)?|nothing)\.parquet")
-"""What we call a file of edges."""
+EDGES = re.compile(r"(edges|nothing)-\d+(-[0-9a-f]+)?\.(parquet|json)|nothing\.parquet")
+"""What we call a file of edges, and its entry."""
 
 
 def _stored(table: QueryTable, path: Path) -> Path | EdgeParts:
@@ -278,7 +346,7 @@ def _stored(table: QueryTable, path: Path) -> Path | EdgeParts:
         if all(isinstance(piece, Path) for piece in table.pieces):
             return table
         table = table.load().table
-    run.store_arrow(path, table)
+    run.store_arrow(path, [table])
     return path
 
 
