@@ -264,7 +264,7 @@ def open_run(path: str | Place) -> StoredRun:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     run = open_run(at.learn([0, 1, 0, 2, 0, 1, 0, 1], window=3).save(folder))
     ...     run.size, run.graph_of(0).tokens.tolist(), run.solve(np.array([0]))["components"]
-    ('3 queries, 6 components, 3 tokens', [0, 1, 2], Components(3 components of 1 queries))
+    ('3 queries, 8 components, 3 tokens', [0, 1], Components(2 components of 1 queries))
     """
     run = read_run(path)
     with explained_run(run.place):
