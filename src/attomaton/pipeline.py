@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from attomaton.artifacts import Building, build_folder, digest_arrays
+from attomaton.artifacts.uploads import build_at
 from attomaton.automaton import compare
 from attomaton.automaton.automaton import Automaton, fill_run
 from attomaton.automaton.staged import Finished, learn_by_part
@@ -32,6 +33,7 @@ from attomaton.readers import read_corpus
 from attomaton.readers.batches import Reading, asked_reading
 from attomaton.readers.given import path_of
 from attomaton.readers.sources import is_run
+from attomaton.remote import as_place
 from attomaton.solved import compile_beside, solve_edges
 
 Source = str | PathLike[str] | Samples | Documents | TokenizedCorpus | Sequence[Any] | Any
@@ -84,9 +86,10 @@ def learn(
         All that :class:`~attomaton.readers.Reading` says of how files are read: these two, their format, what
         is done with bad documents.
     engine : str
-        ``"memory"``: both passes in memory. ``"duckdb"``: over shards on disk with bounded memory, resumable
-        in ``out``. ``"spark"``: over shards, on local processors or a cluster. ``"auto"``: duckdb for a
-        folder of shards, otherwise memory. The answer is the same.
+        ``"memory"``: everything in memory. ``"duckdb"``: over shards on disk, by parts of the queries, with
+        bounded memory, resumable in ``out``. ``"spark"``: the same on local processors or a cluster.
+        ``"auto"``: duckdb for a folder of shards that should not fit in memory, otherwise memory. The answer
+        is the same to the last bit.
     embeddings : float array, shape (n_tokens, dim), optional
         None means orthonormal. Components that dependent rows cannot tell apart are merged.
     min_support : int
@@ -99,7 +102,7 @@ def learn(
         Contexts longer than this, also those of samples, lose their oldest tokens.
     memory : str or int, optional
         Memory that the duckdb engine or a local Spark may use, such as "2GB"; the default is 60 % of the
-        machine's.
+        machine's. One query is not divided: a very frequent one may need more.
     threads : int, optional
         How many the duckdb engine or a local Spark uses, and how many both solvers use; all processors if not
         given. With embeddings, numpy's linear algebra takes as many as its own settings say.
@@ -108,7 +111,8 @@ def learn(
         local processors.
     out : path, optional
         Where the run folder is written: a new or empty folder, or that of an earlier run. Unfinished work
-        stands beside it until the run is whole.
+        stands beside it until the run is whole. A URL such as ``s3://bucket/run`` is an object store: the
+        run is made among this machine's temporary files, and sent when it is whole.
     overwrite : bool
         Whether an earlier run in ``out``, with its training, is replaced. Files that attomaton did not write
         are not touched.
@@ -120,7 +124,8 @@ def learn(
     Returns
     -------
     Automaton
-        With ``.coverage``, ``.samples`` (for :meth:`Automaton.at`) and, for text, ``.vocabulary``.
+        With ``.coverage``, ``.samples`` (for :meth:`Automaton.at`, if learned in memory) and, for text,
+        ``.vocabulary``. What was learned part by part into ``out`` is open there and not in memory.
 
     Warns
     -----
@@ -138,7 +143,7 @@ def learn(
     on_disk = check_engine(engine, source, memory=memory, threads=threads, master=master)
     asked = asked_reading(reading, column=column, documents=documents)
     check_reading(tokenizer, queries)
-    if out is not None:
+    if out is not None and isinstance(as_place(out), Path):
         refuse_input_in(given_path(out, "out"), source)
     begin = as_stages(progress)
     with _workplace(out, overwrite, resumable=on_disk) as (work, building):
@@ -183,7 +188,7 @@ def learn(
                 origin = {} if samples is None else {"samples": describe_origin(samples)}
                 fill_run(building, automaton, {**about, **origin})
     if automaton is None:
-        automaton = Automaton.load(str(out))
+        automaton = Automaton.load(as_place(str(out)))
     if automaton.coverage.note:
         warnings.warn(automaton.coverage.note, NothingRealisable, stacklevel=2)
     return automaton
@@ -263,7 +268,7 @@ def _workplace(
         with tempfile.TemporaryDirectory(prefix="attomaton-") as name:
             yield Path(name), None
         return
-    with build_folder(out, "run", overwrite=overwrite, resumable=resumable) as building:
+    with build_at(out, "run", overwrite=overwrite, resumable=resumable) as building:
         work = building.folder / "work"
         yield work, building
         shutil.rmtree(work, ignore_errors=True)

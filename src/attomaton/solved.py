@@ -140,7 +140,7 @@ def solve_edges(
     if embeddings is None:
         return _solve_by_part(edges, extract, atol, progress, threads)
     progress("finding components", 0, 0)
-    found = find_components(edges)
+    found = find_components(edges, threads=threads)
     progress("solving the hard side", 0, 0)
     hard = solve_graph_svm(found, embeddings=embeddings, threads=threads)
     progress("extracting choices", 0, 0)
@@ -164,7 +164,9 @@ def _solve_by_part(
     limits = list(pairwise(cut_parts(edges.queries, edges.n_tokens).tolist()))
     alone = threads if len(limits) == 1 else 1
     progress("finding components", 0, 0)
-    found = share_out(lambda part: find_components(part_of_edges(edges, *part)), limits, threads)
+    found = share_out(
+        lambda part: find_components(part_of_edges(edges, *part), threads=alone), limits, threads
+    )
     progress("solving the hard side", 0, 0)
     hards = share_out(lambda part: solve_graph_svm(part, threads=alone), found, threads)
     components = join_components(found, edges)
@@ -277,7 +279,7 @@ class SolverByQuery:
 
     def components(self, edges: pa.Table, queries: pa.Table) -> Components:
         """The components of the edges of some queries."""
-        return find_components(EdgeTable(edges, queries, self.n_tokens))
+        return find_components(EdgeTable(edges, queries, self.n_tokens), threads=self.threads)
 
 
 @dataclass(frozen=True)

@@ -47,16 +47,14 @@ def table_of(columns: Mapping[str, Any]) -> pa.Table:
 def column(table: pa.Table, name: str) -> NDArray[Any]:
     """One numeric column as a numpy array (no copy where the table is in one piece)."""
     chunks: Any = table.column(name)
-    if chunks.num_chunks == 1:
-        return chunks.chunk(0).to_numpy(zero_copy_only=False)
-    return chunks.to_numpy()
+    return _numbers(chunks.chunk(0) if chunks.num_chunks == 1 else _join(chunks))
 
 
 def ragged_column(table: pa.Table, name: str) -> tuple[Int64, NDArray[Any]]:
     """A list column as ``(offsets, values)``: row ``i`` is ``values[offsets[i]:offsets[i + 1]]``."""
     lists = _join(table.column(name))
-    offsets: Int64 = lists.offsets.to_numpy().astype(np.int64)
-    return offsets - offsets[0], lists.values.to_numpy(zero_copy_only=False)[offsets[0] : offsets[-1]]
+    offsets = _numbers(lists.offsets).astype(np.int64)
+    return offsets - offsets[0], _numbers(lists.values)[offsets[0] : offsets[-1]]
 
 
 def keep_rows(table: pa.Table, mask: Bool) -> pa.Table:
@@ -64,10 +62,19 @@ def keep_rows(table: pa.Table, mask: Bool) -> pa.Table:
     return table.filter(_arrow.array(mask))
 
 
+def take_rows(table: pa.Table, rows: Int64) -> pa.Table:
+    """The rows of a table with these numbers, in this order."""
+    if len(rows) and rows[-1] - rows[0] + 1 == len(rows) and (np.diff(rows) == 1).all():
+        return table.slice(int(rows[0]), len(rows))
+    return table.take(_array(rows, pa.int64()))
+
+
 def number_strings(words: Sequence[str]) -> tuple[tuple[str, ...], Int32]:
     """The distinct strings in order of first appearance, and the number of each word among them."""
-    coded = _arrow.array(words, type=pa.large_string()).dictionary_encode()
-    return tuple(coded.dictionary.to_pylist()), coded.indices.to_numpy(zero_copy_only=False).astype(np.int32)
+    distinct = tuple(dict.fromkeys(words))
+    "".join(distinct).encode()  # a half of a surrogate pair is no text, and refused here
+    number = {word: place for place, word in enumerate(distinct)}
+    return distinct, np.fromiter(map(number.__getitem__, words), np.int32, len(words))
 
 
 def sum_equal_rows(offsets: Int64, words: Int32, count: Int64) -> tuple[Int64, Int32, Int64]:
@@ -147,11 +154,35 @@ def _join(chunked: Any) -> Any:
 
 def _array(values: Any, kind: Any) -> Any:
     if not isinstance(values, tuple):
-        return _arrow.array(values, kind)
+        return _flat_array(values, kind)
     offsets, flat = cast("tuple[Any, Any]", values)
     return _arrow.LargeListArray.from_arrays(
-        _arrow.array(offsets, pa.int64()), _arrow.array(flat, kind.value_type)
+        _flat_array(offsets, pa.int64()), _flat_array(flat, kind.value_type)
     )
+
+
+_NUMPY = {"int32": np.dtype(np.int32), "int64": np.dtype(np.int64), "double": np.dtype(np.float64)}
+"""Types by Arrow's name whose arrays change hands here. Arrow's own way would import pandas first: 0.5 s."""
+
+
+def _flat_array(values: Any, kind: Any) -> Any:
+    """Numbers as an Arrow array, not copied."""
+    wanted = _NUMPY.get(str(kind))
+    flat = cast("NDArray[Any] | None", values if isinstance(values, np.ndarray) else None)
+    if wanted is None or flat is None or flat.ndim != 1 or flat.dtype != wanted:
+        return _arrow.array(values, kind)
+    buffer = _arrow.py_buffer(np.ascontiguousarray(flat))
+    return _arrow.Array.from_buffers(kind, len(flat), [None, buffer], 0)
+
+
+def _numbers(array: Any) -> NDArray[Any]:
+    """An Arrow array of numbers as one of numpy that cannot be written, not copied."""
+    kind = _NUMPY.get(str(array.type))
+    if kind is None or array.null_count or not len(array):
+        return array.to_numpy(zero_copy_only=False)
+    numbers = np.frombuffer(array.buffers()[1], kind, len(array), array.offset * kind.itemsize)
+    numbers.flags.writeable = False
+    return numbers
 
 
 def to_pandas(table: pa.Table) -> Any:

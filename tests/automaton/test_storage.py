@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 import attomaton as at
-from attomaton.artifacts import Run, runs, write_run
+from attomaton.artifacts import Run, parted, runs, write_run
 from attomaton.artifacts.seals import seal
+from attomaton.automaton import stored
 from attomaton.errors import CorruptRun, UnwritablePlace
 
 FILES = {
-    "manifest.json", "vocabulary.json", "coverage.json", "arrays.safetensors",
-    "edges.parquet", "components.parquet", "order.parquet", "hard.parquet", "soft.parquet", "choices.parquet",
+    "manifest.json", "vocabulary.json", "coverage.json", "queries.parquet",
+    "edges-00000.parquet", "nodes-00000.parquet", "order-00000.parquet", "choices-00000.parquet",
 }  # fmt: skip
 
 
@@ -41,14 +42,16 @@ def test_a_run_folder_has_its_files_and_no_leftovers(run):
 
 @pytest.mark.parametrize("name", sorted(FILES - {"manifest.json"}))
 @pytest.mark.parametrize("damage", ["altered", "truncated", "missing"])
-def test_a_damaged_file_is_refused_by_name(run, name, damage):
+@pytest.mark.parametrize("small", [stored.SMALL, 0], ids=["read", "opened"])
+def test_a_damaged_file_is_refused_by_name(run, name, damage, small, monkeypatch):
+    monkeypatch.setattr(stored, "SMALL", small)
     path, blob = run / name, (run / name).read_bytes()
     if damage == "missing":
         path.unlink()
     else:
         path.write_bytes(blob[:-5] if damage == "truncated" else blob[:-1] + bytes([blob[-1] ^ 1]))
     with pytest.raises(CorruptRun, match=name.replace(".", r"\.")):
-        at.Automaton.load(run)
+        _ = at.Automaton.load(run).components
 
 
 def test_a_damaged_manifest_is_refused(run):
@@ -86,13 +89,14 @@ def test_a_write_that_is_cut_short_leaves_the_old_run(run, text, monkeypatch):
     original = runs.write_file
     before = {path.name: path.read_bytes() for path in run.iterdir()}
 
-    def stop_after_three(path, write):
+    def stop_after_three(path, write, **how):
         if len(written) == 3:
             raise KeyboardInterrupt
         written.append(path)
-        return original(path, write)
+        return original(path, write, **how)
 
-    monkeypatch.setattr(runs, "write_file", stop_after_three)
+    for room in (runs, parted):
+        monkeypatch.setattr(room, "write_file", stop_after_three)
     with pytest.raises(KeyboardInterrupt):
         at.learn(text, window=2, out=run, overwrite=True)
     monkeypatch.undo()

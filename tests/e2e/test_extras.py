@@ -75,6 +75,13 @@ spark, memory = (at.learn("shards", window=4, engine=engine) for engine in ("spa
 print(spark.hard.scores.equals(memory.hard.scores))
 """,
     "hf": TOKENIZER + "print(corpus.vocabulary.encode('a b').tolist() == [1, 2])",
+    "remote": """
+import attomaton as at
+from attomaton.remote import RemotePath
+RemotePath("s3://bucket/a").system()
+RemotePath("memory://texts/a.txt").write_bytes(b"a b a b")
+print(at.read_corpus("memory://texts/a.txt").ids.tolist() == [0, 1, 0, 1])
+""",
     "report": """
 from pathlib import Path
 import numpy as np

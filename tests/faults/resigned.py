@@ -11,10 +11,12 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 
 import attomaton as at
+from attomaton.automaton import stored
 from attomaton.graphs.robustness import measure_robustness
 from attomaton.report.csv_tables import write_csv
 from attomaton.report.export import pick_queries
@@ -52,12 +54,30 @@ def make_run(folder: Path, *, embedded: bool = False) -> Path:
 
 
 def use_run(run: Path, whole: Path) -> None:
-    """All that is done with a run: predict, explain, show, compare, report, export, save."""
+    """All that is done with a run, opened and read whole: where both give an answer, it is the same one."""
+    told: list[dict[str, str]] = []
+    refused: list[at.AttomatonError] = []
+    for small in (0, stored.SMALL):
+        with patch.object(stored, "SMALL", small):
+            told.append({})
+            try:
+                _use_run(run, whole, told[-1])
+            except at.AttomatonError as error:
+                refused.append(error)
+    opened, read = told
+    assert all(opened[name] == read[name] for name in opened.keys() & read.keys())
+    if refused:
+        raise refused[-1]
+
+
+def _use_run(run: Path, whole: Path, told: dict[str, str]) -> None:
+    """Predict, explain, show, compare, report, export, save; what is answered goes to ``told``."""
     auto = at.Automaton.load(run)
     for context in ASKED:
         chances = auto.predict_proba(context)
         assert abs(chances.sum() - 1) < 1e-9
-        str(auto.explain(context).to_dict(auto.name))
+        told[f"chances of {context}"] = str(chances.tolist())
+        told[f"explanation of {context}"] = str(auto.explain(context).to_dict(auto.name))
         str(auto.show(context))
     str(auto.coverage.to_dict()) + repr(auto) + auto._repr_html_()
     at.diff(auto, at.Automaton.load(whole))

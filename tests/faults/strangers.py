@@ -7,7 +7,7 @@ from pathlib import Path
 
 OURS = [
     *("manifest.json", "partial.json", "verdicts.json", "vocabulary.json"),
-    *("coverage.json", "arrays.safetensors", "edges.parquet", "order.parquet"),
+    *("coverage.json", "arrays.safetensors", "edges.parquet", "order-00000.parquet", "queries.parquet"),
     *("order.csv", "report.html", "report.docx", "novel.draft"),
     *("training.txt", "training", "checkpoints", "words"),
     *("inputs", "part-00000-00000.parquet", "work", "work.draft"),
@@ -81,7 +81,7 @@ def place(path, rng):
         os.mkfifo(path)
     elif kind == "json":
         path.write_text(
-            json.dumps({"kind": "run", "format": 2, "files": {"edges.parquet": {}}, "seal": "0" * 64})
+            json.dumps({"kind": "run", "format": 2, "files": {"edges-00000.parquet": {}}, "seal": "0" * 64})
         )
     else:
         path.write_bytes(b"" if kind == "empty" else rng.randbytes(rng.randint(1, 40)))

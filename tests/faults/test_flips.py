@@ -3,11 +3,13 @@
 import os
 import random
 import shutil
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 
 import attomaton as at
+from attomaton.automaton import stored
 from attomaton.report.page.training import read_training, read_verdicts
 from attomaton.training.checkpoints import Store, read_trace
 from tests.cli.inside import run_inside
@@ -50,6 +52,18 @@ def ask_run(folder, _):
     return told, proofs, repr(read_verdicts(folder)), repr(read_training(folder)), auto.vocabulary
 
 
+def ask_opened(folder, _):
+    """What is asked of the run is read from its parts, one query after the other."""
+    with patch.object(stored, "SMALL", 0):
+        auto = at.Automaton.load(folder)
+        contexts = ("a b a", "c a", "d", "a d c b")
+        told = [auto.predict_proba(context).tobytes() for context in contexts]
+        told += [repr(auto.explain(context).to_dict(auto.name)) for context in contexts]
+        told += [repr([part.components.nodes.to_pydict() for part in auto.parts()])]
+        assert "components" not in vars(auto)
+        return told, repr(auto.coverage.to_dict()), auto.vocabulary
+
+
 def ask_trace(folder, _):
     trace = read_trace(folder)
     return trace.weights.tobytes(), trace.losses.tobytes(), repr(trace.about)
@@ -80,6 +94,7 @@ def ask_duckdb(folder, _):
 
 CASES = [
     ("run", ask_run, 120),
+    ("run", ask_opened, 120),
     ("run", ask_trace, 40),
     ("run", ask_training, 40),
     ("cut", ask_training, 60),

@@ -111,7 +111,7 @@ def test_standard_input_is_a_corpus(tmp_path):
         assert (
             "--engine" in options or piped["input"]["sha256"] == filed["input"]["sha256"]
         )  # shards hold names
-        assert piped["files"]["edges.parquet"] == filed["files"]["edges.parquet"]
+        assert piped["files"]["edges-00000.parquet"] == filed["files"]["edges-00000.parquet"]
         if not options:
             assert piped["input"]["sha256"] == hashlib.sha256(TEXT.encode()).hexdigest()
     done = cli("tokenize", "-", "--out", tmp_path / "tokens", "--quiet", input=TEXT)

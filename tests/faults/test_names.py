@@ -179,7 +179,7 @@ def test_the_command_and_its_out_folder(name, tmp_path):
         result = CliRunner().invoke(app, [*command, "--out", str(out)])
         assert result.exit_code == 0, result.output
     plain, found = (
-        json.loads((out / "manifest.json").read_text())["files"]["edges.parquet"]["sha256"]
+        json.loads((out / "manifest.json").read_text())["files"]["edges-00000.parquet"]["sha256"]
         for out in (tmp_path / "plain", tmp_path / name)
     )
     assert found == plain

@@ -169,7 +169,7 @@ def test_a_folder_that_holds_the_input_is_refused(made, tmp_path):
     folder, _ = made
     shutil.copytree(folder / "run", tmp_path / "run")
     with pytest.raises(at.AttomatonError, match=r"holds the corpus itself|not a run|holds"):
-        at.learn(tmp_path / "run" / "edges.parquet", out=tmp_path / "run", overwrite=True)
+        at.learn(tmp_path / "run" / "edges-00000.parquet", out=tmp_path / "run", overwrite=True)
     assert look(tmp_path / "run") == look(folder / "run")
 
 
@@ -182,7 +182,7 @@ def test_a_report_does_not_replace_what_it_did_not_write(made, tmp_path):
     assert run_inside("report", folder / "run", "-o", "mine.html", cwd=tmp_path).returncode == 0
     assert run_inside("report", folder / "run", "-o", "mine.html", cwd=tmp_path).returncode == 0
     before = look(folder / "run")
-    refused = run_inside("report", folder / "run", "-o", folder / "run" / "edges.parquet", cwd=tmp_path)
+    refused = run_inside("report", folder / "run", "-o", folder / "run" / "edges-00000.parquet", cwd=tmp_path)
     assert (refused.returncode, look(folder / "run")) == (2, before)
 
 
@@ -251,7 +251,7 @@ def test_a_run_inside_a_run_is_not_ours_to_remove(made, tmp_path):
 def test_a_damaged_run_with_a_training_is_not_replaced_unasked(made, tmp_path):
     folder, auto = made
     shutil.copytree(folder / "run", tmp_path / "run")
-    (tmp_path / "run" / "edges.parquet").unlink()
+    (tmp_path / "run" / "edges-00000.parquet").unlink()
     with pytest.raises(at.AttomatonError, match="holds a run already"):
         auto.save(tmp_path / "run")
     assert (tmp_path / "run" / "training" / "trace.safetensors").exists()

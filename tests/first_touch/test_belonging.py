@@ -71,7 +71,7 @@ def test_a_training_that_comes_first_needs_no_run(story, tmp_path):
     assert train(story, tmp_path / "new").exit_code == 0
 
 
-@pytest.mark.parametrize("name", ["edges.parquet", "manifest.json", "new.html"])
+@pytest.mark.parametrize("name", ["edges-00000.parquet", "manifest.json", "new.html"])
 def test_no_report_is_written_into_a_run(run, name):
     before = {path.name: path.read_bytes() for path in run.iterdir()}
     with pytest.raises(UnwritablePlace, match="which attomaton wrote"):

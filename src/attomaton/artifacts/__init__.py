@@ -1,12 +1,13 @@
 """Folders and files on disk: whose they are, how they are written whole and checked when they are read."""
 
 from attomaton.artifacts.arrays import digest_arrays, read_arrays, save_arrays, write_arrays
-from attomaton.artifacts.files import digest_file, explained, write_file
+from attomaton.artifacts.files import digest_file, explained, identify_file, write_file
 from attomaton.artifacts.folders import Building, build_folder
 from attomaton.artifacts.manifests import check_files, list_digests, read_checked, read_manifest
 from attomaton.artifacts.runs import Run, fill_run, read_run, write_run
 from attomaton.artifacts.seals import MANIFEST, digest_record, json_writer, read_sealed, write_sealed
 from attomaton.artifacts.targets import begins_with, check_target, write_target
+from attomaton.artifacts.uploads import check_upload, upload_folder
 
 __all__ = [
     "MANIFEST",
@@ -16,11 +17,13 @@ __all__ = [
     "build_folder",
     "check_files",
     "check_target",
+    "check_upload",
     "digest_arrays",
     "digest_file",
     "digest_record",
     "explained",
     "fill_run",
+    "identify_file",
     "json_writer",
     "list_digests",
     "read_arrays",
@@ -29,6 +32,7 @@ __all__ = [
     "read_run",
     "read_sealed",
     "save_arrays",
+    "upload_folder",
     "write_arrays",
     "write_file",
     "write_run",

@@ -13,6 +13,9 @@ BLOCK = 1 << 17
 DIGITS = 16
 """Hexadecimal digits that are kept of the SHA-256 of a block."""
 
+REPLACED = ", or replaced by another one after it was opened; load the run again, or write it again"
+"""How a message ends about a file that is not what the manifest said when the run was opened."""
+
 
 def entry_in_blocks(path: Path) -> dict[str, Any]:
     """Digest and size of a file, as manifests list them, and under ``blocks`` the digests of its blocks.
@@ -115,7 +118,7 @@ class CheckedFile(io.RawIOBase):
             start = (number - first) * BLOCK
             told = self._blocks[DIGITS * number : DIGITS * (number + 1)]
             if _digest(blob[start : start + BLOCK]) != told:
-                raise CorruptRun(f"{self.name} was altered after the run was written; write the run again")
+                raise CorruptRun(f"{self.name} was altered after the run was written{REPLACED}")
         return blob
 
 

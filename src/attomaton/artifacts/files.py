@@ -12,6 +12,7 @@ from typing import Any
 from attomaton.artifacts.naming import shown
 from attomaton.artifacts.systems import flush, open_itself
 from attomaton.errors import AttomatonError, CorruptRun, UnwritablePlace
+from attomaton.remote import Place, RemotePath, as_place
 
 DRAFT = ".draft"
 """Ends the name of a file that is being written."""
@@ -77,10 +78,24 @@ def flush_tree(folder: Path) -> None:
         flush(Path(place))
 
 
-def digest_file(path: str | Path) -> str:
+def digest_file(path: str | Place) -> str:
     """The SHA-256 of a file, in hexadecimal."""
-    with Path(path).open("rb") as file:
+    opened: Any = as_place(path).open("rb")
+    with opened as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def identify_file(path: Place) -> str:
+    """The SHA-256 of a file; behind a URL that of its size and tag, where the store gives one.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     identify_file(Path(file.name)) == digest_file(file.name)
+    True
+    """
+    return path.identify() if isinstance(path, RemotePath) else digest_file(path)
 
 
 def entry_of(path: Path) -> dict[str, Any]:

@@ -6,7 +6,8 @@ from typing import Any
 
 from attomaton.artifacts.files import digest_file
 from attomaton.artifacts.seals import FORMAT, MANIFEST, SEAL, is_sealed, read_json
-from attomaton.errors import CorruptRun
+from attomaton.errors import CorruptRun, UnreadableSource
+from attomaton.remote import Place
 
 RUN, CHOICES = "run", "choices"
 
@@ -14,7 +15,7 @@ COMMANDS = {RUN: "learn", CHOICES: "choices"}
 """Kinds of folders → the command that writes them."""
 
 
-def read_manifest(place: Path, kind: str = RUN) -> dict[str, Any]:
+def read_manifest(place: Place, kind: str = RUN) -> dict[str, Any]:
     """The manifest of a folder that attomaton wrote, if it is whole and of this kind."""
     path, command = place / MANIFEST, COMMANDS.get(kind, COMMANDS[RUN])
     try:
@@ -29,6 +30,8 @@ def read_manifest(place: Path, kind: str = RUN) -> dict[str, Any]:
         raise CorruptRun(
             f"{place} is a file; give the folder that `attomaton {command} --out` wrote"
         ) from error
+    except UnreadableSource:
+        raise  # a store that does not answer
     except (OSError, ValueError, RecursionError) as error:
         raise CorruptRun(f"{path} cannot be read ({error}); write the run again") from error
     if not isinstance(manifest, dict):
@@ -46,7 +49,7 @@ def read_manifest(place: Path, kind: str = RUN) -> dict[str, Any]:
     return found
 
 
-def list_digests(folder: Path, files: Any) -> dict[str, str]:
+def list_digests(folder: Place, files: Any) -> dict[str, str]:
     """Name and digest of each file that a record lists; names must be plain, so nothing outside is read."""
     try:
         listed = {str(name): str(entry["sha256"]) for name, entry in files.items()}
@@ -60,7 +63,7 @@ def list_digests(folder: Path, files: Any) -> dict[str, str]:
     return listed
 
 
-def check_files(folder: Path, files: Any, *, again: str) -> list[str]:
+def check_files(folder: Place, files: Any, *, again: str) -> list[str]:
     """The digests of the files that a record lists, if each file still has its own.
 
     ``again`` says what to do where one has not.
@@ -73,11 +76,13 @@ def check_files(folder: Path, files: Any, *, again: str) -> list[str]:
     return list(listed.values())
 
 
-def read_checked(path: Path, digest: str) -> bytes:
+def read_checked(path: Place, digest: str) -> bytes:
     """The bytes of a file that a manifest lists, if they are still what was written."""
     try:
         blob = path.read_bytes()
     except OSError as error:
+        if isinstance(error, UnreadableSource) and not isinstance(error, FileNotFoundError):
+            raise  # a store that does not answer
         raise CorruptRun(
             f"{path} is listed in the manifest but cannot be read; write the run again"
         ) from error

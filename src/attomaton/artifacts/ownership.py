@@ -22,7 +22,9 @@ PARTIAL = "partial.json"
 
 BUILT = re.compile(
     r"partial\.json|manifest\.json|(work|words|inputs)(/.*)?|part-\d{5}-\d{5}\.parquet|checkpoints(/\d+\.safetensors)?"
-    r"|(edges|components|order|hard|soft|choices|curves|numbers|tokens|classes|distinct)\.(parquet|csv)"
+    r"|(edges|nodes|order|choices)-\d{5}\.parquet"
+    r"|training(/(manifest\.json|trace\.(jsonl|safetensors)|checkpoints(/\d+\.safetensors)?))?"
+    r"|(edges|components|order|hard|soft|choices|queries|curves|numbers|tokens|classes|distinct)\.(parquet|csv)"
     r"|(vocabulary|coverage|verdicts|forecast|items)\.json|(arrays|trace)\.safetensors|trace\.jsonl|summary\.md"
     r"|(figure|graph|scores|training)\.(png|pdf)|(.*/)?\.[0-9a-f]{16}\.draft"
 )

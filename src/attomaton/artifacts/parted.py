@@ -1,13 +1,14 @@
 """Tables in parts: Parquet files of whole queries, so that the rows of one query are a small read.
 
 Which rows belong to which query is said by counts, not searched for: the rows of a query stand together, and
-the row groups of a file all hold :data:`GROUP_ROWS` rows but the last.
+the row groups of a file all hold equally many rows but the last, :data:`GROUP_ROWS` where it is written.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from os import getpid
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -15,11 +16,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.artifacts.blocks import CheckedFile, entry_in_blocks
+from attomaton.artifacts.blocks import BLOCK, REPLACED, CheckedFile, entry_in_blocks
 from attomaton.artifacts.files import write_file
 from attomaton.errors import CorruptRun
 from attomaton.ragged import offsets_of, ranges_of
-from attomaton.tables import Int64, arrow_parquet, exact_file
+from attomaton.remote import Place
+from attomaton.tables import Int64, arrow_parquet, exact_file, take_rows
 
 GROUP_ROWS = 1 << 16
 MOST_OPEN = 16
@@ -42,7 +44,7 @@ def part_name(table: str, number: int) -> str:
 def write_part(
     file: Path, tables: Iterable[pa.Table], schema: pa.Schema, options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Write rows that come in any pieces as one Parquet file; its name, digest, bytes, blocks and rows.
+    """Write rows that come in any pieces as one Parquet file, and what a manifest says of it.
 
     The same rows give the same bytes, however they are cut into pieces.
     """
@@ -60,7 +62,7 @@ def write_part(
                 rows += group.num_rows
 
     entry = write_file(file, write, describe=entry_in_blocks)
-    return {**entry, "name": file.name, "rows": rows}
+    return {**entry, "name": file.name, "rows": rows, "group": GROUP_ROWS}
 
 
 def regroup(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
@@ -88,15 +90,14 @@ def regroup(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         yield rest
 
 
-def open_part(folder: Path, entry: Mapping[str, Any]) -> Any:
+def open_part(folder: Place, entry: Mapping[str, Any]) -> Any:
     """The Parquet file of a part, of which every block is checked as it is read."""
     path = folder / entry["name"]
-    return arrow_parquet().ParquetFile(
-        CheckedFile(path.open("rb", buffering=0), entry, str(path)), pre_buffer=False
-    )
+    opened = path.open("rb", buffering=0) if isinstance(path, Path) else path.open("rb", BLOCK)
+    return arrow_parquet().ParquetFile(CheckedFile(opened, entry, str(path)), pre_buffer=False)
 
 
-def read_whole(folder: Path, parts: Mapping[str, Mapping[str, Any]], table: str) -> pa.Table:
+def read_whole(folder: Place, parts: Mapping[str, Mapping[str, Any]], table: str) -> pa.Table:
     """All rows of a table of a run, from the entries of the parts of all its tables."""
     names = sorted(name for name in parts if name.startswith(f"{table}-"))
     found: list[Any] = []
@@ -112,7 +113,7 @@ class PartedTable:
 
     Attributes
     ----------
-    folder : Path
+    folder : Path or RemotePath
         Where its files are.
     files : sequence of mappings
         The entry of each part, as :func:`write_part` gave it.
@@ -124,7 +125,7 @@ class PartedTable:
         The columns that the files must have.
     """
 
-    folder: Path
+    folder: Place
     files: Sequence[Mapping[str, Any]]
     borders: Int64
     counts: Int64
@@ -132,6 +133,10 @@ class PartedTable:
 
     def __post_init__(self) -> None:
         told = [int(entry["rows"]) for entry in self.files]
+        if any(int(entry["group"]) < 1 for entry in self.files):
+            raise CorruptRun(
+                f"the manifest of {self.folder} gives no size of row groups; write the run again"
+            )
         if len(self.borders) != len(told) + 1 or told != np.diff(self._offsets[self.borders]).tolist():
             raise CorruptRun(
                 f"the parts of {self.folder} hold other rows than its index; write the run again"
@@ -141,13 +146,14 @@ class PartedTable:
     def _offsets(self) -> Int64:
         return offsets_of(self.counts)
 
-    @cached_property
-    def _open(self) -> dict[int, Any]:
-        return {}
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the open files: another process opens its own."""
+        return {name: value for name, value in self.__dict__.items() if name != "_opened"}
 
     @cached_property
-    def _lock(self) -> Any:
-        return Lock()
+    def _opened(self) -> dict[int, "_OpenFiles"]:
+        """The open files of each process: after a fork two of them must not share where they read."""
+        return {}
 
     def read(self, queries: Int64) -> pa.Table:
         """The rows of these queries, which rise."""
@@ -158,23 +164,25 @@ class PartedTable:
             for first, last in pairwise(starts)
             if first < last
         ]
-        tables: Any = [self.schema.empty_table(), *found]
-        return pa.concat_tables(tables).combine_chunks()
+        if not found:
+            return self.schema.empty_table()
+        whole: Any = pa.concat_tables(found)
+        return whole.combine_chunks()
 
     def scan(self, query: int) -> Iterator[pa.Table]:
         """The rows of one query, a few row groups at a time."""
         part = int(np.searchsorted(self.borders, query, side="right")) - 1
         base = int(self._offsets[self.borders[part]])
         first, last = (int(row) - base for row in self._offsets[[query, query + 1]])
-        step = 8 * GROUP_ROWS
-        for start in range(first // step * step, last, step):
-            low, high = max(first, start), min(last, start + step)
-            groups = list(range(low // GROUP_ROWS, (high - 1) // GROUP_ROWS + 1))
-            yield self._read_groups(part, groups).slice(low - groups[0] * GROUP_ROWS, high - low)
+        size = self._group_rows(part)
+        for start in range(first // (8 * size) * 8 * size, last if first < last else 0, 8 * size):
+            low, high = max(first, start), min(last, start + 8 * size)
+            groups = list(range(low // size, (high - 1) // size + 1))
+            yield self._read_groups(part, groups).slice(low - groups[0] * size, high - low)
 
     def read_part(self, number: int) -> pa.Table:
         """All rows of one part."""
-        n_groups = -(-int(self.files[number]["rows"]) // GROUP_ROWS)
+        n_groups = -(-int(self.files[number]["rows"]) // self._group_rows(number))
         return self._read_groups(number, list(range(n_groups)))
 
     def _read_of_part(self, part: int, queries: Int64) -> Any:
@@ -184,22 +192,28 @@ class PartedTable:
         first, last = first[filled], last[filled]
         if not len(first):
             return self.schema.empty_table()
-        needed = np.zeros(-(-int(self.files[part]["rows"]) // GROUP_ROWS) + 1, np.int64)
-        np.add.at(needed, first // GROUP_ROWS, 1)
-        np.add.at(needed, (last - 1) // GROUP_ROWS + 1, -1)
+        size = self._group_rows(part)
+        needed = np.zeros(-(-int(self.files[part]["rows"]) // size) + 1, np.int64)
+        np.add.at(needed, first // size, 1)
+        np.add.at(needed, (last - 1) // size + 1, -1)
         groups = np.flatnonzero(np.cumsum(needed)[:-1] > 0)
         table = self._read_groups(part, groups.tolist())
         place = np.full(len(needed), -1, np.int64)  # where each row group begins in what was read
-        place[groups] = np.arange(len(groups)) * GROUP_ROWS
-        rows = ranges_of(place[first // GROUP_ROWS] + first % GROUP_ROWS, last - first)
-        return table if len(rows) == table.num_rows else table.take(_arrow.array(rows))
+        place[groups] = np.arange(len(groups)) * size
+        rows = ranges_of(place[first // size] + first % size, last - first)
+        return take_rows(table, rows)
 
     def _read_groups(self, part: int, groups: list[int]) -> Any:
-        with self._lock:
+        files = self._opened.setdefault(getpid(), _OpenFiles())
+        with files.lock:
             try:
-                table = self._opened(part).read_row_groups(groups, use_threads=False).combine_chunks()
+                file = files.open(part, self.folder, self.files[part])
+                table = file.read_row_groups(groups, use_threads=False).combine_chunks()
             except CorruptRun:
                 raise
+            except FileNotFoundError as error:
+                name = self.files[part]["name"]
+                raise CorruptRun(f"{self.folder / name} is missing{REPLACED}") from error
             except (OSError, ValueError, IndexError) as error:  # Arrow's errors are ValueErrors
                 name = self.files[part]["name"]
                 raise CorruptRun(
@@ -212,14 +226,24 @@ class PartedTable:
         return table.cast(self.schema)
 
     def _group_size(self, part: int, group: int) -> int:
-        return min(GROUP_ROWS, int(self.files[part]["rows"]) - group * GROUP_ROWS)
+        size = self._group_rows(part)
+        return min(size, int(self.files[part]["rows"]) - group * size)
 
-    def _opened(self, part: int) -> Any:
+    def _group_rows(self, part: int) -> int:
+        return int(self.files[part]["group"])
+
+
+@dataclass(frozen=True, eq=False)
+class _OpenFiles:
+    """The files of a table that one process has open."""
+
+    lock: Any = field(default_factory=Lock)
+    files: dict[int, Any] = field(default_factory=dict[int, Any])
+
+    def open(self, part: int, folder: Place, entry: Mapping[str, Any]) -> Any:
         """The Parquet file of a part; of many the one that was asked for longest ago is closed."""
-        file = self._open.pop(part, None)
-        if file is None:
-            file = open_part(self.folder, self.files[part])
-        self._open[part] = file
-        if len(self._open) > MOST_OPEN:
-            self._open.pop(next(iter(self._open))).close()
+        file = self.files.pop(part, None)
+        self.files[part] = file = open_part(folder, entry) if file is None else file
+        if len(self.files) > MOST_OPEN:
+            self.files.pop(next(iter(self.files))).close()
         return file

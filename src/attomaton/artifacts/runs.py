@@ -21,6 +21,7 @@ from attomaton.artifacts.folders import Building, build_folder, standing
 from attomaton.artifacts.manifests import RUN, list_digests, read_checked, read_manifest
 from attomaton.artifacts.seals import json_writer
 from attomaton.errors import CorruptRun
+from attomaton.remote import Place, as_place
 from attomaton.tables import read_parquet, write_parquet
 
 ARRAYS = "arrays.safetensors"
@@ -39,7 +40,7 @@ class Run:
     manifest: Mapping[str, Any]
     parts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """Files that are there already, or are not read with the others: name → entry, with its blocks."""
-    place: Path | None = None
+    place: Place | None = None
     """Where it was read."""
 
 
@@ -71,7 +72,7 @@ def fill_run(building: Building, run: Run) -> None:
         building.finish({**run.manifest, "versions": versions}, {**run.parts, **digests})
 
 
-def read_run(folder: str | Path, kind: str = RUN) -> Run:
+def read_run(folder: str | Place, kind: str = RUN) -> Run:
     """Read a run folder, or another of this ``kind``, back, every file checked against the manifest's digest.
 
     A run that is replaced while it is read is read again: what comes back is the old one or the new one. Of
@@ -89,15 +90,15 @@ def read_run(folder: str | Path, kind: str = RUN) -> Run:
     return _read_files(place, manifest)
 
 
-def find_run(folder: str | Path, kind: str = RUN) -> tuple[Path, dict[str, Any]]:
+def find_run(folder: str | Place, kind: str = RUN) -> tuple[Place, dict[str, Any]]:
     """Where a run is to be read, and its manifest."""
-    place = Path(folder)
-    if not place.exists() and (found := standing(place.absolute())).exists():
+    place = as_place(folder)
+    if isinstance(place, Path) and not place.exists() and (found := standing(place.absolute())).exists():
         place = found
     return place, read_manifest(place, kind)
 
 
-def _read_files(place: Path, manifest: Mapping[str, Any]) -> Run:
+def _read_files(place: Place, manifest: Mapping[str, Any]) -> Run:
     tables: dict[str, pa.Table] = {}
     arrays: dict[str, NDArray[Any]] = {}
     records: dict[str, Any] = {}
@@ -129,7 +130,7 @@ def listed_entries(files: Any) -> dict[str, dict[str, Any]]:
     return {name: entry for name, entry in listed.items() if isinstance(entry, dict)}
 
 
-def check_size(path: Path, entry: Mapping[str, Any]) -> None:
+def check_size(path: Place, entry: Mapping[str, Any]) -> None:
     """Refuse a file of a part that is missing or cut short; its bytes are checked as they are read."""
     try:
         size = path.stat().st_size

@@ -5,10 +5,12 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, BinaryIO, cast
 
 from attomaton.artifacts.files import write_file
 from attomaton.artifacts.systems import open_itself
+from attomaton.errors import UnreadableSource
+from attomaton.remote import Place, RemotePath
 
 MANIFEST = "manifest.json"
 """The record of a folder that attomaton wrote: its kind, its files, and a digest of itself."""
@@ -52,10 +54,17 @@ def is_sealed(record: object) -> bool:
     return rest.pop(SEAL, None) == digest_record(rest)
 
 
-def read_sealed(path: Path) -> dict[str, Any] | None:
-    """The record in a regular file, without its digest; None if there is none that is whole and ours."""
+def read_sealed(path: Place) -> dict[str, Any] | None:
+    """The record in a regular file, without its digest; None if there is none that is whole and ours.
+
+    A store that does not answer is an error: nobody knows then what is there.
+    """
     try:
         record = read_json(path)
+    except FileNotFoundError:
+        return None
+    except UnreadableSource:
+        raise
     except (OSError, ValueError, RecursionError):
         return None
     if not is_sealed(record):
@@ -63,28 +72,36 @@ def read_sealed(path: Path) -> dict[str, Any] | None:
     return {name: value for name, value in record.items() if name != SEAL}
 
 
-def was_sealed(path: Path) -> bool:
+def was_sealed(path: Place) -> bool:
     """Whether a file that is no whole record of ours looks as if it had been one.
 
     Either of two signs is enough, and one flipped bit cannot take both away.
     """
     try:
-        descriptor = open_itself(path, os.O_RDONLY)
-        with open(descriptor, "rb") as file:  # noqa: PTH123  a descriptor
+        with _open(path) as file:
             blob = file.read(LARGEST)
+    except FileNotFoundError:
+        return False
+    except UnreadableSource:
+        raise
     except OSError:
         return False
     return b'"attomaton"' in blob or f'"{SEAL}"'.encode() in blob
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Place) -> Any:
     """What a regular file holds as JSON; no link is followed."""
-    descriptor = open_itself(path, os.O_RDONLY)
-    with open(descriptor, "rb") as file:  # noqa: PTH123  a descriptor
+    with _open(path) as file:
         blob = file.read(LARGEST + 1)
     if len(blob) > LARGEST:
         raise ValueError(f"it is larger than {LARGEST:,} bytes")
     return json.loads(blob)
+
+
+def _open(path: Place) -> BinaryIO:
+    if isinstance(path, RemotePath):
+        return path.open("rb")
+    return open(open_itself(path, os.O_RDONLY), "rb")  # noqa: PTH123  a descriptor
 
 
 def write_sealed(path: Path, record: Mapping[str, Any], *, draft: Path | None = None) -> None:
@@ -97,9 +114,21 @@ def json_writer(record: Any) -> Callable[[Path], object]:
 
     Text stays readable; names of files that are not UTF-8 are written as escapes.
     """
+    blob = encode_record(record)
+    return lambda path: path.write_bytes(blob)
+
+
+def encode_record(record: Any) -> bytes:
+    """A record as the JSON that is written.
+
+    Examples
+    --------
+    >>> json.loads(encode_record({"kind": "run"}))
+    {'kind': 'run'}
+    """
     text = json.dumps(record, ensure_ascii=False, indent=1, allow_nan=False)
     try:
         blob = text.encode()
     except UnicodeEncodeError:
         blob = json.dumps(record, ensure_ascii=True, indent=1, allow_nan=False).encode()
-    return lambda path: path.write_bytes(blob + b"\n")
+    return blob + b"\n"

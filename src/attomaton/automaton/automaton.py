@@ -7,14 +7,14 @@ drawn from its tokens with Luce odds m_j e^{s_j}.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from attomaton.artifacts import Building, build_folder
+from attomaton.artifacts import Building
 from attomaton.artifacts.manifests import RUN
+from attomaton.artifacts.uploads import build_at
 from attomaton.automaton import storage
 from attomaton.automaton.attention import Attention, check_ranked
 from attomaton.automaton.beaten import trace_beaten
@@ -39,6 +39,7 @@ from attomaton.graphs.paths import QueryGraph, graph_of
 from attomaton.options import real_number, whole_number
 from attomaton.printing import Block, blocks_of
 from attomaton.ragged import odds_of, shares_of
+from attomaton.remote import Place, as_place
 from attomaton.solved import Solved
 from attomaton.tables import Float64, Integers, column
 
@@ -246,18 +247,19 @@ class Automaton(Tabular, Solved, Attention):
         )
 
     def save(
-        self, path: str | Path, *, about: Mapping[str, Any] | None = None, overwrite: bool = False
-    ) -> Path:
-        """Write a run folder: Parquet, safetensors, JSON; ``about`` joins the manifest.
+        self, path: str | Place, *, about: Mapping[str, Any] | None = None, overwrite: bool = False
+    ) -> Place:
+        """Write a run folder: Parquet, JSON, and safetensors for weights; ``about`` joins the manifest.
 
-        The folder must be new or empty, or hold an earlier run, which ``overwrite`` replaces as a whole.
+        The folder must be new or empty, or hold an earlier run, which ``overwrite`` replaces as a whole. It
+        may be in an object store: ``s3://bucket/run``.
         """
-        with build_folder(path, RUN, overwrite=overwrite) as building:
+        with build_at(path, RUN, overwrite=overwrite) as building:
             fill_run(building, self, about or {})
-        return Path(path)
+        return as_place(path)
 
     @classmethod
-    def load(cls, path: str | Path, *, whole: bool = False) -> "Automaton":
+    def load(cls, path: str | Place, *, whole: bool = False) -> "Automaton":
         """Open a run folder; its predictions are those of the automaton that was saved, to the last bit.
 
         A small run is read whole, and so is any with ``whole``. Of a larger one only what is asked for is

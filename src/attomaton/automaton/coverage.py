@@ -288,9 +288,9 @@ def _largest(components: Components) -> tuple[tuple[int, LargeComponent], ...]:
     least = np.sort(components.sizes)[-N_LARGEST:][0]
     evidence = count_evidence(components, components.query_of[components.sizes >= max(least, 2)])
     together = np.bincount(components.component_of_node, evidence, len(components))
-    by_size = np.lexsort((-together, -components.sizes))[:N_LARGEST]
-    large = [int(number) for number in by_size if components.sizes[number] > 1]
-    return tuple((int(together[number]), _describe(components, number, evidence)) for number in large)
+    large = np.flatnonzero(components.sizes >= max(least, 2))
+    by_size = large[np.lexsort((-together[large], -components.sizes[large]))[:N_LARGEST]].tolist()
+    return tuple((int(together[number]), _describe(components, number, evidence)) for number in by_size)
 
 
 def _describe(components: Components, number: int, evidence: Int64) -> LargeComponent:

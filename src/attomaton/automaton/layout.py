@@ -14,6 +14,7 @@ import pyarrow as pa
 from attomaton.artifacts.parted import part_name, write_part
 from attomaton.borders import check_counts, check_ids_of, check_rising, check_table
 from attomaton.engines.parts import CHOICE_FILE, EDGE_FILE
+from attomaton.errors import MismatchedParts
 from attomaton.graphs.choices import CHOICE_SCHEMA
 from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components
 from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA
@@ -22,7 +23,7 @@ from attomaton.hard.constraints import MULTIPLIER_SCHEMA
 from attomaton.machine import share_out
 from attomaton.ragged import group_borders, offsets_of
 from attomaton.solutions import score_table
-from attomaton.tables import Float64, Int64, column, make_table
+from attomaton.tables import Float64, Int32, Int64, column, make_table
 
 NODES = pa.schema(
     [
@@ -185,8 +186,34 @@ def check_index(index: pa.Table, n_tokens: int) -> dict[str, Int64]:
     return told
 
 
+def check_rows(tables: Mapping[str, pa.Table], asked: Int64, counts: Mapping[str, Int64]) -> None:
+    """Refuse tables whose rows are of other queries than the index says: ``asked``, which rise."""
+    queries = asked.astype(np.int32)
+    for name, table in tables.items():
+        check_table(table, SCHEMAS[name], f"one of the parts of {name}")
+        if not np.array_equal(column(table, "query"), np.repeat(queries, counts[name][asked])):
+            raise MismatchedParts(f"the parts of {name} are of other queries than the index says")
+    if "nodes" in tables:
+        rows = counts["nodes"][asked]
+        found = _count_components(column(tables["nodes"], "component"), rows)
+        if not np.array_equal(found, counts["components"][asked]):
+            raise MismatchedParts("the parts of nodes have other components than the index says")
+
+
+def _count_components(number: Int32, rows: Int64) -> Int64:
+    """How many components each query has, from its own numbers of them; it has ``rows[i]`` nodes."""
+    found = np.zeros(len(rows), np.int64)
+    filled = rows > 0
+    if filled.any():
+        found[filled] = np.maximum.reduceat(number, offsets_of(rows)[:-1][filled]).astype(np.int64) + 1
+    return found if number.min(initial=0) >= 0 else found - 1
+
+
 def restore_components(tables: Mapping[str, pa.Table]) -> tuple[pa.Table, pa.Table]:
-    """Nodes and order as :class:`Components` has them, components numbered from 0 over all queries here."""
+    """Nodes and order as :class:`Components` has them, components numbered from 0 over all queries here.
+
+    The tables are such as :func:`check_rows` lets through.
+    """
     nodes, order = tables["nodes"], tables["order"]
     query, number = column(nodes, "query"), column(nodes, "component").astype(np.int64)
     size = int(query.max(initial=-1)) + 1

@@ -1,7 +1,10 @@
 """What the limit knows of the tokens under some queries, and how it answers contexts from that alone."""
 
+from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +17,9 @@ from attomaton.tables import Bool, Float64, Int32, Int64, Integers
 
 TIE = 1e-9
 """Hard scores closer than this count as equal: they are exact to rounding, and rational, so ties are real."""
+
+RECENT = 1 << 20
+"""Nodes of queries that were asked lately, which are kept."""
 
 
 class Known(NamedTuple):
@@ -70,6 +76,33 @@ class Nodes:
         if not len(self.keys):
             return Known(seen, rows, np.zeros(len(rows)), np.zeros(len(rows)))
         return Known(seen, self.component[rows], self.hard[rows], self.soft[rows])
+
+
+class RecentNodes:
+    """The nodes of single queries that were asked lately, :data:`RECENT` nodes at most or one query.
+
+    Threads may share it: one that finds it in use reads for itself.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._kept: OrderedDict[int, Nodes] = OrderedDict()
+
+    def __reduce__(self) -> tuple[type["RecentNodes"], tuple[()]]:
+        return RecentNodes, ()
+
+    def find(self, query: int, read: Callable[[], Nodes]) -> Nodes:
+        """The nodes of a query, which are read if they are not kept."""
+        if not self._lock.acquire(blocking=False):
+            return read()
+        try:
+            kept = self._kept.pop(query, None)
+            nodes = self._kept[query] = read() if kept is None else kept
+            while len(self._kept) > 1 and sum(len(one.token) for one in self._kept.values()) > RECENT:
+                self._kept.popitem(last=False)
+        finally:
+            self._lock.release()
+        return nodes
 
 
 def answer(bags: Bags, known: Known) -> BatchPrediction:

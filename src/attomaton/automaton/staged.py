@@ -69,7 +69,7 @@ class HardStage:
 
     def __call__(self, folder: Path, number: int, /, attempt: str = "") -> dict[str, Any]:
         """Solve a part; nodes, order, ties and counts are written, the certificate and the tally told."""
-        components = find_components(self.edges.part(number))
+        components = find_components(self.edges.part(number), threads=1)
         hard = solve_graph_svm(components, threads=1)
         score = column(hard.scores, "score")
         nodes = layout.describe_nodes(components, score, np.zeros(len(score)))

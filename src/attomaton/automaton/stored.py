@@ -1,6 +1,5 @@
 """A run that is open and not read: what is asked of it is read from its parts, query by query."""
 
-from collections import OrderedDict
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,14 +15,15 @@ from attomaton.artifacts import Run, read_run
 from attomaton.artifacts.parted import PartedTable
 from attomaton.automaton import layout, storage
 from attomaton.automaton.coverage import Coverage
-from attomaton.automaton.nodes import Known, Nodes
-from attomaton.borders import check_floats, check_ids, check_rising
+from attomaton.automaton.nodes import Known, Nodes, RecentNodes
+from attomaton.borders import check_floats, check_ids, check_rising, check_table
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.errors import CorruptRun, MismatchedParts
-from attomaton.graphs.edges import QUERY_SCHEMA
+from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA
 from attomaton.graphs.grouping import pack_pairs
 from attomaton.graphs.paths import Edges, QueryGraph
 from attomaton.ragged import offsets_of
+from attomaton.remote import Place
 from attomaton.tables import Int64, Integers, column, make_table
 
 SMALL = 8_000_000
@@ -31,9 +31,6 @@ SMALL = 8_000_000
 
 MOST_ROWS = 1 << 22
 """Nodes that are held at a time while many contexts are answered."""
-
-RECENT = 1 << 20
-"""Nodes of queries that were asked lately, which are kept."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +103,7 @@ class StoredRun:
         nodes = self._nodes_of(np.array([query]))
         with self._explained():
             order = self.tables["order"].read(np.array([query]))
+            layout.check_rows({"order": order}, np.array([query]), self.counts)
             first, stop = int(self._first[query]), int(self._first[query + 1])
             ends = [column(order, name).astype(np.int64) for name in ("above", "below")]
             for numbers in ends:
@@ -119,7 +117,7 @@ class StoredRun:
         asked = np.unique(queries[(queries >= 0) & (queries < self.n_tokens)]).astype(np.int64)
         with self._explained():
             tables = {name: table.read(asked) for name, table in self.tables.items()}
-            return storage.assemble(tables, self._samples(asked), self.run)
+            return self._assemble(tables, asked)
 
     def solve_parts(self) -> Iterator[dict[str, Any]]:
         """Components, hard and soft solution of one part of the queries after the other."""
@@ -127,9 +125,7 @@ class StoredRun:
         for number, (first, stop) in enumerate(pairwise(borders.tolist())):
             with self._explained():
                 tables = {name: table.read_part(number) for name, table in self.tables.items()}
-                parts = storage.assemble(
-                    tables, self._samples(np.arange(first, stop, dtype=np.int64)), self.run
-                )
+                parts = self._assemble(tables, np.arange(first, stop, dtype=np.int64))
             yield parts
 
     def solve_all(self) -> dict[str, Any]:
@@ -142,7 +138,11 @@ class StoredRun:
                 name: _join([table.read_part(number) for number in range(n_parts)])
                 for name, table in self.tables.items()
             }
-            return storage.assemble(tables, self._samples(np.arange(self.n_tokens)), self.run)
+            return self._assemble(tables, np.arange(self.n_tokens, dtype=np.int64))
+
+    def _assemble(self, tables: dict[str, pa.Table], asked: Int64) -> dict[str, Any]:
+        layout.check_rows(tables, asked, self.counts)
+        return storage.assemble(tables, self._samples(asked), self.run)
 
     def _samples(self, asked: Int64) -> pa.Table:
         """The samples by query, of those among these that have any."""
@@ -153,34 +153,30 @@ class StoredRun:
 
     def _edges_of(self, query: int) -> Iterator[Edges]:
         for table in self.tables["edges"].scan(query):
+            with self._explained():
+                check_table(table, EDGE_SCHEMA, "one of the parts of edges")
+                if (column(table, "query") != query).any():
+                    raise MismatchedParts("the parts of edges are of other queries than the index says")
             yield column(table, "winner"), column(table, "loser"), column(table, "support")
 
     def _nodes_of(self, asked: Int64) -> Nodes:
         """The nodes of some rising queries; those of a single one are kept for the next call."""
         if len(asked) != 1:
             return self._read_nodes(asked)
-        query = int(asked[0])
-        nodes = self._recent.pop(query, None)
-        nodes = self._recent[query] = self._read_nodes(asked) if nodes is None else nodes
-        while len(self._recent) > 1 and sum(len(one.token) for one in self._recent.values()) > RECENT:
-            self._recent.popitem(last=False)
-        return nodes
+        return self._recent.find(int(asked[0]), lambda: self._read_nodes(asked))
 
     @cached_property
-    def _recent(self) -> OrderedDict[int, Nodes]:
-        return OrderedDict()
+    def _recent(self) -> RecentNodes:
+        return RecentNodes()
 
     def _read_nodes(self, asked: Int64) -> Nodes:
         with self._explained():
             table = self.tables["nodes"].read(asked)
+            layout.check_rows({"nodes": table}, asked, self.counts)
             query, token, number = (column(table, name) for name in ("query", "token", "component"))
             hard, soft = (check_floats(column(table, name), (None,), name) for name in ("hard", "soft"))
             check_ids(token, self.n_tokens, "a token of the nodes")
             check_rising(pack_pairs(query, token), "the nodes, by query and token,")
-            if not np.array_equal(query, np.repeat(asked, self.counts["nodes"][asked])):
-                raise MismatchedParts("the nodes are of other queries than the index says")
-            if ((number < 0) | (number >= self.counts["components"][query])).any():
-                raise MismatchedParts("a node has a component that its query does not have")
         return Nodes(query, token, number + self._first[query], hard, soft, self.n_tokens)
 
     @cached_property
@@ -195,7 +191,7 @@ class StoredRun:
 
 
 @contextmanager
-def explained_run(place: Path | None) -> Generator[None]:
+def explained_run(place: Place | None) -> Generator[None]:
     """Whatever is wrong in a run becomes one kind of error that says where."""
     try:
         yield
@@ -206,7 +202,7 @@ def explained_run(place: Path | None) -> Generator[None]:
         raise CorruptRun(f"{place} holds no whole automaton ({reason}); write the run again") from error
 
 
-def open_run(path: str | Path) -> StoredRun:
+def open_run(path: str | Place) -> StoredRun:
     """Open a run folder: its manifest, index and vocabulary are read, its tables are not.
 
     Examples
@@ -218,7 +214,7 @@ def open_run(path: str | Path) -> StoredRun:
     ('3 queries, 6 components, 3 tokens', [0, 1, 2], Components(3 components of 1 queries))
     """
     run = read_run(path)
-    with explained_run(run.place or Path(path)):
+    with explained_run(run.place):
         n_tokens = run.manifest["n_tokens"]
         if not isinstance(n_tokens, int):
             raise MismatchedParts("manifest.json gives no whole number as n_tokens")

@@ -21,6 +21,7 @@ from attomaton.cli.scansnap import scansnap
 from attomaton.cli.score import score
 from attomaton.cli.tokenize import tokenize
 from attomaton.cli.train import train
+from attomaton.cli.upgrade import upgrade
 from attomaton.cli.verify import verify
 from attomaton.cli.warm_up import warm_up
 
@@ -46,6 +47,7 @@ COMMANDS = {
     "scan-snap": scansnap,
     "tokenize": tokenize,
     "choices": choices,
+    "upgrade": upgrade,
     "example": example,
     "doctor": doctor,
     "warm-up": warm_up,

@@ -1,8 +1,7 @@
 """Which attention of a run answers: the limit, training stopped at a step, or shrunken scores."""
 
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from attomaton.cli.sources import How
 from attomaton.cli.values import real, words
@@ -28,7 +27,7 @@ Learned = Annotated[
 
 
 def pick_attention(
-    run: Path, how: How, corpus: str | None, *, step: float | None = None, strength: float | None = None
+    run: Any, how: How, corpus: str | None, *, step: float | None = None, strength: float | None = None
 ) -> "Attention":
     """The limit, or what these options ask for; the corpus must be the one that the run was learned from."""
     from attomaton.automaton.automaton import Automaton

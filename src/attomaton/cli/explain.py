@@ -1,15 +1,14 @@
 """``attomaton explain``: what is retrieved from a context, and why."""
 
-from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from attomaton.cli.contexts import read_words, tell_unknown
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_value
-from attomaton.cli.values import place_argument, words_argument
+from attomaton.cli.values import run_argument, words_argument
 
 
 def explain(
-    run: Annotated[Path, place_argument("A folder written by `attomaton learn --out`.")],
+    run: Annotated[Any, run_argument("A folder written by `attomaton learn --out`; its path or URL.")],
     context: Annotated[str, words_argument("The text before the token to predict.")],
     as_json: AsJson = False,
     quiet: Quiet = False,

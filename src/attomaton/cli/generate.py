@@ -1,6 +1,5 @@
 """``attomaton generate``: text that attention writes after a prompt."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,7 +8,7 @@ from attomaton.cli.attentions import Learned, Step, Strength, pick_attention
 from attomaton.cli.contexts import read_words, tell_unknown
 from attomaton.cli.output import AsJson, Quiet, print_error, print_json, print_text
 from attomaton.cli.sources import How, reads_beside_run
-from attomaton.cli.values import place_argument, whole, words_argument
+from attomaton.cli.values import run_argument, whole, words_argument
 
 if TYPE_CHECKING:
     from attomaton.automaton.generation import Generation
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 @reads_beside_run
 def generate(
-    run: Annotated[Path, place_argument("A folder written by `attomaton learn --out`.")],
+    run: Annotated[Any, run_argument("A folder written by `attomaton learn --out`; its path or URL.")],
     prompt: Annotated[str, words_argument("The text to go on from.")],
     how: How,
     n: Annotated[int, whole("How many tokens to write.", names=("--n", "-n"))] = 20,

@@ -3,7 +3,6 @@
 import shlex
 import warnings
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,7 +19,7 @@ from attomaton.cli.output import (
     stages,
 )
 from attomaton.cli.sources import Corpus, How, Window, reads
-from attomaton.cli.values import fraction, place, read_queries, whole, words
+from attomaton.cli.values import fraction, read_queries, run_option, whole, words
 from attomaton.options import MOST_THREADS
 
 if TYPE_CHECKING:
@@ -67,7 +66,11 @@ def learn(
         int | None, whole("Keep only this number of tokens, the last ones, of a context.", least=1)
     ] = None,
     out: Annotated[
-        Path | None, place("Folder to write the run to; it must be new or empty, or hold a run to overwrite.")
+        Any | None,
+        run_option(
+            "Folder to write the run to, a path or a URL such as s3://bucket/run; it must be new or empty, "
+            "or hold a run to overwrite."
+        ),
     ] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
@@ -109,7 +112,7 @@ def learn(
         raise typer.Exit(1)
 
 
-def _print_suggestion(automaton: "Automaton", out: Path) -> None:
+def _print_suggestion(automaton: "Automaton", out: object) -> None:
     """A command to try next, with a context of the corpus, on a line of its own that can be copied."""
     from attomaton.automaton.suggestion import suggest_context
 

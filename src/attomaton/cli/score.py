@@ -1,13 +1,12 @@
 """``attomaton score``: how well a run predicts new text."""
 
 from math import isfinite
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from attomaton.cli.attentions import Learned, Step, Strength, pick_attention
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_value, stages
 from attomaton.cli.sources import Corpus, How, reads_beside_run
-from attomaton.cli.values import place_argument, real, whole
+from attomaton.cli.values import real, run_argument, whole
 
 if TYPE_CHECKING:
     from attomaton.readers.given import ReadingOptions
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
 @reads_beside_run
 def score(
-    run: Annotated[Path, place_argument("A folder written by `attomaton learn --out`.")],
+    run: Annotated[Any, run_argument("A folder written by `attomaton learn --out`; its path or URL.")],
     corpus: Corpus,
     how: How,
     window: Annotated[

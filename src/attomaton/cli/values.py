@@ -9,6 +9,7 @@ import typer
 
 from attomaton.errors import UnsupportedOption
 from attomaton.options import LARGEST, check_path, check_text, given_path, real_number, share, whole_number
+from attomaton.remote import as_place, is_url
 
 MOST_DIGITS = 4_000
 """Python itself reads no longer numbers."""
@@ -48,6 +49,16 @@ def fraction(help_text: str) -> Any:
 def place(help_text: str, *names: str) -> Any:
     """An option that is a path."""
     return typer.Option(*names, parser=_parser(_path), metavar="<path>", help=help_text)
+
+
+def run_option(help_text: str, *names: str) -> Any:
+    """An option that is the path of a run, or its URL in an object store."""
+    return typer.Option(*names, parser=_parser(_run), metavar="<path or URL>", help=help_text)
+
+
+def run_argument(help_text: str) -> Any:
+    """An argument that is the path of a run, or its URL in an object store."""
+    return typer.Argument(parser=_parser(_run), help=help_text)
 
 
 def place_argument(help_text: str) -> Any:
@@ -107,6 +118,10 @@ def read_number(text: Any) -> Any:
 
 def _path(text: Any) -> Any:
     return given_path(text, "it")
+
+
+def _run(text: Any) -> Any:
+    return as_place(text) if isinstance(text, str) and is_url(text) else given_path(text, "it")
 
 
 def _source(text: Any) -> str:

@@ -51,7 +51,7 @@ def check_engine(
     return on_disk
 
 
-BYTES_PER_TOKEN = 600
+BYTES_PER_TOKEN = 700
 """Memory that the whole path takes in memory for a token of text, at window 32."""
 
 
@@ -87,7 +87,7 @@ def make_engine(
     memory : str or int, optional
         About how much memory the duckdb engine or a local Spark may use.
     threads : int, optional
-        For the same two.
+        How many the engine uses; all processors if not given.
     master : str, optional
         Where Spark runs; see :class:`~attomaton.engines.spark.SparkEngine`.
     progress : callable
@@ -104,7 +104,7 @@ def make_engine(
     """
     check_engine(name, corpus, memory=memory, threads=threads, master=master)
     if isinstance(corpus, Samples) or name == "memory" or (name == "auto" and _fits(corpus, memory)):
-        return MemoryEngine(corpus, selection)
+        return MemoryEngine(corpus, selection, threads)
     if name == "spark":
         return SparkEngine(corpus, work / "engine", selection, master, memory, threads, progress)
     return DuckDBEngine(corpus, work / "engine", selection, memory, threads, progress)

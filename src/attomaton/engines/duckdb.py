@@ -122,7 +122,7 @@ class DuckDBEngine:
         components = within.load() if isinstance(within, Ties) else within
 
         def process(piece: Piece) -> Iterator[tuple[str, pa.Table]]:
-            found = choices_of_piece(piece, components, selection=self.selection, kept=self.kept)
+            found = choices_of_piece(piece, components, selection=self.selection, kept=self.kept, threads=1)
             rows = rows_to_bytes(*encode_choices(found))
             yield "choices", _arrow.table({"query": found["query"], "row": rows, "count": found["count"]})
 

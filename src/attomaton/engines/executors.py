@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.artifacts import digest_file, explained, write_file, write_sealed
+from attomaton.artifacts import explained, identify_file, write_file, write_sealed
 from attomaton.corpora.pieces import Piece, regroup
 from attomaton.corpora.samples import TOKEN_BITS
 from attomaton.corpora.shards import Cuts
@@ -31,6 +31,7 @@ from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components
 from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
 from attomaton.graphs.parts import slice_queries
 from attomaton.graphs.windows import Links, link_repeats, window_edges
+from attomaton.remote import Place
 from attomaton.tables import Bool, Int64, exact_file, rows_to_bytes
 
 BATCH_ROWS = 1 << 17
@@ -110,7 +111,7 @@ class PackChoices(Kernel):
         """Run on a partition."""
         components = self.components()
         for piece in self.pieces(batches):
-            found = choices_of_piece(piece, components, selection=self.selection, kept=self.kept)
+            found = choices_of_piece(piece, components, selection=self.selection, kept=self.kept, threads=1)
             part = np.searchsorted(self.borders, found["query"], side="right").astype(np.int32) - 1
             rows = rows_to_bytes(*encode_choices(found)).cast(pa.binary())
             yield from _batches_of(_arrow.table({"part": part, "key": rows, "count": found["count"]}))
@@ -210,15 +211,15 @@ class RunStage:
 
 @dataclass(frozen=True)
 class DigestFiles:
-    """Numbers of files → their digests."""
+    """Numbers of files → their digests; behind a URL, of size and tag where the store gives one."""
 
-    paths: Sequence[Path]
+    paths: Sequence[Place]
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
         """Run on a partition."""
         for number in _numbers(batches):
             path = self.paths[number]
-            yield _told(number, sha256=digest_file(path) if path.is_file() else "")
+            yield _told(number, sha256=identify_file(path) if path.is_file() else "")
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,12 @@ def count_choices(
 
 
 def choices_of_piece(
-    piece: Piece, components: Components | None, *, selection: Selection, kept: Bool
+    piece: Piece,
+    components: Components | None,
+    *,
+    selection: Selection,
+    kept: Bool,
+    threads: int | None = None,
 ) -> ChoiceTable:
     """The counted choices of a piece; only samples that can leave a choice are unfolded."""
     samples = piece.samples(selection.reach)
@@ -86,7 +91,7 @@ def choices_of_piece(
         tied = np.zeros(len(samples), bool)
         tied[found] = components.sizes[components.component_of_node[rows[found]]] > 1
         samples = samples.take(tied)
-    return extract_choices(samples, components)
+    return extract_choices(samples, components, threads=threads)
 
 
 def edge_rows(keys: Int64, support: Int64) -> pa.Table:

@@ -36,6 +36,8 @@ class MemoryEngine:
         What to read. The window of the selection is not used for samples, which have their contexts already.
     selection : Selection
         What to keep.
+    threads : int, optional
+        How many to use; all processors if not given.
 
     Examples
     --------
@@ -52,6 +54,7 @@ class MemoryEngine:
 
     corpus: Samples | Shards
     selection: Selection = Selection()  # noqa: RUF009  frozen
+    threads: int | None = None
 
     @cached_property
     def kept(self) -> Bool:
@@ -71,13 +74,13 @@ class MemoryEngine:
             tables = gather(map(self._edges_of_piece, self._pieces()), merge_edges)
             edges = merge_edges(tables) if tables else make_edges(self.corpus.n_tokens, *(_NOTHING,) * 5)
         else:
-            edges = extract_edges(self._samples())
+            edges = extract_edges(self._samples(), threads=self.threads)
         return hold(edges.filter(min_support=self.selection.min_support))
 
     def choices(self, components: Components | None) -> ChoiceTable:
         """Second pass: the choices inside each label's component (None means in whole contexts), counted."""
         if not isinstance(self.corpus, Shards):
-            return extract_choices(self._samples(), components)
+            return extract_choices(self._samples(), components, threads=self.threads)
         counted = (
             choices_of_piece(piece, components, selection=self.selection, kept=self.kept)
             for piece in self._pieces()

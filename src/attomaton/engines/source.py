@@ -26,6 +26,7 @@ from attomaton.readers.files import printable
 from attomaton.readers.given import name_of, path_of, read_given
 from attomaton.readers.sources import is_ids, is_run
 from attomaton.readers.tokenize import tokenize_into
+from attomaton.remote import Place, RemotePath
 from attomaton.tables import Bool
 
 
@@ -99,7 +100,7 @@ def check_reading(tokenizer: object, queries: object) -> None:
 def refuse_input_in(out: Path, source: Any) -> None:
     """Never write to the folder that holds an input."""
     path = path_of(source)
-    if path is None:
+    if path is None or isinstance(path, RemotePath):
         return
     place, given = Path(os.path.realpath(out)), Path(os.path.realpath(path))
     if place in given.parents or (place == given and place.is_dir()):
@@ -138,16 +139,16 @@ def read_source(source: Any, *, window: int, tokenizer: str, tokens: Path | None
     return Corpus(Shards.write(tokens, read.ids, read.offsets, n_tokens=n_tokens), read.vocabulary, about)
 
 
-def _folder_of(source: Any, reading: Reading) -> Path | None:
+def _folder_of(source: Any, reading: Reading) -> Place | None:
     """The folder, if token shards are what is given."""
     folder = path_of(source)
-    if folder is None or is_run(folder):
+    if folder is None or (isinstance(folder, RemotePath) and not folder.is_dir()) or is_run(folder):
         return None
     shards = reading.column in (None, TOKENS) and reading.format in (None, "parquet") and holds_shards(folder)
     return folder if shards or is_tokenized(folder) else None
 
 
-def _read_shards(folder: Path, window: int) -> Corpus:
+def _read_shards(folder: Place, window: int) -> Corpus:
     """Shards that are there already, with their vocabulary if they were tokenised by us."""
     vocabulary = digests = None
     if is_tokenized(folder):

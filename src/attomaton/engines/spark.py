@@ -40,6 +40,7 @@ from attomaton.graphs.components import Components
 from attomaton.graphs.edges import QUERY_SCHEMA
 from attomaton.graphs.parts import cut_parts
 from attomaton.progress import Progress, silent
+from attomaton.remote import Place
 from attomaton.tables import Bool, Int64, column, make_table, write_parquet
 
 PIECE_TOKENS = 1 << 19
@@ -265,7 +266,7 @@ class SparkEngine:
         """The digest of each shard."""
         return self._digest_files("checking shards", self.shards.paths)
 
-    def _digest_files(self, stage: str, paths: Sequence[Path]) -> list[str]:
+    def _digest_files(self, stage: str, paths: Sequence[Place]) -> list[str]:
         """The digest of each file, made on the executors; an empty one if it is not there."""
         numbers = self.session.range(0, len(paths), 1, len(paths))
         found = self._collect(stage, map_batches(numbers, run.DigestFiles(paths), run.TOLD))

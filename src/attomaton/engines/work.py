@@ -20,13 +20,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from attomaton.artifacts import check_files, digest_file, explained, read_sealed, write_sealed
+from attomaton.artifacts import check_files, explained, identify_file, read_sealed, write_sealed
 from attomaton.artifacts.files import DRAFT_NAME, draft_name
 from attomaton.artifacts.systems import lock_file
 from attomaton.corpora.pieces import Piece
 from attomaton.corpora.shards import Shards
 from attomaton.errors import UnwritablePlace
 from attomaton.progress import Progress
+from attomaton.remote import refuse_url
 from attomaton.tables import arrow_parquet
 
 MARKER = "attomaton-work.txt"
@@ -144,8 +145,11 @@ class Workshop:
 
 
 def fingerprint(shards: Shards, settings: Mapping[str, Any], digests: Sequence[str] | None = None) -> str:
-    """The SHA-256 of the shards' bytes and the settings; ``digests`` of the shards if known already."""
-    known = [digest_file(path) for path in shards.paths] if digests is None else list(digests)
+    """The SHA-256 of the shards' bytes and the settings; ``digests`` of the shards if known already.
+
+    A shard behind a URL stands there with its size and the tag of its content, where the store gives one.
+    """
+    known = [identify_file(path) for path in shards.paths] if digests is None else list(digests)
     told = [known, shards.n_tokens, dict(settings)]
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
@@ -185,6 +189,7 @@ def prepare_work(folder: Path) -> Path:
 
     Nothing in it is touched yet, so files of others are safe, and so is a run that is under way there.
     """
+    refuse_url(folder, "the work folder")
     with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if not (folder / MARKER).is_file():

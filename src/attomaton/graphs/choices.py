@@ -95,7 +95,9 @@ class ChoiceTable(Tabular):
         return count_choices([self, other])
 
 
-def extract_choices(samples: Samples, components: Components | None = None) -> ChoiceTable:
+def extract_choices(
+    samples: Samples, components: Components | None = None, *, threads: int | None = None
+) -> ChoiceTable:
     """Count the choices made inside each label's component, or in whole contexts.
 
     Parameters
@@ -104,6 +106,8 @@ def extract_choices(samples: Samples, components: Components | None = None) -> C
         The corpus; samples whose label is not in the context are left out.
     components : Components, optional
         Choice sets are restricted to the label's component. None means each realisable context whole.
+    threads : int, optional
+        How many to use; all processors if not given.
 
     Examples
     --------
@@ -124,7 +128,8 @@ def extract_choices(samples: Samples, components: Components | None = None) -> C
         number = components.component_of_node
         members = members_of(borders, components.token_of_node, number, components.sizes[number] > 1)
     count_share = partial(_count_share, members=members, whole=components is None)
-    return _join_counted(share_out(count_share, cut_shares(order_samples(samples), CHUNK_VALUES)))
+    shares = cut_shares(order_samples(samples), CHUNK_VALUES, threads)
+    return _join_counted(share_out(count_share, shares, threads))
 
 
 def choices_by_definition(
@@ -153,8 +158,9 @@ def _check_sets(choices: ChoiceTable) -> None:
     check_ids(tokens, MAX_TOKENS, "a token of the choice sets")
     check_counts(multiplicities, 1, "a multiplicity of the choice sets")
     lengths = np.diff(offsets)
-    falls = np.flatnonzero(tokens[1:] <= tokens[:-1]) + 1
-    if (lengths < 2).any() or not np.isin(falls, offsets).all():
+    begins = np.zeros(len(tokens) + 1, bool)
+    begins[offsets] = True
+    if (lengths < 2).any() or ((tokens[1:] <= tokens[:-1]) & ~begins[1:-1]).any():
         raise MismatchedParts(
             "a choice set has fewer than two tokens, or they do not rise; use extract_choices"
         )

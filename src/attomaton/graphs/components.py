@@ -28,6 +28,7 @@ from attomaton.graphs.condensing import (
     condense,
     find_nodes,
     in_order_of_appearance,
+    label_components,
     search_queries,
 )
 from attomaton.graphs.edges import EdgeTable
@@ -257,10 +258,11 @@ class Components(Tabular):
         return pack_pairs(self.query_of_node, self.token_of_node)
 
 
-def find_components(edges: EdgeTable) -> Components:
+def find_components(edges: EdgeTable, *, threads: int | None = None) -> Components:
     """Find the components of every query's graph, and the order between them.
 
-    One search over all (query, token) nodes of a share of the queries, and shares on all processors.
+    One search over all (query, token) nodes of a share of the queries, and shares on ``threads``, by default
+    on all processors.
 
     Examples
     --------
@@ -272,8 +274,8 @@ def find_components(edges: EdgeTable) -> Components:
     >>> comps.order.to_pylist()
     [{'above': 0, 'below': 1, 'edges': 2, 'support': 2}]
     """
-    shares = _cut_queries(edges)
-    found = share_out(lambda share: _search_share(edges, *share), shares)
+    shares = _cut_queries(edges, threads)
+    found = share_out(lambda share: _search_share(edges, *share), shares, threads)
     before = np.cumsum([0, *(part.n_components for part in found)])
     query, token = unpack_pairs(np.concatenate([_NOTHING, *(part.keys for part in found)]))
     shifted = [part.component + shift for part, shift in zip(found, before[:-1], strict=True)]
@@ -295,10 +297,10 @@ def find_components(edges: EdgeTable) -> Components:
 _NOTHING: Int64 = np.empty(0, np.int64)
 
 
-def _cut_queries(edges: EdgeTable) -> list[tuple[int, int]]:
+def _cut_queries(edges: EdgeTable, threads: int | None) -> list[tuple[int, int]]:
     """Ranges of queries with about equally many edges, for all threads."""
     query = edges["query"]
-    n_shares = min(SHARES * count_processors(), len(query) // SMALLEST) or 1
+    n_shares = min(SHARES * (threads or count_processors()), len(query) // SMALLEST) or 1
     cuts = query[np.arange(1, n_shares) * len(query) // n_shares]
     return list(pairwise(np.unique([0, *cuts.tolist(), max(edges.n_tokens, 1)]).tolist()))
 
@@ -373,4 +375,4 @@ def count_strong_components(winner: Int64, loser: Int64, n_nodes: int) -> int:
     """
     apart = winner != loser
     keys = distinct_keys(winner[apart] << 32 | loser[apart])
-    return int(label_strong_components(keys >> 32, keys & 0xFFFFFFFF, n_nodes).max(initial=-1)) + 1
+    return int(label_components(keys >> 32, keys & 0xFFFFFFFF, n_nodes).max(initial=-1)) + 1

@@ -143,7 +143,7 @@ class EdgeTable(Tabular):
         return trusted(EdgeTable, n_tokens=self.n_tokens, **tables)
 
 
-def extract_edges(samples: Samples) -> EdgeTable:
+def extract_edges(samples: Samples, *, threads: int | None = None) -> EdgeTable:
     """Count every edge of every query's token-priority graph.
 
     Parameters
@@ -151,6 +151,8 @@ def extract_edges(samples: Samples) -> EdgeTable:
     samples : Samples
         Contexts may be ragged and repeat tokens. Samples whose label is not in the context are left out and
         counted.
+    threads : int, optional
+        How many to use; all processors if not given.
 
     Returns
     -------
@@ -170,8 +172,8 @@ def extract_edges(samples: Samples) -> EdgeTable:
     realisable = np.bincount(ordered.queries, minlength=samples.n_tokens)
     queries = np.flatnonzero(read)
     after = link_ahead(np.ascontiguousarray(samples.values), samples.n_tokens)
-    shares = cut_shares(ordered, CHUNK_VALUES)
-    keys, support = join_counted(share_out(partial(_count_share, after=after), shares))
+    shares = cut_shares(ordered, CHUNK_VALUES, threads)
+    keys, support = join_counted(share_out(partial(_count_share, after=after), shares, threads))
     return make_edges(
         samples.n_tokens, keys, support, queries, realisable[queries], (read - realisable)[queries]
     )

@@ -33,7 +33,7 @@ def order_samples(samples: Samples) -> Samples:
     return kept.take(order_pairs(kept.queries, kept.labels, kept.n_tokens))
 
 
-def cut_shares(ordered: Samples, most: int) -> list[Samples]:
+def cut_shares(ordered: Samples, most: int, threads: int | None = None) -> list[Samples]:
     """Shares for all threads, of about ``most`` context tokens each at most.
 
     They are cut between labels; inside the samples of one label only where these are more.
@@ -46,7 +46,7 @@ def cut_shares(ordered: Samples, most: int) -> list[Samples]:
     """
     ends = np.cumsum(ordered.lengths)
     total = int(ends[-1]) if len(ends) else 0
-    size = min(most, max(SMALLEST, -(-total // (SHARES * count_processors()))))
+    size = min(most, max(SMALLEST, -(-total // (SHARES * (threads or count_processors())))))
     cuts = np.searchsorted(ends, np.arange(size, total, size), side="right")
     if len(cuts):
         first = run_starts(pack_pairs(ordered.queries, ordered.labels))

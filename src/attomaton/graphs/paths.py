@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -143,11 +144,19 @@ class QueryOrder:
 
     def _components_of(self, tokens: Int32) -> Int64:
         """The local number of the component of each token, all of which must be nodes."""
-        nodes = self._query.tokens
-        rows = np.minimum(np.searchsorted(nodes, tokens), max(len(nodes) - 1, 0))
-        if len(tokens) and not (len(nodes) and np.array_equal(nodes[rows], tokens)):
+        number = self._number_of
+        known = number[np.minimum(tokens, len(number) - 1)]
+        if (known < 0).any():
             raise MismatchedParts("an edge leads to a token that is no node; give find_components(edges)")
-        return self._query.component[rows] - self._query.first
+        return known
+
+    @cached_property
+    def _number_of(self) -> Int64:
+        """Token → the local number of its component; −1 where it is no node, as at the end."""
+        tokens = self._query.tokens
+        number = np.full(int(tokens.max(initial=-1)) + 2, -1, np.int64)
+        number[tokens] = self._query.component - self._query.first
+        return number
 
     def _pair(self, above: Any, below: Any) -> Any:
         """One number for a pair of components of this query."""

@@ -36,6 +36,7 @@ from attomaton.readers.files import File, decode, shorten, text_cure
 from attomaton.readers.sources import find_readers
 from attomaton.readers.standard import keep_standard_input
 from attomaton.readers.texts import BEGINNING, refuse_records
+from attomaton.remote import Place, RemotePath, as_place
 from attomaton.tables import Int32, Int64
 
 
@@ -44,9 +45,9 @@ def read_text(path: str | Path, *, tokenizer: str = "word") -> Documents:
     return read_text_and_digest(path, tokenizer)[0]
 
 
-def read_text_and_digest(path: str | Path, tokenizer: str) -> tuple[Documents, str]:
+def read_text_and_digest(path: str | Place, tokenizer: str) -> tuple[Documents, str]:
     """One text file, and the SHA-256 of the very bytes that were read."""
-    file = keep_standard_input() if path == STANDARD_INPUT else File(str(path), Path(path).name)
+    file = keep_standard_input() if path == STANDARD_INPUT else File(str(path), as_place(path).name)
     try:
         with file.open_raw() as stream:
             content = stream.read()
@@ -144,6 +145,8 @@ def _read_already(source: Any) -> Documents | None:
         return source
     if isinstance(source, TokenizedCorpus):
         return source.documents()
+    if isinstance(source, RemotePath) and is_tokenized(source):
+        return read_tokens(source).documents()
     if isinstance(source, str | Path) and is_tokenized(check_path(source, "source")):
         return read_tokens(source).documents()
     return None

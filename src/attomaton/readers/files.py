@@ -15,8 +15,9 @@ from typing import Any, BinaryIO, cast
 import pyarrow as pa
 
 from attomaton.corpora.regular import open_regular
-from attomaton.errors import AttomatonError, MissingExtra, UnreadableSource, needing
+from attomaton.errors import AttomatonError, UnreadableSource
 from attomaton.readers.batches import Reading
+from attomaton.remote import RemotePath, is_url
 
 _arrow: Any = pa
 PACKED = (".gz", ".zst")
@@ -65,7 +66,7 @@ class File:
     def open_raw(self) -> Generator[BinaryIO]:
         """Its bytes as stored."""
         if self.is_url:
-            with open_url(self.source) as file:
+            with RemotePath(self.source).open() as file:
                 yield file
         else:
             with open_regular(self.source) as file:
@@ -226,28 +227,3 @@ def printable(name: str) -> str:
         return os.fsencode(name).decode("utf-8", "backslashreplace")
     except UnicodeEncodeError:  # a half of a character that no byte stands for
         return name.encode("utf-8", "backslashreplace").decode()
-
-
-def is_url(source: str) -> bool:
-    """Whether a source is a URL, not a path."""
-    return "://" in source
-
-
-def open_url(url: str) -> Any:
-    """A URL opened by fsspec."""
-    system, path = url_system(url)
-    return system.open(path, "rb")
-
-
-def url_system(url: str) -> tuple[Any, str]:
-    """The file system of a URL and the path in it."""
-    with needing("a URL"):
-        import fsspec.core
-    core: Any = fsspec.core
-    try:
-        system, path = core.url_to_fs(url)
-    except ImportError as error:
-        raise MissingExtra(f"{url} needs another library: {error}") from error
-    except ValueError as error:
-        raise UnreadableSource(f"{url} cannot be opened: {error}; give a path or a known URL") from error
-    return system, str(path)

@@ -6,7 +6,6 @@ Every function that takes a corpus takes the same sources and options, and reads
 import os
 from collections.abc import Sequence
 from os import PathLike
-from pathlib import Path
 from typing import Any, TypedDict, Unpack, cast
 
 import numpy as np
@@ -22,6 +21,7 @@ from attomaton.readers.batches import Reading, asked_reading
 from attomaton.readers.corpus import read_corpus, read_text_and_digest
 from attomaton.readers.files import printable
 from attomaton.readers.sources import is_ids
+from attomaton.remote import Place, RemotePath, as_place
 
 WINDOW = 32
 """The longest context, in tokens, where none is asked for."""
@@ -110,14 +110,16 @@ def read_given(
     return documents, about
 
 
-def path_of(source: Any) -> Path | None:
-    """The path, if the source is one."""
+def path_of(source: Any) -> Place | None:
+    """The path or URL, if the source is one."""
     if isinstance(source, TokenizedCorpus):
         return source.folder
-    return Path(check_path(source, "source")) if isinstance(source, str | PathLike) else None
+    if isinstance(source, RemotePath):
+        return source
+    return as_place(check_path(source, "source")) if isinstance(source, str | PathLike) else None
 
 
-def name_of(path: Path | None) -> str | None:
+def name_of(path: Place | None) -> str | None:
     """The name of a file or folder as a manifest can hold it."""
     return None if path is None else printable(path.name)
 
@@ -144,10 +146,10 @@ def _read(source: Any, tokenizer: str | Vocabulary, reading: Reading) -> tuple[D
     return documents, about if split_by is None else {**about, "tokenizer": name_tokenizer(split_by)}
 
 
-def _is_plain_text(path: Path, reading: Reading) -> bool:
+def _is_plain_text(path: Place, reading: Reading) -> bool:
     """Whether the path is one text file, read as one document; a manifest then has the digest of the file."""
-    if os.path.isdir(path):  # noqa: PTH112  a text that stands for its path may be too long for one
-        return False
+    if path.is_dir() if isinstance(path, RemotePath) else os.path.isdir(path):  # noqa: PTH112
+        return False  # isdir: a text that stands for its path may be too long for one
     ending = path.suffix in ("", ".txt") and "*" not in path.name
     return ending and reading.documents == "file" and reading.format is None and reading.column is None
 

@@ -23,7 +23,7 @@ from attomaton.options import check_path
 from attomaton.readers.batches import Reader, Reading
 from attomaton.readers.delimited import DelimitedReader
 from attomaton.readers.fasta import FastaReader
-from attomaton.readers.files import File, is_url, naming, printable, shorten, suffix_of, text_cure, url_system
+from attomaton.readers.files import File, naming, printable, shorten, suffix_of, text_cure
 from attomaton.readers.frames import is_frame, read_frame
 from attomaton.readers.jsonfiles import JsonReader
 from attomaton.readers.jsonlines import JsonLinesReader
@@ -32,6 +32,8 @@ from attomaton.readers.standard import keep_standard_input
 from attomaton.readers.streams import StreamReader
 from attomaton.readers.tables import ArrowReader, DatasetReader, ParquetReader
 from attomaton.readers.texts import TextReader
+from attomaton.remote import Place, RemotePath, is_url
+from attomaton.remote.faults import persist
 
 READERS: dict[str, Callable[[File, Reading], Reader]] = {
     ".txt": TextReader,
@@ -91,6 +93,8 @@ def find_readers(source: Any, reading: Reading | None = None) -> list[Reader]:
 def _find(source: Any, asked: Reading) -> list[Reader]:
     if isinstance(source, str) and source == STANDARD_INPUT:
         return [reader_of(keep_standard_input(), asked)]
+    if isinstance(source, RemotePath):
+        return _find(source.url, asked)
     if isinstance(source, str | os.PathLike):
         return [reader_of(file, asked) for file in find_files(check_path(source, "source"))]
     if isinstance(source, TokenizedCorpus):
@@ -178,12 +182,9 @@ def find_files(source: str) -> list[File]:
             return _find_behind_url(source)
         path = Path(source)
         if is_tokenized(path):
-            paths = read_tokens(path).verify().shards
+            paths: list[Any] = list(read_tokens(path).verify().shards)
         elif is_run(path):
-            raise UnreadableSource(
-                f"{shorten(source)} is the folder of a run, what came out, and no corpus; give what it was "
-                "learned from, or load it with Automaton.load"
-            )
+            raise _no_corpus(source)
         elif path.is_dir():
             paths = [place for place in _walk(path) if _is_file(place)]
         elif path.exists() or not WILD.intersection(source):
@@ -212,7 +213,14 @@ def _walk(folder: Path) -> Iterator[Path]:
         yield from (Path(place) / name for name in files if _counts(Path(name)))
 
 
-def is_run(folder: Path) -> bool:
+def _no_corpus(source: str) -> UnreadableSource:
+    return UnreadableSource(
+        f"{shorten(source)} is the folder of a run, what came out, and no corpus; give what it was learned "
+        "from, or load it with Automaton.load"
+    )
+
+
+def is_run(folder: Place) -> bool:
     """Whether a folder has the manifest of a run, whole or altered."""
     record = read_sealed(folder / MANIFEST)
     return record.get("kind") == RUN if record is not None else was_sealed(folder / MANIFEST)
@@ -250,16 +258,18 @@ def _counts(path: Path | PurePosixPath) -> bool:
 
 
 def _find_behind_url(url: str) -> list[File]:
-    system, path = url_system(url)
+    folder = RemotePath(url)
+    system, path = folder.system()
     if WILD.intersection(path):
-        paths = [str(place) for place in system.glob(path) if system.isfile(place)]
-    elif system.isdir(path):
+        paths = persist(lambda: [str(one) for one in system.glob(path) if system.isfile(one)], url)
+    elif system.isdir(path) if folder.is_web else folder.is_dir():
+        if is_tokenized(folder):
+            return [File(str(shard), shard.name) for shard in read_tokens(folder).verify().shards]
+        if not folder.is_web and is_run(folder):
+            raise _no_corpus(url)
         within = PurePosixPath(path)
-        paths = [
-            place
-            for place in map(str, system.find(path))
-            if _counts(PurePosixPath(place).relative_to(within))
-        ]
+        found: list[str] = persist(lambda: [str(one) for one in system.find(path)], url)
+        paths = [place for place in found if _counts(PurePosixPath(place).relative_to(within))]
     else:
         paths = [path]
     if not paths:

@@ -1,11 +1,13 @@
 """The shards of a corpus, cut into what is worked on at a time: jobs, tasks and pieces."""
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from os.path import isdir
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +16,11 @@ from attomaton.corpora.pieces import Piece, regroup
 from attomaton.corpora.shards.format import count_groups, has_tokens, read_batches, write_documents
 from attomaton.corpora.shards.lists import flatten_lists, piece_of
 from attomaton.errors import UnreadableSource
+from attomaton.remote import Place, RemotePath, as_place
 from attomaton.tables import Int32, Int64
+
+FOOTERS_AT_ONCE = 16
+"""Footers that are read side by side where each is a request to a store."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +29,8 @@ class Shards:
 
     Attributes
     ----------
-    paths : tuple of Path
-        The files, in the order in which their documents count.
+    paths : tuple of Path or RemotePath
+        The files, in the order in which their documents count; on this machine, or behind URLs.
     n_tokens : int
         Size of the vocabulary.
 
@@ -44,22 +50,29 @@ class Shards:
     [[0, 1, 0], [1, 0, 2, 1, 1]]
     """
 
-    paths: tuple[Path, ...]
+    paths: tuple[Place, ...]
     n_tokens: int
 
     @classmethod
-    def from_folder(cls, folder: str | PathLike[str], *, n_tokens: int | None = None) -> "Shards":
-        """Every ``.parquet`` file of a folder, by name; ``n_tokens`` is looked up in them if not given."""
-        place = Path(folder)
-        paths = sorted(place.glob("*.parquet"))
+    def from_folder(
+        cls, folder: str | PathLike[str] | RemotePath, *, n_tokens: int | None = None
+    ) -> "Shards":
+        """Every ``.parquet`` file of a folder, by name; ``n_tokens`` is looked up in them if not given.
+
+        The folder may be a URL that fsspec opens, such as ``s3://bucket/shards``.
+        """
+        place = as_place(folder)
+        paths: list[Any] = sorted(place.glob("*.parquet"))
         if not paths:
             raise UnreadableSource(f"{place} holds no .parquet files; give a folder of token shards")
         return cls.from_paths(paths, n_tokens=n_tokens)
 
     @classmethod
-    def from_paths(cls, paths: Sequence[str | PathLike[str]], *, n_tokens: int | None = None) -> "Shards":
-        """These files; ``n_tokens`` is found by reading them if not given."""
-        shards = cls(tuple(map(Path, paths)), 0)
+    def from_paths(
+        cls, paths: Sequence[str | PathLike[str] | RemotePath], *, n_tokens: int | None = None
+    ) -> "Shards":
+        """These files, by path or URL; ``n_tokens`` is found by reading them if not given."""
+        shards = cls(tuple(map(as_place, paths)), 0)
         return replace(shards, n_tokens=_largest_id(shards) + 1 if n_tokens is None else n_tokens)
 
     @classmethod
@@ -90,11 +103,14 @@ class Shards:
     @cached_property
     def _groups(self) -> tuple[Int64, ...]:
         """Rows and tokens of each row group of each shard, shape (n_groups, 2), from the footers."""
-        return tuple(count_groups(path) for path in self.paths)
+        if not any(isinstance(path, RemotePath) for path in self.paths):
+            return tuple(count_groups(path) for path in self.paths)
+        with ThreadPoolExecutor(FOOTERS_AT_ONCE) as pool:
+            return tuple(pool.map(count_groups, self.paths))
 
     def jobs(self, size: int) -> list["Shards"]:
         """Consecutive shards in groups of about ``size`` tokens; a larger shard is a group of its own."""
-        groups: list[list[Path]] = []
+        groups: list[list[Place]] = []
         filled = 0
         for path, tokens in zip(self.paths, self.sizes, strict=True):
             if not groups or filled + tokens > size:
@@ -147,7 +163,7 @@ class Cuts:
 
     Attributes
     ----------
-    paths : tuple of Path
+    paths : tuple of Path or RemotePath
         The shards.
     n_tokens : int
         Size of the vocabulary.
@@ -166,7 +182,7 @@ class Cuts:
     1 [[0, 1, 0, 2, 1, 1]]
     """
 
-    paths: tuple[Path, ...]
+    paths: tuple[Place, ...]
     n_tokens: int
     stretches: Int64
     starts: Int64
@@ -183,11 +199,11 @@ class Cuts:
                 yield piece_of(batch, self.n_tokens, place=str(path), first_row=first_row + row)
 
 
-def holds_shards(folder: Path) -> bool:
+def holds_shards(folder: Place) -> bool:
     """Whether a folder holds Parquet files with a column ``tokens``, one document a row."""
-    if not isdir(folder):  # noqa: PTH112  a text that stands for its path may be too long for one
-        return False
-    first = next(iter(sorted(folder.glob("*.parquet"))), None)
+    if not (folder.is_dir() if isinstance(folder, RemotePath) else isdir(folder)):  # noqa: PTH112
+        return False  # isdir: a text that stands for its path may be too long for one
+    first: Any = next(iter(sorted(folder.glob("*.parquet"))), None)
     return first is not None and has_tokens(first)
 
 

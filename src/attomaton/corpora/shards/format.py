@@ -13,12 +13,15 @@ import pyarrow as pa
 
 from attomaton.artifacts import write_file
 from attomaton.corpora.shards.lists import TOKENS
-from attomaton.errors import UnreadableSource
+from attomaton.errors import AttomatonError, UnreadableSource
+from attomaton.remote import Place, RemotePath
 from attomaton.tables import Int32, Int64, arrow_parquet, exact_file, make_table, write_parquet
 
 _arrow: Any = pa
 ROWS_AT_ONCE = 1 << 14
 """Rows that are read together, at most."""
+FOOTER = 1 << 16
+"""Bytes that are read ahead of a shard behind a URL: what Arrow reads at the end of a file at first."""
 GROUP_TOKENS = 1 << 20
 """Number of tokens at which a row group is closed."""
 SHARD_SCHEMA: pa.Schema = _arrow.schema(
@@ -33,7 +36,7 @@ IDS_SCHEMA = pa.schema([(TOKENS, pa.large_list(pa.int32()))])
 """Token ids alone, of documents that were in memory."""
 
 
-def read_batches(path: Path, size: int, groups: range | None = None) -> Iterator[tuple[pa.RecordBatch, int]]:
+def read_batches(path: Place, size: int, groups: range | None = None) -> Iterator[tuple[pa.RecordBatch, int]]:
     """The record batches of a shard, or of these row groups of it, with their first row from there on.
 
     Each has about ``size`` tokens, or fewer rows.
@@ -49,7 +52,7 @@ def read_batches(path: Path, size: int, groups: range | None = None) -> Iterator
         row += batch.num_rows
 
 
-def count_groups(path: Path) -> Int64:
+def count_groups(path: Place) -> Int64:
     """Rows and tokens of each row group of a shard, shape (n_groups, 2), from its footer."""
     with _open_shard(path) as file:
         return _groups_of(file)
@@ -66,16 +69,22 @@ def _groups_of(file: Any) -> Int64:
     return counted
 
 
-def has_tokens(path: Path) -> bool:
+def has_tokens(path: Place) -> bool:
     """Whether a Parquet file has the column of a shard."""
     return TOKENS in _open_parquet(path).schema_arrow.names
 
 
-def _open_parquet(path: Path) -> Any:
-    return _reading(path, lambda: arrow_parquet().ParquetFile(exact_file(path), pre_buffer=False))
+def _open_parquet(path: Place) -> Any:
+    return _reading(path, lambda: arrow_parquet().ParquetFile(_open_file(path), pre_buffer=False))
 
 
-def _open_shard(path: Path) -> Any:
+def _open_file(path: Place) -> Any:
+    if isinstance(path, RemotePath):
+        return _arrow.PythonFile(path.open("rb", ahead=FOOTER), "r")
+    return exact_file(path)
+
+
+def _open_shard(path: Place) -> Any:
     file = _open_parquet(path)
     if TOKENS not in file.schema_arrow.names:
         names = ", ".join(file.schema_arrow.names)
@@ -83,9 +92,11 @@ def _open_shard(path: Path) -> Any:
     return file
 
 
-def _reading(path: Path, read: Callable[[], Any]) -> Any:
+def _reading(path: Place, read: Callable[[], Any]) -> Any:
     try:
         return read()
+    except AttomatonError:
+        raise  # of a store
     except (OSError, pa.ArrowException) as error:
         reason = str(error).splitlines()[0]
         raise UnreadableSource(

@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from attomaton.corpora.shards.lists import flatten_lists
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 from attomaton.errors import CorruptRun
 from attomaton.ragged import offsets_of
+from attomaton.remote import Place, RemotePath, as_place
 from attomaton.tables import Int32, Int64
 
 TOKENIZED = "tokens"
@@ -31,8 +31,8 @@ class TokenizedCorpus:
 
     Attributes
     ----------
-    folder : Path
-        Where it is.
+    folder : Path or RemotePath
+        Where it is; behind a URL, such as ``s3://bucket/tokens``, its shards are read from there.
     manifest : mapping
         What ``manifest.json`` says: counts, inputs, files with their digests.
     vocabulary : Vocabulary, optional
@@ -48,7 +48,7 @@ class TokenizedCorpus:
     (2, 6, [0, 1, 2, 3, 0, 1], 2)
     """
 
-    folder: Path
+    folder: Place
     manifest: Mapping[str, Any]
     vocabulary: Vocabulary | None
 
@@ -73,7 +73,7 @@ class TokenizedCorpus:
         return Skipped(**self.manifest["skipped"])
 
     @property
-    def shards(self) -> list[Path]:
+    def shards(self) -> list[Place]:
         """The Parquet files, in the order of the corpus."""
         return [self.folder / name for name in self.manifest["files"] if name.endswith(".parquet")]
 
@@ -109,27 +109,30 @@ class TokenizedCorpus:
         """
         return self._check(self.shards)
 
-    def _read(self) -> Iterator[tuple[Path, pa.RecordBatch, int]]:
+    def _read(self) -> Iterator[tuple[Place, pa.RecordBatch, int]]:
         for shard in self.shards:
             self._check([shard])
             for batch, row in read_batches(shard, GROUP_TOKENS):
                 yield shard, batch, row
 
-    def _check(self, paths: Sequence[Path]) -> list[str]:
+    def _check(self, paths: Sequence[Place]) -> list[str]:
         files = {path.name: self.manifest["files"][path.name] for path in paths}
         return check_files(self.folder, files, again="tokenize again")
 
 
-def is_tokenized(folder: str | PathLike[str]) -> bool:
-    """Whether a folder has the manifest of a tokenised corpus."""
-    path = Path(folder) / MANIFEST
+def is_tokenized(folder: str | PathLike[str] | RemotePath) -> bool:
+    """Whether a folder has the manifest of a tokenised corpus; one on a web server has none."""
+    place = as_place(folder)
+    if isinstance(place, RemotePath) and not place.is_dir():
+        return False
+    path = place / MANIFEST
     record = read_sealed(path)
     if record is None and was_sealed(path):
         raise CorruptRun(f"{path} was altered, or is of an older format; write {folder} again")
     return record is not None and record.get("kind") == TOKENIZED
 
 
-def read_tokens(folder: str | Path) -> TokenizedCorpus:
+def read_tokens(folder: str | PathLike[str] | RemotePath) -> TokenizedCorpus:
     """Read the manifest and the vocabulary of a tokenised corpus; its files must be there in full length.
 
     :meth:`TokenizedCorpus.verify` compares their digests too.
@@ -142,7 +145,7 @@ def read_tokens(folder: str | Path) -> TokenizedCorpus:
     ...     read_tokens(folder).vocabulary
     Vocabulary(tokens=('to', 'be', 'or', 'not'), tokenizer='word')
     """
-    place = Path(folder)
+    place = as_place(folder)
     if not is_tokenized(place):
         raise CorruptRun(
             f"{place} holds no tokenised corpus, or one that was cut short; write it with "

@@ -1,0 +1,180 @@
+"""The whole path as the corpus grows: learn on 2, 20 and 200 million generated tokens, then ask the run.
+
+Each learning is a process of its own (DuckDB, memory="2GB", two threads, window 32), once at each size, for
+the largest takes a quarter of an hour. Bars: at 20M its memory stays at or below 2.6 GB and its files are
+those of the engine in memory; at 200M at or below 3 GB, with at most three times the computing time of its
+own edge pass; computing time grows with tokens to a power of at most 1.1; one explanation of the largest run
+takes at most 1 s and 300 MB, its start included; 10,000 contexts are predicted in at most 20 s.
+``--without=200M`` leaves a size out, ``--keep=FOLDER`` works there and keeps corpora and runs.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+import attomaton as at
+from generated import N_TYPES, write_generated
+from timing import peak_gigabytes, report
+
+SIZES = {"2M": 2_000_000, "20M": 20_000_000, "200M": 200_000_000}
+OPTIONS = {"window": 32, "memory": "2GB", "threads": 2}
+CLI = [sys.executable, "-c", "from attomaton.cli import main; main()"]
+
+
+class Stages:
+    """Computing time by stage, told by ``learn`` as it goes."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._stage, self._since = "start", time.process_time()
+
+    def __call__(self, stage: str, *_: int) -> None:
+        now = time.process_time()
+        self.seconds[self._stage] = round(self.seconds.get(self._stage, 0.0) + now - self._since, 2)
+        self._stage, self._since = stage, now
+
+
+def child(engine: str, corpus: str, out: str) -> dict:
+    """Learn once; what it took."""
+    stages, start = Stages(), time.perf_counter()
+    automaton = at.learn(corpus, engine=engine, out=out, overwrite=True, progress=stages, **OPTIONS)
+    stages("end")
+    edges = sum(stages.seconds.get(name, 0.0) for name in ("extracting edges", "edges", "merging"))
+    return {
+        "seconds": round(time.perf_counter() - start, 1),
+        "core_seconds": round(time.process_time(), 1),
+        "edge_core_seconds": round(edges, 1),
+        "stages": stages.seconds,
+        "peak_gb": peak_gigabytes(),
+        "coverage": {
+            name: getattr(automaton.coverage, name) for name in ("n_edges", "n_components", "n_queries")
+        },
+        "certified": automaton.coverage.hard["status"] == automaton.coverage.soft["status"] == "certified",
+    }
+
+
+def learn(engine: str, corpus: Path, out: Path) -> dict:
+    """Learn in a process of its own, and look at what it left; the most that it had on disk."""
+    process = subprocess.Popen(
+        [sys.executable, __file__, "--child", engine, str(corpus), str(out)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    most = 0
+    while process.poll() is None:
+        most = max(most, sum(disk(place) for place in out.parent.glob(f"{out.name}*")))
+        time.sleep(2)
+    if process.returncode:
+        raise SystemExit(f"learn ended with {process.returncode}")
+    figures = json.loads(process.stdout.read())
+    files = json.loads((out / "manifest.json").read_text())["files"]
+    figures["digest"] = hashlib.sha256(
+        json.dumps({name: entry["sha256"] for name, entry in files.items()}, sort_keys=True).encode()
+    ).hexdigest()
+    return {
+        **figures,
+        "run_gb": round(disk(out) / 1e9, 3),
+        "most_disk_gb": round(max(most, disk(out)) / 1e9, 3),
+    }
+
+
+def disk(place: Path) -> int:
+    """Bytes of all files below a folder; files that go meanwhile do not count."""
+    total = 0
+    for folder, _, names in os.walk(place):
+        for name in names:
+            try:
+                total += os.stat(os.path.join(folder, name)).st_size  # noqa: PTH116, PTH118
+            except OSError:
+                continue
+    return total
+
+
+def ask(run: Path) -> dict:
+    """Five explanations, each by a command of its own, and 10,000 predictions in another process."""
+    rng = np.random.default_rng(0)
+    taken, memory = [], []
+    for _ in range(6):
+        context = " ".join(map(str, (N_TYPES * rng.random(12) ** 4).astype(int)))
+        start = time.perf_counter()
+        process = subprocess.Popen([*CLI, "explain", str(run), context], stdout=subprocess.DEVNULL)
+        usage = os.wait4(process.pid, 0)[2]
+        taken.append(time.perf_counter() - start)
+        memory.append(usage.ru_maxrss / 1e3)
+    command = [sys.executable, __file__, "--predict", str(run)]
+    predicted = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    explained = {"explain_seconds": round(sorted(taken[1:])[2], 2), "explain_mb": round(max(memory), 1)}
+    return {**explained, **predicted}
+
+
+def predict(run: str) -> dict:
+    """The seconds of opening a run and answering 10,000 random contexts."""
+    rng = np.random.default_rng(1)
+    contexts = (N_TYPES * rng.random((10_000, 32)) ** 4).astype(int).tolist()
+    start = time.perf_counter()
+    at.Automaton.load(run).predict_batch(contexts)
+    return {"predict_seconds": round(time.perf_counter() - start, 2), "predict_gb": peak_gigabytes()}
+
+
+def main() -> None:
+    sizes = [size for size in SIZES if f"--without={size}" not in sys.argv]
+    kept = [option.removeprefix("--keep=") for option in sys.argv if option.startswith("--keep=")]
+    place = Path(kept[0] if kept else tempfile.mkdtemp())
+    figures: dict = {}
+    for size in sizes:
+        corpus, run = place / f"corpus-{size}", place / f"run-{size}"
+        if not corpus.exists():
+            write_generated(corpus, SIZES[size])
+        figures[size] = {"tokens": SIZES[size], **learn("duckdb", corpus, run), **ask(run)}
+        if size == "20M":
+            figures["20M in memory"] = learn("memory", corpus, place / "in-memory")
+    if not kept:
+        shutil.rmtree(place)
+    figures |= growth([figures[size] for size in sizes])
+    report(figures, bars(figures, sizes[-1]))
+
+
+def growth(runs: list[dict]) -> dict:
+    """The powers with which time and memory grow (least squares of logarithms)."""
+    if len(runs) < 2:
+        return {}
+    tokens = np.log([run["tokens"] for run in runs])
+    return {
+        f"growth_of_{key}": round(float(np.polyfit(tokens, np.log([run[key] for run in runs]), 1)[0]), 3)
+        for key in ("seconds", "core_seconds", "peak_gb")
+    }
+
+
+def bars(figures: dict, largest: str) -> dict[str, bool]:
+    """What the figures must show."""
+    last = figures[largest]
+    checks = {
+        "certified": all(figures[size]["certified"] for size in SIZES if size in figures),
+        "whole_at_most_3_edge_passes": last["core_seconds"] <= 3 * last["edge_core_seconds"],
+        "at_most_3_GB": last["peak_gb"] <= 3.0,
+        "explained_in_1_s": last["explain_seconds"] <= 1.0,
+        "explained_in_300_MB": last["explain_mb"] <= 300,
+        "predicted_in_20_s": last["predict_seconds"] <= 20,
+        "growth_at_most_1.1": figures.get("growth_of_core_seconds", 0.0) <= 1.1,
+    }
+    if "20M" in figures:
+        checks["at_most_2.6_GB_at_20M"] = figures["20M"]["peak_gb"] <= 2.6
+        checks["same_files_at_20M"] = figures["20M"]["digest"] == figures["20M in memory"]["digest"]
+    return checks
+
+
+if __name__ == "__main__":
+    if "--child" in sys.argv:
+        print(json.dumps(child(*sys.argv[2:])))
+    elif "--predict" in sys.argv:
+        print(json.dumps(predict(sys.argv[2])))
+    else:
+        main()
