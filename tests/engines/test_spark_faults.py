@@ -29,7 +29,7 @@ N_TOKENS = 500
 @pytest.fixture
 def shards(tmp_path, monkeypatch):
     """Some tens of tasks in each pass, and some parts."""
-    monkeypatch.setattr(parts, "PART_SAMPLES", 1 << 11)
+    monkeypatch.setattr(parts, "PART_SAMPLES", 1 << 9)
     monkeypatch.setattr(spark, "LARGE_TASK", 1 << 12)
     monkeypatch.setattr(spark, "SMALL_TASK", 1 << 12)
     monkeypatch.setattr(spark, "PIECE_TOKENS", 1 << 11)

@@ -1,0 +1,101 @@
+"""Components of edges that come in pieces: what a query's edges say is kept, the edges themselves are not.
+
+An edge inside a component adds nothing once the component is known, and parallel edges between two components
+add up to one pair of the order. So the edges that are held are those of the piece at hand and of the
+condensation so far. A query that is too large for memory is solved from a file in this way.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.borders import trusted
+from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components
+from attomaton.graphs.condensing import Order, condense, find_nodes, in_order_of_appearance, label_components
+from attomaton.graphs.edges import EDGE_SCHEMA, EdgeTable
+from attomaton.graphs.grouping import distinct_keys, pack_pairs, unpack_pairs
+from attomaton.tables import Int64, column, make_table
+
+
+class Gathered(NamedTuple):
+    """Components without their edges, and how many edges each query has, shape (n_tokens,)."""
+
+    components: Components
+    n_edges: Int64
+
+
+class _State(NamedTuple):
+    """Nodes so far, the group of each, how many groups there are, and the order between these."""
+
+    keys: Int64
+    group: Int64
+    n_groups: int
+    order: Order
+
+
+def gather_components(pieces: Iterable[pa.Table], queries: pa.Table, n_tokens: int) -> Gathered:
+    """Find components and their order as :func:`~attomaton.graphs.components.find_components` does.
+
+    Parameters
+    ----------
+    pieces : iterable of pyarrow.Table
+        Edges (columns query, winner, loser, support), each of them once, sorted by query inside each piece.
+    queries : pyarrow.Table
+        The samples of these queries (columns query, realisable, unrealisable).
+    n_tokens : int
+        Size of the vocabulary.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> edges = at.extract_edges(at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1]))
+    >>> found = gather_components([edges.table.slice(0, 1), edges.table.slice(1)], edges.queries, 3)
+    >>> found.components.nodes.equals(at.find_components(edges).nodes), found.n_edges.tolist()
+    (True, [0, 0, 4])
+    """
+    asked = column(queries, "query")[column(queries, "realisable") > 0]
+    keys = pack_pairs(asked, asked)
+    state = _State(keys, np.arange(len(keys)), len(keys), (_NOTHING,) * 4)
+    n_edges = np.zeros(n_tokens, np.int64)
+    for piece in pieces:
+        n_edges += np.bincount(column(piece, "query"), minlength=n_tokens)
+        state = _add(state, piece, n_tokens)
+    component = in_order_of_appearance(state.group)
+    number = np.empty(state.n_groups, np.int64)
+    number[state.group] = component
+    above, below, *sums = state.order
+    order = condense(number[above], number[below], *sums, state.n_groups)
+    query, token = unpack_pairs(state.keys)
+    nodes = {"query": query.astype(np.int32), "token": token.astype(np.int32), "component": component}
+    components = trusted(
+        Components,
+        edges=trusted(EdgeTable, table=EDGE_SCHEMA.empty_table(), queries=queries, n_tokens=n_tokens),
+        nodes=make_table(NODE_SCHEMA, nodes),
+        order=make_table(ORDER_SCHEMA, dict(zip(ORDER_SCHEMA.names, order, strict=True))),
+    )
+    return Gathered(components, n_edges)
+
+
+_NOTHING: Int64 = np.empty(0, np.int64)
+
+
+def _add(state: _State, piece: pa.Table, n_tokens: int) -> _State:
+    """Groups that the edges of a piece close to cycles become one, and edges inside a group are forgotten."""
+    query, winner, loser = (column(piece, name) for name in ("query", "winner", "loser"))
+    keys = distinct_keys(np.concatenate([state.keys, pack_pairs(query, winner), pack_pairs(query, loser)]))
+    group = np.full(len(keys), -1, np.int64)
+    group[np.searchsorted(keys, state.keys)] = state.group
+    fresh = np.flatnonzero(group < 0)
+    group[fresh] = state.n_groups + np.arange(len(fresh))
+    n_groups = state.n_groups + len(fresh)
+    ends = (group[find_nodes(keys, query, tokens, n_tokens)] for tokens in (winner, loser))
+    new = (*ends, np.ones(len(query), np.int64), column(piece, "support"))
+    rows = (np.concatenate(columns) for columns in zip(state.order, new, strict=True))
+    above, below, edges, support = condense(*rows, n_groups)
+    label = label_components(above, below, n_groups)
+    n_labels = int(label.max(initial=-1)) + 1
+    return _State(
+        keys, label[group], n_labels, condense(label[above], label[below], edges, support, n_labels)
+    )
