@@ -15,20 +15,15 @@ import pyarrow as pa
 from attomaton.artifacts import Building
 from attomaton.artifacts.manifests import RUN
 from attomaton.artifacts.uploads import build_at
-from attomaton.automaton import layout, storage
 from attomaton.automaton.attention import Attention, check_ranked
 from attomaton.automaton.beaten import trace_beaten
 from attomaton.automaton.card import render_automaton
 from attomaton.automaton.context import Context
-from attomaton.automaton.coverage import Coverage, measure_coverage
 from attomaton.automaton.explanation import Explanation, Rule
 from attomaton.automaton.finite import FiniteAttention
-from attomaton.automaton.nodes import Known, Nodes, answer
-from attomaton.automaton.outline import Outline
 from attomaton.automaton.pictures import MOST_ROWS, Ranking
-from attomaton.automaton.prediction import BatchPrediction
+from attomaton.automaton.prediction import BatchPrediction, answer
 from attomaton.automaton.stopped import StoppedTraining
-from attomaton.automaton.stored import StoredRun, open_run
 from attomaton.borders import keep_checked, trusted
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
@@ -41,6 +36,11 @@ from attomaton.options import real_number, whole_number
 from attomaton.printing import Block, blocks_of
 from attomaton.ragged import odds_of, shares_of
 from attomaton.remote import Place, as_place
+from attomaton.runs import layout, storage
+from attomaton.runs.coverage import Coverage, measure_coverage
+from attomaton.runs.nodes import Known, Nodes
+from attomaton.runs.outline import Outline
+from attomaton.runs.stored import StoredRun, open_run
 from attomaton.solved import Solved
 from attomaton.tables import Float64, Int64, Integers, column
 

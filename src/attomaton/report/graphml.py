@@ -10,10 +10,10 @@ import numpy as np
 
 from attomaton.artifacts import begins_with, explained, write_target
 from attomaton.automaton.automaton import Automaton
-from attomaton.automaton.outline import Outline
 from attomaton.ragged import offsets_of, ranges_of
 from attomaton.report.escaping import escape_text
 from attomaton.report.token_texts import TokenTexts, as_text, join_columns, join_rows
+from attomaton.runs.outline import Outline
 from attomaton.tables import Bool, Int64, column
 
 BATCH = 1 << 16

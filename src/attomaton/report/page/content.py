@@ -9,7 +9,7 @@ import numpy as np
 
 from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.explanation import Rule
-from attomaton.automaton.nodes import TIE
+from attomaton.automaton.prediction import TIE
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.display import cut_long
 from attomaton.report.page.packing import FIELDS, Packer, differences

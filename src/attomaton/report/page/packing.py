@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from attomaton.automaton.automaton import Automaton
-from attomaton.automaton.outline import Outline
 from attomaton.graphs.components import Components
+from attomaton.runs.outline import Outline
 from attomaton.tables import Float64, Int32, Int64, Integers, column, keep_rows
 
 FIELDS = (

@@ -13,10 +13,6 @@ import pyarrow as pa
 
 from attomaton.artifacts import Run, read_run
 from attomaton.artifacts.parted import PartedTable
-from attomaton.automaton import layout, storage
-from attomaton.automaton.coverage import Coverage
-from attomaton.automaton.nodes import Known, Nodes, RecentNodes
-from attomaton.automaton.outline import Outline
 from attomaton.borders import check_floats, check_ids, check_rising, check_table
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.errors import CorruptRun, MismatchedParts
@@ -27,6 +23,10 @@ from attomaton.graphs.parts import cut_queries, of_nodes
 from attomaton.graphs.paths import Edges, QueryGraph
 from attomaton.ragged import offsets_of, ranges_of
 from attomaton.remote import Place
+from attomaton.runs import layout, storage
+from attomaton.runs.coverage import Coverage
+from attomaton.runs.nodes import Known, Nodes, RecentNodes
+from attomaton.runs.outline import Outline
 from attomaton.tables import Int64, Integers, column, make_table, ragged_column
 
 SMALL = 8_000_000
