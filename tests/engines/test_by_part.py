@@ -9,7 +9,9 @@ import pytest
 
 import attomaton as at
 from attomaton.artifacts import parted
+from attomaton.automaton import staged
 from attomaton.engines import kept as keeping
+from attomaton.engines import parts as edge_parts
 from attomaton.engines.choiceparts import cut_choices, sum_choices
 from attomaton.engines.kept import Kept, run_weighed
 from attomaton.graphs import parts
@@ -39,6 +41,18 @@ def test_the_same_bytes_in_memory_and_on_disk(tmp_path, small_parts, seed):
     for engine in ("memory", "duckdb"):
         at.learn(tmp_path / "shards", engine=engine, out=tmp_path / engine, **options)
     assert told(tmp_path / "memory") == told(tmp_path / "duckdb")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_parts_whose_edges_are_not_held(tmp_path, monkeypatch, seed):
+    rng = np.random.default_rng(seed)
+    write_shards(tmp_path / "shards", [rng.integers(0, 12, 300).tolist() for _ in range(4)], 12, 2)
+    options = {"window": 6, "memory": "1GB", "engine": "duckdb"}
+    at.learn(tmp_path / "shards", out=tmp_path / "held", **options)
+    monkeypatch.setattr(staged, "HELD_EDGES", 5)
+    monkeypatch.setattr(edge_parts, "SCANNED_ROWS", 40)
+    at.learn(tmp_path / "shards", out=tmp_path / "scanned", **options)
+    assert told(tmp_path / "held") == told(tmp_path / "scanned")
 
 
 @pytest.mark.filterwarnings("ignore::attomaton.errors.NothingRealisable")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import attomaton as at
+from attomaton.engines import spark
 from attomaton.engines.selection import Selection
 from attomaton.graphs import parts
 from attomaton.runs.staged import learn_by_part
@@ -42,6 +43,25 @@ def test_the_same_run_as_duckdb(make_engine, tmp_path, small_parts, seeds):
         documents, n_tokens = draw_documents(np.random.default_rng(seed))
         write_shards(tmp_path / f"shards{seed}", documents, n_tokens, 2)
         check_equal(tmp_path / f"shards{seed}", tmp_path / f"runs{seed}", window=6)
+
+
+@on_spark
+def test_a_large_query_is_counted_by_several_tasks(make_engine, tmp_path, small_parts, monkeypatch):
+    monkeypatch.setattr(spark, "TASK_SAMPLES", 20)
+    rng = np.random.default_rng(3)
+    write_shards(tmp_path / "shards", [(9 * rng.random(400) ** 3).astype(int).tolist()], 9)
+    tasks = []
+    whole = spark.map_batches
+
+    def listen(frame, function, schema):
+        tasks.append(function)
+        return whole(frame, function, schema)
+
+    monkeypatch.setattr(spark, "map_batches", listen)
+    check_equal(tmp_path / "shards", tmp_path, window=6)
+    joins = [task for task in tasks if type(task).__name__ == "JoinFiles"]
+    assert [task.kind for task in joins] == ["edges", "choices"]
+    assert max(map(len, joins[0].files)) > 5
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import attomaton as at
+from attomaton.graphs.evidence import count_evidence
 from attomaton.graphs.gathering import gather_components
 from attomaton.graphs.parts import part_of_edges
 
@@ -25,6 +26,7 @@ def test_pieces_give_the_components_of_the_whole(seed, size):
     found = gather_components(pieces, edges.queries, edges.n_tokens)
     assert found.components.nodes.equals(whole.nodes)
     assert found.components.order.equals(whole.order)
+    assert found.evidence.tolist() == count_evidence(whole).tolist()
     assert found.n_edges.tolist() == np.bincount(edges["query"], minlength=edges.n_tokens).tolist()
 
 

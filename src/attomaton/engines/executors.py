@@ -16,23 +16,31 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.artifacts import explained, identify_file, write_file, write_sealed
+from attomaton.artifacts.parted import write_part
 from attomaton.corpora.pieces import Piece, regroup
-from attomaton.corpora.samples import TOKEN_BITS
 from attomaton.corpora.shards import Cuts
 from attomaton.engines.choiceparts import write_choices
 from attomaton.engines.kept import Kept
 from attomaton.engines.kernel import choices_of_piece, query_rows
-from attomaton.engines.parts import EdgeParts, sum_neighbours, write_edges
+from attomaton.engines.parts import (
+    CHOICE_FILE,
+    EDGE_FILE,
+    EdgeParts,
+    scan_rows,
+    sum_neighbours,
+    write_edges,
+)
 from attomaton.engines.selection import Selection
+from attomaton.engines.slots import Slots
 from attomaton.engines.stages import Stage
 from attomaton.engines.ties import Ties
-from attomaton.graphs.choices import encode_choices
+from attomaton.graphs.choices import CHOICE_SCHEMA, encode_choices
 from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components
 from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
 from attomaton.graphs.parts import slice_queries
 from attomaton.graphs.windows import Links, link_repeats, window_edges
 from attomaton.remote import Place
-from attomaton.tables import Bool, Int64, exact_file, rows_to_bytes
+from attomaton.tables import Bool, exact_file, rows_to_bytes
 
 BATCH_ROWS = 1 << 17
 TOLD = "told string"
@@ -56,15 +64,15 @@ class Kernel:
         Which queries to count.
     piece_tokens : int
         About how many tokens to count at once.
-    borders : int64 array
-        Rows of the queries ``borders[i] … borders[i + 1] − 1`` go to part ``i``.
+    slots : Slots
+        Which task each row goes to.
     """
 
     cuts: Cuts
     selection: Selection
     kept: Bool
     piece_tokens: int
-    borders: Int64
+    slots: Slots
 
     def pieces(self, batches: Batches) -> Iterator[Piece]:
         """The documents of a partition, in pieces."""
@@ -96,9 +104,9 @@ class PackEdges(Kernel):
             for keys, support in window_edges(
                 piece, links, window=self.selection.reach, kept=self.kept, max_keys=16 * self.piece_tokens
             ):
-                starts = np.searchsorted(keys, self.borders << 2 * TOKEN_BITS)
-                part = np.repeat(np.arange(len(self.borders) - 1, dtype=np.int32), np.diff(starts))
-                yield from _batches_of(_arrow.table({"part": part, "key": keys, "count": support}))
+                starts = np.searchsorted(keys, self.slots.keys)
+                slot = np.repeat(np.arange(len(self.slots), dtype=np.int32), np.diff(starts))
+                yield from _batches_of(_arrow.table({"slot": slot, "key": keys, "count": support}))
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,9 +120,9 @@ class PackChoices(Kernel):
         components = self.components()
         for piece in self.pieces(batches):
             found = choices_of_piece(piece, components, selection=self.selection, kept=self.kept, threads=1)
-            part = np.searchsorted(self.borders, found["query"], side="right").astype(np.int32) - 1
+            slot = self.slots.find(found["query"], found["winner"]).astype(np.int32)
             rows = rows_to_bytes(*encode_choices(found)).cast(pa.binary())
-            yield from _batches_of(_arrow.table({"part": part, "key": rows, "count": found["count"]}))
+            yield from _batches_of(_arrow.table({"slot": slot, "key": rows, "count": found["count"]}))
 
 
 @dataclass(frozen=True)
@@ -130,7 +138,7 @@ class WriteEdges:
         with explained(self.folder):
             file = self.folder / name_attempt("edges", _partition())
             entry = write_edges(file, sum_neighbours(runs), min_support=self.min_support)
-            yield _noted(self.folder, entry)
+            yield _noted(self.folder, entry, _partition())
 
 
 @dataclass(frozen=True)
@@ -144,7 +152,52 @@ class WriteChoices:
         rows = ((batch.column(0), batch.column(1).to_numpy()) for batch in _filled(batches))
         with explained(self.folder):
             file = self.folder / name_attempt("choices", _partition())
-            yield _noted(self.folder, write_choices(file, rows))
+            yield _noted(self.folder, write_choices(file, rows), _partition())
+
+
+@dataclass(frozen=True)
+class JoinFiles:
+    """Numbers → Parquet files of one part after the other in one file; tells where its entry is.
+
+    Attributes
+    ----------
+    files : sequence of sequences of Path
+        What to join, in order.
+    kind : str
+        Edges or choices.
+    folder : Path
+        Where to write.
+    """
+
+    files: Sequence[Sequence[Path]]
+    kind: str
+    folder: Path
+
+    def __call__(self, batches: Batches) -> Iterator[Any]:
+        """Run on a partition."""
+        schema, options = FORMS[self.kind]
+        for number in _numbers(batches):
+            rows = (table for file in self.files[number] for table in scan_rows(file, schema))
+            with explained(self.folder):
+                entry = write_part(self.folder / name_attempt(self.kind, number), rows, schema, options)
+                yield _noted(self.folder, entry, number)
+
+
+FORMS = {"edges": (EDGE_SCHEMA, EDGE_FILE), "choices": (CHOICE_SCHEMA, CHOICE_FILE)}
+"""Columns of each kind of file, and how it is written."""
+
+
+@dataclass(frozen=True)
+class StoreRows:
+    """All rows → one Arrow file; tells its name."""
+
+    folder: Path
+
+    def __call__(self, batches: Batches) -> Iterator[Any]:
+        """Run on a partition."""
+        rows = [_arrow.Table.from_batches([batch]) for batch in _filled(batches)]
+        if rows:
+            yield _told(0, name=store_arrow(self.folder / f"rows-{token_hex(6)}.arrow", rows)["name"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,7 +351,7 @@ def _partition() -> int:
     return context.partitionId()
 
 
-def _noted(folder: Path, entry: dict[str, Any]) -> Any:
+def _noted(folder: Path, entry: dict[str, Any], number: int) -> Any:
     """Write the entry of a file beside it; tells the name. An entry grows with its file, a name does not.
 
     Only the name makes it part of the answer: an attempt whose rows ended early may have come this far, and
@@ -306,7 +359,7 @@ def _noted(folder: Path, entry: dict[str, Any]) -> Any:
     """
     note = str(Path(entry["name"]).with_suffix(".json"))
     write_sealed(folder / note, entry)
-    return _told(_partition(), note=note)
+    return _told(number, note=note)
 
 
 def _told(part: int, **values: Any) -> Any:

@@ -32,6 +32,9 @@ EDGE_FILE: dict[str, Any] = {
 }
 """How edges are written: half the time and four fifths of the bytes of plain zstd."""
 
+SCANNED_ROWS = 1 << 20
+"""Rows of a file that is not read whole that are in memory at a time."""
+
 CHOICE_FILE: dict[str, Any] = {"compression": "lz4"}
 """How choices are written."""
 
@@ -98,9 +101,16 @@ class EdgeParts:
 
     def part(self, number: int) -> EdgeTable:
         """The edges of one part of the queries, in memory."""
-        first, stop = self.borders[number : number + 2].tolist()
-        table = _read_piece(self.pieces[number])
-        return EdgeTable(table, slice_queries(self.queries, first, stop), self.n_tokens)
+        return EdgeTable(_read_piece(self.pieces[number]), self.queries_of(number), self.n_tokens)
+
+    def scan(self, number: int) -> Iterator[pa.Table]:
+        """The edges of one part of the queries, some million at a time."""
+        piece = self.pieces[number]
+        return scan_rows(piece, EDGE_SCHEMA) if isinstance(piece, Path) else iter([piece])
+
+    def queries_of(self, number: int) -> pa.Table:
+        """The samples read of one part of the queries."""
+        return slice_queries(self.queries, *self.borders[number : number + 2].tolist())
 
     def load(self) -> EdgeTable:
         """All edges in memory: 20 bytes each."""
@@ -200,6 +210,17 @@ def _parts_of(folder: Path, record: Mapping[str, Any]) -> EdgeParts:
     sizes = tuple(int(entry["rows"]) for entry in record["files"])
     pieces = tuple(folder / entry["name"] for entry in record["files"])
     return EdgeParts(queries, record["n_tokens"], pieces, sizes, tuple(record["files"]))
+
+
+def scan_rows(file: Path, schema: pa.Schema) -> Iterator[pa.Table]:
+    """The rows of a Parquet file, :data:`SCANNED_ROWS` or fewer at a time."""
+    try:
+        with exact_file(file) as opened, arrow_parquet().ParquetFile(opened, pre_buffer=False) as found:
+            for batch in found.iter_batches(SCANNED_ROWS, use_threads=False):
+                table: Any = pa.Table.from_batches([batch])
+                yield table.cast(schema)
+    except ValueError as error:  # Arrow's errors are such
+        raise CorruptRun(f"{file} was altered ({error}); delete {file.parent} and run again") from error
 
 
 def _read_piece(piece: Path | pa.Table) -> pa.Table:

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -30,6 +31,7 @@ from attomaton.engines.kept import Kept
 from attomaton.engines.parts import MANIFEST, QUERIES, EdgeParts, finish, open_parts, write_edges
 from attomaton.engines.queries import QueryTable, biggest_first
 from attomaton.engines.selection import Selection
+from attomaton.engines.slots import Slots, cut_slots
 from attomaton.engines.sparksession import explained_failure, map_batches, open_session
 from attomaton.engines.stages import Stage
 from attomaton.engines.ties import Ties
@@ -45,6 +47,12 @@ from attomaton.tables import Bool, Int64, column, make_table, write_parquet
 
 PIECE_TOKENS = 1 << 19
 """Tokens counted at once by one Python worker: about 230 MB with their edges at window 32."""
+
+TASK_SAMPLES = 1 << 22
+"""Realisable samples of a query that one task counts; a query with more is counted by several."""
+
+PACKED = {"edges": "slot int, key long, count int", "choices": "slot int, key binary, count long"}
+"""The rows of each pass, before they are added up."""
 
 SMALL_TASK, LARGE_TASK = 1 << 20, 1 << 24
 """Tokens that one task reads, at least and at most, as far as row groups allow."""
@@ -134,11 +142,9 @@ class SparkEngine:
         with explained(place):
             _empty(place)
             counted = write_file(place / QUERIES, lambda path: write_parquet(self._samples, str(path)))
-            rows = self._map_documents(run.PackEdges(*self._kernel), "part int, key long, count int")
-            merged = rows.repartitionById(self._n_parts, "part").select("key", "count")
             write = run.WriteEdges(place, self.selection.min_support)
-            files = map_batches(merged.sortWithinPartitions("key"), write, run.TOLD)
-            entries = self._read_notes(self._collect("edges", files), self._n_parts, place, write_edges)
+            pack = run.PackEdges(*self._kernel(self._borders))
+            entries = self._count("edges", place, pack, write, write_edges)
             return finish(place, entries, {**counted, "name": QUERIES}, about)
 
     def choices(self, components: Components | None) -> ChoiceTable:
@@ -166,13 +172,8 @@ class SparkEngine:
     def _write_choices(
         self, place: Path, within: Components | Ties | None, borders: Int64
     ) -> dict[str, dict[str, Any]]:
-        kernel = run.Kernel(self._cuts, self.selection, self.kept, PIECE_TOKENS, borders)
-        pack = run.PackChoices(**vars(kernel), components=self._share(place, within))
-        rows = self._map_documents(pack, "part int, key binary, count long")
-        merged = rows.repartitionById(len(borders) - 1, "part").select("key", "count")
-        files = map_batches(merged.sortWithinPartitions("key"), run.WriteChoices(place), run.TOLD)
-        found = self._collect("choices", files)
-        entries = self._read_notes(found, len(borders) - 1, place, write_choices)
+        pack = run.PackChoices(*self._kernel(borders), self._share(place, within))
+        entries = self._count("choices", place, pack, run.WriteChoices(place), write_choices)
         return {entry["name"]: entry for entry in entries}
 
     def _share(self, place: Path, within: Components | Ties | None) -> Callable[[], Components | None]:
@@ -230,11 +231,16 @@ class SparkEngine:
 
     def _count_samples(self, kept: Bool) -> pa.Table:
         """The samples read, by query: one cheap pass."""
-        count = run.CountSamples(self._cuts, self.selection, kept, PIECE_TOKENS, np.zeros(1, np.int64))
-        rows = self._map_documents(count, "query int, realisable long, unrealisable long")
-        by_query = rows.groupBy("query").sum("realisable", "unrealisable")
-        with explained_failure():
-            found = by_query.toArrow().sort_by("query")
+        nowhere = Slots(np.zeros(1, np.int64), np.zeros(0, np.int64))
+        count = run.CountSamples(self._cuts, self.selection, kept, PIECE_TOKENS, nowhere)
+        counted = self._map_documents(count, "query int, realisable long, unrealisable long")
+        by_query = counted.groupBy("query").sum("realisable", "unrealisable")
+        place = self._new_folder("samples")
+        told = self._collect("samples", map_batches(by_query.coalesce(1), run.StoreRows(place), run.TOLD))
+        if not told:
+            return QUERY_SCHEMA.empty_table()
+        rows: Any = run.open_arrow(place / told[0]["name"])
+        found = rows.sort_by("query")
         columns = zip(QUERY_SCHEMA.names, found.schema.names, strict=True)
         return make_table(QUERY_SCHEMA, {name: column(found, summed) for name, summed in columns})
 
@@ -243,13 +249,37 @@ class SparkEngine:
         """Where the parts begin and end: whole queries, with about equally many realisable samples."""
         return cut_parts(self._samples, self.shards.n_tokens)
 
-    @property
-    def _n_parts(self) -> int:
-        return len(self._borders) - 1
+    def _kernel(self, borders: Int64) -> tuple[Cuts, Selection, Bool, int, Slots]:
+        slots = cut_slots(self._samples, borders, TASK_SAMPLES)
+        return self._cuts, self.selection, self.kept, PIECE_TOKENS, slots
 
-    @property
-    def _kernel(self) -> tuple[Cuts, Selection, Bool, int, Int64]:
-        return self._cuts, self.selection, self.kept, PIECE_TOKENS, self._borders
+    def _count(
+        self,
+        kind: str,
+        place: Path,
+        pack: run.PackEdges | run.PackChoices,
+        write: Callable[..., Any],
+        write_rows: Callable[..., dict[str, Any]],
+    ) -> list[dict[str, Any]]:
+        """Run a pass: rows are counted in pieces, sent to their slots, sorted, added up and written there.
+
+        The entries of the files, one for each part; the slots of a query that has several are joined.
+        """
+        slots = pack.slots
+        rows = self._map_documents(pack, PACKED[kind])
+        merged = rows.repartitionById(len(slots), "slot").select("key", "count")
+        told = self._collect(kind, map_batches(merged.sortWithinPartitions("key"), write, run.TOLD))
+        entries = _read_notes(told, len(slots), place, write_rows)
+        first = np.flatnonzero(np.diff(slots.parts, prepend=-1))
+        by_part = [entries[start:stop] for start, stop in pairwise([*first.tolist(), len(slots)])]
+        large = [part for part in by_part if len(part) > 1]
+        if not large:
+            return entries
+        files = [[place / entry["name"] for entry in part] for part in large]
+        numbers = self.session.range(0, len(files), 1, len(files))
+        told = self._collect(kind, map_batches(numbers, run.JoinFiles(files, kind, place), run.TOLD))
+        joined = iter(_read_notes(told, len(files), place, write_rows))
+        return [next(joined) if len(part) > 1 else part[0] for part in by_part]
 
     @cached_property
     def _cuts(self) -> Cuts:
@@ -282,22 +312,6 @@ class SparkEngine:
         if not self._are_whole(folder, files):
             raise CorruptRun(f"files in {folder} were altered after they were written; {again}")
 
-    def _read_notes(
-        self,
-        found: list[dict[str, Any]],
-        n_parts: int,
-        place: Path,
-        write: Callable[[Path, Iterable[Any]], dict[str, Any]],
-    ) -> list[dict[str, Any]]:
-        """The entry of the file of each part, in order; Spark leaves out parts without any row."""
-        noted = {told["part"]: told["note"] for told in found}
-        return [
-            _found(read_sealed(place / noted[number]), place)
-            if number in noted
-            else write(place / run.name_attempt("nothing", number), [])
-            for number in range(n_parts)
-        ]
-
     def _collect(self, stage: str, entries: Any) -> list[dict[str, Any]]:
         """Run a job; what its tasks tell, by partition."""
         total = sum(self.shards.sizes)
@@ -317,6 +331,19 @@ def digest_ties(within: Components | Ties | None) -> str | None:
     if within is None or isinstance(within, Ties):
         return None if within is None else within.fingerprint
     return digest_arrays(*(column(within.nodes, name) for name in within.nodes.schema.names))
+
+
+def _read_notes(
+    told: list[dict[str, Any]], n_files: int, place: Path, write: Callable[[Path, list[Any]], dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """The entries of files in order; Spark leaves out those without any row, which are written here."""
+    noted = {one["part"]: one["note"] for one in told}
+    return [
+        _found(read_sealed(place / noted[number]), place)
+        if number in noted
+        else write(place / run.name_attempt("nothing", number), [])
+        for number in range(n_files)
+    ]
 
 
 def _found(record: dict[str, Any] | None, place: Path) -> dict[str, Any]:

@@ -20,16 +20,28 @@ from attomaton.tables import Int64, column, make_table
 
 
 class Gathered(NamedTuple):
-    """Components without their edges, and how many edges each query has, shape (n_tokens,)."""
+    """Components without their edges, and what these add up to.
+
+    Attributes
+    ----------
+    components : Components
+        With no edges.
+    n_edges : int64 array, shape (n_tokens,)
+        Edges of each query.
+    evidence : int64 array, shape (n_nodes,)
+        The support of all edges of each node, as :func:`~attomaton.graphs.evidence.count_evidence` sums it.
+    """
 
     components: Components
     n_edges: Int64
+    evidence: Int64
 
 
 class _State(NamedTuple):
-    """Nodes so far, the group of each, how many groups there are, and the order between these."""
+    """Nodes so far, their evidence and groups, how many groups there are, and the order between these."""
 
     keys: Int64
+    evidence: Int64
     group: Int64
     n_groups: int
     order: Order
@@ -57,7 +69,8 @@ def gather_components(pieces: Iterable[pa.Table], queries: pa.Table, n_tokens: i
     """
     asked = column(queries, "query")[column(queries, "realisable") > 0]
     keys = pack_pairs(asked, asked)
-    state = _State(keys, np.arange(len(keys)), len(keys), (_NOTHING,) * 4)
+    nothing = (_NOTHING, _NOTHING, _NOTHING, _NOTHING)
+    state = _State(keys, np.zeros(len(keys), np.int64), np.arange(len(keys)), len(keys), nothing)
     n_edges = np.zeros(n_tokens, np.int64)
     for piece in pieces:
         n_edges += np.bincount(column(piece, "query"), minlength=n_tokens)
@@ -65,8 +78,8 @@ def gather_components(pieces: Iterable[pa.Table], queries: pa.Table, n_tokens: i
     component = in_order_of_appearance(state.group)
     number = np.empty(state.n_groups, np.int64)
     number[state.group] = component
-    above, below, *sums = state.order
-    order = condense(number[above], number[below], *sums, state.n_groups)
+    above, below, edges, supports = state.order
+    order = condense(number[above], number[below], edges, supports, state.n_groups)
     query, token = unpack_pairs(state.keys)
     nodes = {"query": query.astype(np.int32), "token": token.astype(np.int32), "component": component}
     components = trusted(
@@ -75,7 +88,7 @@ def gather_components(pieces: Iterable[pa.Table], queries: pa.Table, n_tokens: i
         nodes=make_table(NODE_SCHEMA, nodes),
         order=make_table(ORDER_SCHEMA, dict(zip(ORDER_SCHEMA.names, order, strict=True))),
     )
-    return Gathered(components, n_edges)
+    return Gathered(components, n_edges, state.evidence)
 
 
 _NOTHING: Int64 = np.empty(0, np.int64)
@@ -85,17 +98,25 @@ def _add(state: _State, piece: pa.Table, n_tokens: int) -> _State:
     """Groups that the edges of a piece close to cycles become one, and edges inside a group are forgotten."""
     query, winner, loser = (column(piece, name) for name in ("query", "winner", "loser"))
     keys = distinct_keys(np.concatenate([state.keys, pack_pairs(query, winner), pack_pairs(query, loser)]))
-    group = np.full(len(keys), -1, np.int64)
-    group[np.searchsorted(keys, state.keys)] = state.group
+    group, evidence = np.full(len(keys), -1, np.int64), np.zeros(len(keys), np.int64)
+    known = np.searchsorted(keys, state.keys)
+    group[known], evidence[known] = state.group, state.evidence
     fresh = np.flatnonzero(group < 0)
     group[fresh] = state.n_groups + np.arange(len(fresh))
     n_groups = state.n_groups + len(fresh)
-    ends = (group[find_nodes(keys, query, tokens, n_tokens)] for tokens in (winner, loser))
-    new = (*ends, np.ones(len(query), np.int64), column(piece, "support"))
-    rows = (np.concatenate(columns) for columns in zip(state.order, new, strict=True))
-    above, below, edges, support = condense(*rows, n_groups)
+    top, bottom = (find_nodes(keys, query, tokens, n_tokens) for tokens in (winner, loser))
+    support: Int64 = column(piece, "support")
+    for end in (top, bottom):
+        np.add.at(evidence, end, support)
+    held = state.order
+    above, below, edges, supports = condense(
+        np.concatenate([held[0], group[top]]),
+        np.concatenate([held[1], group[bottom]]),
+        np.concatenate([held[2], np.ones(len(query), np.int64)]),
+        np.concatenate([held[3], support]),
+        n_groups,
+    )
     label = label_components(above, below, n_groups)
     n_labels = int(label.max(initial=-1)) + 1
-    return _State(
-        keys, label[group], n_labels, condense(label[above], label[below], edges, support, n_labels)
-    )
+    order = condense(label[above], label[below], edges, supports, n_labels)
+    return _State(keys, evidence, label[group], n_labels, order)

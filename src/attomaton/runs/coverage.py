@@ -13,6 +13,7 @@ from attomaton.display import Bar, Cell, render_card, render_facts, render_note,
 from attomaton.frames import Tabular
 from attomaton.graphs.components import Components
 from attomaton.graphs.evidence import count_evidence
+from attomaton.graphs.gathering import Gathered
 from attomaton.hard.certify import HardCertificate
 from attomaton.printing import Block, Grid
 from attomaton.soft.certify import SoftCertificate
@@ -214,15 +215,19 @@ class Tally:
         return cls(**told)
 
 
-def tally_components(components: Components) -> Tally:
-    """What the queries of these components add to the coverage report."""
+def tally_components(components: Components, gathered: Gathered | None = None) -> Tally:
+    """What the queries of these components add to the coverage report.
+
+    ``gathered`` counts their edges where the components do not hold them.
+    """
+    n_edges = len(components.edges) if gathered is None else int(gathered.n_edges.sum())
     return Tally(
         n_queries=len(components.queries),
-        n_edges=len(components.edges),
+        n_edges=n_edges,
         n_components=len(components),
         n_tied=len(np.unique(components.query_of[components.sizes > 1])),
         n_ordered=int(components.totally_ordered.sum()),
-        largest=_largest(components),
+        largest=_largest(components, None if gathered is None else gathered.evidence),
     )
 
 
@@ -281,12 +286,13 @@ def _share(part: int, whole: int) -> float:
     return part / whole if whole else 0.0
 
 
-def _largest(components: Components) -> tuple[tuple[int, LargeComponent], ...]:
+def _largest(components: Components, evidence: Int64 | None) -> tuple[tuple[int, LargeComponent], ...]:
     """The largest components; of equal ones, and of their tokens, those with the most evidence come first."""
     if not len(components) or components.sizes.max() < 2:
         return ()
     least = np.sort(components.sizes)[-N_LARGEST:][0]
-    evidence = count_evidence(components, components.query_of[components.sizes >= max(least, 2)])
+    if evidence is None:
+        evidence = count_evidence(components, components.query_of[components.sizes >= max(least, 2)])
     together = np.bincount(components.component_of_node, evidence, len(components))
     large = np.flatnonzero(components.sizes >= max(least, 2))
     by_size = large[np.lexsort((-together[large], -components.sizes[large]))[:N_LARGEST]].tolist()

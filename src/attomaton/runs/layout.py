@@ -18,6 +18,7 @@ from attomaton.errors import MismatchedParts
 from attomaton.graphs.choices import CHOICE_SCHEMA
 from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components
 from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA
+from attomaton.graphs.gathering import Gathered
 from attomaton.graphs.parts import slice_queries
 from attomaton.hard.constraints import MULTIPLIER_SCHEMA
 from attomaton.machine import share_out
@@ -141,8 +142,11 @@ def describe_index(queries: pa.Table, n_tokens: int, counts: Mapping[str, Int64]
     return make_table(INDEX, {**read, **{name: counts[name][query] for name in COUNTED}})
 
 
-def describe_counts(components: Components, order: pa.Table) -> pa.Table:
-    """How many nodes, components, edges and pairs of the order each query of some components has."""
+def describe_counts(components: Components, order: pa.Table, gathered: Gathered | None = None) -> pa.Table:
+    """How many nodes, components, edges and pairs of the order each query of some components has.
+
+    ``gathered`` counts the edges of each query where the components do not hold them.
+    """
     queries = components.queries
     columns = {
         "nodes": components.query_of_node,
@@ -154,6 +158,8 @@ def describe_counts(components: Components, order: pa.Table) -> pa.Table:
         name: np.diff(np.searchsorted(rows, np.append(queries, components.edges.n_tokens)))
         for name, rows in columns.items()
     }
+    if gathered is not None:
+        counts["edges"] = gathered.n_edges[queries]
     return make_table(COUNTS, {"query": queries, **counts})
 
 

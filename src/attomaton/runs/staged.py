@@ -23,7 +23,8 @@ from attomaton.engines.parts import EdgeParts
 from attomaton.engines.stages import Stage
 from attomaton.engines.ties import Ties
 from attomaton.graphs.choices import ChoiceTable
-from attomaton.graphs.components import NODE_SCHEMA, find_components
+from attomaton.graphs.components import NODE_SCHEMA, Components, find_components
+from attomaton.graphs.gathering import Gathered, gather_components
 from attomaton.graphs.parts import keep_ties, of_nodes
 from attomaton.hard.certify import HardCertificate, join_hard
 from attomaton.hard.solve import solve_graph_svm
@@ -36,6 +37,9 @@ from attomaton.solved import solve_ties, spread_scores
 from attomaton.tables import Int64, column, make_table, read_parquet
 
 Record = Mapping[str, Any]
+
+HELD_EDGES = 1 << 22
+"""Edges of a part that are in memory together; of a larger part only the condensation is."""
 
 BYTES_PER_EDGE, BYTES_PER_CHOICE = 120, 1200
 """Memory that a part takes while it is solved, generously."""
@@ -65,11 +69,11 @@ class HardStage:
     @property
     def weights(self) -> list[int]:
         """About how many bytes of memory each part takes."""
-        return [BYTES_PER_EDGE * size for size in self.edges.sizes]
+        return [BYTES_PER_EDGE * min(size, HELD_EDGES) for size in self.edges.sizes]
 
     def __call__(self, folder: Path, number: int, /, attempt: str = "") -> dict[str, Any]:
         """Solve a part; nodes, order, ties and counts are written, the certificate and the tally told."""
-        components = find_components(self.edges.part(number), threads=1)
+        components, gathered = self._components(number)
         hard = solve_graph_svm(components, threads=1)
         score = column(hard.scores, "score")
         nodes = layout.describe_nodes(components, score, np.zeros(len(score)))
@@ -78,7 +82,7 @@ class HardStage:
             "nodes": nodes,
             "order": order,
             "ties": keep_ties(components).nodes,
-            "index": layout.describe_counts(components, order),
+            "index": layout.describe_counts(components, order, gathered),
         }
         entries = {
             name: write_part(
@@ -93,8 +97,16 @@ class HardStage:
             "files": {entry["name"]: entry for entry in entries.values()},
             "names": {name: entry["name"] for name, entry in entries.items()},
             "certificate": asdict(hard.certificate),
-            "tally": asdict(tally_components(components)),
+            "tally": asdict(tally_components(components, gathered)),
         }
+
+    def _components(self, number: int) -> tuple[Components, Gathered | None]:
+        """The components of a part; of a large one the edges are not held, but what they add up to is."""
+        if self.edges.sizes[number] > HELD_EDGES:
+            queries, n_tokens = self.edges.queries_of(number), self.edges.n_tokens
+            gathered = gather_components(self.edges.scan(number), queries, n_tokens)
+            return gathered.components, gathered
+        return find_components(self.edges.part(number), threads=1), None
 
 
 @dataclass(frozen=True, eq=False)
