@@ -48,7 +48,7 @@ def cut_slots(queries: pa.Table, borders: Int64, most: int) -> Slots:
     >>> queries = pa.table({"query": pa.array([0, 1, 2], pa.int32()), **counts})
     >>> slots = cut_slots(queries, np.array([0, 1, 2, 3]), most=60)
     >>> slots.parts.tolist(), (slots.keys >> 2 * TOKEN_BITS).tolist()
-    ([0, 1, 1, 1, 1, 1, 1, 2], [0, 1, 1, 1, 1, 1, 1, 2, 3])
+    ([0, 1, 1, 1, 1, 1, 2], [0, 1, 1, 1, 1, 1, 2, 3])
     """
     n_tokens = int(borders[-1])
     asked, realisable = column(queries, "query"), column(queries, "realisable")
