@@ -15,7 +15,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from attomaton.automaton.automaton import Automaton
-from attomaton.automaton.coverage import Coverage
 from attomaton.automaton.explanation import Explanation, Rule
 from attomaton.automaton.shrinkage import shrink
 from attomaton.choices.fit import fit_choices
@@ -32,6 +31,7 @@ from attomaton.moved import find_moved as _find_moved
 from attomaton.pipeline import diff, learn
 from attomaton.readers import read_corpus
 from attomaton.readers.tokenize import tokenize_corpus
+from attomaton.runs.coverage import Coverage
 from attomaton.soft.solve import SoftSolution, solve_luce
 from attomaton.solutions import Status
 from attomaton.trajectory.expansion import expand

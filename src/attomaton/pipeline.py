@@ -16,7 +16,6 @@ from attomaton.artifacts import Building, build_folder, digest_arrays
 from attomaton.artifacts.uploads import build_at
 from attomaton.automaton import compare
 from attomaton.automaton.automaton import Automaton, fill_run
-from attomaton.automaton.staged import Finished, learn_by_part
 from attomaton.corpora.documents import Documents
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.shards import TokenizedCorpus
@@ -34,6 +33,7 @@ from attomaton.readers.batches import Reading, asked_reading
 from attomaton.readers.given import path_of
 from attomaton.readers.sources import is_run
 from attomaton.remote import as_place
+from attomaton.runs.staged import Finished, learn_by_part
 from attomaton.solved import compile_beside, solve_edges
 
 Source = str | PathLike[str] | Samples | Documents | TokenizedCorpus | Sequence[Any] | Any

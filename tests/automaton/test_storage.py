@@ -10,8 +10,8 @@ import pytest
 import attomaton as at
 from attomaton.artifacts import Run, parted, runs, write_run
 from attomaton.artifacts.seals import seal
-from attomaton.automaton import stored
 from attomaton.errors import CorruptRun, UnwritablePlace
+from attomaton.runs import stored
 
 FILES = {
     "manifest.json", "vocabulary.json", "coverage.json", "queries.parquet",

@@ -18,10 +18,10 @@ from hypothesis import given, settings
 
 import attomaton as at
 from attomaton.artifacts import blocks, parted
-from attomaton.automaton import stored
 from attomaton.automaton.automaton import Automaton
 from attomaton.errors import CorruptRun
 from attomaton.graphs import parts
+from attomaton.runs import stored
 from tests.automaton.olden import save_olden
 from tests.faults.resigned import text_of
 from tests.strategies import sample_sets
@@ -199,7 +199,7 @@ def test_an_altered_block_of_any_part_is_refused_by_name_when_it_is_read(written
 ASKING = """
 import json, sys
 from attomaton.artifacts import blocks
-from attomaton.automaton import stored
+from attomaton.runs import stored
 blocks.BLOCK, stored.SMALL = 512, 0
 from attomaton.automaton.automaton import Automaton
 run = Automaton.load(sys.argv[1])

@@ -7,9 +7,9 @@ import pytest
 from typer.testing import CliRunner
 
 import attomaton as at
-from attomaton.automaton.upgrade import upgrade_run
 from attomaton.cli import app
 from attomaton.errors import CorruptRun, UnwritablePlace
+from attomaton.runs.upgrade import upgrade_run
 from attomaton.training.checkpoints import Store, read_trace
 from tests.automaton.olden import save_olden
 from tests.automaton.test_stored import tables_of

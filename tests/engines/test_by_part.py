@@ -9,13 +9,13 @@ import pytest
 
 import attomaton as at
 from attomaton.artifacts import parted
-from attomaton.automaton import staged
 from attomaton.engines import kept as keeping
 from attomaton.engines import parts as edge_parts
 from attomaton.engines.choiceparts import cut_choices, sum_choices
 from attomaton.engines.kept import Kept, run_weighed
 from attomaton.graphs import parts
 from attomaton.graphs.choices import count_choices, encode_choices, extract_choices
+from attomaton.runs import staged
 from attomaton.tables import rows_to_bytes
 from tests.engines.conftest import draw_documents, samples_of, write_shards
 

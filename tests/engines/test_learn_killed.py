@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,9 +12,36 @@ import numpy as np
 import pytest
 
 import attomaton as at
+from tests.faults.counts import trials
 
-PROGRAM = "from attomaton.cli import main; main()"
-STAGES = {"a piece is counted": "edges-*.json", "the edges are merged": "edges.json"}
+PROGRAM = """
+import atexit, json, os
+from attomaton.engines.kept import Kept
+from attomaton.graphs import parts
+parts.PART_SAMPLES = 500  # so that there are many parts
+taken, made = [], []
+take_up, run = Kept.take_up, Kept.run
+def counted(self, number):
+    found = take_up(self, number)
+    if found is not None:
+        taken.append([self.stage, number])
+    return found
+Kept.take_up = counted
+if "TAKEN" in os.environ:
+    atexit.register(lambda: open(os.environ["TAKEN"], "w").write(json.dumps(taken)))
+from attomaton.cli import main
+main()
+"""
+"""The command, with small parts, that tells which of them it took up from an earlier run."""
+
+STAGES = {
+    "a piece is counted": "edges-*-*.json",
+    "some edges are merged": "edges/edges-?????.json",
+    "the edges are merged": "edges.json",
+    "some of the hard side is solved": "hard/hard-?????.json",
+    "some choices are merged": "choices/choices-?????.json",
+    "some of the soft side is solved": "soft/soft-?????.json",
+}
 """What a run has written on its way, and the file that says so."""
 
 
@@ -33,10 +61,11 @@ def whole(text, tmp_path_factory):
     return out, time.perf_counter() - began
 
 
-def start(text, out):
+def start(text, out, taken=None):
     options = ["--window", "16", "--engine", "duckdb", "--threads", "2", "--memory", "1GB", "--quiet"]
     command = [sys.executable, "-c", PROGRAM, "learn", str(text), *options, "--out", str(out)]
-    return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    told = {} if taken is None else {"TAKEN": str(taken)}
+    return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **told})
 
 
 def was_killed(process):
@@ -74,13 +103,33 @@ def test_a_command_killed_at_every_stage_is_taken_up(text, tmp_path, whole):
     check_end(text, tmp_path / "killed", whole[0])
 
 
+def finished_parts(folder):
+    """Stage and number of every part that is recorded."""
+    places = {
+        name: folder.rglob(f"{name}/{name}-?????.json") for name in ("edges", "hard", "choices", "soft")
+    }
+    return {(name, int(path.stem[-5:])) for name, paths in places.items() for path in paths}
+
+
 @pytest.mark.slow
-def test_a_command_killed_at_random_moments_is_taken_up(text, tmp_path, whole):
-    """What is taken up is done sooner, so some of twenty kills come too late; most do not."""
-    landed = 0
-    for moment in np.random.default_rng(20).uniform(0.0, whole[1], 20).tolist():
-        process = start(text, tmp_path / "killed")
-        time.sleep(moment)
+def test_a_command_killed_at_random_moments_is_taken_up(text, tmp_path, whole, record_property):
+    """Each time the next run ends with the same files, and takes up most of what was finished."""
+    landed = found = used = 0
+    stages = set()
+    for number, share in enumerate(np.random.default_rng(20).uniform(0.15, 1.0, trials(20)).tolist()):
+        out, told = tmp_path / f"out{number}" / "killed", tmp_path / f"taken{number}"
+        out.parent.mkdir()
+        process = start(text, out)
+        time.sleep(share * whole[1])
         landed += was_killed(process)
-    assert landed > 10
-    check_end(text, tmp_path / "killed", whole[0])
+        left = finished_parts(out.parent)
+        assert start(text, out, told).wait() == 0
+        taken = {tuple(one) for one in json.loads(told.read_text())}
+        found, used = found + len(left), used + len(left & taken)
+        stages |= {stage for stage, _ in left}
+        assert digests(out) == digests(whole[0])
+        assert [path.name for path in out.parent.iterdir()] == [out.name]
+        shutil.rmtree(out.parent)
+    record_property("killed", f"{landed} kills landed; {used} of {found} finished parts were taken up")
+    assert landed > trials(20) // 2
+    assert used >= 0.6 * found

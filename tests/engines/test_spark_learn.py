@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import attomaton as at
-from attomaton.automaton.staged import learn_by_part
 from attomaton.engines import spark
 from attomaton.engines.selection import Selection
 from attomaton.graphs import parts
+from attomaton.runs.staged import learn_by_part
 from tests.engines.conftest import SPARKS, draw_documents, write_shards
 
 SAMPLES = 90

@@ -12,7 +12,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from attomaton.automaton.context import Context, Names, name_token, read_context
+from attomaton.automaton.context import Context, Names, read_context
 from attomaton.automaton.explanation import Explanation
 from attomaton.automaton.generation import MOST_GENERATED, Chain, Generation
 from attomaton.automaton.pictures import Ranking, draw_positions, draw_ranking
@@ -23,6 +23,7 @@ from attomaton.borders import trusted
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.encoders import unknown_token
+from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.display import shorten
 from attomaton.errors import TokenOutOfRange, UnknownToken, UnsupportedOption
 from attomaton.graphs.bags import Bags, count_all_tokens, count_tokens

@@ -15,19 +15,15 @@ import pyarrow as pa
 from attomaton.artifacts import Building
 from attomaton.artifacts.manifests import RUN
 from attomaton.artifacts.uploads import build_at
-from attomaton.automaton import storage
 from attomaton.automaton.attention import Attention, check_ranked
 from attomaton.automaton.beaten import trace_beaten
 from attomaton.automaton.card import render_automaton
 from attomaton.automaton.context import Context
-from attomaton.automaton.coverage import Coverage, measure_coverage
 from attomaton.automaton.explanation import Explanation, Rule
 from attomaton.automaton.finite import FiniteAttention
-from attomaton.automaton.nodes import Known, Nodes, answer
 from attomaton.automaton.pictures import MOST_ROWS, Ranking
-from attomaton.automaton.prediction import BatchPrediction
+from attomaton.automaton.prediction import BatchPrediction, answer
 from attomaton.automaton.stopped import StoppedTraining
-from attomaton.automaton.stored import StoredRun, open_run
 from attomaton.borders import keep_checked, trusted
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
@@ -40,8 +36,13 @@ from attomaton.options import real_number, whole_number
 from attomaton.printing import Block, blocks_of
 from attomaton.ragged import odds_of, shares_of
 from attomaton.remote import Place, as_place
+from attomaton.runs import layout, storage
+from attomaton.runs.coverage import Coverage, measure_coverage
+from attomaton.runs.nodes import Known, Nodes
+from attomaton.runs.outline import Outline
+from attomaton.runs.stored import StoredRun, open_run
 from attomaton.solved import Solved
-from attomaton.tables import Float64, Integers, column
+from attomaton.tables import Float64, Int64, Integers, column
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -122,6 +123,10 @@ class Automaton(Tabular, Solved, Attention):
         return render_automaton(self, self.coverage, self.vocabulary)
 
     def _table(self) -> pa.Table:
+        return self.scored_nodes
+
+    @property
+    def scored_nodes(self) -> pa.Table:
         """Columns query, token (int32), component (int64), hard and soft (float64), a row for each node."""
         nodes: Any = self.components.nodes
         scores = {"hard": self.hard, "soft": self.soft}
@@ -240,6 +245,54 @@ class Automaton(Tabular, Solved, Attention):
         else:
             yield from map(self._beside, self._run.solve_parts())
 
+    @property
+    def is_opened(self) -> bool:
+        """Whether it asks a run on disk, of which it holds no table."""
+        return self._run is not None
+
+    @cached_property
+    def index(self) -> pa.Table:
+        """A row for each query that was read: its samples, and how many rows of each table are its own.
+
+        Columns query (int32), realisable, unrealisable, nodes, components, edges, order, choices (int64).
+        """
+        return describe_index(self) if self._run is None else self._run.run.tables[storage.INDEX]
+
+    def outline(self, queries: Integers) -> Outline:
+        """Nodes, order and scores of these queries, and perhaps of others; their edges may be missing."""
+        if self._run is not None:
+            return self._run.outline(queries)
+        return Outline(self.components, self._nodes.hard, self._nodes.soft, np.arange(len(self.components)))
+
+    def outlines(self, queries: Integers) -> Iterator[tuple[Int64, Outline]]:
+        """Rising queries, some at a time, with the outline of these; at least one block."""
+        asked = np.asarray(queries, np.int64)
+        blocks = [asked] if self._run is None else self._run.blocks(asked, "nodes", "order")
+        for block in blocks:
+            yield block, self.outline(block)
+
+    def scan(self, table: str, queries: Integers) -> Iterator[pa.Table]:
+        """The rows of these rising queries, and perhaps of others, of one table, some at a time.
+
+        Parameters
+        ----------
+        table : str
+            ``"edges"``, ``"nodes"`` (with scores), ``"order"`` (with its query) or ``"choices"``.
+        queries : int64 array, shape (n_queries,)
+            Which; there is at least one piece, which may be empty.
+
+        Examples
+        --------
+        >>> import attomaton as at
+        >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1]))
+        >>> [piece.num_rows for piece in auto.scan("edges", np.array([2]))]
+        [4]
+        """
+        if self._run is not None:
+            yield from self._run.scan(table, np.asarray(queries, np.int64))
+        else:
+            yield whole_table(self, table)
+
     def _beside(self, parts: Mapping[str, Any]) -> "Automaton":
         """An automaton of other parts, with the same vocabulary and window."""
         return trusted(
@@ -311,6 +364,33 @@ class Automaton(Tabular, Solved, Attention):
 def fill_run(building: Building, automaton: Automaton, about: Mapping[str, Any]) -> None:
     """Write an automaton into the run folder that is being built."""
     storage.fill(building, automaton, automaton.vocabulary, automaton.coverage, about)
+
+
+def describe_index(solved: Solved) -> pa.Table:
+    """The index of an automaton in memory."""
+    components = solved.components
+    order = components.query_of[column(components.order, "above")]
+    rows = {
+        "nodes": components.query_of_node,
+        "components": components.query_of,
+        "edges": components.edges["query"],
+        "order": order,
+        "choices": column(solved.soft.choices.table, "query"),
+    }
+    counts = {name: np.bincount(query, minlength=solved.n_tokens) for name, query in rows.items()}
+    return layout.describe_index(components.edges.queries, solved.n_tokens, counts)
+
+
+def whole_table(automaton: Automaton, name: str) -> pa.Table:
+    """A table of an automaton in memory, as :meth:`Automaton.scan` gives it."""
+    components = automaton.components
+    if name == "nodes":
+        return automaton.scored_nodes
+    if name == "order":
+        order: Any = components.order
+        query: Any = pa.array(components.query_of[column(order, "above")])
+        return order.add_column(0, "query", query)
+    return {"edges": components.edges.table, "choices": automaton.soft.choices.table}[name]
 
 
 def _check_vocabulary(vocabulary: Vocabulary | None, n_tokens: int) -> None:

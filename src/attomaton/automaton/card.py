@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from attomaton.automaton.context import name_token
-from attomaton.automaton.coverage import Coverage
 from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.display import (
     SHOWN,
     Cell,
@@ -18,6 +17,7 @@ from attomaton.display import (
     shorten,
 )
 from attomaton.graphs.evidence import count_evidence
+from attomaton.runs.coverage import Coverage
 from attomaton.solved import Solved
 from attomaton.tables import column
 

@@ -5,8 +5,10 @@ to the second and none back), follows it, ties with it (one component), stands u
 nodes, no path), or one of them is unseen (no node). Compared are the pairs with an edge in either corpus.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from attomaton.frames import Tabular
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import pack_edges, unpack_edges
 from attomaton.graphs.grouping import distinct_keys
+from attomaton.graphs.parts import cut_queries
 from attomaton.options import whole_number
 from attomaton.printing import Block, Grid
 from attomaton.tables import Int32, Int64, Integers, column, keep_rows, make_table, number_strings
@@ -37,6 +40,9 @@ DIFFERENCE_SCHEMA = pa.schema(
         ("losses_b", pa.int64()),
     ]
 )
+
+MOST_EDGES = 1 << 22
+"""Edges that are held at a time where a run is opened and not read."""
 
 SHOWN = 3
 """Examples of each change in the text of a difference."""
@@ -193,18 +199,48 @@ def diff(a: Automaton, b: Automaton) -> Difference:
     [('2', '0 before 1 ×3', '1 before 0 ×2')]
     """
     tokens, maps = _match_tokens(a, b)
-    known = [_Side(automaton.components, mine) for automaton, mine in zip((a, b), maps, strict=True)]
-    pairs = distinct_keys(np.concatenate([side.pairs for side in known]))
+    found: list[pa.Table] = []
+    n_pairs = 0
+    for first, stop in _cut(a, b, maps, len(tokens)):
+        one_side, other_side = (
+            _Side(_of_queries(one, mine, first, stop), mine, first, stop)
+            for one, mine in zip((a, b), maps, strict=True)
+        )
+        table, compared = _compare(one_side, other_side, len(tokens))
+        found.append(table)
+        n_pairs += compared
+    return Difference(pa.concat_tables(found).combine_chunks(), n_pairs, tokens)
+
+
+def _cut(a: Automaton, b: Automaton, maps: tuple[Int32, Int32], n_tokens: int) -> Iterator[tuple[int, int]]:
+    """Ranges of shared queries that are compared at a time: one range, if both are in memory."""
+    if not (a.is_opened or b.is_opened):
+        return iter([(0, n_tokens)])
+    weights = np.zeros(n_tokens, np.int64)
+    for one, mine in zip((a, b), maps, strict=True):
+        np.add.at(weights, mine[column(one.index, "query")], column(one.index, "edges"))
+    return pairwise(cut_queries(weights, MOST_EDGES).tolist())
+
+
+def _of_queries(automaton: Automaton, shared: Int32, first: int, stop: int) -> Components:
+    """The components of an automaton, if it is opened those of the shared queries ``first … stop − 1``."""
+    own = np.flatnonzero((shared >= first) & (shared < stop))
+    return automaton.of_queries(own).components
+
+
+def _compare(a: "_Side", b: "_Side", n_tokens: int) -> tuple[pa.Table, int]:
+    """The pairs that two sides relate differently, and how many were compared."""
+    pairs = distinct_keys(np.concatenate([a.pairs, b.pairs]))
     query, one, other = unpack_edges(pairs)
-    in_a, in_b = (side.relate(query, one, other, len(tokens)) for side in known)
+    in_a, in_b = (side.relate(query, one, other, n_tokens) for side in (a, b))
     differ = in_a != in_b
     change = _name_changes(in_a[differ], in_b[differ])
     columns = {"query": query[differ], "one": one[differ], "other": other[differ], "change": change}
-    for name, side, relation in (("a", known[0], in_a), ("b", known[1], in_b)):
+    for name, side, relation in (("a", a, in_a), ("b", b, in_b)):
         columns[f"in_{name}"] = RELATIONS[relation[differ]]
         columns[f"wins_{name}"] = side.support(query[differ], one[differ], other[differ])
         columns[f"losses_{name}"] = side.support(query[differ], other[differ], one[differ])
-    return Difference(make_table(DIFFERENCE_SCHEMA, columns), len(pairs), tokens)
+    return make_table(DIFFERENCE_SCHEMA, columns), len(pairs)
 
 
 def tell_difference(difference: Difference, most: int) -> list[Block]:
@@ -222,17 +258,23 @@ def tell_difference(difference: Difference, most: int) -> list[Block]:
 
 
 class _Side:
-    """One corpus, its tokens numbered as both corpora share them; ``shared`` is the number of each token."""
+    """The queries ``first … stop − 1`` of one corpus, its tokens numbered as both corpora share them.
 
-    def __init__(self, components: Components, shared: Int32) -> None:
+    ``shared`` is the number of each token.
+    """
+
+    def __init__(self, components: Components, shared: Int32, first: int, stop: int) -> None:
         self._components = components
         self._shared = shared
         edges = components.edges
-        query, winner, loser = (shared[edges[name]] for name in ("query", "winner", "loser"))
+        asked = shared[edges["query"]]
+        inside = (asked >= first) & (asked < stop)
+        kept = slice(None) if inside.all() else inside
+        query, winner, loser = (shared[edges[name][kept]] for name in ("query", "winner", "loser"))
         self.pairs = pack_edges(query, np.minimum(winner, loser), np.maximum(winner, loser))
         keys = pack_edges(query, winner, loser)
         order = np.argsort(keys)
-        self._keys, self._support = keys[order], edges["support"][order]
+        self._keys, self._support = keys[order], edges["support"][kept][order]
 
     def support(self, query: Int32, winner: Int32, loser: Int32) -> Int64:
         """The support of each edge, shape (n_pairs,); 0 where there is none."""

@@ -9,6 +9,7 @@ import numpy as np
 from attomaton.corpora.budgets import shown
 from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.errors import EmptyContext, TokenOutOfRange, UnknownToken
 from attomaton.options import check_text
 from attomaton.tables import Int32
@@ -55,11 +56,6 @@ class Names:
 
     def _known(self, token: int) -> str:
         return name_token(self.vocabulary, token)
-
-
-def name_token(vocabulary: Vocabulary | None, token: int) -> str:
-    """The token as text, or its id where there is no vocabulary."""
-    return str(token) if vocabulary is None else vocabulary.tokens[token]
 
 
 def read_context(context: Context, n_tokens: int, vocabulary: Vocabulary | None) -> tuple[Int32, Names]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from math import exp
 
-from attomaton.automaton.nodes import TIE
+from attomaton.automaton.prediction import TIE
 from attomaton.solved import Solved
 
 

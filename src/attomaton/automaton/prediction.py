@@ -7,8 +7,12 @@ import pyarrow as pa
 
 from attomaton.frames import Tabular
 from attomaton.graphs.bags import Bags
-from attomaton.ragged import largest_of, occurs, run_starts
+from attomaton.ragged import largest_of, occurs, odds_of, run_starts, shares_of
+from attomaton.runs.nodes import Known
 from attomaton.tables import Bool, Float64, Int32, Int64, table_of
+
+TIE = 1e-9
+"""Hard scores closer than this count as equal: they are exact to rounding, and rational, so ties are real."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -85,3 +89,19 @@ class BatchPrediction(Tabular):
         best = np.flatnonzero(self.probabilities == highest[sample])
         best = best[run_starts(sample[best])]
         return sample[best], self.bags.token[best]
+
+
+def answer(bags: Bags, known: Known) -> BatchPrediction:
+    """The chances of the tokens of many contexts, from what is known of each entry.
+
+    Among the tokens that are nodes under the query those of the highest hard score share the chances, with
+    odds m_j e^{s_j}; a context without any node is backed off, each position weighing the same.
+    """
+    size, seen = len(bags.samples), known.seen
+    weights = bags.multiplicity.astype(np.float64)
+    sample, hard = bags.sample[seen], known.hard[seen]
+    taken = hard >= largest_of(sample, hard, size)[sample] - TIE
+    odds = odds_of(sample, np.where(taken, known.soft[seen], -np.inf), size) * weights[seen]
+    weights[occurs(sample, size)[bags.sample]] = 0.0
+    weights[seen] = odds
+    return BatchPrediction(bags, known.component, seen, shares_of(bags.sample, weights, size))

@@ -10,8 +10,8 @@ from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.explanation import Rule
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.graphs.bags import Bags
-from attomaton.ragged import group_borders, occurs
-from attomaton.tables import Bool, Int64
+from attomaton.ragged import group_borders, occurs, offsets_of, ranges_of
+from attomaton.tables import Bool, Int32, Int64
 
 RULES = (Rule.DETERMINED, Rule.INCOMPARABLE, Rule.UNSEEN_IGNORED, Rule.BACK_OFF)
 """The rules of the automaton; :func:`find_rules` numbers them so."""
@@ -37,7 +37,7 @@ def find_rules(automaton: Automaton, prediction: BatchPrediction) -> Int64:
     top[sample[taken]] = component[taken]
     alone = _all_of(sample, ~taken | (component == top[sample]), size)
     first = group_borders(sample, size)
-    ordered = alone & _precede(automaton, first, component, top)
+    ordered = alone & _precede(automaton, bags.samples.queries, (first, component), top)
     unseen = ~_all_of(bags.sample, seen, size)
     rules = np.where(unseen, RULES.index(Rule.UNSEEN_IGNORED), RULES.index(Rule.DETERMINED))
     rules[~ordered] = RULES.index(Rule.INCOMPARABLE)
@@ -50,13 +50,25 @@ def _all_of(sample: Int64, mask: Bool, size: int) -> Bool:
     return ~occurs(sample[~mask], size)
 
 
-def _precede(automaton: Automaton, first: Int64, component: Int64, top: Int64) -> Bool:
-    """Whether each sample's top component precedes all its others, shape (n_samples,)."""
+def _precede(automaton: Automaton, queries: Int32, present: tuple[Int64, Int64], top: Int64) -> Bool:
+    """Whether each sample's top component precedes all others present, shape (n_samples,).
+
+    ``present`` is where the components of each sample begin, and these components. Of an opened run the order
+    of some queries is read at a time.
+    """
     from attomaton.graphs.topology import precede_all  # compiles, so only when needed
 
-    offsets, below = automaton.components.below
-    order = np.argsort(top, kind="stable")
-    return precede_all(order, top, first, component, offsets, below)
+    first, component = present
+    ordered = np.zeros(len(top), bool)
+    known = np.unique(queries[np.diff(first) > 0])
+    for block, outline in automaton.outlines(known):
+        rows = np.flatnonzero(np.isin(queries, block) & (np.diff(first) > 0))
+        lengths = np.diff(first)[rows]
+        own = np.searchsorted(outline.number, component[ranges_of(first[rows], lengths)])
+        tops = np.searchsorted(outline.number, top[rows])
+        order = np.argsort(tops, kind="stable")
+        ordered[rows] = precede_all(order, tops, offsets_of(lengths), own, *outline.components.below)
+    return ordered
 
 
 def answer_bags(automaton: Automaton, bags: Bags) -> tuple[BatchPrediction, Int64]:

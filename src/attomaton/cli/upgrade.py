@@ -16,7 +16,7 @@ def upgrade(
 
     Answers, configuration, a training and verdicts stay as they are.
     """
-    from attomaton.automaton.upgrade import upgrade_run
+    from attomaton.runs.upgrade import upgrade_run
 
     with stages(quiet or as_json) as announce:
         announce("upgrading")

@@ -1,9 +1,11 @@
 """The tables of a run as CSV files, with the text of each token beside its id."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from attomaton.artifacts import build_folder, explained, write_file
@@ -55,35 +57,41 @@ def write_csv(automaton: Automaton, folder: Path, queries: Bool) -> dict[str, in
     written: dict[str, int] = {}
     with build_folder(folder, "tables", overwrite=True) as building, explained(folder):
         files: dict[str, Any] = {}
-        for name, table in _tables(automaton).items():
-            rows = _Rows(table, texts, queries)
+        for name in ("tokens", *TABLES):
+            rows = _Rows(_pieces(automaton, name, queries), texts, queries)
             files[f"{name}.csv"] = write_file(building.folder / f"{name}.csv", rows.write)
             written[name] = rows.written
         building.finish({}, files)
     return written
 
 
-def _tables(automaton: Automaton) -> Mapping[str, pa.Table]:
-    components = automaton.components
-    every = _arrow.table({"token": _arrow.array(range(automaton.n_tokens), pa.int32())})
-    above = column(components.order, "above")
-    order: Any = components.order
-    return {
-        "tokens": every,
-        "edges": components.edges.table,
-        "components": components.nodes,
-        "order": order.add_column(0, "query", _arrow.array(components.query_of[above])),
-        "hard": automaton.hard.scores,
-        "soft": automaton.soft.scores,
-        "choices": automaton.soft.choices.table,
-    }
+TABLES: dict[str, tuple[str, dict[str, str]]] = {
+    "edges": ("edges", {}),
+    "components": ("nodes", {"query": "query", "token": "token", "component": "component"}),
+    "order": ("order", {}),
+    "hard": ("nodes", {"query": "query", "token": "token", "hard": "score"}),
+    "soft": ("nodes", {"query": "query", "token": "token", "soft": "score"}),
+    "choices": ("choices", {}),
+}
+"""File → the table of a run that it shows, and which of its columns under which names; none means all."""
+
+
+def _pieces(automaton: Automaton, name: str, queries: Bool) -> Iterator[Any]:
+    """The rows of a file, some at a time; at least one piece, which may be empty."""
+    if name == "tokens":
+        yield _arrow.table({"token": _arrow.array(range(automaton.n_tokens), pa.int32())})
+        return
+    table, renamed = TABLES[name]
+    for piece in automaton.scan(table, np.flatnonzero(queries)):
+        whole: Any = piece
+        yield whole.select(list(renamed)).rename_columns(list(renamed.values())) if renamed else whole
 
 
 class _Rows:
     """The rows of a table that belong to some queries, written batch by batch."""
 
-    def __init__(self, table: pa.Table, texts: TokenTexts, queries: Bool) -> None:
-        self._table = table
+    def __init__(self, pieces: Iterator[Any], texts: TokenTexts, queries: Bool) -> None:
+        self._pieces = pieces
         self._texts = texts
         self._queries = queries
         self.written = 0
@@ -92,18 +100,20 @@ class _Rows:
         import pyarrow.csv
 
         csv: Any = pyarrow.csv
-        with csv.CSVWriter(str(path), self._with_texts(self._table.slice(0, 0)).schema) as writer:
-            for rows in self._batches():
+        first = next(self._pieces)
+        with csv.CSVWriter(str(path), self._with_texts(first.slice(0, 0)).schema) as writer:
+            for rows in self._batches(first):
                 writer.write_table(self._with_texts(rows))
                 self.written += rows.num_rows
 
-    def _batches(self) -> Generator[pa.Table]:
-        for start in range(0, self._table.num_rows, BATCH):
-            rows = self._table.slice(start, BATCH)
-            if "query" in self._table.column_names:
-                rows = keep_rows(rows, self._queries[column(rows, "query")])
-            if rows.num_rows:
-                yield rows
+    def _batches(self, first: pa.Table) -> Generator[pa.Table]:
+        for piece in chain([first], self._pieces):
+            for start in range(0, piece.num_rows, BATCH):
+                rows = piece.slice(start, BATCH)
+                if "query" in piece.column_names:
+                    rows = keep_rows(rows, self._queries[column(rows, "query")])
+                if rows.num_rows:
+                    yield rows
 
     def _with_texts(self, rows: pa.Table) -> Any:
         columns: dict[str, Any] = {}

@@ -31,7 +31,8 @@ def pick_queries(automaton: Automaton, asked: Sequence[str] | int | None = None)
     ([False, True, True], [False, False, True], [False, True, False])
     """
     present = np.zeros(automaton.n_tokens, bool)
-    present[automaton.components.queries] = True
+    index = automaton.index
+    present[column(index, "query")[column(index, "components") > 0]] = True
     if asked is None:
         return present
     picked = np.zeros(automaton.n_tokens, bool)
@@ -57,7 +58,7 @@ def check_place(run: Path, target: Path) -> None:
 
 def _most_seen(automaton: Automaton, number: object) -> list[int]:
     number = whole_number(number, "the number of queries", least=1)
-    queries = automaton.components.edges.queries
+    queries = automaton.index
     ids, realisable = column(queries, "query"), column(queries, "realisable")
     first = np.lexsort((ids, -realisable))
     return ids[first[realisable[first] > 0][:number]].tolist()

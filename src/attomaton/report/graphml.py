@@ -13,6 +13,7 @@ from attomaton.automaton.automaton import Automaton
 from attomaton.ragged import offsets_of, ranges_of
 from attomaton.report.escaping import escape_text
 from attomaton.report.token_texts import TokenTexts, as_text, join_columns, join_rows
+from attomaton.runs.outline import Outline
 from attomaton.tables import Bool, Int64, column
 
 BATCH = 1 << 16
@@ -110,13 +111,26 @@ class _ComponentGraph:
     """Nodes are components, edges their order."""
 
     def __init__(self, automaton: Automaton, texts: TokenTexts, queries: Bool) -> None:
-        self._components = automaton.components
-        self._hard = column(automaton.hard.scores, "score")
+        self._automaton = automaton
         self._texts = texts
         self._queries = queries
 
     def nodes(self) -> Batches:
-        components = self._components
+        for _, outline in self._automaton.outlines(np.flatnonzero(self._queries)):
+            yield from self._nodes_of(outline)
+
+    def edges(self) -> Batches:
+        for piece in self._automaton.scan("order", np.flatnonzero(self._queries)):
+            query = column(piece, "query")
+            columns = {name: column(piece, name) for name in ("above", "below", "edges", "support")}
+            for batch in _batches(len(query)):
+                kept = batch[self._queries[query[batch]]]
+                above, below, *counts = (as_text(values[kept]) for values in columns.values())
+                ends = [' source="c', above, '" target="c', below, '"']
+                yield ends, dict(zip(("edges", "support"), counts, strict=True))
+
+    def _nodes_of(self, outline: Outline) -> Batches:
+        components = outline.components
         offsets, rows = components.members
         for batch in _batches(len(components)):
             numbers = batch[self._queries[components.query_of[batch]]]
@@ -125,7 +139,7 @@ class _ComponentGraph:
             tokens = components.token_of_node[rows[places]]
             query = components.query_of[numbers]
             yield (
-                [' id="c', as_text(numbers), '"'],
+                [' id="c', as_text(outline.number[numbers]), '"'],
                 {
                     "label": self._labels(inner, tokens),
                     "query": self._texts.of(query),
@@ -133,17 +147,9 @@ class _ComponentGraph:
                     "tokens": self._texts.lists(inner, tokens),
                     "size": as_text(sizes),
                     "height": as_text(components.heights[numbers]),
-                    "hard": as_text(self._hard[rows[offsets[numbers]]]),
+                    "hard": as_text(outline.hard[rows[offsets[numbers]]]),
                 },
             )
-
-    def edges(self) -> Batches:
-        order = self._components.order
-        above, below = column(order, "above"), column(order, "below")
-        for batch in _batches(order.num_rows):
-            kept = batch[self._queries[self._components.query_of[above[batch]]]]
-            ends = [' source="c', as_text(above[kept]), '" target="c', as_text(below[kept]), '"']
-            yield ends, {name: as_text(column(order, name)[kept]) for name in ("edges", "support")}
 
     def _labels(self, offsets: Int64, tokens: Any) -> Any:
         """The first few tokens of each component, and a sign where there are more."""
@@ -158,19 +164,13 @@ class _TokenGraph:
     """Nodes are tokens under a query, edges those of the data."""
 
     def __init__(self, automaton: Automaton, texts: TokenTexts, queries: Bool) -> None:
-        self._components = automaton.components
-        self._scores = {
-            "hard": column(automaton.hard.scores, "score"),
-            "soft": column(automaton.soft.scores, "score"),
-        }
+        self._automaton = automaton
         self._texts = texts
         self._queries = queries
 
     def nodes(self) -> Batches:
-        components = self._components
-        for batch in _batches(components.nodes.num_rows):
-            rows = batch[self._queries[components.query_of_node[batch]]]
-            query, token = components.query_of_node[rows], components.token_of_node[rows]
+        for rows in self._rows("nodes"):
+            query, token = rows["query"], rows["token"]
             yield (
                 [' id="q', as_text(query), "t", as_text(token), '"'],
                 {
@@ -178,19 +178,23 @@ class _TokenGraph:
                     "query": self._texts.of(query),
                     "query_id": as_text(query),
                     "token_id": as_text(token),
-                    "component": as_text(components.component_of_node[rows]),
-                    **{name: as_text(score[rows]) for name, score in self._scores.items()},
+                    **{name: as_text(rows[name]) for name in ("component", "hard", "soft")},
                 },
             )
 
     def edges(self) -> Batches:
-        edges = self._components.edges
-        for batch in _batches(len(edges)):
-            rows = batch[self._queries[edges["query"][batch]]]
-            query = as_text(edges["query"][rows])
-            winner, loser = as_text(edges["winner"][rows]), as_text(edges["loser"][rows])
+        for rows in self._rows("edges"):
+            query, winner, loser = (as_text(rows[name]) for name in ("query", "winner", "loser"))
             ends = [' source="q', query, "t", winner, '" target="q', query, "t", loser, '"']
-            yield ends, {"support": as_text(edges["support"][rows])}
+            yield ends, {"support": as_text(rows["support"])}
+
+    def _rows(self, table: str) -> Generator[dict[str, Any]]:
+        """The columns of a table, of the queries that are written, some rows at a time."""
+        for piece in self._automaton.scan(table, np.flatnonzero(self._queries)):
+            columns = {name: column(piece, name) for name in piece.column_names}
+            for batch in _batches(piece.num_rows):
+                kept = batch[self._queries[columns["query"][batch]]]
+                yield {name: values[kept] for name, values in columns.items()}
 
 
 def _batches(length: int) -> Generator[Int64]:

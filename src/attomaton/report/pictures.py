@@ -69,7 +69,7 @@ def write_figures(run: str | Path, folder: str | Path, *, query: str | None = No
 
 
 def _find_place(automaton: Automaton, packer: Packer, query: str | None) -> int:
-    queries = automaton.components.queries
+    queries = packer.queries
     if not len(queries):
         raise UnsupportedOption("this run has no query with a graph, so there is nothing to draw")
     if query is None:

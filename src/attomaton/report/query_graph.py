@@ -56,7 +56,7 @@ class QueryGraph:
 
 
 def read_graph(packer: Packer, place: int) -> QueryGraph:
-    """The query at this place of ``components.queries``, out of its packed form.
+    """The query at this place of ``packer.queries``, out of its packed form.
 
     Examples
     --------

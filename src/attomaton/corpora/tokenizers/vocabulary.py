@@ -195,3 +195,14 @@ class Vocabulary:
                 f"id {outside[0]} is not in 0 … {len(self) - 1}; give ids of this vocabulary"
             )
         return [self.tokens[index] for index in wanted]
+
+
+def name_token(vocabulary: Vocabulary | None, token: int) -> str:
+    """The token as text, or its id where there is no vocabulary.
+
+    Examples
+    --------
+    >>> name_token(Vocabulary(("a", "rose")), 1), name_token(None, 1)
+    ('rose', '1')
+    """
+    return str(token) if vocabulary is None else vocabulary.tokens[token]

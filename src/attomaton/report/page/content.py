@@ -9,7 +9,7 @@ import numpy as np
 
 from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.explanation import Rule
-from attomaton.automaton.nodes import TIE
+from attomaton.automaton.prediction import TIE
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.display import cut_long
 from attomaton.report.page.packing import FIELDS, Packer, differences
@@ -24,6 +24,9 @@ MOST_TOKEN_BYTES = 1_500_000
 ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 """Signs that stand only inside the strings of JSON, and what is written for them."""
 
+LARGE, MOST_SIZE = 2_000_000, 250_000
+"""Nodes and pairs of the order of a large run; of such a one, of the largest query that is tried."""
+
 MISSES = 50
 """Number of queries in a row that do not fit after which no further ones are tried."""
 
@@ -35,7 +38,7 @@ class Chosen:
     Attributes
     ----------
     places : int64 array, shape (n_shown,)
-        Places among ``components.queries``, most samples first.
+        Places among the queries that have a graph, most samples first.
     packed : tuple of str
         Each as JSON.
     samples_share : float
@@ -51,10 +54,13 @@ def choose_queries(packer: Packer, *, room: int, most: int | None = None) -> Cho
     """The queries with the most samples that fit into ``room`` bytes, at most ``most`` of them."""
     places: list[int] = []
     packed: list[str] = []
-    misses = 0
+    misses: int = 0
+    is_large = int(packer.sizes.sum()) > LARGE
     for place in packer.by_samples.tolist():
         if misses == MISSES or len(places) == most:
             break
+        if is_large and packer.sizes[place] > MOST_SIZE:
+            continue
         text = to_json(packer.pack(place))
         if len(text) > room:
             misses += 1
@@ -81,8 +87,7 @@ def to_json(record: Any) -> str:
 
 def gather(automaton: Automaton, chosen: Chosen, about: Mapping[str, Any]) -> str:
     """The JSON of a page: the automaton of the chosen queries, and what is known about the run."""
-    queries = automaton.components.queries
-    hidden = np.delete(queries, chosen.places)
+    hidden = np.delete(Packer(automaton).queries, chosen.places)
     vocabulary = automaton.vocabulary
     record = {
         **about,

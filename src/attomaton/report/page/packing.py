@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from attomaton.automaton.automaton import Automaton
-from attomaton.graphs.reduction import find_needed
-from attomaton.tables import Bool, Float64, Int64, Integers, column
+from attomaton.graphs.components import Components
+from attomaton.runs.outline import Outline
+from attomaton.tables import Float64, Int32, Int64, Integers, column, keep_rows
 
 FIELDS = (
     "query",
@@ -86,35 +87,43 @@ def sum_up(packed: Sequence[int | list[int]]) -> Int64:
     return np.cumsum(expand(packed), dtype=np.int64)
 
 
+AHEAD, AHEAD_ROWS = 64, 1 << 20
+"""Queries, and rows of nodes and order, that are read at a time."""
+
+
 class Packer:
-    """Packs the queries of one automaton."""
+    """Packs the queries of one automaton.
+
+    Attributes
+    ----------
+    queries : int32 array, shape (n_queries,)
+        The queries that have a graph, rising.
+    samples, sizes : int64 arrays, shape (n_queries,)
+        The realisable samples of each, and how many nodes and pairs of the order it has.
+    """
 
     def __init__(self, automaton: Automaton) -> None:
         self._automaton = automaton
-        self._components = automaton.components
-        self._above, self._below, self._edges, self._support = (
-            column(self._components.order, name) for name in ("above", "below", "edges", "support")
-        )
-
-    @cached_property
-    def samples(self) -> Int64:
-        """The realisable samples of each query of ``components.queries``."""
-        read = self._components.edges.queries
-        counts = np.zeros(self._automaton.n_tokens, np.int64)
-        counts[column(read, "query")] = column(read, "realisable")
-        return counts[self._components.queries]
+        index: Any = automaton.index
+        index = keep_rows(index, column(index, "components") > 0)
+        self.queries: Int32 = column(index, "query")
+        self.samples: Int64 = column(index, "realisable")
+        self.sizes: Int64 = column(index, "nodes") + column(index, "order")
+        self._held: set[int] = set()
+        self._outline: Outline | None = None
 
     @cached_property
     def by_samples(self) -> Int64:
-        """Places of ``components.queries``, most samples first."""
+        """Places of ``queries``, most samples first."""
         return np.argsort(-self.samples, kind="stable")
 
     def tokens(self, place: int) -> Integers:
         """The nodes of one query's graph."""
-        return self._components.token_of_node[self._nodes(place)]
+        components = self._find(place).components
+        return components.token_of_node[self._nodes(components, place)]
 
     def pack(self, place: int) -> list[Any]:
-        """The query at this place of ``components.queries``, as ``FIELDS`` says.
+        """The query at this place of ``queries``, as ``FIELDS`` says.
 
         Examples
         --------
@@ -124,40 +133,58 @@ class Packer:
         >>> packed["tokens"], packed["ties"], packed["above"], packed["below"], packed["support"]
         ([0, 1, 1], [[0, 1]], [0], [1], [2])
         """
-        nodes = self._nodes(place)
-        component = self._components.component_of_node[nodes]
+        outline = self._find(place)
+        components = outline.components
+        nodes = self._nodes(components, place)
+        component = components.component_of_node[nodes]
         first, stop = int(component.min()), int(component.max()) + 1
-        rows = slice(int(np.searchsorted(self._above, first)), int(np.searchsorted(self._above, stop)))
-        hard, soft = (
-            column(one.scores, "score")[nodes] for one in (self._automaton.hard, self._automaton.soft)
+        above = column(components.order, "above")
+        rows = slice(int(np.searchsorted(above, first)), int(np.searchsorted(above, stop)))
+        below, edges, support = (
+            column(components.order, name)[rows] for name in ("below", "edges", "support")
         )
-        hard_values, hard_places = _distinct(hard)
+        soft = outline.soft[nodes]
+        hard_values, hard_places = _distinct(outline.hard[nodes])
         soft_rows = np.flatnonzero(soft)
         return [
-            int(self._components.queries[place]),
+            int(self.queries[place]),
             int(self.samples[place]),
-            differences(self.tokens(place)),
+            differences(components.token_of_node[nodes]),
             _ties(component - first),
             hard_values,
             hard_places,
             differences(soft_rows),
             soft[soft_rows].tolist(),
-            runs(self._components.heights[first:stop]),
-            differences(self._above[rows] - first),
-            differences(self._below[rows] - first),
-            runs(self._edges[rows]),
-            runs(self._support[rows]),
-            differences(np.flatnonzero(self._implied[rows])),
+            runs(components.heights[first:stop]),
+            differences(above[rows] - first),
+            differences(below - first),
+            runs(edges),
+            runs(support),
+            differences(np.flatnonzero(outline.implied[rows])),
         ]
 
-    def _nodes(self, place: int) -> slice:
-        query = int(self._components.queries[place])
-        first, last = np.searchsorted(self._components.query_of_node, [query, query + 1])
+    def _nodes(self, components: Components, place: int) -> slice:
+        query = int(self.queries[place])
+        first, last = np.searchsorted(components.query_of_node, [query, query + 1])
         return slice(int(first), int(last))
 
+    def _find(self, place: int) -> Outline:
+        """An outline with the query at this place; of a run on disk it is read with those that follow it."""
+        if self._outline is None or place not in self._held:
+            rank = int(self._rank[place])
+            ahead = self.by_samples[rank : rank + AHEAD]
+            fits = np.cumsum(self.sizes[ahead]) <= AHEAD_ROWS
+            ahead = ahead[: max(1, int(fits.sum()))]
+            self._outline = self._automaton.outline(np.sort(self.queries[ahead]).astype(np.int64))
+            whole = len(self._outline.components.queries) == len(self.queries)
+            self._held = set(range(len(self.queries))) if whole else set(ahead.tolist())
+        return self._outline
+
     @cached_property
-    def _implied(self) -> Bool:
-        return ~find_needed(self._components)
+    def _rank(self) -> Int64:
+        rank = np.empty(len(self.queries), np.int64)
+        rank[self.by_samples] = np.arange(len(rank))
+        return rank
 
 
 def _distinct(values: Float64) -> tuple[list[float], list[int | list[int]]]:

@@ -98,7 +98,8 @@ def write_report(
     place = check_target(given_path(out, "out"), is_ours=is_report)
     folder = given_path(run, "run")
     automaton = Automaton.load(folder)
-    chosen = choose_queries(Packer(automaton), room=MOST_BYTES - measure_tokens(automaton), most=most_queries)
+    packer = Packer(automaton)
+    chosen = choose_queries(packer, room=MOST_BYTES - measure_tokens(automaton), most=most_queries)
     about = {
         "manifest": read_manifest(folder),
         "run": folder.name,
@@ -109,7 +110,7 @@ def write_report(
     _check_shown(about, folder)
     text = render_page(gather(automaton, chosen, about))
     written = write_target(place, lambda draft: draft.write_text(text, encoding="utf-8"), is_ours=is_report)
-    n_queries = len(automaton.components.queries)
+    n_queries = len(packer.queries)
     return Written(place, written["bytes"], len(chosen.places), n_queries, chosen.samples_share)
 
 

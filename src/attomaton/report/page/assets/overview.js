@@ -20,7 +20,7 @@ function showSummary(automaton, pick) {
   );
   if (n_shown < coverage.n_queries) {
     lines.push(
-      `This page holds ${count(n_shown)} of the ${count(coverage.n_queries)} queries, those with the most samples: they stand for ${percent(samples_share)} of the samples that can be learned. The run folder holds all of them.`,
+      `This page holds ${count(n_shown)} of the ${count(coverage.n_queries)} queries, those with the most samples that there is room for: they stand for ${percent(samples_share)} of the samples that can be learned. The run folder holds all of them.`,
     );
   }
   const figures = [

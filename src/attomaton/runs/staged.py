@@ -17,8 +17,6 @@ import pyarrow as pa
 
 from attomaton.artifacts import Building, digest_record, explained
 from attomaton.artifacts.parted import part_name, write_part
-from attomaton.automaton import layout, storage
-from attomaton.automaton.coverage import Coverage, Tally, join_tallies, tally_components
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.engines.choiceparts import ChoiceParts
 from attomaton.engines.parts import EdgeParts
@@ -32,6 +30,8 @@ from attomaton.hard.certify import HardCertificate, join_hard
 from attomaton.hard.solve import solve_graph_svm
 from attomaton.progress import Progress, silent
 from attomaton.ragged import offsets_of
+from attomaton.runs import layout, storage
+from attomaton.runs.coverage import Coverage, Tally, join_tallies, tally_components
 from attomaton.soft.certify import SoftCertificate, join_soft
 from attomaton.solved import solve_ties, spread_scores
 from attomaton.tables import Int64, column, make_table, read_parquet

@@ -9,14 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attomaton.automaton.prediction import BatchPrediction
-from attomaton.graphs.bags import Bags
 from attomaton.graphs.grouping import find_rows, pack_pairs
-from attomaton.ragged import largest_of, occurs, odds_of, shares_of
 from attomaton.tables import Bool, Float64, Int32, Int64, Integers
-
-TIE = 1e-9
-"""Hard scores closer than this count as equal: they are exact to rounding, and rational, so ties are real."""
 
 RECENT = 1 << 20
 """Nodes of queries that were asked lately, which are kept."""
@@ -103,19 +97,3 @@ class RecentNodes:
         finally:
             self._lock.release()
         return nodes
-
-
-def answer(bags: Bags, known: Known) -> BatchPrediction:
-    """The chances of the tokens of many contexts, from what is known of each entry.
-
-    Among the tokens that are nodes under the query those of the highest hard score share the chances, with
-    odds m_j e^{s_j}; a context without any node is backed off, each position weighing the same.
-    """
-    size, seen = len(bags.samples), known.seen
-    weights = bags.multiplicity.astype(np.float64)
-    sample, hard = bags.sample[seen], known.hard[seen]
-    taken = hard >= largest_of(sample, hard, size)[sample] - TIE
-    odds = odds_of(sample, np.where(taken, known.soft[seen], -np.inf), size) * weights[seen]
-    weights[occurs(sample, size)[bags.sample]] = 0.0
-    weights[seen] = odds
-    return BatchPrediction(bags, known.component, seen, shares_of(bags.sample, weights, size))

@@ -11,11 +11,11 @@ from attomaton.artifacts.manifests import RUN
 from attomaton.artifacts.naming import few
 from attomaton.artifacts.ownership import INNER, SIDE_RECORDS, take_stock
 from attomaton.artifacts.runs import find_run
-from attomaton.automaton import storage
-from attomaton.automaton.stored import StoredRun, open_run
 from attomaton.borders import trusted
 from attomaton.errors import UnwritablePlace
 from attomaton.options import given_path
+from attomaton.runs import storage
+from attomaton.runs.stored import StoredRun, open_run
 from attomaton.solved import Solved
 
 WRITTEN = ("kind", "format", "files", "versions", "n_tokens", "borders", "certificates", "soft")

@@ -13,18 +13,21 @@ import pyarrow as pa
 
 from attomaton.artifacts import Run, read_run
 from attomaton.artifacts.parted import PartedTable
-from attomaton.automaton import layout, storage
-from attomaton.automaton.coverage import Coverage
-from attomaton.automaton.nodes import Known, Nodes, RecentNodes
 from attomaton.borders import check_floats, check_ids, check_rising, check_table
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.errors import CorruptRun, MismatchedParts
+from attomaton.graphs.components import Components
 from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA
 from attomaton.graphs.grouping import pack_pairs
+from attomaton.graphs.parts import cut_queries, of_nodes
 from attomaton.graphs.paths import Edges, QueryGraph
-from attomaton.ragged import offsets_of
+from attomaton.ragged import offsets_of, ranges_of
 from attomaton.remote import Place
-from attomaton.tables import Int64, Integers, column, make_table
+from attomaton.runs import layout, storage
+from attomaton.runs.coverage import Coverage
+from attomaton.runs.nodes import Known, Nodes, RecentNodes
+from attomaton.runs.outline import Outline
+from attomaton.tables import Int64, Integers, column, make_table, ragged_column
 
 SMALL = 8_000_000
 """Bytes of files up to which a run is read whole when it is opened."""
@@ -111,6 +114,56 @@ class StoredRun:
             check_rising(ends[0] * max(stop - first, 1) + ends[1], "the order, by above and below,")
         above, below = (numbers + first for numbers in ends)
         return QueryGraph(first, nodes.token, nodes.component, above, below, lambda: self._edges_of(query))
+
+    def outline(self, queries: Integers) -> Outline:
+        """Nodes, order and scores of some queries alone; edges and choices are not read."""
+        asked = np.unique(queries[(queries >= 0) & (queries < self.n_tokens)]).astype(np.int64)
+        with self._explained():
+            tables = {name: self.tables[name].read(asked) for name in ("nodes", "order")}
+            layout.check_rows(tables, asked, self.counts)
+            nodes, order = layout.restore_components(tables)
+            components = Components(of_nodes(nodes, self.n_tokens).edges, nodes, order)
+            hard, soft = (
+                check_floats(column(tables["nodes"], name), (None,), name) for name in ("hard", "soft")
+            )
+        number = ranges_of(self._first[asked], self.counts["components"][asked])
+        return Outline(components, hard, soft, number)
+
+    def blocks(self, queries: Int64, *names: str) -> Iterator[Int64]:
+        """Rising queries, some at a time, that have few rows of these tables together; at least one block."""
+        weights = sum((self.counts[name][queries] for name in names), np.zeros(len(queries), np.int64))
+        for first, stop in pairwise(cut_queries(weights, MOST_ROWS).tolist()):
+            yield queries[first:stop]
+
+    def scan(self, name: str, queries: Int64) -> Iterator[pa.Table]:
+        """The rows of rising queries of one table, some at a time, components numbered over all queries.
+
+        There is at least one piece, which may be empty.
+        """
+        table = self.tables[name]
+        for asked in self.blocks(queries, name):
+            large = len(asked) == 1 and self.counts[name][asked[0]] > MOST_ROWS
+            for piece in table.scan(int(asked[0])) if large else [table.read(asked)]:
+                with self._explained():
+                    self._check_piece(name, piece, asked)
+                    yield layout.number_over_all(name, piece, self._first)
+
+    def _check_piece(self, name: str, piece: pa.Table, asked: Int64) -> None:
+        """Refuse rows that are of other queries, or of components that they do not have."""
+        check_table(piece, layout.SCHEMAS[name], f"one of the parts of {name}")
+        query = column(piece, "query")
+        if not np.isin(query, asked).all():
+            raise MismatchedParts(f"the parts of {name} are of other queries than the index says")
+        numbered = {"nodes": ("component",), "order": ("above", "below")}.get(name, ())
+        named = {"nodes": ("token",), "edges": ("winner", "loser"), "choices": ("winner",)}.get(name, ())
+        for one in numbered:
+            number = column(piece, one)
+            if ((number < 0) | (number >= self.counts["components"][query])).any():
+                raise MismatchedParts(f"the parts of {name} have other components than the index says")
+        for one in named:
+            check_ids(column(piece, one), self.n_tokens, f"{one} in the parts of {name}")
+        if name == "choices":
+            check_ids(ragged_column(piece, "tokens")[1], self.n_tokens, "a token of the parts of choices")
 
     def solve(self, queries: Integers) -> dict[str, Any]:
         """Components, hard and soft solution of some queries alone."""
@@ -211,7 +264,7 @@ def open_run(path: str | Place) -> StoredRun:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     run = open_run(at.learn([0, 1, 0, 2, 0, 1, 0, 1], window=3).save(folder))
     ...     run.size, run.graph_of(0).tokens.tolist(), run.solve(np.array([0]))["components"]
-    ('3 queries, 6 components, 3 tokens', [0, 1, 2], Components(3 components of 1 queries))
+    ('3 queries, 8 components, 3 tokens', [0, 1], Components(2 components of 1 queries))
     """
     run = read_run(path)
     with explained_run(run.place):

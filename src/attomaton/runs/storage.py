@@ -11,8 +11,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from attomaton.artifacts import Building, Run, explained, fill_run
-from attomaton.automaton import layout
-from attomaton.automaton.coverage import Coverage
 from attomaton.borders import check_floats
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.errors import MismatchedParts
@@ -22,6 +20,8 @@ from attomaton.graphs.edges import QUERY_SCHEMA, EdgeTable
 from attomaton.graphs.parts import cut_parts
 from attomaton.hard.certify import HardCertificate
 from attomaton.hard.solve import HardSolution
+from attomaton.runs import layout
+from attomaton.runs.coverage import Coverage
 from attomaton.soft.certify import SoftCertificate
 from attomaton.soft.solve import SoftSolution
 from attomaton.solutions import Solution, check_scores, sparse_weights

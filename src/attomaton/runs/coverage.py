@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.automaton.context import name_token
 from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.display import Bar, Cell, render_card, render_facts, render_note, render_status
 from attomaton.frames import Tabular
 from attomaton.graphs.components import Components

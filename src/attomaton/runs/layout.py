@@ -45,6 +45,15 @@ ORDER = pa.schema(
         ("multiplier", pa.float64()),
     ]
 )
+WHOLE_NODES = pa.schema(
+    [("query", pa.int32()), ("token", pa.int32()), ("component", pa.int64())]
+    + [(name, pa.float64()) for name in ("hard", "soft")]
+)
+WHOLE_ORDER = pa.schema(
+    [("query", pa.int32())] + [(name, pa.int64()) for name in ("above", "below", "edges", "support")]
+)
+"""Nodes and order with components numbered over all queries."""
+
 SCHEMAS: dict[str, pa.Schema] = {
     "edges": EDGE_SCHEMA,
     "nodes": NODES,
@@ -231,6 +240,17 @@ def restore_components(tables: Mapping[str, pa.Table]) -> tuple[pa.Table, pa.Tab
     ends = {name: column(order, name).astype(np.int64) + first[asked] for name in ("above", "below")}
     whole = {"query": query, "token": column(nodes, "token"), "component": number + first[query]}
     return make_table(NODE_SCHEMA, whole), make_table(ORDER_SCHEMA, {**ends, **columns})
+
+
+def number_over_all(name: str, piece: pa.Table, first: Int64) -> pa.Table:
+    """Some rows of a table with components numbered over all queries; ``first`` is that of each query."""
+    if name not in ("nodes", "order"):
+        return piece
+    schema = WHOLE_NODES if name == "nodes" else WHOLE_ORDER
+    columns = {one: column(piece, one) for one in schema.names}
+    own = first[columns["query"]]
+    numbered = ("component",) if name == "nodes" else ("above", "below")
+    return make_table(schema, {**columns, **{one: columns[one] + own for one in numbered}})
 
 
 def restore_multipliers(order: pa.Table, table: pa.Table) -> pa.Table:
