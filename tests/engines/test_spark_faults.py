@@ -29,13 +29,13 @@ N_TOKENS = 500
 @pytest.fixture
 def shards(tmp_path, monkeypatch):
     """Some tens of tasks in each pass, and some parts."""
-    monkeypatch.setattr(parts, "PART_SAMPLES", 1 << 9)
-    monkeypatch.setattr(spark, "TASK_SAMPLES", 1 << 9)
+    monkeypatch.setattr(parts, "PART_SAMPLES", 700)
+    monkeypatch.setattr(spark, "TASK_SAMPLES", 200)
     monkeypatch.setattr(spark, "LARGE_TASK", 1 << 12)
     monkeypatch.setattr(spark, "SMALL_TASK", 1 << 12)
     monkeypatch.setattr(spark, "PIECE_TOKENS", 1 << 11)
     rng = np.random.default_rng(12)
-    documents = [(N_TOKENS * rng.random(1000) ** 2).astype(int).tolist() for _ in range(60)]
+    documents = [(N_TOKENS * rng.random(1000) ** 3).astype(int).tolist() for _ in range(30)]
     return write_shards(tmp_path / "shards", documents, N_TOKENS, 4)
 
 

@@ -1,0 +1,80 @@
+"""The whole of ``learn`` on Spark, on a standalone cluster of two workers, against DuckDB's run.
+
+Generated tokens (20 million by default), window 32, ``spark.driver.maxResultSize=1m``. Bars: both
+engines write the same files with the same certificates, and the driver, its Python and its Java together,
+takes at most 1 GB. The driver is a process of its own here, so its memory is not that of executors.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import psutil
+
+import attomaton as at
+from generated import write_generated
+from timing import report, timed
+
+sys.path.append(str(Path(__file__).parents[1]))
+from tests.engines.sparks import cluster_in, session_on
+
+WINDOW, MOST_BYTES = 32, 1_000_000_000
+DRIVER = {"spark.driver.memory": "400m", "spark.executor.memory": "1500m"}
+
+
+class Watch(threading.Thread):
+    """The largest resident memory of this process and of its Java, seen ten times a second."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.peak = {"python": 0, "java": 0, "together": 0}
+        self.over = threading.Event()
+
+    def run(self) -> None:
+        here = psutil.Process()
+        while not self.over.wait(0.1):
+            java = [one for one in here.children() if "SparkSubmit" in " ".join(one.cmdline())]
+            seen = {"python": here.memory_info().rss, "java": sum(one.memory_info().rss for one in java)}
+            seen["together"] = seen["python"] + seen["java"]
+            self.peak = {name: max(self.peak[name], size) for name, size in seen.items()}
+
+
+def told(folder: Path) -> dict:
+    manifest = json.loads((folder / "manifest.json").read_text())
+    return {name: manifest[name] for name in ("files", "certificates", "soft", "borders", "n_tokens")}
+
+
+def learn_on_cluster(shards: Path, folder: Path, out: Path) -> tuple[dict, float]:
+    """Learn; the peak of the driver's memory, and the seconds."""
+    with cluster_in(folder / "cluster") as cluster, session_on(cluster.master, **DRIVER):
+        watch = Watch()
+        watch.start()
+        _, seconds = timed(lambda: at.learn(shards, window=WINDOW, engine="spark", out=out) and None)
+        watch.over.set()
+        watch.join()
+    return watch.peak, seconds
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tokens", type=int, default=20_000_000)
+    parser.add_argument("--shards", type=Path, help="shards written before, in place of new ones")
+    parser.add_argument("--run", type=Path, help="the run that DuckDB wrote of them before")
+    parser.add_argument("--check", action="store_true")
+    asked = parser.parse_args()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        shards, run = asked.shards or place / "tokens", asked.run or place / "duckdb"
+        if asked.shards is None:
+            write_generated(shards, asked.tokens)
+        peak, seconds = learn_on_cluster(shards, place, place / "spark")
+        if asked.run is None:
+            at.learn(shards, window=WINDOW, engine="duckdb", memory="2GB", out=run)
+        same = told(place / "spark") == told(run)
+    figures = {"tokens": asked.tokens, "seconds": seconds, "driver_bytes": peak}
+    report(figures, {"same": same, "at_most_1_gb": peak["together"] <= MOST_BYTES})
