@@ -186,6 +186,17 @@ def solve_ties(
 
     Its scores and components are those of the tokens that tie; all other scores are 0.
 
+    Parameters
+    ----------
+    components : Components
+        All components of some queries.
+    choices : ChoiceTable
+        The choices inside them.
+    atol : float
+        Largest gradient entry at which the answer counts as certified.
+    threads : int, optional
+        How many to use; all processors if not given.
+
     Examples
     --------
     >>> samples = Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
@@ -197,7 +208,16 @@ def solve_ties(
 
 
 def spread_scores(components: Components, ties: pa.Table) -> Float64:
-    """The scores of all nodes, shape (n_nodes,), from those of the nodes that tie."""
+    """The scores of all nodes, shape (n_nodes,), from those of the nodes that tie.
+
+    Examples
+    --------
+    >>> samples = Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
+    >>> found = find_components(extract_edges(samples))
+    >>> ties = solve_ties(found, extract_choices(samples, found)).scores
+    >>> spread_scores(found, ties).round(4).tolist()
+    [0.5493, -0.5493, 0.0]
+    """
     scores = np.zeros(components.nodes.num_rows)
     scores[components.sizes[components.component_of_node] > 1] = column(ties, "score")
     return scores

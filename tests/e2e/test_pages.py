@@ -18,6 +18,7 @@ ELSEWHERE = {
     r"pip install ": "test_readme.py and test_extras.py install in fresh environments",
     r"python benchmarks/": "test_benchmarks.py runs them, in the full gate",
     r"--master spark://": "tests/engines/test_spark.py starts a cluster and gives its address",
+    r"s3://bucket": "tests/remote starts a store and reads and writes there",
 }
 """Commands that another test runs."""
 

@@ -40,7 +40,7 @@ from attomaton.runs import layout, storage
 from attomaton.runs.coverage import Coverage, measure_coverage
 from attomaton.runs.nodes import Known, Nodes
 from attomaton.runs.outline import Outline
-from attomaton.runs.stored import StoredRun, open_run
+from attomaton.runs.stored import open_run
 from attomaton.solved import Solved
 from attomaton.tables import Float64, Int64, Integers, column
 
@@ -85,6 +85,12 @@ class Automaton(Tabular, Solved, Attention):
     [0.47, 0.51, 0.02]
     >>> round(auto.score(samples).log_loss, 4)  # ln 2, ln 2 and 0
     0.4621
+    >>> auto.know(np.array([2, 2]), np.array([1, 7])).seen.tolist()  # is the token a node under the query?
+    [True, False]
+    >>> len(auto.graph_of(2)), auto.of_queries(np.array([2])), len(list(auto.parts()))
+    (2, Automaton(1 queries, 2 components, 3 tokens), 1)
+    >>> auto.outline(np.array([2])).hard.round(3).tolist(), [len(some) for some, _ in auto.outlines([2])]
+    ([0.333, 0.333, -0.667], [1])
     >>> auto.to_pandas().columns.tolist()
     ['query', 'token', 'component', 'hard', 'soft']
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -95,8 +101,8 @@ class Automaton(Tabular, Solved, Attention):
     vocabulary: Vocabulary | None = None
     samples: Samples | None = None
     window: int | None = None
-    _run: StoredRun | None = field(default=None, init=False)
-    """The run that it asks, if it was opened and not read."""
+    _run: Any = field(default=None, init=False)
+    """The :class:`~attomaton.runs.stored.StoredRun` that it asks, if it was opened and not read."""
 
     def __getattr__(self, name: str) -> Any:
         """The parts of an opened run, which are read whole when they are first looked at."""

@@ -75,9 +75,10 @@ class DuckDBEngine:
     ...     edges = engine.edges()
     ...     components = find_components(edges.load())
     ...     choices = engine.choices(components)
+    ...     parts = engine.choice_parts(components, edges.borders)
     ...     hard = engine.map_queries(HardByQuery(3), edges, edges.queries, n_parts=3)
     >>> edges, components, choices, hard.num_rows
-    (EdgeParts(8 edges in 3 parts), Components(8 components of 3 queries),
+    (EdgeParts(8 edges in 1 parts), Components(8 components of 3 queries),
      ChoiceTable(3 distinct choices, 3 in all), 9)
     """
 
@@ -143,6 +144,20 @@ class DuckDBEngine:
 
         Finished parts are recorded in the work folder and taken up by a later run. Parts whose weight, in
         bytes of memory, is more than a thread's share are worked on one at a time.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> class Count:
+        ...     name, title, fingerprint = "count", "counting", "0" * 64
+        ...     def __call__(self, folder, number, attempt=""):
+        ...         return {"files": {}, "number": number}
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     ids, offsets = np.array([0, 1], np.int32), np.array([0, 2])
+        ...     shards = Shards.write(Path(folder, "shards"), ids, offsets, n_tokens=2)
+        ...     engine = DuckDBEngine(shards, Path(folder, "work"), memory="1GB")
+        ...     [told["number"] for told in engine.run_parts(Count(), [1, 1, 1])]
+        [0, 1, 2]
         """
         place = self.work / stage.name
         total = sum(weights)

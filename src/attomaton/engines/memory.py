@@ -48,6 +48,8 @@ class MemoryEngine:
     >>> components = find_components(edges.load())
     >>> components, engine.choices(components)
     (Components(8 components of 3 queries), ChoiceTable(3 distinct choices, 3 in all))
+    >>> engine.choice_parts(components, edges.borders)
+    ChoiceParts(1 parts)
     >>> engine.map_queries(HardByQuery(3), edges, edges.queries, n_parts=3).num_rows
     9
     """

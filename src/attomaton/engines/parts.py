@@ -63,6 +63,8 @@ class EdgeParts:
     >>> parts = MemoryEngine(Samples.from_windows([0, 1, 0, 2, 0, 1, 0], window=3)).edges()
     >>> parts, parts.load(), parts.read(1, 2).num_rows  # all edges, and those of the query 1
     (EdgeParts(4 edges in 1 parts), EdgeTable(4 edges, 3 queries, 3 samples), 2)
+    >>> parts.part(0), parts.queries_of(0).num_rows, sum(piece.num_rows for piece in parts.scan(0))
+    (EdgeTable(4 edges, 3 queries, 3 samples), 3, 4)
     >>> parts.digest() == hold(parts.load()).digest()
     True
     """

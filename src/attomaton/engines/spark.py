@@ -86,6 +86,7 @@ class SparkEngine:
     --------
     >>> import tempfile
     >>> from attomaton.graphs.components import find_components
+    >>> from attomaton.runs.staged import learn_by_part
     >>> from attomaton.solved import HardByQuery
     >>> with tempfile.TemporaryDirectory() as folder:  # doctest: +SKIP
     ...     ids, offsets = np.array([0, 2, 1, 1, 2, 0, 1, 2, 2], np.int32), np.array([0, 9])
@@ -94,6 +95,8 @@ class SparkEngine:
     ...     edges = engine.edges()
     ...     components = find_components(edges.load())
     ...     print(repr(components), repr(engine.choices(components)))
+    ...     ties = engine.choice_parts(components, edges.borders)
+    ...     ties = learn_by_part(engine, edges).choices  # which calls engine.run_parts(…) for both sides
     ...     print(engine.map_queries(HardByQuery(3), edges, edges.queries, n_parts=3).num_rows)
     Components(8 components of 3 queries) ChoiceTable(3 distinct choices, 3 in all)
     9

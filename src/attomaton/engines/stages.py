@@ -5,7 +5,17 @@ from typing import Any, Protocol
 
 
 class Stage(Protocol):
-    """What an engine runs on each part of the queries; it can be sent to other machines."""
+    """What an engine runs on each part of the queries; it can be sent to other machines.
+
+    Examples
+    --------
+    >>> class Count:
+    ...     name, title, fingerprint = "count", "counting", "0" * 64
+    ...     def __call__(self, folder, number, attempt=""):
+    ...         return {"files": {}, "number": number}
+    >>> Count()(Path("work"), 3)["number"]
+    3
+    """
 
     @property
     def name(self) -> str:

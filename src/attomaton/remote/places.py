@@ -34,7 +34,13 @@ _STORES = {
 
 
 class Stat(NamedTuple):
-    """What a store says of a file: its size, and a tag that changes with its content where it gives one."""
+    """What a store says of a file: its size, and a tag that changes with its content where it gives one.
+
+    Examples
+    --------
+    >>> Stat(5, None).st_size
+    5
+    """
 
     st_size: int
     tag: str | None
@@ -67,6 +73,14 @@ class RemotePath:
     ...     _ = file.seek(3)
     ...     file.read(3)
     b'not'
+    >>> folder.is_dir(), folder.names_below(), len((folder / "a.txt").identify())
+    (True, ['a.txt', 'b.txt'], 64)
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     (folder / "c.txt").upload(Path(file.name))
+    >>> (folder / "c.txt").unlink()
+    >>> (folder / "c.txt").is_file(), type(folder.system()[0]).__name__
+    (False, 'MemoryFileSystem')
     """
 
     url: str

@@ -82,6 +82,8 @@ class Coverage(Tabular):
     (3, 0.667, 2, 1.0)
     >>> coverage.to_dict()["largest"][0]
     {'query': 2, 'size': 2, 'tokens': (0, 1), 'query_text': '2', 'texts': ('0', '1')}
+    >>> Coverage.from_dict(coverage.to_dict()) == coverage
+    True
     >>> print(str(coverage).splitlines()[3])
     │ realisable (label in the context)            │ 66.7%                            │
     """

@@ -20,6 +20,14 @@ class Known(NamedTuple):
     """What is known of entries (query, token), an array each, shape (n_entries,).
 
     Where ``seen`` is false the token is no node under the query, and the other three mean nothing.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2]], [0]))
+    >>> known = auto.know(np.array([2, 2]), np.array([0, 1]))
+    >>> known.component.tolist(), known.hard.round(3).tolist()
+    ([0, 1], [0.667, -0.333])
     """
 
     seen: Bool
