@@ -120,6 +120,10 @@ def calls(folder: Any) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
             ("window", "n_tokens"),
         ),
         "expand": (partial(at.expand, auto, data), ("step_size",)),
+        "extract_choices": (partial(at.extract_choices, data), ("threads",)),
+        "extract_edges": (partial(at.extract_edges, data), ("threads",)),
+        "find_components": (partial(at.find_components, at.extract_edges(data)), ("threads",)),
+        "Automaton.graph_of": (auto.graph_of, ("query",)),
         "fast_forward": (
             lambda **more: at.fast_forward(data, **{"to": 10.0, **more}),
             ("step_size", "to", "rtol"),

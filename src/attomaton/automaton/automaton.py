@@ -212,6 +212,7 @@ class Automaton(Tabular, Solved, Attention):
 
     def graph_of(self, query: int) -> QueryGraph:
         """The graph of one query: its nodes, components, their order and the data edges."""
+        query = whole_number(query, "query", most=max(self.n_tokens - 1, 0))
         return graph_of(self.components, query) if self._run is None else self._run.graph_of(query)
 
     def explain(self, context: Context) -> Explanation:

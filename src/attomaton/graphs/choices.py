@@ -33,6 +33,7 @@ from attomaton.graphs.sets import (
     select_sets,
 )
 from attomaton.machine import share_out
+from attomaton.options import check_threads
 from attomaton.ragged import group_borders, offsets_of, ranges_of
 from attomaton.tables import Int32, Int64, bytes_to_rows, column, make_table, ragged_column
 
@@ -120,6 +121,7 @@ def extract_choices(
     >>> extract_choices(samples).table.to_pylist()[1]
     {'query': 2, 'winner': 0, 'tokens': [0, 1, 2], 'multiplicities': [2, 1, 1], 'count': 1}
     """
+    threads = check_threads(threads)
     if components is None:
         members = _no_members(samples.n_tokens)
     else:

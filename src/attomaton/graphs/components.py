@@ -42,7 +42,7 @@ from attomaton.graphs.ordered import SHARES, SMALLEST
 from attomaton.graphs.robustness import measure_robustness
 from attomaton.graphs.strong import label_strong_components
 from attomaton.machine import count_processors, share_out
-from attomaton.options import whole_number
+from attomaton.options import check_threads, whole_number
 from attomaton.ragged import group_borders, offsets_of, run_starts
 from attomaton.tables import Bool, Int32, Int64, Integers, column, make_table
 
@@ -274,7 +274,7 @@ def find_components(edges: EdgeTable, *, threads: int | None = None) -> Componen
     >>> comps.order.to_pylist()
     [{'above': 0, 'below': 1, 'edges': 2, 'support': 2}]
     """
-    shares = _cut_queries(edges, threads)
+    shares = _cut_queries(edges, threads := check_threads(threads))
     found = share_out(lambda share: _search_share(edges, *share), shares, threads)
     before = np.cumsum([0, *(part.n_components for part in found)])
     query, token = unpack_pairs(np.concatenate([_NOTHING, *(part.keys for part in found)]))

@@ -31,7 +31,7 @@ from attomaton.graphs.grouping import count_keys, join_counted, sum_by_key
 from attomaton.graphs.ordered import cut_shares, order_samples
 from attomaton.graphs.scanning import link_ahead, pack_contexts
 from attomaton.machine import share_out
-from attomaton.options import whole_number
+from attomaton.options import check_threads, whole_number
 from attomaton.tables import Int32, Int64, Integers, column, keep_rows, make_table
 
 EDGE_SCHEMA = pa.schema(
@@ -167,6 +167,7 @@ def extract_edges(samples: Samples, *, threads: int | None = None) -> EdgeTable:
     >>> edges.n_samples, edges.n_unrealisable
     (2, 1)
     """
+    threads = check_threads(threads)
     ordered = order_samples(samples)
     read = np.bincount(samples.queries, minlength=samples.n_tokens)
     realisable = np.bincount(ordered.queries, minlength=samples.n_tokens)

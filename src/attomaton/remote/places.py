@@ -263,7 +263,8 @@ def refuse_url(place: object, what: str) -> None:
     this machine: parts are renamed, locked and mapped there, which object stores cannot do
     """
     text = str(place)
-    if isinstance(place, RemotePath) or re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", text):  # a Path has one slash
+    collapsed = re.match(r"[A-Za-z][A-Za-z0-9+.-]+:(?=/)", text)  # of two slashes a Path keeps one
+    if isinstance(place, RemotePath) or is_url(text) or (collapsed and not Path(collapsed[0]).exists()):
         raise UnsupportedOption(
             f"{what} is {text!r}, a URL; it must be on a disk of this machine: parts are renamed, locked and "
             "mapped there, which object stores cannot do"

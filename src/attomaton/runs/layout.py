@@ -73,6 +73,9 @@ COUNTS = pa.schema(
 )
 """What the hard side of a part knows of the index."""
 
+SMALL = 1 << 18
+"""Rows up to which a second thread would not write a run sooner."""
+
 FORMAT = 1
 """Of the files that stages leave for each other."""
 
@@ -182,7 +185,8 @@ def write_tables(
         return write_part(folder / part_name(name, number), [rows], SCHEMAS[name], FILES[name])
 
     asked = [(name, number) for number in range(len(limits)) for name in tables]
-    written = dict(zip(asked, share_out(write, asked), strict=True))
+    small = sum(table.num_rows for table in tables.values()) <= SMALL
+    written = dict(zip(asked, share_out(write, asked, 1 if small else None), strict=True))
     return {name: [written[name, number] for number in range(len(limits))] for name in tables}
 
 
