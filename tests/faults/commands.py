@@ -25,6 +25,7 @@ BASES = {
     "tokenize": ["corpus.txt", "--out=shards"],
     "choices": ["games.csv"],
     "example": ["example.txt"],
+    "upgrade": ["run"],
     "doctor": [],
 }
 """Arguments that each command runs with, quickly."""
