@@ -108,7 +108,7 @@ class Cluster:
             )
 
     def _wait(self, sign):
-        for _ in range(1200):
+        for _ in range(6000):
             if re.search(sign, self.log.read_text()):
                 return
             assert self.processes[-1].poll() is None, self.log.read_text()
