@@ -23,7 +23,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 from tests.engines.sparks import cluster_in, session_on
 
 WINDOW, MOST_BYTES = 32, 1_000_000_000
-DRIVER = {"spark.driver.memory": "400m", "spark.executor.memory": "1500m"}
+DRIVER = {"spark.driver.memory": "500m", "spark.executor.memory": "1500m"}
 
 
 class Watch(threading.Thread):
