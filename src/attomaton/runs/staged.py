@@ -43,7 +43,7 @@ Record = Mapping[str, Any]
 HELD_EDGES = 1 << 22
 """Edges of a part that are in memory together; of a larger part only the condensation is."""
 
-BYTES_PER_EDGE, BYTES_PER_CHOICE = 120, 1200
+BYTES_PER_EDGE, BYTES_PER_CHOICE = 120, 600
 """Memory that a part takes while it is solved, generously."""
 
 
@@ -71,7 +71,7 @@ class HardStage:
     @property
     def weights(self) -> list[int]:
         """About how many bytes of memory each part takes."""
-        return [BYTES_PER_EDGE * min(size, HELD_EDGES) for size in self.edges.sizes]
+        return [BYTES_PER_EDGE * min(size + 1, HELD_EDGES) for size in self.edges.sizes]
 
     def __call__(self, folder: Path, number: int, /, attempt: str = "") -> dict[str, Any]:
         """Solve a part; nodes, order, ties and counts are written, the certificate and the tally told."""
@@ -144,7 +144,7 @@ class SoftStage:
     @property
     def weights(self) -> list[int]:
         """About how many bytes of memory each part takes."""
-        return [BYTES_PER_CHOICE * int(entry["rows"]) for entry in self.choices.entries]
+        return [BYTES_PER_CHOICE * (int(entry["rows"]) + 1) for entry in self.choices.entries]
 
     def __call__(self, folder: Path, number: int, /, attempt: str = "") -> dict[str, Any]:
         """Solve a part; its nodes are written with both scores, and the number of its choices by query."""
