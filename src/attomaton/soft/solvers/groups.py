@@ -53,16 +53,14 @@ class Groups:
         )
         offsets = self.choices.offsets[some.start : some.stop + 1]
         entries = slice(int(offsets[0]), int(offsets[-1]))
-        problem = trusted(
-            LuceProblem,
-            alternative=self.choices.alternative[entries].astype(np.int64) - here.start,
+        choices = Choices(
+            alternative=self.choices.alternative[entries] - here.start,
             offsets=offsets - offsets[0],
-            log_multiplicity=np.log(self.choices.multiplicity[entries]),
-            winner=self.choices.winner[some].astype(np.int64) - here.start,
+            multiplicity=self.choices.multiplicity[entries],
+            winner=self.choices.winner[some] - here.start,
             count=self.choices.count[some],
-            component=np.zeros(here.stop - here.start, np.int64),
         )
-        return here, problem
+        return here, problem_of(choices, np.zeros(here.stop - here.start, np.int64))
 
     def rounding(self) -> Float64:
         """What rounding alone may leave of a gradient entry of each group, shape (n_groups,)."""
@@ -88,6 +86,19 @@ class Groups:
         cuts = np.arange(1, number) * int(work[-1] if len(work) else 0) // number
         ends = sorted({0, len(work), *(np.searchsorted(work, cuts) + 1).clip(max=len(work)).tolist()})
         return [largest_first[begin:end] for begin, end in pairwise(ends)]
+
+
+def problem_of(choices: Choices, component: Int64) -> LuceProblem:
+    """The general form of choices, with these components of their alternatives."""
+    return trusted(
+        LuceProblem,
+        alternative=choices.alternative.astype(np.int64),
+        offsets=choices.offsets,
+        log_multiplicity=np.log(choices.multiplicity),
+        winner=choices.winner.astype(np.int64),
+        count=choices.count,
+        component=component,
+    )
 
 
 def share_groups(groups: Groups, threads: int | None, kernel: Callable[..., None], *given: object) -> None:
