@@ -169,6 +169,23 @@ def find_renamed(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
     return find
 
 
+def find_elsewhere(module: str, home: str) -> Callable[[str], Any]:
+    """A ``__getattr__`` for a module some of whose names stand in another one now."""
+
+    def find(name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        found = getattr(import_module(home), name)
+        warnings.warn(
+            f"{module}.{name} has moved to {home}; the old place goes with the next release",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return found
+
+    return find
+
+
 def find_moved() -> None:
     """Let old names be imported; asked only for names that nothing else finds."""
     if not any(isinstance(finder, MovedFinder) for finder in sys.meta_path):
