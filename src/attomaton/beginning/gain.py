@@ -10,10 +10,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from scipy import sparse
 
 from attomaton.artifacts import digest_arrays
-from attomaton.tables import Float64, Int64
+from attomaton.tables import Float64, Int64, column
 
 DENSE_TOKENS = 10_000
 """Vocabularies up to this size have dense tables of pairs; beyond it there are only the pairs that occur."""
@@ -22,6 +23,7 @@ BLOCK_ENTRIES = 1 << 22
 """Entries of a block of columns: 32 MB for each array of them."""
 
 _sparse: Any = sparse
+_arrow: Any = pa
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +46,17 @@ class Gain:
 
     pairs: Int64 | None
     values: Float64
+
+    def to_table(self) -> pa.Table:
+        """The columns pair, where there are pairs, and value."""
+        columns = {} if self.pairs is None else {"pair": self.pairs}
+        return _arrow.table({**columns, "value": self.values})
+
+    @classmethod
+    def from_table(cls, table: pa.Table) -> "Gain":
+        """The gain that :meth:`to_table` described."""
+        pairs = column(table, "pair") if "pair" in table.column_names else None
+        return cls(pairs, column(table, "value"))
 
     def look_up(self, keys: Int64) -> Float64:
         """G at these pairs, each of which occurs."""

@@ -1,11 +1,12 @@
 """The passes over a corpus: what is listed of each piece, for an engine to add up."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from attomaton.artifacts import digest_arrays
@@ -24,8 +25,21 @@ READ = ("documents", "tokens", "labels", "sequences")
 Listed = tuple[str, Int64, Int64, Int64 | None]
 
 
+class _Alone:
+    """A pass that looks nothing up."""
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """None."""
+        return {}
+
+    def with_tables(self, tables: Mapping[str, pa.Table], /) -> Self:  # noqa: ARG002
+        """The same."""
+        return self
+
+
 @dataclass(frozen=True)
-class CountTokens:
+class CountTokens(_Alone):
     """How often each token occurs in the corpus."""
 
     n_tokens: int
@@ -96,7 +110,7 @@ class Cutting:
 
 
 @dataclass(frozen=True, eq=False)
-class CountContexts:
+class CountContexts(_Alone):
     """First pass: bigrams, and next tokens with the tokens of their smoothed context.
 
     Key ``x · V + y`` of ``bigrams`` counts next tokens y of x; key ``y · V + x`` of ``contexts`` sums up 1/t
@@ -163,6 +177,15 @@ class CountLooks:
     def sizes(self) -> Mapping[str, int]:
         """The kinds of keys."""
         return {"looks": self.cutting.n_tokens**2, "lags": self.cutting.window}
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """The gain of looking."""
+        return {"gain": self.gain.to_table()}
+
+    def with_tables(self, tables: Mapping[str, pa.Table], /) -> Self:
+        """The same with this gain."""
+        return replace(self, gain=Gain.from_table(tables["gain"]))
 
     def __call__(self, piece: Piece, /) -> Iterator[Listed]:
         """The sums of a piece."""
