@@ -88,9 +88,8 @@ def find_gain(bigrams: Any, contexts: Any, n_positions: int) -> Gain:
     by_token, sums = contexts.tocsc(), contexts.sum(axis=0)
     counts, turned = bigrams.astype(np.float64), bigrams.T.tocsr().astype(np.float64)
     width = max(1, BLOCK_ENTRIES // n_tokens)
-    dense = n_tokens <= DENSE_TOKENS
-    table = np.zeros((n_tokens, n_tokens)) if dense else None
-    found = by_token.copy()
+    table = np.zeros((n_tokens, n_tokens)) if n_tokens <= DENSE_TOKENS else None
+    found = by_token.copy() if table is None else None
     for first in range(0, n_tokens, width):
         columns = slice(first, min(first + width, n_tokens))
         block = by_token[:, columns].toarray() - sums[columns] / n_tokens
@@ -100,10 +99,14 @@ def find_gain(bigrams: Any, contexts: Any, n_positions: int) -> Gain:
             _take_column_entries(found, block, columns)
         else:
             table[:, columns] = block
-    if table is not None:
-        return Gain(None, table.ravel())
+    return _of_pairs(found) if table is None else Gain(None, table.ravel())
+
+
+def _of_pairs(found: Any) -> Gain:
+    """The gain at the entries of a matrix, CSC."""
     rows = found.tocsr()
     rows.sort_indices()
+    n_tokens = rows.shape[0]
     next_tokens = np.repeat(np.arange(n_tokens, dtype=np.int64), np.diff(rows.indptr))
     return Gain(next_tokens * n_tokens + rows.indices, rows.data)
 

@@ -71,6 +71,7 @@ class FirstLooks(Tabular):
 
     def most(self, count: int) -> list[str]:
         """The names of the first ``count`` tokens."""
+        count = whole_number(count, "count", least=0)
         return [name_token(self.vocabulary, token) for token in self.tokens[:count].tolist()]
 
     def to_dict(self, shown: int) -> dict[str, Any]:
@@ -241,6 +242,7 @@ class Beginning(Printed):
         shown : int
             How many tokens of each query are told that it turns to, and turns from.
         """
+        shown = whole_number(shown, "shown", least=1)
         asked = self.queries[:SHOWN].tolist() if queries is None else queries
         told = self.statistics
         return {

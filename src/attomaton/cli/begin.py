@@ -27,7 +27,12 @@ def begin(
     ] = None,
     step_size: Annotated[
         float | None,
-        real("Step size of gradient descent: says until which step the theorem holds.", sign="> 0", above=0),
+        real(
+            "Step size of gradient descent: says until which step the theorem holds.",
+            sign="> 0",
+            least=1e-12,
+            most=1e6,
+        ),
     ] = None,
     layers: Annotated[int, whole("Layers of the model, for --step-size.", least=1)] = 1,
     engine: Annotated[
