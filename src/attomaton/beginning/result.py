@@ -76,15 +76,19 @@ class FirstLooks(Tabular):
 
     def to_dict(self, shown: int) -> dict[str, Any]:
         """Its query, and the tokens that it turns to and from, the strongest first, as plain JSON values."""
-        rows = [
-            {"token": name_token(self.vocabulary, token), "gain": gain}
-            for token, gain in zip(self.tokens.tolist(), self.gains.tolist(), strict=True)
-        ]
+        shown = whole_number(shown, "shown", least=1)
+        n_up, n_down = int((self.gains > 0).sum()), int((self.gains < 0).sum())
         return {
             "query": name_token(self.vocabulary, self.query),
-            "turns_to": [row for row in rows if row["gain"] > 0][:shown],
-            "turns_from": [row for row in rows[::-1] if row["gain"] < 0][:shown],
+            "turns_to": self._tell(np.arange(min(n_up, shown))),
+            "turns_from": self._tell(len(self) - 1 - np.arange(min(n_down, shown))),
         }
+
+    def _tell(self, places: Int64) -> list[dict[str, Any]]:
+        """The names and gains at these places."""
+        named = [name_token(self.vocabulary, token) for token in self.tokens[places].tolist()]
+        gains: list[float] = self.gains[places].tolist()
+        return [{"token": token, "gain": gain} for token, gain in zip(named, gains, strict=True)]
 
     def _table(self) -> pa.Table:
         return make_table(LOOKS, {"token": self.tokens.astype(np.int32), "gain": self.gains})
@@ -242,7 +246,6 @@ class Beginning(Printed):
         shown : int
             How many tokens of each query are told that it turns to, and turns from.
         """
-        shown = whole_number(shown, "shown", least=1)
         asked = self.queries[:SHOWN].tolist() if queries is None else queries
         told = self.statistics
         return {
@@ -302,7 +305,7 @@ class Beginning(Printed):
 
 
 def _rows(record: dict[str, Any]) -> list[tuple[str, str, str]]:
-    return [
-        (one["query"], *(" ".join(row["token"] for row in one[way]) for way in ("turns_to", "turns_from")))
-        for one in record["looks"]
-    ]
+    def words(looks: list[dict[str, Any]]) -> str:
+        return " ".join(row["token"] for row in looks)
+
+    return [(one["query"], words(one["turns_to"]), words(one["turns_from"])) for one in record["looks"]]
