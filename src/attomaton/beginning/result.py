@@ -301,12 +301,12 @@ class Beginning(Printed):
 
 def tell_beginning(beginning: Beginning, queries: Sequence[int | str] | None = None) -> list[Block]:
     """What ``print`` shows, with the first looks of these queries; by default of the most frequent."""
-    lags = list(enumerate(beginning.statistics.lags[:FURTHEST].tolist()))
+    lags: list[float] = beginning.statistics.lags[:FURTHEST].tolist()
     return [
         repr(beginning),
         Grid("What was read", ["", ""], _facts(beginning.statistics)),
         Grid(LOOKS_TITLE, HEADERS, _rows(beginning.to_dict(queries, shown=3))),
-        Grid(LAGS_TITLE, LAGS.names, [(lag, f"{gain:.3g}") for lag, gain in lags]),
+        Grid(LAGS_TITLE, LAGS.names, [(lag, f"{gain:.3g}") for lag, gain in enumerate(lags)]),
     ]
 
 
