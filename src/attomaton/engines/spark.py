@@ -26,6 +26,7 @@ from attomaton.artifacts import digest_arrays, explained, read_sealed, write_fil
 from attomaton.artifacts.manifests import list_digests
 from attomaton.corpora.shards import Cuts, Shards
 from attomaton.engines import executors as run
+from attomaton.engines import sumtasks
 from attomaton.engines.choiceparts import ChoiceParts, write_choices
 from attomaton.engines.kept import Kept
 from attomaton.engines.parts import MANIFEST, QUERIES, EdgeParts, finish, open_parts, write_edges
@@ -34,6 +35,7 @@ from attomaton.engines.selection import Selection
 from attomaton.engines.slots import Slots, cut_slots
 from attomaton.engines.sparksession import explained_failure, map_batches, open_session
 from attomaton.engines.stages import Stage
+from attomaton.engines.sums import Counting, Sums
 from attomaton.engines.ties import Ties
 from attomaton.engines.work import clear_drafts, fingerprint, prepare_work, working_in
 from attomaton.errors import CorruptRun
@@ -85,6 +87,7 @@ class SparkEngine:
     Examples
     --------
     >>> import tempfile
+    >>> from attomaton.beginning.passes import CountTokens
     >>> from attomaton.graphs.components import find_components
     >>> from attomaton.runs.staged import learn_by_part
     >>> from attomaton.solved import HardByQuery
@@ -97,6 +100,7 @@ class SparkEngine:
     ...     print(repr(components), repr(engine.choices(components)))
     ...     ties = engine.choice_parts(components, edges.borders)
     ...     ties = learn_by_part(engine, edges).choices  # which calls engine.run_parts(…) for both sides
+    ...     counted = engine.sums(CountTokens(3))
     ...     print(engine.map_queries(HardByQuery(3), edges, edges.queries, n_parts=3).num_rows)
     Components(8 components of 3 queries) ChoiceTable(3 distinct choices, 3 in all)
     9
@@ -190,6 +194,20 @@ class SparkEngine:
         else:
             name = run.store_arrow(place / f"ties-{token_hex(6)}.arrow", [within.nodes])["name"]
         return run.StoredComponents(place / name, self.shards.n_tokens)
+
+    def sums(self, count: Counting) -> dict[str, Sums]:
+        """Add up what is counted in each piece of whole documents, by key; the driver holds the sums."""
+        with working_in(self.work) as work, explained(work):
+            place = work / count.name
+            place.mkdir(exist_ok=True)
+            kept = Kept(place, "all", fingerprint(self.shards, count.settings, self._digests))
+            record = kept.read(0)
+            if record is None or not self._are_whole(place, record["files"]):
+                task = sumtasks.share(self._cuts, count, place)
+                rows = self._map_documents(task, sumtasks.LISTED).groupBy("kind", "key").sum("high", "low")
+                told = self._collect(count.name, map_batches(rows, sumtasks.StoreSums(place), run.TOLD))
+                record = kept.write(0, {"files": {one["name"]: one for one in told}})
+        return sumtasks.read_sums([place / name for name in record["files"]], count)
 
     def run_parts(self, stage: Stage, weights: Sequence[int]) -> list[dict[str, Any]]:
         """Run a stage on the parts 0, 1, 2 … of the queries, on the executors; what it told of each.
