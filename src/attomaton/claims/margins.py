@@ -75,7 +75,8 @@ class Margins:
     >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1])  # under 2, 0 beats 1 and 1 beats 2
     >>> step = SignDescent(0.1, schedule=Decay())
     >>> trace = at.train(samples, at.AttentionModel(Orthonormal()), step, steps=2000)
-    >>> margins = measure_margins(trace, at.claims.measures.solve_trials(trace), "max")
+    >>> from attomaton.claims.measures import solve_trials
+    >>> margins = measure_margins(trace, solve_trials(trace), "max")
     >>> margins.best.tolist(), margins.share[-1].round(2).tolist()
     ([1.0], [0.96])
     """
@@ -94,7 +95,30 @@ class Margins:
 
 
 def measure_margins(trace: Trace, automata: Sequence[Automaton], norm: Norm) -> Margins:
-    """The margins of every record and trial, and the best of each trial in this norm."""
+    """The margins of every record and trial, and the best of each trial in this norm.
+
+    Parameters
+    ----------
+    trace : Trace
+        The run.
+    automata : sequence of Automaton
+        Those of its trials (:func:`~attomaton.claims.measures.solve_trials`).
+    norm : "frobenius", "max" or "spectral"
+        What W is divided by.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.claims.measures import solve_trials
+    >>> from attomaton.models.embeddings import Orthonormal
+    >>> samples = at.Samples.from_lists([[0, 1]], [0])
+    >>> trace = at.train(samples, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=10)
+    >>> for norm in ("frobenius", "max", "spectral"):  # one priority: every W of the run is the best
+    ...     print(norm, measure_margins(trace, solve_trials(trace), norm).share[-1].round(6).tolist())
+    frobenius [1.0]
+    max [1.0]
+    spectral [1.0]
+    """
     check_automata(trace, automata)
     n_records, n_trials = trace.weights.shape[:2]
     margin = np.full((n_records, n_trials), np.inf)

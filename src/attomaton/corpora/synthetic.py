@@ -268,7 +268,7 @@ def draw_ordered(
     n_queries : int
         How many tokens are queries.
     cyclic : bool
-        Draw labels from their contexts instead, until some query's graph has a cycle and some a priority.
+        Draw labels at random from their contexts instead, until some query's graph has a cycle.
 
     Examples
     --------

@@ -24,6 +24,8 @@ from attomaton.corpora.synthetic import draw_ordered
 from attomaton.experiments.page import Page
 from attomaton.experiments.scansnap.figure import render_figure
 from attomaton.experiments.settings import Settings
+from attomaton.graphs.components import find_components
+from attomaton.graphs.edges import extract_edges
 from attomaton.models.attention import AttentionModel
 from attomaton.models.embeddings import Orthonormal
 from attomaton.printing import Grid
@@ -105,7 +107,15 @@ def draw_trials(settings: Settings, draw: str) -> list[Samples]:
     sizes: dict[str, int] = {name: data[name] for name in names}
     number = min(settings["trials"], data["cyclic_trials"]) if cyclic else settings["trials"]
     seeds = ([settings["seed"], trial, int(cyclic)] for trial in range(number))
-    return [draw_ordered(np.random.default_rng(seed), cyclic=cyclic, **sizes) for seed in seeds]
+    return [_draw_one(np.random.default_rng(seed), cyclic=cyclic, **sizes) for seed in seeds]
+
+
+def _draw_one(rng: np.random.Generator, *, cyclic: bool, **sizes: int) -> Samples:
+    """A corpus with a priority, so that there is a margin."""
+    while True:
+        samples = draw_ordered(rng, cyclic=cyclic, **sizes)
+        if find_components(extract_edges(samples)).order.num_rows:
+            return samples
 
 
 def make_step(asked: dict[str, Any]) -> Step:

@@ -1,5 +1,6 @@
 """Schedules: how the step size changes with the step. A run that was stored knows them again."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from attomaton.options import real_number, settle
@@ -32,3 +33,8 @@ class Decay:
     def __call__(self, step: int) -> float:
         """The factor of η at a step counted from 0."""
         return (step + 1.0) ** -self.power
+
+
+def find_pace(step_size: float, schedule: Callable[[int], float] | None, step: int) -> float:
+    """η_t, the step size times the schedule's factor."""
+    return step_size * (1.0 if schedule is None else schedule(step))

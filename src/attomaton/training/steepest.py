@@ -13,14 +13,8 @@ import torch
 from torch import Tensor
 
 from attomaton.options import real_number, settle
-from attomaton.training.steps import (
-    LARGEST_STEP,
-    RAISED,
-    Parameters,
-    begin_averages,
-    find_pace,
-    take_averages,
-)
+from attomaton.training.schedules import find_pace
+from attomaton.training.steps import LARGEST_STEP, RAISED, Parameters
 
 NEGLIGIBLE = 1e-9
 """Singular values below this, relative to the largest, are rounding and are left out of U Vᵀ."""
@@ -63,14 +57,14 @@ class SignDescent:
 
     def begin(self, parameters: Parameters) -> Parameters:
         """The running means, zero."""
-        return begin_averages(parameters, self.momentum)
+        return _begin(parameters, self.momentum)
 
     def move(
         self, parameters: Parameters, gradients: Parameters, state: Parameters, step: int
     ) -> tuple[Parameters, Parameters]:
         """New parameters and running means."""
         pace = find_pace(self.step_size, self.schedule, step)
-        means, state = take_averages(gradients, state, self.momentum)
+        means, state = _average(gradients, state, self.momentum)
         return tuple(one - pace * mean.sign() for one, mean in zip(parameters, means, strict=True)), state
 
 
@@ -107,14 +101,14 @@ class SpectralDescent:
 
     def begin(self, parameters: Parameters) -> Parameters:
         """The running means, zero."""
-        return begin_averages(parameters, self.momentum)
+        return _begin(parameters, self.momentum)
 
     def move(
         self, parameters: Parameters, gradients: Parameters, state: Parameters, step: int
     ) -> tuple[Parameters, Parameters]:
         """New parameters and running means."""
         pace = find_pace(self.step_size, self.schedule, step)
-        means, state = take_averages(gradients, state, self.momentum)
+        means, state = _average(gradients, state, self.momentum)
         moved = (one - pace * flatten_spectrum(mean) for one, mean in zip(parameters, means, strict=True))
         return tuple(moved), state
 
@@ -204,6 +198,20 @@ def near_spectrum(matrices: Tensor) -> Tensor:
         gram = found @ found.transpose(1, 2)
         found = first * found + (third * gram + fifth * gram @ gram) @ found
     return found if wide else found.transpose(1, 2)
+
+
+def _begin(parameters: Parameters, momentum: float) -> Parameters:
+    """Running means before the first step: zero, and none without momentum."""
+    return tuple(torch.zeros_like(one) for one in parameters) if momentum else ()
+
+
+def _average(gradients: Parameters, state: Parameters, momentum: float) -> tuple[Parameters, Parameters]:
+    """momentum · mean + (1 − momentum) · gradient, and the state it is; without momentum the gradients."""
+    if not momentum:
+        return gradients, state
+    pairs = zip(state, gradients, strict=True)
+    means = tuple(momentum * old + (1 - momentum) * new for old, new in pairs)
+    return means, means
 
 
 def _unit(matrices: Tensor, sizes: Tensor) -> Tensor:

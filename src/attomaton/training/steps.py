@@ -10,6 +10,7 @@ from torch import Tensor
 
 from attomaton.errors import UnsupportedOption
 from attomaton.options import real_number, settle, show
+from attomaton.training.schedules import find_pace
 
 Parameters = tuple[Tensor, ...]
 """W, or K and Q: the first axis is the trial."""
@@ -106,25 +107,6 @@ class GradientDescent:
             gradients = tuple(self.momentum * old + new for old, new in zip(state, gradients, strict=True))
             state = gradients
         return tuple(one - pace * move for one, move in zip(parameters, gradients, strict=True)), state
-
-
-def find_pace(step_size: float, schedule: Callable[[int], float] | None, step: int) -> float:
-    """η_t, the step size times the schedule's factor."""
-    return step_size * (1.0 if schedule is None else schedule(step))
-
-
-def begin_averages(parameters: Parameters, momentum: float) -> Parameters:
-    """Running means before the first step: zero, and none without momentum."""
-    return tuple(torch.zeros_like(one) for one in parameters) if momentum else ()
-
-
-def take_averages(gradients: Parameters, state: Parameters, momentum: float) -> tuple[Parameters, Parameters]:
-    """momentum · mean + (1 − momentum) · gradient, and the state it is; without momentum the gradients."""
-    if not momentum:
-        return gradients, state
-    pairs = zip(state, gradients, strict=True)
-    means = tuple(momentum * old + (1 - momentum) * new for old, new in pairs)
-    return means, means
 
 
 def as_step(value: object) -> Step:
