@@ -78,7 +78,7 @@ class Margins:
     >>> from attomaton.claims.measures import solve_trials
     >>> margins = measure_margins(trace, solve_trials(trace), "max")
     >>> margins.best.tolist(), margins.share[-1].round(2).tolist()
-    ([1.0], [0.96])
+    ([1.0], [1.0])
     """
 
     norm: Norm

@@ -126,7 +126,7 @@ def solve_normed(
     >>> for norm in ("max", "spectral"):  # under 1 and under 2 a path of one edge
     ...     print(norm, round(solve_normed(components, norm=norm).expect().best_margin, 6))
     max 2.0
-    spectral 1.0
+    spectral 1.366025
     """
     if norm not in ("max", "spectral"):
         raise UnsupportedOption(f"the norm is {show(norm)}; give 'max' or 'spectral'")
