@@ -167,7 +167,8 @@ def _bars(runs: list[Run]) -> list[Verdict]:
 def _caption(settings: Settings, corpora: dict[str, list[Samples]]) -> str:
     data = settings["data"]
     return (
-        f"Margin of W over the best in each norm, medians over trials (solid: the optimiser's own norm): K = {data['n_tokens']}, n = {data['n_samples']}, T = {data['window']}, "
+        "Margin of W over the best in each norm, medians over trials (solid: the optimiser's own norm): "
+        f"K = {data['n_tokens']}, n = {data['n_samples']}, T = {data['window']}, "
         f"{data['n_queries']} queries, orthonormal embeddings, {settings['steps']:,} steps; "
         f"{len(corpora['acyclic'])} trials without cycles and {len(corpora['cyclic'])} with"
     )
