@@ -22,7 +22,7 @@ from scipy.linalg import cho_factor, cho_solve, eigh, qr, solve_triangular
 from attomaton.hard.certify import FEASIBLE
 from attomaton.hard.factored.certify import find_violation, relative_gap, repair_weights
 from attomaton.hard.factored.problem import FactoredProblem
-from attomaton.hard.normed.certify import bound_below, measure_norm
+from attomaton.norms.certify import bound_below, measure_norm
 from attomaton.tables import Float64
 
 SHORT, REFINEMENTS = 0.95, 2
