@@ -32,6 +32,9 @@ def reproduce(
         Path | None, place("The text, or the published table, for experiments that take one.")
     ] = None,
     out: Annotated[Path | None, place("Write figure, numbers and a page there.")] = None,
+    work: Annotated[
+        Path | None, place("Keep trainings there, and go on from those that are there (optimisers).")
+    ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -48,7 +51,8 @@ def reproduce(
         return
     check_folder(out, "experiment")
     asked = [
-        read_settings(name, data=data, trials=trials, seed=seed) for name in find_experiments(experiment)
+        read_settings(name, data=data, trials=trials, seed=seed, work=work)
+        for name in find_experiments(experiment)
     ]
     from attomaton.errors import needing
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from attomaton.experiments.mechanics import run_training
+from attomaton.experiments.optimisers import run_optimisers
 from attomaton.experiments.page import Page
 from attomaton.experiments.path import run_path
 from attomaton.experiments.scansnap.figure3 import run_figure3
@@ -18,6 +19,7 @@ from attomaton.progress import Progress, silent
 KINDS: dict[str, Callable[[Settings, Progress], Page]] = {
     "training": run_training,
     "path": run_path,
+    "optimisers": run_optimisers,
     "text": run_text,
     "figure3": run_figure3,
     "figure4": run_figure4,

@@ -242,7 +242,10 @@ def solve_graph_svm(
     if norm == "nuclear":
         return _solve_nuclear(components, embeddings, 1e-6 if rtol is None else rtol, solver, threads)
     if norm != "frobenius":
-        raise UnsupportedOption(f"the norm is {show(norm)}; give 'frobenius' or 'nuclear'")
+        raise UnsupportedOption(
+            f"the norm is {show(norm)}; give 'frobenius' or 'nuclear' (attomaton.norms.solve.solve_normed "
+            "has 'max' and 'spectral')"
+        )
     if isinstance(solver, FactoredSolver):
         raise UnsupportedOption(f"{solver!r} finds the least nuclear norm; give norm='nuclear' with it")
     rtol = None if rtol is None else real_number(rtol, "rtol", least=0, below=1)
