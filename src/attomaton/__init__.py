@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.explanation import Explanation, Rule
 from attomaton.automaton.shrinkage import shrink
+from attomaton.beginning.begin import begin
+from attomaton.beginning.result import Beginning
 from attomaton.choices.fit import fit_choices
 from attomaton.choices.result import ChoiceFit
 from attomaton.corpora import synthetic
@@ -53,6 +55,7 @@ __all__ = [
     "AttentionModel",
     "AttomatonError",
     "Automaton",
+    "Beginning",
     "ChoiceFit",
     "ChoiceTable",
     "Components",
@@ -69,6 +72,7 @@ __all__ = [
     "Status",
     "Vocabulary",
     "Watch",
+    "begin",
     "diff",
     "expand",
     "extract_choices",

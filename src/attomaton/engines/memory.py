@@ -15,6 +15,8 @@ from attomaton.engines.kernel import MAX_KEYS, choices_of_piece, query_rows
 from attomaton.engines.parts import EdgeParts, hold
 from attomaton.engines.queries import QueryTable, map_queries
 from attomaton.engines.selection import Selection
+from attomaton.engines.sums import PIECE_TOKENS as PIECE_DOCUMENTS
+from attomaton.engines.sums import Counting, Sums, sum_pieces
 from attomaton.graphs.bags import find_realisable
 from attomaton.graphs.choices import ChoiceTable, count_choices, extract_choices
 from attomaton.graphs.components import Components
@@ -92,6 +94,11 @@ class MemoryEngine:
     def choice_parts(self, components: Components | None, borders: Int64) -> ChoiceParts:
         """The same, in parts: part ``i`` of the queries ``borders[i] … borders[i + 1] − 1``."""
         return cut_choices(self.choices(components), borders)
+
+    def sums(self, count: Counting) -> dict[str, Sums]:
+        """Add up what is counted in each piece of whole documents, by key."""
+        assert isinstance(self.corpus, Shards)  # noqa: S101  our own invariant
+        return sum_pieces(self.corpus.pieces(PIECE_DOCUMENTS, None), count)
 
     def map_queries(
         self, function: Callable[..., pa.Table], *tables: QueryTable, n_parts: int = 1

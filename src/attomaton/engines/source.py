@@ -10,6 +10,7 @@ import numpy as np
 
 from attomaton.artifacts import digest_arrays
 from attomaton.corpora.documents import Documents
+from attomaton.corpora.pieces import Piece
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.shards import Shards, holds_shards, is_tokenized, read_tokens
 from attomaton.corpora.shards.lists import TOKENS
@@ -137,6 +138,36 @@ def read_source(source: Any, *, window: int, tokenizer: str, tokens: Path | None
         return Corpus(read.windows(window), read.vocabulary, about)
     n_tokens = int(read.ids.max(initial=-1)) + 1 if read.vocabulary is None else len(read.vocabulary)
     return Corpus(Shards.write(tokens, read.ids, read.offsets, n_tokens=n_tokens), read.vocabulary, about)
+
+
+def read_documents(
+    source: Any, *, tokenizer: str | Vocabulary, tokens: Path | None, reading: Reading
+) -> tuple[Piece | Shards, Vocabulary | None]:
+    """Read a corpus as whole documents: in memory, or as shards, which are written to ``tokens`` if asked.
+
+    Examples
+    --------
+    >>> piece, vocabulary = read_documents(
+    ...     ["to be", "or not to be"], tokenizer="word", tokens=None, reading=Reading()
+    ... )
+    >>> piece.ids.tolist(), piece.documents.tolist(), vocabulary.tokens
+    ([0, 1, 2, 3, 0, 1], [0, 2, 6], ('to', 'be', 'or', 'not'))
+    """
+    folder = _folder_of(source, reading)
+    if folder is not None:
+        corpus = _read_shards(folder, 0)
+        assert isinstance(corpus.tokens, Shards)  # noqa: S101  our own invariant
+        return corpus.tokens, corpus.vocabulary
+    in_memory = is_ids(source) or isinstance(source, Documents) or not isinstance(tokenizer, str)
+    if tokens is not None and not in_memory:
+        corpus = _write_shards(source, 0, tokenizer, tokens, reading)
+        assert isinstance(corpus.tokens, Shards)  # noqa: S101  our own invariant
+        return corpus.tokens, corpus.vocabulary
+    read, _ = read_given(source, tokenizer, reading)
+    n_tokens = int(read.ids.max(initial=-1)) + 1 if read.vocabulary is None else len(read.vocabulary)
+    if tokens is None:
+        return Piece(read.ids, read.offsets, 0, n_tokens), read.vocabulary
+    return Shards.write(tokens, read.ids, read.offsets, n_tokens=n_tokens), read.vocabulary
 
 
 def _folder_of(source: Any, reading: Reading) -> Place | None:

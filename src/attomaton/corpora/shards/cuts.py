@@ -147,9 +147,12 @@ class Shards:
         table = np.array(stretches, np.int64).reshape(-1, 4)
         return Cuts(self.paths, self.n_tokens, table, np.array([*starts, len(stretches)], np.int64))
 
-    def pieces(self, size: int, window: int) -> Iterator[Piece]:
-        """All documents in pieces of about ``size`` tokens; where one is cut, contexts stay whole."""
-        return regroup(self._batches(size), size, window)
+    def pieces(self, size: int, window: int | None) -> Iterator[Piece]:
+        """All documents in pieces of about ``size`` tokens; where one is cut, contexts stay whole.
+
+        Without a window no document is cut, so that a piece may be as long as the longest document.
+        """
+        return self._batches(size) if window is None else regroup(self._batches(size), size, window)
 
     def _batches(self, size: int) -> Iterator[Piece]:
         for path in self.paths:

@@ -1,0 +1,125 @@
+"""``begin``: from a corpus to what every layer of a deep attention model learns first."""
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Unpack
+
+import numpy as np
+
+from attomaton.beginning.passes import CountTokens, Cutting
+from attomaton.beginning.result import Beginning
+from attomaton.beginning.sequences import Frequent
+from attomaton.beginning.statistics import AddUp, add_statistics
+from attomaton.corpora.samples import Samples
+from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.engines.add_up import Adder
+from attomaton.engines.source import read_documents
+from attomaton.errors import UnsupportedOption
+from attomaton.options import whole_number
+from attomaton.progress import as_stages
+from attomaton.readers.batches import asked_reading
+from attomaton.readers.given import WINDOW, ReadingOptions, check_options
+from attomaton.tables import Int64
+
+REST = "<rest>"
+"""What all tokens are called that are not among the most frequent."""
+
+
+def begin(
+    corpus: Any,
+    *,
+    most_frequent: int | None = None,
+    engine: str = "auto",
+    memory: str | int | None = None,
+    threads: int | None = None,
+    master: str | None = None,
+    progress: bool | Callable[[str], object] = False,
+    **options: Unpack[ReadingOptions],
+) -> Beginning:
+    """Compute what deep attention learns first from a corpus.
+
+    Every document is cut, from its beginning, into sequences of ``window`` tokens, each predicting its next
+    tokens at all positions; what is left at its end is left out. No sequence crosses the border of a
+    document.
+
+    Parameters
+    ----------
+    corpus : path, glob, URL, Documents, sequence of token ids or documents, frame, or dataset
+        What :func:`~attomaton.learn` reads, but no samples, which have lost their order.
+    most_frequent : int, optional
+        Only so many tokens, the most frequent, keep their names; all others become one token, ``<rest>``.
+    engine, memory, threads, master
+        As in :func:`~attomaton.learn`; the answer is the same to the last bit.
+    progress : bool or callable
+        With True, the name of each stage is printed on stderr as it begins; a callable is called with it.
+    **options
+        ``window`` (32), ``tokenizer``, ``column``, ``documents`` and ``reading``, as in
+        :func:`~attomaton.learn`.
+
+    Returns
+    -------
+    Beginning
+
+    Examples
+    --------
+    >>> begin("to be or not to be that is the question".split(), window=3)
+    Traceback (most recent call last):
+        ...
+    attomaton.errors.UnreadableSource: each of the 10 texts given is a document of at most one token, so there
+    is no sample at all; if they are the words of one document, give them as a list in a list ([words]), and
+    if they are paths of files, give a folder, a glob or a list of pathlib.Path
+    >>> beginning = begin(["to be or not to be that is the question"], window=3)
+    >>> beginning
+    Beginning(3 sequences of 3 tokens, vocabulary of 8)
+    """
+    check_options(options)
+    if isinstance(corpus, Samples):
+        raise UnsupportedOption(
+            "the corpus is samples, which have lost the order of their texts; give the documents themselves"
+        )
+    window = whole_number(options.get("window", WINDOW), "window", least=1)
+    if most_frequent is not None:
+        most_frequent = whole_number(most_frequent, "most_frequent", least=1)
+    adder = Adder(engine, memory, threads, master, as_stages(progress))
+    reading = asked_reading(
+        options.get("reading"), column=options.get("column"), documents=options.get("documents")
+    )
+    with tempfile.TemporaryDirectory(prefix="attomaton-") as folder:
+        adder.progress("reading")
+        shards = Path(folder, "tokens") if adder.on_disk else None
+        tokens, vocabulary = read_documents(
+            corpus, tokenizer=options.get("tokenizer") or "word", tokens=shards, reading=reading
+        )
+        add_up = adder.over(tokens, Path(folder, "work"))
+        cutting, vocabulary = _cut(window, tokens.n_tokens, most_frequent, add_up, vocabulary)
+        statistics = add_statistics(cutting, add_up, adder.progress)
+    return Beginning(statistics, vocabulary)
+
+
+def _cut(
+    window: int, n_tokens: int, most_frequent: int | None, add_up: AddUp, vocabulary: Vocabulary | None
+) -> tuple[Cutting, Vocabulary | None]:
+    """How the corpus is cut, and the names of its tokens then."""
+    if most_frequent is None or n_tokens <= most_frequent:
+        return Cutting(window, n_tokens), vocabulary
+    counted = add_up(CountTokens(n_tokens))["tokens"]
+    counts: Int64 = _spread(counted.keys, counted.counts, n_tokens)
+    frequent = Frequent.among(counts, most_frequent)
+    return Cutting(window, frequent.n_tokens, frequent), _rename(frequent, vocabulary)
+
+
+def _spread(keys: Int64, counts: Int64, size: int) -> Int64:
+    spread = np.zeros(size, np.int64)
+    spread[keys] = counts
+    return spread
+
+
+def _rename(frequent: Frequent, vocabulary: Vocabulary | None) -> Vocabulary:
+    """The names of the tokens that are kept, and of the rest."""
+    kept = frequent.kept.tolist()
+    names = [str(token) if vocabulary is None else vocabulary.tokens[token] for token in kept]
+    rest = REST
+    while rest in names:
+        rest = f"<{rest}>"
+    return Vocabulary((*names, rest), "word" if vocabulary is None else vocabulary.tokenizer)

@@ -1,0 +1,59 @@
+"""Sums over a whole corpus by the engine of a user's choice; see :mod:`attomaton.engines.sums`."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from attomaton.corpora.pieces import Piece
+from attomaton.corpora.shards import Shards
+from attomaton.engines.choose import check_engine, make_engine
+from attomaton.engines.selection import Selection
+from attomaton.engines.sums import Counting, Sums, sum_pieces
+from attomaton.progress import Progress, silent
+
+
+@dataclass(frozen=True)
+class Adder:
+    """Which engine adds up, and what it may use: as in :func:`~attomaton.learn`.
+
+    Examples
+    --------
+    >>> Adder("duckdb").on_disk, Adder("abacus")
+    Traceback (most recent call last):
+        ...
+    attomaton.errors.UnsupportedOption: there is no engine 'abacus'; choose auto, memory, duckdb or spark
+    """
+
+    engine: str = "auto"
+    memory: str | int | None = None
+    threads: int | None = None
+    master: str | None = None
+    progress: Progress = silent
+
+    def __post_init__(self) -> None:
+        """Say at once what an engine cannot do with these options."""
+        self._check(None)
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether the engine reads shards only."""
+        return self._check(None)
+
+    def over(self, corpus: Piece | Shards, work: Path) -> Callable[[Counting], dict[str, Sums]]:
+        """What adds up over this corpus: whole documents in memory, or shards."""
+        if isinstance(corpus, Piece):
+            return lambda count: sum_pieces([corpus], count)
+        engine = make_engine(
+            self.engine,
+            corpus,
+            Selection(),
+            work=work,
+            memory=self.memory,
+            threads=self.threads,
+            master=self.master,
+            progress=self.progress,
+        )
+        return engine.sums
+
+    def _check(self, corpus: object) -> bool:
+        return check_engine(self.engine, corpus, memory=self.memory, threads=self.threads, master=self.master)

@@ -1,0 +1,185 @@
+"""Sums by key over a whole corpus: what a function lists for each piece, added up exactly.
+
+A number is two integers, ``high`` · 2⁻³⁰ + ``low`` · 2⁻⁶⁰, so that a sum is the same in whatever order it is
+taken: every engine, cut and number of threads gives the same digits.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.corpora.pieces import Piece
+from attomaton.graphs.grouping import gather, sum_by_key
+from attomaton.tables import Float64, Int64, column
+
+BITS = 30
+"""Bits of each of the two integers behind the point."""
+
+LARGEST_TABLE = 1 << 27
+"""Keys up to which sums in memory are a plain table: all pairs of 11,585 tokens."""
+
+PIECE_TOKENS = 1 << 19
+"""Tokens read at once, but never less than a document."""
+
+COLUMNS = ("key", "high", "low")
+_arrow: Any = pa
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Distinct rising keys, and the exact sum of each.
+
+    Attributes
+    ----------
+    keys, high, low : int64 arrays, shape (n_keys,)
+        The sum of ``keys[i]`` is ``high[i]`` · 2⁻³⁰ + ``low[i]`` · 2⁻⁶⁰; a sum that is 0 is left out.
+
+    Examples
+    --------
+    >>> half = split_numbers(np.array([0.5, 0.25, 0.5]))
+    >>> sums = add_rows(np.array([7, 3, 7]), *half)
+    >>> sums.keys.tolist(), sums.numbers.tolist(), len(sums)
+    ([3, 7], [0.25, 1.0], 2)
+    """
+
+    keys: Int64
+    high: Int64
+    low: Int64
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @property
+    def numbers(self) -> Float64:
+        """The sums, each rounded once or twice, shape (n_keys,)."""
+        return np.ldexp(self.high.astype(np.float64), -BITS) + np.ldexp(
+            self.low.astype(np.float64), -2 * BITS
+        )
+
+    @property
+    def counts(self) -> Int64:
+        """The sums of what was listed as counts, shape (n_keys,)."""
+        return self.high
+
+    def to_table(self) -> pa.Table:
+        """The columns key, high and low."""
+        return _arrow.table({"key": self.keys, "high": self.high, "low": self.low})
+
+
+class Counting(Protocol):
+    """What is listed of each piece; it can be sent to other machines.
+
+    Examples
+    --------
+    >>> class CountTokens:
+    ...     name, settings, sizes = "tokens", {}, {"tokens": 3}
+    ...     def __call__(self, piece):
+    ...         yield "tokens", piece.ids.astype(np.int64), np.ones(len(piece.ids), np.int64), None
+    >>> piece = Piece(np.array([0, 2, 2], np.int32), np.array([0, 3]), 0, 3)
+    >>> sum_pieces([piece], CountTokens())["tokens"].counts.tolist()
+    [1, 2]
+    """
+
+    @property
+    def name(self) -> str:
+        """Begins the names of its files."""
+        ...
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """All that its answer depends on besides the corpus, as plain values."""
+        ...
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """The kinds of keys, and how many keys of each there can be: 0 … size − 1."""
+        ...
+
+    def __call__(self, piece: Piece, /) -> Iterator[tuple[str, Int64, Int64, Int64 | None]]:
+        """The kind, keys, high and low of some numbers at a time; low is None for counts."""
+        ...
+
+
+def split_numbers(numbers: Float64) -> tuple[Int64, Int64]:
+    """Numbers of at most 1 in size as ``high`` and ``low``; what is below 2⁻⁶⁰ is rounded.
+
+    Examples
+    --------
+    >>> high, low = split_numbers(np.array([1 / 3, -1.0]))
+    >>> (high * 2.0**-30 + low * 2.0**-60).tolist() == [1 / 3, -1.0]
+    True
+    """
+    scaled = np.ldexp(numbers, BITS)
+    high = np.floor(scaled)
+    low = np.rint(np.ldexp(scaled - high, BITS))
+    return high.astype(np.int64), low.astype(np.int64)
+
+
+def add_rows(keys: Int64, high: Int64, low: Int64 | None) -> Sums:
+    """Add up the rows of each key."""
+    if low is None:
+        keys, high = sum_by_key(keys, high)
+        low = np.zeros(len(keys), np.int64)
+    else:
+        keys, high, low = sum_by_key(keys, high, low)
+    kept = (high != 0) | (low != 0)
+    return Sums(keys[kept], high[kept], low[kept])
+
+
+def merge_sums(parts: Iterable[Sums]) -> Sums:
+    """Add up sums of parts of a corpus."""
+    listed = [part for part in parts if len(part)]
+    columns = [
+        np.concatenate([np.empty(0, np.int64), *(getattr(part, name) for part in listed)])
+        for name in ("keys", "high", "low")
+    ]
+    return add_rows(*columns)
+
+
+def sums_of(table: pa.Table) -> Sums:
+    """The sums in a table with the columns key, high and low, in any order."""
+    return add_rows(*(column(table, name) for name in COLUMNS))
+
+
+def sum_pieces(pieces: Iterable[Piece], count: Counting) -> dict[str, Sums]:
+    """Add up what is counted in each piece, in this process: the sums of each kind."""
+    tables = {
+        kind: _Table(size) if size <= LARGEST_TABLE else _Sorted() for kind, size in count.sizes.items()
+    }
+    for piece in pieces:
+        for kind, keys, high, low in count(piece):
+            tables[kind].add(keys, high, low)
+    return {kind: table.sums() for kind, table in tables.items()}
+
+
+class _Table:
+    """Sums with a place for every key that there can be."""
+
+    def __init__(self, size: int) -> None:
+        self._high, self._low = np.zeros(size, np.int64), np.zeros(size, np.int64)  # touched where needed
+
+    def add(self, keys: Int64, high: Int64, low: Int64 | None) -> None:
+        np.add.at(self._high, keys, high)
+        if low is not None:
+            np.add.at(self._low, keys, low)
+
+    def sums(self) -> Sums:
+        keys = np.flatnonzero((self._high != 0) | (self._low != 0))
+        return Sums(keys, self._high[keys], self._low[keys])
+
+
+class _Sorted:
+    """Sums of the keys that occur."""
+
+    def __init__(self) -> None:
+        self._held: list[Sums] = []
+
+    def add(self, keys: Int64, high: Int64, low: Int64 | None) -> None:
+        new = [add_rows(keys, high, low)]
+        self._held = gather([*self._held, *new], merge_sums)
+
+    def sums(self) -> Sums:
+        return merge_sums(self._held)
