@@ -1,6 +1,6 @@
 """A run of a deep model beside what its corpora forecast: cosines, sizes, errors, where attention turns."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.beginning.begin import begin
+from attomaton.beginning.course import Course
 from attomaton.beginning.result import Beginning
+from attomaton.beginning.statistics import find_statistics
 from attomaton.beginning.theorem import WEIGHTS, Bounds
-from attomaton.corpora.documents import Documents
-from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.errors import MismatchedParts
 from attomaton.frames import Tabular
 from attomaton.tables import Float64, Int64, make_table
@@ -165,12 +164,7 @@ def begin_from(sequences: Int64, n_tokens: int) -> Beginning:
     >>> begin_from(np.array([[0, 1, 0], [1, 1, 0]]), 2)
     Beginning(2 sequences of 2 tokens, vocabulary of 2)
     """
-    names = Vocabulary(tuple(map(str, range(n_tokens))), "word")
-    count, length = sequences.shape
-    offsets = np.arange(0, (count + 1) * length, length, dtype=np.int64)
-    return begin(
-        Documents(sequences.ravel().astype(np.int32), offsets, names), window=length - 1, engine="memory"
-    )
+    return Beginning(find_statistics(sequences, window=sequences.shape[1] - 1, n_tokens=n_tokens))
 
 
 def compare_beginning(
@@ -206,22 +200,62 @@ def compare_beginning(
             f"the run has {trace.n_trials} trials of sequences of {trace.window} tokens out of "
             f"{trace.n_tokens}, and the forecasts are of other sizes; give one Beginning of that corpus"
         )
-    near = {name: _measure(trace, told, name) for name in WEIGHTS}
-    return Agreement(trace, tuple(told), near)
+    at = {step: [one.weights_at(step, trace.step_size) for one in told] for step in trace.steps.tolist()}
+    return Agreement(trace, tuple(told), _measure_all(trace, at))
 
 
-def _measure(trace: DeepTrace, beginnings: Sequence[Beginning], name: str) -> Near:
-    """Cosine, size and error of one kind of weights at all records."""
-    kinds = "cosine", "size", "error"
-    rows: dict[str, list[Float64]] = {kind: [] for kind in kinds}
-    for step in trace.steps.tolist():
-        weights = getattr(trace.at(step), name)
-        flat = weights.reshape(trace.n_trials, *((1, 1) if name == "output" else weights.shape[1:3]), -1)
-        told = [getattr(one.weights_at(step, trace.step_size), name).ravel() for one in beginnings]
-        forecast = np.stack(told)[:, None, None]
-        held, norm = np.linalg.norm(flat, axis=3), np.linalg.norm(forecast, axis=3)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            rows["cosine"].append((flat * forecast).sum(3) / (held * norm))
-            rows["size"].append(held / norm)
-        rows["error"].append(np.linalg.norm(flat - forecast, axis=3))
-    return Near(**{kind: np.stack(rows[kind]) for kind in kinds})
+def compare_course(trace: DeepTrace, courses: Course | Sequence[Course]) -> dict[str, Near]:
+    """Hold every recorded weight of a run beside a course that has the same records.
+
+    Parameters
+    ----------
+    trace : DeepTrace
+        The run.
+    courses : Course or sequence of Course
+        That of all trials, or of each (:func:`~attomaton.beginning.course.follow_course`).
+
+    Returns
+    -------
+    dict of str to Near
+        As of :class:`Agreement`.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.beginning.course import follow_course
+    >>> corpus = np.random.default_rng(0).integers(0, 5, (40, 7))
+    >>> trace = at.train_deep(corpus, at.DeepModel(n_layers=2), 1.0, steps=30)
+    >>> near = compare_course(trace, follow_course(corpus, 5, step_size=1.0, steps=30, n_layers=2))
+    >>> near["attention"].cosine[-1].min() > 0.99
+    np.True_
+    """
+    told = [courses] * trace.n_trials if isinstance(courses, Course) else list(courses)
+    shape = (trace.model.n_layers, trace.n_tokens, trace.n_tokens)
+    fits = all(one.step_size == trace.step_size and one.weights[0].attention.shape == shape for one in told)
+    if len(told) != trace.n_trials or not fits:
+        raise MismatchedParts("the courses are of another number of trials, size or step; follow them anew")
+    return _measure_all(trace, {step: [one.at(step) for one in told] for step in trace.steps.tolist()})
+
+
+def _measure_all(trace: DeepTrace, told: Mapping[int, Sequence[Any]]) -> dict[str, Near]:
+    """Cosine, size and error at all records, of weights that are told by step and trial."""
+    weights = {step: trace.at(step) for step in told}
+    near: dict[str, Near] = {}
+    for name in WEIGHTS:
+        rows = [
+            _measure(getattr(weights[step], name), [getattr(one, name) for one in told[step]], name)
+            for step in told
+        ]
+        near[name] = Near(*(np.stack(kind) for kind in zip(*rows, strict=True)))
+    return near
+
+
+def _measure(weights: Float64, told: Sequence[Float64], name: str) -> tuple[Float64, Float64, Float64]:
+    """Cosine, size and error, shape (n_trials, L, H); the forecast is of each layer, or the same for all."""
+    n_trials = len(weights)
+    flat = weights.reshape(n_trials, *((1, 1) if name == "output" else weights.shape[1:3]), -1)
+    forecast = np.stack(told).reshape(n_trials, -1, 1, flat.shape[3])
+    held, norm = np.linalg.norm(flat, axis=3), np.linalg.norm(forecast, axis=3)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        cosine, size = (flat * forecast).sum(3) / (held * norm), held / norm
+    return cosine, size, np.linalg.norm(flat - forecast, axis=3)

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from attomaton.beginning.theorem import WEIGHTS, Coefficients
-from attomaton.claims.agreement import TURNED, Agreement, compare_beginning
-from attomaton.claims.verdicts import Claim, Judgement, Verdicts
+from attomaton.claims.agreement import TURNED, Agreement, Near, compare_beginning
+from attomaton.claims.verdicts import Claim, Judgement, Verdict, Verdicts, VerdictStatus
 from attomaton.tables import Float64, Int64
 from attomaton.training.deep_trace import DeepTrace
 from attomaton.training.steps import GradientDescent
@@ -22,6 +22,12 @@ NEAR = 0.98
 
 FALLEN = 0.05
 """The share of its start by which the loss has hardly fallen."""
+
+ALONG = 0.8
+"""The least cosine of W and its course."""
+
+FOLLOWED = 1 / 3
+"""The share of its start by which the loss may have fallen then."""
 
 FIRST = 3
 """The first step after which the forecast of W is not zero."""
@@ -142,8 +148,8 @@ def _judge_turn(agreement: Agreement) -> Judgement:
     by_layer = agreement.turns.transpose(1, 0, 2).reshape(agreement.trace.model.n_layers, -1)
     layers = ", ".join(_median(one) for one in by_layer)
     meaning = (
-        f"first step at which cos(W, Q̄) of a layer falls below {TURNED:g} (median by layer: {layers}); the bound "
-        "is the last step that the theorem speaks of"
+        f"first step at which cos(W, Q̄) of a layer falls below {TURNED:g} (median by layer: {layers}); the "
+        "bound is the last step that the theorem speaks of"
     )
     return Judgement(first, float(until), first > until, meaning)
 
@@ -151,6 +157,35 @@ def _judge_turn(agreement: Agreement) -> Judgement:
 def _median(steps: Float64) -> str:
     found = steps[np.isfinite(steps)]
     return f"{np.median(found):.1f}" if len(found) == len(steps) else f"{len(found)} of {len(steps)} turn"
+
+
+def judge_course(agreement: Agreement, near: Near) -> Verdict:
+    """Whether W stays along its course (:func:`~attomaton.beginning.course.follow_course`).
+
+    It should while the loss has fallen by at most a third of its start: the course is of the first order in
+    what contexts add to the logits.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.beginning.course import follow_course
+    >>> from attomaton.claims.agreement import compare_course
+    >>> corpus = np.random.default_rng(0).integers(0, 5, (40, 7))
+    >>> trace = at.train_deep(corpus, step=1.0, steps=30)
+    >>> near = compare_course(trace, follow_course(corpus, 5, step_size=1.0, steps=30))
+    >>> judge_course(compare_beginning(trace), near["attention"]).status.value
+    'holds'
+    """
+    missing = _need_plain_descent(agreement) or _need_attention_only(agreement) or _need_zero_start(agreement)
+    name = "beginning-course"
+    told = np.isfinite(near.cosine).all(axis=(2, 3)) & (agreement.fallen <= FOLLOWED)
+    if missing or not told.any():
+        return Verdict(
+            name, VerdictStatus.NOT_APPLICABLE, None, None, missing or "no record has moved so far"
+        )
+    least = float(near.cosine.min(axis=(2, 3))[told].min())
+    meaning = "least cosine of W and its course, of any layer, while the loss has fallen by a third at most"
+    return Judgement(least, ALONG, least >= ALONG, meaning).about(name)
 
 
 _THEOREM = (_need_plain_descent, _need_attention_only, _need_zero_start, _need_promise)

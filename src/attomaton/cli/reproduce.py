@@ -64,6 +64,7 @@ def reproduce(
         with stages(quiet or as_json) as announce:
             announce(name)
             start = time.perf_counter()
+            settings["parts"] = None if out is None else out.with_name(f"{out.name}-parts")
             page = run_experiment(settings, announce)
             seconds = time.perf_counter() - start
             if out is not None:

@@ -17,8 +17,8 @@ from attomaton.options import MOST_TRIALS, whole_number
 Settings = dict[str, Any]
 """What a file says, with the experiment's ``name``, the ``seed``, and as ``source`` what ``--data`` names."""
 
-FAMILIES = ("mechanics", "text", "scan-snap")
-"""How names begin, in the order in which they are listed: the first paper, texts, the second paper."""
+FAMILIES = ("mechanics", "text", "scan-snap", "beginning")
+"""How names begin, in the order in which they are listed: first paper, texts, second paper, beginning."""
 
 ALL = "all-mechanics"
 """Stands for every experiment of the first paper."""
