@@ -54,7 +54,7 @@ def test_it_is_a_table_with_names():
 
 
 def test_ends_of_other_vocabularies_are_refused():
-    automaton, _ = both_ends(list("abcdabcd"), window=2)
+    automaton, _ = both_ends(list("abcdabcd"), window=5)
     _, beginning = both_ends(list("ababab"), window=2)
     with pytest.raises(MismatchedParts, match="same tokens"):
         compare_ends(automaton, beginning)

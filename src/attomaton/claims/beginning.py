@@ -26,7 +26,7 @@ FALLEN = 0.05
 ALONG = 0.8
 """The least cosine of W and its course."""
 
-FOLLOWED = 1 / 3
+FOLLOWED = 0.4
 """The share of its start by which the loss may have fallen then."""
 
 FIRST = 3
@@ -162,7 +162,7 @@ def _median(steps: Float64) -> str:
 def judge_course(agreement: Agreement, near: Near) -> Verdict:
     """Whether W stays along its course (:func:`~attomaton.beginning.course.follow_course`).
 
-    It should while the loss has fallen by at most a third of its start: the course is of the first order in
+    It should while the loss has fallen by at most 40 % of its start: the course is of the first order in
     what contexts add to the logits.
 
     Examples
@@ -184,7 +184,7 @@ def judge_course(agreement: Agreement, near: Near) -> Verdict:
             name, VerdictStatus.NOT_APPLICABLE, None, None, missing or "no record has moved so far"
         )
     least = float(near.cosine.min(axis=(2, 3))[told].min())
-    meaning = "least cosine of W and its course, of any layer, while the loss has fallen by a third at most"
+    meaning = "least cosine of W and its course, of any layer, while the loss has fallen by at most 40 %"
     return Judgement(least, ALONG, least >= ALONG, meaning).about(name)
 
 

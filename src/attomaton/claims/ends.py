@@ -28,7 +28,7 @@ SURE = 1.96
 SCHEMA = pa.schema(
     [
         ("query", pa.int32()),
-        *((name, pa.int64()) for name in ("tokens", "samples")),
+        *((name, pa.int64()) for name in ("size", "samples")),
         ("agreement", pa.float64()),
         ("course", pa.string()),
         ("first", pa.int32()),
@@ -63,9 +63,9 @@ class Ends(Tabular):
     >>> text = "the cat saw the dog and the dog saw the cat and the bird saw the cat".split()
     >>> found = compare_ends(at.learn([text], window=6), at.begin([text], window=6))
     >>> found.to_arrow().column_names[:4], len(found)
-    (['query', 'tokens', 'samples', 'agreement'], 2)
+    (['query', 'size', 'samples', 'agreement'], 1)
     >>> [round(float(one), 2) for one in found.agreements]
-    [0.0, 0.0]
+    [-0.73]
     """
 
     queries: Int64
@@ -111,7 +111,7 @@ class Ends(Tabular):
             SCHEMA,
             {
                 **{name: one.astype(np.int32) for name, one in columns.items()},
-                "tokens": self.sizes,
+                "size": self.sizes,
                 "samples": self.samples,
                 "agreement": self.agreements,
                 "course": course.tolist(),

@@ -20,7 +20,7 @@ from attomaton.training.deep_trace import DeepTrace
 from attomaton.training.loop import Run, Watch, as_store, checkpoint_interval, open_store, use_threads
 from attomaton.training.steps import Parameters, Step, as_step
 
-SMALL = 2_000_000
+SMALL = 400_000
 """Up to this many numbers in an activation one thread is faster."""
 
 

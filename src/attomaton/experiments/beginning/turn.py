@@ -59,7 +59,8 @@ def run_turn(settings: Settings, progress: Progress) -> Page:
     for place, (name, one) in enumerate(asked.items()):
         progress(f"training, {name}", place, len(asked))
         told = {**common, **asdict(one)}
-        runs[name] = parts.take(name, told, partial(_train, settings, text, one)) | asdict(one)
+        numbers = parts.take(name, told, partial(_train, settings, text, one))
+        runs[name] = {**numbers, "step_size": one.step_size, "start": one.start}
     page = render_turn(settings, text, runs)
     parts.clear()
     return page
