@@ -85,7 +85,7 @@ def test_an_experiment_that_was_cut_short_goes_on(stories, tmp_path, monkeypatch
 
 
 def test_the_turn_is_reported_with_its_spread(stories, tmp_path):
-    settings = small("beginning-turn", stories, steps=30, trials=3, every=3)
+    settings = small("beginning-turn", stories, steps=30, trials=3, every=3, courses=2)
     settings |= {"starts": [1e-6], "step_sizes": [1.0], "depths": [3], "parts": tmp_path / "parts"}
     page = run_turn(settings, silent)
     titles = [table["title"] for table in page.record["tables"]]

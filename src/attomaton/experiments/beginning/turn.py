@@ -1,8 +1,9 @@
 """How long the forecast of the first steps lasts on a text: over subsamples, step sizes, starts and depths.
 
 Settings: ``tokenizer``, ``n_tokens``, ``window`` and ``n_sequences`` (the corpus); ``n_layers``,
-``step_size``, ``steps`` and ``every`` (the run); ``trials`` (subsamples); ``step_sizes``, ``starts`` and
-``depths`` (of one more run each); ``marks`` (the steps of the table).
+``step_size``, ``steps`` and ``every`` (the run); ``trials`` (subsamples) and ``courses`` (of how many of them
+the course is followed too); ``step_sizes``, ``starts`` and ``depths`` (of one more run each); ``marks`` (the
+steps of the table).
 """
 
 from dataclasses import asdict, dataclass
@@ -33,7 +34,7 @@ SHOWN = 6
 
 @dataclass(frozen=True)
 class Asked:
-    """One run: which subsample, how deep, how far, from where."""
+    """One run: which subsample, how deep, how far, from where, and whether its course is followed too."""
 
     trial: int
     n_layers: int
@@ -41,6 +42,7 @@ class Asked:
     steps: int
     every: int
     start: float = 0.0
+    course: bool = True
 
 
 def run_turn(settings: Settings, progress: Progress) -> Page:
@@ -70,13 +72,14 @@ def list_runs(settings: Settings) -> dict[str, Asked]:
     """Every run by its name: the subsamples, then what else is varied on the first of them."""
     layers, size, steps, every = (settings[name] for name in ("n_layers", "step_size", "steps", "every"))
     runs = {
-        f"subsample {trial}": Asked(trial, layers, size, steps, every) for trial in range(settings["trials"])
+        f"subsample {trial}": Asked(trial, layers, size, steps, every, course=trial < settings["courses"])
+        for trial in range(settings["trials"])
     }
     for other in settings["step_sizes"]:
         longer = round(steps * size / other)
         runs[f"step size {other:g}"] = Asked(0, layers, other, longer, max(round(every * size / other), 1))
     for start in settings["starts"]:
-        runs[f"start {start:g}"] = Asked(0, layers, size, steps, every, start)
+        runs[f"start {start:g}"] = Asked(0, layers, size, steps, every, start, course=False)
     for depth in settings["depths"]:
         runs[f"{depth} layers"] = Asked(0, depth, size, steps, every)
     return runs
@@ -99,7 +102,7 @@ def _train(settings: Settings, text: Sequences, asked: Asked) -> dict[str, Any]:
     numbers = measured(agreement)
     numbers["turns"] = [None if np.isnan(one) else float(one) for one in agreement.turns[0, :, 0]]
     numbers["keys"] = _name_keys(agreement, text)
-    if not asked.start:
+    if asked.course:
         course = follow_course(
             sequences,
             text.n_tokens,

@@ -52,8 +52,8 @@ def render_turn(settings: Settings, text: Sequences, runs: Runs) -> Page:
 
 
 def _over(samples: Runs, kind: str, name: str) -> Any:
-    """A measure over subsamples, shape (n_samples, n_layers, n_records)."""
-    return np.array([run[kind][name] for run in samples.values()])
+    """A measure over the subsamples that have it, shape (n_samples, n_layers, n_records)."""
+    return np.array([run[kind][name] for run in samples.values() if kind in run])
 
 
 def _cosines(settings: Settings, samples: Runs) -> Grid:
