@@ -34,6 +34,7 @@ from attomaton.machine import count_processors, share_out
 from attomaton.progress import Progress, silent
 from attomaton.soft.certify import join_soft
 from attomaton.soft.solve import SoftSolution, solve_luce
+from attomaton.soft.tied import TieScores, group_choices, solve_groups
 from attomaton.solutions import SCORE_SCHEMA, score_table, sparse_weights
 from attomaton.tables import Float64, column
 
@@ -181,10 +182,10 @@ def _solve_by_part(
 
 def solve_ties(
     components: Components, choices: ChoiceTable, *, atol: float = 1e-8, threads: int | None = None
-) -> SoftSolution:
+) -> TieScores:
     """The soft side of components, of which only those with more than one token are looked at.
 
-    Its scores and components are those of the tokens that tie; all other scores are 0.
+    Its scores are those of the tokens that tie; all others are 0.
 
     Parameters
     ----------
@@ -201,13 +202,13 @@ def solve_ties(
     --------
     >>> samples = Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
     >>> found = find_components(extract_edges(samples))
-    >>> solve_ties(found, extract_choices(samples, found)).scores.column("score").to_numpy().round(4).tolist()
+    >>> solve_ties(found, extract_choices(samples, found)).scores.round(4).tolist()
     [0.5493, -0.5493]
     """
-    return solve_luce(choices, keep_ties(components), atol=atol, threads=threads)
+    return solve_groups(group_choices(choices, keep_ties(components)), atol=atol, threads=threads)
 
 
-def spread_scores(components: Components, ties: pa.Table) -> Float64:
+def spread_scores(components: Components, ties: Float64) -> Float64:
     """The scores of all nodes, shape (n_nodes,), from those of the nodes that tie.
 
     Examples
@@ -219,7 +220,7 @@ def spread_scores(components: Components, ties: pa.Table) -> Float64:
     [0.5493, -0.5493, 0.0]
     """
     scores = np.zeros(components.nodes.num_rows)
-    scores[components.sizes[components.component_of_node] > 1] = column(ties, "score")
+    scores[components.sizes[components.component_of_node] > 1] = ties
     return scores
 
 
@@ -236,8 +237,8 @@ def _join_hard(components: Components, parts: Sequence[HardSolution]) -> HardSol
     )
 
 
-def _join_soft(components: Components, parts: Sequence[SoftSolution], choices: ChoiceTable) -> SoftSolution:
-    ties = join(SCORE_SCHEMA, [part.scores for part in parts])
+def _join_soft(components: Components, parts: Sequence[TieScores], choices: ChoiceTable) -> SoftSolution:
+    ties = np.concatenate([part.scores for part in parts])
     scores = score_table(components.nodes, spread_scores(components, ties))
     return trusted(
         SoftSolution,

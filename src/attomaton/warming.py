@@ -22,9 +22,7 @@ from attomaton.hard.solve import solve_graph_svm
 from attomaton.hard.solvers import forest, pivots, placement, planting
 from attomaton.machine import count_processors
 from attomaton.pipeline import learn
-from attomaton.soft.likelihood import LuceProblem
-from attomaton.soft.solvers.groups import Newton
-from attomaton.solved import LEARNING
+from attomaton.solved import LEARNING, solve_ties
 from attomaton.trajectory.fast_forward import fast_forward
 
 Chain = tuple[str, ...]
@@ -95,8 +93,9 @@ def _sets() -> None:
 
 
 def _luce() -> None:
-    entries = np.array([0, 1, 0, 1]), np.array([0, 2, 4]), np.zeros(4)
-    Newton().solve(LuceProblem(*entries, np.array([0, 1]), np.array([3.0, 1.0]), np.array([0, 0])))
+    samples = _samples()
+    found = find_components(extract_edges(samples))
+    solve_ties(found, extract_choices(samples, found))
 
 
 def _errors() -> None:

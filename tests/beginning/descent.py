@@ -3,15 +3,22 @@
 import torch
 
 
-def descend(tokens, *, n_tokens, n_layers, step_size, steps):
-    """The weights after so many steps from zero: attention, positions, values (a layer each) and output."""
+def descend(tokens, *, n_tokens, n_layers, step_size, steps, start=0.0):
+    """The weights after so many steps from Gaussian numbers of size ``start``.
+
+    They are attention, positions, values (a layer each) and output.
+    """
     tokens = torch.as_tensor(tokens)
     inputs, labels = torch.nn.functional.one_hot(tokens[:, :-1], n_tokens).double(), tokens[:, 1:]
     window = inputs.shape[1]
     place = torch.arange(window)
     lag = place[:, None] - place[None, :]
     shapes = [(n_layers, n_tokens, n_tokens), (n_layers, window), (n_layers, n_tokens, n_tokens)]
-    weights = [torch.zeros(shape, dtype=torch.float64) for shape in [*shapes, (n_tokens, n_tokens)]]
+    draws = torch.Generator().manual_seed(0)
+    weights = [
+        start * torch.randn(shape, dtype=torch.float64, generator=draws)
+        for shape in [*shapes, (n_tokens, n_tokens)]
+    ]
     for _ in range(steps):
         attention, positions, values, output = (one.requires_grad_() for one in weights)
         hidden = inputs

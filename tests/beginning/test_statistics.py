@@ -46,6 +46,20 @@ def test_pairs_that_occur_agree_with_dense_tables(monkeypatch):
         assert np.abs(dense.lags - sparse.lags).max() <= 1e-13 * max(1e-12, np.abs(dense.lags).max())
 
 
+def test_long_sequences_are_listed_in_parts(monkeypatch):
+    from attomaton.beginning import passes
+
+    rng = np.random.default_rng(2)
+    documents = [rng.integers(0, 6, 60).tolist() for _ in range(4)]
+    whole = find_statistics(documents, window=13)
+    for most in (1, 5, 20, 200):
+        monkeypatch.setattr(passes, "PAIRS_AT_ONCE", most)
+        parts = find_statistics(documents, window=13)
+        assert np.array_equal(parts.look_table, whole.look_table)
+        assert np.array_equal(parts.smoothed.toarray(), whole.smoothed.toarray())
+        assert np.array_equal(parts.lags, whole.lags)
+
+
 def test_a_large_vocabulary_has_no_dense_table(monkeypatch):
     monkeypatch.setattr(statistics, "DENSE_TOKENS", 2)
     found = find_statistics([[0, 1, 2, 0]], window=3)

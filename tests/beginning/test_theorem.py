@@ -21,9 +21,10 @@ def cosine(one, other):
     return float(np.vdot(one, other) / (np.linalg.norm(one) * np.linalg.norm(other)))
 
 
-def forecast(tokens, n_tokens, step_size, steps, n_layers=1):
+def forecast(tokens, n_tokens, step_size, steps, n_layers=1, start=0.0):
     documents = [*tokens.tolist(), [n_tokens - 1]]  # the last names the vocabulary's size, and is no sequence
-    return at.begin(documents, window=tokens.shape[1] - 1).weights_at(steps, step_size, n_layers=n_layers)
+    begun = at.begin(documents, window=tokens.shape[1] - 1)
+    return begun.weights_at(steps, step_size, n_layers=n_layers, start="small" if start else "zero")
 
 
 def test_one_layer_is_where_the_forecast_says():
@@ -45,9 +46,10 @@ def test_every_layer_of_three_is_where_the_forecast_says():
         assert min(cosine(layer, getattr(weights, name)) for layer in layers) >= 0.9999, name
 
 
-def assert_within_bounds(tokens, n_tokens, step_size, steps, n_layers):
-    trained = descend(tokens, n_tokens=n_tokens, n_layers=n_layers, step_size=step_size, steps=steps)
-    weights = forecast(tokens, n_tokens, step_size, steps, n_layers)
+def assert_within_bounds(tokens, n_tokens, step_size, steps, n_layers, start=0.0):
+    given = {"n_tokens": n_tokens, "n_layers": n_layers, "step_size": step_size, "steps": steps}
+    trained = descend(tokens, **given, start=start)
+    weights = forecast(tokens, n_tokens, step_size, steps, n_layers, start)
     for name in NAMES:
         layers = trained[name][None] if name == "output" else trained[name]
         far = max(float(np.linalg.norm(layer - getattr(weights, name))) for layer in layers)
@@ -71,7 +73,7 @@ def test_the_bounds_of_one_layer_hold(seed):
 def test_the_bounds_hold_on_200_random_corpora():
     rng = np.random.default_rng(7)
     for trial in range(200):
-        n_layers = 1 + trial % 2 * 2
+        n_layers, start = [(1, 0.0), (3, 0.0), (3, 1e-7)][trial % 3]
         window = int(rng.integers(3, 12)) if n_layers == 1 else int(rng.integers(144, 150))
         n_tokens = 500 if n_layers == 1 else int(rng.integers(5, 40))
         n_sequences = int(rng.integers(1, 6))
@@ -79,7 +81,7 @@ def test_the_bounds_hold_on_200_random_corpora():
         least = 0.02 if n_layers == 1 else 1 / window
         step_size = float(rng.uniform(least, 2 * least))
         steps = Setting(window, n_tokens, step_size, n_layers).valid_until
-        weights = assert_within_bounds(tokens, n_tokens, step_size, steps, n_layers)
+        weights = assert_within_bounds(tokens, n_tokens, step_size, steps, n_layers, start)
         assert steps >= 1
         assert weights.bounds.hold, weights.bounds.reasons
 

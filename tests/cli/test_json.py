@@ -22,6 +22,7 @@ CASES = [
     ("train", 0, [["train", "short.txt", "--out", "again", "--window", "3", "--steps", "20"]]),
     ("verify", 0, [["verify", "trained"]]),
     ("scan-snap", 0, [["scan-snap", "queries.txt", "--documents", "line"]]),
+    ("begin", 0, [["begin", "story.txt", "--window", "8", "--step-size", "0.01", "--out", "begun"]]),
     ("choices", 0, [["choices", "games.csv", "--tied", "even"]]),
     ("tokenize", 0, [["tokenize", "story.txt", "--out", "shards"]]),
     ("reproduce", 0, [["reproduce", "mechanics-acyclic", "--trials", "2"]]),

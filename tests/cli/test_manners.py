@@ -39,6 +39,8 @@ WORKING = {
     "tokenize": ["tokenize", "story.txt", "--out", "shards"],
     "reproduce-list": ["reproduce", "list"],
     "scan-snap": ["scan-snap", "story.txt", "--window", "8"],
+    "begin": ["begin", "story.txt", "--window", "8", "--queries", "the lamp", "--step-size", "0.01"],
+    "begin-strange": ["begin", "strange.txt", "--window", "2"],
     "scan-snap-strange": ["scan-snap", "strange.txt", "--window", "5"],
     "export": ["export", "run", "--graphml", "deep/folder/of/its/own/run.graphml", "--csv", "tables"],
     "report": ["report", "run", "-o", "page.html", "--figures", "pictures", "--query", "the"],
@@ -51,7 +53,7 @@ WORKING = {
     "version": ["--version"],
 }
 NAMES = ("learn", "explain", "diff", "export", "reproduce", "train", "verify", "scan-snap", "tokenize")
-NAMES += ("report", "example", "doctor", "generate", "score")
+NAMES += ("begin", "report", "example", "doctor", "generate", "score")
 HELP = {f"{name}-help": [name, "--help"] for name in NAMES} | {"help": ["--help"]}
 WRONG = {
     "no-run": ["explain", "nowhere", "a"],

@@ -98,7 +98,25 @@ def calls(folder: Any) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
     path, rates = at.fast_forward(data, to=10.0), Rates(1.0, 0.1)
     series = at.expand(auto, data)
     classes = draw_linear_classes(2)
+    begun = at.begin([[0, 1, 2, 0, 1, 2, 0]], window=3)
     table = {
+        "begin": (
+            partial(at.begin, [[0, 1, 2, 0, 1, 2, 0]]),
+            ("window", "most_frequent", "memory", "threads"),
+        ),
+        "Beginning.weights_at": (
+            lambda step=3, step_size=0.1, **more: str(begun.weights_at(step, step_size, **more)),
+            ("step", "step_size", "n_layers"),
+        ),
+        "Beginning.bounds_at": (
+            lambda step=3, step_size=0.1, **more: str(begun.bounds_at(step, step_size, **more)),
+            ("step", "step_size", "n_layers"),
+        ),
+        "Beginning.valid_until": (
+            lambda step_size=0.1, **more: begun.valid_until(step_size, **more),
+            ("step_size", "n_layers"),
+        ),
+        "Beginning.to_dict": (begun.to_dict, ("shown",)),
         "Automaton": (partial(at.Automaton, graph, auto.hard, auto.soft), ("window",)),
         "ChoiceFit.describe": (fit().describe, ("most",)),
         "ChoiceFit.plot": (partial(fit().plot, ax=Figure().subplots()), ("most",)),

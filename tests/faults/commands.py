@@ -22,6 +22,7 @@ BASES = {
     "train": ["corpus.txt", "--out=new", "--window=3", "--steps=2"],
     "verify": ["trained"],
     "scan-snap": ["corpus.txt", "--window=3"],
+    "begin": ["corpus.txt", "--window=3"],
     "tokenize": ["corpus.txt", "--out=shards"],
     "choices": ["games.csv"],
     "example": ["example.txt"],

@@ -65,6 +65,7 @@ def deeds(made):
         ),
         Deed("csv", lambda place, which: _csv(of(which)["auto"], place / "out")),
         Deed("survey", lambda place, which: _survey(of(which)["auto"]).write(place / "out")),
+        Deed("begin", lambda place, which: _begin(of(which)["text"]).save(place / "out", overwrite=True)),
         Deed("graphml", lambda place, which: _graphml(of(which)["auto"], place / "out"), "out"),
         Deed("report", lambda place, which: write_report(of(which)["run"], place / "out"), "out"),
     ]
@@ -92,6 +93,10 @@ def _csv(auto, out):
 
 def _graphml(auto, out):
     return write_graphml(auto, out, pick_queries(auto))
+
+
+def _begin(text):
+    return at.begin(text, window=4)
 
 
 def _survey(auto):

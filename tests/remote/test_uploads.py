@@ -165,9 +165,9 @@ def test_two_uploads_at_once_are_noticed(tmp_path: Path, monkeypatch: pytest.Mon
 def test_files_of_a_run_are_read_in_ranges(place: RemotePath, tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", [0, 1, 0, 2, 0, 1])
     upload_folder(run, place)
-    blob = (run / "edges.parquet").read_bytes()
+    blob = (run / "edges-00000.parquet").read_bytes()
     rng = random.Random(1)  # noqa: S311
-    with (place / "edges.parquet").open("rb") as file:
+    with (place / "edges-00000.parquet").open("rb") as file:
         for _ in range(10):
             start = rng.randrange(len(blob))
             assert file.seek(start) == file.tell() == start

@@ -41,6 +41,7 @@ KINDS = {
     "experiment": "an experiment",
     "survey": "what scan-snap wrote",
     "choices": "a fit of choices",
+    "beginning": "a beginning",
 }
 """Kinds of folders, as sentences name them."""
 

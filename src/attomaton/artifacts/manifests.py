@@ -9,10 +9,13 @@ from attomaton.artifacts.seals import FORMAT, MANIFEST, SEAL, is_sealed, read_js
 from attomaton.errors import CorruptRun, UnreadableSource
 from attomaton.remote import Place
 
-RUN, CHOICES = "run", "choices"
+RUN, CHOICES, BEGINNING = "run", "choices", "beginning"
 
-COMMANDS = {RUN: "learn", CHOICES: "choices"}
+COMMANDS = {RUN: "learn", CHOICES: "choices", BEGINNING: "begin"}
 """Kinds of folders → the command that writes them."""
+
+WORDS = {CHOICES: "fit of choices", BEGINNING: "beginning"}
+"""Kinds of folders, as a sentence names what is missing; a run for all others."""
 
 
 def read_manifest(place: Place, kind: str = RUN) -> dict[str, Any]:
@@ -21,7 +24,7 @@ def read_manifest(place: Place, kind: str = RUN) -> dict[str, Any]:
     try:
         manifest = read_json(path)
     except FileNotFoundError as error:
-        what = "fit of choices" if kind == CHOICES else "run"
+        what = WORDS.get(kind, "run")
         raise CorruptRun(
             f"{place} has no {MANIFEST}: there is no {what}, or it was cut short; write one with "
             f"`attomaton {command} … --out {place}`"

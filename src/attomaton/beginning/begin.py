@@ -1,7 +1,9 @@
 """``begin``: from a corpus to what every layer of a deep attention model learns first."""
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from os import PathLike
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -16,7 +18,7 @@ from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.engines.add_up import Adder
 from attomaton.engines.source import read_documents
 from attomaton.errors import UnsupportedOption
-from attomaton.options import whole_number
+from attomaton.options import given_path, whole_number
 from attomaton.progress import as_stages
 from attomaton.readers.batches import asked_reading
 from attomaton.readers.given import WINDOW, ReadingOptions, check_options
@@ -34,6 +36,7 @@ def begin(
     memory: str | int | None = None,
     threads: int | None = None,
     master: str | None = None,
+    work: str | PathLike[str] | None = None,
     progress: bool | Callable[[str], object] = False,
     **options: Unpack[ReadingOptions],
 ) -> Beginning:
@@ -51,6 +54,10 @@ def begin(
         Only so many tokens, the most frequent, keep their names; all others become one token, ``<rest>``.
     engine, memory, threads, master
         As in :func:`~attomaton.learn`; the answer is the same to the last bit.
+    work : path, optional
+        A folder of your own, new or of an earlier call, for what the engines duckdb and spark write on their
+        way: a call that was cut short is taken up there, and it is yours to delete. By default it is among
+        the temporary files and removed at the end. Spark on several machines needs one that they share.
     progress : bool or callable
         With True, the name of each stage is printed on stderr as it begins; a callable is called with it.
     **options
@@ -85,16 +92,26 @@ def begin(
     reading = asked_reading(
         options.get("reading"), column=options.get("column"), documents=options.get("documents")
     )
-    with tempfile.TemporaryDirectory(prefix="attomaton-") as folder:
+    with _workplace(work) as folder:
         adder.progress("reading")
-        shards = Path(folder, "tokens") if adder.on_disk else None
+        shards = folder / "tokens" if adder.on_disk else None
         tokens, vocabulary = read_documents(
             corpus, tokenizer=options.get("tokenizer") or "word", tokens=shards, reading=reading
         )
-        add_up = adder.over(tokens, Path(folder, "work"))
+        add_up = adder.over(tokens, folder)
         cutting, vocabulary = _cut(window, tokens.n_tokens, most_frequent, add_up, vocabulary)
         statistics = add_statistics(cutting, add_up, adder.progress)
     return Beginning(statistics, vocabulary)
+
+
+@contextmanager
+def _workplace(work: str | PathLike[str] | None) -> Generator[Path]:
+    """Where an engine may work."""
+    if work is not None:
+        yield given_path(work, "work")
+        return
+    with tempfile.TemporaryDirectory(prefix="attomaton-") as folder:
+        yield Path(folder)
 
 
 def _cut(

@@ -10,10 +10,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from scipy import sparse
 
 from attomaton.artifacts import digest_arrays
-from attomaton.tables import Float64, Int64
+from attomaton.tables import Float64, Int64, column
 
 DENSE_TOKENS = 10_000
 """Vocabularies up to this size have dense tables of pairs; beyond it there are only the pairs that occur."""
@@ -22,6 +23,7 @@ BLOCK_ENTRIES = 1 << 22
 """Entries of a block of columns: 32 MB for each array of them."""
 
 _sparse: Any = sparse
+_arrow: Any = pa
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +46,17 @@ class Gain:
 
     pairs: Int64 | None
     values: Float64
+
+    def to_table(self) -> pa.Table:
+        """The columns pair, where there are pairs, and value."""
+        columns = {} if self.pairs is None else {"pair": self.pairs}
+        return _arrow.table({**columns, "value": self.values})
+
+    @classmethod
+    def from_table(cls, table: pa.Table) -> "Gain":
+        """The gain that :meth:`to_table` described."""
+        pairs = column(table, "pair") if "pair" in table.column_names else None
+        return cls(pairs, column(table, "value"))
 
     def look_up(self, keys: Int64) -> Float64:
         """G at these pairs, each of which occurs."""
@@ -75,9 +88,8 @@ def find_gain(bigrams: Any, contexts: Any, n_positions: int) -> Gain:
     by_token, sums = contexts.tocsc(), contexts.sum(axis=0)
     counts, turned = bigrams.astype(np.float64), bigrams.T.tocsr().astype(np.float64)
     width = max(1, BLOCK_ENTRIES // n_tokens)
-    dense = n_tokens <= DENSE_TOKENS
-    table = np.zeros((n_tokens, n_tokens)) if dense else None
-    found = by_token.copy()
+    table = np.zeros((n_tokens, n_tokens)) if n_tokens <= DENSE_TOKENS else None
+    found = by_token.copy() if table is None else None
     for first in range(0, n_tokens, width):
         columns = slice(first, min(first + width, n_tokens))
         block = by_token[:, columns].toarray() - sums[columns] / n_tokens
@@ -87,10 +99,14 @@ def find_gain(bigrams: Any, contexts: Any, n_positions: int) -> Gain:
             _take_column_entries(found, block, columns)
         else:
             table[:, columns] = block
-    if table is not None:
-        return Gain(None, table.ravel())
+    return _of_pairs(found) if table is None else Gain(None, table.ravel())
+
+
+def _of_pairs(found: Any) -> Gain:
+    """The gain at the entries of a matrix, CSC."""
     rows = found.tocsr()
     rows.sort_indices()
+    n_tokens = rows.shape[0]
     next_tokens = np.repeat(np.arange(n_tokens, dtype=np.int64), np.diff(rows.indptr))
     return Gain(next_tokens * n_tokens + rows.indices, rows.data)
 

@@ -1,12 +1,11 @@
 """The passes over a corpus: what is listed of each piece, for an engine to add up."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+import pyarrow as pa
 
 from attomaton.artifacts import digest_arrays
 from attomaton.beginning.gain import Gain
@@ -24,8 +23,21 @@ READ = ("documents", "tokens", "labels", "sequences")
 Listed = tuple[str, Int64, Int64, Int64 | None]
 
 
+class _Alone:
+    """A pass that looks nothing up."""
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """None."""
+        return {}
+
+    def with_tables(self, tables: Mapping[str, pa.Table], /) -> Self:  # noqa: ARG002
+        """The same."""
+        return self
+
+
 @dataclass(frozen=True)
-class CountTokens:
+class CountTokens(_Alone):
     """How often each token occurs in the corpus."""
 
     n_tokens: int
@@ -72,31 +84,26 @@ class Cutting:
 
     def sequences(self, piece: Piece) -> Iterator[Int64]:
         """The sequences of a piece with their last next token, shape (n, window + 1), some at a time."""
-        at_once = max(1, PAIRS_AT_ONCE // len(self.pairs[0]))
+        at_once = max(1, 2 * PAIRS_AT_ONCE // (self.window * (self.window + 1)))
         for part in list_sequences(piece, self.window, at_once):
             yield self._renamed(part).astype(np.int64)
 
-    @cached_property
-    def pairs(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Positions t and u ≤ t of a sequence."""
-        return context_pairs(self.window)
+    def pairs(self, piece: Piece) -> Iterator[tuple[Int64, Int64, Int64]]:
+        """Some sequences of a piece with some positions t and u ≤ t, all u of a t together."""
+        for sequences in self.sequences(piece):
+            for t, u in context_pairs(self.window, PAIRS_AT_ONCE):
+                yield sequences, t, u
 
-    def context_keys(self, sequences: Int64) -> Int64:
-        """Next token of t and token at u, as one key, for all t and u, shape (n, n_pairs)."""
-        t, u = self.pairs
-        return sequences[:, t + 1] * self.n_tokens + sequences[:, u]
-
-    def look_keys(self, sequences: Int64) -> Int64:
-        """Token at t (the query) and token at u (the key), as one key."""
-        t, u = self.pairs
-        return sequences[:, t] * self.n_tokens + sequences[:, u]
+    def pack(self, first: Int64, second: Int64) -> Int64:
+        """Two tokens as one key."""
+        return (first * self.n_tokens + second).ravel()
 
     def _renamed(self, ids: Int32) -> Int32:
         return ids if self.frequent is None else self.frequent.ids[ids]
 
 
 @dataclass(frozen=True, eq=False)
-class CountContexts:
+class CountContexts(_Alone):
     """First pass: bigrams, and next tokens with the tokens of their smoothed context.
 
     Key ``x · V + y`` of ``bigrams`` counts next tokens y of x; key ``y · V + x`` of ``contexts`` sums up 1/t
@@ -121,12 +128,13 @@ class CountContexts:
         """The counts of a piece."""
         cut = self.cutting
         yield "read", np.arange(len(READ)), count_read(piece, cut.window), None
-        high, low = (part[cut.pairs[0]] for part in split_numbers(1 / np.arange(1, cut.window + 1)))
         for sequences in cut.sequences(piece):
-            keys = (sequences[:, :-1] * cut.n_tokens + sequences[:, 1:]).ravel()
+            keys = cut.pack(sequences[:, :-1], sequences[:, 1:])
             yield "bigrams", keys, np.ones(len(keys), np.int64), None
-            weights = (np.tile(part, len(sequences)) for part in (high, low))
-            yield "contexts", cut.context_keys(sequences).ravel(), *weights
+        for sequences, t, u in cut.pairs(piece):
+            keys = cut.pack(sequences[:, t + 1], sequences[:, u])
+            weights = (np.tile(part, len(sequences)) for part in split_numbers(1 / (t + 1)))
+            yield "contexts", keys, *weights
 
 
 def count_read(piece: Piece, window: int) -> Int64:
@@ -164,20 +172,27 @@ class CountLooks:
         """The kinds of keys."""
         return {"looks": self.cutting.n_tokens**2, "lags": self.cutting.window}
 
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """The gain of looking."""
+        return {"gain": self.gain.to_table()}
+
+    def with_tables(self, tables: Mapping[str, pa.Table], /) -> Self:
+        """The same with this gain."""
+        return replace(self, gain=Gain.from_table(tables["gain"]))
+
     def __call__(self, piece: Piece, /) -> Iterator[Listed]:
         """The sums of a piece."""
         cut = self.cutting
-        t, u = cut.pairs
-        for sequences in cut.sequences(piece):
-            found = self.gain.look_up(cut.context_keys(sequences).ravel()).reshape(len(sequences), -1)
-            high, low = split_numbers(_pull(found, t) / self.gain.unit)
-            yield "looks", cut.look_keys(sequences).ravel(), high.ravel(), low.ravel()
+        for sequences, t, u in cut.pairs(piece):
+            gains = self.gain.look_up(cut.pack(sequences[:, t + 1], sequences[:, u]))
+            high, low = split_numbers(_pull(gains.reshape(len(sequences), -1), t) / self.gain.unit)
+            yield "looks", cut.pack(sequences[:, t], sequences[:, u]), high.ravel(), low.ravel()
             yield "lags", t - u, high.sum(axis=0), low.sum(axis=0)
 
 
-def _pull(gains: Float64, t: NDArray[Any]) -> Float64:
+def _pull(gains: Float64, t: Int64) -> Float64:
     """Q_i of the gains c_i, both as rows of pairs (t, u): each less the mean of its t, divided by t."""
     starts = np.flatnonzero(np.diff(t, prepend=-1))
-    size = 1.0 + np.arange(len(starts))
-    means = np.add.reduceat(gains, starts, axis=1) / size
-    return (gains - means[:, t]) / size[t]
+    means = np.add.reduceat(gains, starts, axis=1) / (t[starts] + 1)
+    return (gains - means[:, t - t[0]]) / (t + 1)

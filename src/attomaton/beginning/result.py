@@ -1,26 +1,35 @@
 """What ``begin`` returns: first looks, lags and weights, with what the theorem promises of them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from attomaton.beginning.statistics import Statistics
+from attomaton.beginning.storage import Stored, load, save
 from attomaton.beginning.theorem import Bounds, check_setting
 from attomaton.beginning.weights import EarlyWeights
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
-from attomaton.display import render_card, render_code, render_facts, render_first_rows, render_table
+from attomaton.display import SHOWN, render_card, render_code, render_facts, render_first_rows, render_table
 from attomaton.errors import UnknownToken
-from attomaton.frames import Tabular, first_rows, name_tokens
+from attomaton.frames import Tabular, name_tokens
 from attomaton.options import whole_number
 from attomaton.printing import Block, Grid, Printed
 from attomaton.tables import Float64, Int64, make_table
 
 LOOKS = pa.schema([("token", pa.int32()), ("gain", pa.float64())])
 LAGS = pa.schema([("lag", pa.int32()), ("gain", pa.float64())])
+LOOKS_TITLE, LAGS_TITLE = "First looks of each query", "How far back attention looks first"
+FURTHEST = 32
+"""Lags that are printed; ``.lags`` has all."""
+
+HEADERS = ["query", "turns to", "turns from"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -62,7 +71,20 @@ class FirstLooks(Tabular):
 
     def most(self, count: int) -> list[str]:
         """The names of the first ``count`` tokens."""
+        count = whole_number(count, "count", least=0)
         return [name_token(self.vocabulary, token) for token in self.tokens[:count].tolist()]
+
+    def to_dict(self, shown: int) -> dict[str, Any]:
+        """Its query, and the tokens that it turns to and from, the strongest first, as plain JSON values."""
+        rows = [
+            {"token": name_token(self.vocabulary, token), "gain": gain}
+            for token, gain in zip(self.tokens.tolist(), self.gains.tolist(), strict=True)
+        ]
+        return {
+            "query": name_token(self.vocabulary, self.query),
+            "turns_to": [row for row in rows if row["gain"] > 0][:shown],
+            "turns_from": [row for row in rows[::-1] if row["gain"] < 0][:shown],
+        }
 
     def _table(self) -> pa.Table:
         return make_table(LOOKS, {"token": self.tokens.astype(np.int32), "gain": self.gains})
@@ -73,7 +95,7 @@ class FirstLooks(Tabular):
     def _repr_html_(self) -> str:
         query = name_token(self.vocabulary, self.query)
         table = self._table()
-        named = table if self.vocabulary is None else name_tokens(table.slice(0, 8), self.vocabulary.tokens)
+        named = table if self.vocabulary is None else name_tokens(table, self.vocabulary.tokens)
         return render_card(f"What {query} looks at first", render_first_rows(named))
 
 
@@ -106,7 +128,7 @@ class Lags(Tabular):
         return make_table(LAGS, {"lag": np.arange(len(self), dtype=np.int32), "gain": self.gains})
 
     def _repr_html_(self) -> str:
-        return render_card("How far back attention looks first", render_first_rows(self._table()))
+        return render_card(LAGS_TITLE, render_first_rows(self._table()))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -192,6 +214,48 @@ class Beginning(Printed):
         counts = np.asarray(self.statistics.counts.sum(axis=1)).ravel()
         return np.argsort(-counts, kind="stable")[: int(np.count_nonzero(counts))]
 
+    def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write the statistics and the vocabulary to a folder, whole; ``overwrite`` replaces an earlier one.
+
+        Examples
+        --------
+        >>> import tempfile, attomaton as at
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     place = at.begin(["a b a c a b a c a"], window=4).save(f"{folder}/begun")
+        ...     at.Beginning.load(place)
+        Beginning(2 sequences of 4 tokens, vocabulary of 3)
+        """
+        return save(Stored(self.statistics, self.vocabulary), path, overwrite=overwrite)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> "Beginning":
+        """Read a folder that :meth:`save` wrote; what was altered does not load."""
+        return cls(*load(path))
+
+    def to_dict(self, queries: Sequence[int | str] | None = None, *, shown: int = 5) -> dict[str, Any]:
+        """The sizes, the first looks of some queries and all lags as plain JSON values.
+
+        Parameters
+        ----------
+        queries : sequence of int or str, optional
+            Whose looks are told; by default the 8 most frequent queries.
+        shown : int
+            How many tokens of each query are told that it turns to, and turns from.
+        """
+        shown = whole_number(shown, "shown", least=1)
+        asked = self.queries[:SHOWN].tolist() if queries is None else queries
+        told = self.statistics
+        return {
+            "documents": told.n_documents,
+            "sequences": told.n_sequences,
+            "window": told.window,
+            "tokens": told.n_tokens,
+            "labels": told.n_labels,
+            "left_out": told.left_out,
+            "looks": [self.first_looks(query).to_dict(shown) for query in asked],
+            "lags": told.lags.tolist(),
+        }
+
     def _id_of(self, query: Any) -> int:
         if isinstance(query, str):
             if self.vocabulary is None:
@@ -214,30 +278,31 @@ class Beginning(Printed):
             ("left out", f"{told.left_out:,} of {told.n_labels:,} labels, at the ends of documents"),
         ]
 
-    def _rows(self) -> list[tuple[str, str, str]]:
-        shown = [self.first_looks(query) for query in self.queries[:8].tolist()]
-        return [(name_token(self.vocabulary, one.query), " ".join(one.most(3)), _away(one)) for one in shown]
-
     def _blocks(self) -> list[Block]:
+        return self.tell()
+
+    def tell(self, queries: Sequence[int | str] | None = None) -> list[Block]:
+        """What ``print`` shows, with the first looks of these queries; by default of the most frequent."""
+        lags = self.statistics.lags.tolist()
         return [
             repr(self),
-            Grid("", ["", ""], self._facts()),
-            Grid("First looks of frequent queries", ["query", "turns to", "turns from"], self._rows()),
-            "How far back attention looks first",
-            *first_rows(self.lags.to_arrow()),
+            Grid("What was read", ["", ""], self._facts()),
+            Grid(LOOKS_TITLE, HEADERS, _rows(self.to_dict(queries, shown=3))),
+            Grid(LAGS_TITLE, LAGS.names, [(lag, f"{gain:.3g}") for lag, gain in enumerate(lags[:FURTHEST])]),
         ]
 
     def _repr_html_(self) -> str:
         return render_card(
             "What deep attention learns first",
             render_facts(self._facts()),
-            render_table(
-                ["query", "turns to", "turns from"], self._rows(), title="First looks of frequent queries"
-            ),
-            render_first_rows(self.lags.to_arrow(), title="How far back attention looks first"),
+            render_table(HEADERS, _rows(self.to_dict(shown=3)), title=LOOKS_TITLE),
+            render_first_rows(self.lags.to_arrow(), title=LAGS_TITLE),
             render_code(".first_looks(query)", ".lags", ".weights_at(step, step_size)"),
         )
 
 
-def _away(looks: FirstLooks) -> str:
-    return " ".join(name_token(looks.vocabulary, token) for token in looks.tokens[::-1][:3].tolist())
+def _rows(record: dict[str, Any]) -> list[tuple[str, str, str]]:
+    return [
+        (one["query"], *(" ".join(row["token"] for row in one[way]) for way in ("turns_to", "turns_from")))
+        for one in record["looks"]
+    ]

@@ -8,10 +8,8 @@ theory is over sequences of one length; so is a document that is shorter than th
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from attomaton.corpora.pieces import Piece
 from attomaton.ragged import offsets_of
@@ -96,12 +94,23 @@ class Frequent:
         return len(self.kept) + 1
 
 
-def context_pairs(window: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The pairs of a position t and a position u ≤ t, t by t; both count from 0.
+def context_pairs(window: int, most: int) -> Iterator[tuple[Int64, Int64]]:
+    """The pairs of a position t and a position u ≤ t, both counted from 0: about ``most`` at a time.
+
+    All pairs of one t come together.
 
     Examples
     --------
-    >>> [places.tolist() for places in context_pairs(3)]
-    [[0, 1, 1, 2, 2, 2], [0, 0, 1, 0, 1, 2]]
+    >>> [(t.tolist(), u.tolist()) for t, u in context_pairs(3, most=4)]
+    [([0, 1, 1], [0, 0, 1]), ([2, 2, 2], [0, 1, 2])]
     """
-    return np.tril_indices(window)
+    first = 0
+    while first < window:
+        last, size = first + 1, first + 1
+        while last < window and size + last + 1 <= most:
+            size += last + 1
+            last += 1
+        counts = np.arange(first + 1, last + 1)
+        t = np.repeat(counts - 1, counts)
+        yield t, np.arange(size) - np.repeat(np.cumsum(counts) - counts, counts)
+        first = last

@@ -19,6 +19,9 @@ from attomaton.errors import UnsupportedOption
 from attomaton.options import real_number, show, whole_number
 from attomaton.printing import Block, Grid, Printed
 
+SMALLEST_STEP, LARGEST_STEP = 1e-12, 1e6
+"""Step sizes beyond which powers of them are not to be trusted."""
+
 SMALLEST_WINDOW, SMALLEST_VOCABULARY = 3, 500
 """What the theorem of one layer asks of T and V."""
 
@@ -183,10 +186,11 @@ def check_setting(
     >>> check_setting(32, 5001, 0.0)
     Traceback (most recent call last):
         ...
-    attomaton.errors.UnsupportedOption: step_size is 0.0; give a finite number above 0
+    attomaton.errors.UnsupportedOption: step_size is 0.0; give a finite number of at least 1e-12 and of at
+    most 1e+06
     """
     if start not in ("zero", "small"):
         raise UnsupportedOption(f"start is {show(start)}; give 'zero' or 'small'")
-    size = real_number(step_size, "step_size", above=0)
+    size = real_number(step_size, "step_size", least=SMALLEST_STEP, most=LARGEST_STEP)
     layers = whole_number(n_layers, "n_layers", least=1)
     return Setting(window, n_tokens, size, layers, str(start))

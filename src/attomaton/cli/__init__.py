@@ -5,6 +5,7 @@ import sys
 
 import typer
 
+from attomaton.cli.begin import begin
 from attomaton.cli.choices import choices
 from attomaton.cli.commands import HELP, Commands, add_command
 from attomaton.cli.diff import diff
@@ -45,6 +46,7 @@ COMMANDS = {
     "train": train,
     "verify": verify,
     "scan-snap": scansnap,
+    "begin": begin,
     "tokenize": tokenize,
     "choices": choices,
     "upgrade": upgrade,

@@ -27,6 +27,10 @@ EXAMPLES = {
     "train": ("attomaton train story.txt --window 8 --steps 200 --out run",),
     "verify": ("attomaton verify run",),
     "scan-snap": ("attomaton scan-snap story.txt --window 8",),
+    "begin": (
+        "attomaton begin story.txt --window 8",
+        'attomaton begin story.txt --window 8 --queries "the lamp" --step-size 0.01 --layers 2',
+    ),
     "tokenize": ("attomaton tokenize story.txt --out tokens", "attomaton learn tokens --window 8"),
     "reproduce": ("attomaton reproduce mechanics-global --trials 2 --out figure",),
     "choices": (

@@ -27,6 +27,7 @@ from attomaton.engines.parts import EdgeParts, open_parts
 from attomaton.engines.queries import QueryTable, map_queries
 from attomaton.engines.selection import Selection
 from attomaton.engines.stages import Stage
+from attomaton.engines.sums import MOST_ROWS, Counting, Sums, sum_in_parts
 from attomaton.engines.ties import Ties
 from attomaton.engines.work import Task, Workshop, clear_drafts, fingerprint, working_in
 from attomaton.errors import CorruptRun
@@ -138,6 +139,22 @@ class DuckDBEngine:
             made = digest_record({**settings, "borders": borders.tolist(), "parts": _names(parts)})
             with self._merger() as merger:
                 return merger.choices(parts, borders, made)
+
+    def sums(self, count: Counting) -> dict[str, Sums]:
+        """Add up what is counted in each piece of whole documents, by key.
+
+        The parts are recorded in the work folder and taken up by a later run; the sums themselves are held in
+        memory.
+        """
+
+        def process(piece: Piece) -> Iterator[tuple[str, pa.Table]]:
+            most = min(MOST_ROWS, self._max_keys)
+            return ((kind, sums.to_table()) for kind, sums in sum_in_parts(piece, count, most))
+
+        with working_in(self.work):
+            parts = self._workshop.run(Task(count.name, count.settings, None, process), self.shards)
+            with self._merger() as merger:
+                return {kind: merger.sums(parts.get(kind, [])) for kind in count.sizes}
 
     def run_parts(self, stage: Stage, weights: Sequence[int]) -> list[Record]:
         """Run a stage on the parts 0, 1, 2 … of the queries; what it told of each, in order.

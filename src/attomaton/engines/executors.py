@@ -76,7 +76,7 @@ class Kernel:
 
     def pieces(self, batches: Batches) -> Iterator[Piece]:
         """The documents of a partition, in pieces."""
-        read = (piece for task in _numbers(batches) for piece in self.cuts.pieces(task, self.piece_tokens))
+        read = (piece for task in numbers_of(batches) for piece in self.cuts.pieces(task, self.piece_tokens))
         return regroup(read, self.piece_tokens, self.selection.reach)
 
 
@@ -91,7 +91,7 @@ class CountSamples(Kernel):
             realisable += links.realisable
             unrealisable += links.unrealisable
         nothing = np.empty(0, np.int32)
-        yield from _batches_of(query_rows(Links(nothing, nothing, realisable, unrealisable)))
+        yield from batches_of(query_rows(Links(nothing, nothing, realisable, unrealisable)))
 
 
 class PackEdges(Kernel):
@@ -106,7 +106,7 @@ class PackEdges(Kernel):
             ):
                 starts = np.searchsorted(keys, self.slots.keys)
                 slot = np.repeat(np.arange(len(self.slots), dtype=np.int32), np.diff(starts))
-                yield from _batches_of(_arrow.table({"slot": slot, "key": keys, "count": support}))
+                yield from batches_of(_arrow.table({"slot": slot, "key": keys, "count": support}))
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +122,7 @@ class PackChoices(Kernel):
             found = choices_of_piece(piece, components, selection=self.selection, kept=self.kept, threads=1)
             slot = self.slots.find(found["query"], found["winner"]).astype(np.int32)
             rows = rows_to_bytes(*encode_choices(found)).cast(pa.binary())
-            yield from _batches_of(_arrow.table({"slot": slot, "key": rows, "count": found["count"]}))
+            yield from batches_of(_arrow.table({"slot": slot, "key": rows, "count": found["count"]}))
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class WriteEdges:
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
         """Run on a partition."""
-        runs = ((batch.column(0).to_numpy(), batch.column(1).to_numpy()) for batch in _filled(batches))
+        runs = ((batch.column(0).to_numpy(), batch.column(1).to_numpy()) for batch in filled(batches))
         with explained(self.folder):
             file = self.folder / name_attempt("edges", _partition())
             entry = write_edges(file, sum_neighbours(runs), min_support=self.min_support)
@@ -149,7 +149,7 @@ class WriteChoices:
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
         """Run on a partition."""
-        rows = ((batch.column(0), batch.column(1).to_numpy()) for batch in _filled(batches))
+        rows = ((batch.column(0), batch.column(1).to_numpy()) for batch in filled(batches))
         with explained(self.folder):
             file = self.folder / name_attempt("choices", _partition())
             yield _noted(self.folder, write_choices(file, rows), _partition())
@@ -176,7 +176,7 @@ class JoinFiles:
     def __call__(self, batches: Batches) -> Iterator[Any]:
         """Run on a partition."""
         schema, options = FORMS[self.kind]
-        for number in _numbers(batches):
+        for number in numbers_of(batches):
             rows = (table for file in self.files[number] for table in scan_rows(file, schema))
             with explained(self.folder):
                 entry = write_part(self.folder / name_attempt(self.kind, number), rows, schema, options)
@@ -195,9 +195,9 @@ class StoreRows:
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
         """Run on a partition."""
-        rows = [_arrow.Table.from_batches([batch]) for batch in _filled(batches)]
+        rows = [_arrow.Table.from_batches([batch]) for batch in filled(batches)]
         if rows:
-            yield _told(0, name=store_arrow(self.folder / f"rows-{token_hex(6)}.arrow", rows)["name"])
+            yield tell(0, name=store_arrow(self.folder / f"rows-{token_hex(6)}.arrow", rows)["name"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,12 +223,12 @@ class RunFunction:
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
         """Run on a partition."""
-        for part in _numbers(batches):
+        for part in numbers_of(batches):
             rows = [_rows(table, *self.ranges[part]) for table in self.inputs]
             entry = store_arrow(
                 self.folder / f"mapped-{part:05d}-{token_hex(6)}.arrow", [self.function(*rows)]
             )
-            yield _told(part, name=entry["name"])
+            yield tell(part, name=entry["name"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,11 +255,11 @@ class RunStage:
     def __call__(self, batches: Batches) -> Iterator[Any]:
         """Run on a partition."""
         folder, attempt = self.kept.folder, f"-{token_hex(6)}"
-        for task in _numbers(batches):
+        for task in numbers_of(batches):
             part = self.order[task]
             with explained(folder):
                 self.kept.run(part, lambda number: self.stage(folder, number, attempt=attempt))
-            yield _told(part)
+            yield tell(part)
 
 
 @dataclass(frozen=True)
@@ -270,9 +270,9 @@ class DigestFiles:
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
         """Run on a partition."""
-        for number in _numbers(batches):
+        for number in numbers_of(batches):
             path = self.paths[number]
-            yield _told(number, sha256=identify_file(path) if path.is_file() else "")
+            yield tell(number, sha256=identify_file(path) if path.is_file() else "")
 
 
 @dataclass(frozen=True)
@@ -284,10 +284,10 @@ class JoinTies:
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
         """Run on a partition."""
-        for number in _numbers(batches):
+        for number in numbers_of(batches):
             with explained(self.folder):
                 entry = store_arrow(self.folder / f"ties-{token_hex(6)}.arrow", self.ties)
-            yield _told(number, name=entry["name"])
+            yield tell(number, name=entry["name"])
 
 
 @dataclass(frozen=True)
@@ -359,21 +359,25 @@ def _noted(folder: Path, entry: dict[str, Any], number: int) -> Any:
     """
     note = str(Path(entry["name"]).with_suffix(".json"))
     write_sealed(folder / note, entry)
-    return _told(number, note=note)
+    return tell(number, note=note)
 
 
-def _told(part: int, **values: Any) -> Any:
+def tell(part: int, **values: Any) -> Any:
+    """What the driver hears of a part."""
     return _arrow.RecordBatch.from_pydict({"told": [json.dumps({"part": part, **values})]})
 
 
-def _numbers(batches: Batches) -> Iterator[int]:
+def numbers_of(batches: Batches) -> Iterator[int]:
+    """The numbers that a partition is asked for."""
     for batch in batches:
         yield from batch.column(0).to_pylist()
 
 
-def _filled(batches: Batches) -> Iterator[Any]:
+def filled(batches: Batches) -> Iterator[Any]:
+    """The batches with rows."""
     return (batch for batch in batches if batch.num_rows)
 
 
-def _batches_of(table: Any) -> Iterator[Any]:
+def batches_of(table: Any) -> Iterator[Any]:
+    """A table as batches of a size that Spark takes."""
     return iter(table.to_batches(BATCH_ROWS))

@@ -12,10 +12,11 @@ import pyarrow as pa
 from attomaton.corpora.pieces import Piece
 from attomaton.corpora.shards.lists import piece_of
 from attomaton.engines.selection import Selection
-from attomaton.graphs.choices import ChoiceTable, extract_choices
+from attomaton.graphs.choices import ChoiceTable, extract_choices, members_inside
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA, unpack_edges
 from attomaton.graphs.grouping import sum_by_key
+from attomaton.graphs.sets import find_tied
 from attomaton.graphs.windows import Links, link_repeats, window_edges
 from attomaton.tables import Bool, Int64, make_table
 
@@ -87,10 +88,8 @@ def choices_of_piece(
     before = link_repeats(piece, selection.reach, kept).before
     samples = samples.take((before[samples.stops] >= samples.starts) & kept[samples.queries])
     if components is not None:
-        rows, found = components.rows(samples.queries, samples.labels)
-        tied = np.zeros(len(samples), bool)
-        tied[found] = components.sizes[components.component_of_node[rows[found]]] > 1
-        samples = samples.take(tied)
+        members = members_inside(components, samples.n_tokens)
+        samples = samples.take(find_tied(members, samples.queries, samples.labels))
     return extract_choices(samples, components, threads=threads)
 
 

@@ -34,6 +34,7 @@ from attomaton.engines.parts import (
     sum_neighbours,
     write_edges,
 )
+from attomaton.engines.sums import Sums, merge_sums, sums_of
 from attomaton.engines.work import clear_drafts
 from attomaton.errors import AttomatonError, UnsupportedOption
 from attomaton.graphs.edges import QUERY_SCHEMA
@@ -52,6 +53,7 @@ from attomaton.tables import (
 
 BATCH_ROWS = 1 << 20
 CHOICE_ROWS = 1 << 16
+_arrow: Any = pa
 BYTES_PER_ROW = 128
 """What DuckDB and this process together hold for a row that is being sorted, generously."""
 
@@ -159,6 +161,16 @@ class Merger:
             paths = parts.get("choices", [])
             entries = self._merge_parts(kept, merge, paths, borders, _count_by_part(paths, borders))
         return ChoiceParts(borders, tuple(place / entry["name"] for entry in entries), tuple(entries))
+
+    def sums(self, paths: Sequence[Path]) -> Sums:
+        """Add up the sums of parts, by key; what they come to is held in memory."""
+        if not paths:
+            return merge_sums([])
+        self._view(paths)
+        added = ", ".join(f"CAST(sum({name}) AS BIGINT) AS {name}" for name in ("high", "low"))
+        sql = f"SELECT key, {added} FROM parts GROUP BY key ORDER BY key"  # noqa: S608  (names of ours)
+        batches = [*self._batches(sql, BATCH_ROWS)]
+        return sums_of(_arrow.Table.from_batches(batches)) if batches else merge_sums([])
 
     def _merge_parts(
         self,

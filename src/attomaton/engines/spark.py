@@ -26,6 +26,7 @@ from attomaton.artifacts import digest_arrays, explained, read_sealed, write_fil
 from attomaton.artifacts.manifests import list_digests
 from attomaton.corpora.shards import Cuts, Shards
 from attomaton.engines import executors as run
+from attomaton.engines import sumtasks
 from attomaton.engines.choiceparts import ChoiceParts, write_choices
 from attomaton.engines.kept import Kept
 from attomaton.engines.parts import MANIFEST, QUERIES, EdgeParts, finish, open_parts, write_edges
@@ -34,6 +35,7 @@ from attomaton.engines.selection import Selection
 from attomaton.engines.slots import Slots, cut_slots
 from attomaton.engines.sparksession import explained_failure, map_batches, open_session
 from attomaton.engines.stages import Stage
+from attomaton.engines.sums import Counting, Sums
 from attomaton.engines.ties import Ties
 from attomaton.engines.work import clear_drafts, fingerprint, prepare_work, working_in
 from attomaton.errors import CorruptRun
@@ -190,6 +192,20 @@ class SparkEngine:
         else:
             name = run.store_arrow(place / f"ties-{token_hex(6)}.arrow", [within.nodes])["name"]
         return run.StoredComponents(place / name, self.shards.n_tokens)
+
+    def sums(self, count: Counting) -> dict[str, Sums]:
+        """Add up what is counted in each piece of whole documents, by key; the driver holds the sums."""
+        with working_in(self.work) as work, explained(work):
+            place = work / count.name
+            place.mkdir(exist_ok=True)
+            kept = Kept(place, "all", fingerprint(self.shards, count.settings, self._digests))
+            record = kept.read(0)
+            if record is None or not self._are_whole(place, record["files"]):
+                task = sumtasks.share(self._cuts, count, place)
+                rows = self._map_documents(task, sumtasks.LISTED).groupBy("kind", "key").sum("high", "low")
+                told = self._collect(count.name, map_batches(rows, sumtasks.StoreSums(place), run.TOLD))
+                record = kept.write(0, {"files": {one["name"]: one for one in told}})
+        return sumtasks.read_sums([place / name for name in record["files"]], count)
 
     def run_parts(self, stage: Stage, weights: Sequence[int]) -> list[dict[str, Any]]:
         """Run a stage on the parts 0, 1, 2 … of the queries, on the executors; what it told of each.

@@ -6,7 +6,7 @@ taken: every engine, cut and number of threads gives the same digits.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,9 @@ LARGEST_TABLE = 1 << 27
 PIECE_TOKENS = 1 << 19
 """Tokens read at once, but never less than a document."""
 
+MOST_ROWS = 1 << 22
+"""Sums of one kind that a part may have before another begins: 100 MB."""
+
 COLUMNS = ("key", "high", "low")
 _arrow: Any = pa
 
@@ -35,7 +38,8 @@ class Sums:
     Attributes
     ----------
     keys, high, low : int64 arrays, shape (n_keys,)
-        The sum of ``keys[i]`` is ``high[i]`` · 2⁻³⁰ + ``low[i]`` · 2⁻⁶⁰; a sum that is 0 is left out.
+        The sum of ``keys[i]`` is ``high[i]`` · 2⁻³⁰ + ``low[i]`` · 2⁻⁶⁰, low in 0 … 2³⁰ − 1; a sum that is
+        0 is left out. Of counts, ``high`` is the sum.
 
     Examples
     --------
@@ -75,7 +79,9 @@ class Counting(Protocol):
     Examples
     --------
     >>> class CountTokens:
-    ...     name, settings, sizes = "tokens", {}, {"tokens": 3}
+    ...     name, settings, sizes, tables = "tokens", {}, {"tokens": 3}, {}
+    ...     def with_tables(self, tables):
+    ...         return self
     ...     def __call__(self, piece):
     ...         yield "tokens", piece.ids.astype(np.int64), np.ones(len(piece.ids), np.int64), None
     >>> piece = Piece(np.array([0, 2, 2], np.int32), np.array([0, 3]), 0, 3)
@@ -96,6 +102,15 @@ class Counting(Protocol):
     @property
     def sizes(self) -> Mapping[str, int]:
         """The kinds of keys, and how many keys of each there can be: 0 … size − 1."""
+        ...
+
+    @property
+    def tables(self) -> Mapping[str, pa.Table]:
+        """Large tables that it looks things up in; an engine with several machines shares them as files."""
+        ...
+
+    def with_tables(self, tables: Mapping[str, pa.Table], /) -> Self:
+        """The same with these tables in their place."""
         ...
 
     def __call__(self, piece: Piece, /) -> Iterator[tuple[str, Int64, Int64, Int64 | None]]:
@@ -122,9 +137,15 @@ def add_rows(keys: Int64, high: Int64, low: Int64 | None) -> Sums:
     """Add up the rows of each key."""
     if low is None:
         keys, high = sum_by_key(keys, high)
-        low = np.zeros(len(keys), np.int64)
-    else:
-        keys, high, low = sum_by_key(keys, high, low)
+        return _carry(keys, high, np.zeros(len(keys), np.int64))
+    keys, high, low = sum_by_key(keys, high, low)
+    return _carry(keys, high, low)
+
+
+def _carry(keys: Int64, high: Int64, low: Int64) -> Sums:
+    """The sums in their one form: low is in 0 … 2³⁰ − 1, and what is 0 is left out."""
+    high = high + (low >> BITS)
+    low = low & ((1 << BITS) - 1)
     kept = (high != 0) | (low != 0)
     return Sums(keys[kept], high[kept], low[kept])
 
@@ -155,6 +176,19 @@ def sum_pieces(pieces: Iterable[Piece], count: Counting) -> dict[str, Sums]:
     return {kind: table.sums() for kind, table in tables.items()}
 
 
+def sum_in_parts(piece: Piece, count: Counting, most: int) -> Iterator[tuple[str, Sums]]:
+    """Add up what is counted in a piece; of a kind that has more than ``most`` keys, in several parts."""
+    tables = {kind: _Sorted() for kind in count.sizes}
+    for kind, keys, high, low in count(piece):
+        tables[kind].add(keys, high, low)
+        if len(tables[kind]) > most:
+            yield kind, tables.pop(kind).sums()
+            tables[kind] = _Sorted()
+    for kind, table in tables.items():
+        if len(table):
+            yield kind, table.sums()
+
+
 class _Table:
     """Sums with a place for every key that there can be."""
 
@@ -168,7 +202,7 @@ class _Table:
 
     def sums(self) -> Sums:
         keys = np.flatnonzero((self._high != 0) | (self._low != 0))
-        return Sums(keys, self._high[keys], self._low[keys])
+        return _carry(keys, self._high[keys], self._low[keys])
 
 
 class _Sorted:
@@ -178,8 +212,10 @@ class _Sorted:
         self._held: list[Sums] = []
 
     def add(self, keys: Int64, high: Int64, low: Int64 | None) -> None:
-        new = [add_rows(keys, high, low)]
-        self._held = gather([*self._held, *new], merge_sums)
+        self._held = gather([*self._held, add_rows(keys, high, low)], merge_sums)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._held))
 
     def sums(self) -> Sums:
         return merge_sums(self._held)

@@ -48,15 +48,15 @@ class Task:
         Begins the names of its files.
     settings : mapping
         All that its answer depends on besides the corpus, as plain values.
-    window : int
-        How far contexts reach.
+    window : int, optional
+        How far contexts reach; None where documents must not be cut.
     process : callable
         From a piece to ``(kind, table)`` pairs, each of which becomes a part.
     """
 
     name: str
     settings: Mapping[str, Any]
-    window: int
+    window: int | None
     process: Callable[[Piece], Iterable[tuple[str, pa.Table]]]
 
 

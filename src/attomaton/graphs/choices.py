@@ -122,13 +122,7 @@ def extract_choices(
     {'query': 2, 'winner': 0, 'tokens': [0, 1, 2], 'multiplicities': [2, 1, 1], 'count': 1}
     """
     threads = check_threads(threads)
-    if components is None:
-        members = _no_members(samples.n_tokens)
-    else:
-        size = max(samples.n_tokens, components.edges.n_tokens)
-        borders = group_borders(components.query_of_node, size)
-        number = components.component_of_node
-        members = members_of(borders, components.token_of_node, number, components.sizes[number] > 1)
+    members = members_inside(components, samples.n_tokens)
     count_share = partial(_count_share, members=members, whole=components is None)
     shares = cut_shares(order_samples(samples), CHUNK_VALUES, threads)
     return _join_counted(share_out(count_share, shares, threads))
@@ -171,8 +165,13 @@ def _check_sets(choices: ChoiceTable) -> None:
         raise MismatchedParts("a winner is not in its choice set; use extract_choices")
 
 
-def _no_members(n_tokens: int) -> Members:
-    return Members(np.zeros(n_tokens + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.int64))
+def members_inside(components: Components | None, n_tokens: int) -> Members:
+    """Who ties with whom inside components, for a corpus of so many tokens; None means that nobody does."""
+    if components is None:
+        return Members(np.zeros(n_tokens + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.int64))
+    borders = group_borders(components.query_of_node, max(n_tokens, components.edges.n_tokens))
+    number = components.component_of_node
+    return members_of(borders, components.token_of_node, number, components.sizes[number] > 1)
 
 
 def _count_share(samples: Samples, *, members: Members, whole: bool) -> ChoiceTable:

@@ -114,6 +114,33 @@ def label_components(winner: Int64, loser: Int64, n_nodes: int) -> Int64:
         start[winner[edge] + 1] += 1
     for node in range(n_nodes):
         start[node + 1] += start[node]
+    label, n_components = _search_all(start, loser)
+    number = np.full(n_components, -1, np.int64)
+    n_numbered = 0
+    for node in range(n_nodes):
+        if number[label[node]] < 0:
+            number[label[node]] = n_numbered
+            n_numbered += 1
+        label[node] = number[label[node]]
+    return label
+
+
+@compiled
+def count_components(start: Int64, loser: Int32) -> int:
+    """How many strong components there are; node i beats ``loser[start[i]:start[i + 1]]``, if need be itself.
+
+    Examples
+    --------
+    >>> count_components(np.array([0, 1, 3, 3]), np.array([1, 0, 2], np.int32))  # 0 and 1 tie, and beat 2
+    2
+    """
+    return _search_all(start, loser)[1]
+
+
+@compiled_within
+def _search_all(start: Int64, loser: Any) -> tuple[Int64, int]:
+    """A label for the strong component of each node, in the order in which they are found; how many."""
+    n_nodes = len(start) - 1
     label = np.full(n_nodes, -1, np.int64)
     room = (
         np.zeros(n_nodes, np.int64),  # when each node was found, from 1 on
@@ -126,18 +153,11 @@ def label_components(winner: Int64, loser: Int64, n_nodes: int) -> Int64:
     for node in range(n_nodes):
         if label[node] < 0:
             n_found, n_components = _search(node, start, loser, label, room, (n_found, n_components))
-    number = np.full(n_components, -1, np.int64)
-    n_numbered = 0
-    for node in range(n_nodes):
-        if number[label[node]] < 0:
-            number[label[node]] = n_numbered
-            n_numbered += 1
-        label[node] = number[label[node]]
-    return label
+    return label, n_components
 
 
 @compiled_within
-def _search(root: int, start: Int64, loser: Int64, label: Int64, room: Any, so_far: Any) -> Any:
+def _search(root: int, start: Int64, loser: Any, label: Int64, room: Any, so_far: Any) -> Any:
     """Label all that can be reached from ``root``; how many nodes and components were found by then."""
     found, back, following, waiting, way = room
     n_found, n_components = so_far

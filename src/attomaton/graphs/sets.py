@@ -12,9 +12,12 @@ import pyarrow as pa
 from attomaton.compiled import compiled, compiled_within
 from attomaton.graphs.condensing import sort_between
 from attomaton.graphs.grouping import count_keys, find_rows, pack_pairs, unpack_pairs
-from attomaton.graphs.scanning import NUMPY, flatten
+from attomaton.graphs.scanning import flatten
 from attomaton.ragged import offsets_of, ranges_of, rows_of
 from attomaton.tables import Bool, Int32, Int64, ragged_column
+
+SEARCHED = 10
+"""Entries that numpy searches for while Python looks at one."""
 
 HALF = 32
 """Bits of a multiplicity."""
@@ -44,7 +47,7 @@ class Members(NamedTuple):
 
 
 def _collect_work(contexts: Contexts, members: Members, _: bool) -> float:
-    return (float((contexts.stops - contexts.starts).sum()) + len(members.token)) / NUMPY
+    return (float((contexts.stops - contexts.starts).sum()) + len(members.token)) / SEARCHED
 
 
 def _collect_plain(contexts: Contexts, members: Members, whole: bool) -> tuple[Int64, Int64, Int64]:
@@ -70,6 +73,39 @@ def _components_of(members: Members, queries: Int32, tokens: Int32) -> Int64:
     keys = pack_pairs(rows_of(members.borders), members.token)
     rows, found = find_rows(keys, pack_pairs(queries, tokens))
     return np.where(found, members.component[rows] if len(keys) else -1, -1)
+
+
+def _tied_work(_: Members, queries: Int32, __: Int32) -> float:
+    return len(queries) / SEARCHED
+
+
+def _tied_plain(members: Members, queries: Int32, labels: Int32) -> Bool:
+    return _components_of(members, queries, labels) >= 0
+
+
+@compiled(work=_tied_work, instead=_tied_plain)
+def find_tied(members: Members, queries: Int32, labels: Int32) -> Bool:
+    """Whether each label ties with another token under its query, shape (n_samples,).
+
+    Examples
+    --------
+    >>> members = Members(np.array([0, 0, 2]), np.array([0, 2], np.int32), np.array([0, 0]))
+    >>> find_tied(members, np.array([0, 1, 1], np.int32), np.array([0, 2, 1], np.int32)).tolist()
+    [False, True, False]
+    """
+    borders, token, _ = members
+    tied = np.zeros(len(queries), np.bool_)
+    for sample in range(len(queries)):
+        label = labels[sample]
+        low, high = borders[queries[sample]], borders[queries[sample] + 1]
+        while low < high:
+            middle = (low + high) // 2
+            if token[middle] < label:
+                low = middle + 1
+            else:
+                high = middle
+        tied[sample] = low < borders[queries[sample] + 1] and token[low] == label
+    return tied
 
 
 @compiled(work=_collect_work, instead=_collect_plain)

@@ -33,7 +33,9 @@ from attomaton.ragged import offsets_of
 from attomaton.runs import layout, storage
 from attomaton.runs.coverage import Coverage, Tally, join_tallies, tally_components
 from attomaton.soft.certify import SoftCertificate, join_soft
-from attomaton.solved import solve_ties, spread_scores
+from attomaton.soft.solvers.groups import Groups
+from attomaton.soft.tied import group_choices, solve_groups
+from attomaton.solved import spread_scores
 from attomaton.tables import Int64, column, make_table, read_parquet
 
 Record = Mapping[str, Any]
@@ -41,7 +43,7 @@ Record = Mapping[str, Any]
 HELD_EDGES = 1 << 22
 """Edges of a part that are in memory together; of a larger part only the condensation is."""
 
-BYTES_PER_EDGE, BYTES_PER_CHOICE = 120, 1200
+BYTES_PER_EDGE, BYTES_PER_CHOICE = 120, 600
 """Memory that a part takes while it is solved, generously."""
 
 
@@ -69,7 +71,7 @@ class HardStage:
     @property
     def weights(self) -> list[int]:
         """About how many bytes of memory each part takes."""
-        return [BYTES_PER_EDGE * min(size, HELD_EDGES) for size in self.edges.sizes]
+        return [BYTES_PER_EDGE * min(size + 1, HELD_EDGES) for size in self.edges.sizes]
 
     def __call__(self, folder: Path, number: int, /, attempt: str = "") -> dict[str, Any]:
         """Solve a part; nodes, order, ties and counts are written, the certificate and the tally told."""
@@ -142,27 +144,33 @@ class SoftStage:
     @property
     def weights(self) -> list[int]:
         """About how many bytes of memory each part takes."""
-        return [BYTES_PER_CHOICE * int(entry["rows"]) for entry in self.choices.entries]
+        return [BYTES_PER_CHOICE * (int(entry["rows"]) + 1) for entry in self.choices.entries]
 
     def __call__(self, folder: Path, number: int, /, attempt: str = "") -> dict[str, Any]:
         """Solve a part; its nodes are written with both scores, and the number of its choices by query."""
         nodes = read_parquet(self.nodes[number].read_bytes())
         components = of_nodes(_local_nodes(nodes), self.n_tokens)
-        choices = self.choices.part(number)
-        soft = solve_ties(components, ChoiceTable(choices), threads=1)
+        groups, counts = self._choices(number, components)
+        soft = solve_groups(groups, threads=1)
         scores = spread_scores(components, soft.scores)
         columns = {name: column(nodes, name) for name in layout.NODES.names}
         whole = make_table(layout.NODES, {**columns, "soft": scores})
         file = folder / f"nodes-{number:05d}{attempt}.parquet"
         entry = write_part(file, [whole], layout.NODES, layout.FILES["nodes"])
-        query, count = np.unique(column(choices, "query"), return_counts=True)
         return {
             "files": {entry["name"]: entry},
             "names": {"nodes": entry["name"]},
             "certificate": asdict(soft.certificate),
             "loss": soft.loss,
-            "choices": [query.tolist(), count.tolist()],
+            "choices": counts,
         }
+
+    def _choices(self, number: int, components: Components) -> tuple[Groups, list[list[int]]]:
+        """The choices of a part, sorted for the solver, and how many each query has; the table is let go."""
+        table = self.choices.part(number)
+        query, count = np.unique(column(table, "query"), return_counts=True)
+        groups = group_choices(ChoiceTable(table), keep_ties(components))
+        return groups, [query.tolist(), count.tolist()]
 
 
 class PartEngine(Protocol):

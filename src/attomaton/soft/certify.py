@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attomaton.soft.likelihood import LuceProblem
+from attomaton.soft.likelihood import LuceProblem, Slopes
 from attomaton.tables import Float64
 
 SCORES_WITHIN = 1e-6
@@ -108,10 +108,15 @@ def certify_scores(
     if not np.isfinite(scores).all():  # a solver gave up: nothing can be proven
         return SoftCertificate(np.inf, np.inf, atol, None, None)
     slopes = measure_slopes(problem, scores, ridge=ridge, threads=threads)
+    return certify_slopes(slopes, problem.rounding(), atol=atol)
+
+
+def certify_slopes(slopes: Slopes, rounding: Float64, *, atol: float) -> SoftCertificate:
+    """The certificate from bounds for each component, and what rounding may leave of a gradient entry."""
     distance = bound_distance(slopes.gradient, slopes.curvature)
     return SoftCertificate(
         gradient_norm=float(np.max(slopes.largest, initial=0.0)),
-        excess=float(np.max(slopes.largest - problem.rounding(), initial=0.0)),
+        excess=float(np.max(slopes.largest - rounding, initial=0.0)),
         atol=atol,
         curvature=_finite(float(np.min(slopes.curvature, initial=np.inf))),
         error_bound=_finite(float(np.max(distance, initial=0.0))),

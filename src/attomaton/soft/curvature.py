@@ -12,30 +12,25 @@ Conjugate gradients supply v; whatever they return, the bound holds for the v th
 subtracted that could cancel, and the rounding of the check itself is taken off.
 """
 
-from typing import NamedTuple
+import math
 
 import numpy as np
 
 from attomaton.borders import check_floats
 from attomaton.compiled import announced, compiled, compiled_within, copy_into
 from attomaton.compiled.summation import add_precisely
-from attomaton.soft.likelihood import LuceProblem
-from attomaton.soft.solvers.groups import find_part, make_room, share_groups, sort_by_group
+from attomaton.soft.likelihood import LuceProblem, Slopes
+from attomaton.soft.solvers.groups import Groups, find_part, make_room, share_groups, sort_by_group
 from attomaton.soft.solvers.newton import Array, Choices, Part, Space, bend, find_diagonal, weigh
 from attomaton.tables import Float64
 
 EPS = float(np.finfo(np.float64).eps)
 
+LEAST_CHANCE = 1e-290
+"""Smaller chances have few digits, or none."""
+
 CLOSE = 0.25
 """How far L_r v may stay from 1: nearer costs more turns than it wins."""
-
-
-class Slopes(NamedTuple):
-    """Bounds for each group, shape (n_groups,)."""
-
-    largest: Float64  # the largest absolute entry of the gradient, as computed
-    gradient: Float64  # no less than the Euclidean norm of the gradient
-    curvature: Float64  # no more than the smallest eigenvalue of the Hessian on scores with mean zero
 
 
 def measure_slopes(
@@ -47,9 +42,16 @@ def measure_slopes(
     """
     scores = check_floats(scores, (problem.n_alternatives,), "scores")
     groups = sort_by_group(problem)
-    n_groups = problem.n_components
-    found = Slopes(np.zeros(n_groups), np.zeros(n_groups), np.full(n_groups, np.inf))
-    share_groups(groups, threads, _measure_groups, (scores[groups.place], float(ridge)), found)
+    return measure_groups(groups, scores[groups.place], ridge=ridge, threads=threads)
+
+
+def measure_groups(
+    groups: Groups, scores: Float64, *, ridge: float = 0.0, threads: int | None = None
+) -> Slopes:
+    """The same for a problem that is sorted by group; so are the scores."""
+    n_groups = len(groups)
+    found = Slopes(np.zeros(n_groups), np.zeros(n_groups), np.full(n_groups, np.inf), np.zeros(n_groups))
+    share_groups(groups, threads, _measure_groups, (scores, float(ridge)), found)
     return found
 
 
@@ -67,11 +69,32 @@ def _measure_groups(
             continue
         here = scores[part.first : part.last]
         weigh(choices, part, here, space)
+        found.loss[group] = _sum_losses(choices, part, here, space)
         loose = find_looseness(choices, part, here)
         moved = np.zeros(size)
         steep = _measure_gradient(choices, part, here, space, (loose, ridge), moved)
         found.largest[group], found.gradient[group] = steep
         found.curvature[group] = ridge + _least_curvature(choices, part, space, loose, moved)
+
+
+@compiled_within
+def _sum_losses(choices: Choices, part: Part, scores: Array, space: Space) -> float:
+    """−Σ count · ln p(winner), from the chances; where one is no floating-point number, from the scores."""
+    base, total = choices.offsets[part.first_choice], 0.0
+    for choice in range(part.first_choice, part.last_choice):
+        begin, end = choices.offsets[choice], choices.offsets[choice + 1]
+        place = begin
+        while choices.alternative[place] != choices.winner[choice]:
+            place += 1
+        won, own, rest = space.chance[place - base], 0.0, -np.inf
+        if won < LEAST_CHANCE:
+            for entry in range(begin, end):
+                logit = scores[choices.alternative[entry] - part.first]
+                logit += math.log(choices.multiplicity[entry])
+                own = logit if entry == place else own
+                rest = max(rest, logit) + math.log1p(math.exp(-abs(rest - logit)))
+        total += choices.count[choice] * (-math.log(won) if won >= LEAST_CHANCE else rest - own)
+    return total
 
 
 @compiled_within
@@ -82,7 +105,7 @@ def find_looseness(choices: Choices, part: Part, scores: Array) -> float:
         longest = max(longest, choices.offsets[choice + 1] - choices.offsets[choice])
         for entry in range(choices.offsets[choice], choices.offsets[choice + 1]):
             score = scores[choices.alternative[entry] - part.first]
-            largest = max(largest, abs(score) + abs(choices.log_multiplicity[entry]))
+            largest = max(largest, abs(score) + math.log(choices.multiplicity[entry]))
     return EPS * (4.0 * largest + longest + 8.0)
 
 

@@ -4,6 +4,7 @@ A choice of y from the set X with multiplicities m costs −ln( m_y e^{s_y} / Σ
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,8 +24,8 @@ from attomaton.graphs.components import Components, count_strong_components
 from attomaton.ragged import log_sums, offsets_of, rows_of, sum_at
 from attomaton.tables import Bool, Float64, Int64, ragged_column
 
-MOST_ODDS = 100.0
-"""Largest known offset of a member of a choice set: ln m is at most 44 for a whole number m of 64 bits."""
+MOST_ODDS = float(np.log(2**31 - 1))
+"""Largest known offset of a member of a choice set: multiplicities are whole numbers of 32 bits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +86,10 @@ class LuceProblem:
             check_ids(numbers[name], len(numbers["component"]), name)
         if (count < 0).any() or float(count.sum()) > MOST_COUNTED:
             raise MismatchedParts(f"counts of choices are 0 or more, and at most {MOST_COUNTED:,} in all")
-        if float(np.abs(odds).max(initial=0.0)) > MOST_ODDS:
-            raise MismatchedParts(f"a log_multiplicity is beyond ± {MOST_ODDS:g}; it is ln of a whole number")
+        times = np.exp(np.clip(odds, -1.0, MOST_ODDS))
+        whole = np.abs(times - np.rint(times)) <= 1e-12 * times
+        if not (whole.all() and (odds <= MOST_ODDS).all() and (times > 0.5).all()):
+            raise MismatchedParts("a log_multiplicity is not ln m of a whole number m from 1 to 2³¹ − 1")
         keep_checked(self, log_multiplicity=odds, count=count, **numbers)
         self._check_sets()
 
@@ -151,7 +154,7 @@ class LuceProblem:
     def rounding(self) -> Float64:
         """What rounding alone may leave of a gradient entry, shape (n_components,): some units a choice."""
         made = sum_at(self.component[self.winner], self.count, self.n_components)
-        return 8 * np.finfo(np.float64).eps * made
+        return rounding_of(made)
 
     def curvature(self, probabilities: Float64, direction: Float64) -> Float64:
         """Hessian times ``direction``: Σ count (diag p − p pᵀ) v, shape (n_alternatives,)."""
@@ -170,6 +173,20 @@ class LuceProblem:
         """The diagonal of the Hessian, shape (n_alternatives,)."""
         weight = np.repeat(self.count, np.diff(self.offsets)) * probabilities * (1.0 - probabilities)
         return sum_at(self.alternative, weight, self.n_alternatives)
+
+
+class Slopes(NamedTuple):
+    """What is measured of the loss of each component at some scores, each of shape (n_components,)."""
+
+    largest: Float64  # the largest absolute entry of the gradient, as computed
+    gradient: Float64  # no less than the Euclidean norm of the gradient
+    curvature: Float64  # no more than the smallest eigenvalue of the Hessian on scores with mean zero
+    loss: Float64  # the summed loss −Σ count · ln p(winner)
+
+
+def rounding_of(made: Float64) -> Float64:
+    """What rounding alone may leave of a gradient entry after so many choices: some units for each."""
+    return 8 * np.finfo(np.float64).eps * made
 
 
 def luce_problem(

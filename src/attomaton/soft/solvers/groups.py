@@ -6,11 +6,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from attomaton.borders import check_floats
+from attomaton.borders import check_floats, trusted
 from attomaton.compiled import announced, compiled, compiled_within, copy_into, expect_work
 from attomaton.machine import count_processors, share_out
-from attomaton.ragged import group_borders, offsets_of, ranges_of
-from attomaton.soft.likelihood import LuceProblem
+from attomaton.ragged import group_borders, offsets_of, ranges_of, sum_at
+from attomaton.soft.likelihood import LuceProblem, rounding_of
 from attomaton.soft.solvers.direct import solve_direct
 from attomaton.soft.solvers.newton import Array, Choices, Part, Space, make_space, solve_part
 from attomaton.tables import Float64, Int64
@@ -43,6 +43,30 @@ class Groups:
     borders: Int64
     choice_borders: Int64
 
+    def __len__(self) -> int:
+        return len(self.borders) - 1
+
+    def alone(self, group: int) -> tuple[slice, LuceProblem]:
+        """The alternatives of one group, and the Luce problem over them."""
+        here, some = (
+            slice(int(ends[group]), int(ends[group + 1])) for ends in (self.borders, self.choice_borders)
+        )
+        offsets = self.choices.offsets[some.start : some.stop + 1]
+        entries = slice(int(offsets[0]), int(offsets[-1]))
+        choices = Choices(
+            alternative=self.choices.alternative[entries] - here.start,
+            offsets=offsets - offsets[0],
+            multiplicity=self.choices.multiplicity[entries],
+            winner=self.choices.winner[some] - here.start,
+            count=self.choices.count[some],
+        )
+        return here, problem_of(choices, np.zeros(here.stop - here.start, np.int64))
+
+    def rounding(self) -> Float64:
+        """What rounding alone may leave of a gradient entry of each group, shape (n_groups,)."""
+        group = np.repeat(np.arange(len(self)), np.diff(self.choice_borders))
+        return rounding_of(sum_at(group, self.choices.count, len(self)))
+
     @property
     def starts(self) -> tuple[Int64, Int64]:
         """Both borders, as compiled code takes them."""
@@ -62,6 +86,19 @@ class Groups:
         cuts = np.arange(1, number) * int(work[-1] if len(work) else 0) // number
         ends = sorted({0, len(work), *(np.searchsorted(work, cuts) + 1).clip(max=len(work)).tolist()})
         return [largest_first[begin:end] for begin, end in pairwise(ends)]
+
+
+def problem_of(choices: Choices, component: Int64) -> LuceProblem:
+    """The general form of choices, with these components of their alternatives."""
+    return trusted(
+        LuceProblem,
+        alternative=choices.alternative.astype(np.int64),
+        offsets=choices.offsets,
+        log_multiplicity=np.log(choices.multiplicity),
+        winner=choices.winner.astype(np.int64),
+        count=choices.count,
+        component=component,
+    )
 
 
 def share_groups(groups: Groups, threads: int | None, kernel: Callable[..., None], *given: object) -> None:
@@ -87,10 +124,10 @@ def sort_by_group(problem: LuceProblem) -> Groups:
     lengths = np.diff(problem.offsets)[order]
     entry = ranges_of(problem.offsets[order], lengths)
     choices = Choices(
-        alternative=number[problem.alternative[entry]],
+        alternative=number[problem.alternative[entry]].astype(np.int32),
         offsets=offsets_of(lengths),
-        log_multiplicity=problem.log_multiplicity[entry],
-        winner=number[problem.winner[order]],
+        multiplicity=np.rint(np.exp(problem.log_multiplicity[entry])).astype(np.int32),
+        winner=number[problem.winner[order]].astype(np.int32),
         count=problem.count[order],
     )
     n_groups = problem.n_components
@@ -152,18 +189,24 @@ class Newton:
         if anchor is not None:
             anchor = check_floats(anchor, (problem.n_alternatives,), "the anchor")
         groups = sort_by_group(problem)
-        start = np.zeros(problem.n_alternatives) if anchor is None else anchor[groups.place]
-        scores, left = start.copy(), np.zeros(problem.n_components, bool)
+        answer = np.empty(problem.n_alternatives)
+        here = None if anchor is None else anchor[groups.place]
+        answer[groups.place] = self.solve_groups(groups, anchor=here, stiffness=stiffness)
+        return answer
+
+    def solve_groups(
+        self, groups: Groups, *, anchor: Float64 | None = None, stiffness: float = 0.0
+    ) -> Float64:
+        """The same for a problem that is sorted by group; so are the anchor and the answer."""
+        start = np.zeros(len(groups.place)) if anchor is None else anchor
+        scores, left = start.copy(), np.zeros(len(groups), bool)
         pull, limits = (start, float(stiffness)), (self.atol, self.max_steps)
         share_groups(groups, self.threads, _solve_groups, pull, (scores, left), limits)
-        answer = np.empty_like(scores)
-        answer[groups.place] = scores
         for group in np.flatnonzero(left):
-            kept, alone = problem.restrict(np.arange(problem.n_components) == group)
-            target = np.zeros(len(kept)) if anchor is None else anchor[kept]
+            kept, alone = groups.alone(int(group))
             asked = self.atol + float(alone.rounding()[0]), self.max_steps
-            answer[kept] = solve_direct(alone, answer[kept], (target, stiffness), asked)
-        return answer
+            scores[kept] = solve_direct(alone, scores[kept], (start[kept], stiffness), asked)
+        return scores
 
 
 @compiled_within

@@ -34,10 +34,10 @@ MAX_STALLS = 3
 class Choices(NamedTuple):
     """Choices sorted by group; numbers are those of :class:`~attomaton.soft.likelihood.LuceProblem`."""
 
-    alternative: Array  # int64 (n_entries,): alternatives of a group are consecutive numbers
+    alternative: Array  # int32 (n_entries,): alternatives of a group are consecutive numbers
     offsets: Array  # int64 (n_choices + 1,)
-    log_multiplicity: Array  # float64 (n_entries,)
-    winner: Array  # int64 (n_choices,)
+    multiplicity: Array  # int32 (n_entries,)
+    winner: Array  # int32 (n_choices,)
     count: Array  # float64 (n_choices,)
 
 
@@ -119,13 +119,12 @@ def find_odds(choices: Choices, part: Part, scores: Array, space: Space) -> None
         for node in range(part.last - first):
             power[node] = math.exp(scores[node] - highest)
         for entry in range(base, choices.offsets[part.last_choice]):
-            odds, offset = power[choices.alternative[entry] - first], choices.log_multiplicity[entry]
-            chance[entry - base] = odds if offset == 0.0 else odds * math.exp(offset)
+            chance[entry - base] = power[choices.alternative[entry] - first] * choices.multiplicity[entry]
         return
     for choice in range(part.first_choice, part.last_choice):
         highest = -np.inf
         for entry in range(choices.offsets[choice], choices.offsets[choice + 1]):
-            logit = scores[choices.alternative[entry] - first] + choices.log_multiplicity[entry]
+            logit = scores[choices.alternative[entry] - first] + math.log(choices.multiplicity[entry])
             chance[entry - base] = logit
             highest = max(highest, logit)
         for entry in range(choices.offsets[choice] - base, choices.offsets[choice + 1] - base):

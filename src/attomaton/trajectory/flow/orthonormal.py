@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attomaton.borders import check_floats, check_int64, check_lengths, trusted
+from attomaton.borders import check_floats, check_int64, check_lengths
 from attomaton.compiled import compiled
 from attomaton.errors import MismatchedParts
 from attomaton.ragged import run_starts, sum_at
 from attomaton.soft.likelihood import LuceProblem
-from attomaton.soft.solvers.groups import Groups, find_part, make_room, sort_by_group
+from attomaton.soft.solvers.groups import Groups, find_part, make_room, problem_of, sort_by_group
 from attomaton.soft.solvers.newton import Choices, Part, Space, bend, find_diagonal, weigh
 from attomaton.tables import Float64, Int64
 from attomaton.trajectory.flow.together import descend_together
@@ -217,7 +217,7 @@ class OrthonormalFlow:
     def sharpness(self, place: Float64, enough: float = 0.0) -> Float64:
         """Bounds on the largest eigenvalue of each query's curvature; rough ones below ``enough``."""
         blocks = self.spread(np.arange(len(self.groups.borders) - 1))
-        problem = trusted(LuceProblem, component=blocks, **self.groups.choices._asdict())
+        problem = problem_of(self.groups.choices, blocks)
         return bound_curvatures(problem, problem.probabilities(self._check(place)), blocks, enough=enough)
 
     @property

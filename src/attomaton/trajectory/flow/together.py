@@ -21,8 +21,9 @@ def descend_together(queries: Any, scores: Array, step_size: float, n_steps: int
     winner = np.repeat(choices.winner, lengths)
     loses, crosses = alternative != winner, component[alternative] != component[winner]
     count, n_scores, n_wholes = np.repeat(choices.count, lengths), len(scores), len(size)
+    offset = np.log(choices.multiplicity)
     for _ in range(n_steps):
-        logits = scores[alternative] + choices.log_multiplicity
+        logits = scores[alternative] + offset
         odds = np.exp(logits - np.repeat(np.maximum.reduceat(logits, begin), lengths))
         press = count * loses * odds / np.repeat(np.add.reduceat(odds, begin), lengths)
         slope = _carry(alternative, winner, press, n_scores)

@@ -1,0 +1,123 @@
+"""``attomaton begin``: what every layer of a deep attention model learns first from a corpus."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from attomaton.cli.output import AsJson, Overwrite, Quiet, print_blocks, print_json, print_line, stages
+from attomaton.cli.sources import Corpus, How, reads
+from attomaton.cli.values import place, read_queries, real, whole, words
+from attomaton.options import MOST_THREADS
+
+if TYPE_CHECKING:
+    from attomaton.beginning.result import Beginning
+
+
+@reads
+def begin(
+    corpus: Corpus,
+    how: How,
+    window: Annotated[int, whole("Tokens of a sequence; each predicts its next token.", least=1)] = 32,
+    most_frequent: Annotated[
+        int | None,
+        whole("Keep so many tokens, the most frequent; all others become one token, <rest>.", least=1),
+    ] = None,
+    queries: Annotated[
+        str | None,
+        words("Whose first looks to print, separated by blanks; a number k: the k most frequent."),
+    ] = None,
+    step_size: Annotated[
+        float | None,
+        real(
+            "Step size of gradient descent: says until which step the theorem holds.",
+            sign="> 0",
+            least=1e-12,
+            most=1e6,
+        ),
+    ] = None,
+    layers: Annotated[int, whole("Layers of the model, for --step-size.", least=1)] = 1,
+    engine: Annotated[
+        str, words("auto, memory, duckdb (bounded memory, resumable in --work), or spark.")
+    ] = "auto",
+    memory: Annotated[
+        str | None, words("Memory that duckdb may use, such as 2GB; by default 60 % of the machine's.")
+    ] = None,
+    threads: Annotated[
+        int | None,
+        whole(
+            "Threads of duckdb and of a local spark; by default all processors.", least=1, most=MOST_THREADS
+        ),
+    ] = None,
+    master: Annotated[
+        str | None, words("Where spark runs, such as spark://host:7077; by default on this machine.")
+    ] = None,
+    work: Annotated[
+        Path | None,
+        place("Folder for what duckdb or spark write on their way; a later command goes on there."),
+    ] = None,
+    out: Annotated[Path | None, place("Folder to write the statistics to.")] = None,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Say what each query of CORPUS looks at first, and how far back, when a deep model begins to learn."""
+    from attomaton.artifacts.folders import check_replaceable, find_place
+    from attomaton.beginning.begin import begin as begin_with
+
+    if out is not None:
+        check_replaceable(find_place(out), "beginning", overwrite=overwrite)
+    asked = read_queries(queries)
+    with stages(quiet or as_json) as announce:
+        beginning = begin_with(
+            corpus,
+            most_frequent=most_frequent,
+            engine=engine,
+            memory=memory,
+            threads=threads,
+            master=master,
+            work=work,
+            progress=announce,
+            window=window,
+            tokenizer=how.tokenizer,
+            reading=how.reading,
+        )
+        shown = _choose(beginning, asked)
+        record = {**beginning.to_dict(shown), **_promise(beginning, step_size, layers)}
+        if out is not None:
+            announce("writing")
+            beginning.save(out, overwrite=overwrite)
+    if as_json:
+        print_json({**record, "out": None if out is None else str(out)})
+    elif not quiet:
+        print_blocks(beginning.tell(shown))
+        if step_size is not None:
+            print_line(_sentence(record))
+        if out is not None:
+            print_line(f"Written to {out}.")
+
+
+def _choose(beginning: "Beginning", asked: list[str] | int | None) -> list[Any] | None:
+    """The queries that are asked for: by name, by id where there are no names, or how many."""
+    if asked is None:
+        return None
+    if isinstance(asked, int):
+        return beginning.queries[:asked].tolist()
+    named = beginning.vocabulary is not None
+    return [one if named or not one.isdecimal() else int(one) for one in asked]
+
+
+def _promise(beginning: "Beginning", step_size: float | None, layers: int) -> dict[str, Any]:
+    """Until which step the theorem holds; null where no step size says it."""
+    told: dict[str, Any] = {"step_size": step_size, "layers": layers, "valid_until": None, "missing": None}
+    if step_size is None:
+        return told
+    setting = beginning.weights_at(0, step_size, n_layers=layers).setting
+    return {**told, "valid_until": setting.valid_until, "missing": list(setting.missing)}
+
+
+def _sentence(record: dict[str, Any]) -> str:
+    if record["missing"]:
+        return f"The theorem's bounds are not promised for this: {'; '.join(record['missing'])}."
+    return (
+        f"With steps of {record['step_size']:g} the theorem's bounds hold up to step "
+        f"{record['valid_until']:,} ({record['layers']} layer{'s' * (record['layers'] > 1)})."
+    )
