@@ -56,6 +56,28 @@ def test_random_embeddings_and_normalised_steps(folder):
     assert 0 < record["norm"] <= 0.7 + 1e-12
 
 
+def test_other_optimisers_and_steps_that_fall(folder):
+    options = [
+        "--optimiser",
+        "sign",
+        "--decay",
+        0.5,
+        "--step-size",
+        0.1,
+        "--window",
+        4,
+        "--steps",
+        4,
+        "--json",
+    ]
+    printed = attomaton("train", "story.txt", "--out", "signs", *options, cwd=folder)
+    assert printed.returncode == 0, printed.stderr
+    trace = Trace.load(folder / "signs" / "training" / "trace.safetensors")
+    assert np.abs(trace.at(4)).max() == pytest.approx(0.1 * sum(step**-0.5 for step in range(1, 5)))
+    judged = json.loads(attomaton("verify", "signs", "--json", cwd=folder).stdout)
+    assert "margin-max" in [one["claim"] for one in judged["verdicts"]]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -64,6 +86,8 @@ def test_random_embeddings_and_normalised_steps(folder):
         (["missing.txt", "--out", "x"], "error: missing.txt cannot be read"),
         (["story.txt", "--out", "x", "--dim", "100000"], "give a smaller --dim"),
         (["story.txt"], "Missing option '--out'"),
+        (["story.txt", "--out", "x", "--optimiser", "sgd"], "give one of descent, sign, adam"),
+        (["story.txt", "--out", "x", "--optimiser", "sign", "--normalized"], "belongs to gradient descent"),
     ],
 )
 def test_user_errors_are_exit_code_2(folder, arguments, message):

@@ -63,7 +63,7 @@ def test_the_published_curves_are_drawn_again_at_a_small_size(stories, tmp_path)
 
 
 def test_an_experiment_that_was_cut_short_goes_on(stories, tmp_path, monkeypatch):
-    settings = small("beginning", stories, epochs=2, marks=[2], every=5, parts=tmp_path / "parts")
+    settings = small("beginning", stories, epochs=2, marks=[2], every=5, work=tmp_path / "parts")
     trained = []
 
     def train(*given, **options):
@@ -79,14 +79,13 @@ def test_an_experiment_that_was_cut_short_goes_on(stories, tmp_path, monkeypatch
     assert len(list((tmp_path / "parts").iterdir())) == 1
     page = run_curves(settings, silent)
     assert trained == [0.005, 0.05, 0.05]
-    assert not (tmp_path / "parts").exists()
-    whole = run_curves(settings | {"parts": None}, silent)
+    whole = run_curves(settings | {"work": None}, silent)
     assert whole.numbers.equals(page.numbers)
 
 
 def test_the_turn_is_reported_with_its_spread(stories, tmp_path):
     settings = small("beginning-turn", stories, steps=30, trials=3, every=3, courses=2)
-    settings |= {"starts": [1e-6], "step_sizes": [1.0], "depths": [3], "parts": tmp_path / "parts"}
+    settings |= {"starts": [1e-6], "step_sizes": [1.0], "depths": [3], "work": tmp_path / "parts"}
     page = run_turn(settings, silent)
     titles = [table["title"] for table in page.record["tables"]]
     assert titles[0].startswith("Cosine of W")

@@ -20,6 +20,7 @@ from attomaton.experiments.scansnap.language_training import LanguageTraining, c
 from attomaton.experiments.settings import read_settings
 from attomaton.graphs.robustness import measure_robustness
 from attomaton.hard.factored.solve import solve_factored
+from attomaton.hard.normed.solve import solve_normed
 from attomaton.models.embeddings import Equicorrelated, Orthonormal, RandomUnit
 from attomaton.models.heads import Untied
 from attomaton.models.parametrisations import Factored, PerQuery, Shared
@@ -32,6 +33,8 @@ from attomaton.scansnap.model.train import Setup
 from attomaton.scansnap.survey import survey_samples
 from attomaton.training.lookup import AtSeconds, AtSteps, LookupTraining
 from attomaton.training.path import trace_path
+from attomaton.training.schedules import Decay
+from attomaton.training.steepest import Muon, SignDescent, SpectralDescent
 from attomaton.training.steps import Adam
 
 NUMERIC = re.compile(r"^(<class '(int|float)'>|(str \| )?(int|float)( \| None)?)$")
@@ -218,6 +221,19 @@ def calls(folder: Any) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
         "Factored": (lambda **more: Factored(**{"rank": 2, **more}), ("rank", "start")),
         "Adam": (lambda **more: Adam(**{"step_size": 1.0, **more}), ("step_size", "epsilon")),
         "Adam, a beta": (lambda beta: Adam(1.0, betas=(beta, 0.5)), ("beta",)),
+        **{
+            kind.__name__: (
+                lambda kind=kind, **more: kind(**{"step_size": 1.0, **more}),
+                ("step_size", "momentum"),
+            )
+            for kind in (SignDescent, SpectralDescent, Muon)
+        },
+        "Decay": (Decay, ("power",)),
+        "solve_normed": (partial(solve_normed, graph, norm="spectral"), ("rtol",)),
+        "synthetic.draw_ordered": (
+            partial(at.synthetic.draw_ordered, draws()),
+            ("n_tokens", "n_samples", "window", "n_queries"),
+        ),
         "AtSteps": (lambda step: AtSteps((step,)), ("step",)),
         "AtSeconds": (lambda second: AtSeconds((second,)), ("second",)),
         "LookupTraining": (partial(LookupTraining, PerQuery(), Adam(0.1)), ("batch_size", "seed")),

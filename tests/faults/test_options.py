@@ -22,7 +22,7 @@ WATCH = Watch()
 GATE = {"commands": 130, "calls": 700}
 """Cases of the gate, spread over all."""
 
-TAKES_LONG = {"synthetic.draw_cyclic", "synthetic.draw_acyclic"}
+TAKES_LONG = {"synthetic.draw_cyclic", "synthetic.draw_acyclic", "synthetic.draw_ordered"}
 """A value that these accept is worked on for longer than a test should take; they get values to refuse."""
 
 

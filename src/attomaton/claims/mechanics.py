@@ -1,4 +1,4 @@
-"""The claims of "Mechanics of Next Token Prediction with Self-Attention", and the third term, judged on runs.
+"""The claims of "Mechanics of Next Token Prediction with Self-Attention", the third term and margins, judged.
 
 A theorem speaks of the limit; a run ends. So each claim about a limit is held against a bound that is fixed
 by the data, W(0) and the step size, or follows from the first half of the run (:mod:`attomaton.claims.way`).
@@ -47,6 +47,7 @@ from attomaton.claims.forecast import (
     need_told,
 )
 from attomaton.claims.measures import check_automata, solve_trials
+from attomaton.claims.steepest import MARGIN_CLAIMS
 from attomaton.claims.verdicts import Claim, Judgement, Verdicts
 from attomaton.errors import MismatchedParts
 from attomaton.graphs.edges import extract_edges
@@ -93,6 +94,9 @@ def verify(automata: Automaton | Sequence[Automaton], trace: Trace) -> Verdicts:
     local direction holds
     third term holds
     fast-forward holds
+    margin-frobenius not_applicable
+    margin-max not_applicable
+    margin-spectral not_applicable
     """
     if isinstance(automata, Automaton):
         for samples in {id(one): one for one in trace.samples}.values():
@@ -143,4 +147,5 @@ CLAIMS = (
     Claim("local direction", _LOCAL, judge_local),
     Claim("third term", (*_PLAIN, need_length, need_told), judge_third_term),
     Claim("fast-forward", (*_PLAIN, need_late_records, need_steady_head, need_followed), judge_fast_forward),
+    *MARGIN_CLAIMS,
 )

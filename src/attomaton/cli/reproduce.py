@@ -32,6 +32,10 @@ def reproduce(
         Path | None, place("The text, or the published table, for experiments that take one.")
     ] = None,
     out: Annotated[Path | None, place("Write figure, numbers and a page there.")] = None,
+    work: Annotated[
+        Path | None,
+        place("Keep trainings there, and go on from those that are there (optimisers, beginning)."),
+    ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -48,7 +52,8 @@ def reproduce(
         return
     check_folder(out, "experiment")
     asked = [
-        read_settings(name, data=data, trials=trials, seed=seed) for name in find_experiments(experiment)
+        read_settings(name, data=data, trials=trials, seed=seed, work=work)
+        for name in find_experiments(experiment)
     ]
     from attomaton.errors import needing
 
@@ -64,7 +69,6 @@ def reproduce(
         with stages(quiet or as_json) as announce:
             announce(name)
             start = time.perf_counter()
-            settings["parts"] = None if out is None else out.with_name(f"{out.name}-parts")
             page = run_experiment(settings, announce)
             seconds = time.perf_counter() - start
             if out is not None:

@@ -18,11 +18,13 @@ from attomaton.cli.output import (
     stages,
 )
 from attomaton.cli.sources import Corpus, How, Window, reads
-from attomaton.cli.values import place, real, whole
+from attomaton.cli.values import place, real, whole, words
 from attomaton.options import MOST_STEPS
 
 if TYPE_CHECKING:
     from attomaton.corpora.samples import Samples
+    from attomaton.training.steps import Step
+
 
 LARGEST = 250_000_000
 """Numbers that the embedded contexts may take: 2 GB, of which training holds about two."""
@@ -39,6 +41,10 @@ def train(
         float, real("Step size of gradient descent.", sign="> 0", above=0, most=1e300)
     ] = 1.0,
     normalized: Annotated[bool, typer.Option("--normalized", help="Divide gradients by their norm.")] = False,
+    optimiser: Annotated[str, words("descent, sign, adam, spectral or muon.")] = "descent",
+    decay: Annotated[
+        float, real("Let the step size fall like 1/step to this power; 0.5 is usual.", least=0, most=1)
+    ] = 0.0,
     dim: Annotated[
         int | None,
         whole("Use random unit embeddings of this dimension; by default they are orthonormal.", least=1),
@@ -60,7 +66,6 @@ def train(
         from attomaton.models.embeddings import Orthonormal, RandomUnit
         from attomaton.training import loop
         from attomaton.training.checkpoints import Store
-        from attomaton.training.steps import GradientDescent
 
     read = read_samples(corpus, window=window, tokenizer=how.tokenizer, reading=how.reading)
     samples = _realisable(read)
@@ -73,7 +78,7 @@ def train(
         trace = loop.train(
             samples,
             AttentionModel(Orthonormal() if dim is None else RandomUnit(dim)),
-            GradientDescent(step_size, normalized=normalized),
+            _make_step(optimiser, step_size, decay, normalized=normalized),
             steps=steps,
             seed=seed,
             watch=loop.Watch([lambda step, _: announce.advance(step, steps)]),
@@ -86,6 +91,27 @@ def train(
         print_line(f"Written to {out / 'training'}.")
     if not all(math.isfinite(number) for number in trace.losses[-1].tolist()):
         raise typer.Exit(1)
+
+
+def _make_step(optimiser: str, step_size: float, decay: float, *, normalized: bool) -> "Step":
+    """The step that the options ask for."""
+    from attomaton.errors import UnsupportedOption
+    from attomaton.options import show
+    from attomaton.training.schedules import Decay
+    from attomaton.training.steepest import Muon, SignDescent, SpectralDescent
+    from attomaton.training.steps import Adam, GradientDescent
+
+    schedule = Decay(decay) if decay else None
+    kinds = {"sign": SignDescent, "adam": Adam, "spectral": SpectralDescent, "muon": Muon}
+    if optimiser == "descent":
+        return GradientDescent(step_size, normalized=normalized, schedule=schedule)
+    if normalized:
+        raise UnsupportedOption(
+            "--normalized belongs to gradient descent; leave --normalized or --optimiser out"
+        )
+    if optimiser not in kinds:
+        raise UnsupportedOption(f"--optimiser is {show(optimiser)}; give one of descent, {', '.join(kinds)}")
+    return kinds[optimiser](step_size, schedule=schedule)
 
 
 def _tell(message: Warning | str, *_: object, **__: object) -> None:

@@ -245,6 +245,58 @@ def draw_acyclic(
     return _draw_until(lambda samples: not has_cycle(samples), rng, n_tokens, n_samples, window)
 
 
+def draw_ordered(
+    rng: np.random.Generator,
+    *,
+    n_tokens: int = 6,
+    n_samples: int = 12,
+    window: int = 4,
+    n_queries: int = 2,
+    cyclic: bool = False,
+) -> Samples:
+    """Contexts of distinct tokens under few queries, each query with an order of its own that labels follow.
+
+    The label is the token of the context that is first in the query's order, where the query itself is last:
+    so there is no cycle, and paths are longer than those of :func:`draw_acyclic`.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        What to draw with.
+    n_tokens, n_samples, window : int
+        As in :func:`draw_random`.
+    n_queries : int
+        How many tokens are queries.
+    cyclic : bool
+        Draw labels at random from their contexts instead, until some query's graph has a cycle.
+
+    Examples
+    --------
+    >>> samples = draw_ordered(np.random.default_rng(0))
+    >>> has_cycle(samples), sorted(set(samples.queries.tolist())), samples.lengths.tolist()[:3]
+    (False, [0, 1], [4, 4, 4])
+    >>> has_cycle(draw_ordered(np.random.default_rng(0), cyclic=True))
+    True
+    """
+    n_tokens = whole_number(n_tokens, "n_tokens", least=2, most=MAX_TOKENS)
+    n_queries = whole_number(n_queries, "n_queries", least=1, most=n_tokens)
+    window = whole_number(window, "window", least=2, most=n_tokens)
+    n_samples = whole_number(n_samples, "n_samples", least=1, most=MOST_SAMPLES)
+    for _ in range(10_000):
+        places = [rng.permutation(n_tokens) for _ in range(n_queries)]
+        contexts: list[list[int]] = []
+        labels: list[int] = []
+        for query in rng.integers(n_queries, size=n_samples).tolist():
+            others = rng.permutation(np.delete(np.arange(n_tokens), query))[: window - 1]
+            contexts.append([*others.tolist(), query])
+            first = others[int(places[query][others].argmin())]
+            labels.append(int(rng.choice(contexts[-1]) if cyclic else first))
+        samples = Samples.from_lists(contexts, labels, n_tokens=n_tokens)
+        if not cyclic or has_cycle(samples):
+            return samples
+    raise InvalidSamples("10,000 draws gave no cycle; change n_samples or n_queries")
+
+
 def has_cycle(samples: Samples) -> bool:
     """Whether some query's token-priority graph has a cycle. Plain Python, for small draws.
 

@@ -1,7 +1,7 @@
 """Finished parts of an experiment on disk, so that one that was cut short goes on where it was."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ class Parts:
     Attributes
     ----------
     folder : Path, optional
-        The folder. None means that nothing is kept.
+        The folder that ``--work`` names. None means that nothing is kept.
 
     Examples
     --------
@@ -25,13 +25,11 @@ class Parts:
     ...     for _ in range(2):
     ...         parts = Parts(Path(folder, "parts"))
     ...         numbers = parts.take("seed 0", {"steps": 3}, lambda: made.append(1) or {"loss": [1.0, 0.5]})
-    ...     parts.clear()
-    ...     print(numbers, len(made), Path(folder, "parts").exists())
-    {'loss': [1.0, 0.5]} 1 False
+    >>> numbers, len(made)
+    ({'loss': [1.0, 0.5]}, 1)
     """
 
     folder: Path | None
-    _taken: list[Path] = field(default_factory=list[Path])
 
     def take(self, name: str, asked: dict[str, Any], make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """The numbers of a part: read if it was made with these settings before, else made and written.
@@ -41,7 +39,6 @@ class Parts:
         if self.folder is None:
             return make()
         path = self.folder / f"{name.replace(' ', '-')}.json"
-        self._taken.append(path)
         found = read_sealed(path)
         if found is not None and found.get("asked") == asked:
             return found["numbers"]
@@ -50,13 +47,3 @@ class Parts:
             self.folder.mkdir(parents=True, exist_ok=True)
             write_sealed(path, {"asked": asked, "numbers": numbers})
         return numbers
-
-    def clear(self) -> None:
-        """Delete the parts that were taken, and the folder if nothing else is in it."""
-        if self.folder is None or not self.folder.is_dir():
-            return
-        with explained(self.folder):
-            for path in self._taken:
-                path.unlink(missing_ok=True)
-            if not any(self.folder.iterdir()):
-                self.folder.rmdir()

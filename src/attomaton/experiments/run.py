@@ -6,6 +6,7 @@ from attomaton.experiments.beginning.curves import run_curves
 from attomaton.experiments.beginning.ends import run_ends
 from attomaton.experiments.beginning.turn import run_turn
 from attomaton.experiments.mechanics import run_training
+from attomaton.experiments.optimisers import run_optimisers
 from attomaton.experiments.page import Page
 from attomaton.experiments.path import run_path
 from attomaton.experiments.scansnap.figure3 import run_figure3
@@ -21,6 +22,7 @@ from attomaton.progress import Progress, silent
 KINDS: dict[str, Callable[[Settings, Progress], Page]] = {
     "training": run_training,
     "path": run_path,
+    "optimisers": run_optimisers,
     "text": run_text,
     "figure3": run_figure3,
     "figure4": run_figure4,

@@ -15,6 +15,8 @@ from attomaton.models.deep import DeepModel
 from attomaton.models.embeddings import Equicorrelated, Given, Orthonormal, RandomUnit
 from attomaton.models.heads import Tied, TokenId, Untied
 from attomaton.models.losses import CorrelationLoss, LogLoss, SquaredLoss
+from attomaton.training.schedules import Decay
+from attomaton.training.steepest import Muon, SignDescent, SpectralDescent
 from attomaton.training.steps import Adam, GradientDescent
 
 PACKAGES = ("attomaton", "numpy", "torch")
@@ -47,7 +49,8 @@ KINDS = {
     kind.__name__: kind
     for kind in (
         *(AttentionModel, DeepModel, Orthonormal, RandomUnit, Equicorrelated, Given, TokenId, Tied, Untied),
-        *(LogLoss, SquaredLoss, CorrelationLoss, GradientDescent, Adam),
+        *(LogLoss, SquaredLoss, CorrelationLoss),
+        *(GradientDescent, Adam, SignDescent, SpectralDescent, Muon, Decay),
     )
 }
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from attomaton.errors import UnsupportedOption
 from attomaton.options import real_number, settle, show
+from attomaton.training.schedules import find_pace
 
 Parameters = tuple[Tensor, ...]
 """W, or K and Q: the first axis is the trial."""
@@ -97,7 +98,7 @@ class GradientDescent:
         self, parameters: Parameters, gradients: Parameters, state: Parameters, step: int
     ) -> tuple[Parameters, Parameters]:
         """New parameters and running sums."""
-        pace = self.step_size * (1.0 if self.schedule is None else self.schedule(step))
+        pace = find_pace(self.step_size, self.schedule, step)
         if self.normalized:
             raised = [one * RAISED[one.dtype] for one in gradients]
             norm = sum((one * one).sum((1, 2), keepdim=True) for one in raised) ** 0.5
@@ -143,7 +144,9 @@ class Adam:
     betas : tuple of two floats
         How much of the running means of the gradient and of its square is kept at each step.
     epsilon : float
-        Added to the root of the mean square.
+        Added to the root of the mean square. With 0 an entry that never had a gradient does not move.
+    schedule : callable, optional
+        Step number → factor of η, such as :class:`~attomaton.training.schedules.Decay`.
 
     Examples
     --------
@@ -157,6 +160,7 @@ class Adam:
     step_size: float
     betas: tuple[float, float] = (0.9, 0.999)
     epsilon: float = 1e-8
+    schedule: Callable[[int], float] | None = None
 
     def __post_init__(self) -> None:
         given: Any = self.betas
@@ -176,17 +180,23 @@ class Adam:
     def move(
         self, parameters: Parameters, gradients: Parameters, state: Parameters, step: int
     ) -> tuple[Parameters, Parameters]:
-        """New parameters and running means."""
+        """New parameters and running means; without ε, those of gradients raised by ``RAISED``."""
         size, (slow, slower) = len(parameters), self.betas
+        if not self.epsilon:
+            gradients = tuple(one * RAISED[one.dtype] for one in gradients)
         means = [slow * old + (1 - slow) * new for old, new in zip(state[:size], gradients, strict=True)]
         squares = [
             slower * old + (1 - slower) * new * new for old, new in zip(state[size:], gradients, strict=True)
         ]
+        pace = find_pace(self.step_size, self.schedule, step)
+        roots = (self._root(square / (1 - slower ** (step + 1))) for square in squares)
         moved = tuple(
-            one
-            - self.step_size
-            * (mean / (1 - slow ** (step + 1)))
-            / ((square / (1 - slower ** (step + 1))).sqrt() + self.epsilon)
-            for one, mean, square in zip(parameters, means, squares, strict=True)
+            one - pace * (mean / (1 - slow ** (step + 1))) / root
+            for one, mean, root in zip(parameters, means, roots, strict=True)
         )
         return moved, (*means, *squares)
+
+    def _root(self, square: Tensor) -> Tensor:
+        """The root with ε added; without ε, infinite where it is 0, so that nothing moves there."""
+        root = square.sqrt()
+        return root + self.epsilon if self.epsilon else root.masked_fill(root == 0, torch.inf)

@@ -24,7 +24,11 @@ from attomaton.solutions import LARGEST
 from attomaton.tables import Float64, Int64, table_of
 from attomaton.training.configuration import restore
 from attomaton.training.pictures import draw_run
+from attomaton.training.steepest import Muon, SignDescent, SpectralDescent
 from attomaton.training.steps import Adam, GradientDescent, Step
+
+STEPS = (GradientDescent, Adam, SignDescent, SpectralDescent, Muon)
+"""The steps that a trace of a stored run can name."""
 
 
 class Record(NamedTuple):
@@ -196,7 +200,7 @@ class Trace(Tabular):
     @cached_property
     def step(self) -> Step:
         """How the gradient moved it."""
-        return self._restore("step", (GradientDescent, Adam))
+        return self._restore("step", STEPS)
 
     def _restore(self, name: str, kinds: tuple[type[Any], ...]) -> Any:
         try:

@@ -43,7 +43,7 @@ SCHEMA = pa.schema(
 
 def run_curves(settings: Settings, progress: Progress) -> Page:
     """Train once with each step size, and hold every layer against the forecast of the corpus."""
-    parts = Parts(settings.get("parts"))
+    parts = Parts(settings.get("work"))
     asked = {name: settings[name] for name in ("tokenizer", "n_tokens", "window")}
     progress("reading", 0, 0)
     text = read_sequences(settings["source"], asked["n_tokens"], asked["window"], asked["tokenizer"])
@@ -53,9 +53,7 @@ def run_curves(settings: Settings, progress: Progress) -> Page:
         runs[size] = parts.take(
             f"step size {size:g}", _asked(settings, text, size), partial(_train, settings, text, size)
         )
-    page = _write(settings, text, runs)
-    parts.clear()
-    return page
+    return _write(settings, text, runs)
 
 
 def _asked(settings: Settings, text: Sequences, size: float) -> dict[str, Any]:

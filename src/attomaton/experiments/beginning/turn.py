@@ -49,7 +49,7 @@ def run_turn(settings: Settings, progress: Progress) -> Page:
     """Train on every subsample, and once for each other step size, start and depth."""
     progress("reading", 0, 0)
     text = read_sequences(settings["source"], settings["n_tokens"], settings["window"], settings["tokenizer"])
-    parts = Parts(settings.get("parts"))
+    parts = Parts(settings.get("work"))
     common = {
         **{name: settings[name] for name in ("n_sequences", "seed", "tokenizer")},
         "text": text.name,
@@ -63,9 +63,7 @@ def run_turn(settings: Settings, progress: Progress) -> Page:
         told = {**common, **asdict(one)}
         numbers = parts.take(name, told, partial(_train, settings, text, one))
         runs[name] = {**numbers, "step_size": one.step_size, "start": one.start}
-    page = render_turn(settings, text, runs)
-    parts.clear()
-    return page
+    return render_turn(settings, text, runs)
 
 
 def list_runs(settings: Settings) -> dict[str, Asked]:

@@ -2,8 +2,8 @@
 
 A file has a ``title`` and a ``kind``, which names what runs it (``KINDS`` in
 :mod:`attomaton.experiments.run`). It has ``trials`` where several are drawn, ``needs`` where nothing can run
-without ``--data``, and ``remarks`` where what comes out differs from what was published. The rest is read by
-its kind alone.
+without ``--data``, ``resumes`` where ``--work`` keeps what is done, and ``remarks`` where what comes out
+differs from what was published. The rest is read by its kind alone.
 """
 
 import tomllib
@@ -17,8 +17,8 @@ from attomaton.options import MOST_TRIALS, whole_number
 Settings = dict[str, Any]
 """What a file says, with the experiment's ``name``, the ``seed``, and as ``source`` what ``--data`` names."""
 
-FAMILIES = ("mechanics", "text", "scan-snap", "beginning")
-"""How names begin, in the order in which they are listed: first paper, texts, second paper, beginning."""
+FAMILIES = ("mechanics", "optimisers", "text", "scan-snap", "beginning")
+"""How names begin, as they are listed: first paper, optimisers, texts, second paper, beginning."""
 
 ALL = "all-mechanics"
 """Stands for every experiment of the first paper."""
@@ -36,7 +36,12 @@ def find_experiments(name: str) -> list[str]:
 
 
 def read_settings(
-    name: str, *, data: Path | None = None, trials: int | None = None, seed: int = 0
+    name: str,
+    *,
+    data: Path | None = None,
+    trials: int | None = None,
+    seed: int = 0,
+    work: Path | None = None,
 ) -> Settings:
     """The settings of one experiment.
 
@@ -50,6 +55,8 @@ def read_settings(
         How many; those of the file if not given.
     seed : int
         Random seed.
+    work : Path, optional
+        Where trainings are kept, so that an experiment that was interrupted goes on from there.
 
     Examples
     --------
@@ -62,7 +69,9 @@ def read_settings(
     settings = tomllib.loads((files(__name__) / f"{name}.toml").read_text(encoding="utf-8"))
     if data is None and "needs" in settings:
         raise UnsupportedOption(f"{name} needs {settings['needs']}")
-    settings |= {"name": name, "source": data, "seed": whole_number(seed, "seed")}
+    if work is not None and not settings.get("resumes"):
+        raise UnsupportedOption(f"{name} keeps no work; leave --work out")
+    settings |= {"name": name, "source": data, "seed": whole_number(seed, "seed"), "work": work}
     if trials is not None:
         settings["trials"] = whole_number(trials, "trials", least=1, most=MOST_TRIALS)
     return settings

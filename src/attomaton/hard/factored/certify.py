@@ -77,7 +77,7 @@ def certify_weights(
     problem: FactoredProblem, weights: Float64, multipliers: Float64, *, rtol: float
 ) -> FactoredCertificate:
     """Bounds from weights W, as they are, and any multipliers, shape (n_constraints,)."""
-    violation = _violation(problem, weights)
+    violation = find_violation(problem, weights)
     upper = nuclear_norm(weights) if violation <= FEASIBLE else np.inf
     lower = lower_bound(problem, multipliers)
     return FactoredCertificate(lower, upper, relative_gap(lower, upper), violation, rtol)
@@ -107,7 +107,7 @@ def lower_bound(problem: FactoredProblem, multipliers: Float64) -> float:
 def upper_bound(problem: FactoredProblem, weights: Float64) -> float:
     """‖W‖_* of the repaired weights; infinite if they cannot be repaired."""
     repaired = repair_weights(problem, weights)
-    return nuclear_norm(repaired) if _violation(problem, repaired) <= FEASIBLE else np.inf
+    return nuclear_norm(repaired) if find_violation(problem, repaired) <= FEASIBLE else np.inf
 
 
 def nuclear_norm(weights: Float64) -> float:
@@ -115,7 +115,7 @@ def nuclear_norm(weights: Float64) -> float:
     return float(np.linalg.norm(weights, "nuc")) if weights.size else 0.0
 
 
-def _violation(problem: FactoredProblem, weights: Float64) -> float:
+def find_violation(problem: FactoredProblem, weights: Float64) -> float:
     """The largest amount by which a tie or a priority is missed."""
     if not np.isfinite(weights).all():
         return np.inf

@@ -138,7 +138,7 @@ def solve_factored(
         scores=score_table(components.nodes, problem.scores(weights)),
         weights=rows @ weights @ columns.T / scale**2,
         certificate=certificate,
-        multipliers=_scaled_multipliers(problem, components.order, multipliers, certificate.lower),
+        multipliers=scale_multipliers(problem, components.order, multipliers, certificate.lower),
     )
 
 
@@ -151,7 +151,7 @@ def _choose(solver: object, rtol: float) -> FactoredSolver:
     return chosen
 
 
-def _scaled_multipliers(
+def scale_multipliers(
     problem: FactoredProblem, order: pa.Table, multipliers: Float64, total: float
 ) -> pa.Table:
     """The priorities' multipliers, scaled to sum to ``total``; 0 for edges that a longer path replaces."""

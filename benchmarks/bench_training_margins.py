@@ -1,0 +1,38 @@
+"""Margins of sign descent and Adam after 20,000 steps, as shares of the best in the max norm; 100 trials.
+
+Bars: sign descent reaches 0.95 and Adam (averages over 10 and 100 steps, no ε) 0.85 in at least 95 of 100
+trials without cycles. Adam with its usual averages is measured beside them.
+"""
+
+import numpy as np
+
+from attomaton.experiments.optimisers import draw_trials, train_optimiser
+from attomaton.experiments.settings import read_settings
+from timing import report, timed
+
+NAMES = ("sign descent", "Adam", "Adam, usual averages")
+
+if __name__ == "__main__":
+    settings = read_settings("optimisers", trials=100)
+    corpora = draw_trials(settings, "acyclic")
+    figures, bars = {}, {}
+    for asked in settings["optimisers"]:
+        name = asked["name"]
+        if name not in NAMES:
+            continue
+
+        def train(asked=asked):
+            return train_optimiser(settings, "acyclic", asked, corpora, lambda *_: None)
+
+        run, seconds = timed(train)
+        quantiles = np.quantile(run.ends, [0.0, 0.05, 0.5]).round(4).tolist()
+        figures[name] = {
+            "least_5%_median": quantiles,
+            "seconds": seconds,
+            "verdict": run.verdict.status.value,
+        }
+        if "bar" in asked:
+            reached = int((run.ends >= asked["bar"]).sum())
+            figures[name][f"trials_at_{asked['bar']:g}"] = reached
+            bars[name] = reached >= 95
+    report(figures, bars)

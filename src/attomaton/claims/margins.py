@@ -1,0 +1,178 @@
+"""How large the margins of a run are, in the norm that its optimiser keeps small, beside the best there are.
+
+The margin of W is the smallest score difference of any priority. Divided by ‖W‖ it is at most the best
+margin, the inverse of the least norm of the Graph-SVM (:func:`~attomaton.hard.solve.solve_graph_svm` with
+that norm).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from attomaton.automaton.automaton import Automaton
+from attomaton.claims.measures import check_automata, unless_orthonormal
+from attomaton.errors import UncertifiedSolution
+from attomaton.graphs.components import Components
+from attomaton.hard.normed.certify import measure_norm
+from attomaton.hard.solve import solve_graph_svm
+from attomaton.tables import Float64, Int64
+from attomaton.training.steepest import Muon, SignDescent, SpectralDescent
+from attomaton.training.steps import Adam, GradientDescent, Step
+from attomaton.training.trace import Trace
+
+Norm = Literal["frobenius", "max", "spectral"]
+
+NORMS: tuple[Norm, ...] = ("frobenius", "max", "spectral")
+
+OWN: dict[type, Norm] = {
+    GradientDescent: "frobenius",
+    SignDescent: "max",
+    Adam: "max",
+    SpectralDescent: "spectral",
+    Muon: "spectral",
+}
+"""The norm in which each kind of step seeks the largest margin."""
+
+MOST_DIMENSIONS = 64
+"""Larger problems in the spectral norm, or in the max norm with embeddings, take too long."""
+
+
+def own_norm(step: Step) -> Norm | None:
+    """The norm in which a step seeks the largest margin; None if no theory names one.
+
+    Examples
+    --------
+    >>> own_norm(Adam(0.1)), own_norm(GradientDescent(1.0)), own_norm(Muon(0.1))
+    ('max', 'frobenius', 'spectral')
+    """
+    return OWN.get(type(step))
+
+
+@dataclass(frozen=True, eq=False)
+class Margins:
+    """The margins of a run in one norm.
+
+    Attributes
+    ----------
+    norm : str
+        "frobenius", "max" or "spectral".
+    steps : int64 array, shape (n_records,)
+        The steps of the records.
+    margin : float64 array, shape (n_records, n_trials)
+        The smallest score difference of any priority; infinite in trials that have none.
+    size : float64 array, shape (n_records, n_trials)
+        ‖W‖.
+    best : float64 array, shape (n_trials,)
+        The largest margin that a W of norm 1 can have; NaN where it was not proved.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.models.embeddings import Orthonormal
+    >>> from attomaton.training.schedules import Decay
+    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1])  # under 2, 0 beats 1 and 1 beats 2
+    >>> step = SignDescent(0.1, schedule=Decay())
+    >>> trace = at.train(samples, at.AttentionModel(Orthonormal()), step, steps=2000)
+    >>> from attomaton.claims.measures import solve_trials
+    >>> margins = measure_margins(trace, solve_trials(trace), "max")
+    >>> margins.best.tolist(), margins.share[-1].round(2).tolist()
+    ([1.0], [0.96])
+    """
+
+    norm: Norm
+    steps: Int64
+    margin: Float64
+    size: Float64
+    best: Float64
+
+    @property
+    def share(self) -> Float64:
+        """The margin of W/‖W‖ as a share of the best, shape (n_records, n_trials); 0 where W = 0."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(self.size > 0, self.margin / self.size / self.best, 0.0)
+
+
+def measure_margins(trace: Trace, automata: Sequence[Automaton], norm: Norm) -> Margins:
+    """The margins of every record and trial, and the best of each trial in this norm.
+
+    Parameters
+    ----------
+    trace : Trace
+        The run.
+    automata : sequence of Automaton
+        Those of its trials (:func:`~attomaton.claims.measures.solve_trials`).
+    norm : "frobenius", "max" or "spectral"
+        What W is divided by.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.claims.measures import solve_trials
+    >>> from attomaton.models.embeddings import Orthonormal
+    >>> samples = at.Samples.from_lists([[0, 1]], [0])
+    >>> trace = at.train(samples, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=10)
+    >>> for norm in ("frobenius", "max", "spectral"):  # one priority: every W of the run is the best
+    ...     print(norm, measure_margins(trace, solve_trials(trace), norm).share[-1].round(6).tolist())
+    frobenius [1.0]
+    max [1.0]
+    spectral [1.0]
+    """
+    check_automata(trace, automata)
+    n_records, n_trials = trace.weights.shape[:2]
+    margin = np.full((n_records, n_trials), np.inf)
+    best = np.full(n_trials, np.nan)
+    for trial, automaton in enumerate(automata):
+        table = trace.embeddings[trial]
+        differences = read_differences(automaton.components, table, trace.weights[:, trial])
+        margin[:, trial] = differences.min(axis=1, initial=np.inf)
+        best[trial] = find_best(automaton, table, norm)
+    return Margins(norm, trace.steps, margin, measure_norm(trace.weights, norm), best)
+
+
+def find_best(automaton: Automaton, table: Float64, norm: Norm) -> float:
+    """The best margin of a W of norm 1 for one trial; NaN if not proved, or if the problem is too large."""
+    components = automaton.components
+    if norm == "frobenius":
+        squared = automaton.hard.certificate.upper
+        return 1.0 / np.sqrt(squared) if squared > 0 else np.nan
+    given = unless_orthonormal(table)
+    closed = norm == "max" and given is None
+    if (not closed and max(table.shape) > MOST_DIMENSIONS) or not components.order.num_rows:
+        return np.nan
+    try:
+        return solve_graph_svm(components, norm=norm, embeddings=given).expect().best_margin
+    except UncertifiedSolution:
+        return np.nan
+
+
+def read_differences(components: Components, table: Float64, weights: Float64) -> Float64:
+    """(e_i − e_j)ᵀ W e_k of every edge i → j between components, shape (n_records, n_edges)."""
+    query, winner, loser = find_strict(components)
+    if unless_orthonormal(table) is None:
+        return weights[:, winner, query] - weights[:, loser, query]
+    scores = table @ weights @ table.T
+    return scores[:, winner, query] - scores[:, loser, query]
+
+
+def find_strict(components: Components) -> tuple[Int64, Int64, Int64]:
+    """Query, winner and loser of the data edges between components, shape (n_edges,) each."""
+    edges, n_tokens = components.edges, components.edges.n_tokens
+    query, winner, loser = (np.asarray(edges[name], np.int64) for name in ("query", "winner", "loser"))
+    keys = components.query_of_node.astype(np.int64) * n_tokens + components.token_of_node
+    part = components.component_of_node
+    ends = (part[np.searchsorted(keys, query * n_tokens + end)] for end in (winner, loser))
+    strict = np.not_equal(*ends)
+    return query[strict], winner[strict], loser[strict]
+
+
+def find_reach(components: Components, table: Float64, norm: Norm) -> float:
+    """The most that a W of norm 1 can move a score difference: max ‖u‖‖v‖ over edges, in the dual norm.
+
+    The dual of the max norm is the sum of sizes; that of the others is ‖u‖₂ ‖v‖₂ for u vᵀ.
+    """
+    query, winner, loser = find_strict(components)
+    order = 1 if norm == "max" else 2
+    left = np.linalg.norm(table[winner] - table[loser], order, axis=1)
+    return float((left * np.linalg.norm(table[query], order, axis=1)).max(initial=0.0))

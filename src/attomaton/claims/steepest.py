@@ -1,0 +1,299 @@
+"""Claims about margins: each optimiser seeks the largest margin in its own norm, on data without cycles.
+
+Margins are judged, never directions: the W of largest margin in the max norm or the spectral norm is not
+unique. Steps of steepest descent have a bound that is proved (:mod:`attomaton.claims.pace`), and plain
+descent has that of its computed way. For Adam, Muon and momentum the theorems have rates without usable
+constants, and a run is held against its own margin at half of the steps.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+
+from attomaton.claims.approach import Bounds, find_worst, need_way
+from attomaton.claims.evidence import (
+    DIGITS,
+    DIGITS_TIED,
+    Evidence,
+    need_descent,
+    need_direction,
+    need_length,
+    need_log_loss,
+    need_mass_head,
+    need_stable_step,
+    need_start,
+)
+from attomaton.claims.margins import (
+    MOST_DIMENSIONS,
+    NORMS,
+    Margins,
+    Norm,
+    find_reach,
+    measure_margins,
+    own_norm,
+    read_differences,
+)
+from attomaton.claims.pace import bound_share, list_paces
+from attomaton.claims.verdicts import Claim, Judgement
+from attomaton.claims.way import compute_way
+from attomaton.errors import UnsupportedOption
+from attomaton.hard.normed.certify import measure_norm
+from attomaton.hard.solve import Kind
+from attomaton.models.heads import Tied
+from attomaton.tables import Bool, Float64
+from attomaton.training.steepest import SignDescent, SpectralDescent
+from attomaton.training.steps import Adam, GradientDescent
+
+ROUNDING = 1e-6
+"""Shares are held against proved bounds to this."""
+
+WOBBLE = 0.05
+"""A share may fall by this from half of the steps to the end, where no bound is proved: steps swing."""
+
+SMALL = 1e-3
+"""ε of Adam is small if it is less than this share of the attention that is left to move."""
+
+
+def _find(evidence: Evidence, norm: Norm) -> Margins:
+    return measure_margins(evidence.trace, evidence.automata, norm)
+
+
+FINDERS: dict[Norm, Callable[[Evidence], Margins]] = {norm: partial(_find, norm=norm) for norm in NORMS}
+"""Each measures margins in one norm, once for each evidence."""
+
+
+def is_proved(evidence: Evidence) -> bool:
+    """Whether steps are those of steepest descent itself, so that :func:`bound_share` speaks of them."""
+    step = evidence.trace.step
+    exact = isinstance(step, SignDescent | SpectralDescent) or evidence.normalized
+    return exact and not getattr(step, "momentum", 0.0)
+
+
+def describe_share(evidence: Evidence, norm: Norm) -> str:
+    """What was measured, for a claim that does not apply; nothing if that is not known."""
+    share = evidence.once(FINDERS[norm]).share[-1]
+    known = evidence.directed & np.isfinite(share)
+    if not known.any():
+        return ""
+    least, trials = float(share[known].min()), int(known.sum())
+    return f"; measured: {least:.3f} of the best margin in the {norm} norm (the least of {trials} trials)"
+
+
+def need_own_norm(evidence: Evidence, norm: Norm) -> str:
+    """The step seeks the margin of this norm, and W itself was trained."""
+    step = evidence.trace.step
+    own = own_norm(step)
+    if own != norm:
+        return f"the step is {step}, which seeks the largest margin in the {own} norm: see margin-{own}"
+    return (
+        "" if evidence.trace.model.rank is None else "W is a product of two factors, and these were trained"
+    )
+
+
+def need_rule(evidence: Evidence, norm: Norm) -> str:
+    """The theorem, or the computed way, speaks of these steps."""
+    step = evidence.trace.step
+    if is_proved(evidence) or not need_descent(evidence):
+        return ""
+    if isinstance(step, GradientDescent):
+        return need_descent(evidence) + describe_share(evidence, norm)
+    try:
+        first, last = list_paces(1.0, cast("Any", step).schedule, 0, 1)[0], _last_pace(evidence)
+    except UnsupportedOption as problem:
+        return str(problem)
+    if not last < first:
+        return (
+            f"the step is {step}, of one size, and the theorem speaks of step sizes that shrink: give "
+            f"schedule=Decay(){describe_share(evidence, norm)}"
+        )
+    memory, half = 1.0 / (1.0 - _slowest(step)), int(evidence.trace.steps[evidence.middle])
+    if half < memory:
+        return (
+            f"the step averages over about {memory:,.0f} steps, and half of the run is {half:,}: train on"
+            f"{describe_share(evidence, norm)}"
+        )
+    return ""
+
+
+def _slowest(step: object) -> float:
+    """How much of its slowest running mean a step keeps."""
+    return max(step.betas) if isinstance(step, Adam) else float(getattr(step, "momentum", 0.0))
+
+
+def _last_pace(evidence: Evidence) -> float:
+    last = max(int(evidence.trace.steps[-1]), 1)
+    return float(list_paces(1.0, getattr(evidence.trace.step, "schedule", None), last - 1, last)[0])
+
+
+def need_small_epsilon(evidence: Evidence, norm: Norm) -> str:
+    """ε of Adam is small beside the gradients of every trial, to the end."""
+    step = evidence.trace.step
+    if not isinstance(step, Adam) or not step.epsilon:
+        return ""
+    left = float(np.where(evidence.directed, evidence.curves.missed[-1], 1.0).min())
+    if step.epsilon <= SMALL * left:
+        return ""
+    return (
+        f"ε = {step.epsilon:g} is not small beside gradients at the end, where {left:.0e} of the attention "
+        f"is left to move: give epsilon=0{describe_share(evidence, norm)}"
+    )
+
+
+def need_moving(evidence: Evidence) -> str:
+    """Weights are finite, and gradients did not vanish in rounding."""
+    broken = ~np.isfinite(evidence.trace.weights).all(axis=(0, 2, 3))
+    if broken.any():
+        return f"the weights of trial {int(broken.argmax())} are not finite"
+    least = DIGITS_TIED if isinstance(evidence.trace.model.head, Tied) else DIGITS
+    missed = np.where(evidence.directed, evidence.curves.missed[-1], 1.0)
+    if (missed >= least).all():
+        return ""
+    return (
+        f"{missed.min():.0e} of the attention was left to move, and rounding hides its gradient: train less"
+    )
+
+
+def need_order(evidence: Evidence, norm: Norm) -> str:
+    """Some trial with a priority has no cycle, and every priority can be met."""
+    if find_ordered(evidence).any():
+        return ""
+    trial = int(evidence.directed.argmax())
+    automaton = evidence.automata[trial]
+    ties = automaton.components.nodes.num_rows - len(automaton.components)
+    what = f"{ties} ties in trial {trial}" if ties else "priorities contradict each other"
+    return (
+        f"every trial with a priority has a cycle ({what}), and the theorem speaks of data without"
+        f"{describe_share(evidence, norm)}"
+    )
+
+
+def find_ordered(evidence: Evidence) -> Bool:
+    """Trials with priorities, without cycles, whose embeddings can meet every priority, shape (n_trials,)."""
+    met = [automaton.hard.kind is Kind.EVERY_PRIORITY for automaton in evidence.automata]
+    return evidence.directed & evidence.acyclic & np.array(met)
+
+
+def need_best(evidence: Evidence, norm: Norm) -> str:
+    """The best margin of some trial without cycles is proved."""
+    if np.isfinite(evidence.once(FINDERS[norm]).best[find_ordered(evidence)]).any():
+        return ""
+    n_tokens = evidence.trace.embeddings.shape[1]
+    if n_tokens > MOST_DIMENSIONS:
+        return f"the best margin is computed for at most {MOST_DIMENSIONS} tokens, not {n_tokens:,}"
+    return "the best margin of no trial was proved"
+
+
+def need_reached(evidence: Evidence, norm: Norm) -> str:
+    """Some trial is far enough at half of the steps that something can be asked of its end."""
+    told = "by half of the steps no margin is large enough to ask one of the end, or steps are too long"
+    missing = evidence.once(BOUNDERS[norm]).missing(told)
+    return missing + describe_share(evidence, norm) if missing else ""
+
+
+def _bound(evidence: Evidence, norm: Norm) -> Bounds:
+    """The share of the best margin that is asked of each trial."""
+    margins = evidence.once(FINDERS[norm])
+    asked = np.full(evidence.trace.n_trials, -np.inf)
+    for trial in np.flatnonzero(find_ordered(evidence) & np.isfinite(margins.best)):
+        if is_proved(evidence):
+            asked[trial] = _prove(evidence, margins, int(trial)) - ROUNDING
+        elif isinstance(evidence.trace.step, GradientDescent):
+            asked[trial] = _expect(evidence, margins, int(trial)) - ROUNDING
+        else:
+            asked[trial] = margins.share[evidence.middle, trial] - WOBBLE
+    return Bounds(asked, asked > 0)
+
+
+def _prove(evidence: Evidence, margins: Margins, trial: int) -> float:
+    """What the remaining steps of steepest descent must reach."""
+    trace, middle = evidence.trace, evidence.middle
+    contexts = evidence.target.contexts[trial]
+    count, left = len(contexts.bags.samples), float(evidence.curves.missed[middle, trial])
+    surprise = -np.log1p(-count * left) if count * left < 0.5 else count * float(trace.losses[middle, trial])
+    step = trace.step
+    paces = list_paces(
+        float(cast("Any", step).step_size),
+        getattr(step, "schedule", None),
+        int(trace.steps[middle]),
+        int(trace.steps[-1]),
+    )
+    return bound_share(
+        paces,
+        best=float(margins.best[trial]),
+        reach=find_reach(evidence.automata[trial].components, trace.embeddings[trial], margins.norm),
+        size=float(margins.size[middle, trial]),
+        surprise=float(surprise),
+        odds=float(contexts.bags.multiplicity.max()),
+    )
+
+
+def _expect(evidence: Evidence, margins: Margins, trial: int) -> float:
+    """The share that the computed way of plain descent has at half of the steps, if it closes in."""
+    way, table = evidence.once(compute_way), evidence.trace.embeddings[trial]
+    if not way.known[trial]:
+        return -np.inf
+    components, weights = evidence.automata[trial].components, way.weights[:, trial]
+    reach, error = find_reach(components, table, margins.norm), float(way.error[trial])
+    margin = read_differences(components, table, weights).min(axis=1) - reach * error
+    share: Float64 = margin / (measure_norm(weights, margins.norm) + error) / margins.best[trial]
+    return float(share[0]) if share[-1] >= share[0] else -np.inf
+
+
+BOUNDERS: dict[Norm, Callable[[Evidence], Bounds]] = {norm: partial(_bound, norm=norm) for norm in NORMS}
+"""Each says what is asked in one norm, once for each evidence."""
+
+
+def judge_margin(evidence: Evidence, norm: Norm) -> Judgement:
+    """margin(W)/‖W‖ → the best margin in this norm."""
+    share, bounds = evidence.once(FINDERS[norm]).share[-1], evidence.once(BOUNDERS[norm])
+    worst = find_worst(bounds.asked - share, bounds.among)
+    reached = bounds.among & (share >= bounds.asked)
+    left = int((~bounds.among).sum())
+    how = "what the run had at half of the steps"
+    if is_proved(evidence):
+        how = "what such steps must reach from where the run was at half of them"
+    elif isinstance(evidence.trace.step, GradientDescent):
+        how = "that of the computed way at half of the steps"
+    return Judgement(
+        float(share[worst]),
+        float(bounds.asked[worst]),
+        bool(reached[worst]),
+        f"share of the best margin in the {norm} norm at the end (trial {worst}); bound: {how}; "
+        f"{int(reached.sum())} of {int(bounds.among.sum())} trials reach theirs"
+        + f"; trials not judged: {left}"
+        * bool(left),
+    )
+
+
+def _need_sound_way(evidence: Evidence) -> str:
+    """Plain descent is below the edge of stability, and its way is known."""
+    plain = isinstance(evidence.trace.step, GradientDescent) and not evidence.normalized
+    return (need_stable_step(evidence) or need_way(evidence)) if plain else ""
+
+
+def _claim(norm: Norm) -> Claim[Evidence]:
+    def of_norm(need: Callable[[Evidence, Norm], str]) -> Callable[[Evidence], str]:
+        return partial(need, norm=norm)
+
+    assumptions = (
+        need_log_loss,
+        need_mass_head,
+        of_norm(need_own_norm),
+        need_start,
+        need_direction,
+        need_moving,
+        of_norm(need_rule),
+        of_norm(need_small_epsilon),
+        of_norm(need_order),
+        _need_sound_way,
+        need_length,
+        of_norm(need_best),
+        of_norm(need_reached),
+    )
+    return Claim(f"margin-{norm}", assumptions, partial(judge_margin, norm=norm))
+
+
+MARGIN_CLAIMS = tuple(_claim(norm) for norm in NORMS)
+"""One claim for each norm; a run has one optimiser, and so at most one of them applies."""

@@ -1,0 +1,75 @@
+"""Margins of optimisers, redrawn in small: the page, what is kept for going on, and the command."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from attomaton.claims.verdicts import VerdictStatus
+from attomaton.cli import app
+from attomaton.errors import UnsupportedOption
+from attomaton.experiments.optimisers import draw_trials, make_step, run_optimisers
+from attomaton.experiments.page import write_page
+from attomaton.experiments.settings import read_settings
+from attomaton.progress import silent
+
+
+def small(**changed):
+    settings = read_settings("optimisers", trials=3, **changed)
+    return settings | {"steps": 400, "every": 40}
+
+
+def test_the_page_has_every_optimiser_with_and_without_cycles(tmp_path):
+    page = run_optimisers(small(), silent)
+    names = [asked["name"] for asked in small()["optimisers"]]
+    assert [[row[0] for row in table["rows"]] for table in page.record["tables"]] == [names, names]
+    cyclic = [one for one in page.verdicts if one.claim.endswith("with cycles")]
+    assert {one.status for one in cyclic} == {VerdictStatus.NOT_APPLICABLE}
+    assert all(
+        "cycle" in one.reason and "measured" in one.reason for one in cyclic if "train on" not in one.reason
+    )
+    assert not any(one.fails for one in page.verdicts if one.claim.startswith("margin"))
+    numbers = page.numbers.to_pydict()
+    assert len(numbers["share"]) == 2 * len(names) * 3 * 11 * 3
+    assert max(numbers["share"]) <= 1 + 1e-5
+    written = write_page(page, tmp_path / "page")
+    assert {path.name for path in written} >= {"figure.png", "figure.pdf", "numbers.parquet", "summary.md"}
+
+
+def test_what_was_trained_is_read_again_and_gives_the_same_page(tmp_path):
+    first = run_optimisers(small(work=tmp_path), silent)
+    kept = sorted(path.name for path in tmp_path.iterdir() if path.is_dir())
+    assert "acyclic-sign-descent" in kept
+    assert "cyclic-adam-usual-averages" in kept
+    stamps = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.safetensors")}
+    again = run_optimisers(small(work=tmp_path), silent)
+    assert again.text == first.text == run_optimisers(small(), silent).text
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.safetensors")} == stamps
+
+
+def test_trials_are_the_same_alone_and_among_others():
+    few, more = (draw_trials(read_settings("optimisers", trials=number), "acyclic") for number in (2, 4))
+    for one, other in zip(few, more, strict=False):
+        np.testing.assert_array_equal(one.values, other.values)
+        np.testing.assert_array_equal(one.labels, other.labels)
+
+
+def test_steps_are_those_of_the_settings():
+    made = {asked["name"]: make_step(asked) for asked in read_settings("optimisers")["optimisers"]}
+    assert made["Adam"].epsilon == 0
+    assert made["Adam"].betas == (0.9, 0.99)
+    assert made["normalised descent"].normalized
+    assert all(step.schedule is not None for name, step in made.items() if name != "gradient descent")
+
+
+def test_work_is_refused_where_nothing_is_kept(tmp_path):
+    with pytest.raises(UnsupportedOption, match="keeps no work"):
+        read_settings("mechanics-global", work=tmp_path)
+    found = CliRunner().invoke(app, ["reproduce", "scan-snap-3", "--work", str(tmp_path / "w"), "--json"])
+    assert found.exit_code == 2
+
+
+def test_the_command_lists_it():
+    listed = CliRunner().invoke(app, ["reproduce", "list", "--json"])
+    assert "optimisers" in json.loads(listed.stdout)["names"]
