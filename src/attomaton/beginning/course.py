@@ -88,10 +88,10 @@ class Course(Printed):
 
     def at(self, step: int) -> CourseWeights:
         """The weights after ``step`` steps, if that was recorded."""
-        place = np.flatnonzero(self.steps == step)
-        if not len(place):
+        steps: list[int] = self.steps.tolist()
+        if step not in steps:
             raise UnknownToken(f"step {step} was not recorded; course.steps lists the records")
-        return self.weights[place[0]]
+        return self.weights[steps.index(step)]
 
     def _blocks(self) -> list[Block]:
         last = self.weights[-1]

@@ -13,7 +13,7 @@ import numpy as np
 from attomaton.beginning.theorem import WEIGHTS, Coefficients
 from attomaton.claims.agreement import TURNED, Agreement, Near, compare_beginning
 from attomaton.claims.verdicts import Claim, Judgement, Verdict, Verdicts, VerdictStatus
-from attomaton.tables import Float64, Int64
+from attomaton.tables import Float64
 from attomaton.training.deep_trace import DeepTrace
 from attomaton.training.steps import GradientDescent
 
@@ -84,18 +84,18 @@ def _need_promise(agreement: Agreement) -> str:
     return "; ".join(after[0].reasons) if after else "no step was taken"
 
 
-def _promised(agreement: Agreement) -> Int64:
+def _promised(agreement: Agreement) -> list[int]:
     """The records after the start that the theorem speaks of."""
     steps = agreement.trace.steps
-    held = [place for place, one in enumerate(agreement.bounds) if one.hold and steps[place]]
-    return np.array(held, np.int64)
+    return [place for place, one in enumerate(agreement.bounds) if one.hold and steps[place]]
 
 
 def _judge_bound(name: str, agreement: Agreement) -> Judgement:
     """The record whose error is the largest share of its bound."""
     places = _promised(agreement)
     errors = agreement.near[name].error[places].reshape(len(places), -1).max(axis=1)
-    bounds = np.array([getattr(agreement.bounds[place], name) for place in places])
+    told: list[float] = [getattr(agreement.bounds[place], name) for place in places]
+    bounds = np.array(told)
     worst = int((errors / bounds).argmax())
     sign, step = WEIGHTS[name], agreement.trace.steps[places[worst]]
     meaning = f"Frobenius error of {sign} at step {step:,}, the nearest to its bound of all layers and steps"
@@ -116,8 +116,8 @@ def _early(agreement: Agreement) -> Any:
 def _forecast_norms(agreement: Agreement) -> Float64:
     """The norm that is forecast for W, shape (n_records, n_trials)."""
     steps, size = agreement.trace.steps.tolist(), agreement.trace.step_size
-    looks = np.array([np.linalg.norm(one.statistics.look_table) for one in agreement.beginnings])
-    return np.array([Coefficients.at(step, size).attention for step in steps])[:, None] * looks
+    looks = [float(np.linalg.norm(one.statistics.look_table)) for one in agreement.beginnings]
+    return np.outer([Coefficients.at(step, size).attention for step in steps], looks)
 
 
 def _need_early_records(agreement: Agreement) -> str:
@@ -160,10 +160,11 @@ def _median(steps: Float64) -> str:
 
 
 def judge_course(agreement: Agreement, near: Near) -> Verdict:
-    """Whether W stays along its course (:func:`~attomaton.beginning.course.follow_course`).
+    """Whether W is along its course (:func:`~attomaton.beginning.course.follow_course`) late in the run.
 
-    It should while the loss has fallen by at most 40 % of its start: the course is of the first order in
-    what contexts add to the logits.
+    What is judged is the last record at which the loss has fallen by at most 40 % of its start; how near W
+    was on the way is told, too. Where a layer turns fast, a course that is a step ahead is far off for a
+    while.
 
     Examples
     --------
@@ -179,13 +180,18 @@ def judge_course(agreement: Agreement, near: Near) -> Verdict:
     missing = _need_plain_descent(agreement) or _need_attention_only(agreement) or _need_zero_start(agreement)
     name = "beginning-course"
     told = np.isfinite(near.cosine).all(axis=(2, 3)) & (agreement.fallen <= FOLLOWED)
-    if missing or not told.any():
-        return Verdict(
-            name, VerdictStatus.NOT_APPLICABLE, None, None, missing or "no record has moved so far"
-        )
-    least = float(near.cosine.min(axis=(2, 3))[told].min())
-    meaning = "least cosine of W and its course, of any layer, while the loss has fallen by at most 40 %"
-    return Judgement(least, ALONG, least >= ALONG, meaning).about(name)
+    if missing or not told.any(axis=0).all():
+        reason = missing or "W has not moved by a record at which the loss has fallen by at most 40 %"
+        return Verdict(name, VerdictStatus.NOT_APPLICABLE, None, None, reason)
+    cosines = near.cosine.min(axis=(2, 3))
+    last = len(told) - 1 - told[::-1].argmax(axis=0)
+    end = float(cosines[last, np.arange(len(last))].min())
+    step, least = agreement.trace.steps[last.max()], cosines[told].min()
+    meaning = (
+        f"cosine of W and its course, of the worst layer, at step {step:,}, the last record with a loss that "
+        f"has fallen by at most 40 %; on the way it was {least:.2f} or more"
+    )
+    return Judgement(end, ALONG, end >= ALONG, meaning).about(name)
 
 
 _THEOREM = (_need_plain_descent, _need_attention_only, _need_zero_start, _need_promise)

@@ -147,19 +147,23 @@ def compare_ends(automaton: Automaton, beginning: Beginning) -> Ends:
         )
     scores = automaton.hard.scores
     queries, tokens = (np.asarray(column(scores, name)).astype(np.int64) for name in ("query", "token"))
+    lasting = np.round(np.asarray(column(scores, "score"), np.float64), 9)
     gains = _look_up(told.looks, queries, tokens)
-    kept = np.isfinite(gains)
-    queries, tokens, gains = queries[kept], tokens[kept], gains[kept]
-    lasting = np.asarray(column(scores, "score"), np.float64)[kept]
-    order = np.lexsort((tokens, queries))
-    queries, tokens, gains, lasting = (one[order] for one in (queries, tokens, gains, lasting))
-    names, group, sizes = np.unique(queries, return_inverse=True, return_counts=True)
-    agreements = correlate_ranks(group, gains, np.round(lasting, 9), len(names))
+    kept = np.flatnonzero(np.isfinite(gains))
+    kept = kept[np.lexsort((tokens[kept], queries[kept]))]
+    tokens, gains, lasting = tokens[kept], gains[kept], lasting[kept]
+    names, group, sizes = np.unique(queries[kept], return_inverse=True, return_counts=True)
     enough = sizes >= FEWEST
     counts = np.asarray(told.counts.sum(axis=1)).ravel().astype(np.int64)
-    tops = (tokens[_tops(group, one, len(names))][enough] for one in (gains, np.round(lasting, 9)))
-    vocabulary = beginning.vocabulary if beginning.vocabulary is not None else automaton.vocabulary
-    return Ends(names[enough], sizes[enough], counts[names[enough]], agreements[enough], *tops, vocabulary)
+    return Ends(
+        names[enough],
+        sizes[enough],
+        counts[names[enough]],
+        correlate_ranks(group, gains, lasting, len(names))[enough],
+        tokens[_tops(group, gains, len(names))][enough],
+        tokens[_tops(group, lasting, len(names))][enough],
+        beginning.vocabulary if beginning.vocabulary is not None else automaton.vocabulary,
+    )
 
 
 def correlate_ranks(group: Int64, first: Float64, second: Float64, n_groups: int) -> Float64:
@@ -203,11 +207,14 @@ def _tops(group: Int64, values: Float64, n_groups: int) -> Int64:
 
 def _look_up(looks: Any, queries: Int64, tokens: Int64) -> Float64:
     """Q̄ at these pairs; NaN where a pair does not occur in it."""
-    size = looks.shape[1]
-    rows = np.repeat(np.arange(looks.shape[0], dtype=np.int64), np.diff(looks.indptr))
-    keys = rows * size + looks.indices
+    size = int(looks.shape[1])
+    inside: Int64 = np.asarray(looks.indices, np.int64)
+    gains: Float64 = np.asarray(looks.data, np.float64)
+    rows = np.repeat(np.arange(int(looks.shape[0])), np.diff(np.asarray(looks.indptr, np.int64)))
+    keys = rows * size + inside
     order = np.argsort(keys, kind="stable")
     asked = queries * size + tokens
-    place = np.minimum(np.searchsorted(keys[order], asked), len(keys) - 1)
-    found = order[place]
-    return np.where(keys[found] == asked, looks.data[found], np.nan)
+    if not len(keys):
+        return np.full(len(asked), np.nan)
+    found = order[np.minimum(np.searchsorted(keys[order], asked), len(keys) - 1)]
+    return np.where(keys[found] == asked, gains[found], np.nan)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -129,13 +129,16 @@ def _checked(model: Any) -> DeepModel:
 
 
 def _per_trial(sequences: Any) -> list[Integers]:
-    given = isinstance(sequences, Sequence | np.ndarray)
-    if given and len(np.shape(sequences[0] if len(sequences) else 0)) == 1:
-        return [np.asarray(sequences)]
-    listed = [np.asarray(some) for some in sequences] if given else []
-    if not listed or listed[0].ndim != 2:
+    """The arrays of a list, or the one that is given itself."""
+    listed = isinstance(sequences, list | tuple | np.ndarray)
+    given = list(cast("Sequence[Any]", sequences)) if listed else []
+    depths = {np.ndim(one) for one in given}
+    if depths == {1}:
+        return [np.asarray(given)]
+    if depths != {2}:
+        told = show(cast("object", sequences))
         raise InvalidSamples(
-            f"sequences are {show(sequences)}; give an array of whole numbers, shape (n_sequences, "
-            "window + 1), or a list of one such array for each trial"
+            f"sequences are {told}; give an array of whole numbers, shape (n_sequences, window + 1), or a "
+            "list of one such array for each trial"
         )
-    return listed
+    return [np.asarray(one) for one in given]

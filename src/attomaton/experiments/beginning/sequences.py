@@ -55,8 +55,8 @@ def read_frequent(source: Path, n_tokens: int, tokenizer: str) -> tuple[Document
         raise UnsupportedOption(f"{source} holds ids and no text; give a text")
     counts = np.bincount(documents.ids, minlength=len(vocabulary))
     frequent = Frequent.among(counts, n_tokens - 1)
-    names = (*(vocabulary.tokens[token] for token in frequent.kept.tolist()), REST)
-    kept = Vocabulary(names, tokenizer)
+    chosen: list[int] = frequent.kept.tolist()
+    kept = Vocabulary((*(vocabulary.tokens[token] for token in chosen), REST), tokenizer)
     return Documents(frequent.ids[documents.ids], documents.offsets, kept), kept
 
 
