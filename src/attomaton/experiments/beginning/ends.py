@@ -1,6 +1,7 @@
 """First against last on a text: which queries keep what they look at first, and which must turn.
 
-Settings: ``tokenizer``, ``n_tokens`` and ``window``; ``shown``, how many queries of each kind are named.
+Settings: ``tokenizer``, ``tokenised`` (endings of files whose tokens stand between blanks already),
+``n_tokens`` and ``window``; ``shown``, how many queries of each kind are named.
 """
 
 from functools import partial
@@ -25,7 +26,9 @@ from attomaton.tables import Bool
 def run_ends(settings: Settings, progress: Progress) -> Page:
     """Learn the limit and the beginning of one text, and compare them query by query."""
     progress("reading", 0, 0)
-    documents, vocabulary = read_frequent(settings["source"], settings["n_tokens"], settings["tokenizer"])
+    told = Path(settings["source"]).suffix in settings["tokenised"]
+    tokenizer = "word" if told else settings["tokenizer"]
+    documents, vocabulary = read_frequent(settings["source"], settings["n_tokens"], tokenizer)
     progress("the beginning", 0, 0)
     beginning = begin(documents, window=settings["window"], engine="memory")
     progress("the limit", 0, 0)
