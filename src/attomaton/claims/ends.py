@@ -66,6 +66,8 @@ class Ends(Tabular):
     (['query', 'size', 'samples', 'agreement'], 1)
     >>> [round(float(one), 2) for one in found.agreements]
     [-0.73]
+    >>> found.named("keep", 3)
+    []
     """
 
     queries: Int64
