@@ -88,19 +88,20 @@ def begin(
     window = whole_number(options.get("window", WINDOW), "window", least=1)
     if most_frequent is not None:
         most_frequent = whole_number(most_frequent, "most_frequent", least=1)
-    adder = Adder(engine, memory, threads, master, as_stages(progress))
+    announce = as_stages(progress)
+    adder = Adder(engine, memory, threads, master, announce)
     reading = asked_reading(
         options.get("reading"), column=options.get("column"), documents=options.get("documents")
     )
     with _workplace(work) as folder:
-        adder.progress("reading")
+        announce("reading")
         shards = folder / "tokens" if adder.on_disk else None
         tokens, vocabulary = read_documents(
             corpus, tokenizer=options.get("tokenizer") or "word", tokens=shards, reading=reading
         )
         add_up = adder.over(tokens, folder)
         cutting, vocabulary = _cut(window, tokens.n_tokens, most_frequent, add_up, vocabulary)
-        statistics = add_statistics(cutting, add_up, adder.progress)
+        statistics = add_statistics(cutting, add_up, announce)
     return Beginning(statistics, vocabulary)
 
 
@@ -134,7 +135,7 @@ def _spread(keys: Int64, counts: Int64, size: int) -> Int64:
 
 def _rename(frequent: Frequent, vocabulary: Vocabulary | None) -> Vocabulary:
     """The names of the tokens that are kept, and of the rest."""
-    kept = frequent.kept.tolist()
+    kept: list[int] = frequent.kept.tolist()
     names = [str(token) if vocabulary is None else vocabulary.tokens[token] for token in kept]
     rest = REST
     while rest in names:

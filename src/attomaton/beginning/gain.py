@@ -114,5 +114,8 @@ def _of_pairs(found: Any) -> Gain:
 def _take_column_entries(found: Any, block: Float64, columns: slice) -> None:
     """Put the entries of a block of columns where ``found``, CSC, has entries."""
     start, stop = found.indptr[columns.start], found.indptr[columns.stop]
-    owner = np.repeat(np.arange(block.shape[1]), np.diff(found.indptr[columns.start : columns.stop + 1]))
+    owner = np.repeat(
+        np.arange(int(block.shape[1]), dtype=np.int64),
+        np.diff(found.indptr[columns.start : columns.stop + 1]),
+    )
     found.data[start:stop] = block[found.indices[start:stop], owner]

@@ -133,8 +133,8 @@ class CountContexts(_Alone):
             yield "bigrams", keys, np.ones(len(keys), np.int64), None
         for sequences, t, u in cut.pairs(piece):
             keys = cut.pack(sequences[:, t + 1], sequences[:, u])
-            weights = (np.tile(part, len(sequences)) for part in split_numbers(1 / (t + 1)))
-            yield "contexts", keys, *weights
+            high, low = split_numbers(1 / (t + 1))
+            yield "contexts", keys, np.tile(high, len(sequences)), np.tile(low, len(sequences))
 
 
 def count_read(piece: Piece, window: int) -> Int64:

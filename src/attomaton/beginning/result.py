@@ -55,6 +55,8 @@ class FirstLooks(Tabular):
     FirstLooks(query 'c': 3 tokens)
     >>> looks.to_arrow().column_names, looks.most(1), len(looks)
     (['token', 'gain'], ['b'], 3)
+    >>> [one["token"] for one in looks.to_dict(shown=1)["turns_to"]]
+    ['b']
     """
 
     query: int
@@ -76,15 +78,19 @@ class FirstLooks(Tabular):
 
     def to_dict(self, shown: int) -> dict[str, Any]:
         """Its query, and the tokens that it turns to and from, the strongest first, as plain JSON values."""
-        rows = [
-            {"token": name_token(self.vocabulary, token), "gain": gain}
-            for token, gain in zip(self.tokens.tolist(), self.gains.tolist(), strict=True)
-        ]
+        shown = whole_number(shown, "shown", least=1)
+        n_up, n_down = int((self.gains > 0).sum()), int((self.gains < 0).sum())
         return {
             "query": name_token(self.vocabulary, self.query),
-            "turns_to": [row for row in rows if row["gain"] > 0][:shown],
-            "turns_from": [row for row in rows[::-1] if row["gain"] < 0][:shown],
+            "turns_to": self._tell(np.arange(min(n_up, shown))),
+            "turns_from": self._tell(len(self) - 1 - np.arange(min(n_down, shown))),
         }
+
+    def _tell(self, places: Int64) -> list[dict[str, Any]]:
+        """The names and gains at these places."""
+        named = [name_token(self.vocabulary, token) for token in self.tokens[places].tolist()]
+        gains: list[float] = self.gains[places].tolist()
+        return [{"token": token, "gain": gain} for token, gain in zip(named, gains, strict=True)]
 
     def _table(self) -> pa.Table:
         return make_table(LOOKS, {"token": self.tokens.astype(np.int32), "gain": self.gains})
@@ -154,6 +160,8 @@ class Beginning(Printed):
     Beginning(2 sequences of 4 tokens, vocabulary of 3)
     >>> beginning.first_looks("c").most(1), len(beginning.lags)
     (['b'], 4)
+    >>> beginning.to_dict()["sequences"], beginning.queries.tolist()
+    (2, [0, 1, 2])
     >>> beginning.weights_at(10, step_size=0.1)
     EarlyWeights(step 10 of size 0.1)
     >>> beginning.valid_until(step_size=0.1), beginning.bounds_at(10, step_size=0.1).reasons
@@ -229,7 +237,16 @@ class Beginning(Printed):
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "Beginning":
-        """Read a folder that :meth:`save` wrote; what was altered does not load."""
+        """Read a folder that :meth:`save` wrote; what was altered does not load.
+
+        Examples
+        --------
+        >>> import tempfile, attomaton as at
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     place = at.begin([[0, 1, 0, 1]], window=3).save(f"{folder}/begun")
+        ...     at.Beginning.load(place).lags
+        Lags(3 lags)
+        """
         return cls(*load(path))
 
     def to_dict(self, queries: Sequence[int | str] | None = None, *, shown: int = 5) -> dict[str, Any]:
@@ -242,7 +259,6 @@ class Beginning(Printed):
         shown : int
             How many tokens of each query are told that it turns to, and turns from.
         """
-        shown = whole_number(shown, "shown", least=1)
         asked = self.queries[:SHOWN].tolist() if queries is None else queries
         told = self.statistics
         return {
@@ -270,39 +286,40 @@ class Beginning(Printed):
             )
         return number
 
-    def _facts(self) -> list[tuple[str, str]]:
-        told = self.statistics
-        return [
-            ("sequences", f"{told.n_sequences:,} of {told.window:,} tokens"),
-            ("vocabulary", f"{told.n_tokens:,} tokens"),
-            ("left out", f"{told.left_out:,} of {told.n_labels:,} labels, at the ends of documents"),
-        ]
-
     def _blocks(self) -> list[Block]:
-        return self.tell()
-
-    def tell(self, queries: Sequence[int | str] | None = None) -> list[Block]:
-        """What ``print`` shows, with the first looks of these queries; by default of the most frequent."""
-        lags = self.statistics.lags.tolist()
-        return [
-            repr(self),
-            Grid("What was read", ["", ""], self._facts()),
-            Grid(LOOKS_TITLE, HEADERS, _rows(self.to_dict(queries, shown=3))),
-            Grid(LAGS_TITLE, LAGS.names, [(lag, f"{gain:.3g}") for lag, gain in enumerate(lags[:FURTHEST])]),
-        ]
+        return tell_beginning(self)
 
     def _repr_html_(self) -> str:
         return render_card(
             "What deep attention learns first",
-            render_facts(self._facts()),
+            render_facts(_facts(self.statistics)),
             render_table(HEADERS, _rows(self.to_dict(shown=3)), title=LOOKS_TITLE),
             render_first_rows(self.lags.to_arrow(), title=LAGS_TITLE),
             render_code(".first_looks(query)", ".lags", ".weights_at(step, step_size)"),
         )
 
 
-def _rows(record: dict[str, Any]) -> list[tuple[str, str, str]]:
+def tell_beginning(beginning: Beginning, queries: Sequence[int | str] | None = None) -> list[Block]:
+    """What ``print`` shows, with the first looks of these queries; by default of the most frequent."""
+    lags: list[float] = beginning.statistics.lags[:FURTHEST].tolist()
     return [
-        (one["query"], *(" ".join(row["token"] for row in one[way]) for way in ("turns_to", "turns_from")))
-        for one in record["looks"]
+        repr(beginning),
+        Grid("What was read", ["", ""], _facts(beginning.statistics)),
+        Grid(LOOKS_TITLE, HEADERS, _rows(beginning.to_dict(queries, shown=3))),
+        Grid(LAGS_TITLE, LAGS.names, [(lag, f"{gain:.3g}") for lag, gain in enumerate(lags)]),
     ]
+
+
+def _facts(told: Statistics) -> list[tuple[str, str]]:
+    return [
+        ("sequences", f"{told.n_sequences:,} of {told.window:,} tokens"),
+        ("vocabulary", f"{told.n_tokens:,} tokens"),
+        ("left out", f"{told.left_out:,} of {told.n_labels:,} labels, at the ends of documents"),
+    ]
+
+
+def _rows(record: dict[str, Any]) -> list[tuple[str, str, str]]:
+    def words(looks: list[dict[str, Any]]) -> str:
+        return " ".join(row["token"] for row in looks)
+
+    return [(one["query"], words(one["turns_to"]), words(one["turns_from"])) for one in record["looks"]]

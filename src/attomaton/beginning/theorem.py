@@ -31,7 +31,12 @@ EXACTLY = 1 + 1e-12
 
 @dataclass(frozen=True)
 class Coefficients:
-    """What B̄, Φ̄ᵀB̄ᵀ, and Q̄ and Δ are multiplied by after ``step`` steps.
+    """What the statistics are multiplied by after ``step`` steps.
+
+    Attributes
+    ----------
+    output, values, attention : float
+        What B̄, Φ̄ᵀB̄ᵀ, and Q̄ and Δ are multiplied by.
 
     Examples
     --------
@@ -71,8 +76,8 @@ class Setting:
     Examples
     --------
     >>> setting = Setting(window=32, n_tokens=5001, step_size=0.01)
-    >>> setting.valid_until, setting.missing
-    (10, ())
+    >>> setting.valid_until, setting.missing, setting.bounds_at(10).hold
+    (10, (), True)
     >>> Setting(window=32, n_tokens=5001, step_size=0.01, n_layers=3).missing[0]
     '3 layers need sequences of at least 144 tokens, and these have 32'
     """

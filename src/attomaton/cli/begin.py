@@ -62,6 +62,7 @@ def begin(
     """Say what each query of CORPUS looks at first, and how far back, when a deep model begins to learn."""
     from attomaton.artifacts.folders import check_replaceable, find_place
     from attomaton.beginning.begin import begin as begin_with
+    from attomaton.beginning.result import tell_beginning
 
     if out is not None:
         check_replaceable(find_place(out), "beginning", overwrite=overwrite)
@@ -88,7 +89,7 @@ def begin(
     if as_json:
         print_json({**record, "out": None if out is None else str(out)})
     elif not quiet:
-        print_blocks(beginning.tell(shown))
+        print_blocks(tell_beginning(beginning, shown))
         if step_size is not None:
             print_line(_sentence(record))
         if out is not None:

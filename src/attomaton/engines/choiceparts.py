@@ -12,7 +12,13 @@ import pyarrow as pa
 from attomaton.artifacts.parted import write_part
 from attomaton.engines.parts import CHOICE_FILE
 from attomaton.errors import CorruptRun
-from attomaton.graphs.choices import CHOICE_SCHEMA, ChoiceTable, unpack_choices
+from attomaton.graphs.choices import (
+    CHOICE_SCHEMA,
+    ChoiceTable,
+    count_choices,
+    unpack_choices,
+    unpack_in_any_order,
+)
 from attomaton.graphs.parts import join, slice_queries
 from attomaton.tables import Int64, arrow_compute, read_parquet
 
@@ -92,6 +98,13 @@ def sum_choices(batches: Iterable[tuple[Any, Int64]]) -> Iterator[pa.Table]:
 def write_choices(file: Path, batches: Iterable[tuple[Any, Int64]]) -> dict[str, Any]:
     """Write rising encoded choices with their counts to one Parquet file; its entry."""
     return write_part(file, sum_choices(batches), CHOICE_SCHEMA, CHOICE_FILE)
+
+
+def count_unsorted(file: Path, batches: Iterable[tuple[Any, Int64]]) -> dict[str, Any]:
+    """The same for encoded choices in any order, all of which are in memory together."""
+    parts = [unpack_in_any_order(_arrow.chunked_array([rows]), count) for rows, count in batches]
+    counted = ChoiceTable(count_choices(parts).table)
+    return write_part(file, [counted.table], CHOICE_SCHEMA, CHOICE_FILE)
 
 
 def cut_choices(choices: ChoiceTable, borders: Int64) -> ChoiceParts:

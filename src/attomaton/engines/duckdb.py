@@ -145,6 +145,17 @@ class DuckDBEngine:
 
         The parts are recorded in the work folder and taken up by a later run; the sums themselves are held in
         memory.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from attomaton.beginning.passes import CountTokens
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     ids, offsets = np.array([0, 1, 1], np.int32), np.array([0, 3])
+        ...     shards = Shards.write(Path(folder, "shards"), ids, offsets, n_tokens=2)
+        ...     engine = DuckDBEngine(shards, Path(folder, "work"), memory="1GB")
+        ...     engine.sums(CountTokens(2))["tokens"].counts.tolist()
+        [1, 2]
         """
 
         def process(piece: Piece) -> Iterator[tuple[str, pa.Table]]:

@@ -96,7 +96,19 @@ class MemoryEngine:
         return cut_choices(self.choices(components), borders)
 
     def sums(self, count: Counting) -> dict[str, Sums]:
-        """Add up what is counted in each piece of whole documents, by key."""
+        """Add up what is counted in each piece of whole documents, by key.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from attomaton.beginning.passes import CountTokens
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     ids, offsets = np.array([0, 1, 1], np.int32), np.array([0, 3])
+        ...     shards = Shards.write(Path(folder, "shards"), ids, offsets, n_tokens=2)
+        ...     MemoryEngine(shards).sums(CountTokens(2))["tokens"].counts.tolist()
+        [1, 2]
+        """
         assert isinstance(self.corpus, Shards)  # noqa: S101  our own invariant
         return sum_pieces(self.corpus.pieces(PIECE_DOCUMENTS, None), count)
 

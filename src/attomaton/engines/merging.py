@@ -24,7 +24,7 @@ from attomaton.artifacts import explained, write_file
 from attomaton.artifacts.files import unwritable
 from attomaton.artifacts.parted import part_name
 from attomaton.corpora.samples import TOKEN_BITS
-from attomaton.engines.choiceparts import ChoiceParts, write_choices
+from attomaton.engines.choiceparts import ChoiceParts, count_unsorted, write_choices
 from attomaton.engines.kept import Kept, Record, run_weighed
 from attomaton.engines.parts import (
     MANIFEST,
@@ -54,6 +54,9 @@ from attomaton.tables import (
 BATCH_ROWS = 1 << 20
 CHOICE_ROWS = 1 << 16
 _arrow: Any = pa
+BYTES_PER_CHOICE = 1_000
+"""Memory for a row of choices while a part of them is sorted here: quicker than by DuckDB, which spills."""
+
 BYTES_PER_ROW = 128
 """What DuckDB and this process together hold for a row that is being sorted, generously."""
 
@@ -153,13 +156,18 @@ class Merger:
         with explained(place):
             place.mkdir(parents=True, exist_ok=True)
 
+            paths = parts.get("choices", [])
+            weights = _count_by_part(paths, borders)
+            most = self._memory // (2 * BYTES_PER_CHOICE * self._threads)
+            large = {int(borders[part]) for part, weight in enumerate(weights) if weight > most}
+
             def merge(first: int, stop: int, file: Path) -> dict[str, Any]:
-                rows = self._sorted_choices(first, stop) if parts.get("choices") else iter(())
-                return write_choices(file, rows)
+                is_large = first in large
+                rows = self._choices(first, stop, ordered=is_large) if paths else iter(())
+                return write_choices(file, rows) if is_large else count_unsorted(file, rows)
 
             kept = Kept(place, "choices", fingerprint)
-            paths = parts.get("choices", [])
-            entries = self._merge_parts(kept, merge, paths, borders, _count_by_part(paths, borders))
+            entries = self._merge_parts(kept, merge, paths, borders, weights)
         return ChoiceParts(borders, tuple(place / entry["name"] for entry in entries), tuple(entries))
 
     def sums(self, paths: Sequence[Path]) -> Sums:
@@ -218,9 +226,9 @@ class Merger:
         for batch in self._batches(sql, BATCH_ROWS):
             yield batch.column(0).to_numpy(), batch.column(1).to_numpy()
 
-    def _sorted_choices(self, first: int, stop: int) -> Iterator[tuple[Any, Int64]]:
-        within = f"WHERE query BETWEEN {first} AND {stop - 1}"
-        sql = f"SELECT row, count FROM parts {within} ORDER BY row"  # noqa: S608  (numbers)
+    def _choices(self, first: int, stop: int, *, ordered: bool) -> Iterator[tuple[Any, Int64]]:
+        within = f"WHERE query BETWEEN {first} AND {stop - 1}{' ORDER BY row' if ordered else ''}"
+        sql = f"SELECT row, count FROM parts {within}"  # noqa: S608  (numbers)
         batches = self._batches(sql, CHOICE_ROWS)
         return ((batch.column(0), batch.column(1).to_numpy()) for batch in batches)
 

@@ -158,8 +158,8 @@ def read_documents(
         corpus = _read_shards(folder, 0)
         assert isinstance(corpus.tokens, Shards)  # noqa: S101  our own invariant
         return corpus.tokens, corpus.vocabulary
-    in_memory = is_ids(source) or isinstance(source, Documents) or not isinstance(tokenizer, str)
-    if tokens is not None and not in_memory:
+    in_memory = is_ids(source) or isinstance(source, Documents)
+    if tokens is not None and isinstance(tokenizer, str) and not in_memory:
         corpus = _write_shards(source, 0, tokenizer, tokens, reading)
         assert isinstance(corpus.tokens, Shards)  # noqa: S101  our own invariant
         return corpus.tokens, corpus.vocabulary

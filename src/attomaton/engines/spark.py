@@ -87,6 +87,7 @@ class SparkEngine:
     Examples
     --------
     >>> import tempfile
+    >>> from attomaton.beginning.passes import CountTokens
     >>> from attomaton.graphs.components import find_components
     >>> from attomaton.runs.staged import learn_by_part
     >>> from attomaton.solved import HardByQuery
@@ -99,6 +100,7 @@ class SparkEngine:
     ...     print(repr(components), repr(engine.choices(components)))
     ...     ties = engine.choice_parts(components, edges.borders)
     ...     ties = learn_by_part(engine, edges).choices  # which calls engine.run_parts(…) for both sides
+    ...     counted = engine.sums(CountTokens(3))
     ...     print(engine.map_queries(HardByQuery(3), edges, edges.queries, n_parts=3).num_rows)
     Components(8 components of 3 queries) ChoiceTable(3 distinct choices, 3 in all)
     9

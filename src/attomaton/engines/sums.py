@@ -47,6 +47,8 @@ class Sums:
     >>> sums = add_rows(np.array([7, 3, 7]), *half)
     >>> sums.keys.tolist(), sums.numbers.tolist(), len(sums)
     ([3, 7], [0.25, 1.0], 2)
+    >>> sums.to_table().column_names
+    ['key', 'high', 'low']
     """
 
     keys: Int64

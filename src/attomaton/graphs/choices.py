@@ -253,13 +253,18 @@ def decode_choices(starts: Int64, words: Int32, count: Int64) -> ChoiceTable:
 
 def unpack_choices(keys: Any, count: Int64) -> ChoiceTable:
     """The table of encoded choices as a column of byte strings from a file, sorted: checked."""
+    return ChoiceTable(unpack_in_any_order(keys, count).table)
+
+
+def unpack_in_any_order(keys: Any, count: Int64) -> ChoiceTable:
+    """The same in any order, for :func:`count_choices`, whose answer is to be checked in their place."""
     rows = keys.cast(pa.large_binary())
     starts, words = bytes_to_rows(rows)
     lengths = np.diff(starts)
     whole = rows.null_count == 0 and len(lengths) == len(count) and 4 * len(words) == _n_bytes(rows)
     if not whole or (lengths % 2).any() or (lengths < 6).any():  # query, winner, two tokens with multiplicity
         raise MismatchedParts("an encoded choice was cut short or altered; count the choices again")
-    return ChoiceTable(decode_choices(starts, words, count).table)
+    return decode_choices(starts, words, count)
 
 
 def _n_bytes(strings: Any) -> int:
