@@ -97,9 +97,9 @@ def test_no_share_exceeds_the_best():
     ids=str,
 )
 def test_what_is_proved_is_reached_in_every_trial(step):
-    """Bounds follow from the first half, and hold for each of 30 trials at several lengths."""
+    """Bounds follow from the first half, and hold for each of 12 trials at several lengths."""
     for steps in (200, 600, 1500):
-        trace = run(step, ordered(range(30)), steps=steps)
+        trace = run(step, ordered(range(12)), steps=steps)
         evidence = Evidence(trace, tuple(solve_trials(trace)))
         norm = own_norm(step)
         share = measure_margins(trace, evidence.automata, norm).share[-1]

@@ -20,10 +20,10 @@ from attomaton.experiments.scansnap.language_training import LanguageTraining, c
 from attomaton.experiments.settings import read_settings
 from attomaton.graphs.robustness import measure_robustness
 from attomaton.hard.factored.solve import solve_factored
-from attomaton.hard.normed.solve import solve_normed
 from attomaton.models.embeddings import Equicorrelated, Orthonormal, RandomUnit
 from attomaton.models.heads import Untied
 from attomaton.models.parametrisations import Factored, PerQuery, Shared
+from attomaton.norms.solve import solve_normed
 from attomaton.scansnap.classes import draw_linear_classes, make_star
 from attomaton.scansnap.flow import solve_flow
 from attomaton.scansnap.forecast import forecast_queries

@@ -1,8 +1,7 @@
 """How large the margins of a run are, in the norm that its optimiser keeps small, beside the best there are.
 
 The margin of W is the smallest score difference of any priority. Divided by ‖W‖ it is at most the best
-margin, the inverse of the least norm of the Graph-SVM (:func:`~attomaton.hard.solve.solve_graph_svm` with
-that norm).
+margin, the inverse of the least norm of the Graph-SVM (:func:`~attomaton.norms.solve.solve_normed`).
 """
 
 from collections.abc import Sequence
@@ -15,8 +14,8 @@ from attomaton.automaton.automaton import Automaton
 from attomaton.claims.measures import check_automata, unless_orthonormal
 from attomaton.errors import UncertifiedSolution
 from attomaton.graphs.components import Components
-from attomaton.hard.normed.certify import measure_norm
-from attomaton.hard.solve import solve_graph_svm
+from attomaton.norms.certify import measure_norm
+from attomaton.norms.solve import solve_normed
 from attomaton.tables import Float64, Int64
 from attomaton.training.steepest import Muon, SignDescent, SpectralDescent
 from attomaton.training.steps import Adam, GradientDescent, Step
@@ -78,7 +77,7 @@ class Margins:
     >>> from attomaton.claims.measures import solve_trials
     >>> margins = measure_margins(trace, solve_trials(trace), "max")
     >>> margins.best.tolist(), margins.share[-1].round(2).tolist()
-    ([1.0], [0.96])
+    ([1.0], [1.0])
     """
 
     norm: Norm
@@ -142,7 +141,7 @@ def find_best(automaton: Automaton, table: Float64, norm: Norm) -> float:
     if (not closed and max(table.shape) > MOST_DIMENSIONS) or not components.order.num_rows:
         return np.nan
     try:
-        return solve_graph_svm(components, norm=norm, embeddings=given).expect().best_margin
+        return solve_normed(components, norm=norm, embeddings=given).expect().best_margin
     except UncertifiedSolution:
         return np.nan
 

@@ -47,7 +47,7 @@ def bound_share(
     --------
     >>> paces = 0.1 / np.sqrt(np.arange(10_001, 20_001))
     >>> round(bound_share(paces, best=1.0, reach=2.0, size=20.0, surprise=1e-8, odds=1.0), 3)
-    0.939
+    0.944
     >>> bound_share(np.full(100, 3.0), best=1.0, reach=2.0, size=20.0, surprise=1e-8, odds=1.0)  # too long
     -inf
     """

@@ -39,9 +39,9 @@ from attomaton.claims.pace import bound_share, list_paces
 from attomaton.claims.verdicts import Claim, Judgement
 from attomaton.claims.way import compute_way
 from attomaton.errors import UnsupportedOption
-from attomaton.hard.normed.certify import measure_norm
 from attomaton.hard.solve import Kind
 from attomaton.models.heads import Tied
+from attomaton.norms.certify import measure_norm
 from attomaton.tables import Bool, Float64
 from attomaton.training.steepest import SignDescent, SpectralDescent
 from attomaton.training.steps import Adam, GradientDescent

@@ -167,7 +167,8 @@ def _bars(runs: list[Run]) -> list[Verdict]:
 def _caption(settings: Settings, corpora: dict[str, list[Samples]]) -> str:
     data = settings["data"]
     return (
-        f"{settings['title']}: K = {data['n_tokens']}, n = {data['n_samples']}, T = {data['window']}, "
+        "Margin of W over the best in each norm, medians over trials (solid: the optimiser's own norm): "
+        f"K = {data['n_tokens']}, n = {data['n_samples']}, T = {data['window']}, "
         f"{data['n_queries']} queries, orthonormal embeddings, {settings['steps']:,} steps; "
         f"{len(corpora['acyclic'])} trials without cycles and {len(corpora['cyclic'])} with"
     )
@@ -211,13 +212,16 @@ def _draw(runs: list[Run], path: Path, *, caption: str) -> list[Path]:
     names = list(dict.fromkeys(run.asked["name"] for run in runs))
     panels = [
         LinePanel(
-            f"share of the best {norm} margin, without cycles",
+            f"{norm} norm",
             [_line(run, norm, names) for run in runs if run.draw == "acyclic"],
+            least=0.0,
         )
         for norm in NORMS
     ]
     own = [_line(run, run.own, names) for run in runs if run.draw == "cyclic"]
-    return draw_lines([*panels, LinePanel("own norm, with cycles", own)], path, caption=caption, n_columns=2)
+    return draw_lines(
+        [*panels, LinePanel("own norms, with cycles", own, least=0.0)], path, caption=caption, n_columns=2
+    )
 
 
 def _line(run: Run, norm: Norm, names: list[str]) -> Line:

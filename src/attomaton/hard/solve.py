@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Literal, Protocol, cast, overload, runtime_checkable
+from typing import Literal, Protocol, overload, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,6 @@ from attomaton.hard.certify import (
 )
 from attomaton.hard.constraints import MULTIPLIER_SCHEMA, embedded_problem, multiplier_table, order_problem
 from attomaton.hard.factored.solve import FactoredSolution, FactoredSolver, solve_factored
-from attomaton.hard.normed.solve import NormedSolution, SpectralSolver, solve_normed
 from attomaton.hard.problem import EmbeddedProblem, OrderProblem
 from attomaton.hard.rows import Answer, Ropes, certify_answer, in_pairs, tie_ropes
 from attomaton.options import check_threads, real_number, show
@@ -183,26 +182,15 @@ def solve_graph_svm(
 ) -> FactoredSolution: ...
 
 
-@overload
 def solve_graph_svm(
     components: Components,
     *,
     embeddings: object = None,
-    norm: Literal["max", "spectral"],
+    norm: Literal["frobenius", "nuclear"] = "frobenius",
     rtol: float | None = None,
-    solver: SpectralSolver | None = None,
-) -> NormedSolution: ...
-
-
-def solve_graph_svm(
-    components: Components,
-    *,
-    embeddings: object = None,
-    norm: Literal["frobenius", "nuclear", "max", "spectral"] = "frobenius",
-    rtol: float | None = None,
-    solver: OrderSolver | EmbeddedSolver | FactoredSolver | SpectralSolver | None = None,
+    solver: OrderSolver | EmbeddedSolver | FactoredSolver | None = None,
     threads: int | None = None,
-) -> HardSolution | FactoredSolution | NormedSolution:
+) -> HardSolution | FactoredSolution:
     """Solve the Graph-SVM of every query: min ‖W‖ s.t. ties score equal and priorities score ≥ 1 apart.
 
     Parameters
@@ -213,33 +201,28 @@ def solve_graph_svm(
         E. None means orthonormal, so that queries do not interact. If its rows are linearly dependent,
         priorities that contradict each other under E count as ties (see
         :func:`~attomaton.graphs.separation.separate`); ``.kind`` and the certificate say so.
-    norm : "frobenius", "nuclear", "max" or "spectral"
+    norm : "frobenius" or "nuclear"
         The norm that is least: the Frobenius norm, which gradient descent on W keeps small, or the nuclear
         norm, the sum of the singular values, which weight decay on the factors of W = K Qᵀ keeps small
-        (:func:`~attomaton.hard.factored.solve.solve_factored`: up to about 64 tokens), or the norm of another
-        optimiser (:func:`~attomaton.hard.normed.solve.solve_normed`): the largest entry in size for sign
-        descent and Adam, the largest singular value for spectral descent and Muon.
+        (:func:`~attomaton.hard.factored.solve.solve_factored`: up to about 64 tokens).
     rtol : float, optional
         Relative gap between the certificate's bounds at which the answer counts as certified: 1e-12 for
-        orthonormal embeddings in the Frobenius and the max norm, where the answer is exact to rounding, and
-        1e-6 for others and for the nuclear and the spectral norm.
+        orthonormal embeddings, where the block solver is exact to rounding, and 1e-6 for others and for the
+        nuclear norm.
     solver : optional
         The solver to use: :class:`~attomaton.hard.solvers.placement.Placement` for orthonormal embeddings,
         :class:`~attomaton.hard.solvers.joint.Joint` for others,
-        :class:`~attomaton.hard.factored.interior.InteriorPoint` for the nuclear norm,
-        :class:`~attomaton.hard.normed.interior.SpectralInterior` for the spectral norm.
+        :class:`~attomaton.hard.factored.interior.InteriorPoint` for the nuclear norm.
     threads : int, optional
-        Number of threads of the solver for orthonormal embeddings; the default is all processors. It is an
-        option of the Frobenius norm only.
+        Number of threads of the solver for orthonormal embeddings; the default is all processors. It is no
+        option of the nuclear norm.
 
     Returns
     -------
-    HardSolution, FactoredSolution or NormedSolution
+    HardSolution or FactoredSolution
         Check it with ``.expect()``. For the nuclear norm it is a
         :class:`~attomaton.hard.factored.solve.FactoredSolution`, whose certificate bounds ‖W‖_* and whose W
-        has a ``.rank``; for the max and the spectral norm a
-        :class:`~attomaton.hard.normed.solve.NormedSolution`, which has a ``.best_margin``. An automaton takes
-        only a HardSolution.
+        has a ``.rank``; an automaton takes only a HardSolution.
 
     Examples
     --------
@@ -258,23 +241,13 @@ def solve_graph_svm(
     """
     if norm == "nuclear":
         return _solve_nuclear(components, embeddings, 1e-6 if rtol is None else rtol, solver, threads)
-    if norm == "max" or norm == "spectral":
-        if threads is not None:
-            raise UnsupportedOption(
-                f"threads belong to the Frobenius norm; leave them out for the {norm} norm"
-            )
-        return solve_normed(
-            components,
-            norm=norm,
-            embeddings=embeddings,
-            rtol=rtol,
-            solver=cast("SpectralSolver | None", solver),
-        )
     if norm != "frobenius":
-        raise UnsupportedOption(f"the norm is {show(norm)}; give 'frobenius', 'nuclear', 'max' or 'spectral'")
-    for other, kind in (("nuclear", FactoredSolver), ("spectral", SpectralSolver)):
-        if isinstance(solver, kind):
-            raise UnsupportedOption(f"{solver!r} finds the least {other} norm; give norm='{other}' with it")
+        raise UnsupportedOption(
+            f"the norm is {show(norm)}; give 'frobenius' or 'nuclear' (attomaton.norms.solve.solve_normed "
+            "has 'max' and 'spectral')"
+        )
+    if isinstance(solver, FactoredSolver):
+        raise UnsupportedOption(f"{solver!r} finds the least nuclear norm; give norm='nuclear' with it")
     rtol = None if rtol is None else real_number(rtol, "rtol", least=0, below=1)
     threads = check_threads(threads)
     if embeddings is None:

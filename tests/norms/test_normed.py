@@ -8,10 +8,10 @@ from hypothesis import given, settings
 import attomaton as at
 from attomaton.errors import UncertifiedSolution, UnsupportedOption
 from attomaton.hard.factored.interior import InteriorPoint
-from attomaton.hard.normed.certify import measure_norm
-from attomaton.hard.normed.entries import longest_by_definition
-from attomaton.hard.normed.interior import SpectralInterior
-from attomaton.hard.normed.solve import solve_normed
+from attomaton.norms.certify import measure_norm
+from attomaton.norms.entries import longest_by_definition
+from attomaton.norms.interior import SpectralInterior
+from attomaton.norms.solve import solve_normed
 from tests.drawn import components_of, embeddings_for, paper_draw
 from tests.hard.test_factored import constraints_of, explicit, with_any_rows
 from tests.strategies import sample_sets
@@ -57,7 +57,7 @@ def test_every_draw_is_certified_and_meets_every_constraint(norm, drawn):
 def test_an_independent_solver_agrees(norm, seed, n_tokens, extra):
     components = components_of(paper_draw(seed, n_tokens=n_tokens, window=3))
     embeddings = None if extra is None else embeddings_for(seed, n_tokens, n_tokens + extra)
-    found = at.solve_graph_svm(components, norm=norm, embeddings=embeddings).expect().certificate.upper
+    found = solve_normed(components, norm=norm, embeddings=embeddings).expect().certificate.upper
     table = explicit(embeddings, n_tokens)
     priorities, ties = constraints_of(components, table)
     weights = cp.Variable((table.shape[1],) * 2)
@@ -95,18 +95,18 @@ def test_contradictions_are_not_certified():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"norm": "max", "threads": 2}, "leave them out for the max norm"),
         ({"norm": "max", "solver": SpectralInterior()}, "leave the solver out"),
         ({"norm": "spectral", "solver": InteriorPoint()}, "use SpectralInterior"),
         ({"norm": "spectral", "rtol": 2.0}, "rtol"),
-        ({"solver": SpectralInterior()}, "give norm='spectral' with it"),
     ],
 )
 def test_a_norm_with_what_does_not_fit_it_is_refused(options, said):
     with pytest.raises(UnsupportedOption, match=said):
-        at.solve_graph_svm(components_of(paper_draw(0)), **options)
+        solve_normed(components_of(paper_draw(0)), **options)
 
 
 def test_another_norm_is_refused_by_name():
     with pytest.raises(UnsupportedOption, match="give 'max' or 'spectral'"):
         solve_normed(components_of(paper_draw(0)), norm="nuclear")
+    with pytest.raises(UnsupportedOption, match="solve_normed has 'max' and 'spectral'"):
+        at.solve_graph_svm(components_of(paper_draw(0)), norm="max")

@@ -1,6 +1,6 @@
 """The Graph-SVM in the max norm and in the spectral norm: the best margins that optimisers can reach.
 
-``solve_graph_svm(components, norm="max")`` and ``norm="spectral"`` are its public doors.
+The Frobenius norm, which gradient descent keeps small, is :func:`~attomaton.hard.solve.solve_graph_svm`'s.
 """
 
 from dataclasses import dataclass, replace
@@ -15,8 +15,8 @@ from attomaton.hard.constraints import multiplier_table
 from attomaton.hard.factored.certify import relative_gap, repair_weights
 from attomaton.hard.factored.problem import FactoredProblem, factored_problem
 from attomaton.hard.factored.solve import scale_multipliers
-from attomaton.hard.normed.certify import Norm, NormCertificate, certify_normed
-from attomaton.hard.normed.entries import bound_path, find_longest, miss_of, place_levels, solve_entries
+from attomaton.norms.certify import Norm, NormCertificate, certify_normed
+from attomaton.norms.entries import bound_path, find_longest, miss_of, place_levels, solve_entries
 from attomaton.options import real_number, show
 from attomaton.solutions import Solution, check_embeddings, scale_rows, score_table, sparse_weights
 from attomaton.tables import Float64
@@ -29,7 +29,7 @@ class SpectralSolver(Protocol):
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.hard.normed.interior import SpectralInterior
+    >>> from attomaton.norms.interior import SpectralInterior
     >>> class Hasty:  # any class with this method will do
     ...     def solve_spectral(self, problem):
     ...         return SpectralInterior(max_steps=2).solve_spectral(problem)
@@ -62,7 +62,7 @@ class NormedSolution(Solution):
     --------
     >>> import attomaton as at
     >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1])  # under 2, 0 beats 1 and 1 beats 2
-    >>> normed = at.solve_graph_svm(at.find_components(at.extract_edges(samples)), norm="max").expect()
+    >>> normed = solve_normed(at.find_components(at.extract_edges(samples)), norm="max").expect()
     >>> normed.norm, normed.best_margin, normed.scores.column("score").to_pylist()
     ('max', 1.0, [1.0, 0.0, -1.0])
     """
@@ -109,7 +109,7 @@ def solve_normed(
         Relative gap between the certificate's bounds at which the answer counts as certified: 1e-12 for the
         closed form, else 1e-6.
     solver : optional
-        For the spectral norm: by default :class:`~attomaton.hard.normed.interior.SpectralInterior`, which
+        For the spectral norm: by default :class:`~attomaton.norms.interior.SpectralInterior`, which
         aims at a tenth of ``rtol``.
 
     Returns
@@ -126,7 +126,7 @@ def solve_normed(
     >>> for norm in ("max", "spectral"):  # under 1 and under 2 a path of one edge
     ...     print(norm, round(solve_normed(components, norm=norm).expect().best_margin, 6))
     max 2.0
-    spectral 1.0
+    spectral 1.366025
     """
     if norm not in ("max", "spectral"):
         raise UnsupportedOption(f"the norm is {show(norm)}; give 'max' or 'spectral'")
@@ -180,7 +180,7 @@ def _solve_levels(components: Components, rtol: float) -> NormedSolution:
 
 
 def _choose(solver: object, rtol: float) -> SpectralSolver:
-    from attomaton.hard.normed.interior import SpectralInterior
+    from attomaton.norms.interior import SpectralInterior
 
     chosen = SpectralInterior(rtol=rtol / 10) if solver is None else solver
     if not isinstance(chosen, SpectralSolver):

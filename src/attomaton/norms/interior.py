@@ -22,7 +22,7 @@ from scipy.linalg import cho_factor, cho_solve, eigh, qr, solve_triangular
 from attomaton.hard.certify import FEASIBLE
 from attomaton.hard.factored.certify import find_violation, relative_gap, repair_weights
 from attomaton.hard.factored.problem import FactoredProblem
-from attomaton.hard.normed.certify import bound_below, measure_norm
+from attomaton.norms.certify import bound_below, measure_norm
 from attomaton.tables import Float64
 
 SHORT, REFINEMENTS = 0.95, 2
@@ -109,7 +109,7 @@ class SpectralInterior:
     >>> samples = at.Samples.from_lists([[0, 1], [0, 2]], [0, 0])  # 0 beats 1 under 1, and 2 under 2
     >>> problem, _, _ = factored_problem(at.find_components(at.extract_edges(samples)), np.eye(3))
     >>> weights, multipliers = SpectralInterior().solve_spectral(problem)
-    >>> problem.differences(weights).round(4).tolist(), multipliers.round(4).tolist()
+    >>> problem.differences(weights).round(4).tolist(), (multipliers / multipliers.sum()).round(4).tolist()
     ([1.0, 1.0], [0.5, 0.5])
     """
 

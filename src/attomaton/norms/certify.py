@@ -46,7 +46,8 @@ class NormCertificate:
     >>> import attomaton as at
     >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1])  # under 2, 0 beats 1 and 1 beats 2
     >>> components = at.find_components(at.extract_edges(samples))
-    >>> certificate = at.solve_graph_svm(components, norm="max").certificate
+    >>> from attomaton.norms.solve import solve_normed
+    >>> certificate = solve_normed(components, norm="max").certificate
     >>> certificate.lower, certificate.upper, certificate.certified
     (1.0, 1.0, True)
     >>> print(certificate)

@@ -14,8 +14,8 @@ The solution is not unique: judge a W by its margin, never by its direction.
 from typing import Any
 
 import numpy as np
+from scipy import sparse as _sparse
 from scipy.optimize import linprog as _linprog
-from scipy.sparse import coo_array, csr_array, eye_array, hstack, vstack
 
 from attomaton.graphs.components import Components
 from attomaton.graphs.reduction import find_ends
@@ -23,7 +23,8 @@ from attomaton.hard.factored.problem import FactoredProblem
 from attomaton.ragged import group_borders
 from attomaton.tables import Float64, column
 
-linprog: Any = _linprog
+linprog: Any = _linprog  # their stubs are partial
+sparse: Any = _sparse
 
 
 def place_levels(components: Components) -> Float64:
@@ -120,21 +121,20 @@ def solve_entries(problem: FactoredProblem) -> tuple[Float64, Float64]:
     ``problem`` must have the coordinates in which entries of W are meant.
     """
     shape, n_priorities = (problem.tokens.shape[1], problem.queries.shape[1]), problem.n_priorities
-    size = shape[0] * shape[1]
-    rows = csr_array((problem.left[:, :, None] * problem.right[:, None, :]).reshape(-1, size))
-    column_of_t = coo_array(np.ones((size, 1)))
-    none = coo_array((len(problem.above), 1))
-    limits = vstack(
-        [
-            hstack([-rows[:n_priorities], none.tocsr()[:n_priorities]]),
-            hstack([eye_array(size), -column_of_t]),
-            hstack([-eye_array(size), -column_of_t]),
-        ]
-    ).tocsr()
+    size, n_ties = shape[0] * shape[1], len(problem.above) - n_priorities
+    if not n_priorities:
+        return np.zeros(shape), np.zeros(len(problem.above))
+    rows = sparse.csr_array((problem.left[:, :, None] * problem.right[:, None, :]).reshape(-1, size))
+    entry, bound = sparse.eye_array(size), sparse.csr_array(np.ones((size, 1)))
+    asked = sparse.hstack([-rows[:n_priorities], sparse.csr_array((n_priorities, 1))])
+    within = [sparse.hstack([sign * entry, -bound]) for sign in (1.0, -1.0)]
+    limits = sparse.vstack([asked, *within]).tocsr()
     levels = np.concatenate([-np.ones(n_priorities), np.zeros(2 * size)])
-    equal = hstack([rows[n_priorities:], none.tocsr()[n_priorities:]]).tocsr()
+    ties: dict[str, Any] = {}
+    if n_ties:
+        equal = sparse.hstack([rows[n_priorities:], sparse.csr_array((n_ties, 1))]).tocsr()
+        ties = {"A_eq": equal, "b_eq": np.zeros(n_ties)}
     least = np.concatenate([np.zeros(size), [1.0]])
-    ties = {"A_eq": equal, "b_eq": np.zeros(equal.shape[0])} if equal.shape[0] else {}
     found = linprog(least, limits, levels, bounds=[*([(None, None)] * size), (0, None)], **ties)
     if found.x is None:
         return np.zeros(shape), np.zeros(len(problem.above))
