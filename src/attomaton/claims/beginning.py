@@ -159,6 +159,12 @@ def _median(steps: Float64) -> str:
     return f"{np.median(found):.1f}" if len(found) == len(steps) else f"{len(found)} of {len(steps)} turn"
 
 
+def _need_two_layers(agreement: Agreement) -> str:
+    layers = agreement.trace.model.n_layers
+    told = f"a course follows what one layer reads of another, and {layers} layers read through each other"
+    return told if layers > 2 else ""
+
+
 def judge_course(agreement: Agreement, near: Near) -> Verdict:
     """Whether W is along its course (:func:`~attomaton.beginning.course.follow_course`) late in the run.
 
@@ -177,7 +183,8 @@ def judge_course(agreement: Agreement, near: Near) -> Verdict:
     >>> judge_course(compare_beginning(trace), near["attention"]).status.value
     'holds'
     """
-    missing = _need_plain_descent(agreement) or _need_attention_only(agreement) or _need_zero_start(agreement)
+    needs = (_need_plain_descent, _need_attention_only, _need_zero_start, _need_two_layers)
+    missing = next(filter(None, (need(agreement) for need in needs)), "")
     name = "beginning-course"
     told = np.isfinite(near.cosine).all(axis=(2, 3)) & (agreement.fallen <= FOLLOWED)
     if missing or not told.any(axis=0).all():

@@ -68,7 +68,7 @@ def train_deep(
     >>> sequences = np.array([[0, 1, 2, 0, 1], [2, 0, 1, 2, 0]])
     >>> trace = train_deep(sequences, DeepModel(n_layers=2), 1.0, steps=20)
     >>> trace.losses[[0, -1], 0].round(2).tolist()
-    [1.1, 0.01]
+    [1.1, 0.02]
     >>> trace.at(20).output[0].argmax(axis=1).tolist()  # what follows each token
     [1, 2, 0]
     """
