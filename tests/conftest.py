@@ -32,6 +32,15 @@ def wikitext() -> Path:
 
 
 @pytest.fixture(scope="session")
+def tinystories() -> Path:
+    """A thousand stories, a JSON list of texts."""
+    file = DATA / "tinystories" / "tinystories_1000.json"
+    if not file.is_file():
+        pytest.skip("no real corpora here: set ATTOMATON_DATA (listed in tests/SKIPS.md)")
+    return file
+
+
+@pytest.fixture(scope="session")
 def clickstream() -> Path:
     """Visits to a site, one user a line, no page twice."""
     file = DATA / "clickstream" / "msnbc_dedup_first_visit.txt"

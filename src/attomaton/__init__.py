@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from attomaton.automaton.estimator import AttentionLimit
     from attomaton.claims.mechanics import verify
     from attomaton.models.attention import AttentionModel
+    from attomaton.models.deep import DeepModel
+    from attomaton.training.deep import train_deep
     from attomaton.training.loop import Watch, train
     from attomaton.training.steps import GradientDescent
 
@@ -58,6 +60,7 @@ __all__ = [
     "ChoiceTable",
     "Components",
     "Coverage",
+    "DeepModel",
     "EdgeTable",
     "Explanation",
     "GradientDescent",
@@ -85,6 +88,7 @@ __all__ = [
     "synthetic",
     "tokenize_corpus",
     "train",
+    "train_deep",
     "verify",
 ]
 
@@ -92,9 +96,11 @@ __all__ = [
 _LAZY = {
     "AttentionLimit": "attomaton.automaton.estimator",
     "AttentionModel": "attomaton.models.attention",
+    "DeepModel": "attomaton.models.deep",
     "GradientDescent": "attomaton.training.steps",
     "Watch": "attomaton.training.loop",
     "train": "attomaton.training.loop",
+    "train_deep": "attomaton.training.deep",
     "verify": "attomaton.claims.mechanics",
 }
 """Names that need scikit-learn or PyTorch (the extras ``sklearn`` and ``train``), loaded when asked for."""

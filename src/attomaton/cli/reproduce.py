@@ -33,7 +33,8 @@ def reproduce(
     ] = None,
     out: Annotated[Path | None, place("Write figure, numbers and a page there.")] = None,
     work: Annotated[
-        Path | None, place("Keep trainings there, and go on from those that are there (optimisers).")
+        Path | None,
+        place("Keep trainings there, and go on from those that are there (optimisers, beginning)."),
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,

@@ -2,6 +2,9 @@
 
 from collections.abc import Callable
 
+from attomaton.experiments.beginning.curves import run_curves
+from attomaton.experiments.beginning.ends import run_ends
+from attomaton.experiments.beginning.turn import run_turn
 from attomaton.experiments.mechanics import run_training
 from attomaton.experiments.optimisers import run_optimisers
 from attomaton.experiments.page import Page
@@ -27,6 +30,9 @@ KINDS: dict[str, Callable[[Settings, Progress], Page]] = {
     "figure7": run_figure7,
     "figure10": run_figure10,
     "meeting": run_meeting,
+    "beginning": run_curves,
+    "turn": run_turn,
+    "ends": run_ends,
 }
 """What runs each kind of settings."""
 

@@ -12,8 +12,9 @@ import math
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +47,7 @@ from attomaton.borders import check_floats, check_int64
 from attomaton.corpora.samples import Samples
 from attomaton.errors import CorruptRun, MismatchedParts, UnwritablePlace
 from attomaton.graphs.origin import check_origin
+from attomaton.options import given_path, whole_number
 from attomaton.tables import Float64
 from attomaton.training.configuration import first_difference
 from attomaton.training.trace import Record, Trace
@@ -105,6 +107,14 @@ class Checkpoint:
     finished: bool
 
 
+class Packed(Protocol):
+    """A trace that says what is written of it: ``Trace`` or ``DeepTrace``."""
+
+    def pack(self) -> tuple[dict[str, Any], dict[str, str]]:
+        """Arrays and texts."""
+        ...
+
+
 class TrainingFiles:
     """The files of one run that goes on; :func:`open_training` makes them."""
 
@@ -144,7 +154,7 @@ class TrainingFiles:
             written = write_arrays(place / f"{checkpoint.step:012d}.safetensors", arrays, about)
         self._previous = written["sha256"]
 
-    def finish(self, trace: Trace) -> None:
+    def finish(self, trace: Packed) -> None:
         """Write the whole trace as one file, and the manifest, which makes the training whole."""
         with explained(self._building.folder):
             write_arrays(self._building.folder / TRACE, *trace.pack())
@@ -187,6 +197,29 @@ def open_training(
         ) as building:
             files = TrainingFiles(building, wanted)
             yield files, files.take_up()
+
+
+@contextmanager
+def open_store(
+    store: Store | None, asked: Mapping[str, Any], corpora: Sequence[Samples]
+) -> Generator[tuple[TrainingFiles | None, Checkpoint | None]]:
+    """What :func:`open_training` opens; nothing where nothing is kept."""
+    if store is None:
+        yield None, None
+        return
+    with open_training(store, asked, corpora) as opened:
+        yield opened
+
+
+def as_store(out: Store | str | PathLike[str] | None) -> Store | None:
+    """Where a run is kept, given as such or as the path of its folder; None means nowhere."""
+    return out if out is None or isinstance(out, Store) else Store(given_path(out, "out"))
+
+
+def checkpoint_interval(out: Store | str | PathLike[str] | None, steps: int) -> int:
+    """Steps between checkpoints of a run of so many steps."""
+    every = out.every if isinstance(out, Store) else None
+    return max(steps // 20, 1) if every is None else whole_number(every, "every of the Store", least=1)
 
 
 def _prepare_run(place: Path, corpora: Sequence[Samples], lock: Lock) -> None:
@@ -315,11 +348,9 @@ def _records(arrays: Mapping[str, NDArray[Any]]) -> tuple[Record, ...]:
     if "records/step" not in arrays:
         return ()
     steps = check_int64(arrays["records/step"], "the steps of records")
-    shape = arrays["records/weights"].shape
-    n_trials, dim = (shape[1], shape[2]) if len(shape) == 4 and shape[1] else (1, 1)
-    weights = check_floats(
-        arrays["records/weights"], (len(steps), n_trials, dim, dim), "the weights of records", finite=False
-    )
+    n_trials, *sizes = arrays["records/weights"].shape[1:] or (1,)
+    shape = (len(steps), n_trials, *(sizes or (1,)))  # of the sizes the run itself knows what they must be
+    weights = check_floats(arrays["records/weights"], shape, "the weights of records", finite=False)
     losses = check_floats(
         arrays["records/losses"], (len(steps), n_trials), "the losses of records", finite=False
     )
@@ -328,7 +359,8 @@ def _records(arrays: Mapping[str, NDArray[Any]]) -> tuple[Record, ...]:
 
 def _line(record: Record) -> str:
     """Step, loss (mean, min, max over trials) and mean norm of W; null where a number is not finite."""
-    norms: Sequence[float] = np.linalg.norm(record.weights, axis=(1, 2)).tolist()
+    axes = tuple(range(1, record.weights.ndim))
+    norms: Sequence[float] = np.sqrt((record.weights * record.weights).sum(axis=axes)).tolist()
     losses: Sequence[float] = record.losses.tolist()
     told = {
         "loss_mean": sum(losses) / len(losses),

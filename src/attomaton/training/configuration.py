@@ -11,6 +11,7 @@ from attomaton.artifacts import digest_arrays
 from attomaton.corpora.samples import Samples
 from attomaton.errors import UnsupportedOption
 from attomaton.models.attention import AttentionModel
+from attomaton.models.deep import DeepModel
 from attomaton.models.embeddings import Equicorrelated, Given, Orthonormal, RandomUnit
 from attomaton.models.heads import Tied, TokenId, Untied
 from attomaton.models.losses import CorrelationLoss, LogLoss, SquaredLoss
@@ -47,7 +48,7 @@ def describe(value: object) -> Any:
 KINDS = {
     kind.__name__: kind
     for kind in (
-        *(AttentionModel, Orthonormal, RandomUnit, Equicorrelated, Given, TokenId, Tied, Untied),
+        *(AttentionModel, DeepModel, Orthonormal, RandomUnit, Equicorrelated, Given, TokenId, Tied, Untied),
         *(LogLoss, SquaredLoss, CorrelationLoss),
         *(GradientDescent, Adam, SignDescent, SpectralDescent, Muon, Decay),
     )

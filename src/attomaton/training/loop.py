@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from os import PathLike
-from typing import Any, Unpack, cast
+from typing import Any, Protocol, Unpack, cast
 
 import numpy as np
 import torch
@@ -15,11 +15,18 @@ from torch import Tensor
 from attomaton.corpora.samples import Samples
 from attomaton.errors import CorruptRun, InvalidSamples, StepBeyondEdge, UnsupportedOption
 from attomaton.models.attention import AttentionModel, Trials, lay_out
-from attomaton.options import MOST_STEPS, MOST_TRIALS, given_path, real_number, settle, show, whole_number
+from attomaton.options import MOST_STEPS, MOST_TRIALS, real_number, settle, show, whole_number
 from attomaton.readers.given import ReadingOptions, check_options, read_samples
 from attomaton.tables import Float64
 from attomaton.training.callbacks import Callback
-from attomaton.training.checkpoints import Checkpoint, Store, TrainingFiles, open_training
+from attomaton.training.checkpoints import (
+    Checkpoint,
+    Store,
+    TrainingFiles,
+    as_store,
+    checkpoint_interval,
+    open_store,
+)
 from attomaton.training.configuration import describe, digest_corpora, versions
 from attomaton.training.edge import describe_unstable
 from attomaton.training.steps import Parameters, Step, as_step
@@ -140,19 +147,19 @@ def train(
     7.6
     """
     steps, seed = whole_number(steps, "steps", most=MOST_STEPS), whole_number(seed, "seed")
-    step, model = _step_of(step, options), _checked_model(model)
+    step, model = chosen_step(step, options), _checked_model(model)
     watch = _with_retired(Watch() if watch is None else watch, options)
     corpora = _per_trial(_read(samples, options), trials)
     every = watch.interval(steps)
-    store, checkpoint_every = _store(out), _checkpoint_every(out, steps)
+    store, checkpoint_every = as_store(out), checkpoint_interval(out, steps)
     tables, starts = _draw(model, corpora, seed)
     batch = lay_out(model, corpora, tables)  # whatever is wrong is found before anything is written
     if steps and (unstable := describe_unstable(model, step, corpora, tables)):
         warnings.warn(unstable, StepBeyondEdge, stacklevel=2)
     asked = _asked(model, step, corpora, steps=steps, seed=seed, every=every, stop=watch.stop)
-    with _open(store, asked, corpora) as (files, checkpoint):
-        run = _Run(batch, step, watch, steps, every, files, checkpoint_every)
-        with _threads(1 if batch.there.numel() <= SMALL else torch.get_num_threads()), torch.no_grad():
+    with open_store(store, asked, corpora) as (files, checkpoint):
+        run = Run(_OneLayer(batch), step, watch, steps, every, files, checkpoint_every)
+        with use_threads(1 if batch.there.numel() <= SMALL else torch.get_num_threads()), torch.no_grad():
             records = run.go(starts, checkpoint)
         trace = Trace.from_records(records, np.stack(tables), corpora, asked)
         if files is not None:
@@ -160,11 +167,46 @@ def train(
     return trace
 
 
+class Problem(Protocol):
+    """What is trained: the gradient at some parameters, and what a record keeps of them."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        ...
+
+    def evaluate(self, parameters: Parameters) -> tuple[Parameters, Tensor]:
+        """The gradient by each parameter, and the mean losses, shape (n_trials,)."""
+        ...
+
+    def recorded(self, parameters: Parameters) -> Tensor:
+        """The numbers of a record, shape (n_trials, …)."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
-class _Run:
-    """The loop itself: gradient, record, move, now and then a checkpoint."""
+class _OneLayer:
+    """One layer: parameters are W, or K and Q; records keep W."""
 
     batch: Trials
+
+    @property
+    def device(self) -> torch.device:
+        return self.batch.keys.device
+
+    def evaluate(self, parameters: Parameters) -> tuple[Parameters, Tensor]:
+        gradient, losses = self.batch.gradient(combine(parameters))
+        return split(parameters, gradient), losses
+
+    def recorded(self, parameters: Parameters) -> Tensor:
+        return combine(parameters)
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """The loop itself: gradient, record, move, now and then a checkpoint."""
+
+    problem: Problem
     step: Step
     watch: Watch
     steps: int
@@ -174,7 +216,7 @@ class _Run:
 
     def go(self, starts: Sequence[Float64], checkpoint: Checkpoint | None) -> list[Record]:
         """All records, those of the checkpoint first."""
-        place = self.batch.keys.device
+        place = self.problem.device
         parameters = _tensors(starts, place)
         begun = Checkpoint(
             0, _arrays(parameters), _arrays(self.step.begin(parameters)), (), finished=self.steps < 0
@@ -182,7 +224,7 @@ class _Run:
         if checkpoint is None:
             checkpoint = begun
         else:
-            self._check(checkpoint, begun, combine(parameters).shape)
+            self._check(checkpoint, begun, self.problem.recorded(parameters).shape)
             parameters = _tensors(checkpoint.parameters, place)
         if checkpoint.finished:
             return list(checkpoint.records)
@@ -204,16 +246,15 @@ class _Run:
     def _walk(self, parameters: Parameters, state: Parameters, begun: Checkpoint) -> list[Record]:
         records, kept, number = list(begun.records), len(begun.records), begun.step
         while True:
-            weights = combine(parameters)
-            gradient, losses = self.batch.gradient(weights)
+            gradients, losses = self.problem.evaluate(parameters)
             last = number == self.steps
             if last or number % self.every == 0:
-                records.append(_record(number, weights, losses))
+                records.append(_record(number, self.problem.recorded(parameters), losses))
                 last = self._tell(records[-1]) or last
             if last:
                 self._save(number, parameters, state, records[kept:], finished=True)
                 return records
-            parameters, state = self.step.move(parameters, split(parameters, gradient), state, number)
+            parameters, state = self.step.move(parameters, gradients, state, number)
             number += 1
             if number % self.checkpoint_every == 0 and number < self.steps:
                 self._save(number, parameters, state, records[kept:], finished=False)
@@ -234,7 +275,7 @@ class _Run:
             self.files.save(Checkpoint(number, _arrays(parameters), _arrays(state), tuple(new), finished))
 
 
-def _step_of(step: Step | float | None, options: _Options) -> Step:
+def chosen_step(step: Step | float | None, options: _Options) -> Step:
     """The step, given by itself or as a step size."""
     if "step_size" not in options:
         return as_step(step)
@@ -280,28 +321,8 @@ def _asked(model: AttentionModel, step: Step, corpora: Sequence[Samples], **sett
     return {**parts, **{name: describe(one) for name, one in settings.items()}, "versions": versions()}
 
 
-def _store(out: Store | str | PathLike[str] | None) -> Store | None:
-    return out if out is None or isinstance(out, Store) else Store(given_path(out, "out"))
-
-
 @contextmanager
-def _open(
-    store: Store | None, asked: dict[str, Any], corpora: Sequence[Samples]
-) -> Generator[tuple[TrainingFiles | None, Checkpoint | None]]:
-    if store is None:
-        yield None, None
-        return
-    with open_training(store, asked, corpora) as opened:
-        yield opened
-
-
-def _checkpoint_every(out: Store | str | PathLike[str] | None, steps: int) -> int:
-    every = out.every if isinstance(out, Store) else None
-    return max(steps // 20, 1) if every is None else whole_number(every, "every of the Store", least=1)
-
-
-@contextmanager
-def _threads(number: int) -> Generator[None]:
+def use_threads(number: int) -> Generator[None]:
     """Let PyTorch use this number of threads; afterwards it has the number it had before."""
     before = torch.get_num_threads()
     torch.set_num_threads(number)

@@ -1,0 +1,222 @@
+"""First against last: whether what a query looks at first is what it ends with.
+
+For one layer of tied attention both ends are known from the corpus alone: row k of Q̄ is what query k looks at
+in the first steps, column k of W_svm what it is left with in the end. Where the two put the tokens of the
+query's contexts in opposite orders, attention must turn.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.automaton.automaton import Automaton
+from attomaton.beginning.result import Beginning
+from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.errors import MismatchedParts
+from attomaton.frames import Tabular
+from attomaton.tables import Bool, Float64, Int64, column, make_table
+
+FEWEST = 5
+"""Tokens that a query must have: fewer have no order to speak of."""
+
+SURE = 1.96
+"""An order is kept, or turned, where the agreement is so many deviations from that of two random orders."""
+
+SCHEMA = pa.schema(
+    [
+        ("query", pa.int32()),
+        *((name, pa.int64()) for name in ("size", "samples")),
+        ("agreement", pa.float64()),
+        ("course", pa.string()),
+        ("first", pa.int32()),
+        ("last", pa.int32()),
+    ]
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Ends(Tabular):
+    """How far both ends of training agree, query by query.
+
+    Attributes
+    ----------
+    queries : int64 array, shape (n,)
+        The queries that have enough tokens in both.
+    sizes : int64 array, shape (n,)
+        Tokens that both ends put in an order.
+    samples : int64 array, shape (n,)
+        How often the query stands at a position.
+    agreements : float64 array, shape (n,)
+        Spearman's rank correlation of Q̄'s row and the column of W_svm, over these tokens; NaN where one of
+        them has all tokens at one place.
+    first, last : int64 arrays, shape (n,)
+        The token that each end puts highest, the smallest id among equals.
+    vocabulary : Vocabulary, optional
+        What names the tokens.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> text = "the cat saw the dog and the dog saw the cat and the bird saw the cat".split()
+    >>> found = compare_ends(at.learn([text], window=6), at.begin([text], window=6))
+    >>> found.to_arrow().column_names[:4], len(found)
+    (['query', 'size', 'samples', 'agreement'], 1)
+    >>> [round(float(one), 2) for one in found.agreements]
+    [-0.73]
+    >>> found.named("keep", 3)
+    []
+    """
+
+    queries: Int64
+    sizes: Int64
+    samples: Int64
+    agreements: Float64
+    first: Int64
+    last: Int64
+    vocabulary: Vocabulary | None = None
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    def __repr__(self) -> str:
+        return f"Ends({len(self):,} queries: {int(self.keeps.sum()):,} keep, {int(self.turns.sum()):,} turn)"
+
+    @cached_property
+    def _sure(self) -> Float64:
+        """The agreement beyond which two orders of so many tokens are hardly random."""
+        return SURE / np.sqrt(self.sizes - 1)
+
+    @property
+    def keeps(self) -> Bool:
+        """Which queries end with the order they begin with, more than by chance."""
+        return np.nan_to_num(self.agreements) > self._sure
+
+    @property
+    def turns(self) -> Bool:
+        """Which queries end with the opposite order, more than by chance."""
+        return np.nan_to_num(self.agreements) < -self._sure
+
+    def named(self, course: str, count: int) -> list[str]:
+        """The most frequent queries that ``"keep"`` or ``"turn"``, by name."""
+        chosen = np.flatnonzero(self.keeps if course == "keep" else self.turns)
+        order = chosen[np.argsort(-self.samples[chosen], kind="stable")][:count]
+        names = self.vocabulary.tokens if self.vocabulary is not None else None
+        return [str(query) if names is None else names[query] for query in self.queries[order].tolist()]
+
+    def _table(self) -> pa.Table:
+        course = np.where(self.keeps, "keeps", np.where(self.turns, "turns", "neither"))
+        columns = {"query": self.queries, "first": self.first, "last": self.last}
+        return make_table(
+            SCHEMA,
+            {
+                **{name: one.astype(np.int32) for name, one in columns.items()},
+                "size": self.sizes,
+                "samples": self.samples,
+                "agreement": self.agreements,
+                "course": course.tolist(),
+            },
+        )
+
+    def _words(self) -> Vocabulary | None:
+        return self.vocabulary
+
+
+def compare_ends(automaton: Automaton, beginning: Beginning) -> Ends:
+    """Rank agreement of Q̄'s row and the column of W_svm, query by query.
+
+    Parameters
+    ----------
+    automaton : Automaton
+        Where training ends, learned from the corpus with the same tokens.
+    beginning : Beginning
+        Where it begins.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> text = "a b a c a b a c a".split()
+    >>> compare_ends(at.learn([text], window=4), at.begin([text], window=4))
+    Ends(0 queries: 0 keep, 0 turn)
+    """
+    told = beginning.statistics
+    if automaton.components.edges.n_tokens != told.n_tokens:
+        raise MismatchedParts(
+            f"the automaton has {automaton.components.edges.n_tokens:,} tokens and the beginning "
+            f"{told.n_tokens:,}; take both from one corpus with the same tokens"
+        )
+    scores = automaton.hard.scores
+    queries, tokens = (np.asarray(column(scores, name)).astype(np.int64) for name in ("query", "token"))
+    lasting = np.round(np.asarray(column(scores, "score"), np.float64), 9)
+    gains = _look_up(told.looks, queries, tokens)
+    kept = np.flatnonzero(np.isfinite(gains))
+    kept = kept[np.lexsort((tokens[kept], queries[kept]))]
+    tokens, gains, lasting = tokens[kept], gains[kept], lasting[kept]
+    names, group, sizes = np.unique(queries[kept], return_inverse=True, return_counts=True)
+    enough = sizes >= FEWEST
+    counts = np.asarray(told.counts.sum(axis=1)).ravel().astype(np.int64)
+    return Ends(
+        names[enough],
+        sizes[enough],
+        counts[names[enough]],
+        correlate_ranks(group, gains, lasting, len(names))[enough],
+        tokens[_tops(group, gains, len(names))][enough],
+        tokens[_tops(group, lasting, len(names))][enough],
+        beginning.vocabulary if beginning.vocabulary is not None else automaton.vocabulary,
+    )
+
+
+def correlate_ranks(group: Int64, first: Float64, second: Float64, n_groups: int) -> Float64:
+    """Spearman's correlation of two values inside each group, shape (n_groups,); equal values share a rank.
+
+    Examples
+    --------
+    >>> group, first = np.array([0, 0, 0, 1, 1]), np.array([1.0, 2.0, 3.0, 5.0, 6.0])
+    >>> correlate_ranks(group, first, np.array([10.0, 30.0, 20.0, 1.0, 0.0]), 2).round(3).tolist()
+    [0.5, -1.0]
+    """
+    ranks = [_ranks(group, one) for one in (first, second)]
+    sizes = np.bincount(group, minlength=n_groups)
+    apart = [one - (np.bincount(group, one, n_groups) / sizes)[group] for one in ranks]
+    products = [
+        np.bincount(group, one * other, n_groups)
+        for one, other in ((apart[0], apart[1]), (apart[0], apart[0]), (apart[1], apart[1]))
+    ]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return products[0] / np.sqrt(products[1] * products[2])
+
+
+def _ranks(group: Int64, values: Float64) -> Float64:
+    """The rank of each value in its group; equal ones have the mean of their ranks."""
+    order = np.lexsort((values, group))
+    ordered, owners = values[order], group[order]
+    fresh = np.ones(len(order), bool)
+    fresh[1:] = (ordered[1:] != ordered[:-1]) | (owners[1:] != owners[:-1])
+    starts = np.flatnonzero(fresh)
+    stops = np.append(starts[1:], len(order))
+    ranks = np.empty(len(order))
+    ranks[order] = ((starts + stops - 1) / 2)[np.cumsum(fresh) - 1]
+    return ranks
+
+
+def _tops(group: Int64, values: Float64, n_groups: int) -> Int64:
+    """The place of the largest value of each group, the first among equals; groups rise."""
+    order = np.lexsort((-np.arange(len(values)), values, group))
+    return order[np.cumsum(np.bincount(group, minlength=n_groups)) - 1]
+
+
+def _look_up(looks: Any, queries: Int64, tokens: Int64) -> Float64:
+    """Q̄ at these pairs; NaN where a pair does not occur in it."""
+    size = int(looks.shape[1])
+    inside: Int64 = np.asarray(looks.indices, np.int64)
+    gains: Float64 = np.asarray(looks.data, np.float64)
+    rows = np.repeat(np.arange(int(looks.shape[0])), np.diff(np.asarray(looks.indptr, np.int64)))
+    keys = rows * size + inside
+    order = np.argsort(keys, kind="stable")
+    asked = queries * size + tokens
+    if not len(keys):
+        return np.full(len(asked), np.nan)
+    found = order[np.minimum(np.searchsorted(keys[order], asked), len(keys) - 1)]
+    return np.where(keys[found] == asked, gains[found], np.nan)

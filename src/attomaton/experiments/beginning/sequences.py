@@ -1,0 +1,68 @@
+"""Texts as sequences of one length over their most frequent words."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attomaton.beginning.begin import REST
+from attomaton.beginning.sequences import Frequent, cut_documents
+from attomaton.corpora.documents import Documents
+from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.errors import UnsupportedOption
+from attomaton.readers import read_corpus
+from attomaton.tables import Int64
+
+
+@dataclass(frozen=True, eq=False)
+class Sequences:
+    """All sequences of a text.
+
+    Attributes
+    ----------
+    name : str
+        Name of the file or folder that was read.
+    table : int64 array, shape (n_sequences, window + 1)
+        Tokens, and the last next token.
+    vocabulary : Vocabulary
+        Words by falling frequency, and last the token of all others.
+    """
+
+    name: str
+    table: Int64
+    vocabulary: Vocabulary
+
+    @property
+    def n_tokens(self) -> int:
+        """Size of the vocabulary."""
+        return len(self.vocabulary)
+
+    def some(self, count: int, seed: Any) -> Int64:
+        """So many of them, drawn without putting back; shape (count, window + 1)."""
+        if count > len(self.table):
+            raise UnsupportedOption(
+                f"{self.name} has {len(self.table):,} sequences, {count:,} are asked for; give a longer text"
+            )
+        return self.table[np.random.default_rng(seed).choice(len(self.table), count, replace=False)]
+
+
+def read_frequent(source: Path, n_tokens: int, tokenizer: str) -> tuple[Documents, Vocabulary]:
+    """A text in its ``n_tokens − 1`` most frequent words, and their names; all others become one token."""
+    documents = read_corpus(source, tokenizer=tokenizer)
+    vocabulary = documents.vocabulary
+    if vocabulary is None:
+        raise UnsupportedOption(f"{source} holds ids and no text; give a text")
+    counts = np.bincount(documents.ids, minlength=len(vocabulary))
+    frequent = Frequent.among(counts, n_tokens - 1)
+    chosen: list[int] = frequent.kept.tolist()
+    kept = Vocabulary((*(vocabulary.tokens[token] for token in chosen), REST), tokenizer)
+    return Documents(frequent.ids[documents.ids], documents.offsets, kept), kept
+
+
+def read_sequences(source: Path, n_tokens: int, window: int, tokenizer: str) -> Sequences:
+    """The sequences of a text: every document is cut from its beginning, and what is left is left out."""
+    documents, vocabulary = read_frequent(source, n_tokens, tokenizer)
+    starts = cut_documents(documents.offsets, window)
+    table = documents.ids[starts[:, None] + np.arange(window + 1)].astype(np.int64)
+    return Sequences(Path(source).name, table, vocabulary)

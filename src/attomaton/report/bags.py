@@ -1,0 +1,55 @@
+"""Items of a few kinds: how many there are along one axis, and where each stands on two."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from attomaton.drawing import GREY, HEIGHT, paper_style, wrap_caption
+from attomaton.report.style import finish_figure, new_figure
+from attomaton.tables import Float64, Int64
+
+BINS = 40
+COLOURS = ("C0", "C1", GREY)
+MARKS = ("o", "v", ".")
+
+
+def draw_bags(
+    weight: Float64, agreement: Float64, kind: Int64, path: Path, *, names: Sequence[str], caption: str
+) -> list[Path]:
+    """Draw a histogram of agreements by kind, and agreement against weight; write ``path`` as PNG and PDF.
+
+    Parameters
+    ----------
+    weight : float64 array, shape (n,)
+        How much each item counts, above 0; along a logarithmic axis.
+    agreement : float64 array, shape (n,)
+        From −1 to 1.
+    kind : int64 array, shape (n,)
+        The number of each item's kind.
+    path : Path
+        Where, without ending.
+    names : sequence of str
+        What the kinds are called, at most three.
+    caption : str
+        What stands below.
+    """
+    title = wrap_caption(caption)
+    chosen = [kind == number for number in range(len(names))]
+    with paper_style():
+        figure = new_figure(2 * HEIGHT + 0.11 * len(title) + 0.7)
+        above, below = figure.subplots(2, 1, sharex=True)
+        bins = np.linspace(-1, 1, BINS + 1)
+        above.hist(
+            [agreement[one] for one in chosen], bins, stacked=True, color=COLOURS[: len(names)], label=names
+        )
+        above.set_title("queries by agreement of first and last", loc="left")
+        for one, colour, mark in zip(chosen, COLOURS, MARKS, strict=False):
+            below.plot(
+                agreement[one], weight[one], mark, color=colour, markersize=2, alpha=0.5, markeredgewidth=0
+            )
+        below.set_yscale("log")
+        below.set_title("how often each query stands at a position", loc="left")
+        below.set_xlabel("rank agreement of Q̄'s row and W_svm's column")
+        below.set_xlim(-1, 1)
+        return finish_figure(figure, path, caption="\n".join(title), n_columns=1)
