@@ -287,7 +287,7 @@ def draw_ordered(
         contexts: list[list[int]] = []
         labels: list[int] = []
         for query in rng.integers(n_queries, size=n_samples).tolist():
-            others = rng.permutation(np.delete(np.arange(n_tokens), query))[: window - 1]
+            others: Int64 = rng.permutation(np.delete(np.arange(n_tokens), query))[: window - 1]
             contexts.append([*others.tolist(), query])
             first = others[int(np.argmin(places[query][others]))]
             labels.append(int(rng.choice(contexts[-1]) if cyclic else first))
