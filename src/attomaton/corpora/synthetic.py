@@ -286,7 +286,8 @@ def draw_ordered(
         places: list[Int64] = [rng.permutation(n_tokens) for _ in range(n_queries)]
         contexts: list[list[int]] = []
         labels: list[int] = []
-        for query in rng.integers(n_queries, size=n_samples).tolist():
+        queries: list[int] = rng.integers(n_queries, size=n_samples).tolist()
+        for query in queries:
             others: Int64 = rng.permutation(np.delete(np.arange(n_tokens), query))[: window - 1]
             contexts.append([*others.tolist(), query])
             first = others[int(np.argmin(places[query][others]))]
