@@ -275,7 +275,7 @@ def _need_sound_way(evidence: Evidence) -> str:
 
 def _claim(norm: Norm) -> Claim[Evidence]:
     def of_norm(need: Callable[[Evidence, Norm], str]) -> Callable[[Evidence], str]:
-        return partial(need, norm=norm)
+        return lambda evidence: need(evidence, norm)
 
     assumptions = (
         need_log_loss,

@@ -283,13 +283,14 @@ def draw_ordered(
     window = whole_number(window, "window", least=2, most=n_tokens)
     n_samples = whole_number(n_samples, "n_samples", least=1, most=MOST_SAMPLES)
     for _ in range(10_000):
-        places = [rng.permutation(n_tokens) for _ in range(n_queries)]
+        places: list[Int64] = [rng.permutation(n_tokens) for _ in range(n_queries)]
         contexts: list[list[int]] = []
         labels: list[int] = []
-        for query in rng.integers(n_queries, size=n_samples).tolist():
-            others = rng.permutation(np.delete(np.arange(n_tokens), query))[: window - 1]
+        queries: list[int] = rng.integers(n_queries, size=n_samples).tolist()
+        for query in queries:
+            others: Int64 = rng.permutation(np.delete(np.arange(n_tokens), query))[: window - 1]
             contexts.append([*others.tolist(), query])
-            first = others[int(places[query][others].argmin())]
+            first = others[int(np.argmin(places[query][others]))]
             labels.append(int(rng.choice(contexts[-1]) if cyclic else first))
         samples = Samples.from_lists(contexts, labels, n_tokens=n_tokens)
         if not cyclic or has_cycle(samples):

@@ -170,7 +170,7 @@ def _frame(problem: FactoredProblem) -> Frame:
     if not len(ties):
         size = rows.shape[1]
         return Frame(asked, np.zeros((size, 0)), np.zeros((0, 0)), np.eye(size))
-    basis, triangle = qr(ties.T)
+    basis, triangle = (np.asarray(part, np.float64) for part in qr(ties.T))
     return Frame(asked, basis[:, : len(ties)], triangle[: len(ties)], basis[:, len(ties) :])
 
 

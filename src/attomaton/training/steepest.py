@@ -181,7 +181,8 @@ class Muon:
 def flatten_spectrum(matrices: Tensor) -> Tensor:
     """U Vᵀ of each matrix U Σ Vᵀ of a batch, shape (b, m, n): every singular value but 0 becomes 1."""
     largest = matrices.abs().amax((1, 2), keepdim=True)
-    left, values, right = torch.linalg.svd(_unit(matrices, largest), full_matrices=False)
+    parts: Any = cast("Any", torch.linalg).svd(_unit(matrices, largest), full_matrices=False)
+    left, values, right = cast("tuple[Tensor, Tensor, Tensor]", tuple(parts))
     kept = (values > NEGLIGIBLE * values[:, :1]).to(matrices.dtype)
     return (left * kept[:, None]) @ right
 
