@@ -161,7 +161,7 @@ def _draw(settings: Settings, runs: dict[float, dict[str, Any]], path: Path, *, 
     floors = {size: min(min(map(min, run["cosine"][name])) for name in WEIGHTS) for size, run in runs.items()}
     panels = [
         LinePanel(
-            f"cos({sign}, forecast), step {size:g}",
+            f"cosine of {sign}, step {size:g}",
             [
                 Line(
                     "all layers" if name == "output" else f"layer {layer + 1}",
