@@ -18,7 +18,7 @@ from attomaton.graphs.grouping import pack_pairs
 from attomaton.ragged import centre, group_borders, offsets_of
 from attomaton.soft.certify import SoftCertificate, certify_slopes
 from attomaton.soft.curvature import measure_groups
-from attomaton.soft.solvers.groups import Groups, Newton
+from attomaton.soft.solvers.groups import Groups, Newton, minimise_groups
 from attomaton.soft.solvers.newton import Array, Choices
 from attomaton.tables import Float64, Int32, Int64, ragged_column
 
@@ -35,6 +35,12 @@ class TieScores:
         How far they can be from the optimum.
     loss : float
         The summed loss −Σ ln p over all counted choices.
+
+    Examples
+    --------
+    >>> from attomaton.soft.certify import SoftCertificate
+    >>> TieScores(np.zeros(2), SoftCertificate(0.0, 0.0, 1e-8, 1.0, 0.0), loss=1.4).certificate.certified
+    True
     """
 
     scores: Float64
@@ -66,12 +72,12 @@ def solve_groups(groups: Groups, *, atol: float = 1e-8, threads: int | None = No
     ([0.5493, -0.5493], 2.2493, True)
     """
     group = np.repeat(np.arange(len(groups)), np.diff(groups.borders))
-    inside = centre(group, Newton(threads=threads).solve_groups(groups))
+    inside = centre(group, minimise_groups(Newton(threads=threads), groups))
     scores = np.empty_like(inside)
     scores[groups.place] = inside
     if not np.isfinite(inside).all():  # the solver gave up: nothing can be proven
         return TieScores(scores, SoftCertificate(np.inf, np.inf, atol, None, None), np.inf)
-    slopes = measure_groups(groups, inside, threads=threads)
+    slopes = measure_groups(groups, centre(group, inside), threads=threads)  # as for the definition
     certificate = certify_slopes(slopes, groups.rounding(), atol=atol)
     return TieScores(scores, certificate, float(np.add.reduce(slopes.loss)))
 

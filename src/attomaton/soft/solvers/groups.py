@@ -191,22 +191,23 @@ class Newton:
         groups = sort_by_group(problem)
         answer = np.empty(problem.n_alternatives)
         here = None if anchor is None else anchor[groups.place]
-        answer[groups.place] = self.solve_groups(groups, anchor=here, stiffness=stiffness)
+        answer[groups.place] = minimise_groups(self, groups, anchor=here, stiffness=stiffness)
         return answer
 
-    def solve_groups(
-        self, groups: Groups, *, anchor: Float64 | None = None, stiffness: float = 0.0
-    ) -> Float64:
-        """The same for a problem that is sorted by group; so are the anchor and the answer."""
-        start = np.zeros(len(groups.place)) if anchor is None else anchor
-        scores, left = start.copy(), np.zeros(len(groups), bool)
-        pull, limits = (start, float(stiffness)), (self.atol, self.max_steps)
-        share_groups(groups, self.threads, _solve_groups, pull, (scores, left), limits)
-        for group in np.flatnonzero(left):
-            kept, alone = groups.alone(int(group))
-            asked = self.atol + float(alone.rounding()[0]), self.max_steps
-            scores[kept] = solve_direct(alone, scores[kept], (start[kept], stiffness), asked)
-        return scores
+
+def minimise_groups(
+    solver: Newton, groups: Groups, *, anchor: Float64 | None = None, stiffness: float = 0.0
+) -> Float64:
+    """The scores that :meth:`Newton.solve` finds, of a problem that is sorted; so are anchor and answer."""
+    start = np.zeros(len(groups.place)) if anchor is None else anchor
+    scores, left = start.copy(), np.zeros(len(groups), bool)
+    pull, limits = (start, float(stiffness)), (solver.atol, solver.max_steps)
+    share_groups(groups, solver.threads, _solve_groups, pull, (scores, left), limits)
+    for group in np.flatnonzero(left):
+        kept, alone = groups.alone(int(group))
+        asked = solver.atol + float(alone.rounding()[0]), solver.max_steps
+        scores[kept] = solve_direct(alone, scores[kept], (start[kept], stiffness), asked)
+    return scores
 
 
 @compiled_within
