@@ -83,5 +83,7 @@ def _draw(axis: Any, panel: LinePanel) -> None:
         axis.set_xscale("log")
     if panel.log:
         axis.set_yscale("log")
+    else:
+        axis.ticklabel_format(axis="y", useOffset=False)
     axis.set_ylim(bottom=panel.least)
     axis.set_title(panel.title, loc="left")

@@ -13,7 +13,7 @@ from attomaton.artifacts import digest_arrays
 from attomaton.errors import InvalidSamples, UnsupportedOption
 from attomaton.models.deep import DeepModel, DeepTrials, lay_out_sequences
 from attomaton.options import MOST_STEPS, show, whole_number
-from attomaton.tables import Integers
+from attomaton.tables import Float64, Integers
 from attomaton.training.checkpoints import Store
 from attomaton.training.configuration import describe, versions
 from attomaton.training.deep_trace import DeepTrace
@@ -74,14 +74,11 @@ def train_deep(
     """
     model = DeepModel() if model is None else _checked(model)
     corpora = _per_trial(sequences)
-    largest = max(int(np.max(one, initial=0)) for one in corpora)
-    size = largest + 1 if n_tokens is None else whole_number(n_tokens, "n_tokens", least=1)
+    size = _n_tokens(corpora, n_tokens)
     batch = lay_out_sequences(model, corpora, size)
     steps, watch = whole_number(steps, "steps", most=MOST_STEPS), Watch() if watch is None else watch
     chosen, seed, every = as_step(step), whole_number(seed, "seed"), watch.interval(steps)
-    rngs = [np.random.default_rng([seed, trial]) for trial in range(len(corpora))]
-    drawn = [model.draw_start(size, batch.window, rng) for rng in rngs]
-    starts = [np.stack(one) for one in zip(*drawn, strict=True)]
+    starts = _draw(batch, seed)
     tokens = batch.tokens.cpu().numpy()
     asked = {
         "model": describe(model),
@@ -120,6 +117,20 @@ class _Deep:
 
     def recorded(self, parameters: Parameters) -> Tensor:
         return torch.cat([one.flatten(1) for one in parameters], dim=1)
+
+
+def _n_tokens(corpora: Sequence[Integers], asked: int | None) -> int:
+    """The size of the vocabulary; one more than the largest token if none is asked for."""
+    if asked is not None:
+        return whole_number(asked, "n_tokens", least=1)
+    return max(int(np.max(one, initial=0)) for one in corpora) + 1
+
+
+def _draw(batch: DeepTrials, seed: int) -> list[Float64]:
+    """The parameters of all trials at the start; each trial draws from a generator of its own."""
+    rngs = [np.random.default_rng([seed, trial]) for trial in range(len(batch.tokens))]
+    drawn = [batch.model.draw_start(batch.n_tokens, batch.window, rng) for rng in rngs]
+    return [np.stack(one) for one in zip(*drawn, strict=True)]
 
 
 def _checked(model: Any) -> DeepModel:

@@ -158,10 +158,10 @@ def _numbers(settings: Settings, runs: dict[float, dict[str, Any]]) -> pa.Table:
 
 def _draw(settings: Settings, runs: dict[float, dict[str, Any]], path: Path, *, caption: str) -> list[Path]:
     """A row for each kind of weights, a column for each step size."""
-    floor = min(min(map(min, run["cosine"][name])) for run in runs.values() for name in WEIGHTS)
+    floors = {size: min(min(map(min, run["cosine"][name])) for name in WEIGHTS) for size, run in runs.items()}
     panels = [
         LinePanel(
-            f"cos({sign}, forecast), step {size:g}",
+            f"cosine of {sign}, step {size:g}",
             [
                 Line(
                     "all layers" if name == "output" else f"layer {layer + 1}",
@@ -172,7 +172,7 @@ def _draw(settings: Settings, runs: dict[float, dict[str, Any]], path: Path, *, 
                 )
                 for layer, values in enumerate(run["cosine"][name])
             ],
-            least=min(0.0, floor - 0.05) if floor < 0.9 else None,
+            least=min(0.0, floors[size] - 0.05) if floors[size] < 0.9 else None,
             axis="epoch",
             log_axis=False,
         )

@@ -185,45 +185,44 @@ def _numbers(runs: Runs) -> pa.Table:
 def _draw(runs: Runs, path: Path, *, caption: str) -> list[Path]:
     samples = {name: run for name, run in runs.items() if name.startswith("subsample")}
     steps = [float(step) for step in next(iter(samples.values()))["steps"]]
-    first, course = (np.median(_over(samples, kind, "attention"), axis=0) for kind in ("cosine", "course"))
-    single = [
-        Line("", steps, layer, place % 4, 2)
-        for run in samples.values()
-        for place, layer in enumerate(run["cosine"]["attention"])
-    ]
-    turning = [
-        *single,
-        *(
-            Line(f"W and Q̄, layer {place + 1}", steps, one.tolist(), place % 4)
-            for place, one in enumerate(first)
-        ),
-        *(
-            Line(f"W and its course, layer {place + 1}", steps, one.tolist(), place % 4, 1)
-            for place, one in enumerate(course)
-        ),
-    ]
     others = [
         Line(sign, steps, np.median(_over(samples, "cosine", name), axis=(0, 1)).tolist(), place, place)
         for place, (name, sign) in enumerate(WEIGHTS.items())
     ]
     losses = np.median([run["losses"] for run in samples.values()], axis=0)
-    starts = [
-        Line(
-            name,
-            [float(step) for step in run["steps"]],
-            np.min(run["cosine"]["attention"], axis=0).tolist(),
-            place % 4,
-            place % 4,
-        )
-        for place, (name, run) in enumerate(
-            (name, run) for name, run in runs.items() if name.startswith("start")
-        )
-    ]
     panels = [
-        LinePanel("cosine of W, medians over subsamples (dotted: each)", turning, log_axis=False),
+        LinePanel(
+            "cosine of W, medians over subsamples (dotted: each)", _turning(samples, steps), log_axis=False
+        ),
         LinePanel("cosine of weights with the first forecast", others, log_axis=False),
-        LinePanel("training loss", [Line("loss", steps, losses.tolist(), 0)], log_axis=False),
+        LinePanel("training loss", [Line("", steps, losses.tolist(), 0)], log_axis=False),
     ]
+    starts = _starts(runs)
     if starts:
         panels.append(LinePanel("cosine of W and Q̄ from Gaussian starts", starts, log_axis=False))
     return draw_lines(panels, path, caption=caption)
+
+
+def _turning(samples: Runs, steps: list[float]) -> list[Line]:
+    """W against Q̄, each subsample and the median, and against its course."""
+    single = [
+        Line("", steps, layer, place % 4, 2)
+        for run in samples.values()
+        for place, layer in enumerate(run["cosine"]["attention"])
+    ]
+    medians = [
+        Line(f"W and {told}, layer {place + 1}", steps, one.tolist(), place % 4, style)
+        for style, (kind, told) in enumerate((("cosine", "Q̄"), ("course", "its course")))
+        for place, one in enumerate(np.median(_over(samples, kind, "attention"), axis=0))
+    ]
+    return [*single, *medians]
+
+
+def _starts(runs: Runs) -> list[Line]:
+    """The worst layer from each Gaussian start."""
+    chosen = {name: run for name, run in runs.items() if name.startswith("start")}
+    least = {name: np.min(run["cosine"]["attention"], axis=0).tolist() for name, run in chosen.items()}
+    return [
+        Line(name, [float(step) for step in run["steps"]], least[name], place % 4, place % 4)
+        for place, (name, run) in enumerate(chosen.items())
+    ]
