@@ -172,6 +172,8 @@ class StoredRun:
                 raise MismatchedParts(f"the parts of {name} have other components than the index says")
         for one in named:
             check_ids(column(piece, one), self.n_tokens, f"{one} in the parts of {name}")
+        if name == "edges":
+            check_counts(column(piece, "support"), 1, "support in the parts of edges")
         if name == "choices":
             ChoiceTable(piece)
             check_ids(ragged_column(piece, "tokens")[1], self.n_tokens, "a token of the parts of choices")
