@@ -27,6 +27,13 @@ def counted(self, number):
         taken.append([self.stage, number])
     return found
 Kept.take_up = counted
+from attomaton.engines import duckdb
+open_parts = duckdb.open_parts
+def opened(*given):  # the edges of a finished pass, all at once
+    found = open_parts(*given)
+    taken.extend(["edges", number] for number in range(len(found.pieces)))
+    return found
+duckdb.open_parts = opened
 if "TAKEN" in os.environ:
     atexit.register(lambda: open(os.environ["TAKEN"], "w").write(json.dumps(taken)))
 from attomaton.cli import main
