@@ -35,9 +35,9 @@ class DecoderTrace:
     >>> from attomaton.decoder.supports import count_supports
     >>> trace = train_decoder(count_supports([[0, 1, 0, 2]], 1), [1, 10], 0.5)
     >>> trace, trace.excesses.round(4).tolist()
-    (DecoderTrace(10 steps of size 0.5, 2 records), [0.574, 0.2746])
+    (DecoderTrace(10 steps of size 0.5, 2 records), [0.5655, 0.2485])
     >>> trace.logits(-1)[0].round(3).tolist()  # of context 0
-    [-0.749, 0.375, 0.375]
+    [-0.744, 0.372, 0.372]
     """
 
     supports: Supports
@@ -98,14 +98,14 @@ def train_decoder(
     return DecoderTrace(supports, table, step_size, asked, np.array(kept), np.array(excesses))
 
 
-def check_features(features: object, n_contexts: int) -> Float64:
-    """Features as a table of finite numbers with a row for each context."""
+def check_features(features: object, n_rows: int, what: str = "contexts") -> Float64:
+    """Features as a table of finite numbers with a row for each context, or whatever there are."""
     table = np.asarray(features)
     if table.ndim != 2 or table.dtype.kind not in "fiu" or not table.shape[1]:
-        raise UnsupportedOption("features is no table of numbers; give an array with a row for each context")
-    if len(table) != n_contexts:
+        raise UnsupportedOption("features is no table of numbers; give an array with a row for each")
+    if len(table) != n_rows:
         raise MismatchedParts(
-            f"features has {len(table):,} rows, and there are {n_contexts:,} contexts; give a row for each"
+            f"features has {len(table):,} rows, and there are {n_rows:,} {what}; give a row for each"
         )
     table = table.astype(np.float64)
     if not np.isfinite(table).all():

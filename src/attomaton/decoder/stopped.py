@@ -125,7 +125,7 @@ def logits_of(supports: Supports, number: int, step: int, step_size: float) -> F
     --------
     >>> from attomaton.decoder.supports import count_supports
     >>> logits_of(count_supports([[0, 1, 0, 2]], 1), 0, 10, 0.5).round(3).tolist()
-    [-0.749, 0.375, 0.375]
+    [-0.744, 0.372, 0.372]
     """
     levels, level = list_levels(supports, number)
     (moment,) = follow(levels, [step], step_size)
