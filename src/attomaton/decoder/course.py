@@ -165,8 +165,11 @@ class Moment:
         return float((held.contexts * held.shares) @ np.add.reduceat(terms, held.offsets[:-1]))
 
 
-def follow(levels: Levels, steps: Sequence[int], step_size: float) -> Iterator[Moment]:
-    """The courses at these rising steps of gradient descent, by its first steps and the flow after them."""
+def follow(levels: Levels, steps: Sequence[int], step_size: float, *, exact: int = EXACT) -> Iterator[Moment]:
+    """The courses at these rising steps of gradient descent, by its first steps and the flow after them.
+
+    The first ``exact`` steps are taken as they are; if that is all of them, this is training itself.
+    """
     largest = step_size * float(levels.shares.max())
     if largest >= EDGE:
         raise UnsupportedOption(
@@ -177,7 +180,7 @@ def follow(levels: Levels, steps: Sequence[int], step_size: float) -> Iterator[M
     mover = _Mover(levels, step_size)
     logits, now = np.zeros(len(levels.chances)), 0
     for step in steps:
-        while now < min(step, EXACT):
+        while now < min(step, exact):
             logits, now = mover.descend(logits), now + 1
         while now < step:
             n_left = np.ceil(np.log(step / now) / np.log1p(GROWTH))
