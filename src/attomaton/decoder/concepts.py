@@ -160,20 +160,29 @@ class Concepts(Tabular):
         across, up = (whole_number(one, "concept", most=len(self) - 1) for one in (across, up))
         with house_axes(ax, height=ONE_COLUMN) as axes:
             axes.plot(self.words[:, across], self.words[:, up], ".", color=GREY, markersize=2)
-            chosen = {
-                int(token)
-                for concept in (across, up)
-                for lowered in (False, True)
-                for token in self._order(self.words, concept, SHOWN, lowered)
-            }
-            for token in sorted(chosen):
+            for token in self._apart(across, up):
                 name = drawable(name_token(self.vocabulary, token), 14)
                 place = self.words[token, across], self.words[token, up]
                 axes.plot(*place, "o", color="C0", markersize=2.5)
-                axes.annotate(name, place, fontsize="x-small", parse_math=False)
+                beside = {"xytext": (3, 2), "textcoords": "offset points", "fontsize": "x-small"}
+                axes.annotate(name, place, parse_math=False, **beside)
             axes.set_xlabel(f"concept {across}")
             axes.set_ylabel(f"concept {up}")
         return axes
+
+    def _apart(self, across: int, up: int) -> list[int]:
+        """The most extreme words of two concepts, but none that would stand upon another."""
+        points = self.words[:, [across, up]]
+        reach = np.maximum(np.ptp(points, axis=0), 1e-300)
+        chosen: list[int] = []
+        for rank in range(SHOWN):
+            for concept in (across, up):
+                for lowered in (False, True):
+                    token = int(self._order(self.words, concept, SHOWN, lowered)[rank : rank + 1].sum())
+                    gaps = np.abs(points[chosen] - points[token]) / reach
+                    if not ((gaps[:, 0] < 0.12) & (gaps[:, 1] < 0.025)).any():
+                        chosen.append(token)
+        return chosen
 
     def _blocks(self) -> list[Block]:
         return [repr(self), Grid("Leading concepts", HEADERS, self.rows())]

@@ -122,20 +122,9 @@ def learn_decoder(
     >>> learn_decoder(["to be or not to be"], "ngram:3").explain("or not").tokens
     ('to',)
     """
-    given: dict[str, Any] = dict(options)
-    most_frequent = given.pop("most_frequent", None)
-    if "window" in given:
-        raise UnsupportedOption("a decoder has no window; its contexts are as long as 'ngram:3' says")
-    check_options(cast("ReadingOptions", given))
-    if isinstance(corpus, Samples):
-        raise UnsupportedOption(
-            "the corpus is samples, which have lost the order of their texts; give the documents themselves"
-        )
-    width = (
-        read_width(context) if isinstance(context, str) or context is None or np.ndim(context) < 1 else None
-    )
-    if most_frequent is not None:
-        most_frequent = whole_number(most_frequent, "most_frequent", least=1)
+    given, most_frequent = _check(corpus, options)
+    named = isinstance(context, str) or context is None or np.ndim(context) < 1
+    width = read_width(context) if named else None
     announce = as_stages(progress)
     adder = Adder(engine, memory, threads, master, announce)
     reading = asked_reading(
@@ -154,6 +143,23 @@ def learn_decoder(
         size = tokens.n_tokens if frequent is None else frequent.n_tokens
         supports, read = add_supports(width, size, add_up, frequent)
     return DecoderLimit(supports, read, vocabulary)
+
+
+def _check(corpus: Any, options: DecoderOptions) -> tuple[ReadingOptions, int | None]:
+    """The options of reading, and how many tokens keep their names."""
+    given: dict[str, Any] = dict(options)
+    most_frequent = given.pop("most_frequent", None)
+    if "window" in given:
+        raise UnsupportedOption("a decoder has no window; its contexts are as long as 'ngram:3' says")
+    reading = cast("ReadingOptions", given)
+    check_options(reading)
+    if isinstance(corpus, Samples):
+        raise UnsupportedOption(
+            "the corpus is samples, which have lost the order of their texts; give the documents themselves"
+        )
+    if most_frequent is not None:
+        most_frequent = whole_number(most_frequent, "most_frequent", least=1)
+    return reading, most_frequent
 
 
 def _embed(

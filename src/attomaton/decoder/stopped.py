@@ -1,5 +1,6 @@
 """A decoder with one-hot contexts, stopped after some steps of gradient descent."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,9 +114,22 @@ def stop_decoder(supports: Supports, step: int, step_size: float) -> StoppedDeco
     >>> stop_decoder(count_supports([[0, 1, 0, 2]], 1), 10, 0.5)
     StoppedDecoder(step 10 of size 0.5)
     """
+    (stopped,) = follow_decoder(supports, [step], step_size)
+    return stopped
+
+
+def follow_decoder(supports: Supports, steps: Sequence[int], step_size: float) -> Iterator[StoppedDecoder]:
+    """All contexts after each of these rising steps.
+
+    Examples
+    --------
+    >>> from attomaton.decoder.supports import count_supports
+    >>> [one.moment.step for one in follow_decoder(count_supports([[0, 1, 0, 2]], 1), [0, 10], 0.5)]
+    [0, 10]
+    """
     levels, level = list_levels(supports)
-    (moment,) = follow(levels, [step], step_size)
-    return StoppedDecoder(supports, moment, level, step_size)
+    for moment in follow(levels, steps, step_size):
+        yield StoppedDecoder(supports, moment, level, step_size)
 
 
 def logits_of(supports: Supports, number: int, step: int, step_size: float) -> Float64:
