@@ -24,6 +24,7 @@ from attomaton.choices.result import ChoiceFit
 from attomaton.corpora import synthetic
 from attomaton.corpora.samples import Sample, Samples
 from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.decoder.learn import learn_decoder
 from attomaton.errors import AttomatonError, needing
 from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.graphs.components import Components, find_components
@@ -81,6 +82,7 @@ __all__ = [
     "find_components",
     "fit_choices",
     "learn",
+    "learn_decoder",
     "read_corpus",
     "shrink",
     "solve_graph_svm",

@@ -15,8 +15,6 @@ from attomaton.automaton.shrinkage import choose_strength
 from attomaton.engines.choose import make_engine
 from attomaton.engines.limits import parse_memory
 from attomaton.engines.selection import Selection
-from attomaton.experiments.scansnap.language_model import LanguageModel
-from attomaton.experiments.scansnap.language_training import LanguageTraining, cut_windows
 from attomaton.experiments.settings import read_settings
 from attomaton.graphs.robustness import measure_robustness
 from attomaton.hard.factored.solve import solve_factored
@@ -29,6 +27,8 @@ from attomaton.scansnap.flow import solve_flow
 from attomaton.scansnap.forecast import forecast_queries
 from attomaton.scansnap.kept import follow_attention
 from attomaton.scansnap.law import Rates, SnapLaw, star_constant
+from attomaton.scansnap.model.language_model import LanguageModel
+from attomaton.scansnap.model.language_training import LanguageTraining, cut_windows
 from attomaton.scansnap.model.train import Setup
 from attomaton.scansnap.survey import survey_samples
 from attomaton.training.lookup import AtSeconds, AtSteps, LookupTraining
@@ -102,12 +102,23 @@ def calls(folder: Any) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
     path, rates = at.fast_forward(data, to=10.0), Rates(1.0, 0.1)
     series = at.expand(auto, data)
     classes = draw_linear_classes(2)
+    decoder = at.learn_decoder([[0, 1, 2, 0, 1, 2, 0]])
     begun = at.begin([[0, 1, 2, 0, 1, 2, 0]], window=3)
     table = {
         "begin": (
             partial(at.begin, [[0, 1, 2, 0, 1, 2, 0]]),
             ("window", "most_frequent", "memory", "threads"),
         ),
+        "learn_decoder": (
+            partial(at.learn_decoder, [[0, 1, 2, 0, 1, 2, 0]]),
+            ("most_frequent", "memory", "threads"),
+        ),
+        "DecoderLimit.loss_at": (lambda step=3, **more: decoder.loss_at(step, **more), ("step", "step_size")),
+        "DecoderLimit.logits_at": (
+            lambda step=3, **more: decoder.logits_at([0], step, **more),
+            ("step", "step_size"),
+        ),
+        "DecoderLimit.predict_proba": (partial(decoder.predict_proba, [0]), ("step", "step_size")),
         "Beginning.weights_at": (
             lambda step=3, step_size=0.1, **more: str(begun.weights_at(step, step_size, **more)),
             ("step", "step_size", "n_layers"),

@@ -42,6 +42,7 @@ KINDS = {
     "survey": "what scan-snap wrote",
     "choices": "a fit of choices",
     "beginning": "a beginning",
+    "decoder": "a decoder",
 }
 """Kinds of folders, as sentences name them."""
 

@@ -9,25 +9,25 @@ from attomaton.artifacts.seals import FORMAT, MANIFEST, SEAL, is_sealed, read_js
 from attomaton.errors import CorruptRun, UnreadableSource
 from attomaton.remote import Place
 
-RUN, CHOICES, BEGINNING = "run", "choices", "beginning"
+RUN, CHOICES, BEGINNING, DECODER = "run", "choices", "beginning", "decoder"
 
 COMMANDS = {RUN: "learn", CHOICES: "choices", BEGINNING: "begin"}
 """Kinds of folders → the command that writes them."""
 
-WORDS = {CHOICES: "fit of choices", BEGINNING: "beginning"}
+WORDS = {CHOICES: "fit of choices", BEGINNING: "beginning", DECODER: "decoder"}
 """Kinds of folders, as a sentence names what is missing; a run for all others."""
 
 
 def read_manifest(place: Place, kind: str = RUN) -> dict[str, Any]:
     """The manifest of a folder that attomaton wrote, if it is whole and of this kind."""
     path, command = place / MANIFEST, COMMANDS.get(kind, COMMANDS[RUN])
+    written = f"`attomaton {command} … --out {place}`" if kind != DECODER else "`DecoderLimit.save`"
     try:
         manifest = read_json(path)
     except FileNotFoundError as error:
         what = WORDS.get(kind, "run")
         raise CorruptRun(
-            f"{place} has no {MANIFEST}: there is no {what}, or it was cut short; write one with "
-            f"`attomaton {command} … --out {place}`"
+            f"{place} has no {MANIFEST}: there is no {what}, or it was cut short; write one with {written}"
         ) from error
     except NotADirectoryError as error:
         raise CorruptRun(

@@ -1,10 +1,7 @@
 """``begin``: from a corpus to what every layer of a deep attention model learns first."""
 
-import tempfile
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from os import PathLike
-from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
@@ -15,10 +12,10 @@ from attomaton.beginning.sequences import Frequent
 from attomaton.beginning.statistics import AddUp, add_statistics
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.engines.add_up import Adder
+from attomaton.engines.add_up import Adder, workplace
 from attomaton.engines.source import read_documents
 from attomaton.errors import UnsupportedOption
-from attomaton.options import given_path, whole_number
+from attomaton.options import whole_number
 from attomaton.progress import as_stages
 from attomaton.readers.batches import asked_reading
 from attomaton.readers.given import WINDOW, ReadingOptions, check_options
@@ -93,7 +90,7 @@ def begin(
     reading = asked_reading(
         options.get("reading"), column=options.get("column"), documents=options.get("documents")
     )
-    with _workplace(work) as folder:
+    with workplace(work) as folder:
         announce("reading")
         shards = folder / "tokens" if adder.on_disk else None
         tokens, vocabulary = read_documents(
@@ -105,26 +102,24 @@ def begin(
     return Beginning(statistics, vocabulary)
 
 
-@contextmanager
-def _workplace(work: str | PathLike[str] | None) -> Generator[Path]:
-    """Where an engine may work."""
-    if work is not None:
-        yield given_path(work, "work")
-        return
-    with tempfile.TemporaryDirectory(prefix="attomaton-") as folder:
-        yield Path(folder)
-
-
 def _cut(
     window: int, n_tokens: int, most_frequent: int | None, add_up: AddUp, vocabulary: Vocabulary | None
 ) -> tuple[Cutting, Vocabulary | None]:
     """How the corpus is cut, and the names of its tokens then."""
+    frequent, vocabulary = find_frequent(n_tokens, most_frequent, add_up, vocabulary)
+    return Cutting(window, n_tokens if frequent is None else frequent.n_tokens, frequent), vocabulary
+
+
+def find_frequent(
+    n_tokens: int, most_frequent: int | None, add_up: AddUp, vocabulary: Vocabulary | None
+) -> tuple[Frequent | None, Vocabulary | None]:
+    """Which tokens keep their own ids, and the names of all tokens then; None if every token does."""
     if most_frequent is None or n_tokens <= most_frequent:
-        return Cutting(window, n_tokens), vocabulary
+        return None, vocabulary
     counted = add_up(CountTokens(n_tokens))["tokens"]
     counts: Int64 = _spread(counted.keys, counted.counts, n_tokens)
     frequent = Frequent.among(counts, most_frequent)
-    return Cutting(window, frequent.n_tokens, frequent), _rename(frequent, vocabulary)
+    return frequent, _rename(frequent, vocabulary)
 
 
 def _spread(keys: Int64, counts: Int64, size: int) -> Int64:

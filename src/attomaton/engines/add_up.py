@@ -1,7 +1,10 @@
 """Sums over a whole corpus by the engine of a user's choice; see :mod:`attomaton.engines.sums`."""
 
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 
 from attomaton.corpora.pieces import Piece
@@ -9,6 +12,7 @@ from attomaton.corpora.shards import Shards
 from attomaton.engines.choose import check_engine, make_engine
 from attomaton.engines.selection import Selection
 from attomaton.engines.sums import Counting, Sums, sum_pieces
+from attomaton.options import given_path
 from attomaton.progress import Progress, silent
 
 
@@ -57,3 +61,20 @@ class Adder:
 
     def _check(self, corpus: object) -> bool:
         return check_engine(self.engine, corpus, memory=self.memory, threads=self.threads, master=self.master)
+
+
+@contextmanager
+def workplace(work: str | PathLike[str] | None) -> Generator[Path]:
+    """Where an engine may work: the folder given, or one among the temporary files that goes at the end.
+
+    Examples
+    --------
+    >>> with workplace(None) as folder:
+    ...     folder.is_dir()
+    True
+    """
+    if work is not None:
+        yield given_path(work, "work")
+        return
+    with tempfile.TemporaryDirectory(prefix="attomaton-") as folder:
+        yield Path(folder)

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from attomaton.experiments.beginning.curves import run_curves
 from attomaton.experiments.beginning.ends import run_ends
 from attomaton.experiments.beginning.turn import run_turn
+from attomaton.experiments.decoder import run_concepts, run_decoder
+from attomaton.experiments.decoder import run_text as run_decoder_text
 from attomaton.experiments.mechanics import run_training
 from attomaton.experiments.optimisers import run_optimisers
 from attomaton.experiments.page import Page
@@ -33,6 +35,9 @@ KINDS: dict[str, Callable[[Settings, Progress], Page]] = {
     "beginning": run_curves,
     "turn": run_turn,
     "ends": run_ends,
+    "decoder": run_decoder,
+    "decoder-text": run_decoder_text,
+    "decoder-concepts": run_concepts,
 }
 """What runs each kind of settings."""
 

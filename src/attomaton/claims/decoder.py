@@ -1,0 +1,120 @@
+"""Claims about the decoder's limit (arXiv 2402.18551), judged on runs of gradient descent.
+
+The loss ends at the entropy, or where the features let it; W grows along W^mm; logits inside supports end at
+the finite part. Two more are ours: t · (CE − limit) → ‖W^mm‖²/η for any features, and the logits of one-hot
+contexts at every step.
+"""
+
+from attomaton.claims.verdicts import Claim, Judgement, Verdicts
+from attomaton.decoder.descent import DecoderTrace
+from attomaton.decoder.evidence import DecoderEvidence
+from attomaton.decoder.features import solve_decoder
+
+LATE = 200.0
+"""η t π p of the rarest next token of any context from which on the laws of large steps are judged."""
+
+SETTLED = 0.02
+"""How much ηt(CE − limit), or CE − limit where W^mm is 0, may still change between the last two records."""
+
+ALONG = 0.99
+"""The least cosine of what W grows by and W^mm."""
+
+RATE = 0.01
+"""How far from 1 ηt(CE − limit)/‖W^mm‖² may be."""
+
+OFF = 0.01
+"""How far logits may be from what is foretold, in nats."""
+
+APART = 0.02
+"""How far differences inside supports may be from the finite part."""
+
+
+def verify_decoder(trace: DecoderTrace) -> Verdicts:
+    """Hold a run of a decoder against every claim about its limit.
+
+    Examples
+    --------
+    >>> from attomaton.decoder.descent import train_decoder
+    >>> from attomaton.decoder.supports import count_supports
+    >>> trace = train_decoder(count_supports([[0, 1, 0, 2, 0, 1]], 1), [1000, 5000], 1.0)
+    >>> [(one.claim, one.status.value) for one in verify_decoder(trace)]
+    ... # doctest: +NORMALIZE_WHITESPACE
+    [('decoder-loss', 'holds'), ('decoder-rate', 'holds'), ('decoder-direction', 'holds'),
+     ('decoder-finite', 'holds'), ('decoder-logits', 'holds')]
+    """
+    limit = None if trace.features is None else solve_decoder(trace.supports, trace.features).expect()
+    evidence = DecoderEvidence(trace, limit)
+    return Verdicts(claim.check(evidence) for claim in CLAIMS)
+
+
+def _need_growth(evidence: DecoderEvidence) -> str:
+    told = "W^mm is 0: no support can be told from the rest, or each is the whole vocabulary"
+    return "" if evidence.squared_norm > 1e-12 else told
+
+
+def _need_late(evidence: DecoderEvidence) -> str:
+    """One-hot contexts are late by their rarest next token; others if the rate, or the loss, has settled."""
+    late, change = evidence.lateness, evidence.change
+    if evidence.limit is None:
+        return (
+            "" if late >= LATE else f"ηtπp of the rarest next token is {late:.3g}, and not {LATE:g}; train on"
+        )
+    told = f"the loss above its limit, times t, changed by {change:.1%} between the last records; train on"
+    return "" if change <= SETTLED else told
+
+
+def _need_two_records(evidence: DecoderEvidence) -> str:
+    steps = evidence.trace.steps
+    told = "the last two records must be apart by a factor of 2, to tell what W grows by; record earlier, too"
+    return "" if len(steps) > 1 and steps[-1] >= 2 * max(steps[-2], 1) else told
+
+
+def _need_one_hot(evidence: DecoderEvidence) -> str:
+    return "" if evidence.limit is None else "logits at every step are foretold for one-hot contexts only"
+
+
+def _need_ties(evidence: DecoderEvidence) -> str:
+    return "" if evidence.has_ties else "every support has one token, so that there is no finite part"
+
+
+def _judge_loss(evidence: DecoderEvidence) -> Judgement:
+    trace, above = evidence.trace, float(evidence.above[-1])
+    bound = 2 * evidence.squared_norm / (trace.step_size * trace.steps[-1]) + 1e-3
+    meaning = f"CE less its limit at step {trace.steps[-1]:,}; the bound is twice ‖W^mm‖²/(ηt), and 0.001"
+    return Judgement(above, bound, above <= bound, meaning)
+
+
+def _judge_rate(evidence: DecoderEvidence) -> Judgement:
+    off = abs(float(evidence.rates[-1]) - 1)
+    bound = RATE if evidence.limit is None else 10 * RATE
+    meaning = f"ηt(CE − limit)/‖W^mm‖² at step {evidence.trace.steps[-1]:,}, its distance from 1"
+    return Judgement(off, bound, off <= bound, meaning)
+
+
+def _judge_direction(evidence: DecoderEvidence) -> Judgement:
+    cosine, (first, last) = evidence.cosine, evidence.trace.steps[-2:]
+    meaning = f"cosine of W^mm and what W grew by from step {first:,} to {last:,}"
+    return Judgement(cosine, ALONG, cosine >= ALONG, meaning)
+
+
+def _judge_finite(evidence: DecoderEvidence) -> Judgement:
+    worst, last = evidence.miss_finite(), evidence.trace.steps[-1]
+    meaning = f"largest distance of a logit from the finite part inside a support, at step {last:,}"
+    return Judgement(worst, APART, worst <= APART, meaning)
+
+
+def _judge_logits(evidence: DecoderEvidence) -> Judgement:
+    missed = evidence.miss_logits()
+    worst = int(missed.argmax())
+    meaning = f"largest error of a foretold logit at any record, at step {evidence.trace.steps[worst]:,}"
+    return Judgement(float(missed[worst]), OFF, bool(missed[worst] <= OFF), meaning)
+
+
+CLAIMS: tuple[Claim[DecoderEvidence], ...] = (
+    Claim("decoder-loss", (_need_late,), _judge_loss),
+    Claim("decoder-rate", (_need_growth, _need_late), _judge_rate),
+    Claim("decoder-direction", (_need_growth, _need_two_records, _need_late), _judge_direction),
+    Claim("decoder-finite", (_need_ties, _need_late), _judge_finite),
+    Claim("decoder-logits", (_need_one_hot,), _judge_logits),
+)
+"""Three of the paper, and two of ours."""

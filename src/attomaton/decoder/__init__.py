@@ -1,0 +1,1 @@
+"""The decoder's own limit: contexts, what follows them, and what gradient descent makes of it."""

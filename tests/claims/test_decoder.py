@@ -1,0 +1,51 @@
+"""Claims about the decoder's limit: they hold where they should, and can fail."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from attomaton.claims.decoder import verify_decoder
+from attomaton.decoder.descent import train_decoder
+from tests.decoder.draws import draw_supports
+
+
+def statuses(trace):
+    return {one.claim.removeprefix("decoder-"): one.status.value for one in verify_decoder(trace)}
+
+
+def draw(seed, **given):
+    rng = np.random.default_rng(seed)
+    return draw_supports(rng, n_tokens=6, n_contexts=2, positions=1000, even=True, **given), rng
+
+
+def test_one_hot_runs_hold_every_claim():
+    for seed in range(3):
+        supports, _ = draw(seed)
+        found = statuses(train_decoder(supports, [1000, 20_000], 1.0))
+        assert set(found.values()) <= {"holds", "not_applicable"}, found
+        assert found["logits"] == found["loss"] == found["direction"] == "holds"
+
+
+def test_runs_with_features_hold_their_claims():
+    for seed in range(3):
+        supports, rng = draw(seed)
+        found = statuses(train_decoder(supports, [5000, 20_000], 1.0, features=rng.normal(size=(2, 3))))
+        assert "fails" not in found.values(), found
+        assert found["logits"] == "not_applicable"
+
+
+def test_what_is_early_is_not_judged_but_its_logits_are():
+    supports, _ = draw(0)
+    found = statuses(train_decoder(supports, [3, 10], 1.0))
+    assert found == dict.fromkeys(("loss", "rate", "direction", "finite"), "not_applicable") | {
+        "logits": "holds"
+    }
+
+
+def test_a_run_that_went_elsewhere_fails():
+    supports, rng = draw(1)
+    trace = train_decoder(supports, [1000, 20_000], 1.0)
+    bent = replace(
+        trace, weights=trace.weights + rng.normal(size=trace.weights.shape), excesses=trace.excesses + 1
+    )
+    assert set(statuses(bent).values()) == {"fails"}

@@ -1,0 +1,191 @@
+"""Contexts with given features: proofs either way, and gradient descent beside them."""
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import attomaton as at
+from attomaton.decoder.compatibility import find_compatibility
+from attomaton.decoder.descent import law_of, train_decoder
+from attomaton.decoder.features import measure_excess, solve_decoder
+from attomaton.decoder.law import direct_column, find_finite, squared_norm
+from attomaton.errors import MismatchedParts, UnsupportedOption
+from tests.decoder.draws import draw_supports
+
+
+def by_program(supports):
+    """The NTP-SVM of one-hot contexts as cvxpy solves it, shape (n_tokens, n_contexts)."""
+    inside = law_of(supports) > 0
+    weights = cp.Variable((supports.n_tokens, len(supports)))
+    rules = []
+    for context, row in enumerate(inside):
+        first, column = int(np.argmax(row)), weights[:, context]
+        rules += [column[token] == column[first] for token in np.flatnonzero(row)[1:]]
+        rules += [column[first] - column[token] >= 1 for token in np.flatnonzero(~row)]
+    cp.Problem(cp.Minimize(cp.sum_squares(weights)), rules).solve(solver="CLARABEL")
+    return weights.value
+
+
+def check_one_hot(trials, seed, *, program):
+    rng = np.random.default_rng(seed)
+    for _ in range(trials):
+        supports = draw_supports(rng)
+        limit = solve_decoder(supports, np.eye(len(supports))).expect()
+        direction = np.array([direct_column(supports, number) for number in range(len(supports))]).T
+        finite = np.zeros(direction.shape)
+        finite[supports.tokens, supports.row] = find_finite(supports)
+        assert limit.separable
+        assert limit.compatible
+        assert np.abs(limit.direction - direction).max() < 1e-9
+        assert np.abs(limit.finite - finite).max() < 1e-8
+        assert limit.squared_norm == pytest.approx(squared_norm(supports), abs=1e-9)
+        if program and direction.any():
+            assert np.abs(by_program(supports) - direction).max() < 1e-5
+
+
+def test_closed_forms_equal_the_joint_solver_and_cvxpy():
+    check_one_hot(10, 0, program=True)
+
+
+@pytest.mark.slow
+def test_closed_forms_equal_the_joint_solver_and_cvxpy_on_200():
+    check_one_hot(200, 1, program=True)
+
+
+KINDS = ("few", "many", "dependent")
+
+
+def draw_features(rng, n_contexts, kind):
+    """d < m, d > m, and d = m with rank below it."""
+    if kind == "few":
+        return rng.normal(size=(n_contexts, n_contexts - 1))
+    if kind == "many":
+        return rng.normal(size=(n_contexts, n_contexts + 2))
+    return rng.normal(size=(n_contexts, n_contexts - 2)) @ rng.normal(size=(n_contexts - 2, n_contexts))
+
+
+def draw_small(rng, kind):
+    """Six contexts over five tokens, with supports of at most three."""
+    while True:
+        supports = draw_supports(rng, n_tokens=5, n_contexts=6, positions=6000, even=True)
+        if supports.sizes.max() < 4:
+            return supports, draw_features(rng, 6, kind)
+
+
+def assert_proved(limit):
+    """Both answers follow from the proofs, taken by themselves."""
+    found, supports, features = limit.compatibility, limit.supports, limit.features
+    wanted = np.log(supports.chances[found.one] / supports.chances[found.other])
+    tokens, contexts = supports.tokens, supports.row[found.one]
+    if limit.compatible:
+        scores = features @ found.weights.T
+        told = scores[contexts, tokens[found.one]] - scores[contexts, tokens[found.other]]
+        assert np.allclose(told, wanted, atol=1e-6)
+    else:
+        total = np.zeros((supports.n_tokens, features.shape[1]))
+        np.add.at(total, tokens[found.one], found.contradiction[:, None] * features[contexts])
+        np.add.at(total, tokens[found.other], -found.contradiction[:, None] * features[contexts])
+        assert np.abs(total).max() < 1e-8
+        assert found.contradiction @ wanted > 1e-6
+    inside, scores = law_of(supports) > 0, features @ limit.direction.T
+    gaps = np.where(inside, scores, np.inf).min(axis=1)[:, None] - scores
+    merged = limit.solved.merged
+    assert (gaps[~merged] >= 1 - 1e-6).all()
+    assert np.abs(np.where(merged, gaps, 0)).max() < 1e-6
+    assert (merged == inside).all() == limit.separable
+    if not limit.separable:
+        separation = limit.solved.separation
+        assert separation.multipliers.max() > 0
+        assert separation.residual < 1e-9
+
+
+def follow_all(limits, steps):
+    """Gradient descent of all at once, η = 1/largest curvature each: W at these steps and the step sizes."""
+    features = np.array([one.features for one in limits])
+    laws = np.array([law_of(one.supports) for one in limits])
+    shares = np.array([one.supports.shares for one in limits])
+    sizes = np.array(
+        [1.0 / np.linalg.eigvalsh((h.T * share) @ h)[-1] for h, share in zip(features, shares, strict=True)]
+    )
+    rates, weights = (sizes[:, None] * shares)[..., None], np.zeros((len(limits), 5, features.shape[2]))
+    turned, kept = features.transpose(0, 2, 1), []
+    for step in range(1, steps[-1] + 1):
+        logits = features @ weights.transpose(0, 2, 1)
+        raised = np.exp(logits - logits.max(axis=2, keepdims=True))
+        pull = rates * (laws - raised / raised.sum(axis=2, keepdims=True))
+        weights = weights + (turned @ pull).transpose(0, 2, 1)
+        if step in steps:
+            kept.append(weights)
+    return kept, sizes
+
+
+def check_given(trials, seed, steps):
+    """Every instance is certified or refuted; training goes where the limit says."""
+    rng = np.random.default_rng(seed)
+    counts = {"separable": 0, "compatible": 0, "growing": 0, "near": 0, "loss": 0, "still": 0, "ended": 0}
+    for kind in KINDS:
+        limits = [solve_decoder(*draw_small(rng, kind)).expect() for _ in range(trials)]
+        for limit in limits:
+            assert_proved(limit)
+            counts["separable"] += limit.separable
+            counts["compatible"] += limit.compatible
+            assert kind != "many" or (limit.separable and limit.compatible)
+        (early, late), sizes = follow_all(limits, steps)
+        for limit, first, last, size in zip(limits, early, late, sizes, strict=True):
+            grown = (last - first) / np.log(steps[1] / steps[0])
+            if not limit.direction.any():
+                counts["ended"] += abs(measure_excess(limit, last)) < 0.01
+                counts["still"] += 1
+                continue
+            counts["growing"] += 1
+            cosine = (grown * limit.direction).sum() / np.linalg.norm(grown) / np.linalg.norm(limit.direction)
+            assert cosine > 0.5
+            counts["near"] += cosine > 0.98
+            excess = steps[1] * size * measure_excess(limit, last) / limit.squared_norm
+            counts["loss"] += abs(excess - 1) < 0.1
+    return counts
+
+
+def test_given_features_are_certified_or_refuted_and_training_follows():
+    counts = check_given(6, 0, (2000, 6000))
+    assert 0 < counts["separable"] < 18
+    assert counts["near"] >= 0.6 * counts["growing"]
+
+
+@pytest.mark.slow
+def test_given_features_on_201():
+    """Where the margin is small training is slow: the bounds are for the shares that have come near."""
+    counts = check_given(67, 1, (30_000, 90_000))
+    assert counts["near"] >= 0.85 * counts["growing"]
+    assert counts["loss"] >= 0.7 * counts["growing"]
+    assert counts["ended"] == counts["still"]
+
+
+def test_features_by_label_give_the_contexts_that_they_tell_apart():
+    corpus = [[0, 1, 0, 2, 0, 1], [2, 0]]
+    table = np.eye(3)[[0, 1, 0, 2, 0, 2]]  # the token before each label, one-hot
+    found, plain = at.learn_decoder(corpus, table), at.learn_decoder(corpus)
+    assert found.supports.totals.sum() == plain.supports.n_positions
+    for token in range(3):
+        assert np.allclose(found.predict_proba(np.eye(3)[token]), plain.predict_proba([token]))
+    assert found.loss == pytest.approx(plain.entropy)
+    assert "entropy" in str(found)
+    assert "entropy" in found._repr_html_()
+    assert found.to_dict()["certified"]
+    with pytest.raises(MismatchedParts, match="6"):
+        at.learn_decoder(corpus, table[:5])
+    for wrong in (table[0], np.full((6, 2), np.nan), [["a"]] * 6):
+        with pytest.raises(UnsupportedOption):
+            at.learn_decoder(corpus, wrong)
+
+
+def test_training_with_one_hot_features_is_training():
+    supports = draw_supports(np.random.default_rng(3))
+    one, other = (train_decoder(supports, [7, 40], features=h) for h in (None, np.eye(len(supports))))
+    assert np.allclose(one.weights, other.weights)
+    assert np.allclose(one.excesses, other.excesses)
+
+
+def test_without_ties_everything_is_compatible():
+    supports = at.learn_decoder([[0, 1, 2, 0]]).supports
+    assert find_compatibility(supports, np.ones((3, 1))).compatible
