@@ -25,6 +25,7 @@ from attomaton.corpora import synthetic
 from attomaton.corpora.samples import Sample, Samples
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.errors import AttomatonError, needing
+from attomaton.generation.winners import winners
 from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import EdgeTable, extract_edges
@@ -90,6 +91,7 @@ __all__ = [
     "train",
     "train_deep",
     "verify",
+    "winners",
 ]
 
 
