@@ -31,6 +31,7 @@ from attomaton.hard.constraints import multiplier_table
 from attomaton.hard.solve import HardSolution, solve_graph_svm
 from attomaton.hard.solvers.placement import solve_parts
 from attomaton.machine import count_processors, share_out
+from attomaton.options import check_threads, real_number
 from attomaton.progress import Progress, silent
 from attomaton.soft.certify import join_soft
 from attomaton.soft.solve import SoftSolution, solve_luce
@@ -138,6 +139,7 @@ def solve_edges(
     >>> solve_edges(extract_edges(samples), lambda found: extract_choices(samples, found)).embedded
     False
     """
+    atol, threads = real_number(atol, "atol", least=0), check_threads(threads)
     if embeddings is None:
         return _solve_by_part(edges, extract, atol, progress, threads)
     progress("finding components", 0, 0)

@@ -24,6 +24,7 @@ from attomaton.graphs import parts
 from attomaton.runs import stored
 from tests.automaton.olden import save_olden
 from tests.faults.resigned import text_of
+from tests.faults.resigning import change_record, set_value
 from tests.strategies import sample_sets
 
 SHM = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108  many small files, flushed in no time
@@ -310,3 +311,26 @@ def test_a_run_of_an_earlier_version_with_embeddings(tmp_path):
         assert tables_of(one) == tables_of(auto)
         assert np.array_equal(one.hard.weights, auto.hard.weights)
         assert np.array_equal(one.soft.weights, auto.soft.weights)
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "value"),
+    [("choices", "count", -1), ("edges", "winner", 10**6), ("edges", "support", 0)],
+)
+def test_an_opened_run_refuses_what_the_whole_one_does(tmp_path, name, column, value):
+    """The files are altered and the manifest is sealed again, so that no digest tells."""
+    run = at.learn([text_of().split()], window=6).save(tmp_path / "run")
+    set_value(run, name, column, 0, value)
+    with pytest.raises(CorruptRun):
+        at.Automaton.load(run, whole=True)
+    with patch.object(stored, "SMALL", 0):
+        auto = at.Automaton.load(run)
+        with pytest.raises(CorruptRun):
+            list(auto.scan(name, np.arange(auto.n_tokens)))
+
+
+def test_more_tokens_than_there_can_be_are_refused(tmp_path):
+    run = at.learn([text_of().split()], window=6).save(tmp_path / "run")
+    change_record(run, lambda record: record.update(n_tokens=10**15))
+    with pytest.raises(CorruptRun, match="n_tokens"):
+        at.Automaton.load(run)

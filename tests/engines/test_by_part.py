@@ -190,3 +190,45 @@ def test_an_automaton_of_no_folder_is_read_whole(tmp_path, small_parts):
     assert on_disk.soft.scores.equals(in_memory.soft.scores)
     assert on_disk.coverage == in_memory.coverage
     assert not list(Path(tmp_path).glob("attomaton-*"))
+
+
+class Interrupted(Exception):
+    """Stands for a kill."""
+
+
+@pytest.mark.parametrize("other", [[[3, 3, 3], [4]], [[3, 4, 3, 4, 3]]])
+@pytest.mark.parametrize("min_support", [1, 100])
+def test_the_hard_side_of_other_samples_is_not_taken_up(tmp_path, monkeypatch, other, min_support):
+    """The edges are the same, or there are none; a query may have samples and no edge."""
+    first = [[0, 1, 0, 1, 1, 0, 2, 0, 1, 2, 0]]
+    options = {"window": 4, "engine": "duckdb", "memory": "1GB", "min_support": min_support}
+    write_shards(tmp_path / "one", [*first, [3, 4]], 5, 1)
+    write_shards(tmp_path / "other", [*first, *other], 5, 1)
+    with monkeypatch.context() as patch:
+
+        def stop(*_, **__):
+            raise Interrupted
+
+        patch.setattr(staged.SoftStage, "__call__", stop)
+        with pytest.raises(Interrupted):
+            at.learn(tmp_path / "one", out=tmp_path / "run", **options)
+    at.learn(tmp_path / "other", out=tmp_path / "run", **options)
+    at.learn(tmp_path / "other", out=tmp_path / "memory", **{**options, "engine": "memory"})
+    assert told(tmp_path / "run") == told(tmp_path / "memory")
+
+
+def test_long_rows_of_choices_weigh_more(tmp_path, monkeypatch):
+    """What a part takes goes by the members of its choice sets, not by their number alone."""
+    rng, weighed = np.random.default_rng(0), []
+    real = staged.SoftStage.weights.fget
+
+    def weigh(stage):
+        weighed.append(sum(real(stage)) / sum(int(entry["rows"]) + 1 for entry in stage.choices.entries))
+        return real(stage)
+
+    monkeypatch.setattr(staged.SoftStage, "weights", property(weigh))
+    for window in (4, 64):
+        place = tmp_path / f"shards{window}"
+        write_shards(place, [rng.integers(0, 40, 400).tolist()], 40, 1)
+        at.learn(place, window=window, engine="duckdb", memory="1GB", out=tmp_path / f"run{window}")
+    assert weighed[-1] > 2 * weighed[0]

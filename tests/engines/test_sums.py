@@ -1,11 +1,13 @@
 """Sums by key: every engine gives the same digits as a plain loop."""
 
+import sys
 from collections import defaultdict
 from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark import cloudpickle
 
 from attomaton.corpora.pieces import Piece
 from attomaton.engines import sums
@@ -39,6 +41,14 @@ class Weigh:
         yield "counts", keys, np.ones(len(keys), np.int64), None
         places = np.arange(len(keys)) - np.repeat(piece.documents[:-1], np.diff(piece.documents))
         yield "weights", keys, *split_numbers(self.values[keys] / (1 + places))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def sent_by_value():
+    """Executors of Spark need not find the tests."""
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    yield
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
 
 
 def weigh_plainly(documents, values):

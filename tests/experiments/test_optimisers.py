@@ -68,7 +68,8 @@ def test_work_is_refused_where_nothing_is_kept(tmp_path):
     with pytest.raises(UnsupportedOption, match="keeps no work"):
         read_settings("mechanics-global", work=tmp_path)
     found = CliRunner().invoke(app, ["reproduce", "scan-snap-3", "--work", str(tmp_path / "w"), "--json"])
-    assert found.exit_code == 2
+    assert found.exit_code == 1
+    assert isinstance(found.exception, UnsupportedOption)
 
 
 def test_the_command_lists_it():

@@ -43,7 +43,8 @@ NUMERIC = re.compile(r"^(<class '(int|float)'>|(str \| )?(int|float)( \| None)?)
 RESULTS = {"ChoiceFit", "Coverage", "EdgeTable", "Explanation", "Sample", "Samples", "SoftSolution"}
 """Classes that attomaton makes itself; what reads them from files checks them."""
 
-METHODS = {"AttentionModel.draw_start", "GradientDescent.move", "Watch.interval"}
+DEEP = {f"DeepModel.{name}" for name in ("draw_start", "shapes", "unpack")}
+METHODS = {"AttentionModel.draw_start", "GradientDescent.move", "Watch.interval", *DEEP}
 """What only the training loop calls."""
 
 
@@ -174,6 +175,11 @@ def calls(folder: Any) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
             ("step_size", "momentum"),
         ),
         "Watch": (at.Watch, ("every",)),
+        "DeepModel": (at.DeepModel, ("n_layers", "n_heads", "hidden", "start")),
+        "train_deep": (
+            lambda **more: at.train_deep(np.array([[0, 1, 0, 2], [1, 0, 2, 1]]), **{"steps": 2, **more}),
+            ("steps", "n_tokens", "seed"),
+        ),
         "train": (
             lambda **more: trained(**{"steps": 2, **more}),
             ("steps", "trials", "seed"),

@@ -23,6 +23,8 @@ import attomaton as at
 from attomaton.automaton.rules import answer_bags
 from attomaton.compiled.kernels import Inner, Kernel
 from attomaton.corpora.pieces import Piece
+from attomaton.engines.kernel import choices_of_piece
+from attomaton.engines.selection import Selection
 from attomaton.errors import AttomatonError
 from attomaton.generation.chain import draw_counts
 from attomaton.graphs.bags import count_all_tokens
@@ -317,7 +319,7 @@ def try_flows(rng: Rng) -> None:
 
 
 def try_windows(rng: Rng) -> None:
-    """Pieces of text → links and edges of sliding windows."""
+    """Pieces of text → links and edges of sliding windows, and choices inside components of whatever."""
     n_tokens, length = int(rng.integers(1, 6)), int(rng.integers(0, 40))
     cuts = np.sort(rng.integers(0, length + 1, rng.integers(0, 4)))
     documents = np.concatenate([[0], cuts, [length]])
@@ -326,6 +328,9 @@ def try_windows(rng: Rng) -> None:
     piece = Piece(arrays["ids"], arrays["documents"], head, n_tokens)
     kept = bend_some(rng, kept=rng.random(n_tokens) < 0.8)["kept"]
     window = int(rng.choice([1, 3, 100, 0, -4]))
+    if rng.random() < 0.3:
+        components = at.find_components(at.extract_edges(draw_samples(rng)))
+        choices_of_piece(piece, components, selection=Selection(window=window), kept=kept)
     links = link_repeats(piece, window, kept)
     bent = bend_some(rng, before=links.before, after=links.after, realisable=links.realisable)
     links = Links(**bent, unrealisable=links.unrealisable)

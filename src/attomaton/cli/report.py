@@ -29,8 +29,8 @@ def report(
 ) -> None:
     """Write one self-contained HTML page of RUN: graphs, scores, a live context box, training, verdicts.
 
-    The page needs no network and no server. Of a large run it shows the queries with the most samples, so
-    that it stays within 5 MB, and says so.
+    The page needs no network and no server. Of a large run it shows the queries with the most samples
+    that there is room for within 5 MB, and says so.
     """
     from attomaton.report.page.write import write_report
 
@@ -59,7 +59,8 @@ def report(
         if written.n_shown < written.n_queries:
             print_line(
                 f"It holds {written.n_shown:,} of {written.n_queries:,} queries, those with the most "
-                f"samples: {written.samples_share:.1%} of the samples that attention can learn."
+                f"samples that there is room for: {written.samples_share:.1%} of the samples that "
+                "attention can learn."
             )
         if drawn:
             print_line(f"Drew {', '.join(path.name for path in drawn)} in {figures}.")

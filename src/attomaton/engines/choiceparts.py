@@ -20,7 +20,7 @@ from attomaton.graphs.choices import (
     unpack_in_any_order,
 )
 from attomaton.graphs.parts import join, slice_queries
-from attomaton.tables import Int64, arrow_compute, read_parquet
+from attomaton.tables import Int64, arrow_compute, arrow_parquet, exact_file, ragged_column, read_parquet
 
 _arrow: Any = pa
 
@@ -69,6 +69,22 @@ class ChoiceParts:
     def load(self) -> ChoiceTable:
         """All choices in memory."""
         return ChoiceTable(join(CHOICE_SCHEMA, [self.part(number) for number in range(len(self.pieces))]))
+
+
+def count_values(piece: Path | pa.Table, name: str) -> int:
+    """How many values the lists of a column hold together, in a Parquet file from its footer alone.
+
+    Examples
+    --------
+    >>> count_values(_arrow.table({"tokens": [[3, 4], [5]]}), "tokens")
+    3
+    """
+    if not isinstance(piece, Path):
+        return len(ragged_column(piece, name)[1])
+    about = arrow_parquet().read_metadata(exact_file(piece))
+    groups = (about.row_group(number) for number in range(about.num_row_groups))
+    columns = (group.column(place) for group in groups for place in range(group.num_columns))
+    return sum(column.num_values for column in columns if column.path_in_schema.split(".")[0] == name)
 
 
 def sum_choices(batches: Iterable[tuple[Any, Int64]]) -> Iterator[pa.Table]:

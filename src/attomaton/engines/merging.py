@@ -54,8 +54,8 @@ from attomaton.tables import (
 BATCH_ROWS = 1 << 20
 CHOICE_ROWS = 1 << 16
 _arrow: Any = pa
-BYTES_PER_CHOICE = 1_000
-"""Memory for a row of choices while a part of them is sorted here: quicker than by DuckDB, which spills."""
+COPIES = 7
+"""How often a choice is held while a part of them is sorted here: quicker than by DuckDB, which spills."""
 
 BYTES_PER_ROW = 128
 """What DuckDB and this process together hold for a row that is being sorted, generously."""
@@ -158,7 +158,7 @@ class Merger:
 
             paths = parts.get("choices", [])
             weights = _count_by_part(paths, borders)
-            most = self._memory // (2 * BYTES_PER_CHOICE * self._threads)
+            most = self._memory // (2 * COPIES * _bytes_per_row(paths) * self._threads)
             large = {int(borders[part]) for part, weight in enumerate(weights) if weight > most}
 
             def merge(first: int, stop: int, file: Path) -> dict[str, Any]:
@@ -307,6 +307,13 @@ def _count_by_part(paths: Sequence[Path], borders: Int64) -> list[int]:
             query = column(file.read(["query"], use_threads=False), "query")
         total += np.bincount(np.searchsorted(borders, query, side="right") - 1, minlength=len(total))
     return (total + 1).tolist()
+
+
+def _bytes_per_row(paths: Sequence[Path]) -> int:
+    """The mean length of a row of these files in memory, rounded up."""
+    about = [arrow_parquet().read_metadata(exact_file(path)) for path in paths]
+    groups = [file.row_group(number) for file in about for number in range(file.num_row_groups)]
+    return 1 + sum(group.total_byte_size for group in groups) // max(1, sum(file.num_rows for file in about))
 
 
 def _count_rows(paths: Sequence[Path]) -> int:

@@ -364,6 +364,11 @@ def _check_order(components: Components) -> None:
         check_counts(column(order, name), 1, f"{name} in the order")
     if (above == below).any() or (components.query_of[above] != components.query_of[below]).any():
         raise MismatchedParts("the order joins a component with itself or two queries; use find_components")
+    check_acyclic(above, below, size)
+
+
+def check_acyclic(above: Int64, below: Int64, size: int) -> None:
+    """Refuse an order of so many components, sorted, in which some component comes before itself."""
     if len(above) and int(label_strong_components(above, below, size).max()) + 1 < size:
         raise MismatchedParts("the order has a cycle, and must have none; use find_components")
 

@@ -48,10 +48,10 @@ class SpectralSolver(Protocol):
 class NormedSolution(Solution):
     """A W of least norm as scores and weights, with bounds on that norm. There may be other such W.
 
+    The weights are sparse for the max norm with orthonormal embeddings.
+
     Attributes
     ----------
-    weights : float array, shape (dim, dim), or sparse array, shape (n_tokens, n_tokens)
-        W; sparse for the max norm with orthonormal embeddings.
     certificate : NormCertificate
         ``lower ≤ min ‖W‖ ≤ upper``.
     multipliers : pyarrow.Table

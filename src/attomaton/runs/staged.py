@@ -15,15 +15,16 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from attomaton.artifacts import Building, digest_record, explained
+from attomaton.artifacts import Building, digest_arrays, digest_record, explained
 from attomaton.artifacts.parted import part_name, write_part
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.engines.choiceparts import ChoiceParts
+from attomaton.engines.choiceparts import ChoiceParts, count_values
 from attomaton.engines.parts import EdgeParts
 from attomaton.engines.stages import Stage
 from attomaton.engines.ties import Ties
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import NODE_SCHEMA, Components, find_components
+from attomaton.graphs.edges import QUERY_SCHEMA
 from attomaton.graphs.gathering import Gathered, gather_components
 from attomaton.graphs.parts import keep_ties, of_nodes
 from attomaton.hard.certify import HardCertificate, join_hard
@@ -43,7 +44,7 @@ Record = Mapping[str, Any]
 HELD_EDGES = 1 << 22
 """Edges of a part that are in memory together; of a larger part only the condensation is."""
 
-BYTES_PER_EDGE, BYTES_PER_CHOICE = 120, 600
+BYTES_PER_EDGE, BYTES_PER_CHOICE, BYTES_PER_MEMBER = 120, 80, 25
 """Memory that a part takes while it is solved, generously."""
 
 
@@ -65,8 +66,10 @@ class HardStage:
 
     @property
     def fingerprint(self) -> str:
-        """Of the edges: the digests of their files."""
-        return digest_record([self.name, layout.FORMAT, _digests(self.edges.entries)])
+        """Of the edges, by the digests of their files, and of the samples by query: some have no edge."""
+        counted = [column(self.edges.queries, name) for name in QUERY_SCHEMA.names]
+        samples = [self.edges.n_tokens, self.edges.borders.tolist(), digest_arrays(*counted)]
+        return digest_record([self.name, layout.FORMAT, samples, _digests(self.edges.entries)])
 
     @property
     def weights(self) -> list[int]:
@@ -144,7 +147,11 @@ class SoftStage:
     @property
     def weights(self) -> list[int]:
         """About how many bytes of memory each part takes."""
-        return [BYTES_PER_CHOICE * (int(entry["rows"]) + 1) for entry in self.choices.entries]
+        entries = (count_values(piece, "tokens") for piece in self.choices.pieces)
+        rows = (int(entry["rows"]) + 1 for entry in self.choices.entries)
+        return [
+            BYTES_PER_CHOICE * row + BYTES_PER_MEMBER * many for row, many in zip(rows, entries, strict=True)
+        ]
 
     def __call__(self, folder: Path, number: int, /, attempt: str = "") -> dict[str, Any]:
         """Solve a part; its nodes are written with both scores, and the number of its choices by query."""

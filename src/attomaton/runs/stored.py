@@ -13,10 +13,19 @@ import pyarrow as pa
 
 from attomaton.artifacts import Run, read_run
 from attomaton.artifacts.parted import PartedTable
-from attomaton.borders import check_floats, check_ids, check_rising, check_table
+from attomaton.borders import (
+    check_counts,
+    check_floats,
+    check_ids,
+    check_ids_of,
+    check_rising,
+    check_table,
+)
+from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.errors import CorruptRun, MismatchedParts
-from attomaton.graphs.components import Components
+from attomaton.graphs.choices import ChoiceTable
+from attomaton.graphs.components import Components, check_acyclic
 from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA
 from attomaton.graphs.grouping import pack_pairs
 from attomaton.graphs.parts import cut_queries, of_nodes
@@ -112,6 +121,7 @@ class StoredRun:
             for numbers in ends:
                 check_ids(numbers, stop - first, "a component of the order")
             check_rising(ends[0] * max(stop - first, 1) + ends[1], "the order, by above and below,")
+            check_acyclic(ends[0], ends[1], stop - first)
         above, below = (numbers + first for numbers in ends)
         return QueryGraph(first, nodes.token, nodes.component, above, below, lambda: self._edges_of(query))
 
@@ -162,7 +172,10 @@ class StoredRun:
                 raise MismatchedParts(f"the parts of {name} have other components than the index says")
         for one in named:
             check_ids(column(piece, one), self.n_tokens, f"{one} in the parts of {name}")
+        if name == "edges":
+            check_counts(column(piece, "support"), 1, "support in the parts of edges")
         if name == "choices":
+            ChoiceTable(piece)
             check_ids(ragged_column(piece, "tokens")[1], self.n_tokens, "a token of the parts of choices")
 
     def solve(self, queries: Integers) -> dict[str, Any]:
@@ -210,6 +223,8 @@ class StoredRun:
                 check_table(table, EDGE_SCHEMA, "one of the parts of edges")
                 if (column(table, "query") != query).any():
                     raise MismatchedParts("the parts of edges are of other queries than the index says")
+                check_ids_of(table, {"winner": self.n_tokens, "loser": self.n_tokens}, "the parts of edges")
+                check_counts(column(table, "support"), 1, "support in the parts of edges")
             yield column(table, "winner"), column(table, "loser"), column(table, "support")
 
     def _nodes_of(self, asked: Int64) -> Nodes:
@@ -269,8 +284,8 @@ def open_run(path: str | Place) -> StoredRun:
     run = read_run(path)
     with explained_run(run.place):
         n_tokens = run.manifest["n_tokens"]
-        if not isinstance(n_tokens, int):
-            raise MismatchedParts("manifest.json gives no whole number as n_tokens")
+        if not isinstance(n_tokens, int) or not 0 <= n_tokens <= MAX_TOKENS:
+            raise MismatchedParts(f"manifest.json gives no whole number up to {MAX_TOKENS:,} as n_tokens")
         vocabulary = storage.read_vocabulary(run, n_tokens)
         storage.read_proofs(run.manifest)
         if "borders" not in run.manifest:  # an earlier version wrote it

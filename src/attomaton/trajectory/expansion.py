@@ -247,7 +247,7 @@ def expand(
     >>> float((scores[0] - scores[1]).round(3))  # ln(2 η t)
     14.509
     """
-    step_size = real_number(step_size, "step_size", above=0)
+    step_size = real_number(step_size, "step_size", least=1e-290, most=1e290)
     if (embeddings is None) == automaton.embedded:
         raise MismatchedParts(
             "give expand the embeddings that the automaton was learned with, or none if none"

@@ -211,9 +211,9 @@ def _turning(samples: Runs, steps: list[float]) -> list[Line]:
         for place, layer in enumerate(run["cosine"]["attention"])
     ]
     medians = [
-        Line(f"W and {told}, layer {place + 1}", steps, one.tolist(), place % 4, style)
+        Line(f"W and {told}, layer {place + 1}", steps, one, place % 4, style)
         for style, (kind, told) in enumerate((("cosine", "Q̄"), ("course", "its course")))
-        for place, one in enumerate(np.median(_over(samples, kind, "attention"), axis=0))
+        for place, one in enumerate(np.median(_over(samples, kind, "attention"), axis=0).tolist())
     ]
     return [*single, *medians]
 

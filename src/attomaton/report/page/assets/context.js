@@ -142,7 +142,7 @@ class ContextBox {
           { class: "notice" },
           "The query ",
           token(this.automaton.name(this.ids.at(-1)), 30),
-          " is not in this page, which holds those with the most samples; ask attomaton explain on the run folder.",
+          " is not in this page, which holds those with the most samples that there is room for; ask attomaton explain on the run folder.",
         ),
       );
     else place.replaceChildren(...this.describe(found));
