@@ -15,8 +15,6 @@ from attomaton.automaton.shrinkage import choose_strength
 from attomaton.engines.choose import make_engine
 from attomaton.engines.limits import parse_memory
 from attomaton.engines.selection import Selection
-from attomaton.experiments.scansnap.language_model import LanguageModel
-from attomaton.experiments.scansnap.language_training import LanguageTraining, cut_windows
 from attomaton.experiments.settings import read_settings
 from attomaton.graphs.robustness import measure_robustness
 from attomaton.hard.factored.solve import solve_factored
@@ -29,6 +27,8 @@ from attomaton.scansnap.flow import solve_flow
 from attomaton.scansnap.forecast import forecast_queries
 from attomaton.scansnap.kept import follow_attention
 from attomaton.scansnap.law import Rates, SnapLaw, star_constant
+from attomaton.scansnap.model.language import LanguageModel
+from attomaton.scansnap.model.language_training import LanguageTraining, cut_windows
 from attomaton.scansnap.model.train import Setup
 from attomaton.scansnap.survey import survey_samples
 from attomaton.training.lookup import AtSeconds, AtSteps, LookupTraining

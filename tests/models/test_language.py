@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from attomaton.errors import UnsupportedOption
-from attomaton.experiments.scansnap.language_model import LanguageLayer, LanguageModel, place_codes
+from attomaton.scansnap.model.language import LanguageLayer, LanguageModel, place_codes
 
 SMALL = LanguageModel(n_tokens=11, width=8, hidden=6, dropout=0.5, window=7)
 

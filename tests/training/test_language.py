@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from attomaton.errors import InvalidSamples, UnsupportedOption
-from attomaton.experiments.scansnap.language_model import LanguageLayer, LanguageModel
-from attomaton.experiments.scansnap.language_training import (
+from attomaton.scansnap.model.language import LanguageLayer, LanguageModel
+from attomaton.scansnap.model.language_training import (
     LanguageRun,
     LanguageTraining,
     cut_windows,

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from attomaton.errors import InvalidSamples, UnsupportedOption
-from attomaton.experiments.scansnap.language_model import LanguageLayer, LanguageModel
 from attomaton.options import MOST_THREADS, real_number, settle, whole_number
 from attomaton.progress import Advance, silent
+from attomaton.scansnap.model.language import LanguageLayer, LanguageModel
 from attomaton.tables import Float64, Integers
 
 FEW = 100

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import attomaton as at
-from attomaton.claims.repetition import verify_loops, verify_repetition
 from attomaton.generation.chain import Counts, draw_counts
+from attomaton.generation.claims import verify_loops, verify_repetition
 from attomaton.generation.loops import find_loops
 
 LAYER = [[0.2, 1.0, 0.4], [1.0, 0.1, 0.5], [1.0, 1.0, 0.2]]
