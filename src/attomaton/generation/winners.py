@@ -60,6 +60,8 @@ class Winners(Tabular):
     ([0.0, 1.0], [0.25, 1.0], True)
     >>> found.shares_at([100, 10_000]).round(3).tolist()  # from one token each on
     [[0.031, 0.969], [0.001, 0.999]]
+    >>> found.slopes_between(1_000, 100_000).round(3).tolist()  # near the exponents
+    [0.25, 1.001]
     >>> found.to_pandas().columns.tolist()
     ['limit', 'token', 'share', 'exponent', 'winner']
     """
