@@ -149,6 +149,8 @@ def arrow_compute() -> Any:
 def _join(chunked: Any) -> Any:
     """The pieces of a column as one array; empty ones are left out, whose offsets nobody checks."""
     filled = [chunk for chunk in chunked.chunks if len(chunk)]
+    if len(filled) == 1:  # Arrow would copy it
+        return filled[0]
     return _arrow.concat_arrays(filled or [_arrow.array([], chunked.type)])
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.artifacts.parted import write_part
-from attomaton.engines.parts import CHOICE_FILE
+from attomaton.engines.parts import CHOICE_FILE, count_rows, scan_rows
 from attomaton.errors import CorruptRun
 from attomaton.graphs.choices import (
     CHOICE_SCHEMA,
@@ -20,9 +20,22 @@ from attomaton.graphs.choices import (
     unpack_in_any_order,
 )
 from attomaton.graphs.parts import join, slice_queries
-from attomaton.tables import Int64, arrow_compute, arrow_parquet, exact_file, ragged_column, read_parquet
+from attomaton.tables import (
+    Int64,
+    arrow_compute,
+    arrow_parquet,
+    column,
+    exact_file,
+    make_table,
+    ragged_column,
+)
 
 _arrow: Any = pa
+
+PLAIN = {"query": np.int32, "winner": np.int32, "count": np.int64}
+LISTS = ("tokens", "multiplicities")
+READ_ROWS = 1 << 17
+"""Choices that are read at a time."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -61,14 +74,34 @@ class ChoiceParts:
         if not isinstance(piece, Path):
             return piece
         try:
-            table: Any = read_parquet(piece.read_bytes())
-            return table.cast(CHOICE_SCHEMA).combine_chunks()
-        except ValueError as error:  # Arrow's errors are such
+            return read_choices(piece)
+        except ValueError as error:  # Arrow's errors are such, and what does not fit
             raise CorruptRun(f"{piece} was altered ({error}); delete {piece.parent} and run again") from error
 
     def load(self) -> ChoiceTable:
         """All choices in memory."""
         return ChoiceTable(join(CHOICE_SCHEMA, [self.part(number) for number in range(len(self.pieces))]))
+
+
+def read_choices(file: Path) -> pa.Table:
+    """The choices of a file, read a piece at a time into arrays of the right length: none is held twice.
+
+    A frequent word of a large corpus has a hundred million members in its choice sets.
+    """
+    n_rows, n_members = count_rows(file), count_values(file, "tokens")
+    plain = {name: np.empty(n_rows, kind) for name, kind in PLAIN.items()}
+    lists = {name: np.empty(n_members, np.int32) for name in LISTS}
+    offsets, row, member = np.zeros(n_rows + 1, np.int64), 0, 0
+    for piece in scan_rows(file, CHOICE_SCHEMA, rows=READ_ROWS):
+        until = row + piece.num_rows
+        for name, values in plain.items():
+            values[row:until] = column(piece, name)
+        ends, _ = ragged_column(piece, LISTS[0])
+        offsets[row : until + 1] = member + ends
+        for name, values in lists.items():
+            values[member : offsets[until]] = ragged_column(piece, name)[1]
+        row, member = until, int(offsets[until])
+    return make_table(CHOICE_SCHEMA, {**plain, **{name: (offsets, values) for name, values in lists.items()}})
 
 
 def count_values(piece: Path | pa.Table, name: str) -> int:
@@ -84,7 +117,7 @@ def count_values(piece: Path | pa.Table, name: str) -> int:
     about = arrow_parquet().read_metadata(exact_file(piece))
     groups = (about.row_group(number) for number in range(about.num_row_groups))
     columns = (group.column(place) for group in groups for place in range(group.num_columns))
-    return sum(column.num_values for column in columns if column.path_in_schema.split(".")[0] == name)
+    return sum(one.num_values for one in columns if one.path_in_schema.split(".")[0] == name)
 
 
 def sum_choices(batches: Iterable[tuple[Any, Int64]]) -> Iterator[pa.Table]:

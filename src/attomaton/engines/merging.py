@@ -30,6 +30,7 @@ from attomaton.engines.parts import (
     MANIFEST,
     QUERIES,
     EdgeParts,
+    count_rows,
     finish,
     sum_neighbours,
     write_edges,
@@ -317,4 +318,4 @@ def _bytes_per_row(paths: Sequence[Path]) -> int:
 
 
 def _count_rows(paths: Sequence[Path]) -> int:
-    return sum(arrow_parquet().read_metadata(exact_file(path)).num_rows for path in paths)
+    return sum(map(count_rows, paths))

@@ -214,11 +214,16 @@ def _parts_of(folder: Path, record: Mapping[str, Any]) -> EdgeParts:
     return EdgeParts(queries, record["n_tokens"], pieces, sizes, tuple(record["files"]))
 
 
-def scan_rows(file: Path, schema: pa.Schema) -> Iterator[pa.Table]:
-    """The rows of a Parquet file, :data:`SCANNED_ROWS` or fewer at a time."""
+def count_rows(file: Path) -> int:
+    """The rows of a Parquet file, from its footer."""
+    return arrow_parquet().read_metadata(exact_file(file)).num_rows
+
+
+def scan_rows(file: Path, schema: pa.Schema, rows: int | None = None) -> Iterator[pa.Table]:
+    """The rows of a Parquet file, so many or fewer at a time, :data:`SCANNED_ROWS` if it is not said."""
     try:
         with exact_file(file) as opened, arrow_parquet().ParquetFile(opened, pre_buffer=False) as found:
-            for batch in found.iter_batches(SCANNED_ROWS, use_threads=False):
+            for batch in found.iter_batches(rows or SCANNED_ROWS, use_threads=False):
                 table: Any = pa.Table.from_batches([batch])
                 yield table.cast(schema)
     except ValueError as error:  # Arrow's errors are such

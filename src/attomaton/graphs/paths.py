@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import breadth_first_order
 
 from attomaton.errors import MismatchedParts
 from attomaton.graphs.components import Components
@@ -103,6 +102,8 @@ class QueryOrder:
 
     def search(self, top: int) -> tuple[Bool, Integers]:
         """What ``top`` reaches, and the component before each on a shortest path; both local numbers."""
+        from scipy.sparse.csgraph import breadth_first_order  # a tenth of the start-up time
+
         reached, before = breadth_first_order(self._graph, self.local(top))
         mask = np.zeros(self._graph.shape[0], bool)
         mask[reached] = True

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse.linalg import LinearOperator, eigsh
 
 from attomaton.borders import trusted
 from attomaton.ragged import largest_of, offsets_of, rows_of, sum_at
@@ -194,6 +193,8 @@ def _largest_eigenvalue(problem: LuceProblem, chances: Float64, rows: Int64) -> 
         return diagonal * direction.ravel() - weighted.T @ (shares @ direction.ravel())
 
     first = np.random.default_rng(0).normal(size=len(rows))
+    from scipy.sparse.linalg import LinearOperator, eigsh  # a tenth of the start-up time
+
     operator = LinearOperator((len(rows),) * 2, matvec=bend, dtype=np.float64)
     values, vectors = eigsh(operator, k=1, which="LA", v0=first, tol=PROBED)
     left = float(np.linalg.norm(bend(vectors[:, 0]) - values[0] * vectors[:, 0]))

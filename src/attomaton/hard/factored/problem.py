@@ -9,8 +9,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
-from scipy.linalg import lapack as _lapack
 
 from attomaton.borders import check_floats, check_ids, check_int64, check_lengths
 from attomaton.errors import MismatchedParts
@@ -19,8 +17,6 @@ from attomaton.graphs.reduction import find_ends, find_needed, find_ties
 from attomaton.hard.constraints import embedded_problem
 from attomaton.hard.problem import EmbeddedProblem
 from attomaton.tables import Bool, Float64, Int64
-
-lapack: Any = _lapack  # its stubs leave the pivoted factor out
 
 ROUNDS = 20
 """How often what is left of the broken ties is solved for again, at most."""
@@ -114,6 +110,8 @@ class FactoredProblem:
 
     def settle_ties(self, weights: Float64) -> Float64:
         """The nearest W (in ‖·‖_F) that breaks no tie: W − Σ_ties y_c u_c v_cᵀ."""
+        from scipy.linalg import cho_solve  # a tenth of the start-up time
+
         size = len(self.above)
         if size == self.n_priorities:
             return weights
@@ -130,6 +128,8 @@ class FactoredProblem:
     @cached_property
     def _tie_factor(self) -> tuple[Float64, bool]:
         """The Gram matrix of the ties, factored, its diagonal raised a little in case it is near singular."""
+        from scipy.linalg import cho_factor
+
         gram = _gram(self.left[self.n_priorities :], self.right[self.n_priorities :])
         np.einsum("ii->i", gram)[:] *= 1 + 1e-12
         return cho_factor(gram, lower=True)
@@ -163,6 +163,9 @@ def _independent(left: Float64, right: Float64) -> Bool:
     norms = np.sqrt(np.maximum(np.diag(gram), 1e-24))
     chosen = np.zeros(len(gram), bool)
     if len(gram):
+        from scipy.linalg import lapack as found
+
+        lapack: Any = found  # its stubs leave the pivoted factor out
         _, order, rank, _ = lapack.dpstrf(gram / norms / norms[:, None], tol=DEPENDENT)
         chosen[order[:rank] - 1] = True
     return chosen

@@ -6,7 +6,6 @@ has tokens, and elimination needs one pass.
 
 import numpy as np
 from scipy.sparse import csc_array
-from scipy.sparse.linalg import splu
 
 from attomaton.ragged import centre, offsets_of, rows_of, sum_at
 from attomaton.soft.likelihood import LuceProblem
@@ -64,6 +63,8 @@ def _eliminate(one: Int64, other: Int64, weight: Float64, system: tuple[Float64,
     kept = every if stiffness else every[1:]  # what is left out is held at zero
     answer = np.zeros(size)
     try:
+        from scipy.sparse.linalg import splu  # a tenth of the start-up time
+
         answer[kept] = splu(matrix[kept][:, kept].tocsc(), options={"SymmetricMode": True}).solve(right[kept])
     except RuntimeError:  # exactly singular: chances too small for floating point
         return np.full(size, np.nan)
