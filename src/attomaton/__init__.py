@@ -26,6 +26,7 @@ from attomaton.corpora.samples import Sample, Samples
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.decoder.learn import learn_decoder
 from attomaton.errors import AttomatonError, needing
+from attomaton.generation.winners import winners
 from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import EdgeTable, extract_edges
@@ -92,6 +93,7 @@ __all__ = [
     "train",
     "train_deep",
     "verify",
+    "winners",
 ]
 
 

@@ -26,6 +26,7 @@ from attomaton.corpora.pieces import Piece
 from attomaton.engines.kernel import choices_of_piece
 from attomaton.engines.selection import Selection
 from attomaton.errors import AttomatonError
+from attomaton.generation.chain import draw_counts
 from attomaton.graphs.bags import count_all_tokens
 from attomaton.graphs.choices import CHOICE_SCHEMA
 from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA
@@ -344,6 +345,14 @@ def try_samples(rng: Rng) -> None:
     n_tokens = 6 if straight else int(rng.choice([6, 6, 6, 2, 0, -1, 2**21, 2**62]))
     samples = at.Samples(**arrays, n_tokens=n_tokens)
     at.learn(samples)
+
+
+def try_drawing(rng: Rng) -> None:
+    """Texts that a layer draws from its own output, from odds and prompts of any kind."""
+    size = int(rng.integers(1, 5))
+    table = rng.random((size, size if straight else int(rng.integers(1, 5))))
+    prompt = rng.integers(0, size, 3) if straight else bend(rng, rng.integers(0, size, 3))
+    draw_counts(table, prompt.tolist(), lengths=[len(prompt), 500_000 if straight else 300], seed=0)
 
 
 TARGETS: dict[str, Callable[[Rng], None]] = {

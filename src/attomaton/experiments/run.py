@@ -11,6 +11,7 @@ from attomaton.experiments.mechanics import run_training
 from attomaton.experiments.optimisers import run_optimisers
 from attomaton.experiments.page import Page
 from attomaton.experiments.path import run_path
+from attomaton.experiments.repetition import run_repetition
 from attomaton.experiments.scansnap.figure3 import run_figure3
 from attomaton.experiments.scansnap.figure4 import run_figure4
 from attomaton.experiments.scansnap.figure6 import run_figure6
@@ -38,6 +39,7 @@ KINDS: dict[str, Callable[[Settings, Progress], Page]] = {
     "decoder": run_decoder,
     "decoder-text": run_decoder_text,
     "decoder-concepts": run_concepts,
+    "repetition": run_repetition,
 }
 """What runs each kind of settings."""
 

@@ -1,0 +1,170 @@
+"""Heads that write something else than they read: which labels they can reach.
+
+A head that writes n(x) where it attends to x can reach a label y if some token of the context writes it. With
+n the identity this is the theory's own realisable label. For an injective n, graph, components and both
+solvers are those of the samples whose label y is replaced by n⁻¹(y).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from attomaton.borders import trusted
+from attomaton.corpora.samples import Samples
+from attomaton.errors import MismatchedParts, TokenOutOfRange
+from attomaton.graphs.bags import find_realisable
+from attomaton.tables import Int32, Integers
+
+
+@dataclass(frozen=True)
+class Reach:
+    """The share of samples whose label a head can reach, by what the head writes.
+
+    Attributes
+    ----------
+    n_samples : int
+        How many samples there are.
+    identity : float
+        Share with the label in the context.
+    written : float
+        Share with a token in the context that writes the label.
+    either : float
+        Share with at least one of both: two heads, or one that chooses.
+
+    Examples
+    --------
+    >>> samples = Samples.from_lists([[0, 1], [1, 2], [2, 0]], [0, 0, 0])
+    >>> print(measure_reach(samples, [1, 0, 2]))  # 0 writes 1, and 1 writes 0
+    3 samples: the label is in the context in 66.7 %, written by a token of it in 66.7 %, either in 100.0 %
+    """
+
+    n_samples: int
+    identity: float
+    written: float
+    either: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.n_samples:,} samples: the label is in the context in {100 * self.identity:.1f} %, "
+            f"written by a token of it in {100 * self.written:.1f} %, either in {100 * self.either:.1f} %"
+        )
+
+
+def measure_reach(samples: Samples, writes: Integers | Mapping[int, int]) -> Reach:
+    """How many labels a head can reach that writes ``writes[x]`` where it attends to x.
+
+    Parameters
+    ----------
+    samples : Samples
+        The corpus.
+    writes : integers, shape (n_tokens,), or mapping of int to int
+        What each token writes; tokens that a mapping does not have write themselves.
+
+    Examples
+    --------
+    >>> stream = [0, 1, 2, 0, 1, 3, 0]
+    >>> samples = Samples.from_windows(stream, window=1)
+    >>> measure_reach(samples, find_successors(stream)).written  # 1 → 3 and 0 → 1 are not the first seen
+    0.8333333333333334
+    """
+    written = find_realisable(apply_writes(samples, writes))
+    inside = find_realisable(samples)
+    n = max(len(samples), 1)
+    shares = (float(one.sum()) / n for one in (inside, written, inside | written))
+    return Reach(len(samples), *shares)
+
+
+def apply_writes(samples: Samples, writes: Integers | Mapping[int, int]) -> Samples:
+    """The same samples with what each token of a context writes in the place of the token; labels stay.
+
+    Examples
+    --------
+    >>> list(apply_writes(Samples.from_lists([[0, 1]], [1], n_tokens=3), {1: 2}))
+    [Sample(context=(0, 2), label=1)]
+    """
+    table = check_writes(writes, samples.n_tokens)
+    parts = {name: getattr(samples, name) for name in ("starts", "stops", "labels", "n_tokens")}
+    return trusted(Samples, values=table[samples.values], **parts)
+
+
+def check_writes(writes: Integers | Mapping[int, int], n_tokens: int) -> Int32:
+    """What each token writes, shape (n_tokens,), checked."""
+    if isinstance(writes, Mapping):
+        table = np.arange(n_tokens)
+        keys, values = (np.array(list(one), np.int64) for one in (writes.keys(), writes.values()))
+        if len(keys) and not (keys.min() >= 0 and keys.max() < n_tokens):
+            raise TokenOutOfRange(
+                f"a token that writes is not in 0 … {n_tokens - 1}; give ids of this corpus"
+            )
+        table[keys] = values
+    else:
+        table = np.asarray(writes)
+    if table.shape != (n_tokens,) or not np.issubdtype(table.dtype, np.integer):
+        raise MismatchedParts(
+            f"writes has the shape {table.shape} and the type {table.dtype}; give one token id for each of "
+            f"the {n_tokens} tokens, or a mapping"
+        )
+    if len(table) and not (table.min() >= 0 and table.max() < n_tokens):
+        raise TokenOutOfRange(f"a written token is not in 0 … {n_tokens - 1}; give ids of this corpus")
+    return table.astype(np.int32)
+
+
+def find_successors(
+    ids: Integers, documents: Integers | None = None, *, n_tokens: int | None = None
+) -> Int32:
+    """The token that most often follows each token, shape (n_tokens,); of equals the one that was seen first.
+
+    A token that nothing follows writes itself.
+
+    Parameters
+    ----------
+    ids : integers, shape (n_values,)
+        The token stream.
+    documents : integers, shape (n_documents + 1,), optional
+        Offsets of the documents in ``ids``; one document if not given. Nothing follows across a border.
+    n_tokens : int, optional
+        Size of the vocabulary; one more than the largest id if not given.
+
+    Examples
+    --------
+    >>> find_successors([0, 1, 0, 2, 0, 2, 3]).tolist()  # after 2 come 0 and 3 once each: 0 was first
+    [2, 0, 0, 3]
+    """
+    pairs = Samples.from_windows(ids, window=1, documents=documents, n_tokens=n_tokens)
+    size = pairs.n_tokens
+    key = pairs.queries.astype(np.int64) * size + pairs.labels
+    keys, first, counts = np.unique(key, return_index=True, return_counts=True)
+    token, after = keys // size, keys % size
+    best = np.lexsort((first, -counts, token))
+    top = best[np.unique(token[best], return_index=True)[1]]
+    table = np.arange(size, dtype=np.int32)
+    table[token[top]] = after[top]
+    return table
+
+
+def replace_labels(samples: Samples, writes: Integers | Mapping[int, int]) -> Samples:
+    """The samples that a head which writes can learn from: each label y as the token n⁻¹(y) that writes it.
+
+    Learn from these, and what the automaton retrieves is what the head reads. Samples whose label no token of
+    the context writes are left out. ``writes`` must be injective on the tokens that the labels need: where
+    two tokens write one label, the label would be a set, which is refused.
+
+    Examples
+    --------
+    >>> samples = Samples.from_lists([[0, 1], [1, 2], [2, 0]], [0, 0, 0])
+    >>> list(replace_labels(samples, [1, 0, 2]))  # 1 writes 0
+    [Sample(context=(0, 1), label=1), Sample(context=(1, 2), label=1)]
+    """
+    table = check_writes(writes, samples.n_tokens)
+    kept = samples.take(find_realisable(apply_writes(samples, table)))
+    writers = np.bincount(table, minlength=samples.n_tokens)
+    several = np.unique(kept.labels)[writers[np.unique(kept.labels)] > 1]
+    if len(several):
+        raise MismatchedParts(
+            f"{writers[several[0]]} tokens write the token {several[0]}, so that such a label is a set; give "
+            "a map that is injective"
+        )
+    back = np.zeros(samples.n_tokens, np.int32)
+    back[table] = np.arange(samples.n_tokens, dtype=np.int32)
+    return replace(kept, labels=back[kept.labels])

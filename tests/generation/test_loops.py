@@ -1,0 +1,65 @@
+"""Finite windows: the loops by their law are the closed sets of all windows."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import attomaton as at
+from attomaton.automaton.context import Names
+from attomaton.generation.loops import find_loops, list_cycles, loops_by_definition
+from attomaton.generation.odds import Odds
+
+
+def draw_odds(rng: np.random.Generator, size: int, n_levels: int) -> Odds:
+    """Levels with ties, some pairs of which no sample speaks, and scores."""
+    levels = rng.integers(0, n_levels, (size, size)).astype(float)
+    levels[rng.random((size, size)) < 0.2] = -np.inf
+    return Odds(np.arange(size, dtype=np.int32), levels, rng.normal(size=(size, size)), Names())
+
+
+@given(seed=st.integers(0, 10**9), size=st.integers(1, 4), window=st.integers(1, 4))
+@settings(max_examples=150, deadline=None)
+def test_loops_are_the_closed_sets_of_windows(seed: int, size: int, window: int) -> None:
+    rng = np.random.default_rng(seed)
+    odds = draw_odds(rng, size, int(rng.integers(1, 6)))
+    assert list_cycles(odds, window) == loops_by_definition(odds, window)
+
+
+def test_loops_of_learned_automata_are_the_closed_sets() -> None:
+    rng, lengths = np.random.default_rng(5), set()
+    for _ in range(10):
+        samples = at.synthetic.draw_ordered(
+            rng, n_tokens=4, n_samples=20, window=3, n_queries=4, cyclic=bool(rng.random() < 0.5)
+        )
+        found = find_loops(at.learn(samples), window=4)
+        assert list_cycles(found.odds, 4) == loops_by_definition(found.odds, 4)
+        lengths |= {len(loop) for loop in found.loops}
+    assert len(lengths) > 1
+
+
+def test_chances_of_loops_are_those_of_drawn_texts() -> None:
+    table = np.exp(np.random.default_rng(2).normal(size=(3, 3)))
+    found = find_loops(table, [0, 1, 2], window=3)
+    assert found.loops == ((0,), (1,), (2,))
+    assert found.chances is not None
+    assert found.steps is not None
+    assert found.chances.sum() == pytest.approx(1)
+    rng, ends, steps = np.random.default_rng(0), np.zeros(3), 0
+    for _ in range(2000):
+        text = [0, 1, 2]
+        while len(set(text[-3:])) > 1:
+            weights = np.bincount(text[-3:], minlength=3) * table[text[-1]]
+            text.append(int(rng.choice(3, p=weights / weights.sum())))
+        ends[text[-1]] += 1
+        steps += len(text) - 3
+    assert np.abs(ends / 2000 - found.chances).max() < 0.04
+    assert steps / 2000 == pytest.approx(found.steps, rel=0.08)
+
+
+def test_too_many_windows_leave_the_chances_untold(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attomaton.generation.loops.MOST_WINDOWS", 5)
+    found = find_loops(np.ones((3, 3)), [0, 1, 2], window=5)
+    assert found.chances is None
+    assert found.steps is None
+    assert len(found.loops) == 3
