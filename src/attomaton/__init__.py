@@ -15,7 +15,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from attomaton.automaton.automaton import Automaton
-from attomaton.automaton.explanation import Explanation, Rule
+from attomaton.automaton.explanation import Explanation as Explanation
+from attomaton.automaton.explanation import Rule
 from attomaton.automaton.shrinkage import shrink
 from attomaton.beginning.begin import begin
 from attomaton.beginning.result import Beginning
@@ -64,7 +65,6 @@ __all__ = [
     "Coverage",
     "DeepModel",
     "EdgeTable",
-    "Explanation",
     "GradientDescent",
     "HardSolution",
     "Rule",

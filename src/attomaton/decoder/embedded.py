@@ -35,6 +35,12 @@ class SolvedDecoder:
         The finite part there.
     merged : bool array, shape (n_contexts, n_tokens)
         The supports, with the tokens that cannot be told from them.
+
+    Examples
+    --------
+    >>> from attomaton.decoder.supports import count_supports
+    >>> solve_supports(count_supports([[0, 2, 0, 2, 1, 0]], 1), np.eye(3)).merged[0].tolist()
+    [False, False, True]
     """
 
     separation: Separation

@@ -1,0 +1,1 @@
+"""Attention heads of trained models: where they look, and what explains it."""

@@ -1,0 +1,122 @@
+"""What the audit asks of a model: logits and attention, also with patterns or outputs exchanged."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from torch import Tensor
+
+from attomaton.tables import Float64, Integers
+
+PatternEdit = Callable[[int, Tensor], Tensor]
+"""A layer and its patterns, shape (n, n_heads, length, length), to the patterns that are applied instead."""
+
+OutputEdit = Callable[[int, Tensor], Tensor]
+"""A layer and what its heads give, shape (n, n_heads, length, head width), to what is passed on instead."""
+
+
+class Head(NamedTuple):
+    """One head, by its layer and its number there, both from 0.
+
+    Examples
+    --------
+    >>> str(Head(4, 0))
+    '4.0'
+    """
+
+    layer: int
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.layer}.{self.number}"
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """The sizes of a model.
+
+    Attributes
+    ----------
+    n_layers, n_heads : int
+        Layers, and heads of each.
+    n_tokens : int
+        Size of the vocabulary.
+    longest : int, optional
+        The longest context that the model takes. None means any.
+
+    Examples
+    --------
+    >>> [str(head) for head in ModelShape(n_layers=2, n_heads=2, n_tokens=5).heads]
+    ['0.0', '0.1', '1.0', '1.1']
+    """
+
+    n_layers: int
+    n_heads: int
+    n_tokens: int
+    longest: int | None = None
+
+    @property
+    def heads(self) -> list[Head]:
+        """Every head, layer by layer: the order of all arrays over heads."""
+        return [Head(layer, number) for layer in range(self.n_layers) for number in range(self.n_heads)]
+
+
+@dataclass(frozen=True, eq=False)
+class Watched:
+    """What a model did with some contexts.
+
+    Attributes
+    ----------
+    logits : Tensor, shape (n, length, n_tokens)
+        Of the next token, at every position.
+    patterns : tuple of Tensor, each of shape (n, n_heads, length, length)
+        The attention of each layer before any edit: rows are queries, columns keys, causal, rows sum to 1.
+    """
+
+    logits: Tensor
+    patterns: tuple[Tensor, ...]
+
+
+class HeadModel(Protocol):
+    """A causal model whose heads can be watched. Every adapter and every reader gives one."""
+
+    @property
+    def name(self) -> str:
+        """What users call it: a folder, an id with its revision, or what kind of value it is."""
+        ...
+
+    @property
+    def shape(self) -> ModelShape:
+        """Its sizes."""
+        ...
+
+    def watch(
+        self,
+        tokens: Integers | Tensor,
+        *,
+        edit_patterns: PatternEdit | None = None,
+        edit_outputs: OutputEdit | None = None,
+        own_stream_from: int | None = None,
+    ) -> Watched:
+        """Run the model on contexts of one length, shape (n, length).
+
+        Gradients flow only where an edit returns tensors that ask for them. With ``own_stream_from`` keys
+        and values of that layer and of all later ones carry no gradient, so that what a pattern does at a
+        position is measured through that position's own residual stream alone.
+        """
+        ...
+
+    def score_tokens(self, head: Head, queries: Integers, keys: Integers, *, lag: int = 0) -> Float64:
+        """The head's scores before the softmax from the tokens' own embeddings, shape (n_keys, n_queries).
+
+        Keys stand ``lag`` places before the query. Without positions the lag plays no part.
+        """
+        ...
+
+    def write_logits(self, head: Head, tokens: Integers) -> Float64:
+        """What the head adds to the logits where it looks at each token alone, shape (n, n_tokens).
+
+        The token's own embedding goes through values, output and decoder; the last norm is taken as scaling
+        by one. (n_read, n_tokens) numbers: ask for the tokens that are needed.
+        """
+        ...
