@@ -63,7 +63,7 @@ def main() -> None:
         begun = time.perf_counter()
         tokenizer = str(DATA / "tokenizers" / "gpt2" / "tokenizer.json")
         corpus = at.read_corpus(DATA / "wikitext-2" / "train.articles-shuffled.txt", tokenizer=tokenizer)
-        samples = corpus.samples(window=32)
+        samples = corpus.windows(32)
         components = at.find_components(at.extract_edges(samples))
         graph = time.perf_counter()
         model = open_model(folder)
