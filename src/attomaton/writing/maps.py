@@ -6,9 +6,11 @@ and successor a position that holds x offers two keys: one writes x, the other t
 often.
 """
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,13 @@ from attomaton.borders import trusted
 from attomaton.corpora.samples import MAX_TOKENS, Samples
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
-from attomaton.errors import MismatchedParts, TokenOutOfRange, UnknownToken, UnsupportedOption
+from attomaton.errors import (
+    MismatchedParts,
+    TokenOutOfRange,
+    UnknownToken,
+    UnreadableSource,
+    UnsupportedOption,
+)
 from attomaton.graphs.bags import Bags
 from attomaton.graphs.grouping import order_pairs
 from attomaton.graphs.writing import check_writes, count_successors
@@ -205,6 +213,33 @@ def check_asked(writes: Any) -> Writes | None:
             "or a mapping of tokens to tokens"
         )
     return None if isinstance(writes, str) and writes == IDENTITY else writes
+
+
+def read_map(path: str) -> dict[str, str | int]:
+    """A JSON file of token to token (texts, or ids where there is no vocabulary).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "map.json").write_text('{"cat": "cats"}')
+    ...     read_map(f"{folder}/map.json")
+    {'cat': 'cats'}
+    """
+    try:
+        told: Any = json.loads(Path(path).read_bytes())
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UnreadableSource(
+            f"writes is {show(path)}, which is none of {', '.join(NAMED)}, and no file of that name can be "
+            f"read ({reason}); give one of these names or a JSON file of token to token"
+        ) from error
+    except ValueError as error:
+        raise UnreadableSource(f"{path} is no JSON ({error}); write an object of token to token") from error
+    pairs: dict[str, Any] = told if isinstance(told, dict) else {"": None}
+    if not all(isinstance(one, str | int) and not isinstance(one, bool) for one in pairs.values()):
+        raise UnreadableSource(f"{path} holds no map of tokens; write an object of token to token")
+    return pairs
 
 
 def find_writing(writes: Writes, samples: Samples, vocabulary: Vocabulary | None = None) -> Writing:
