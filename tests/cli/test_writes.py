@@ -44,7 +44,8 @@ def test_a_map_is_read_from_a_file(tmp_path):
 
 def test_what_such_a_run_cannot_answer_is_refused(tmp_path):
     (tmp_path / "story.txt").write_text(TEXT)
-    run_inside("learn", "story.txt", "--writes", "identity+successor", "--out", "run", "--quiet", cwd=tmp_path)
+    options = ("--writes", "identity+successor", "--out", "run", "--quiet")
+    run_inside("learn", "story.txt", *options, cwd=tmp_path)
     steps = ("--step", "10", "--learned-from", "story.txt")
     for command in (("score", "run", "story.txt", *steps), ("export", "run", "--csv", "out")):
         refused = run_inside(*command, cwd=tmp_path)

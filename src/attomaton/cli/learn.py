@@ -3,7 +3,7 @@
 import shlex
 import warnings
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
@@ -121,11 +121,14 @@ def learn(
         raise typer.Exit(1)
 
 
-def _read_writes(writes: str | None) -> Any:
+Named = Literal["identity", "successor", "identity+successor"]
+
+
+def _read_writes(writes: str | None) -> Named | dict[str, str | int] | None:
     """The map that is asked for: one of the names, or what a JSON file says."""
     from attomaton.writing.maps import NAMED, read_map
 
-    return writes if writes is None or writes in NAMED else read_map(writes)
+    return cast("Named | None", writes) if writes is None or writes in NAMED else read_map(writes)
 
 
 def _print_suggestion(automaton: "Automaton | WritingAutomaton", out: object) -> None:

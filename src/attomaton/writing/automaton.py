@@ -99,6 +99,8 @@ class WritingExplanation(Explanation):
     >>> told = at.learn(samples, writes={0: 3}).explain([0, 1, 2])
     >>> told.retrieved, told.probabilities, told.written
     (((0,),), {0: 1.0}, {3: 1.0})
+    >>> told.to_dict()["written"]
+    [[3, 1.0]]
     """
 
     written: Mapping[int, float] = field(default_factory=dict[int, float])
@@ -162,7 +164,7 @@ class WritingAutomaton(Printed, Attention):
     (4, {0: 1.0})
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     WritingAutomaton.load(auto.save(folder))
-    WritingAutomaton(successor: 4 queries, 11 components, 4 tokens)
+    WritingAutomaton(successor: 4 queries, 15 components, 4 tokens)
     """
 
     reads: Automaton
@@ -221,7 +223,15 @@ class WritingAutomaton(Printed, Attention):
         return self.reads.predict_bags(self.writing.read_bags(bags))
 
     def predict_bags(self, bags: Bags) -> BatchPrediction:
-        """The chances of tokens to be written, of many contexts that are bags of tokens."""
+        """The chances of tokens to be written, of many contexts that are bags of tokens.
+
+        Examples
+        --------
+        >>> import attomaton as at
+        >>> samples = at.Samples.from_lists([[0, 1, 2]], [3], n_tokens=4)
+        >>> at.learn(samples, writes={0: 3}).predict_bags(count_all_tokens(samples)).chances()
+        {3: 1.0}
+        """
         return write_prediction(self.read_bags(bags), self.writing)
 
     def attention(self, context: Context) -> Float64:

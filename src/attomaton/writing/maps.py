@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -59,6 +59,12 @@ class Writing:
     (Writing(identity+successor: 2 ways, 3 tokens), 6, [0, 1, 0])
     >>> list(writing.read(Samples.from_lists([[0, 2]], [1])))  # both ways of 2 write 2, so it has one key
     [Sample(context=(3, 0, 2), label=1)]
+    >>> from attomaton.graphs.bags import count_all_tokens
+    >>> bags = writing.read_bags(count_all_tokens(Samples.from_lists([[0, 2]], [1])))
+    >>> bags.token.tolist(), writing.token_of(bags.token).tolist()
+    ([0, 2, 3], [0, 2, 0])
+    >>> writing.name_keys(Vocabulary(("a", "b", "c"))).tokens[3]
+    'a → b'
     """
 
     table: Int32
@@ -236,7 +242,7 @@ def read_map(path: str) -> dict[str, str | int]:
         ) from error
     except ValueError as error:
         raise UnreadableSource(f"{path} is no JSON ({error}); write an object of token to token") from error
-    pairs: dict[str, Any] = told if isinstance(told, dict) else {"": None}
+    pairs: dict[str, Any] = cast("dict[str, Any]", told) if isinstance(told, dict) else {"": None}
     if not all(isinstance(one, str | int) and not isinstance(one, bool) for one in pairs.values()):
         raise UnreadableSource(f"{path} holds no map of tokens; write an object of token to token")
     return pairs
