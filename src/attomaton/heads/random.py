@@ -68,7 +68,7 @@ def _randomise(model: Transformer, layer: Layer, rng: np.random.Generator) -> La
 
 def _draw(asked: Tensor, offered: Tensor, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
     """Random maps (dim, width) whose product has the singular values of the product of these."""
-    triangles = [np.linalg.qr(one.numpy(), mode="r") for one in (asked, offered)]
+    triangles = [np.linalg.qr(one.numpy())[1] for one in (asked, offered)]
     sizes = np.sqrt(np.linalg.svd(triangles[0] @ triangles[1].T, compute_uv=False))
     dim, width = asked.shape
     padded = np.zeros(width)
