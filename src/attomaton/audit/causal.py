@@ -15,11 +15,11 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from attomaton.audit.bootstrap import Estimates, Resampled
+from attomaton.audit.rows import PATTERN_BYTES, cut_documents
 from attomaton.errors import InvalidSamples, UnsupportedOption
 from attomaton.frames import Tabular
-from attomaton.heads.bootstrap import Estimates, Resampled
 from attomaton.heads.model import Head, HeadModel, OutputEdit, PatternEdit
-from attomaton.heads.rows import PATTERN_BYTES, cut_documents
 from attomaton.options import make_rng, whole_number
 from attomaton.printing import Block, Grid
 from attomaton.progress import Advance, silent
@@ -179,7 +179,7 @@ class Causal(Tabular):
 
     Examples
     --------
-    >>> from attomaton.heads.bootstrap import Estimates
+    >>> from attomaton.audit.bootstrap import Estimates
     >>> one = Estimates(np.array([0.1]), np.array([[0.1], [0.2]]))
     >>> zero = np.zeros(1)
     >>> causal = Causal(((Head(0, 0), Head(0, 1)),), 1.0, 0.5, one, one, zero, zero)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attomaton.audit.bootstrap import Estimates, divide
 from attomaton.errors import InvalidSamples
-from attomaton.heads.bootstrap import Estimates, divide
 from attomaton.heads.model import Head
 from attomaton.tables import Float64
 
@@ -35,7 +35,7 @@ class Chance:
     >>> heads = tuple(Head(0, number) for number in range(8))
     >>> chance = Chance(heads, np.arange(8) - 3.5, np.full(8, 1.0))
     >>> one = Estimates(np.array([7.0]), np.zeros((2, 1)))
-    >>> chance.z((Head(0, 0),), one).round(2).tolist()  # 7 / √6, and nothing for the error of its own
+    >>> chance.z((Head(0, 0),), one).round(2).tolist()
     [2.86]
     """
 
@@ -55,18 +55,25 @@ class Chance:
         )
 
     def z(self, heads: Sequence[Head], told: Estimates) -> Float64:
-        """(value − mean of random heads) / √(own error² + τ²), shape (n_heads,).
+        """(value − mean of random heads) / spread of random heads of the layer, shape (n_heads,).
 
-        τ² is how much random heads of the layer differ beyond their own errors.
+        Where the own error over documents is larger than theirs, the spread is made larger by as much.
         """
         layers = np.array([head.layer for head in self.heads])
-        centre, spread = np.empty(len(heads)), np.empty(len(heads))
+        centre, spread, usual = (np.empty(len(heads)) for _ in range(3))
         for place, head in enumerate(heads):
             mine = layers == head.layer
             if mine.sum() < FEWEST_HEADS:
                 mine = np.ones(len(layers), bool)
             values, errors = self.values[mine], self.errors[mine]
-            variance = values.var(ddof=1) if len(values) > 1 else 0.0
             centre[place] = values.mean()
-            spread[place] = max(variance - float(np.mean(errors**2)), 0.0)
-        return divide(told.value - centre, np.sqrt(told.error**2 + spread))
+            spread[place] = _spread(values - centre[place]) ** 2
+            usual[place] = np.mean(errors**2)
+        beyond = np.maximum(told.error**2 - usual, 0.0)
+        return divide(told.value - centre, np.sqrt(spread + beyond))
+
+
+def _spread(apart: Float64) -> float:
+    """The deviation of random heads; more where tails are heavy: within twice of it lie 95.45 % of them."""
+    plain = float(np.sqrt(np.mean(apart**2) * len(apart) / max(len(apart) - 1, 1)))
+    return max(plain, float(np.quantile(np.abs(apart), 0.9545)) / 2.0)

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from attomaton.audit.bootstrap import Estimates, Resampled, above_chance
+from attomaton.audit.controls import Chance
+from attomaton.audit.explanations import Counts
+from attomaton.audit.rows import Rows
 from attomaton.errors import InvalidSamples, MismatchedParts
 from attomaton.frames import Tabular
-from attomaton.heads.bootstrap import Estimates, Resampled, above_chance
-from attomaton.heads.controls import Chance
-from attomaton.heads.explanations import Counts
 from attomaton.heads.model import Head
-from attomaton.heads.rows import Rows
 from attomaton.printing import Block, Grid
 from attomaton.tables import Bool, Float64, Int32, Int64, table_of
 
@@ -45,7 +45,7 @@ class Seeking(Tabular):
 
     Examples
     --------
-    >>> from attomaton.heads.bootstrap import Estimates
+    >>> from attomaton.audit.bootstrap import Estimates
     >>> one = Estimates(np.array([0.5]), np.array([[0.4], [0.5], [0.6]]))
     >>> seeking = Seeking((Head(0, 0),), one, one, one, 90, 9)
     >>> seeking, seeking.z.round(1).tolist(), seeking.holds.tolist()

@@ -8,10 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from attomaton.audit.causal import Contexts, measure_means, replace_heads, run_edited, share_out
 from attomaton.errors import InvalidSamples, UnsupportedOption
-from attomaton.heads.causal import Contexts, measure_means, replace_heads, run_edited, share_out
 from attomaton.heads.model import Head
-from tests.heads.standin import StandIn, draw_documents
+from tests.audit.standin import StandIn, draw_documents
 
 MODEL = StandIn(n_layers=2, n_heads=2)
 CONTEXTS = Contexts.of(draw_documents(12, length=9), length=8, n_tokens=12)

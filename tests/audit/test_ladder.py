@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import attomaton as at
-from attomaton.errors import MismatchedParts, UnsupportedOption
-from attomaton.heads.explanations import (
+from attomaton.audit.explanations import (
     PMI,
     Attending,
     Bigram,
@@ -20,10 +19,11 @@ from attomaton.heads.explanations import (
     finite_table,
     first_looks,
 )
-from attomaton.heads.fitting import log_softmax
-from attomaton.heads.ladder import KeyToken, Position, climb
-from attomaton.heads.rows import watch_rows
-from tests.heads.standin import StandIn, draw_documents
+from attomaton.audit.fitting import log_softmax
+from attomaton.audit.ladder import KeyToken, Position, climb
+from attomaton.audit.rows import watch_rows
+from attomaton.errors import MismatchedParts, UnsupportedOption
+from tests.audit.standin import StandIn, draw_documents
 
 DOCUMENTS = draw_documents(40)
 COUNTS = Counts.of(DOCUMENTS[:24], n_tokens=12)
@@ -132,7 +132,7 @@ def test_random_heads_pass_by_chance_only():
     rungs = [Position(), KeyToken(), Induction(), PMI(COUNTS)]
     random = []
     for seed in range(10):
-        rows = watch_rows(StandIn(n_layers=1, n_heads=4, seed=seed + 1), DOCUMENTS, window=8)
+        rows = watch_rows(StandIn(n_layers=1, n_heads=20, seed=seed + 1), DOCUMENTS, window=8)
         random.append(climb(rows.take(rows.documents < 24), rows.take(rows.documents >= 24), rungs))
     z = np.array([one.against(random[:at_] + random[at_ + 1 :]).z for at_, one in enumerate(random)])
     assert (np.mean(np.abs(z) > 2, axis=(0, 2)) <= 0.08).all()

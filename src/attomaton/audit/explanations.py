@@ -11,13 +11,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from attomaton.audit.rows import NOTHING, Rows
 from attomaton.automaton.attention import Attention
 from attomaton.automaton.finite import FiniteAttention
 from attomaton.beginning.result import Beginning
 from attomaton.corpora.samples import Samples
 from attomaton.errors import MismatchedParts
 from attomaton.graphs.grouping import count_keys, find_rows, pack_pairs, unpack_pairs
-from attomaton.heads.rows import NOTHING, Rows
 from attomaton.tables import Float64, Int64, Integers, column
 
 FLOOR = 0.28
@@ -247,7 +247,7 @@ def first_looks(beginning: Beginning, *, name: str = "first looks") -> Table:
     --------
     >>> import attomaton as at
     >>> first_looks(at.begin(["a b a c a b a c a"], window=4)).values.shape
-    (9,)
+    (7,)
     """
     table: Any = beginning.statistics.looks
     query = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))

@@ -5,8 +5,8 @@ from math import erfc
 import numpy as np
 import pytest
 
+from attomaton.audit.bootstrap import Resampled, above_chance, divide
 from attomaton.errors import InvalidSamples
-from attomaton.heads.bootstrap import Resampled, above_chance, divide
 
 
 def test_errors_are_those_of_documents_not_of_rows():

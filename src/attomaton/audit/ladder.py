@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from attomaton.audit.bootstrap import Estimates, Resampled, above_chance
+from attomaton.audit.controls import Chance
+from attomaton.audit.explanations import Rung
+from attomaton.audit.fitting import Design, divergence, fit_head, log_softmax
+from attomaton.audit.rows import Rows
 from attomaton.errors import MismatchedParts, UnsupportedOption
 from attomaton.frames import Tabular
-from attomaton.heads.bootstrap import Estimates, Resampled, above_chance
-from attomaton.heads.controls import Chance
-from attomaton.heads.explanations import Rung
-from attomaton.heads.fitting import Design, divergence, fit_head, log_softmax
 from attomaton.heads.model import Head
-from attomaton.heads.rows import Rows
 from attomaton.options import real_number
 from attomaton.printing import Block, Grid
 from attomaton.progress import Advance, silent
@@ -92,7 +92,7 @@ class Ladder(Tabular):
 
     Examples
     --------
-    >>> from attomaton.heads.bootstrap import Estimates
+    >>> from attomaton.audit.bootstrap import Estimates
     >>> share = Estimates(np.array([0.5]), np.array([[0.4], [0.5], [0.6]]))
     >>> ladder = Ladder((Head(0, 0),), ("position",), True, (share,), (share,), np.full((1, 1), np.nan))
     >>> ladder, ladder.mean.tolist(), ladder.holds.tolist()

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from attomaton.heads.fitting import Design, divergence, fit_head, log_softmax
+from attomaton.audit.fitting import Design, divergence, fit_head, log_softmax
 
 
 def draw_problem(seed, *, profile, keyed, n_features):

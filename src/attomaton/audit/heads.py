@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from attomaton.audit.causal import Causal, Contexts, replace_heads
+from attomaton.audit.explanations import PMI, Attending, Bigram, Counts, Frequency, Induction, Last, SameToken
+from attomaton.audit.ladder import KeyToken, Ladder, Position, Step, climb
+from attomaton.audit.pictures import draw_audit
+from attomaton.audit.rows import Rows, cut_documents, split_documents, watch_rows
+from attomaton.audit.seeking import Seeking, seek_labels
 from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.shrinkage import shrink
 from attomaton.corpora.samples import Samples
 from attomaton.errors import InvalidSamples
 from attomaton.frames import Tabular
 from attomaton.graphs.bags import find_realisable
-from attomaton.heads.causal import Causal, Contexts, replace_heads
-from attomaton.heads.explanations import PMI, Attending, Bigram, Counts, Frequency, Induction, Last, SameToken
-from attomaton.heads.ladder import KeyToken, Ladder, Position, Step, climb
 from attomaton.heads.model import Head, HeadModel
-from attomaton.heads.pictures import draw_audit
-from attomaton.heads.rows import Rows, cut_documents, split_documents, watch_rows
-from attomaton.heads.seeking import Seeking, seek_labels
 from attomaton.options import settle, share, whole_number
 from attomaton.printing import Block, Grid
 from attomaton.progress import Stages
@@ -253,7 +253,7 @@ def audit_heads(
     model: HeadModel,
     documents: Sequence[Any],
     *,
-    rungs: Sequence[Step] | Callable[[Sequence[Any]], Sequence[Step]] | None = None,
+    rungs: "Rungs" = None,
     random: Sequence[HeadModel] = (),
     how: Audit | None = None,
     progress: Stages | None = None,
@@ -271,7 +271,7 @@ def audit_heads(
         The ladder; a callable makes it from the documents to fit on, so that nothing is counted on those that
         are scored. None means :func:`plain_rungs`.
     random : sequence of HeadModel
-        The same model with random heads (:func:`~attomaton.heads.randomised.rotate_heads`), against which
+        The same model with random heads (:func:`~attomaton.audit.randomised.rotate_heads`), against which
         every z is held. Without any, z is over documents alone.
     how : Audit, optional
         Sizes and the seed.
@@ -283,17 +283,12 @@ def audit_heads(
     HeadAudit
     """
     how, tell = Audit() if how is None else how, Stages() if progress is None else progress
-    n_tokens = model.shape.n_tokens
-    fit_on, score_on = split_documents(len(check_many(documents)), share=how.fitted, seed=how.seed)
-    counted = cut_documents([documents[one] for one in fit_on], how.longest + 1, n_tokens=n_tokens)
-    steps = rungs(counted) if callable(rungs) else rungs
-    steps = plain_rungs(counted, n_tokens=n_tokens) if steps is None else tuple(steps)
-    counts = Counts.of(counted, n_tokens=n_tokens)
+    fit_on, score_on, counts, steps = prepare(model, documents, rungs, how)
     names = {rung.name for rung in steps}
     others = [one for one in (Last(), Frequency(counts), Bigram(counts)) if one.name not in names]
 
     def measure(one: HeadModel, *, whole: bool) -> tuple[Rows, Ladder, Ladder | None, Seeking]:
-        rows = _watch(one, documents, how, tell)
+        rows = watch_all(one, documents, how, tell)
         fitted, scored = (rows.take(np.isin(rows.documents, part)) for part in (fit_on, score_on))
         tell("climbing")
         ladder = climb(fitted, scored, steps, seed=how.seed, progress=tell.advance)
@@ -320,6 +315,22 @@ def audit_heads(
     )
 
 
+Rungs = Sequence[Step] | Callable[[Sequence[Any]], Sequence[Step]] | None
+"""Rungs, or what makes them from the documents to fit on; None means the usual ones."""
+
+
+def prepare(
+    model: HeadModel, documents: Sequence[Any], rungs: Rungs, how: Audit
+) -> tuple[list[int], list[int], Counts, tuple[Step, ...]]:
+    """The documents to fit on and to score, what is counted of the former, and the rungs."""
+    n_tokens = model.shape.n_tokens
+    fit_on, score_on = split_documents(len(check_many(documents)), share=how.fitted, seed=how.seed)
+    counted = cut_documents([documents[one] for one in fit_on], how.longest + 1, n_tokens=n_tokens)
+    steps = rungs(counted) if callable(rungs) else rungs
+    steps = plain_rungs(counted, n_tokens=n_tokens) if steps is None else tuple(steps)
+    return fit_on, score_on, Counts.of(counted, n_tokens=n_tokens), steps
+
+
 def check_many(documents: Sequence[Any]) -> Sequence[Any]:
     """The documents, if there are enough to split."""
     if len(documents) < 2:
@@ -329,7 +340,8 @@ def check_many(documents: Sequence[Any]) -> Sequence[Any]:
     return documents
 
 
-def _watch(model: HeadModel, documents: Sequence[Any], how: Audit, tell: Stages) -> Rows:
+def watch_all(model: HeadModel, documents: Sequence[Any], how: Audit, tell: Stages) -> Rows:
+    """The rows of all documents, as an audit asks for them."""
     tell(f"watching {model.name}")
     sizes = {"window": how.window, "per_document": how.per_document, "longest": how.longest}
     return watch_rows(model, documents, **sizes, seed=how.seed, progress=tell.advance)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attomaton.heads.rows import NOTHING
+from attomaton.audit.rows import NOTHING
 from attomaton.tables import Float64, Int32
 
 TINY = 1e-6
