@@ -253,6 +253,16 @@ def replace_heads(
         What draws contexts for the intervals.
     progress : callable, optional
         Called with how many sets are done, and how many there are.
+
+    Examples
+    --------
+    >>> from attomaton.heads.arrays import from_arrays
+    >>> rng = np.random.default_rng(0)
+    >>> query, key, value = rng.normal(size=(3, 1, 2, 4, 3))
+    >>> model = from_arrays(rng.normal(size=(6, 4)), query, key, value, rng.normal(size=(1, 2, 3, 4)))
+    >>> contexts = Contexts.of(rng.integers(0, 6, (9, 9)), length=8, n_tokens=6)
+    >>> replace_heads(model, contexts).names
+    ['0.0', '0.1']
     """
     asked = [(head,) for head in model.shape.heads] if sets is None else [tuple(one) for one in sets]
     means = measure_means(model, contexts if means_from is None else means_from, by=by)
@@ -347,7 +357,34 @@ def share_out(
 ) -> Shapley:
     """Shapley values of heads: what each adds to the loss, averaged over the orders in which all are changed.
 
-    Up to six heads every set is measured and the values are exact; of more heads ``orders`` orders are drawn.
+    Up to six heads every set is measured and the values are exact.
+
+    Parameters
+    ----------
+    model : HeadModel
+        The model.
+    contexts : Contexts
+        Where its loss is measured, and means are taken.
+    heads : sequence of Head
+        The set.
+    by : str
+        ``"lag"`` or ``"place"``, as in :func:`measure_means`.
+    orders : int
+        How many orders are drawn of more than six heads.
+    seed : int
+        What draws them.
+    progress : callable, optional
+        Called with how many sets are measured, and how many there are at most.
+
+    Examples
+    --------
+    >>> from attomaton.heads.arrays import from_arrays
+    >>> rng = np.random.default_rng(0)
+    >>> query, key, value = rng.normal(size=(3, 1, 2, 4, 3))
+    >>> model = from_arrays(rng.normal(size=(6, 4)), query, key, value, rng.normal(size=(1, 2, 3, 4)))
+    >>> contexts = Contexts.of(rng.integers(0, 6, (9, 9)), length=8, n_tokens=6)
+    >>> share_out(model, contexts, model.shape.heads).pattern.shape
+    (2,)
     """
     means, asked = measure_means(model, contexts, by=by), tuple(heads)
     known: dict[tuple[str, frozenset[Head]], float] = {}

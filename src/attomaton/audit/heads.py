@@ -281,6 +281,16 @@ def audit_heads(
     Returns
     -------
     HeadAudit
+
+    Examples
+    --------
+    >>> from attomaton.heads.arrays import from_arrays
+    >>> rng = np.random.default_rng(0)
+    >>> query, key, value = rng.normal(size=(3, 1, 2, 4, 3))
+    >>> model = from_arrays(rng.normal(size=(6, 4)), query, key, value, rng.normal(size=(1, 2, 3, 4)))
+    >>> documents = [rng.integers(0, 6, 30) for _ in range(24)]
+    >>> audit_heads(model, documents, how=Audit(window=8, length=0)).ladder
+    Ladder(2 heads, 5 rungs, nested)
     """
     how, tell = Audit() if how is None else how, Stages() if progress is None else progress
     fit_on, score_on, counts, steps = prepare(model, documents, rungs, how)

@@ -203,8 +203,9 @@ def climb(
     fitted, scored : Rows
         Rows of different documents, of the same heads and window.
     rungs : sequence of Position, KeyToken or Rung
-        In their order. With ``nested`` all rungs before a rung are fitted with it; otherwise each stands
-        alone, as softmax(β · score).
+        In their order.
+    nested : bool
+        Whether all rungs before a rung are fitted with it. Otherwise each stands alone: softmax(β · score).
     seed : int
         What draws documents for the intervals.
     progress : callable, optional
@@ -213,6 +214,18 @@ def climb(
     Returns
     -------
     Ladder
+
+    Examples
+    --------
+    >>> from attomaton.audit.rows import watch_rows
+    >>> from attomaton.heads.arrays import from_arrays
+    >>> rng = np.random.default_rng(0)
+    >>> query, key, value = rng.normal(size=(3, 1, 2, 4, 3))
+    >>> model = from_arrays(rng.normal(size=(6, 4)), query, key, value, rng.normal(size=(1, 2, 3, 4)))
+    >>> rows = watch_rows(model, [rng.integers(0, 6, 30) for _ in range(24)], window=8)
+    >>> fitted, scored = rows.take(rows.documents < 12), rows.take(rows.documents >= 12)
+    >>> climb(fitted, scored, [Position(), KeyToken()])
+    Ladder(2 heads, 2 rungs, nested)
     """
     names = check_rungs(rungs)
     if fitted.heads != scored.heads or fitted.window != scored.window:

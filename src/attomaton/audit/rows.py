@@ -125,6 +125,15 @@ def watch_rows(
     -------
     Rows
         Sorted by document and position.
+
+    Examples
+    --------
+    >>> from attomaton.heads.arrays import from_arrays
+    >>> rng = np.random.default_rng(0)
+    >>> query, key, value = rng.normal(size=(3, 1, 2, 4, 3))
+    >>> model = from_arrays(rng.normal(size=(6, 4)), query, key, value, rng.normal(size=(1, 2, 3, 4)))
+    >>> watch_rows(model, [rng.integers(0, 6, 30)], window=8, per_document=5).attention.shape
+    (5, 2, 8)
     """
     window = whole_number(window, "window", least=2)
     per_document = whole_number(per_document, "per_document", least=1)

@@ -148,6 +148,18 @@ def seek_labels(fitted: Rows, scored: Rows, counts: Counts, *, seed: int = 0) ->
     Returns
     -------
     Seeking
+
+    Examples
+    --------
+    >>> from attomaton.audit.rows import watch_rows
+    >>> from attomaton.heads.arrays import from_arrays
+    >>> rng = np.random.default_rng(0)
+    >>> query, key, value = rng.normal(size=(3, 1, 2, 4, 3))
+    >>> model = from_arrays(rng.normal(size=(6, 4)), query, key, value, rng.normal(size=(1, 2, 3, 4)))
+    >>> rows = watch_rows(model, [rng.integers(0, 6, 30) for _ in range(24)], window=8)
+    >>> fitted, scored = rows.take(rows.documents < 12), rows.take(rows.documents >= 12)
+    >>> seek_labels(fitted, scored, Counts.of([rows.labels], n_tokens=6)).n_documents
+    12
     """
     if fitted.heads != scored.heads or fitted.window != scored.window:
         raise MismatchedParts("the rows of the profile and those to score are of other heads or windows")
