@@ -48,6 +48,11 @@ class Contexts:
     >>> contexts = Contexts.of([[0, 1, 2, 0], [1, 2, 0, 1], [2, 0]], length=3, n_tokens=3)
     >>> contexts.tokens.shape, contexts.scored.tolist()
     ((2, 4), [True, True, True])
+    >>> from attomaton.heads.arrays import from_arrays
+    >>> ones = np.ones((1, 1, 2, 2))
+    >>> model = from_arrays(np.eye(3, 2), ones, ones, ones, ones)
+    >>> [tuple(part.shape) for part in contexts.batches(model)]
+    [(2, 4)]
     """
 
     tokens: Int32

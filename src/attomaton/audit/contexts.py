@@ -116,14 +116,18 @@ def show_head(
 
     Parameters
     ----------
-    model, documents, rungs, how, progress
+    model, documents
         As for :func:`~attomaton.audit.heads.audit_heads`.
     head : Head
         Which.
+    rungs, how
+        As for :func:`~attomaton.audit.heads.audit_heads`.
     n : int
         How many contexts.
     vocabulary : Vocabulary, optional
         What names the tokens.
+    progress : Stages, optional
+        Told what is done.
 
     Examples
     --------

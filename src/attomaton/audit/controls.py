@@ -37,6 +37,8 @@ class Chance:
     >>> one = Estimates(np.array([7.0]), np.zeros((2, 1)))
     >>> chance.z((Head(0, 0),), one).round(2).tolist()
     [2.86]
+    >>> Chance.of([((Head(0, 0),), one)] * 2).values.tolist()
+    [7.0, 7.0]
     """
 
     heads: tuple[Head, ...]

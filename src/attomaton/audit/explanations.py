@@ -25,7 +25,19 @@ FLOOR = 0.28
 
 
 class Rung(Protocol):
-    """An explanation of attention."""
+    """An explanation of attention.
+
+    Examples
+    --------
+    >>> class Nearest:
+    ...     name = "nearest"
+    ...
+    ...     def scores(self, rows):
+    ...         return np.tile(-np.arange(rows.window), (len(rows), 1))
+    >>> rung: Rung = Nearest()
+    >>> rung.name
+    'nearest'
+    """
 
     @property
     def name(self) -> str:
@@ -43,8 +55,9 @@ class Last:
 
     Examples
     --------
-    >>> Last().name
-    'last'
+    >>> from attomaton.audit.rows import example_rows
+    >>> Last().scores(example_rows()).tolist()
+    [[1.0, 0.0, 0.0]]
     """
 
     name: str = "last"
@@ -60,8 +73,9 @@ class SameToken:
 
     Examples
     --------
-    >>> SameToken().name
-    'same token'
+    >>> from attomaton.audit.rows import example_rows
+    >>> SameToken().scores(example_rows()).tolist()
+    [[1.0, 0.0, 1.0]]
     """
 
     name: str = "same token"
@@ -77,8 +91,9 @@ class Induction:
 
     Examples
     --------
-    >>> Induction().name
-    'induction'
+    >>> from attomaton.audit.rows import example_rows
+    >>> Induction().scores(example_rows()).tolist()
+    [[0.0, 1.0, 0.0]]
     """
 
     name: str = "induction"
@@ -104,6 +119,8 @@ class Counts:
     >>> counts = Counts.of([[0, 1, 0, 1]], n_tokens=2)
     >>> counts.tokens.tolist(), counts.pairs.tolist(), counts.followed.tolist()
     ([2, 2], [2, 1], [2, 1])
+    >>> counts.of_pairs(np.array([0]), np.array([1, 0])).tolist()
+    [2, 0]
     """
 
     tokens: Int64
@@ -136,10 +153,18 @@ class Counts:
 class Frequency:
     """How often a token occurs, as a logarithm.
 
+    Attributes
+    ----------
+    counts : Counts
+        What the documents to fit on hold.
+    name : str
+        What tables call it.
+
     Examples
     --------
-    >>> Frequency(Counts.of([[0, 1]], n_tokens=2)).name
-    'frequency'
+    >>> from attomaton.audit.rows import example_rows
+    >>> Frequency(Counts.of([[0, 1]], n_tokens=2)).scores(example_rows()).shape
+    (1, 3)
     """
 
     counts: Counts
@@ -154,10 +179,18 @@ class Frequency:
 class Bigram:
     """How likely a token follows the query in the corpus, as a logarithm.
 
+    Attributes
+    ----------
+    counts : Counts
+        What the documents to fit on hold.
+    name : str
+        What tables call it.
+
     Examples
     --------
-    >>> Bigram(Counts.of([[0, 1]], n_tokens=2)).name
-    'bigram'
+    >>> from attomaton.audit.rows import example_rows
+    >>> Bigram(Counts.of([[0, 1]], n_tokens=2)).scores(example_rows()).shape
+    (1, 3)
     """
 
     counts: Counts
@@ -174,10 +207,18 @@ class Bigram:
 class PMI:
     """Pointwise mutual information of the query and the token that follows it.
 
+    Attributes
+    ----------
+    counts : Counts
+        What the documents to fit on hold.
+    name : str
+        What tables call it.
+
     Examples
     --------
-    >>> PMI(Counts.of([[0, 1]], n_tokens=2)).name
-    'PMI'
+    >>> from attomaton.audit.rows import example_rows
+    >>> PMI(Counts.of([[0, 1]], n_tokens=2)).scores(example_rows()).shape
+    (1, 3)
     """
 
     counts: Counts
@@ -206,8 +247,10 @@ class Table:
 
     Examples
     --------
-    >>> Table("mine", np.array([1]), np.array([0]), np.array([2.0]), np.zeros(2)).name
-    'mine'
+    >>> from attomaton.audit.rows import example_rows
+    >>> table = Table("mine", np.array([0]), np.array([1]), np.array([2.0]), np.zeros(2))
+    >>> table.scores(example_rows()).tolist()
+    [[0.0, 2.0, 0.0]]
     """
 
     name: str
@@ -271,8 +314,10 @@ class Attending:
     Examples
     --------
     >>> import attomaton as at
-    >>> Attending("automaton", at.learn(["a b a c a b"], window=3)).floor is None
-    True
+    >>> from attomaton.audit.rows import example_rows
+    >>> auto = at.learn(["a b a c a b"], window=3)
+    >>> Attending("automaton", auto, floor=0.5).scores(example_rows()).shape
+    (1, 3)
     """
 
     name: str

@@ -107,6 +107,14 @@ class HeadAudit(Tabular):
     >>> audit = audit_heads(model, documents, rungs=(Position(), SameToken()), how=Audit(window=8, length=8))
     >>> audit, audit.table().num_rows
     (HeadAudit(2 heads, 200 rows of 10 documents), 2)
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     audit.save(f"{folder}/heads.parquet").name
+    'heads.parquet'
+    >>> import matplotlib as mpl
+    >>> mpl.use("agg")
+    >>> audit.plot().get_ylabel()
+    'explained share'
     """
 
     model: str
@@ -230,7 +238,18 @@ def plain_rungs(documents: Sequence[Any], *, n_tokens: int) -> tuple[Step, ...]:
 def learned_rungs(
     documents: Sequence[Any], *, n_tokens: int, window: int = 32, strength: float | None = 0.5
 ) -> tuple[Step, ...]:
-    """The automaton and ``shrink``, learned from documents with this window; none if no label is in reach.
+    """The automaton and ``shrink``, learned from documents; none if no label is in reach.
+
+    Parameters
+    ----------
+    documents : sequence of integer sequences
+        Token ids.
+    n_tokens : int
+        Size of the vocabulary.
+    window : int
+        The longest context.
+    strength : float, optional
+        Of ``shrink``; None means the best on samples held back.
 
     Examples
     --------

@@ -43,6 +43,13 @@ class Position:
 class KeyToken:
     """Every token has an effect of its own, fitted for each head and held back by a ridge.
 
+    Attributes
+    ----------
+    ridge : float
+        How hard effects are held back: it times their squares is added to the loss, in nats a row.
+    name : str
+        What tables call it.
+
     Examples
     --------
     >>> KeyToken(ridge=0.01).name
@@ -97,8 +104,8 @@ class Ladder(Tabular):
     >>> ladder = Ladder((Head(0, 0),), ("position",), True, (share,), (share,), np.full((1, 1), np.nan))
     >>> ladder, ladder.mean.tolist(), ladder.holds.tolist()
     (Ladder(1 head, 1 rung, nested), [0.5], [[True]])
-    >>> ladder.to_arrow().column_names[:4]
-    ['head', 'rung', 'explained', 'low']
+    >>> ladder.to_arrow().column_names[:4], ladder.against([ladder]).z.tolist()
+    (['head', 'rung', 'explained', 'low'], [[0.0]])
     """
 
     heads: tuple[Head, ...]

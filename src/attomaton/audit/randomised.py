@@ -19,7 +19,7 @@ from attomaton.heads.transformer import Transformer
 from attomaton.options import whole_number
 
 
-def rotate_heads(model: HeadModel, *, seed: int) -> Transformer:
+def rotate_heads(model: HeadModel, *, seed: int) -> HeadModel:
     """The model with every head's queries and keys reading through random rotations of their own.
 
     W_Q becomes O W_Q for a random orthogonal O, another for each head, and W_K likewise for each group that
@@ -52,7 +52,7 @@ def rotate_heads(model: HeadModel, *, seed: int) -> Transformer:
     )
 
 
-def permute_weights(model: HeadModel, *, seed: int) -> Transformer:
+def permute_weights(model: HeadModel, *, seed: int) -> HeadModel:
     """The model with the entries of every weight matrix of its layers in random order.
 
     Embeddings, decoder, norms and biases stay.

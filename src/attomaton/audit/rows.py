@@ -45,12 +45,9 @@ class Rows:
 
     Examples
     --------
-    >>> ones = np.ones((2, 1), np.float32)
-    >>> rows = Rows((Head(0, 0),), np.full((2, 1, 2), 0.5, np.float32), ones, 0 * ones,
-    ...             np.array([[1, 0], [2, 1]]), np.array([[0, 2], [1, 0]]), np.array([2, 0]),
-    ...             np.array([0, 0]), np.array([2, 3]), 3)
-    >>> len(rows), rows.window, rows.queries.tolist(), rows.take(np.array([False, True])).labels.tolist()
-    (2, 2, [1, 2], [0])
+    >>> rows = example_rows()
+    >>> len(rows), rows.window, rows.queries.tolist(), rows.take(np.array([True])).labels.tolist()
+    (1, 3, [0], [1])
     """
 
     heads: tuple[Head, ...]
@@ -155,6 +152,29 @@ def watch_rows(
         done += len(batch)
         progress(done, len(numbers))
     return _join(parts)
+
+
+def example_rows() -> Rows:
+    """One row of one head, for examples: the context 0 1 0 after another 1, and the label 1.
+
+    Examples
+    --------
+    >>> example_rows().tokens.tolist()
+    [[0, 1, 0]]
+    """
+    one = np.ones((1, 1), np.float32)
+    return Rows(
+        heads=(Head(0, 0),),
+        attention=np.full((1, 1, 3), 1 / 3, np.float32),
+        inside=one,
+        first=one * 0,
+        tokens=np.array([[0, 1, 0]], np.int32),
+        before=np.array([[1, 0, 1]], np.int32),
+        labels=np.array([1], np.int32),
+        documents=np.array([0], np.int32),
+        positions=np.array([3], np.int32),
+        n_tokens=2,
+    )
 
 
 def cut_documents(documents: Sequence[Any], longest: int, *, n_tokens: int) -> list[Int32]:

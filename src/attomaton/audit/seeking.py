@@ -50,6 +50,8 @@ class Seeking(Tabular):
     >>> seeking = Seeking((Head(0, 0),), one, one, one, 90, 9)
     >>> seeking, seeking.z.round(1).tolist(), seeking.holds.tolist()
     (Seeking(1 of 1 heads, 90 rows of 9 documents), [5.0], [True])
+    >>> seeking.against([seeking]).z.tolist()
+    [0.0]
     """
 
     heads: tuple[Head, ...]
