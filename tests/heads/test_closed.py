@@ -11,10 +11,12 @@ from attomaton.heads.closed import (
     count_pairs,
     define_closed_utility,
     find_closed_utility,
+    find_copy_utility,
     find_mean_field,
 )
 from attomaton.heads.model import Head
 from attomaton.heads.small import SmallConfig
+from attomaton.heads.utility import measure_utility
 from tests.heads.test_small import drawn
 
 TEXT = np.random.default_rng(2).zipf(1.5, 600) % 6
@@ -74,7 +76,7 @@ def test_the_correction_for_copies_is_that_of_the_labels_which_it_assumes():
     labels = COUNTS.labels.toarray()
     for place, (query, token) in enumerate(zip(COUNTS.queries, COUNTS.tokens, strict=True)):
         plain = labels[query]
-        rate = (COUNTS.copied[place] + plain[token]) / (COUNTS.seen[place] + 1)
+        rate = (COUNTS.copied_times[place] + plain[token]) / (COUNTS.times[place] + 1)
         assumed = plain * (1 - rate) / (1 - plain[token])
         assumed[token] = rate
         assert np.isclose(found[place], (assumed - plain) @ written[token])
@@ -87,6 +89,17 @@ def test_counts_are_those_of_the_samples():
     ):
         inside = [one for one in samples if one.context[-1] == query and token in one.context]
         assert (len(inside), sum(one.label == token for one in inside)) == (seen, copied)
+
+
+def test_the_theorys_layer_has_its_utility_from_counts_alone():
+    """All windows of the text at their last position, where the label is among them."""
+    rows = np.lib.stride_tricks.sliding_window_view(TEXT, 6)
+    inside = rows[(rows[:, :-1] == rows[:, -1:]).any(1)]
+    samples = Samples.from_lists(inside[:, :-1].tolist(), inside[:, -1].tolist(), n_tokens=6)
+    [measured] = measure_utility(drawn(SmallConfig(6, longest=5, one_hot=True)), inside, first=4)
+    counted = find_copy_utility(count_pairs(samples))
+    assert np.allclose(measured.dense(), counted.dense(), atol=1e-6)
+    assert np.array_equal(measured.counts, counted.counts)
 
 
 def test_another_vocabulary_is_refused():

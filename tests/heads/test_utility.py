@@ -83,15 +83,17 @@ def test_early_layers_count_through_their_own_position_alone():
     )
 
 
-@pytest.mark.parametrize("alone", [False, True])
-def test_the_table_is_its_definition(alone):
+@pytest.mark.parametrize(("alone", "copies"), [(False, False), (True, False), (False, True)])
+def test_the_table_is_its_definition(alone, copies):
     model = drawn(CONFIGS[1])
-    tables = measure_utility(model, ROWS, alone=alone, first=2, strength=3.0)
+    tables = measure_utility(model, ROWS, alone=alone, first=2, strength=3.0, copies=copies)
     [gains] = find_gains(model, ROWS, baseline="uniform", alone=alone, heads=model.shape.heads)
     for table in tables:
         held = {}
         for row in range(len(ROWS)):
             for query in range(2, 5):
+                if copies and ROWS[row, query + 1] not in ROWS[row, : query + 1]:
+                    continue
                 for key in range(query + 1):
                     pair = ROWS[row, query], ROWS[row, key]
                     held.setdefault(pair, []).append(gains.values[table.head][row, query, key])
@@ -104,7 +106,7 @@ def test_the_table_is_its_definition(alone):
                 expected = (sum(some) + 3 * mean) / (len(some) + 3)
                 assert np.isclose(table.dense()[query, token], expected)
         assert table.scores.num_rows == len(held)
-        assert table.counts.sum() == len(ROWS) * (3 + 4 + 5)
+        assert table.counts.sum() == sum(map(len, held.values()))
 
 
 def test_what_cannot_be_measured_is_refused():

@@ -25,7 +25,7 @@ from attomaton.corpora.samples import Samples
 from attomaton.errors import MismatchedParts
 from attomaton.graphs.bags import count_all_tokens
 from attomaton.heads.model import Head, HeadModel
-from attomaton.heads.utility import UtilityTable
+from attomaton.heads.utility import STRENGTH, UtilityTable, make_table
 from attomaton.options import whole_number
 from attomaton.solutions import score_table
 from attomaton.tables import Float64, Int64, Integers, table_of
@@ -48,8 +48,10 @@ class PairCounts:
         P(y | k): a row for each query.
     queries, tokens : int64 arrays, shape (n_pairs,)
         The pairs of a query and a token of its context, sorted.
-    seen, copied : float64 arrays, shape (n_pairs,)
-        How many contexts with the query have the token, and in how many of those it is the label.
+    seen, times : float64 arrays, shape (n_pairs,)
+        How many contexts with the query have the token, and how often they have it together.
+    copied, copied_times : float64 arrays, shape (n_pairs,)
+        The same for contexts whose label the token is.
     length : float
         The mean length of a context.
 
@@ -58,8 +60,10 @@ class PairCounts:
     >>> counts = count_pairs(Samples.from_lists([[0, 1], [1, 1]], [1, 0]))
     >>> counts.shares.tolist(), counts.labels.toarray().tolist()
     ([0.25, 0.75], [[0.0, 0.0], [0.5, 0.5]])
-    >>> counts.queries.tolist(), counts.tokens.tolist(), counts.seen.tolist(), counts.copied.tolist()
-    ([1, 1], [0, 1], [1.0, 2.0], [0.0, 1.0])
+    >>> counts.queries.tolist(), counts.tokens.tolist(), counts.seen.tolist(), counts.times.tolist()
+    ([1, 1], [0, 1], [1.0, 2.0], [1.0, 3.0])
+    >>> counts.copied.tolist(), counts.copied_times.tolist()
+    ([0.0, 1.0], [0.0, 1.0])
     """
 
     shares: Float64
@@ -67,7 +71,9 @@ class PairCounts:
     queries: Int64
     tokens: Int64
     seen: Float64
+    times: Float64
     copied: Float64
+    copied_times: Float64
     length: float
 
 
@@ -77,21 +83,20 @@ def count_pairs(samples: Samples) -> PairCounts:
     query = samples.queries.astype(np.int64)[bags.sample]
     label = samples.labels.astype(np.int64)[bags.sample]
     keys, place = np.unique(query * size + bags.token, return_inverse=True)
-    copied = np.bincount(place, weights=bags.token == label, minlength=len(keys))
-    weights = bags.multiplicity.astype(np.float64)
+    weights, inside = bags.multiplicity.astype(np.float64), (bags.token == label).astype(np.float64)
+    ones = np.ones(len(weights))
+    sums = [np.bincount(place, one, len(keys)) for one in (ones, weights, inside, weights * inside)]
     total = np.bincount(bags.token, weights=weights, minlength=size)
-    ones = np.ones(len(samples))
-    labels = csr_array((ones, (samples.queries, samples.labels)), shape=(size, size))
+    labels = csr_array((np.ones(len(samples)), (samples.queries, samples.labels)), shape=(size, size))
     labels.sum_duplicates()
-    sums = np.maximum(np.asarray(labels.sum(axis=1)).ravel(), 1)
-    labels.data /= np.repeat(sums, np.diff(labels.indptr))
+    rows = np.maximum(np.asarray(labels.sum(axis=1)).ravel(), 1)
+    labels.data /= np.repeat(rows, np.diff(labels.indptr))
     return PairCounts(
         total / max(total.sum(), 1),
         labels,
         keys // size,
         keys % size,
-        np.bincount(place, minlength=len(keys)).astype(np.float64),
-        copied,
+        *(one.astype(np.float64) for one in sums),
         float(total.sum() / max(len(samples), 1)),
     )
 
@@ -133,7 +138,7 @@ def find_mean_field(model: HeadModel, counts: PairCounts, *, repeated: int = 1) 
     whole_number(repeated, "repeated", least=1)
     means: list[Tensor] = []
     values: list[Tensor] = []
-    shares = torch.from_numpy(counts.shares)
+    shares = _torch.from_numpy(counts.shares)
     for layer in range(model.shape.n_layers):
         runs = [_Alone(counts.length, means, wanted=layer) for _ in _parts(model)]
         some = [run.values(model, part, repeated) for run, part in zip(runs, _parts(model), strict=True)]
@@ -197,7 +202,7 @@ def correct_copies(model: HeadModel, head: Head, counts: PairCounts) -> Float64:
     """
     size = len(counts.shares)
     known = np.asarray(counts.labels[counts.queries, counts.tokens]).ravel()
-    rate = (counts.copied + known) / (counts.seen + 1)
+    rate = (counts.copied_times + known) / (counts.times + 1)
     own, mean = np.empty(size), np.empty(len(counts.tokens))
     order = np.argsort(counts.tokens, kind="stable")
     borders = np.searchsorted(counts.tokens[order], np.arange(size + 1))
@@ -208,6 +213,24 @@ def correct_copies(model: HeadModel, head: Head, counts: PairCounts) -> Float64:
         expected = counts.labels @ written.T
         mean[rows] = expected[counts.queries[rows], counts.tokens[rows] - part[0]]
     return (rate - known) * (own[counts.tokens] - mean) / np.maximum(1 - known, 1e-9)
+
+
+def find_copy_utility(counts: PairCounts, *, strength: float = STRENGTH) -> UtilityTable:
+    """The utility of the theory's layer, exactly: T·(contexts with the label x)/(occurrences of x) − 1.
+
+    Its loss is −ln of the attention on the label, so that at uniform attention over T places −∂loss/∂a_i is
+    T/m where x_i is the label, which occurs m times, and 0 elsewhere; its mean over a context is 1. All
+    contexts have the same length T. Counts are those of samples that have their label in the context.
+
+    Examples
+    --------
+    >>> table = find_copy_utility(count_pairs(Samples.from_lists([[0, 1], [1, 1]], [0, 1])), strength=0.0)
+    >>> table.at(np.array([1, 1]), np.array([0, 1])).round(3).tolist()  # 2·1/1 − 1 and 2·1/3 − 1
+    [1.0, -0.333]
+    """
+    size = len(counts.shares)
+    keys, sums = counts.queries * size + counts.tokens, counts.length * counts.copied - counts.times
+    return make_table(Head(0, 0), (keys, counts.times.astype(np.int64)), sums, size, strength)
 
 
 def define_closed_utility(model: HeadModel, head: Head, counts: PairCounts, chances: Float64) -> Float64:
@@ -239,7 +262,7 @@ class _Alone:
             _repeat(tokens, repeated), edit_patterns=_flat, edit_outputs=self._edit, own_stream_from=0
         )
         logits = seen.logits[:, -1]
-        wanted = torch.from_numpy(labels[tokens].toarray()).to(logits.dtype)
+        wanted = _torch.from_numpy(labels[tokens].toarray()).to(logits.dtype)
         gain = (wanted * _torch.log_softmax(logits, -1)).sum()
         return list(_torch.autograd.grad(gain, self.leaves))
 

@@ -246,11 +246,12 @@ class SmallModel(nn.Module):
 
     def _split(self, stream: Tensor) -> Tensor:
         """Shape (n, length, width) to (n, n_heads, length, head width)."""
-        return stream.unflatten(-1, (self.config.n_heads, -1)).transpose(1, 2)
+        wide = self.config.width // self.config.n_heads
+        return stream.reshape(*stream.shape[:2], self.config.n_heads, wide).transpose(1, 2)
 
 
 def _ids(tokens: Integers | Tensor) -> Tensor:
-    return tokens if isinstance(tokens, Tensor) else torch.from_numpy(np.asarray(tokens, np.int64))
+    return tokens if isinstance(tokens, Tensor) else _torch.from_numpy(np.asarray(tokens, np.int64))
 
 
 def _within(part: slice, width: int) -> Tensor:

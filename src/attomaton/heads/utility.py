@@ -21,7 +21,7 @@ from attomaton.errors import MismatchedParts, UnsupportedOption
 from attomaton.graphs.grouping import find_rows
 from attomaton.heads.model import Head, HeadModel
 from attomaton.solutions import score_table
-from attomaton.tables import Float64, Int64, Integers, column, table_of
+from attomaton.tables import Bool, Float64, Int64, Integers, column, table_of
 
 Baseline = Literal["uniform", "position"]
 """How a head attends where utility is measured: uniformly, or by its mean pattern."""
@@ -93,14 +93,24 @@ class Gains:
 
     Attributes
     ----------
-    tokens : int64 array, shape (n, length)
-        The contexts.
+    rows : int64 array, shape (n, length + 1)
+        The contexts, and the label of the last position.
     values : dict of Head to float64 array, shape (n, length, length)
         Rows are queries, columns keys; 0 for later keys.
     """
 
-    tokens: Int64
+    rows: Int64
     values: dict[Head, Float64]
+
+    @property
+    def tokens(self) -> Int64:
+        """The contexts, shape (n, length)."""
+        return self.rows[:, :-1]
+
+    @property
+    def copies(self) -> Bool:
+        """Whether the label of a position is among the tokens up to it, shape (n, length)."""
+        return np.tril(self.tokens[:, None, :] == self.rows[:, 1:, None]).any(-1)
 
 
 def measure_utility(
@@ -110,6 +120,7 @@ def measure_utility(
     baseline: Baseline = "uniform",
     alone: bool = False,
     first: int = 1,
+    copies: bool = False,
     strength: float = STRENGTH,
     heads: Sequence[Head] | None = None,
 ) -> list[UtilityTable]:
@@ -128,6 +139,8 @@ def measure_utility(
         Otherwise all heads attend by the baseline at once.
     first : int
         The first position that counts as a query.
+    copies : bool
+        Whether only positions count whose label is in the context, as where a model was trained so.
     strength : float
         How many occurrences a token's mean counts as.
     heads : sequence of Head, optional
@@ -145,11 +158,13 @@ def measure_utility(
     keys: list[Int64] = []
     sums: list[Float64] = []
     for gains in find_gains(model, rows, baseline=baseline, alone=alone, heads=asked):
-        length = gains.tokens.shape[1]
-        seen = np.tril(np.ones((length, length), bool)) & (np.arange(length)[:, None] >= first)
-        key = (gains.tokens[:, :, None] * model.shape.n_tokens + gains.tokens[:, None, :])[:, seen]
-        values = np.stack([np.ones(key.shape), *(gains.values[head][:, seen] for head in asked)])
-        found, total = _add_equal(key.ravel(), values.reshape(len(values), -1))
+        length = int(gains.tokens.shape[1])
+        late = np.arange(length) >= first
+        counted = gains.copies & late if copies else np.broadcast_to(late, gains.tokens.shape)
+        seen = np.tril(np.repeat(counted[:, :, None], length, axis=2))
+        key = (gains.tokens[:, :, None] * model.shape.n_tokens + gains.tokens[:, None, :])[seen]
+        values = np.stack([np.ones(key.shape), *(gains.values[head][seen] for head in asked)])
+        found, total = _add_equal(key, values)
         keys.append(found)
         sums.append(total)
     found, total = _add_equal(np.concatenate(keys), np.concatenate(sums, axis=1))
@@ -175,7 +190,7 @@ def find_gains(
         values: dict[Head, Float64] = {}
         for group in [[head] for head in heads] if alone else [list(heads)]:
             values |= _differentiate(model, part, base, group if alone else model.shape.heads, group)
-        yield Gains(part[:, :-1], values)
+        yield Gains(part, values)
 
 
 def find_mean_patterns(model: HeadModel, contexts: Integers) -> list[Tensor]:
@@ -231,7 +246,7 @@ def _differentiate(
         leaves[layer] = changed.requires_grad_(True)
         return leaves[layer]
 
-    tokens = torch.from_numpy(rows)
+    tokens = _torch.from_numpy(rows)
     logits = model.watch(tokens[:, :-1], edit_patterns=edit, own_stream_from=0).logits
     loss = _torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten(), reduction="sum")
     layers = sorted({head.layer for head in wanted})
@@ -255,4 +270,4 @@ def _add_equal(keys: Int64, values: NDArray[Any]) -> tuple[Int64, Float64]:
     """The distinct keys, rising, and the sums of the columns of ``values`` that share one."""
     found, place = np.unique(keys, return_inverse=True)
     sums = [np.bincount(place.ravel(), weights=row, minlength=len(found)) for row in values]
-    return found, np.array(sums)
+    return found, np.array(sums, np.float64)

@@ -13,7 +13,7 @@ from attomaton.corpora.samples import Samples
 from attomaton.graphs.bags import find_realisable
 from attomaton.graphs.components import Components
 from attomaton.graphs.grouping import find_rows, pack_pairs
-from attomaton.heads.closed import PairCounts, count_pairs, find_closed_utility
+from attomaton.heads.closed import PairCounts, count_pairs, find_closed_utility, find_copy_utility
 from attomaton.heads.model import Head
 from attomaton.heads.small import SmallModel
 from attomaton.heads.study.measures import correlate, explain_share, fit_scale, share_obeyed
@@ -26,6 +26,10 @@ Score = Callable[[Int64], Float64]
 
 FLOOR = 0.28
 """The share of uniform attention that is mixed into the automaton's, which gives most places none."""
+
+
+FAINT = 0.01
+"""What is added to the lift T·copies/occurrences of a token before its logarithm is taken."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,15 +84,17 @@ def prepare_text(
 ) -> StudyText:
     """The explanations of a text, from its samples, its automaton and its shrunk scores."""
     automaton, shrunk = answers
+    some = samples.take(slice(0, 200_000))
+    inside = some.take(find_realisable(some))
+    counts = {False: count_pairs(some), True: count_pairs(inside)}
+    lift = table_score(find_copy_utility(counts[True]))
     scores: dict[str, Score] = {
         "automaton": lambda contexts: attend(automaton, contexts),
         "shrink": lambda contexts: look_up(shrunk, contexts),
         "PMI": _pmi(train, samples.n_tokens),
+        "lift": lambda contexts: np.log(np.maximum(lift(contexts) + 1, 0) + FAINT),
         "same token": lambda contexts: (contexts == contexts[:, -1:]).astype(np.float64),
     }
-    some = samples.take(slice(0, 200_000))
-    inside = some.take(find_realisable(some))
-    counts = {False: count_pairs(some), True: count_pairs(inside)}
     window = int((samples.stops - samples.starts).max())
     return StudyText(train, held, samples.n_tokens, window, scores, counts, components, **sizes)
 
@@ -102,12 +108,15 @@ def audit_model(text: StudyText, model: SmallModel, *, copying: bool) -> list[di
     """
     fitted, held = text.contexts
     rows = draw_windows(text.train, text.window, text.n_windows, 7)
-    measured = measure_utility(model, rows, first=text.window // 2)
+    measured = measure_utility(model, rows, first=text.window // 2, copies=copying)
     repeated = text.window if model.config.positions else 1
-    closed = {
-        name: find_closed_utility(model, text.counts[copying], repeated=repeated, copies=copies)
-        for name, copies in (("closed", False), ("closed, copies", True))
-    }
+    counts = text.counts[copying]
+    closed = {"closed": find_closed_utility(model, counts, repeated=repeated)}
+    closed["closed, copies"] = (
+        [find_copy_utility(counts)]
+        if model.config.one_hot
+        else find_closed_utility(model, counts, repeated=repeated, copies=True)
+    )
     looks = [read_patterns(model, part) for part in (fitted, held)]
     records: list[dict[str, Any]] = []
     for place, head in enumerate(model.shape.heads):
@@ -127,7 +136,7 @@ def audit_model(text: StudyText, model: SmallModel, *, copying: bool) -> list[di
                 "head": str(head),
                 "entropy": float(-(attention[1] * np.log(attention[1] + 1e-12)).sum(1).mean()),
                 **shares,
-                **profile_shares(scores["utility"], attention, (fitted, held)),
+                "profile": explain_profile(*attention),
                 **({"other utility": float(np.mean(others))} if others else {}),
                 **told,
                 "obeyed": share_obeyed(text.components, _token_scores(model, head)),
@@ -144,7 +153,7 @@ def follow_utility(text: StudyText, course: Course) -> list[dict[str, Any]]:
     records: list[dict[str, Any]] = []
     for step in sorted(course.kept):
         now = course.at(step)
-        tables = measure_utility(now, rows, first=text.window // 2)
+        tables = measure_utility(now, rows, first=text.window // 2, copies=course.training.copying)
         patterns = [read_patterns(now, part) for part in (fitted, held)]
         for table in tables:
             attention = (looks[0][table.head], looks[1][table.head])
@@ -166,15 +175,10 @@ def explained(score: Score, attention: tuple[Float64, Float64], contexts: tuple[
     return explain_share(attention[1], score(contexts[1]), fit_scale(score(contexts[0]), attention[0]))
 
 
-def profile_shares(
-    score: Score, attention: tuple[Float64, Float64], contexts: tuple[Int64, Int64]
-) -> dict[str, float]:
-    """What the mean pattern explains, and what it does with a score beside it."""
-    fitted = np.broadcast_to(np.log(attention[0].mean(0) + 1e-9), attention[0].shape)
-    held = np.broadcast_to(fitted[:1], attention[1].shape)
-    scale = fit_scale(score(contexts[0]), attention[0], fitted)
-    both = explain_share(attention[1], score(contexts[1]), scale, held)
-    return {"profile": explain_share(attention[1], held, 1.0), "profile and utility": both}
+def explain_profile(fitted: Float64, held: Float64) -> float:
+    """What the mean pattern over other contexts explains of a head's attention."""
+    mean = np.log(fitted.mean(0, keepdims=True) + 1e-9)
+    return explain_share(held, np.broadcast_to(mean, held.shape), 1.0)
 
 
 def read_patterns(model: SmallModel, contexts: Int64) -> dict[Head, Float64]:
@@ -206,13 +210,13 @@ def correlate_tables(first: UtilityTable, second: UtilityTable) -> float:
 
 def attend(attention: Attention, contexts: Int64) -> Float64:
     """ln of attention with a floor, for the places of contexts."""
-    n, window = contexts.shape
+    n, window = len(contexts), int(contexts.shape[1])
     flat = np.ascontiguousarray(contexts).ravel()
-    offsets = np.arange(0, n * window + 1, window)
+    offsets = window * np.arange(n + 1, dtype=np.int64)
     samples = Samples.from_arrays(flat, offsets, contexts[:, 0], n_tokens=attention.n_tokens)
     predicted = attention.predict_samples(samples)
     bags = predicted.bags
-    wanted = pack_pairs(np.repeat(np.arange(n), window), flat)
+    wanted = pack_pairs(np.repeat(np.arange(n, dtype=np.int64), window), flat)
     place, _ = find_rows(pack_pairs(bags.sample, bags.token), wanted)
     each = (predicted.probabilities / bags.multiplicity)[place].reshape(n, window)
     return np.log((1 - FLOOR) * each + FLOOR / window)

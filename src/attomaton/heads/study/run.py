@@ -21,13 +21,13 @@ SHARES = (
     "automaton",
     "shrink",
     "PMI",
+    "lift",
     "same token",
     "utility",
     "other utility",
     "closed",
     "closed, copies",
     "profile",
-    "profile and utility",
 )
 """What is explained by each, in the order of the table."""
 
@@ -174,13 +174,13 @@ def find_interval(values: Float64) -> tuple[float, float]:
 
 def _cell(records: Sequence[Record], name: str) -> str:
     found = [
-        np.mean([one[name] for one in some if name in one])
+        float(np.mean([one[name] for one in some if name in one]))
         for _, some in _by(records, "seed")
         if any(name in one for one in some)
     ]
     if not found:
         return "-"
-    mean, half = find_interval(np.array(found))
+    mean, half = find_interval(np.array(found, np.float64))
     return f"{mean:.2f}" + (f" ± {half:.2f}" if len(found) > 1 else "")
 
 

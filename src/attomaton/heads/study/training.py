@@ -17,6 +17,8 @@ from attomaton.heads.small import SmallConfig, SmallModel
 from attomaton.options import real_number, settle, whole_number
 from attomaton.tables import Int64, Integers
 
+_torch: Any = torch  # its types leave some functions partly unknown
+
 Weights = dict[str, Any]
 """Names of tables to their float32 arrays."""
 
@@ -69,7 +71,7 @@ class SmallTraining:
     def run(self, text: Integers) -> "Course":
         """Train on a text and keep the weights at the marks and at the end."""
         model = SmallModel(self.config, seed=self.seed)
-        optimiser = torch.optim.Adam(model.parameters(), lr=self.rate)
+        optimiser: Any = torch.optim.Adam(model.parameters(), lr=self.rate)
         kept: dict[int, Weights] = {}
         for step, batch in enumerate(self.batches(text)):
             if step in self.marks:
@@ -77,7 +79,7 @@ class SmallTraining:
             for group in optimiser.param_groups:
                 group["lr"] = self.rate * max(0.1, 1 - step / self.steps)
             optimiser.zero_grad()
-            loss = self.mean_loss(model, batch)
+            loss: Any = self.mean_loss(model, batch)
             loss.backward()
             optimiser.step()
         return Course(self, {**kept, self.steps: _weights(model)})
@@ -86,7 +88,7 @@ class SmallTraining:
         """The windows of every step, shape (batch_size, longest + 1)."""
         rng = np.random.default_rng(self.seed)
         for _ in range(self.steps):
-            yield torch.from_numpy(draw_windows(text, self.config.longest, self.batch_size, rng))
+            yield _torch.from_numpy(draw_windows(text, self.config.longest, self.batch_size, rng))
 
     def mean_loss(self, model: SmallModel, batch: Tensor) -> Tensor:
         """The loss of a batch, over the positions that count."""
@@ -118,7 +120,7 @@ class Course:
             raise UnsupportedOption(f"step {step} was not kept; kept are {sorted(self.kept)}")
         model = SmallModel(self.training.config)
         for name, value in self.kept[step].items():
-            model.tables[name].data = torch.from_numpy(value.copy())
+            model.tables[name].data = _torch.from_numpy(value.copy())
         return model
 
     @property
