@@ -85,7 +85,10 @@ def count_pairs(samples: Samples) -> PairCounts:
     keys, place = np.unique(query * size + bags.token, return_inverse=True)
     weights, inside = bags.multiplicity.astype(np.float64), (bags.token == label).astype(np.float64)
     ones = np.ones(len(weights))
-    sums = [np.bincount(place, one, len(keys)) for one in (ones, weights, inside, weights * inside)]
+    seen, times, copied, copied_times = (
+        np.bincount(place, one, len(keys)).astype(np.float64)
+        for one in (ones, weights, inside, weights * inside)
+    )
     total = np.bincount(bags.token, weights=weights, minlength=size)
     labels = csr_array((np.ones(len(samples)), (samples.queries, samples.labels)), shape=(size, size))
     labels.sum_duplicates()
@@ -96,7 +99,10 @@ def count_pairs(samples: Samples) -> PairCounts:
         labels,
         keys // size,
         keys % size,
-        *(one.astype(np.float64) for one in sums),
+        seen,
+        times,
+        copied,
+        copied_times,
         float(total.sum() / max(len(samples), 1)),
     )
 
