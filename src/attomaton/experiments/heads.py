@@ -16,12 +16,12 @@ from attomaton.experiments.parts import Parts
 from attomaton.experiments.scansnap.figure import render_figure
 from attomaton.experiments.settings import Settings
 from attomaton.experiments.text import split_text
-from attomaton.heads.study import run as study
-from attomaton.heads.study.audit import StudyText, prepare_text
 from attomaton.pipeline import learn
 from attomaton.progress import Progress
 from attomaton.report.heads import draw_study
 from attomaton.scansnap.model.texts import read_texts
+from attomaton.utility.study import run as study
+from attomaton.utility.study.audit import StudyText, prepare_text
 
 
 def run_heads(settings: Settings, progress: Progress) -> Page:

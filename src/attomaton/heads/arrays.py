@@ -66,16 +66,12 @@ def from_arrays(
                 "give shapes that fit, see from_arrays"
             )
     factor = width**-0.5 if scale is None else real_number(scale, "scale")
-
-    def side_by_side(maps: Any) -> Linear:
-        return Linear(torch.as_tensor(np.concatenate(list(maps), axis=1)))
-
     made = tuple(
         Layer(
             Attention(
-                side_by_side(asked[layer]),
-                side_by_side(given["key"][layer]),
-                side_by_side(given["value"][layer]),
+                _side_by_side(asked[layer]),
+                _side_by_side(given["key"][layer]),
+                _side_by_side(given["value"][layer]),
                 Linear(torch.as_tensor(given["output"][layer].reshape(heads * width, dim))),
                 factor,
             )
@@ -84,6 +80,11 @@ def from_arrays(
     )
     decode = Linear(torch.as_tensor(given["decoder"]))
     return Transformer(name, heads, heads, torch.as_tensor(table), made, decode, dtype=torch.float64)
+
+
+def _side_by_side(maps: Any) -> Linear:
+    """The maps of all heads of a layer as one, shape (dim, n_heads · width)."""
+    return Linear(torch.as_tensor(np.concatenate(list(maps), axis=1)))
 
 
 def _numbers(array: ArrayLike, name: str, ndim: int) -> Any:

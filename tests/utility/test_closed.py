@@ -6,7 +6,8 @@ import torch
 
 from attomaton.corpora.samples import Samples
 from attomaton.errors import MismatchedParts
-from attomaton.heads.closed import (
+from attomaton.heads.model import Head
+from attomaton.utility.closed import (
     correct_copies,
     count_pairs,
     define_closed_utility,
@@ -14,9 +15,8 @@ from attomaton.heads.closed import (
     find_copy_utility,
     find_mean_field,
 )
-from attomaton.heads.model import Head
-from attomaton.heads.small import SmallConfig
-from attomaton.heads.utility import measure_utility
+from attomaton.utility.measured import measure_utility
+from attomaton.utility.small import SmallConfig
 from tests.heads.test_small import drawn
 
 TEXT = np.random.default_rng(2).zipf(1.5, 600) % 6

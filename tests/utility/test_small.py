@@ -7,8 +7,8 @@ import torch
 import attomaton as at
 from attomaton.errors import UnsupportedOption
 from attomaton.heads.model import Head
-from attomaton.heads.small import SmallConfig, SmallModel
-from attomaton.heads.study.measures import share_obeyed
+from attomaton.utility.small import SmallConfig, SmallModel
+from attomaton.utility.study.measures import share_obeyed
 
 PARTS = [
     SmallConfig(6, longest=5, one_hot=True),

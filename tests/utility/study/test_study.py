@@ -6,12 +6,12 @@ import torch
 
 import attomaton as at
 from attomaton.errors import UnsupportedOption
-from attomaton.heads.small import SmallConfig, SmallModel
-from attomaton.heads.study.audit import audit_model, correlate_tables, prepare_text
-from attomaton.heads.study.measures import explain_share, fit_scale
-from attomaton.heads.study.run import Asked, align, judge_study, tell_closed, tell_course, tell_shares
-from attomaton.heads.study.training import SmallTraining, take_course
-from attomaton.heads.study.variants import VARIANTS, plan_training
+from attomaton.utility.small import SmallConfig, SmallModel
+from attomaton.utility.study.audit import audit_model, correlate_tables, prepare_text
+from attomaton.utility.study.measures import explain_share, fit_scale
+from attomaton.utility.study.run import Asked, align, judge_study, tell_closed, tell_course, tell_shares
+from attomaton.utility.study.training import SmallTraining, take_course
+from attomaton.utility.study.variants import VARIANTS, plan_training
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,7 @@ def test_the_closed_form_follows_the_measured_table_where_labels_hang_on_the_que
 
 
 def test_a_table_correlates_with_itself(text):
-    from attomaton.heads.closed import find_closed_utility
+    from attomaton.utility.closed import find_closed_utility
 
     [table] = find_closed_utility(SmallModel(SmallConfig(8, width=8)), text.counts[False])
     assert correlate_tables(table, table) == pytest.approx(1.0)

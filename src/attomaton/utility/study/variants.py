@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import Any
 
 from attomaton.errors import UnsupportedOption
-from attomaton.heads.small import SmallConfig
-from attomaton.heads.study.training import SmallTraining
+from attomaton.utility.small import SmallConfig
+from attomaton.utility.study.training import SmallTraining
 
 RATES = {True: 0.03, False: 3e-3}
 """The learning rate, with one-hot embeddings and with learned ones."""

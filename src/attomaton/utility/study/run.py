@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from attomaton.heads.study.audit import StudyText, audit_model, follow_utility
-from attomaton.heads.study.training import take_course
-from attomaton.heads.study.variants import plan_training
 from attomaton.printing import Grid
 from attomaton.tables import Float64
+from attomaton.utility.study.audit import StudyText, audit_model, follow_utility
+from attomaton.utility.study.training import take_course
+from attomaton.utility.study.variants import plan_training
 
 Record = dict[str, Any]
 """The numbers of one head, with its model and seed; ``step`` too where it is followed."""

@@ -25,10 +25,10 @@ from attomaton.corpora.samples import Samples
 from attomaton.errors import MismatchedParts
 from attomaton.graphs.bags import count_all_tokens
 from attomaton.heads.model import Head, HeadModel
-from attomaton.heads.utility import STRENGTH, UtilityTable, make_table
 from attomaton.options import whole_number
 from attomaton.solutions import score_table
 from attomaton.tables import Float64, Int64, Integers, table_of
+from attomaton.utility.measured import STRENGTH, UtilityTable, make_table
 
 FEW = 512
 """Tokens that are run at once."""
@@ -183,7 +183,7 @@ def find_closed_utility(
 
     Examples
     --------
-    >>> from attomaton.heads.small import SmallConfig, SmallModel
+    >>> from attomaton.utility.small import SmallConfig, SmallModel
     >>> counts = count_pairs(Samples.from_windows([0, 1, 2, 0, 1, 2, 0], window=3))
     >>> [table] = find_closed_utility(SmallModel(SmallConfig(3, width=8)), counts)
     >>> table.dense().shape

@@ -13,9 +13,9 @@ from torch import Tensor
 from attomaton.artifacts.arrays import digest_arrays, read_arrays, write_arrays
 from attomaton.artifacts.files import explained
 from attomaton.errors import CorruptRun, UnsupportedOption
-from attomaton.heads.small import SmallConfig, SmallModel
 from attomaton.options import real_number, settle, whole_number
 from attomaton.tables import Int64, Integers
+from attomaton.utility.small import SmallConfig, SmallModel
 
 _torch: Any = torch  # its types leave some functions partly unknown
 

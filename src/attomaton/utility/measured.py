@@ -148,7 +148,7 @@ def measure_utility(
 
     Examples
     --------
-    >>> from attomaton.heads.small import SmallConfig, SmallModel
+    >>> from attomaton.utility.small import SmallConfig, SmallModel
     >>> model = SmallModel(SmallConfig(5, longest=4, width=8, n_heads=2))
     >>> tables = measure_utility(model, np.array([[0, 1, 2, 1, 0], [3, 2, 1, 1, 4]]))
     >>> [str(table.head) for table in tables], tables[0].background.shape

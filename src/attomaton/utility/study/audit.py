@@ -13,13 +13,13 @@ from attomaton.corpora.samples import Samples
 from attomaton.graphs.bags import find_realisable
 from attomaton.graphs.components import Components
 from attomaton.graphs.grouping import find_rows, pack_pairs
-from attomaton.heads.closed import PairCounts, count_pairs, find_closed_utility, find_copy_utility
 from attomaton.heads.model import Head
-from attomaton.heads.small import SmallModel
-from attomaton.heads.study.measures import correlate, explain_share, fit_scale, share_obeyed
-from attomaton.heads.study.training import Course, draw_windows
-from attomaton.heads.utility import UtilityTable, measure_utility
 from attomaton.tables import Float64, Int64, Integers, column
+from attomaton.utility.closed import PairCounts, count_pairs, find_closed_utility, find_copy_utility
+from attomaton.utility.measured import UtilityTable, measure_utility
+from attomaton.utility.small import SmallModel
+from attomaton.utility.study.measures import correlate, explain_share, fit_scale, share_obeyed
+from attomaton.utility.study.training import Course, draw_windows
 
 Score = Callable[[Int64], Float64]
 """Contexts, shape (n, length), the query last, to a score for each place, of the same shape."""
