@@ -17,7 +17,7 @@ from attomaton.utility.closed import (
 )
 from attomaton.utility.measured import measure_utility
 from attomaton.utility.small import SmallConfig
-from tests.heads.test_small import drawn
+from tests.utility.test_small import drawn
 
 TEXT = np.random.default_rng(2).zipf(1.5, 600) % 6
 COUNTS = count_pairs(Samples.from_windows(TEXT, window=5, n_tokens=6))
