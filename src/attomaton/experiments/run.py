@@ -7,6 +7,7 @@ from attomaton.experiments.beginning.ends import run_ends
 from attomaton.experiments.beginning.turn import run_turn
 from attomaton.experiments.decoder import run_concepts, run_decoder
 from attomaton.experiments.decoder import run_text as run_decoder_text
+from attomaton.experiments.heldout import run_heldout
 from attomaton.experiments.mechanics import run_training
 from attomaton.experiments.optimisers import run_optimisers
 from attomaton.experiments.page import Page
@@ -40,6 +41,7 @@ KINDS: dict[str, Callable[[Settings, Progress], Page]] = {
     "decoder-text": run_decoder_text,
     "decoder-concepts": run_concepts,
     "repetition": run_repetition,
+    "heldout": run_heldout,
 }
 """What runs each kind of settings."""
 
