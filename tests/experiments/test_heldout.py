@@ -27,12 +27,16 @@ def folder(tmp_path):
     return tmp_path
 
 
+def refuse(name, *_):
+    raise AssertionError(f"{name} is judged again")
+
+
 def small(folder, **more):
     settings = read_settings("heldout", data=folder, **more)
     return settings | {
         "transformer": SMALL,
         "held": 0.2,
-        "plan": settings["plan"] | {"window": 6, "cache": 50},
+        "plan": settings["plan"] | {"window": 6, "reach": 9, "cache": 50},
     }
 
 
@@ -45,7 +49,7 @@ def test_every_row_is_finite_and_the_work_is_taken_up(folder, monkeypatch):
     assert losses["mixture of the limits"] < losses["unigram"]
     assert losses["bigram, Kneser–Ney"] < losses["unigram"]
     assert sum(float(row[1].rstrip("%")) for row in first.printed[2].rows) == pytest.approx(100, abs=0.5)
-    monkeypatch.setattr("attomaton.mixture.table.judge", None)  # nothing is judged again
+    monkeypatch.setattr("attomaton.mixture.table.judge", refuse)
     second = run_experiment(small(folder, work=work), silent)
     assert second.numbers["log_loss"].to_pylist() == first.numbers["log_loss"].to_pylist()
 

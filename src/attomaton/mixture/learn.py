@@ -6,7 +6,7 @@ from attomaton.automaton.shrinkage import shrink
 from attomaton.decoder.learn import learn_decoder
 from attomaton.graphs.writing import find_successors
 from attomaton.mixture.mixture import Mixture, fit_mixture
-from attomaton.mixture.parts import Attending, Decoded, Part, Uniform, relabel_written
+from attomaton.mixture.parts import Attending, Decoded, Uniform, relabel_written
 from attomaton.mixture.reading import Reading
 
 STRENGTH = 0.4
@@ -16,7 +16,13 @@ DECODERS = ("unigram", "bigram", "trigram")
 
 
 def learn_mixture(
-    fitted: Reading, held: Reading, *, window: int = 32, strength: float = STRENGTH, pull: float = 50.0
+    fitted: Reading,
+    held: Reading,
+    *,
+    window: int = 32,
+    reach: int | None = None,
+    strength: float = STRENGTH,
+    pull: float = 50.0,
 ) -> Mixture:
     """Learn every part from one text, and weigh them by another.
 
@@ -27,7 +33,9 @@ def learn_mixture(
     held : Reading
         What the weights are fitted on: a text that was held back.
     window : int
-        Tokens that the heads read.
+        Tokens of the contexts that the heads learn from.
+    reach : int, optional
+        Tokens that the copying head reads; ``window`` if not given.
     strength : float
         How far scores of attention are held back, as in :func:`~attomaton.shrink`.
     pull : float
@@ -44,7 +52,7 @@ def learn_mixture(
     1.0
     """
     decoders = [learn_decoded(fitted, width) for width in range(len(DECODERS))]
-    heads = [learn_copies(fitted, window, strength), learn_writes(fitted, window, strength)]
+    heads = [learn_copies(fitted, window, strength, reach), learn_writes(fitted, window, strength)]
     return fit_mixture([Uniform(), *decoders, *heads], held, pull=pull)
 
 
@@ -66,18 +74,23 @@ def learn_decoded(fitted: Reading, width: int) -> Decoded:
     return Decoded(DECODERS[width] if width < len(DECODERS) else context, supports)
 
 
-def learn_copies(fitted: Reading, window: int, strength: float = STRENGTH) -> Part:
+def learn_copies(
+    fitted: Reading, window: int, strength: float = STRENGTH, reach: int | None = None
+) -> Attending:
     """The head that writes what it reads: attention's limit, its scores held back.
+
+    A score belongs to a query and a token, wherever they stand: scores learned from contexts of ``window``
+    tokens are read over the last ``reach``.
 
     Examples
     --------
     >>> learn_copies(Reading(np.array([1, 0, 1, 0]), before=0, n_tokens=2), 3).name
     'copies'
     """
-    return Attending("copies", shrink(fitted.all_samples(window), strength=strength), window)
+    return Attending("copies", shrink(fitted.all_samples(window), strength=strength), reach or window)
 
 
-def learn_writes(fitted: Reading, window: int, strength: float = STRENGTH) -> Part:
+def learn_writes(fitted: Reading, window: int, strength: float = STRENGTH) -> Attending:
     """The head that writes the most frequent successor of what it reads.
 
     Examples

@@ -34,7 +34,9 @@ class TablePlan:
     Attributes
     ----------
     window : int
-        Tokens that the heads read.
+        Tokens of the contexts that the heads learn from.
+    reach : int
+        Tokens that the copying head reads.
     strength : float
         How far scores of attention are held back.
     pull : float
@@ -48,6 +50,7 @@ class TablePlan:
     """
 
     window: int = 32
+    reach: int = 128
     strength: float = STRENGTH
     pull: float = 50.0
     cache: int = 2000
@@ -138,14 +141,18 @@ class _Judging:
 
     def limits(self) -> list[Judged]:
         """The decoder's limits, then both heads, in the order of :data:`LIMITS`."""
-        window, strength = self.plan.window, self.plan.strength
+        asked = self.plan.window, self.plan.strength
         found = [
             self._take(name, partial(learn_decoded, self.fitted, width))
             for width, name in enumerate(DECODERS)
         ]
-        for name, learn in (("copies", learn_copies), ("writes successors", learn_writes)):
-            found.append(self._take(name, partial(learn, self.fitted, window, strength), window, strength))
-        return found
+        copies = partial(learn_copies, self.fitted, *asked, self.plan.reach)
+        writes = partial(learn_writes, self.fitted, *asked)
+        return [
+            *found,
+            self._take("copies", copies, *asked, self.plan.reach),
+            self._take("writes successors", writes, *asked),
+        ]
 
     def smooth(self) -> list[Judged]:
         """Kneser–Ney of two and of three tokens."""
