@@ -33,6 +33,12 @@ class Level:
         The share that each leaves to the lower order.
     totals : int64 array, shape (n_contexts,)
         The sum of counts of each.
+
+    Examples
+    --------
+    >>> level = Level(np.array([0, 1]), np.array([0.5, 0.25]), np.array([0]), np.array([0.25]), np.array([4]))
+    >>> [one.tolist() for one in level.look_up(np.array([0, 1]), np.array([1, 3]))]  # context 1 is unknown
+    [[0.25, 0.0], [0.25, 1.0], [4, 0]]
     """
 
     grams: Int64

@@ -39,6 +39,8 @@ class Mixture:
     ([1, 0, 0], [0.33, 0.33, 0.33])
     >>> mixture.answer(reading, 1).rule
     'bigram'
+    >>> [one.round(2).tolist() for one in mixture.read(reading)], mixture.shares(reading).shape
+    ([[0.55, 0.11, 0.33], [1, 1, 1]], (3, 2))
     """
 
     parts: tuple[Part, ...]
@@ -66,7 +68,7 @@ class Mixture:
     def answer(self, reading: Reading, place: int, words: Sequence[str] | None = None) -> "Answer":
         """Which rule answers at one position: what it weighs, and who carries the likeliest tokens."""
         carried = self._carried(reading, place)
-        best = np.argsort(-carried.sum(0), kind="stable")[:SHOWN].tolist()
+        best: list[int] = np.argsort(-carried.sum(0), kind="stable")[:SHOWN].tolist()
         return Answer(
             parts=tuple(part.name for part in self.parts),
             weights=carried.sum(1),
@@ -138,7 +140,16 @@ def read_parts(parts: Sequence[Part], reading: Reading) -> tuple[Float64, Int64]
 
 
 def fit_mixture(parts: Sequence[Part], held: Reading, *, pull: float = 50.0) -> Mixture:
-    """Weigh parts by a text that was held back from them; ``pull`` as in :func:`fit_weights`.
+    """Weigh parts by a text that was held back from them.
+
+    Parameters
+    ----------
+    parts : sequence of Part
+        What is mixed; one of them at least is never silent.
+    held : Reading
+        A text that no part learned from.
+    pull : float
+        How many positions the overall weights count for in each cell.
 
     Examples
     --------

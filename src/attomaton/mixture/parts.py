@@ -27,7 +27,22 @@ SEEN = (1, 2, 4, 8, 32, 128, 1024, 8192)
 
 
 class Part(Protocol):
-    """What foretells every token of a text, or is silent."""
+    """What foretells every token of a text, or is silent.
+
+    Examples
+    --------
+    >>> class Always:
+    ...     name = "always 0"
+    ...
+    ...     def read(self, reading):
+    ...         return (reading.text == 0).astype(float), np.ones(len(reading), np.int64)
+    ...
+    ...     def law(self, reading, place):
+    ...         return np.eye(reading.n_tokens)[0]
+    >>> part: Part = Always()
+    >>> part.read(Reading(np.array([1, 0]), before=0, n_tokens=2))[0].tolist()
+    [0.0, 1.0]
+    """
 
     @property
     def name(self) -> str:
@@ -83,6 +98,8 @@ class Decoded:
     >>> chances, sure = part.read(Reading(np.array([1, 0, 2, 0]), before=0, n_tokens=3))
     >>> chances.tolist(), sure.tolist()  # nothing was seen after 2
     ([0.5, 1.0, 0.5, 0.0], [2, 1, 2, 0])
+    >>> part.law(Reading(np.array([1]), before=0, n_tokens=3), 0).tolist()
+    [0.0, 0.5, 0.5]
     """
 
     name: str
@@ -135,6 +152,8 @@ class Attending:
     [0.747, 0.248, 0.006]
     >>> Attending("writes", look, 3, np.array([1, 1, 0])).law(reading, 2).round(3).tolist()
     [0.006, 0.994, 0.0]
+    >>> [one.round(3).tolist() for one in Attending("copies", look, 3).read(reading)]
+    [[0.0, 0.0, 0.747], [3, 3, 3]]
     """
 
     name: str

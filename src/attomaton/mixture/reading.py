@@ -33,6 +33,8 @@ class Reading:
     [[0, 0], [0, 1], [1, 2]]
     >>> [list(samples) for samples in reading.samples(2)]
     [[Sample(context=(0,), label=1), Sample(context=(0, 1), label=2), Sample(context=(1, 2), label=1)]]
+    >>> len(reading), len(reading.all_samples(2)), reading.stream.tolist()
+    (3, 3, [0, 1, 2, 1])
     """
 
     text: Int64

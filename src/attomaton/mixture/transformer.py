@@ -78,7 +78,7 @@ class OneLayer(nn.Module):
         """Set the offsets so that training begins near the frequencies of the words."""
         tails = [counts[low:high].sum() for low, high in zip(self.cuts[1:-1], self.cuts[2:], strict=True)]
         together: Float64 = np.log(np.concatenate([counts, tails]))
-        self.offsets.copy_(torch.from_numpy(together - together.mean()))
+        self.offsets.copy_(_torch.from_numpy(together - together.mean()))
 
     def forward(self, ids: Tensor) -> Tensor:
         """Hidden states, shape (batch, length, width), of ids, shape (batch, length)."""
@@ -158,8 +158,8 @@ class TrainedLayer:
         self.layer.eval()
         window = self.layer.window
         half = max(window // 2, 1)
-        inputs = torch.from_numpy(np.concatenate([[before], text[:-1]]).astype(np.int64))
-        labels = torch.from_numpy(text.astype(np.int64))
+        inputs = _torch.from_numpy(np.concatenate([[before], text[:-1]]).astype(np.int64))
+        labels = _torch.from_numpy(text.astype(np.int64))
         chances = np.zeros(len(text))
         states = np.zeros((len(text), self.layer.embedding.shape[1]), np.float32)
         for start in range(0, max(len(text) - half, 1), half):
@@ -190,7 +190,7 @@ def train_transformer(
         with _torch.random.fork_rng():
             _torch.manual_seed(plan.seed)
             layer = OneLayer(n_tokens, plan)
-            layer.start_from(np.bincount(text, minlength=n_tokens) + 1.0)
+            layer.start_from(np.bincount(text, minlength=n_tokens).astype(np.float64) + 1)
             return _Run(text, layer, plan, folder).go(progress)
     finally:
         torch.set_num_threads(threads)
@@ -200,10 +200,10 @@ class _Run:
     """A training under way."""
 
     def __init__(self, text: Int64, layer: OneLayer, plan: TransformerPlan, folder: Path | None) -> None:
-        self.text, self.layer, self.plan = torch.from_numpy(text.astype(np.int64)), layer, plan
+        self.text, self.layer, self.plan = _torch.from_numpy(text.astype(np.int64)), layer, plan
         self.path = None if folder is None else folder / CHECKPOINT
         self.asked = json.dumps([asdict(plan), digest_arrays(text), len(layer.embedding)])
-        self.optimiser = torch.optim.Adam(layer.parameters(), plan.rate, betas=(0.9, 0.99))
+        self.optimiser: Any = torch.optim.Adam(layer.parameters(), plan.rate, betas=(0.9, 0.99))
         self.step, self.spent, self.worked = 0, 0.0, 0.0
         self.losses: list[tuple[int, float]] = []
         self._load()
@@ -225,7 +225,7 @@ class _Run:
         plan = self.plan
         rng = np.random.default_rng([plan.seed, self.step])
         _torch.manual_seed(int(rng.integers(1 << 31)))
-        starts = torch.from_numpy(rng.integers(0, len(self.text) - plan.window, plan.batch_size))
+        starts = _torch.from_numpy(rng.integers(0, len(self.text) - plan.window, plan.batch_size))
         batch = self.text[starts[:, None] + torch.arange(plan.window + 1)]
         share = min(self.spent / plan.seconds, 1.0)
         rate = plan.rate * min((self.step + 1) / 100, 0.02 + 0.98 * 0.5 * (1 + np.cos(np.pi * share)))
@@ -233,7 +233,7 @@ class _Run:
             group["lr"] = rate
         self.layer.train()
         states = self.layer(batch[:, :-1]).flatten(0, 1)
-        loss = -self.layer.log_chances(states, batch[:, 1:].flatten()).mean()
+        loss: Any = -self.layer.log_chances(states, batch[:, 1:].flatten()).mean()
         self.optimiser.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(self.layer.parameters(), 1.0)
@@ -269,8 +269,8 @@ class _Run:
         self.losses = [(int(step), float(loss)) for step, loss in told["losses"]]
         with torch.no_grad():
             for name, value in self.layer.named_parameters():
-                value.copy_(torch.from_numpy(arrays[f"{name}/value"]))
-                first, second = (torch.from_numpy(arrays[f"{name}/{key}"]) for key in ("first", "second"))
+                value.copy_(_torch.from_numpy(arrays[f"{name}/value"]))
+                first, second = (_torch.from_numpy(arrays[f"{name}/{key}"]) for key in ("first", "second"))
                 self.optimiser.state[value] = {
                     "step": torch.tensor(float(self.step)),
                     "exp_avg": first,

@@ -100,7 +100,8 @@ def sum_cells(values: Float64, cell: Int64, size: int) -> Float64:
     >>> sum_cells(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]), np.array([1, 1, 0]), 2).tolist()
     [[1.0, 0.0], [1.0, 1.0]]
     """
-    return np.stack([np.bincount(cell, one, minlength=size) for one in values.T], axis=1)
+    sums: list[Float64] = [np.bincount(cell, one, minlength=size).astype(np.float64) for one in values.T]
+    return np.stack(sums, axis=1)
 
 
 def _number(sure: Int64) -> Int64:
