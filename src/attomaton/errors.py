@@ -270,6 +270,21 @@ class NothingRealisable(UserWarning):
     """
 
 
+class UnusedCounts(UserWarning):
+    """A frame of choices has a column of counts that was not named, so each row counts once.
+
+    Examples
+    --------
+    >>> import warnings, attomaton as at
+    >>> frame = {"won": ["a", "b"], "lost": ["b", "a"], "count": [3, 1]}
+    >>> with warnings.catch_warnings(record=True) as told:
+    ...     warnings.simplefilter("always")
+    ...     fit = at.fit_choices(frame, winner="won", loser="lost")
+    >>> told[0].category.__name__
+    'UnusedCounts'
+    """
+
+
 class StepBeyondEdge(UserWarning):
     """The step size of a training run is beyond the edge of stability, so that it will not settle.
 

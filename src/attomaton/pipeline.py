@@ -3,12 +3,12 @@
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from attomaton.engines.choose import check_engine, make_engine
 from attomaton.engines.memory import MemoryEngine
 from attomaton.engines.selection import Selection
 from attomaton.engines.source import check_reading, read_source, refuse_input_in
-from attomaton.errors import NothingRealisable
+from attomaton.errors import NothingRealisable, UnsupportedOption
 from attomaton.graphs.origin import describe_origin
 from attomaton.options import given_path
 from attomaton.progress import as_stages
@@ -35,11 +35,49 @@ from attomaton.readers.sources import is_run
 from attomaton.remote import as_place
 from attomaton.runs.staged import Finished, learn_by_part
 from attomaton.solved import compile_beside, solve_edges
+from attomaton.tables import Integers
+from attomaton.writing.automaton import WritingAutomaton, fill_writing
+from attomaton.writing.learn import check_corpus, learn_writing
+from attomaton.writing.learn import check_engine as check_writing_engine
+from attomaton.writing.maps import Writes, check_asked, find_writing
 
 Source = str | PathLike[str] | Samples | Documents | TokenizedCorpus | Sequence[Any] | Any
 """What :func:`learn` reads: a path, glob or URL, samples, token ids, documents; a frame or dataset too."""
 
 
+class LearnOptions(TypedDict, total=False):
+    """The options of :func:`learn` beside ``writes``."""
+
+    window: int
+    tokenizer: str
+    column: str | None
+    documents: str | None
+    reading: Reading | None
+    engine: str
+    embeddings: object
+    min_support: int
+    queries: Sequence[int] | Sequence[str] | int | None
+    sample_queries: float
+    max_window: int | None
+    memory: str | int | None
+    threads: int | None
+    master: str | None
+    out: str | PathLike[str] | None
+    overwrite: bool
+    progress: bool | Callable[[str], object]
+
+
+@overload
+def learn(
+    source: Source, *, writes: Literal["identity"] | None = None, **options: Unpack[LearnOptions]
+) -> Automaton: ...
+@overload
+def learn(
+    source: Source,
+    *,
+    writes: Literal["successor", "identity+successor"] | Integers | Sequence[int] | Mapping[Any, Any],
+    **options: Unpack[LearnOptions],
+) -> WritingAutomaton: ...
 def learn(
     source: Source,
     *,
@@ -50,6 +88,7 @@ def learn(
     reading: Reading | None = None,
     engine: str = "auto",
     embeddings: object = None,
+    writes: Writes | None = None,
     min_support: int = 1,
     queries: Sequence[int] | Sequence[str] | int | None = None,
     sample_queries: float = 1.0,
@@ -60,7 +99,7 @@ def learn(
     out: str | PathLike[str] | None = None,
     overwrite: bool = False,
     progress: bool | Callable[[str], object] = False,
-) -> Automaton:
+) -> Automaton | WritingAutomaton:
     """Compute what gradient descent makes of a self-attention layer trained on ``source``.
 
     Parameters
@@ -92,6 +131,12 @@ def learn(
         is the same to the last bit.
     embeddings : float array, shape (n_tokens, dim), optional
         None means orthonormal. Components that dependent rows cannot tell apart are merged.
+    writes : str, integers of shape (n_tokens,) or (n_ways, n_tokens), or mapping, optional
+        What the head writes where it reads a token. None or ``"identity"``: the token itself.
+        ``"successor"``: the token that most often follows it in this corpus. ``"identity+successor"``: either
+        of both. Otherwise what each token writes, or a mapping of tokens to tokens, in which those that are
+        missing write themselves. Where several tokens of a context write its label, which of them is read is
+        a local optimum. Only in memory.
     min_support : int
         Edges that fewer samples show are left out.
     queries : sequence of int or str, or int, optional
@@ -125,7 +170,9 @@ def learn(
     -------
     Automaton
         With ``.coverage``, ``.samples`` (for :meth:`Automaton.at`, if learned in memory) and, for text,
-        ``.vocabulary``. What was learned part by part into ``out`` is open there and not in memory.
+        ``.vocabulary``. What was learned part by part into ``out`` is open there and not in memory. With
+        ``writes`` other than the identity, a :class:`~attomaton.writing.automaton.WritingAutomaton`, which
+        answers contexts too, in the tokens that are written.
 
     Warns
     -----
@@ -138,7 +185,12 @@ def learn(
     >>> auto = learn([0, 1, 0, 2, 0, 1, 0, 1], window=3)
     >>> auto.predict_proba([1, 0]).tolist()
     [0.0, 1.0, 0.0]
+    >>> learn([0, 1, 0, 2, 0, 1, 0, 1], window=3, writes="successor").predict([1, 2])
+    {0: 1.0}
     """
+    asked_writes = check_asked(writes)
+    if asked_writes is not None:
+        check_writing_engine(engine)
     selection = Selection(window, max_window, min_support, sample_queries=sample_queries)
     on_disk = check_engine(engine, source, memory=memory, threads=threads, master=master)
     asked = asked_reading(reading, column=column, documents=documents)
@@ -157,6 +209,25 @@ def learn(
         )
         compile_beside(len(corpus.tokens) if isinstance(corpus.tokens, Samples) else 0)
         selection = replace(selection, **corpus.pick(queries))
+        if asked_writes is not None:
+            tokens = check_corpus(corpus.tokens)
+            written = learn_writing(
+                tokens,
+                find_writing(asked_writes, tokens, corpus.vocabulary),
+                selection,
+                vocabulary=corpus.vocabulary,
+                window=None if isinstance(source, Samples) else selection.reach,
+                embeddings=embeddings,
+                threads=threads,
+                progress=begin,
+            )
+            made = {
+                "documents": asked.documents,
+                "writes": written.writing.name,
+                "embeddings": _digest(embeddings),
+            }
+            about = {"input": corpus.about, "config": {**selection.to_dict(), **made}}
+            return _finish_writing(written, about, building)
         passes = make_engine(
             engine,
             corpus.tokens,
@@ -191,6 +262,17 @@ def learn(
         automaton = Automaton.load(as_place(str(out)))
     if automaton.coverage.note:
         warnings.warn(automaton.coverage.note, NothingRealisable, stacklevel=2)
+    return automaton
+
+
+def _finish_writing(
+    automaton: WritingAutomaton, about: dict[str, Any], building: Building | None
+) -> WritingAutomaton:
+    """Write the run of a head that writes, if one is being built, and warn if it can write no label."""
+    if building is not None:
+        fill_writing(building, automaton, about)
+    if automaton.coverage.note:
+        warnings.warn(automaton.coverage.note, NothingRealisable, stacklevel=3)
     return automaton
 
 
@@ -232,6 +314,10 @@ def diff(a: Source, b: Source, **options: Any) -> compare.Difference:
     >>> difference
     Difference(1 of 2 pairs)
     """
+    if "writes" in options or any(isinstance(one, WritingAutomaton) for one in (a, b)):
+        raise UnsupportedOption(
+            "diff compares what two heads read; learn both with writes, and give the reads of each"
+        )
     known = [one if isinstance(one, Automaton) else _load_run(one) for one in (a, b)]
     learned = [
         _learn_beside(source, other, options) if one is None else one
@@ -250,13 +336,13 @@ def _learn_beside(source: Source, other: Automaton | None, options: dict[str, An
     """Learn from a corpus as the other was learned, in all that is not said."""
     asked = {name: value for name, value in options.items() if value is not None}
     if other is None:
-        return learn(source, **asked)
+        return learn(source, writes=None, **asked)
     if other.window is not None:
         asked.setdefault("window", other.window)
     if other.vocabulary is None or "tokenizer" in asked or isinstance(source, Samples | Documents):
-        return learn(source, **asked)
+        return learn(source, writes=None, **asked)
     given = {name: asked.pop(name, None) for name in ("column", "documents", "reading")}
-    return learn(read_corpus(source, tokenizer=other.vocabulary, **given), **asked)
+    return learn(read_corpus(source, tokenizer=other.vocabulary, **given), writes=None, **asked)
 
 
 @contextmanager

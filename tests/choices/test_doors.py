@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import attomaton as at
 from attomaton.choices.columns import number_columns
 from attomaton.choices.rankings import LARGEST_TIE, unroll
-from attomaton.errors import InvalidSamples, UnreadableSource, UnsupportedOption
+from attomaton.errors import InvalidSamples, UnreadableSource, UnsupportedOption, UnusedCounts
 
 WON, LOST, MADE = ["b", "a", "b", "a", "c"], ["a", "b", "c", "d", "b"], [3, 1, 2, 1, 1]
 
@@ -370,3 +370,12 @@ def test_json_records(tmp_path):
     (tmp_path / "x.jsonl").write_text("\n".join(map(json.dumps, [*rows, {"winner": "a"}])))
     with pytest.raises(InvalidSamples, match="loser in row 2 is missing"):
         at.fit_choices(tmp_path / "x.jsonl")
+
+
+def test_counts_that_are_not_named_are_told():
+    frame = {"won": WON, "lost": LOST, "count": MADE}
+    with pytest.warns(UnusedCounts, match='count="count"'):
+        once = at.fit_choices(frame, winner="won", loser="lost")
+    same(once, by_sets(made=[1] * len(WON)))
+    same(at.fit_choices(frame, winner="won", loser="lost", count="count"), by_sets())
+    same(at.fit_choices(frame, winner="won", loser="lost", counts="count"), by_sets())

@@ -11,6 +11,7 @@ from attomaton.decoder.features import measure_excess, solve_decoder
 from attomaton.decoder.law import direct_column, find_finite, squared_norm
 from attomaton.errors import MismatchedParts, UnsupportedOption
 from tests.decoder.draws import draw_supports
+from tests.decoder.flow import follow_flow
 
 
 def by_program(supports):
@@ -119,7 +120,23 @@ def follow_all(limits, steps):
     return kept, sizes
 
 
-def check_given(trials, seed, steps):
+def cosine_of(one, other):
+    return (one * other).sum() / np.linalg.norm(one) / np.linalg.norm(other)
+
+
+def check_flow(limit):
+    """Where descent cannot get in time its flow does: W grows by W^mm for each factor e of time."""
+    given = limit.features, law_of(limit.supports), limit.supports.shares
+    early, late = follow_flow(*given, times=(1e9, 1e11))
+    grown = (late - early) / np.log(100)
+    if limit.direction.any():
+        assert cosine_of(grown, limit.direction) > 0.995
+        assert np.linalg.norm(grown) == pytest.approx(np.linalg.norm(limit.direction), rel=0.05)
+    else:
+        assert np.abs(grown).max() < 1e-3
+
+
+def check_given(trials, seed, steps, flows):
     """Every instance is certified or refuted; training goes where the limit says."""
     rng = np.random.default_rng(seed)
     counts = {"separable": 0, "compatible": 0, "growing": 0, "near": 0, "loss": 0, "still": 0, "ended": 0}
@@ -138,24 +155,35 @@ def check_given(trials, seed, steps):
                 counts["still"] += 1
                 continue
             counts["growing"] += 1
-            cosine = (grown * limit.direction).sum() / np.linalg.norm(grown) / np.linalg.norm(limit.direction)
-            assert cosine > 0.5
-            counts["near"] += cosine > 0.98
+            counts["near"] += cosine_of(grown, limit.direction) > 0.98
             excess = steps[1] * size * measure_excess(limit, last) / limit.squared_norm
             counts["loss"] += abs(excess - 1) < 0.1
+        for limit in limits[:flows]:
+            check_flow(limit)
     return counts
 
 
+def test_the_flow_is_where_descent_is():
+    rng = np.random.default_rng(4)
+    for kind in KINDS:
+        limit = solve_decoder(*draw_small(rng, kind))
+        (early, late), (size,) = follow_all([limit], (300, 3000))
+        given = limit.features, law_of(limit.supports), limit.supports.shares
+        flown = follow_flow(*given, times=(300 * size, 3000 * size), growth=1.02)
+        for one, other in zip((early[0], late[0]), flown, strict=True):
+            assert np.abs(one - other).max() < 0.02 * np.abs(one).max()
+
+
 def test_given_features_are_certified_or_refuted_and_training_follows():
-    counts = check_given(6, 0, (2000, 6000))
+    counts = check_given(6, 0, (2000, 6000), 2)
     assert 0 < counts["separable"] < 18
     assert counts["near"] >= 0.6 * counts["growing"]
 
 
 @pytest.mark.slow
 def test_given_features_on_201():
-    """Where the margin is small training is slow: the bounds are for the shares that have come near."""
-    counts = check_given(67, 1, (30_000, 90_000))
+    """Where the margin is small descent is slow, and shares are counted; the flow gets there in all."""
+    counts = check_given(67, 1, (30_000, 90_000), 67)
     assert counts["near"] >= 0.85 * counts["growing"]
     assert counts["loss"] >= 0.7 * counts["growing"]
     assert counts["ended"] == counts["still"]

@@ -12,14 +12,13 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from attomaton.automaton.context import Context, Names, read_context
+from attomaton.automaton.context import Context, Names, as_samples, read_context
 from attomaton.automaton.explanation import Explanation
 from attomaton.automaton.generation import MOST_GENERATED, Chain, Generation
 from attomaton.automaton.pictures import Ranking, draw_positions, draw_ranking
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.automaton.scoring import Score, mix_uniform, score_prediction
 from attomaton.automaton.views import ContextView
-from attomaton.borders import trusted
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.encoders import unknown_token
@@ -383,14 +382,7 @@ class Attention(ABC):
 
     def _answer_ids(self, contexts: Sequence[Int32]) -> BatchPrediction:
         """The answer to contexts that are ids; those from ``n_tokens`` on are unknown words."""
-        values = np.concatenate([np.empty(0, np.int32), *contexts])
-        stops = np.cumsum([len(ids) for ids in contexts], dtype=np.int64)
-        starts = np.concatenate([np.zeros(1, np.int64), stops])[:-1]
-        size = max(self.n_tokens, int(values.max(initial=-1)) + 1)
-        alone = trusted(
-            Samples, values=values, starts=starts, stops=stops, labels=values[stops - 1], n_tokens=size
-        )
-        return self.predict_bags(count_all_tokens(alone))
+        return self.predict_bags(count_all_tokens(as_samples(contexts, self.n_tokens)))
 
 
 def check_many(contexts: Any) -> None:

@@ -16,10 +16,10 @@ from attomaton.artifacts import Building
 from attomaton.artifacts.manifests import RUN
 from attomaton.artifacts.uploads import build_at
 from attomaton.automaton.attention import Attention, check_ranked
-from attomaton.automaton.beaten import trace_beaten
+from attomaton.automaton.beaten import explain_answer
 from attomaton.automaton.card import render_automaton
 from attomaton.automaton.context import Context
-from attomaton.automaton.explanation import Explanation, Rule
+from attomaton.automaton.explanation import Explanation
 from attomaton.automaton.finite import FiniteAttention
 from attomaton.automaton.pictures import MOST_ROWS, Ranking
 from attomaton.automaton.prediction import BatchPrediction, answer
@@ -40,9 +40,12 @@ from attomaton.runs import layout, storage
 from attomaton.runs.coverage import Coverage, measure_coverage
 from attomaton.runs.nodes import Known, Nodes
 from attomaton.runs.outline import Outline
-from attomaton.runs.stored import open_run
+from attomaton.runs.stored import StoredRun, open_run
 from attomaton.solved import Solved
 from attomaton.tables import Float64, Int64, Integers, column
+
+WRITES = "writes"
+"""The record of a run whose keys write other tokens; only :mod:`attomaton.writing` can answer by it."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -217,29 +220,7 @@ class Automaton(Tabular, Solved, Attention):
 
     def explain(self, context: Context) -> Explanation:
         """What is retrieved, what it beat and on what evidence, and which rule answered."""
-        answer, names = self._answer(context)
-        tokens, seen = answer.bags.token, answer.seen
-        component = answer.component[seen]
-        retrieved: list[int] = np.unique(component[answer.probabilities[seen] > 0]).tolist()
-        present = {
-            number: tuple(tokens[seen][component == number].tolist())
-            for number in np.unique(component).tolist()
-        }
-        beaten, incomparable = (), ()
-        if retrieved:
-            query = int(answer.bags.samples.queries[0])
-            beaten, incomparable = trace_beaten(self.graph_of(query), retrieved, present)
-        return Explanation(
-            context=tuple(answer.bags.samples.values.tolist()),
-            rule=_rule(answer, len(retrieved), bool(incomparable)),
-            retrieved=tuple(present[number] for number in retrieved),
-            probabilities=answer.chances(),
-            beaten=beaten,
-            incomparable=incomparable,
-            unseen=tuple(tokens[~seen].tolist()),
-            unknown=names.unknown,
-            name=names,
-        )
+        return explain_answer(*self._answer(context), self.graph_of)
 
     def of_queries(self, queries: Integers) -> "Automaton":
         """An automaton in memory that knows all about these queries, and perhaps about others."""
@@ -326,10 +307,12 @@ class Automaton(Tabular, Solved, Attention):
         read, query by query; its ``components``, ``hard`` and ``soft`` are read when they are looked at.
         """
         run = open_run(path)
-        parts: dict[str, Any] = run.solve_all() if whole or run.is_small else {"_run": run}
-        return trusted(
-            cls, vocabulary=run.vocabulary, samples=None, window=run.window, **{"_run": None, **parts}
-        )
+        if WRITES in run.run.records:
+            raise UnsupportedOption(
+                f"the run in {path} writes other tokens than it reads; load it with "
+                "attomaton.writing.automaton.WritingAutomaton.load, and ask its reads for what this asks"
+            )
+        return open_automaton(run, whole=whole, kind=cls)
 
     def _ranking(self, query: int) -> Ranking:
         return self.of_queries(np.array([query]))._rank(query)
@@ -368,9 +351,22 @@ class Automaton(Tabular, Solved, Attention):
         return []
 
 
-def fill_run(building: Building, automaton: Automaton, about: Mapping[str, Any]) -> None:
-    """Write an automaton into the run folder that is being built."""
-    storage.fill(building, automaton, automaton.vocabulary, automaton.coverage, about)
+def fill_run(
+    building: Building,
+    automaton: Automaton,
+    about: Mapping[str, Any],
+    records: Mapping[str, Any] | None = None,
+) -> None:
+    """Write an automaton into the run folder that is being built, and more records beside its own."""
+    told = {**storage.describe_records(automaton.vocabulary, automaton.coverage), **(records or {})}
+    storage.fill(building, automaton, told, about)
+
+
+def open_automaton(run: StoredRun, *, whole: bool = False, kind: type[Automaton] = Automaton) -> Automaton:
+    """The automaton of an open run, which is read whole if it is small, or if it is asked for."""
+    parts: dict[str, Any] = run.solve_all() if whole or run.is_small else {"_run": run}
+    given = {"vocabulary": run.vocabulary, "window": run.window}
+    return trusted(kind, samples=None, **given, **{"_run": None, **parts})
 
 
 def describe_index(solved: Solved) -> pa.Table:
@@ -406,11 +402,3 @@ def _check_vocabulary(vocabulary: Vocabulary | None, n_tokens: int) -> None:
             f"the vocabulary has {len(vocabulary)} tokens and the components {n_tokens}; give one token for "
             "each id"
         )
-
-
-def _rule(answer: BatchPrediction, n_retrieved: int, undecided: bool) -> Rule:
-    if not n_retrieved:
-        return Rule.BACK_OFF
-    if undecided or n_retrieved > 1:
-        return Rule.INCOMPARABLE
-    return Rule.DETERMINED if answer.seen.all() else Rule.UNSEEN_IGNORED

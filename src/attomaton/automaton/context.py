@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 
+from attomaton.borders import trusted
 from attomaton.corpora.budgets import shown
-from attomaton.corpora.samples import MAX_TOKENS
+from attomaton.corpora.samples import MAX_TOKENS, Samples
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.errors import EmptyContext, TokenOutOfRange, UnknownToken
@@ -16,6 +17,19 @@ from attomaton.tables import Int32
 
 Context = str | Sequence[str] | Sequence[int]
 """A text or tokens as strings (with a vocabulary), or token ids."""
+
+
+class Naming(Protocol):
+    """What names the tokens of one context; :class:`Names` is it."""
+
+    def __call__(self, token: int) -> str:
+        """The token as text."""
+        ...
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Words of the context that the vocabulary does not have."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -83,6 +97,22 @@ def read_context(context: Context, n_tokens: int, vocabulary: Vocabulary | None)
             f"numbers up to {MAX_TOKENS:,}: leave out words that are not known"
         )
     return ids, Names(vocabulary, unknown)
+
+
+def as_samples(contexts: Sequence[Int32], n_tokens: int) -> Samples:
+    """Contexts that are ids as samples, whose labels mean nothing; unknown words go from ``n_tokens`` on.
+
+    Examples
+    --------
+    >>> as_samples([np.array([0, 3], np.int32)], 2).n_tokens
+    4
+    """
+    values = np.concatenate([np.empty(0, np.int32), *contexts])
+    stops = np.cumsum([len(ids) for ids in contexts], dtype=np.int64)
+    starts = np.concatenate([np.zeros(1, np.int64), stops])[:-1]
+    size = max(n_tokens, int(values.max(initial=-1)) + 1)
+    ends = {"starts": starts, "stops": stops}
+    return trusted(Samples, values=values, labels=values[stops - 1], n_tokens=size, **ends)
 
 
 def _with_vocabulary(vocabulary: Vocabulary | None) -> Vocabulary:

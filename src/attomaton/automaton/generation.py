@@ -156,3 +156,28 @@ def generate_by_definition(
     for _ in range(n):
         context.append(choose(predict_proba(context if window is None else context[-window:]), rng))
     return tuple(context[len(prompt) :])
+
+
+def write_on(
+    answer: Callable[[Int32], BatchPrediction],
+    prompt: Sequence[int],
+    n: int,
+    rng: np.random.Generator | None,
+    window: int | None = None,
+) -> tuple[tuple[int, ...], int]:
+    """The next n tokens where a layer may write any token, and how many were backed off: asked at each step.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 0]], [0, 1, 2])
+    >>> auto = at.learn(samples, writes=[1, 2, 0])
+    >>> write_on(lambda ids: auto.predict_samples(at.Samples.from_lists([ids], [0])), [0, 1, 2], 3, None)
+    ((0, 2, 0), 0)
+    """
+    context, backed_off = list(prompt), 0
+    for _ in range(n):
+        told = answer(np.array(context if window is None else context[-window:], np.int32))
+        context.append(int(told.bags.token[choose(told.probabilities, rng)]))
+        backed_off += bool(told.backed_off[0])
+    return tuple(context[len(prompt) :]), backed_off

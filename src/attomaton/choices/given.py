@@ -1,5 +1,6 @@
 """What a user gives as choices: a frame with named columns, a file of one, or sequences."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, TypedDict, cast
@@ -11,7 +12,7 @@ from attomaton.choices.files import read_columns
 from attomaton.choices.numbering import check_counts
 from attomaton.choices.outcomes import read_outcomes
 from attomaton.choices.sequences import Asked, Given, holds_items, pair_rows, read_sequences
-from attomaton.errors import InvalidSamples, UnsupportedOption
+from attomaton.errors import InvalidSamples, UnsupportedOption, UnusedCounts
 from attomaton.options import show
 
 
@@ -84,6 +85,13 @@ def _read_frame(asked: Asked, frame: Any, columns: dict[str, Any]) -> Given:
     counts, tied = asked.counts, asked.tied
     if "count" in columns or isinstance(counts, str):
         counts = _read_counts(find_column(there, columns.get("count", counts), "count"))
+    elif counts is None and "count" in there and "count" not in columns.values():
+        warnings.warn(
+            "the column 'count' is not used, so each row counts once: name it with count=\"count\" (on the "
+            "command line: --count count), or drop it",
+            UnusedCounts,
+            stacklevel=4,
+        )
     if isinstance(tied, str):
         tied = find_column(there, tied, "tied")
     return form(take, Asked(counts=counts, tied=tied), columns, there)

@@ -63,10 +63,9 @@ def _need_late(evidence: DecoderEvidence) -> str:
     return "" if change <= SETTLED else told
 
 
-def _need_two_records(evidence: DecoderEvidence) -> str:
-    steps = evidence.trace.steps
-    told = "the last two records must be apart by a factor of 2, to tell what W grows by; record earlier, too"
-    return "" if len(steps) > 1 and steps[-1] >= 2 * max(steps[-2], 1) else told
+def _need_earlier(evidence: DecoderEvidence) -> str:
+    told = "no record is at half of the last step or before it, to tell what W grows by; record earlier, too"
+    return "" if evidence.earlier is not None else told
 
 
 def _need_one_hot(evidence: DecoderEvidence) -> str:
@@ -92,8 +91,9 @@ def _judge_rate(evidence: DecoderEvidence) -> Judgement:
 
 
 def _judge_direction(evidence: DecoderEvidence) -> Judgement:
-    cosine, (first, last) = evidence.cosine, evidence.trace.steps[-2:]
-    meaning = f"cosine of W^mm and what W grew by from step {first:,} to {last:,}"
+    record, steps = evidence.earlier or 0, evidence.trace.steps
+    cosine = evidence.cosine_since(record)
+    meaning = f"cosine of W^mm and what W grew by from step {steps[record]:,} to {steps[-1]:,}"
     return Judgement(cosine, ALONG, cosine >= ALONG, meaning)
 
 
@@ -113,7 +113,7 @@ def _judge_logits(evidence: DecoderEvidence) -> Judgement:
 CLAIMS: tuple[Claim[DecoderEvidence], ...] = (
     Claim("decoder-loss", (_need_late,), _judge_loss),
     Claim("decoder-rate", (_need_growth, _need_late), _judge_rate),
-    Claim("decoder-direction", (_need_growth, _need_two_records, _need_late), _judge_direction),
+    Claim("decoder-direction", (_need_growth, _need_earlier, _need_late), _judge_direction),
     Claim("decoder-finite", (_need_ties, _need_late), _judge_finite),
     Claim("decoder-logits", (_need_one_hot,), _judge_logits),
 )

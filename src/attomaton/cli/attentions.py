@@ -30,14 +30,19 @@ def pick_attention(
     run: Any, how: How, corpus: str | None, *, step: float | None = None, strength: float | None = None
 ) -> "Attention":
     """The limit, or what these options ask for; the corpus must be the one that the run was learned from."""
-    from attomaton.automaton.automaton import Automaton
     from attomaton.automaton.shrinkage import shrink
+    from attomaton.writing.automaton import WritingAutomaton, load_attention
 
-    automaton = Automaton.load(run)
+    automaton = load_attention(run)
     if step is None and strength is None:
         if corpus is not None:
             raise UnsupportedOption("--learned-from is for --step and --shrink; give one of them too")
         return automaton
+    if isinstance(automaton, WritingAutomaton):
+        raise UnsupportedOption(
+            "the run writes other tokens than it reads, of which only the limit is known; leave out --step "
+            "and --shrink"
+        )
     if step is not None and strength is not None:
         raise UnsupportedOption("--step and --shrink are two ways to finite scores; give one of them")
     if corpus is None:

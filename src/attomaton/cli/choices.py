@@ -5,7 +5,16 @@ from typing import Annotated, Any
 
 import typer
 
-from attomaton.cli.output import AsJson, Overwrite, Quiet, print_json, print_line, print_text, stages
+from attomaton.cli.output import (
+    AsJson,
+    Overwrite,
+    Quiet,
+    print_json,
+    print_line,
+    print_text,
+    stages,
+    told_as_lines,
+)
 from attomaton.cli.values import check_folder, place, real, source_argument, whole, words
 
 Column = str | None
@@ -48,6 +57,7 @@ def choices(
     """Rate the items of TABLE (Bradley-Terry, Plackett-Luce), and say what the choices leave open."""
     from attomaton.choices.files import read_columns, split_column
     from attomaton.choices.fit import fit_choices
+    from attomaton.errors import UnusedCounts
 
     check_folder(out, "choices")
     named = {
@@ -61,7 +71,7 @@ def choices(
         "count": count,
     }
     columns: Any = {role: name for role, name in named.items() if name is not None}
-    with stages(quiet or as_json) as announce:
+    with stages(quiet or as_json) as announce, told_as_lines(UnusedCounts):
         announce(f"reading {table}")
         frame = read_columns(table)
         if split is not None:

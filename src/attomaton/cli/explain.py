@@ -14,15 +14,17 @@ def explain(
     quiet: Quiet = False,
 ) -> None:
     """Say which tokens of CONTEXT attention retrieves, why, and with what probabilities."""
-    from attomaton.automaton.automaton import Automaton
+    from attomaton.writing.automaton import WritingExplanation, load_attention
 
-    automaton = Automaton.load(run)
+    automaton = load_attention(run)
     explanation = automaton.explain(read_words(automaton, context))
     if as_json:
         print_json(explanation.to_dict(explanation.name))
     elif quiet:
         tell_unknown(explanation.unknown)
-        likeliest = max(explanation.probabilities, key=explanation.probabilities.__getitem__)
-        print_line(explanation.name(likeliest))
+        writes = isinstance(explanation, WritingExplanation)
+        chances = explanation.written if writes else explanation.probabilities
+        name = explanation.token_name if writes else explanation.name
+        print_line(name(max(chances, key=chances.__getitem__)))
     else:
         print_value(explanation)

@@ -3,7 +3,7 @@
 import shlex
 import warnings
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
@@ -24,6 +24,7 @@ from attomaton.options import MOST_THREADS
 
 if TYPE_CHECKING:
     from attomaton.automaton.automaton import Automaton
+    from attomaton.writing.automaton import WritingAutomaton
 
 RULES = {
     "determined": "the theorem decides",
@@ -53,6 +54,13 @@ def learn(
     ] = None,
     master: Annotated[
         str | None, words("Where spark runs, such as spark://host:7077; by default on this machine.")
+    ] = None,
+    writes: Annotated[
+        str | None,
+        words(
+            "What the head writes where it reads a token: identity (the default), successor (what most often "
+            "follows it), identity+successor, or a JSON file of token to token."
+        ),
     ] = None,
     min_support: Annotated[int, whole("Least number of samples that must show an edge.", least=1)] = 1,
     queries: Annotated[
@@ -88,6 +96,7 @@ def learn(
             tokenizer=how.tokenizer,
             reading=how.reading,
             engine=engine,
+            writes=_read_writes(writes),
             min_support=min_support,
             queries=read_queries(queries),
             sample_queries=sample_queries,
@@ -112,20 +121,34 @@ def learn(
         raise typer.Exit(1)
 
 
-def _print_suggestion(automaton: "Automaton", out: object) -> None:
+Named = Literal["identity", "successor", "identity+successor"]
+
+
+def _read_writes(writes: str | None) -> Named | dict[str, str | int] | None:
+    """The map that is asked for: one of the names, or what a JSON file says."""
+    from attomaton.writing.maps import NAMED, read_map
+
+    return cast("Named | None", writes) if writes is None or writes in NAMED else read_map(writes)
+
+
+def _print_suggestion(automaton: "Automaton | WritingAutomaton", out: object) -> None:
     """A command to try next, with a context of the corpus, on a line of its own that can be copied."""
+    from attomaton.automaton.automaton import Automaton
     from attomaton.automaton.suggestion import suggest_context
 
-    context = suggest_context(automaton)
+    context = suggest_context(automaton) if isinstance(automaton, Automaton) else None
     if context is not None:
         print_line("Try:")
         print_text(f"attomaton explain {shlex.quote(str(out))} {shlex.quote(context)}")
 
 
-def _answered(automaton: "Automaton") -> dict[str, Any]:
+def _answered(automaton: "Automaton | WritingAutomaton") -> dict[str, Any]:
     """Shares of contexts by the rule that answers them; null where they are not known."""
     from attomaton.automaton.answered import measure_answered, measure_held_out
+    from attomaton.automaton.automaton import Automaton
 
+    if not isinstance(automaton, Automaton):
+        return {"answered": None, "held_out": None}
     samples = automaton.samples
     if samples is None or not len(samples):
         return {"answered": None, "held_out": None}
@@ -134,7 +157,7 @@ def _answered(automaton: "Automaton") -> dict[str, Any]:
     return {name: None if one is None else asdict(one) for name, one in told.items()}
 
 
-def _print_answered(automaton: "Automaton") -> None:
+def _print_answered(automaton: "Automaton | WritingAutomaton") -> None:
     told = _answered(automaton)
     own, new = told["answered"], told["held_out"]
     if own is None:

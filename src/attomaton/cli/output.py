@@ -2,6 +2,7 @@
 
 import json
 import sys
+import warnings
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -53,6 +54,9 @@ STAND_INS = {
     "μ": "mu",
     "γ": "gamma",
     "θ": "theta",
+    "π": "pi",
+    "ρ": "rho",
+    "σ": "sigma",
     "χ": "chi",
     "Γ": "Gamma",
     "Δ": "Delta",
@@ -103,6 +107,19 @@ def print_blocks(blocks: Sequence[Block]) -> None:
 def print_error(text: str) -> None:
     """One line on stderr."""
     sys.stderr.write(_fitted(text, sys.stderr.encoding or "utf-8") + "\n")
+
+
+@contextmanager
+def told_as_lines(kind: type[Warning]) -> Generator[None]:
+    """Print warnings of this kind as one line each on stderr, without the place in the code."""
+
+    def tell(message: Warning | str, *_: object, **__: object) -> None:
+        print_error(f"Warning: {message}.")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", kind)
+        warnings.showwarning = tell
+        yield
 
 
 def _shown(text: str, console: Console) -> Text:

@@ -1,7 +1,6 @@
 """``attomaton train``: one layer of attention trained on a text; it can be killed and resumed."""
 
 import math
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,11 +10,11 @@ from attomaton.cli.output import (
     AsJson,
     Overwrite,
     Quiet,
-    print_error,
     print_json,
     print_line,
     print_value,
     stages,
+    told_as_lines,
 )
 from attomaton.cli.sources import Corpus, How, Window, reads
 from attomaton.cli.values import place, real, whole, words
@@ -71,9 +70,7 @@ def train(
     samples = _realisable(read)
     size = samples.n_tokens if dim is None else dim
     _check_size(samples, size)
-    with stages(quiet or as_json) as announce, warnings.catch_warnings():
-        warnings.simplefilter("always", StepBeyondEdge)
-        warnings.showwarning = _tell
+    with stages(quiet or as_json) as announce, told_as_lines(StepBeyondEdge):
         announce("training")
         trace = loop.train(
             samples,
@@ -112,11 +109,6 @@ def _make_step(optimiser: str, step_size: float, decay: float, *, normalized: bo
     if optimiser not in kinds:
         raise UnsupportedOption(f"--optimiser is {show(optimiser)}; give one of descent, {', '.join(kinds)}")
     return kinds[optimiser](step_size, schedule=schedule)
-
-
-def _tell(message: Warning | str, *_: object, **__: object) -> None:
-    """A warning as one line on stderr."""
-    print_error(f"Warning: {message}.")
 
 
 def _realisable(samples: "Samples") -> "Samples":

@@ -80,10 +80,15 @@ class DecoderEvidence:
         return bool((merged > 1).any())
 
     @property
-    def cosine(self) -> float:
-        """Of W^mm and what W grew by between the last two records."""
-        early, late = self.trace.weights[-2:]
-        grown, direction = late - early, self.direction
+    def earlier(self) -> int | None:
+        """The last record at no more than half of the last step, if there is one."""
+        steps = self.trace.steps
+        records = [record for record, step in enumerate(steps) if 0 < 2 * step <= steps[-1]]
+        return records[-1] if records else None
+
+    def cosine_since(self, record: int) -> float:
+        """The cosine of W^mm and what W grew by from a record to the last."""
+        grown, direction = self.trace.weights[-1] - self.trace.weights[record], self.direction
         return float((grown * direction).sum() / np.linalg.norm(grown) / np.linalg.norm(direction))
 
     def miss_finite(self) -> float:

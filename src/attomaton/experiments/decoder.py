@@ -97,11 +97,11 @@ def _measure(trace: DecoderTrace) -> tuple[float, float, float, str]:
 
 
 def _worst(traces: Sequence[DecoderTrace]) -> list[Verdict]:
-    """The verdict on each claim of the run that is the worst for it."""
+    """The worst verdict on each claim: a failure, or the one nearest to its bound."""
     judged = [verify_decoder(trace) for trace in traces]
     order = {"fails": 0, "holds": 1, "not_applicable": 2}
     return [
-        min(of_one, key=lambda one: (order[one.status.value], -abs(one.value or 0.0)))
+        min(of_one, key=lambda one: (order[one.status.value], abs((one.value or 0.0) - (one.bound or 0.0))))
         for of_one in zip(*judged, strict=True)
     ]
 

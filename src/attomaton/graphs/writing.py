@@ -131,11 +131,23 @@ def find_successors(
     >>> find_successors([0, 1, 0, 2, 0, 2, 3]).tolist()  # after 2 come 0 and 3 once each: 0 was first
     [2, 0, 0, 3]
     """
-    pairs = Samples.from_windows(ids, window=1, documents=documents, n_tokens=n_tokens)
-    size = pairs.n_tokens
-    key = pairs.queries.astype(np.int64) * size + pairs.labels
+    return count_successors(Samples.from_windows(ids, window=1, documents=documents, n_tokens=n_tokens))
+
+
+def count_successors(samples: Samples) -> Int32:
+    """The label that most often follows each query, shape (n_tokens,); of equals the one that was seen first.
+
+    Of the samples of a stream, whatever their window, this is :func:`find_successors`.
+
+    Examples
+    --------
+    >>> count_successors(Samples.from_windows([0, 1, 0, 2, 0, 2, 3], window=4)).tolist()
+    [2, 0, 0, 3]
+    """
+    size = samples.n_tokens
+    key = samples.queries.astype(np.int64) * size + samples.labels
     keys, first, counts = np.unique(key, return_index=True, return_counts=True)
-    token, after = keys // size, keys % size
+    token, after = keys // max(size, 1), keys % max(size, 1)
     best = np.lexsort((first, -counts, token))
     top = best[np.unique(token[best], return_index=True)[1]]
     table = np.arange(size, dtype=np.int32)

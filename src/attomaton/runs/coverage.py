@@ -102,8 +102,9 @@ class Coverage(Tabular):
     @property
     def note(self) -> str:
         """Why the theory does not apply, if it does not; otherwise empty."""
-        if self.realisable > 0 or not self.n_read:
-            return ""
+        return "" if self.realisable > 0 or not self.n_read else self._why_not()
+
+    def _why_not(self) -> str:
         return (
             f"This theory does not apply: none of the {self.n_read:,} samples has its label in its context. "
             "Here the answer is always read off a token of the context, so every such label has probability "
@@ -127,7 +128,7 @@ class Coverage(Tabular):
     def _blocks(self) -> list[Block]:
         rows = [
             ("samples read", f"{self.n_read:,}"),
-            ("realisable (label in the context)", f"{self.realisable:.1%}"),
+            *self._reached(),
             ("queries (last tokens of contexts)", f"{self.n_queries:,}"),
             ("edges (one token beat another)", f"{self.n_edges:,}"),
             ("components (tokens that tie, or one)", f"{self.n_components:,}"),
@@ -150,6 +151,10 @@ class Coverage(Tabular):
             ]
             blocks.append(Grid("Largest components", ["query", "size", "tokens"], largest))
         return blocks
+
+    def _reached(self) -> list[tuple[str, str]]:
+        """The rows that say which samples can be learned."""
+        return [("realisable (label in the context)", f"{self.realisable:.1%}")]
 
     def _table(self) -> pa.Table:
         """One row, a column for each number; the certificates as ``hard_…`` and ``soft_…``."""

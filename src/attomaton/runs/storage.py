@@ -37,8 +37,7 @@ Proof = TypeVar("Proof", HardCertificate, SoftCertificate)
 def fill(
     building: Building,
     solved: Solved,
-    vocabulary: Vocabulary | None,
-    coverage: Coverage,
+    records: Mapping[str, Any],
     about: Mapping[str, Any],
 ) -> None:
     """Write everything an automaton is made of into the run folder that is being built."""
@@ -66,7 +65,7 @@ def fill(
             proofs,
             {**_dense_weights("hard/weights", hard), **_dense_weights("soft/weights", soft)},
         ),
-        describe_records(vocabulary, coverage),
+        records,
         about,
     )
 

@@ -61,7 +61,8 @@ def upgrade_run(run: str | Path) -> bool:
         solved = trusted(Solved, **found.solve_all())
         with build_folder(place, RUN, overwrite=True, held=lock) as building:
             _keep_beside(building)
-            storage.fill(building, solved, found.vocabulary, found.coverage, _about(found))
+            records = storage.describe_records(found.vocabulary, found.coverage)
+            storage.fill(building, solved, records, _about(found))
     return True
 
 

@@ -1,0 +1,1 @@
+"""Heads that write something else than they read, also where several tokens of a context write the label."""
