@@ -70,3 +70,12 @@ def test_a_training_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
         torch.testing.assert_close(one, other)
     other = train_transformer(text[:300], 9, PLAN, folder=tmp_path)
     assert other.losses != resumed.losses
+
+
+def test_what_comes_later_changes_nothing_before_it():
+    text = np.arange(60) % 7
+    trained = train_transformer(text, 9, PLAN)
+    changed = np.where(np.arange(60) < 33, text, 8)
+    (chances, states), (others, other_states) = trained.read(text, 0), trained.read(changed, 0)
+    np.testing.assert_allclose(others[:33], chances[:33], atol=1e-6)
+    np.testing.assert_allclose(other_states[:34], states[:34], atol=1e-6)
