@@ -47,3 +47,21 @@ def clickstream() -> Path:
     if not file.is_file():
         pytest.skip("no real corpora here: set ATTOMATON_DATA (listed in tests/SKIPS.md)")
     return file
+
+
+@pytest.fixture(scope="session")
+def stories_model() -> Path:
+    """A Llama of 260,032 parameters that writes stories; its tokenizer tok512.bin lies beside ``hf``."""
+    folder = DATA / "models" / "stories260K"
+    if not folder.is_dir():
+        pytest.skip("no real models here: set ATTOMATON_DATA (listed in tests/SKIPS.md)")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def sort_model() -> Path:
+    """A minGPT that sorts six letters of three."""
+    file = DATA / "models" / "gpt-nano-sort" / "gpt-nano-sort-model.json"
+    if not file.is_file():
+        pytest.skip("no real models here: set ATTOMATON_DATA (listed in tests/SKIPS.md)")
+    return file

@@ -12,6 +12,7 @@ from typing import Any
 PACKAGES = {
     "clarabel": ("Clarabel", "bench"),
     "fsspec": ("the library fsspec", "hf"),
+    "huggingface_hub": ("the library huggingface_hub", "hf"),
     "matplotlib": ("matplotlib", "report"),
     "pandas": ("pandas", "frames"),
     "polars": ("Polars", "frames"),
@@ -108,6 +109,20 @@ class UnreadableSource(AttomatonError, OSError):
         ...
     attomaton.errors.UnreadableSource: nowhere.txt cannot be read: No such file or directory; give a
     path that can be read
+    """
+
+
+class UnreadableModel(UnreadableSource):
+    """A trained model cannot be read: a file is damaged, or says what is not supported.
+
+    Examples
+    --------
+    >>> from attomaton.heads.reading.folders import read_folder
+    >>> read_folder("nowhere")
+    Traceback (most recent call last):
+        ...
+    attomaton.errors.UnreadableModel: nowhere/config.json cannot be read: No such file or directory; restore
+    the file, or give another model
     """
 
 

@@ -74,6 +74,7 @@ MOVED = {
     "engines.shards": "corpora.shards",
     "experiments.scansnap.language_model": "scansnap.model.language_model",
     "experiments.scansnap.language_training": "scansnap.model.language_training",
+    "experiments.scansnap.texts": "scansnap.model.texts",
     "graphs.compiled": "compiled",
     "graphs.summation": "compiled.summation",
     "models.language": "scansnap.model.language_model",

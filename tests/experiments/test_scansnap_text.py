@@ -10,8 +10,8 @@ from attomaton.errors import UnreadableSource, UnsupportedOption
 from attomaton.experiments.page import write_page
 from attomaton.experiments.scansnap.figure7 import run_figure7
 from attomaton.experiments.scansnap.figure10 import run_figure10
-from attomaton.experiments.scansnap.texts import UNKNOWN, read_texts
 from attomaton.experiments.settings import read_settings
+from attomaton.scansnap.model.texts import UNKNOWN, read_texts
 from attomaton.tables import column
 
 SMALL = {"width": 8, "hidden": 8, "dropout": 0.1, "window": 6}

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 from attomaton.cli import COMMANDS, app
 from attomaton.cli.examples import EXAMPLES
+from tests.audit.small import write_model
 from tests.cli.inside import run_inside
 
 SLOW = {"warm-up"}
@@ -42,6 +43,7 @@ def test_every_example_runs(tmp_path):
     """In the order of the list; nothing ends in an error."""
     for name, table in TABLES.items():
         (tmp_path / name).write_text(table)
+    write_model(tmp_path)
     for command, lines in EXAMPLES.items():
         for line in lines if command not in SLOW else ():
             ended = run_inside(*shlex.split(line)[1:], cwd=tmp_path)

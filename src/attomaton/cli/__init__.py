@@ -14,6 +14,7 @@ from attomaton.cli.example import example
 from attomaton.cli.explain import explain
 from attomaton.cli.export import export
 from attomaton.cli.generate import generate
+from attomaton.cli.heads import heads
 from attomaton.cli.learn import learn
 from attomaton.cli.output import print_error
 from attomaton.cli.report import report
@@ -47,6 +48,7 @@ COMMANDS = {
     "verify": verify,
     "scan-snap": scansnap,
     "begin": begin,
+    "heads": heads,
     "tokenize": tokenize,
     "choices": choices,
     "upgrade": upgrade,

@@ -1,6 +1,7 @@
 """What ``--help`` shows below the options: commands to try.
 
-In this order and in an empty folder all of them work, those of ``choices`` beside tables of these names.
+In this order and in an empty folder all of them work, those of ``choices`` beside tables of these names,
+those of ``heads`` beside a model and its text.
 """
 
 EXAMPLES = {
@@ -30,6 +31,10 @@ EXAMPLES = {
     "begin": (
         "attomaton begin story.txt --window 8",
         'attomaton begin story.txt --window 8 --queries "the lamp" --step-size 0.01 --layers 2',
+    ),
+    "heads": (
+        "attomaton heads model story.jsonl --window 8 --length 12 --random 1",
+        "attomaton heads model story.jsonl --window 8 --head 0.1 --limit 1",
     ),
     "tokenize": ("attomaton tokenize story.txt --out tokens", "attomaton learn tokens --window 8"),
     "reproduce": ("attomaton reproduce mechanics-global --trials 2 --out figure",),

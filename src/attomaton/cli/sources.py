@@ -48,7 +48,16 @@ def reads(command: Callable[..., None]) -> Callable[..., None]:
 
 def reads_beside_run(command: Callable[..., None]) -> Callable[..., None]:
     """The same for a command that has a run, whose tokenizer reads the corpus if no other is asked for."""
-    tokenizer = words("Tokenizer of a corpus; by default that of the run, or word.")
+    return _with_tokenizer(command, "Tokenizer of a corpus; by default that of the run, or word.")
+
+
+def reads_beside_model(command: Callable[..., None]) -> Callable[..., None]:
+    """The same for a command that has a model, whose tokenizer reads the corpus if no other is asked for."""
+    return _with_tokenizer(command, "Tokenizer of a text; by default tokenizer.json beside the model.")
+
+
+def _with_tokenizer(command: Callable[..., None], told: str) -> Callable[..., None]:
+    tokenizer = words(told)
     options = inspect.signature(_options)
     changed = options.parameters["tokenizer"].replace(
         default=None, annotation=Annotated[str | None, tokenizer]

@@ -7,6 +7,7 @@ from attomaton.experiments.beginning.ends import run_ends
 from attomaton.experiments.beginning.turn import run_turn
 from attomaton.experiments.decoder import run_concepts, run_decoder
 from attomaton.experiments.decoder import run_text as run_decoder_text
+from attomaton.experiments.heads import run_heads
 from attomaton.experiments.heldout import run_heldout
 from attomaton.experiments.mechanics import run_training
 from attomaton.experiments.optimisers import run_optimisers
@@ -41,6 +42,7 @@ KINDS: dict[str, Callable[[Settings, Progress], Page]] = {
     "decoder-text": run_decoder_text,
     "decoder-concepts": run_concepts,
     "repetition": run_repetition,
+    "heads": run_heads,
     "heldout": run_heldout,
 }
 """What runs each kind of settings."""

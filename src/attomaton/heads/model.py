@@ -71,6 +71,12 @@ class Watched:
         Of the next token, at every position.
     patterns : tuple of Tensor, each of shape (n, n_heads, length, length)
         The attention of each layer before any edit: rows are queries, columns keys, causal, rows sum to 1.
+
+    Examples
+    --------
+    >>> import torch
+    >>> Watched(torch.zeros(1, 2, 3), (torch.eye(2)[None, None],)).patterns[0].shape[1]  # heads
+    1
     """
 
     logits: Tensor
@@ -78,7 +84,21 @@ class Watched:
 
 
 class HeadModel(Protocol):
-    """A causal model whose heads can be watched. Every adapter and every reader gives one."""
+    """A causal model whose heads can be watched. Every adapter and every reader gives one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from attomaton.heads.arrays import from_arrays
+    >>> ones = np.ones((1, 1, 2, 2))
+    >>> model: HeadModel = from_arrays(np.eye(3, 2), ones, ones, ones, ones)
+    >>> tuple(model.watch(np.array([[0, 1]])).logits.shape)
+    (1, 2, 3)
+    >>> model.score_tokens(Head(0, 0), np.array([0]), np.array([0, 1])).shape
+    (2, 1)
+    >>> model.write_logits(Head(0, 0), np.array([0])).shape
+    (1, 3)
+    """
 
     @property
     def name(self) -> str:

@@ -1,7 +1,8 @@
 """Text to token ids and back.
 
 ``vocabulary`` holds the tokens by id, ``splitting`` the tokenizers that need no library (word, character,
-byte), ``subwords`` those of a ``tokenizer.json`` or a ``.tiktoken`` file, ``encoders`` what turns many texts
+byte), ``subwords`` those of a ``tokenizer.json`` or a ``.tiktoken`` file, ``llama2c`` those of llama2.c,
+``encoders`` what turns many texts
 into ids at once.
 """
 

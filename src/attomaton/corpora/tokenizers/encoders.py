@@ -105,5 +105,34 @@ def unknown_token(unknown: Collection[str], n_tokens: int) -> UnknownToken:
     )
 
 
+def show_bytes(token: bytes) -> str:
+    r"""A token as text; a byte that is no UTF-8 is shown like ``<0xE9>``.
+
+    Examples
+    --------
+    >>> show_bytes(b"caf\xe9")
+    'caf<0xE9>'
+    """
+    shown = token.decode("utf-8", errors="surrogateescape")
+    return "".join(f"<0x{ord(c) - 0xDC00:02X}>" if "\udc80" <= c <= "\udcff" else c for c in shown)
+
+
+def name_all(names: Mapping[int, str]) -> tuple[str, ...]:
+    """A name for each id from 0 to the largest; ids without one, or with another's, are named by number.
+
+    Examples
+    --------
+    >>> name_all({0: "a", 2: "a"})
+    ('a', '<id 1>', '<id 2>')
+    """
+    taken: set[str] = set()
+    named: list[str] = []
+    for index in range(max(names, default=-1) + 1):
+        name = names.get(index)
+        named.append(f"<id {index}>" if name is None or name in taken else name)
+        taken.add(named[-1])
+    return tuple(named)
+
+
 def _lengths_to_offsets(lengths: list[int]) -> Int64:
     return offsets_of(np.array(lengths, np.int64))

@@ -1,12 +1,13 @@
-"""Tokenizers of language models: a Hugging Face ``tokenizer.json``, or a tiktoken ranks file.
+"""Tokenizers of language models: ``tokenizer.json``, a tiktoken ranks file, or a ``.bin`` of llama2.c.
 
 The ids are those that the libraries ``tokenizers`` and ``tiktoken`` give to plain text: no special tokens
 are added, and nothing is truncated or padded. Text that looks like a special token is ordinary text for
 tiktoken; a ``tokenizer.json`` says itself which added tokens it finds in text.
 """
 
+import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,7 +15,8 @@ from typing import Any, Protocol
 from attomaton.corpora.budgets import TOKENIZER_BYTES, VOCABULARY, shown
 from attomaton.corpora.regular import open_regular
 from attomaton.corpora.tokenizers.definitions import check_json, parse_ranks, running
-from attomaton.corpora.tokenizers.encoders import Encoder, ragged
+from attomaton.corpora.tokenizers.encoders import Encoder, name_all, ragged, show_bytes
+from attomaton.corpora.tokenizers.llama2c import LLAMA2C, Llama2cEncoder
 from attomaton.corpora.tokenizers.patterns import SCHEMES
 from attomaton.errors import AttomatonError, UnreadableSource, UnsupportedOption, needing
 from attomaton.tables import Int32, Int64
@@ -37,7 +39,7 @@ class SubwordEncoder(Encoder, Protocol):
 
 def is_subword_file(tokenizer: str) -> bool:
     """Whether the name of a tokenizer is the path of a file of one."""
-    return tokenizer.endswith((".json", ".tiktoken"))
+    return tokenizer.endswith((".json", ".tiktoken", ".bin"))
 
 
 def read_definition(path: str) -> tuple[str, str]:
@@ -45,21 +47,23 @@ def read_definition(path: str) -> tuple[str, str]:
     file = Path(path)
     try:
         with open_regular(file) as stream:
-            content = stream.read(TOKENIZER_BYTES + 1).decode("utf-8")
+            read = stream.read(TOKENIZER_BYTES + 1)
+            packed = base64.b64encode(read) if file.suffix == ".bin" else read
+            content = packed.decode("utf-8")
     except UnicodeDecodeError as error:
         raise UnreadableSource(f"{file} is not a tokenizer file: it is not UTF-8; give another") from error
     except OSError as error:
         if isinstance(error, AttomatonError):
             raise
         raise UnreadableSource(
-            f"the tokenizer {file} cannot be read: {error.strerror}; give the path of a tokenizer.json or "
-            ".tiktoken file"
+            f"the tokenizer {file} cannot be read: {error.strerror}; give the path of a tokenizer.json, "
+            ".tiktoken or .bin file"
         ) from error
     if len(content) > TOKENIZER_BYTES:
         raise UnreadableSource(
             f"{file} has more than {TOKENIZER_BYTES:,} characters, as no tokenizer has; give another file"
         )
-    kind = TIKTOKEN if file.suffix == ".tiktoken" else HUGGING_FACE
+    kind = {".tiktoken": TIKTOKEN, ".bin": LLAMA2C}.get(file.suffix, HUGGING_FACE)
     definition = json.dumps({"scheme": file.stem, "ranks": content}) if kind == TIKTOKEN else content
     try:
         subword_encoder(kind, definition)
@@ -71,6 +75,8 @@ def read_definition(path: str) -> tuple[str, str]:
 @lru_cache(maxsize=4)
 def subword_encoder(kind: str, definition: str) -> SubwordEncoder:
     """The encoder of a definition that :func:`read_definition` gave."""
+    if kind == LLAMA2C:
+        return Llama2cEncoder(definition)
     return TiktokenEncoder(definition) if kind == TIKTOKEN else HuggingFaceEncoder(definition)
 
 
@@ -114,7 +120,7 @@ class HuggingFaceEncoder:
 
     def tokens(self) -> tuple[str, ...]:
         """The tokens as the file spells them (GPT-2 writes a space as ``Ġ``)."""
-        return _name_all(self._names)
+        return name_all(self._names)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids in a row, as the file's decoder joins them; an id without a token adds nothing."""
@@ -158,8 +164,8 @@ class TiktokenEncoder:
 
     def tokens(self) -> tuple[str, ...]:
         """The tokens as text; a byte that is no UTF-8 is shown like ``<0xE9>``."""
-        names = {index: _show(token) for token, index in self._ranks.items()}
-        return _name_all({**names, **{index: token for token, index in self._special.items()}})
+        names = {index: show_bytes(token) for token, index in self._ranks.items()}
+        return name_all({**names, **{index: token for token, index in self._special.items()}})
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids in a row; an id between the ranks that has no token adds nothing."""
@@ -175,19 +181,3 @@ def _stored_ranks(definition: str) -> tuple[str, str]:
         return str(stored["scheme"]), str(stored["ranks"])
     except (ValueError, RecursionError, TypeError, LookupError) as error:
         raise UnreadableSource("not the definition of a ranks file; give another file") from error
-
-
-def _show(token: bytes) -> str:
-    shown = token.decode("utf-8", errors="surrogateescape")
-    return "".join(f"<0x{ord(c) - 0xDC00:02X}>" if "\udc80" <= c <= "\udcff" else c for c in shown)
-
-
-def _name_all(names: Mapping[int, str]) -> tuple[str, ...]:
-    """A name for each id from 0 to the largest; ids without one, or with another's, are named by number."""
-    taken: set[str] = set()
-    named: list[str] = []
-    for index in range(max(names, default=-1) + 1):
-        name = names.get(index)
-        named.append(f"<id {index}>" if name is None or name in taken else name)
-        taken.add(named[-1])
-    return tuple(named)

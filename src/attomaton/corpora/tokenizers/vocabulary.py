@@ -24,10 +24,10 @@ class Vocabulary:
     tokens : tuple of str
         Token ``i`` at place ``i``.
     tokenizer : str
-        ``"word"``, ``"word-lower"``, ``"word-punct"``, ``"character"``, ``"byte"``, ``"tokenizer.json"`` or
-        ``"tiktoken"``.
+        ``"word"``, ``"word-lower"``, ``"word-punct"``, ``"character"``, ``"byte"``, ``"tokenizer.json"``,
+        ``"tiktoken"`` or ``"llama2.c"``.
     definition : str, optional
-        For the last two, all that the library needs to make the tokenizer again.
+        For the last three, all that the library needs to make the tokenizer again.
 
     Examples
     --------
@@ -69,7 +69,8 @@ class Vocabulary:
         Parameters
         ----------
         tokenizer : str
-            A name such as ``"word"`` or ``"byte"``, or the path of a ``tokenizer.json`` or ``.tiktoken``.
+            A name such as ``"word"`` or ``"byte"``, or the path of a ``tokenizer.json``, ``.tiktoken`` or
+            ``.bin`` file.
         """
         if tokenizer == "byte":
             return cls(BYTES, "byte")

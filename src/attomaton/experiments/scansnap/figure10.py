@@ -11,7 +11,6 @@ from attomaton.claims.verdicts import Verdict, VerdictStatus
 from attomaton.experiments.page import Page
 from attomaton.experiments.scansnap.figure import render_figure
 from attomaton.experiments.scansnap.language import OUTSIDE, describe_model, make_training
-from attomaton.experiments.scansnap.texts import Texts, read_texts
 from attomaton.experiments.settings import Settings
 from attomaton.printing import Grid
 from attomaton.progress import Progress, silent
@@ -22,6 +21,7 @@ from attomaton.scansnap.model.language_training import (
     cut_windows,
     run_all,
 )
+from attomaton.scansnap.model.texts import Texts, read_texts
 from attomaton.tables import Float64, make_table
 
 MEASURES = ("entropy", "loss", "largest", "own", "previous")

@@ -13,7 +13,6 @@ from attomaton.claims.verdicts import Verdict, VerdictStatus
 from attomaton.experiments.page import Page
 from attomaton.experiments.scansnap.figure import render_figure
 from attomaton.experiments.scansnap.language import OUTSIDE, describe_model, make_training
-from attomaton.experiments.scansnap.texts import Texts, read_texts
 from attomaton.experiments.settings import Settings
 from attomaton.printing import Grid
 from attomaton.progress import Progress, silent
@@ -21,6 +20,7 @@ from attomaton.ragged import offsets_of
 from attomaton.report.lines import Line, LinePanel, draw_lines
 from attomaton.report.maps import MapPanel, draw_maps
 from attomaton.scansnap.model.language_training import AttentionRecord, cut_windows
+from attomaton.scansnap.model.texts import Texts, read_texts
 from attomaton.tables import Float64, Int64, make_table
 
 SCHEMA = pa.schema(

@@ -1,9 +1,9 @@
 """What figures 7 and 10 share: settings to training, and what they say of the theory."""
 
-from attomaton.experiments.scansnap.texts import Texts
 from attomaton.experiments.settings import Settings
 from attomaton.scansnap.model.language_model import LanguageModel
 from attomaton.scansnap.model.language_training import LanguageTraining
+from attomaton.scansnap.model.texts import Texts
 
 OUTSIDE = (
     "outside the theory: this model has positions, a feed-forward part, sums with its input, layer norms and "

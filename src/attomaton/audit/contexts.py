@@ -1,0 +1,174 @@
+"""One head, context by context: its attention beside what each rung makes of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.audit.fitting import divergence
+from attomaton.audit.heads import Audit, Rungs, prepare, watch_all
+from attomaton.audit.ladder import Features, Fitted, climb_head
+from attomaton.audit.rows import Rows
+from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.corpora.tokenizers.vocabulary import name_token
+from attomaton.errors import UnsupportedOption
+from attomaton.frames import Tabular
+from attomaton.heads.model import Head, HeadModel
+from attomaton.options import whole_number
+from attomaton.printing import Block, Grid
+from attomaton.progress import Stages
+from attomaton.tables import Float64, Int32, table_of
+
+SHOWN = 8
+"""Places of a context that are printed: those that the head looks at most."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HeadContexts(Tabular):
+    """Contexts in which a head looks elsewhere than the first rung says, with every rung beside.
+
+    Attributes
+    ----------
+    head : Head
+        The head.
+    rows : Rows
+        The contexts, of this head alone.
+    names : tuple of str
+        The rungs, nested.
+    fitted : float64 array, shape (n_rungs, n_rows, window)
+        The attention that each rung, on those before it, says.
+    vocabulary : Vocabulary, optional
+        What names the tokens.
+
+    Examples
+    --------
+    >>> HeadContexts.__name__  # show_head makes them
+    'HeadContexts'
+    """
+
+    head: Head
+    rows: Rows
+    names: tuple[str, ...]
+    fitted: Float64
+    vocabulary: Vocabulary | None = None
+
+    def __repr__(self) -> str:
+        return f"HeadContexts(head {self.head}, {len(self.rows)} contexts)"
+
+    def _table(self) -> pa.Table:
+        """A row for each place: context, document, position, lag, token, label, attention and the rungs."""
+        n, window = self.rows.tokens.shape
+        each = {name: np.repeat(getattr(self.rows, name), window) for name in ("documents", "positions")}
+        columns: dict[str, Any] = {
+            "number": np.repeat(np.arange(n), window),
+            "document": each["documents"],
+            "position": each["positions"],
+            "lag": np.tile(np.arange(window), n),
+            "token": self.rows.tokens.ravel(),
+            "label": np.repeat(self.rows.labels, window),
+            "attention": self.rows.attention[:, 0].ravel(),
+        }
+        return table_of(columns | {name: self.fitted[at].ravel() for at, name in enumerate(self.names)})
+
+    def _words(self) -> Vocabulary | None:
+        return self.vocabulary
+
+    def _name(self, token: int) -> str:
+        return name_token(self.vocabulary, token)
+
+    def _blocks(self) -> list[Block]:
+        blocks: list[Block] = [repr(self)]
+        for at in range(len(self.rows)):
+            tokens: Int32 = self.rows.tokens[at]
+            label, own = int(self.rows.labels[at]), self.rows.attention[at, 0]
+            rows = [
+                (
+                    str(lag),
+                    self._name(int(tokens[lag])) + " (label)" * (int(tokens[lag]) == label),
+                    f"{own[lag]:.3f}",
+                    *(f"{one[at, lag]:.3f}" for one in self.fitted),
+                )
+                for lag in np.argsort(-own, kind="stable")[:SHOWN].tolist()
+            ]
+            title = (
+                f"Document {self.rows.documents[at]}, position {self.rows.positions[at]}: query "
+                f"{self._name(int(tokens[0]))}, next {self._name(label)}"
+            )
+            headers = ["lag", "token", "attention", *(f"+ {name}" for name in self.names)]
+            blocks.append(Grid(title, headers, rows))
+        return blocks
+
+
+def show_head(
+    model: HeadModel,
+    documents: Sequence[Any],
+    head: Head,
+    *,
+    rungs: Rungs = None,
+    how: Audit | None = None,
+    n: int = 5,
+    vocabulary: Vocabulary | None = None,
+    progress: Stages | None = None,
+) -> HeadContexts:
+    """Contexts of documents held back in which a head departs most from the first rung, one of each document.
+
+    Parameters
+    ----------
+    model, documents
+        As for :func:`~attomaton.audit.heads.audit_heads`.
+    head : Head
+        Which.
+    rungs, how
+        As for :func:`~attomaton.audit.heads.audit_heads`.
+    n : int
+        How many contexts.
+    vocabulary : Vocabulary, optional
+        What names the tokens.
+    progress : Stages, optional
+        Told what is done.
+
+    Examples
+    --------
+    >>> from attomaton.heads.arrays import from_arrays
+    >>> rng = np.random.default_rng(0)
+    >>> query, key, value = rng.normal(size=(3, 1, 2, 4, 3))
+    >>> model = from_arrays(rng.normal(size=(6, 4)), query, key, value, rng.normal(size=(1, 2, 3, 4)))
+    >>> documents = [rng.integers(0, 6, 30) for _ in range(24)]
+    >>> shown = show_head(model, documents, Head(0, 1), how=Audit(window=8), n=2)
+    >>> shown, shown.to_arrow().num_rows
+    (HeadContexts(head 0.1, 2 contexts), 16)
+    """
+    how, tell = Audit() if how is None else how, Stages() if progress is None else progress
+    if head not in model.shape.heads:
+        last = model.shape.heads[-1]
+        raise UnsupportedOption(f"there is no head {head} in {model.name}; the last is {last}")
+    fit_on, score_on, _, steps = prepare(model, documents, rungs, how)
+    rows = only_head(watch_all(model, documents, how, tell), head)
+    fitted, scored = (rows.take(np.isin(rows.documents, part)) for part in (fit_on, score_on))
+    told = list(climb_head(Features.of(steps, fitted), Features.of(steps, scored), 0))
+    taken = _most_apart(scored, told[0], whole_number(n, "n", least=1))
+    weights = np.array([np.exp(one.logs[taken]) for one in told])
+    return HeadContexts(head, scored.take(taken), tuple(one.name for one in told), weights, vocabulary)
+
+
+def only_head(rows: Rows, head: Head) -> Rows:
+    """The rows of one head alone."""
+    place = rows.heads.index(head)
+    kept = slice(place, place + 1)
+    return replace(
+        rows,
+        heads=(head,),
+        attention=rows.attention[:, kept],
+        inside=rows.inside[:, kept],
+        first=rows.first[:, kept],
+    )
+
+
+def _most_apart(rows: Rows, first: Fitted, n: int) -> Any:
+    """The row of each document that departs most from a rung, of the n documents where that is most."""
+    apart = divergence(rows.attention[:, 0].astype(np.float64), first.logs)
+    order = np.argsort(-apart, kind="stable")
+    _, firsts = np.unique(rows.documents[order], return_index=True)
+    return order[np.sort(firsts)[:n]]

@@ -1,0 +1,100 @@
+"""Models from plain arrays: residual attention without norms, and models of other shapes by their parts."""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+
+from attomaton.errors import MismatchedParts
+from attomaton.heads.parts import Attention, Layer, Linear
+from attomaton.heads.transformer import Transformer
+from attomaton.options import real_number
+
+
+def from_arrays(
+    embedding: ArrayLike,
+    query: ArrayLike,
+    key: ArrayLike,
+    value: ArrayLike,
+    output: ArrayLike,
+    decoder: ArrayLike | None = None,
+    *,
+    scale: float | None = None,
+    name: str = "arrays",
+) -> Transformer:
+    """A model of residual attention layers, h ← h + Σ_heads softmax(scale · h Q Kᵀ hᵀ) h V O, in doubles.
+
+    Parameters
+    ----------
+    embedding : array, shape (n_tokens, dim)
+        A row for each token.
+    query, key, value : arrays, shape (n_layers, n_heads, dim, width)
+        Q, K and V.
+    output : array, shape (n_layers, n_heads, width, dim)
+        O.
+    decoder : array, shape (dim, n_tokens), optional
+        To the logits; without it the embedding, transposed.
+    scale : float, optional
+        1/√width if not given.
+    name : str
+        What the model is called.
+
+    Returns
+    -------
+    Transformer
+        For norms, feed-forward parts and positions, build one of its parts
+        (:class:`~attomaton.heads.transformer.Transformer`).
+
+    Examples
+    --------
+    >>> look, read = np.ones((1, 1, 3, 2)), np.ones((1, 1, 2, 3))
+    >>> from_arrays(np.eye(3), look, look, look, read).shape
+    ModelShape(n_layers=1, n_heads=1, n_tokens=3, longest=None)
+    """
+    table = _numbers(embedding, "embedding", 2)
+    asked = _numbers(query, "query", 4)
+    layers, heads, dim, width = asked.shape
+    shapes = {"key": (key, asked.shape), "value": (value, asked.shape)}
+    shapes["output"] = (output, (layers, heads, width, dim))
+    shapes["decoder"] = (table.T if decoder is None else decoder, (dim, len(table)))
+    given = {one: _numbers(array, one, len(shape)) for one, (array, shape) in shapes.items()}
+    for one, (_, shape) in shapes.items():
+        if given[one].shape != shape or table.shape[1] != dim:
+            raise MismatchedParts(
+                f"embedding has shape {table.shape}, query {asked.shape} and {one} {given[one].shape}; "
+                "give shapes that fit, see from_arrays"
+            )
+    factor = width**-0.5 if scale is None else real_number(scale, "scale")
+    made = tuple(
+        Layer(
+            Attention(
+                _side_by_side(asked[layer]),
+                _side_by_side(given["key"][layer]),
+                _side_by_side(given["value"][layer]),
+                Linear(torch.as_tensor(given["output"][layer].reshape(heads * width, dim))),
+                factor,
+            )
+        )
+        for layer in range(layers)
+    )
+    decode = Linear(torch.as_tensor(given["decoder"]))
+    return Transformer(name, heads, heads, torch.as_tensor(table), made, decode, dtype=torch.float64)
+
+
+def _side_by_side(maps: Any) -> Linear:
+    """The maps of all heads of a layer as one, shape (dim, n_heads · width)."""
+    return Linear(torch.as_tensor(np.concatenate(list(maps), axis=1)))
+
+
+def _numbers(array: ArrayLike, name: str, ndim: int) -> Any:
+    """The array in doubles of our own, if it has so many axes and finite numbers."""
+    try:
+        given = np.array(array, np.float64, order="C")
+    except (TypeError, ValueError) as error:
+        raise MismatchedParts(f"{name} is no array of numbers ({error}); give numbers") from error
+    if given.ndim != ndim or not given.size or not np.isfinite(given).all():
+        raise MismatchedParts(
+            f"{name} has shape {given.shape}; give finite numbers with {ndim} axes, none of them empty"
+        )
+    return given

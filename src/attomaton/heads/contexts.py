@@ -1,0 +1,99 @@
+"""The contexts that a model is asked about, checked before it sees them."""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attomaton.errors import InvalidSamples, MismatchedParts, TokenOutOfRange
+from attomaton.heads.model import Head, ModelShape
+from attomaton.options import show
+from attomaton.tables import Integers
+
+
+def check_contexts(tokens: Integers | Tensor, shape: ModelShape) -> Tensor:
+    """Contexts of one length as a tensor of int64, shape (n, length), if the model takes them.
+
+    Examples
+    --------
+    >>> check_contexts(np.array([[0, 4]]), ModelShape(1, 1, n_tokens=4))
+    Traceback (most recent call last):
+        ...
+    attomaton.errors.TokenOutOfRange: token 4 at place 1 of context 0 is not in 0 … 3; give ids of the model's
+    own tokenizer
+    """
+    given: Any = tokens.detach().cpu().numpy() if isinstance(tokens, Tensor) else np.asarray(tokens)
+    if given.ndim != 2 or not np.issubdtype(given.dtype, np.integer) or given.shape[1] < 1:
+        raise InvalidSamples(
+            f"contexts are {show(tokens)}; give whole numbers, shape (n, length), one token or more each"
+        )
+    if shape.longest is not None and given.shape[1] > shape.longest:
+        raise InvalidSamples(
+            f"contexts have {given.shape[1]:,} tokens, and the model takes {shape.longest:,}; cut them"
+        )
+    out = np.argwhere((given < 0) | (given >= shape.n_tokens))
+    if len(out):
+        row, place = (int(one) for one in out[0])
+        raise TokenOutOfRange(
+            f"token {given[row, place]} at place {place} of context {row} is not in 0 … "
+            f"{shape.n_tokens - 1}; give ids of the model's own tokenizer"
+        )
+    return torch.as_tensor(given.astype(np.int64))
+
+
+def check_tokens(tokens: Integers | Sequence[int], shape: ModelShape) -> Tensor:
+    """Token ids in a row as a tensor of int64, shape (n,).
+
+    Examples
+    --------
+    >>> check_tokens([0, 3], ModelShape(1, 1, n_tokens=4)).tolist()
+    [0, 3]
+    """
+    given = np.asarray(tokens)
+    if given.ndim != 1 or (given.size and not np.issubdtype(given.dtype, np.integer)):
+        raise InvalidSamples(f"tokens are {show(tokens)}; give whole numbers, shape (n,)")
+    if given.size and not 0 <= given.min() <= given.max() < shape.n_tokens:
+        wrong = int(given.min() if given.min() < 0 else given.max())
+        raise TokenOutOfRange(
+            f"token {wrong} is not in 0 … {shape.n_tokens - 1}; give ids of the model's own tokenizer"
+        )
+    return torch.as_tensor(given.astype(np.int64))
+
+
+def check_head(head: Head, shape: ModelShape) -> Head:
+    """The head, if the model has it.
+
+    Examples
+    --------
+    >>> check_head(Head(1, 0), ModelShape(1, 1, n_tokens=4))
+    Traceback (most recent call last):
+        ...
+    attomaton.errors.MismatchedParts: there is no head 1.0; layers are 0 … 0 and heads 0 … 0
+    """
+    layer, number = cast("tuple[Any, Any]", tuple(head))
+    if not (0 <= layer < shape.n_layers and 0 <= number < shape.n_heads):
+        raise MismatchedParts(
+            f"there is no head {layer}.{number}; layers are 0 … {shape.n_layers - 1} and heads 0 … "
+            f"{shape.n_heads - 1}"
+        )
+    return Head(int(layer), int(number))
+
+
+def keep_shape(edited: Tensor, given: Tensor, what: str) -> Tensor:
+    """What an edit returned, if it has the shape of what it was given.
+
+    Examples
+    --------
+    >>> keep_shape(torch.zeros(2), torch.zeros(3), "edit_patterns")
+    Traceback (most recent call last):
+        ...
+    attomaton.errors.MismatchedParts: edit_patterns returned shape (2,) for shape (3,); return the same shape
+    """
+    if edited.shape != given.shape:
+        raise MismatchedParts(
+            f"{what} returned shape {tuple(edited.shape)} for shape {tuple(given.shape)}; "
+            "return the same shape"
+        )
+    return edited.to(given.dtype)

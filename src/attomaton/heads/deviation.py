@@ -1,0 +1,111 @@
+"""How far our forward pass is from the original's: no figure of a model is shown without this one at hand."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attomaton.errors import MismatchedParts
+from attomaton.heads.contexts import check_contexts
+from attomaton.heads.model import HeadModel
+from attomaton.tables import Integers
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """The largest differences between two models on some contexts.
+
+    Attributes
+    ----------
+    logits : float
+        Of a logit.
+    largest : float
+        The largest logit of the original, for comparison.
+    chances : float
+        Of a next token's probability.
+    n_positions : int
+        Positions compared.
+
+    Examples
+    --------
+    >>> print(Deviation(2.5e-06, 12.0, 1e-7, 128))
+    logits deviate from the original's by at most 2.5e-06 (the largest is 12) at 128 positions
+    """
+
+    logits: float
+    largest: float
+    chances: float
+    n_positions: int
+
+    def __str__(self) -> str:
+        return (
+            f"logits deviate from the original's by at most {self.logits:.2g} (the largest is "
+            f"{self.largest:.3g}) at {self.n_positions:,} positions"
+        )
+
+
+def compare_logits(model: HeadModel, original: Any, contexts: Integers | Tensor) -> Deviation:
+    """Compare a model's logits with those of the original that it was read from.
+
+    Parameters
+    ----------
+    model : HeadModel
+        Ours.
+    original : callable or HeadModel
+        A ``transformers`` model, a TransformerLens model, or any function of a tensor of token ids, shape
+        (n, length), that gives logits or a value with ``.logits``, shape (n, length, n_tokens). It is called
+        without gradients, and put into evaluation mode while it is, if it has modes.
+    contexts : int array, shape (n, length)
+        Token ids.
+
+    Returns
+    -------
+    Deviation
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from attomaton.heads.arrays import from_arrays
+    >>> ones = np.ones((1, 1, 2, 2))
+    >>> model = from_arrays(np.eye(3, 2), ones, ones, ones, ones)
+    >>> compare_logits(model, model, np.array([[0, 1, 2]])).logits
+    0.0
+    """
+    ids = check_contexts(contexts, model.shape)
+    with torch.no_grad():
+        ours = model.watch(ids).logits.double()
+        theirs = _ask(original, ids)
+    if theirs.shape != ours.shape:
+        raise MismatchedParts(
+            f"the original's logits have shape {tuple(theirs.shape)}, and ours {tuple(ours.shape)}; give the "
+            "model that ours was read from"
+        )
+    theirs = theirs.double().cpu()
+    apart = torch.where(ours == theirs, 0.0, (ours - theirs).abs())  # equal where both are infinite
+    chances = (ours.softmax(-1) - theirs.softmax(-1)).abs().max()
+    known = theirs[theirs.isfinite()].abs()
+    return Deviation(
+        float(apart.max()),
+        float(known.max()) if len(known) else 0.0,
+        float(chances),
+        ids.shape[0] * ids.shape[1],
+    )
+
+
+def _ask(original: Any, ids: Tensor) -> Tensor:
+    """The original's logits; its training mode is given back."""
+    if hasattr(original, "watch"):
+        return original.watch(ids).logits
+    training = bool(getattr(original, "training", False))
+    if training:
+        original.eval()
+    try:
+        given = original(ids)
+    finally:
+        if training:
+            original.train()
+    logits = getattr(given, "logits", given)
+    if not isinstance(logits, Tensor):
+        raise MismatchedParts(f"the original gave a {type(logits).__name__}; give one that returns logits")
+    return logits

@@ -1,0 +1,283 @@
+"""Which edges a head's token scores obey, beside what needs no model: frequency, bigrams, random heads.
+
+Scores are formed for the (query, token) pairs that the edges name, in blocks of whole queries; nothing of the
+size of the vocabulary squared is.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attomaton.compiled import compiled, expect_work
+from attomaton.corpora.samples import Samples
+from attomaton.errors import MismatchedParts
+from attomaton.frames import Tabular
+from attomaton.graphs.components import Components, find_components
+from attomaton.graphs.edges import EdgeTable
+from attomaton.graphs.grouping import count_keys, find_rows, pack_pairs
+from attomaton.heads.model import Head, HeadModel
+from attomaton.machine import share_out
+from attomaton.tables import Float64, Int32, Int64, table_of
+
+BLOCK = 1 << 17
+"""(query, token) pairs whose scores are held at once by a thread."""
+
+Float32 = NDArray[np.float32]
+
+
+class ProjectsTokens(HeadModel, Protocol):
+    """A model that gives queries and keys of every token, as all readers and adapters here do."""
+
+    def project_tokens(self, layer: int, *, lag: int = 0) -> tuple[Tensor, Tensor]:
+        """Queries (n_tokens, n_heads, width), scaled, and keys (n_tokens, n_groups, width)."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class ObeyedEdges(Tabular):
+    """The share of edges between components, weighted by support, whose winner scores above the loser.
+
+    A share says little alone: read it beside the others here, which know nothing of the head.
+
+    Attributes
+    ----------
+    heads : tuple of Head
+        In the order of the model.
+    obeyed : float64 array, shape (n_heads,)
+        Of each head; an edge whose tokens score alike counts half.
+    random : float64 array, shape (n_heads,)
+        Of random heads with the same spectrum, if they were given.
+    frequency, bigram : float
+        Of the score "how often is this token a label", and "how often does it follow the query".
+    n_edges : int
+        Edges between components.
+
+    Examples
+    --------
+    >>> shares = ObeyedEdges((Head(0, 0),), np.array([0.6]), np.array([0.5]), 0.7, 0.9, 10)
+    >>> shares.to_arrow().to_pylist()
+    [{'head': '0.0', 'obeyed': 0.6, 'random': 0.5, 'frequency': 0.7, 'bigram': 0.9}]
+    """
+
+    heads: tuple[Head, ...]
+    obeyed: Float64
+    random: Float64
+    frequency: float
+    bigram: float
+    n_edges: int
+
+    def _table(self) -> pa.Table:
+        count = len(self.heads)
+        return table_of(
+            {
+                "head": [str(head) for head in self.heads],
+                "obeyed": self.obeyed,
+                "random": self.random,
+                "frequency": np.full(count, self.frequency),
+                "bigram": np.full(count, self.bigram),
+            }
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Blocks:
+    """Edges between components by places among their (query, token) pairs, and pairs cut at whole queries."""
+
+    query: Int32
+    token: Int32
+    winner: Int64
+    loser: Int64
+    support: Int64
+    cuts: list[tuple[int, int, int, int]]
+
+
+def measure_edges(
+    model: ProjectsTokens,
+    edges: EdgeTable | Components,
+    samples: Samples,
+    *,
+    against: ProjectsTokens | None = None,
+    lag: int = 0,
+    threads: int | None = None,
+) -> ObeyedEdges:
+    """How many edges each head's token scores obey, and what says as much without the model.
+
+    Parameters
+    ----------
+    model : HeadModel with ``project_tokens``
+        Its scores come from the tokens' own embeddings, in every layer.
+    edges : EdgeTable or Components
+        Edges inside components are ties and left out.
+    samples : Samples
+        From which labels and followers are counted, for the scores by frequency and by bigrams.
+    against : HeadModel, optional
+        The same model with random heads (:func:`~attomaton.heads.random.randomise_heads`); not-a-number
+        stands where it is not given.
+    lag : int
+        Keys stand so many places before the query.
+    threads : int, optional
+        All processors if not given.
+
+    Returns
+    -------
+    ObeyedEdges
+
+    Examples
+    --------
+    >>> from attomaton.graphs.edges import extract_edges
+    >>> from attomaton.heads.own import watch_layer
+    >>> samples = Samples.from_lists([[1, 0, 2], [0, 1, 2], [1, 2]], [0, 0, 1])  # 0 beats 1 and 2, 1 beats 2
+    >>> likes_small = np.zeros((3, 3))
+    >>> likes_small[:, 2] = [2.0, 1.0, 0.0]
+    >>> layer = watch_layer(np.eye(3), likes_small)
+    >>> measure_edges(layer, extract_edges(samples), samples).obeyed.tolist()
+    [1.0]
+    """
+    components = find_components(edges) if isinstance(edges, EdgeTable) else edges
+    if not model.shape.n_tokens == components.edges.n_tokens == samples.n_tokens:
+        raise MismatchedParts(
+            f"the model has {model.shape.n_tokens:,} tokens, the edges {components.edges.n_tokens:,} and the "
+            f"samples {samples.n_tokens:,}; tokenise the corpus with the model's own tokenizer"
+        )
+    blocks = _cut(components)
+    if not len(blocks.support):
+        raise MismatchedParts("no edge lies between components, so there is nothing to obey; give more text")
+    frequency, bigram = _score_by_counts(samples, blocks)
+    random = np.full(len(model.shape.heads), np.nan)
+    return ObeyedEdges(
+        tuple(model.shape.heads),
+        _measure(model, blocks, lag, threads),
+        random if against is None else _measure(against, blocks, lag, threads),
+        _share(blocks, frequency),
+        _share(blocks, bigram),
+        len(blocks.support),
+    )
+
+
+def obeyed_by_definition(model: HeadModel, components: Components, head: Head) -> float:
+    """The definition, edge by edge."""
+    won = Counter[str]()
+    edges = components.edges
+    for query, winner, loser, support in zip(
+        *(edges[one].tolist() for one in ("query", "winner", "loser", "support")), strict=True
+    ):
+        if components.component(query, winner) != components.component(query, loser):
+            high, low = model.score_tokens(head, np.array([query]), np.array([winner, loser]))[:, 0]
+            won["obeyed"] += support * (2 if high > low else 1 if high == low else 0)
+            won["all"] += 2 * support
+    return won["obeyed"] / won["all"]
+
+
+def _cut(components: Components) -> _Blocks:
+    edges, nodes = components.edges, components.node_keys
+    places = [find_rows(nodes, pack_pairs(edges["query"], edges[one]))[0] for one in ("winner", "loser")]
+    number = components.component_of_node
+    kept = number[places[0]] != number[places[1]]
+    winner, loser = (one[kept] for one in places)
+    query = components.query_of_node
+    firsts = (
+        np.flatnonzero(np.r_[True, query[1:] != query[:-1], True]) if len(query) else np.zeros(1, np.int64)
+    )
+    borders = [0]
+    for stop in firsts[1:].tolist():  # one step for each query, to cut whole ones
+        if stop - borders[-1] >= BLOCK or stop == len(query):
+            borders.append(stop)
+    rows = np.searchsorted(winner, borders).tolist() if len(winner) else [0] * len(borders)
+    cuts = list(zip(borders[:-1], borders[1:], rows[:-1], rows[1:], strict=True))
+    return _Blocks(query, components.token_of_node, winner, loser, edges["support"][kept], cuts)
+
+
+def _score_by_counts(samples: Samples, blocks: _Blocks) -> tuple[Float32, Float32]:
+    """How often each pair's token is a label, and how often it follows the query, shape (n_pairs,) each."""
+    labels = np.bincount(samples.labels, minlength=samples.n_tokens)
+    keys, counts = count_keys(pack_pairs(samples.queries, samples.labels))
+    rows, there = find_rows(keys, pack_pairs(blocks.query, blocks.token))
+    followed = np.where(there, counts[np.minimum(rows, len(counts) - 1)], 0)
+    return labels[blocks.token].astype(np.float32), followed.astype(np.float32)
+
+
+def _share(blocks: _Blocks, scores: Float32) -> float:
+    """The share that one score for each pair obeys."""
+    won = np.sign(scores[blocks.winner] - scores[blocks.loser]) + 1
+    return float((won * blocks.support).sum() / (2 * blocks.support.sum()))
+
+
+def _measure(model: ProjectsTokens, blocks: _Blocks, lag: int, threads: int | None) -> Float64:
+    """The share that each head obeys, layer by layer."""
+    total = 2 * int(blocks.support.sum())
+    shares: list[Float64] = []
+    for layer in range(model.shape.n_layers):
+        queries, keys = model.project_tokens(layer, lag=lag)
+        same = queries.shape[1] // keys.shape[1]
+        shared = keys if same == 1 else keys.repeat_interleave(same, 1)
+        asked, offered = (_heads_last(one) for one in (queries, shared))
+        work = asked.shape[1] * asked.shape[2] * len(blocks.query)
+        expect_work(_score_pairs, work)
+        expect_work(_count_obeyed, len(blocks.support) * asked.shape[2])
+        parts = share_out(partial(_measure_block, blocks, asked, offered), blocks.cuts, threads)
+        shares.append(np.sum(parts, axis=0) / total)
+    return np.concatenate(shares)
+
+
+def _heads_last(projected: Tensor) -> Float32:
+    """(n_tokens, n_heads, width) → (n_tokens, width, n_heads) in singles: heads are summed side by side."""
+    return np.ascontiguousarray(projected.transpose(1, 2).float().numpy())
+
+
+def _measure_block(blocks: _Blocks, asked: Float32, offered: Float32, cut: Sequence[int]) -> Int64:
+    first, stop, first_edge, stop_edge = cut
+    scores = np.zeros((stop - first, asked.shape[2]), np.float32)
+    _score_pairs(asked, offered, blocks.query[first:stop], blocks.token[first:stop], scores)
+    edges = slice(first_edge, stop_edge)
+    winner, loser = blocks.winner[edges] - first, blocks.loser[edges] - first
+    return _count_obeyed(scores, winner, loser, blocks.support[edges])
+
+
+def _score_plain(asked: Float32, offered: Float32, query: Int32, token: Int32, scores: Float32) -> None:
+    for first in range(0, len(query), 256):
+        rows = slice(first, first + 256)
+        scores[rows] = (asked[query[rows]] * offered[token[rows]]).sum(1)
+
+
+def _score_work(asked: Float32, _: Any, query: Int32, *__: Any) -> float:
+    return asked.shape[1] * asked.shape[2] * len(query) / 100
+
+
+@compiled(work=_score_work, instead=_score_plain)
+def _score_pairs(asked: Float32, offered: Float32, query: Int32, token: Int32, scores: Float32) -> None:
+    """Products of queries and keys of each pair, into ``scores``, shape (n_pairs, n_heads)."""
+    for pair in range(len(query)):
+        asks, offers, into = asked[query[pair]], offered[token[pair]], scores[pair]
+        for number in range(asks.shape[0]):
+            for head in range(asks.shape[1]):
+                into[head] += asks[number, head] * offers[number, head]
+
+
+def _count_plain(scores: Float32, winner: Int64, loser: Int64, support: Int64) -> Int64:
+    won = np.sign(scores[winner] - scores[loser]).astype(np.int64) + 1
+    return support @ won
+
+
+def _count_work(scores: Float32, winner: Int64, *_: Any) -> float:
+    return scores.shape[1] * len(winner) / 100
+
+
+@compiled(work=_count_work, instead=_count_plain)
+def _count_obeyed(scores: Float32, winner: Int64, loser: Int64, support: Int64) -> Int64:
+    """Twice the support of the edges that each head obeys, once of those that tie, shape (n_heads,)."""
+    won = np.zeros(scores.shape[1], np.int64)
+    for edge in range(len(winner)):
+        high, low, weight = scores[winner[edge]], scores[loser[edge]], support[edge]
+        for head in range(scores.shape[1]):
+            if high[head] > low[head]:
+                won[head] += 2 * weight
+            elif high[head] == low[head]:
+                won[head] += weight
+    return won

@@ -1,0 +1,213 @@
+"""attomaton's own trained models, watched like any other: the theory's layer, and deep attention."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attomaton.errors import MismatchedParts
+from attomaton.heads.contexts import check_contexts, check_head, check_tokens, keep_shape
+from attomaton.heads.model import Head, ModelShape, OutputEdit, PatternEdit, Watched
+from attomaton.heads.parts import Attention, FeedForward, Layer, Linear
+from attomaton.heads.transformer import Transformer
+from attomaton.models.deep import DeepModel
+from attomaton.models.heads import Tied, TokenId, Untied
+from attomaton.options import whole_number
+from attomaton.tables import Float64, Integers
+from attomaton.training.deep_trace import DeepTrace
+from attomaton.training.trace import Trace
+
+
+@dataclass(frozen=True, eq=False)
+class TheoryLayer:
+    """The theory's layer f_W(X) = Xᵀ softmax(X W x̄) with its decoder, at every position of a context.
+
+    Logits are ln u, u the value that the layer's head gives to each token (with the token-id head the
+    attention mass on it), and −∞ where that is zero. With ``Untied(temperature)`` they are E f / temperature.
+
+    Attributes
+    ----------
+    name : str
+        What it is called.
+    embeddings : Tensor, shape (n_tokens, dim)
+        E.
+    weights : Tensor, shape (dim, dim)
+        W.
+    decoder : Tensor, shape (n_tokens, dim)
+        What each token writes, a row for each key token read: u = Σ a_i · decoder[x_i].
+    temperature : float, optional
+        Of the softmax; None means that u is a mass.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1]], [0])
+    >>> model = at.AttentionModel("orthonormal")
+    >>> layer = watch_trace(at.train(samples, model, at.GradientDescent(1.0), steps=50))
+    >>> layer.watch(np.array([[0, 1]])).patterns[0][0, 0, 1].argmax().item()  # 0 was always chosen
+    0
+    """
+
+    name: str
+    embeddings: Tensor = field(repr=False)
+    weights: Tensor = field(repr=False)
+    decoder: Tensor = field(repr=False)
+    temperature: float | None = None
+
+    @property
+    def shape(self) -> ModelShape:
+        """Its sizes."""
+        return ModelShape(1, 1, len(self.embeddings))
+
+    def watch(
+        self,
+        tokens: Integers | Tensor,
+        *,
+        edit_patterns: PatternEdit | None = None,
+        edit_outputs: OutputEdit | None = None,
+        own_stream_from: int | None = None,  # noqa: ARG002  keys and values are embeddings: no gradient
+    ) -> Watched:
+        """Run the layer on contexts, as :class:`~attomaton.heads.model.HeadModel` says; outputs are u."""
+        ids = check_contexts(tokens, self.shape)
+        read = self.embeddings[ids]
+        scores = (read @ self.weights.T @ read.transpose(1, 2))[:, None]
+        places = torch.arange(ids.shape[1])
+        pattern = torch.softmax(scores.masked_fill(places > places[:, None], -torch.inf), -1)
+        used = pattern
+        if edit_patterns is not None:
+            used = keep_shape(edit_patterns(0, pattern), pattern, "edit_patterns")
+        given = used @ self.decoder[ids][:, None]
+        if edit_outputs is not None:
+            given = keep_shape(edit_outputs(0, given), given, "edit_outputs")
+        return Watched(self._logits(given[:, 0]), (pattern,))
+
+    def score_tokens(self, head: Head, queries: Integers, keys: Integers, *, lag: int = 0) -> Float64:  # noqa: ARG002
+        """E_keys W E_queriesᵀ, shape (n_keys, n_queries); there are no positions."""
+        check_head(head, self.shape)
+        asked, offered = (self.embeddings[check_tokens(one, self.shape)] for one in (queries, keys))
+        return (offered @ self.weights @ asked.T).numpy()
+
+    def project_tokens(self, layer: int, *, lag: int = 0) -> tuple[Tensor, Tensor]:  # noqa: ARG002
+        """Queries E Wᵀ and keys E, shape (n_tokens, 1, dim) each."""
+        check_head(Head(layer, 0), self.shape)
+        return (self.embeddings @ self.weights.T)[:, None], self.embeddings[:, None]
+
+    def write_logits(self, head: Head, tokens: Integers) -> Float64:
+        """What each token alone gives u, shape (n, n_tokens); divided by the temperature if there is one."""
+        check_head(head, self.shape)
+        written = self.decoder[check_tokens(tokens, self.shape)]
+        return (written if self.temperature is None else written / self.temperature).numpy()
+
+    def _logits(self, given: Tensor) -> Tensor:
+        if self.temperature is not None:
+            return given / self.temperature
+        there = given > 0
+        return torch.where(there, torch.where(there, given, 1.0).log(), -torch.inf)
+
+
+def watch_trace(
+    trace: Trace | DeepTrace, *, trial: int = 0, step: int | None = None
+) -> "TheoryLayer | Transformer":
+    """A training run of attomaton as a model whose heads can be watched.
+
+    Parameters
+    ----------
+    trace : Trace or DeepTrace
+        From :func:`~attomaton.train` or :func:`~attomaton.train_deep`.
+    trial : int
+        Which trial.
+    step : int, optional
+        A recorded step; the last if not given.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> trace = at.train_deep(np.array([[0, 1, 0, 1]]), at.DeepModel(n_layers=2), 0.5, steps=4)
+    >>> model = watch_trace(trace)
+    >>> model.shape
+    ModelShape(n_layers=2, n_heads=1, n_tokens=2, longest=3)
+    """
+    trial = whole_number(trial, "trial", most=trace.n_trials - 1)
+    step = int(trace.steps[-1]) if step is None else whole_number(step, "step")
+    said = f"trial {trial} at step {step:,}"
+    if isinstance(trace, DeepTrace):
+        record = np.flatnonzero(trace.steps == step)
+        trace.at(step)  # an error that names the steps, if this one was not recorded
+        numbers = trace.numbers[int(record[0]), trial]
+        return watch_deep(
+            trace.model, numbers, trace.n_tokens, window=trace.window, name=f"DeepModel, {said}"
+        )
+    table, weights = trace.embeddings[trial], trace.at(step)[trial]
+    return watch_layer(table, weights, trace.model.head, name=f"AttentionModel, {said}")
+
+
+def watch_layer(
+    embeddings: Float64, weights: Float64, head: Any = None, *, name: str = "AttentionModel"
+) -> TheoryLayer:
+    """The theory's layer with these embeddings (n_tokens, dim), weights W (dim, dim) and head.
+
+    Examples
+    --------
+    >>> layer = watch_layer(np.eye(3), np.zeros((3, 3)))
+    >>> layer.watch(np.array([[0, 2, 2]])).logits[0, 2].exp().numpy().round(3).tolist()  # masses
+    [0.333, 0.0, 0.667]
+    """
+    table = torch.tensor(np.asarray(embeddings, np.float64))
+    if table.ndim != 2 or np.shape(weights) != (table.shape[1],) * 2:
+        raise MismatchedParts(
+            f"embeddings have shape {tuple(table.shape)} and weights {np.shape(weights)}; give "
+            "(n_tokens, dim) and (dim, dim)"
+        )
+    head = TokenId() if head is None else head
+    temperature = None
+    if isinstance(head, TokenId):
+        written = torch.eye(len(table), dtype=torch.float64)
+    elif isinstance(head, Tied):
+        written = table @ torch.as_tensor(np.linalg.pinv(table.numpy()))
+    elif isinstance(head, Untied):
+        written, temperature = table @ table.T, head.temperature
+    else:
+        raise MismatchedParts(f"a head of type {type(head).__name__} is not known; give one of models.heads")
+    return TheoryLayer(name, table, torch.tensor(np.asarray(weights, np.float64)), written, temperature)
+
+
+def watch_deep(
+    model: DeepModel, numbers: Float64, n_tokens: int, *, window: int, name: str = "DeepModel"
+) -> Transformer:
+    """A deep attention-only model with all its numbers in a row, as :class:`DeepTrace` has them.
+
+    Examples
+    --------
+    >>> watch_deep(DeepModel(n_heads=2), np.zeros(26), 2, window=3).shape
+    ModelShape(n_layers=1, n_heads=2, n_tokens=2, longest=3)
+    """
+    shapes = model.shapes(n_tokens, window)
+    held = model.unpack(np.asarray(numbers, np.float64)[None], n_tokens=n_tokens, window=window)
+    ends = np.cumsum([rows * columns for rows, columns in shapes])
+    parts = [part.reshape(shape) for part, shape in zip(np.split(numbers, ends[:-1]), shapes, strict=True)]
+    every = (len(shapes) - 1) // model.n_layers
+    same = torch.eye(n_tokens, dtype=torch.float64)
+    alike = Linear(same.repeat(1, model.n_heads))
+
+    def layer(number: int) -> Layer:
+        asked, read = (
+            Linear(torch.as_tensor(np.concatenate(list(one[0, number]), axis=1)))
+            for one in (held.attention, held.values)
+        )
+        lags = torch.as_tensor(held.positions[0, number]) if model.positions else None
+        feed = None
+        if model.hidden is not None:
+            into, out = (
+                torch.as_tensor(one) for one in parts[every * (number + 1) - 2 : every * (number + 1)]
+            )
+            feed = FeedForward(Linear(into), Linear(out), "relu")
+        output = Linear(same.repeat(model.n_heads, 1))
+        return Layer(Attention(asked, alike, read, output, 1.0, lags), feed=feed)
+
+    layers = tuple(layer(number) for number in range(model.n_layers))
+    longest = window if model.positions else None
+    decoder = Linear(torch.as_tensor(held.output[0]))
+    heads = model.n_heads
+    return Transformer(name, heads, heads, same, layers, decoder, longest=longest, dtype=torch.float64)

@@ -1,0 +1,224 @@
+"""The parts that transformers are made of: norms, linear maps, attention, feed-forward, turned positions."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, TypeVar, cast
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+Part = TypeVar("Part")
+
+
+def _gelu_by_tanh(values: Tensor) -> Tensor:
+    return functional.gelu(values, approximate="tanh")
+
+
+def _quick_gelu(values: Tensor) -> Tensor:
+    return values * torch.sigmoid(1.702 * values)
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": functional.gelu,
+    "gelu_fast": _gelu_by_tanh,
+    "gelu_new": _gelu_by_tanh,
+    "gelu_pytorch_tanh": _gelu_by_tanh,
+    "quick_gelu": _quick_gelu,
+    "relu": functional.relu,
+    "silu": functional.silu,
+    "swish": functional.silu,
+}
+"""Name of an activation, as configurations have it → the function."""
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """x W + b.
+
+    Attributes
+    ----------
+    weight : Tensor, shape (n_in, n_out)
+        W.
+    bias : Tensor, shape (n_out,), optional
+        b.
+
+    Examples
+    --------
+    >>> Linear(torch.tensor([[1.0, 2.0]]), torch.tensor([0.0, 1.0])).apply(torch.tensor([[3.0]])).tolist()
+    [[3.0, 7.0]]
+    """
+
+    weight: Tensor
+    bias: Tensor | None = None
+
+    def apply(self, held: Tensor) -> Tensor:
+        """The map of the last axis."""
+        given = held @ self.weight
+        return given if self.bias is None else given + self.bias
+
+
+@dataclass(frozen=True, eq=False)
+class Norm:
+    """x / √(mean(x²) + eps) · gain + shift; LayerNorm takes the mean of x away first, RMSNorm does not.
+
+    Attributes
+    ----------
+    centred : bool
+        Whether it is LayerNorm.
+    eps : float
+        What keeps the root from zero.
+    gain, shift : Tensor, shape (dim,), optional
+        None means one and zero.
+
+    Examples
+    --------
+    >>> Norm(centred=True, eps=0.0).apply(torch.tensor([1.0, 3.0])).tolist()
+    [-1.0, 1.0]
+    """
+
+    centred: bool
+    eps: float
+    gain: Tensor | None = None
+    shift: Tensor | None = None
+
+    def apply(self, held: Tensor) -> Tensor:
+        """The norm over the last axis."""
+        held = held - held.mean(-1, keepdim=True) if self.centred else held
+        held = held * torch.rsqrt(held.square().mean(-1, keepdim=True) + self.eps)
+        held = held if self.gain is None else held * self.gain
+        return held if self.shift is None else held + self.shift
+
+    def apply_unscaled(self, written: Tensor) -> Tensor:
+        """What the norm makes of an addend where it scales by one: centred, times the gain, no shift."""
+        written = written - written.mean(-1, keepdim=True) if self.centred else written
+        return written if self.gain is None else written * self.gain
+
+
+@dataclass(frozen=True)
+class Rotary:
+    """Positions as turns: number i of the first half of ``width`` is turned with number i of the second.
+
+    Attributes
+    ----------
+    width : int
+        How many numbers of a head are turned, from the first on.
+    theta : float
+        Number pair i is turned by place·theta^(−2i/width).
+
+    Examples
+    --------
+    >>> quarter = torch.tensor([torch.pi / 2])
+    >>> Rotary(2, 1.0).turn(torch.tensor([[1.0, 0.0]]), quarter).round().abs().tolist()
+    [[0.0, 1.0]]
+    """
+
+    width: int
+    theta: float
+
+    def turn(self, held: Tensor, places: Tensor) -> Tensor:
+        """The last axis turned by the places, which run along the axis before."""
+        steps = torch.arange(0, self.width, 2, dtype=torch.float64) / self.width
+        angles = places.to(torch.float64)[:, None] * self.theta**-steps
+        across, along = angles.cos().to(held.dtype), angles.sin().to(held.dtype)
+        half = self.width // 2
+        first, second = held[..., :half], held[..., half : self.width]
+        turned = (first * across - second * along, second * across + first * along)
+        return torch.cat([*turned, held[..., self.width :]], -1)
+
+
+@dataclass(frozen=True, eq=False)
+class FeedForward:
+    """act(x into) out, or (act(x gate) · (x into)) out.
+
+    Attributes
+    ----------
+    into, out : Linear
+        To the inner width and back.
+    activation : str
+        One of ``ACTIVATIONS``.
+    gate : Linear, optional
+        As Llama has it.
+
+    Examples
+    --------
+    >>> one = Linear(torch.ones(1, 1))
+    >>> FeedForward(one, one, "relu").apply(torch.tensor([[-2.0], [2.0]])).tolist()
+    [[0.0], [2.0]]
+    """
+
+    into: Linear
+    out: Linear
+    activation: str
+    gate: Linear | None = None
+
+    def apply(self, held: Tensor) -> Tensor:
+        """What is added to the residual stream."""
+        act, inner = ACTIVATIONS[self.activation], self.into.apply(held)
+        return self.out.apply(act(inner) if self.gate is None else act(self.gate.apply(held)) * inner)
+
+
+@dataclass(frozen=True, eq=False)
+class Attention:
+    """The maps of all heads of a layer, side by side.
+
+    Attributes
+    ----------
+    query : Linear, (dim, n_heads · width)
+        What is asked.
+    key, value : Linear, (dim, n_groups · width)
+        What is offered and read. Heads h·n_groups//n_heads share them; mostly there are as many as heads.
+    output : Linear, (n_heads · width, dim)
+        What is written.
+    scale : float
+        Times query·key, mostly 1/√width.
+    lags : Tensor, shape (n_heads, window), optional
+        Added to the score of the key so many places before the query.
+
+    Examples
+    --------
+    >>> one = Linear(torch.ones(1, 1))
+    >>> Attention(one, one, one, one, scale=1.0).lags is None
+    True
+    """
+
+    query: Linear
+    key: Linear
+    value: Linear
+    output: Linear
+    scale: float
+    lags: Tensor | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """Attention and a feed-forward part, each behind its norm; what is None is not there.
+
+    Examples
+    --------
+    >>> one = Linear(torch.ones(1, 1))
+    >>> Layer(Attention(one, one, one, one, scale=1.0)).feed is None
+    True
+    """
+
+    attention: Attention
+    norm: Norm | None = None
+    feed: FeedForward | None = None
+    feed_norm: Norm | None = None
+
+
+def in_dtype(part: Part, dtype: torch.dtype) -> Part:
+    """The same part with all its tensors as ``dtype``; those that are so already are not copied.
+
+    Examples
+    --------
+    >>> in_dtype(Linear(torch.ones(1, 1)), torch.float64).weight.dtype
+    torch.float64
+    """
+    if isinstance(part, Tensor):
+        return cast("Part", part.to(dtype))
+    if not is_dataclass(part) or isinstance(part, type):
+        return part
+    held: dict[str, Any] = {one.name: getattr(part, one.name) for one in fields(part)}
+    whole: Any = part
+    return replace(whole, **{name: in_dtype(value, dtype) for name, value in held.items()})

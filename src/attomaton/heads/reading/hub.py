@@ -1,0 +1,88 @@
+"""Models of the Hugging Face hub, at one commit: only ``config.json`` and safetensors files are fetched."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from attomaton.corpora.budgets import shown
+from attomaton.errors import AttomatonError, UnreadableModel, needing
+from attomaton.heads.reading.files import parse_index, read_json
+from attomaton.heads.reading.folders import CONFIG, INDEX, SINGLE, read_folder, read_settings
+from attomaton.heads.transformer import Transformer
+
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?", re.ASCII)
+COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+def read_hub(repository: str, revision: str, *, dtype: torch.dtype = torch.float32) -> Transformer:
+    """A model of the hub at one commit; its name says which.
+
+    Parameters
+    ----------
+    repository : str
+        For example ``"openai-community/gpt2"``.
+    revision : str
+        A commit, 40 hexadecimal digits. A branch or a tag may move, so it is asked for its commit first, and
+        that commit is read and named.
+    dtype : torch.dtype
+        In which the model computes.
+
+    Returns
+    -------
+    Transformer
+        Called ``repository@commit``.
+
+    Examples
+    --------
+    >>> read_hub("no id", "main")
+    Traceback (most recent call last):
+        ...
+    attomaton.errors.UnreadableModel: 'no id' is no model of the hub; give owner/name
+    """
+    if not HUB_ID.fullmatch(repository):
+        raise UnreadableModel(f"{shown(repository)!r} is no model of the hub; give owner/name")
+    with needing("a model of the hub"):
+        import huggingface_hub
+    hub: Any = huggingface_hub
+    try:
+        commit = revision if COMMIT.fullmatch(revision) else _resolve(hub, repository, revision)
+        folder = _fetch(hub, repository, commit)
+    except AttomatonError:
+        raise
+    except Exception as error:  # the library raises those of several others
+        reason = shown(str(error).strip() or type(error).__name__)
+        raise UnreadableModel(
+            f"{repository} at {shown(revision)} cannot be fetched: {reason}; "
+            "mind the spelling and the network, or give a folder"
+        ) from error
+    return read_folder(folder, name=f"{repository}@{commit}", dtype=dtype)
+
+
+def _resolve(hub: Any, repository: str, revision: str) -> str:
+    """The commit that a branch or tag stands at now."""
+    commit = hub.HfApi().model_info(repository, revision=revision).sha
+    if not isinstance(commit, str) or not COMMIT.fullmatch(commit):
+        raise UnreadableModel(
+            f"the hub names no commit for {repository} at {shown(revision)}; give a commit, 40 digits"
+        )
+    return commit
+
+
+def _fetch(hub: Any, repository: str, commit: str) -> Path:
+    """The folder of the files that are needed; the configuration is checked before weights are fetched."""
+
+    def fetch(name: str) -> Path:
+        return Path(hub.hf_hub_download(repository, name, revision=commit))
+
+    folder = fetch(CONFIG).parent
+    read_settings(folder)
+    files = set(hub.HfApi().list_repo_files(repository, revision=commit))
+    if SINGLE in files or INDEX not in files:
+        fetch(SINGLE)
+        return folder
+    index = fetch(INDEX)
+    for name in sorted(set(parse_index(read_json(index), index).values())):
+        fetch(name)
+    return folder

@@ -1,0 +1,240 @@
+"""One forward pass for every transformer that is read here, with its attention recorded or exchanged.
+
+hˡ = hˡ⁻¹ + attention(norm hˡ⁻¹), then + feed(norm hˡ); GPT-NeoX adds both at once (``parallel``).
+"""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from attomaton.heads.contexts import check_contexts, check_head, check_tokens, keep_shape
+from attomaton.heads.model import Head, ModelShape, OutputEdit, PatternEdit, Watched
+from attomaton.heads.parts import Attention, Layer, Linear, Norm, Rotary, in_dtype
+from attomaton.options import LARGEST, whole_number
+from attomaton.tables import Float64, Integers
+
+
+@dataclass(frozen=True, eq=False)
+class Transformer:
+    """A causal transformer by its weights.
+
+    Attributes
+    ----------
+    name : str
+        What users call it.
+    n_heads, n_groups : int
+        Heads of a layer, and the keys and values that they share.
+    embedding : Tensor, shape (n_tokens, dim)
+        Of the tokens.
+    layers : tuple of Layer
+        From the first to the last.
+    decoder : Linear, (dim, n_tokens)
+        From the residual stream to logits.
+    last : Norm, optional
+        Before the decoder.
+    places : Tensor, shape (longest, dim), optional
+        Embeddings of positions.
+    rotary : Rotary, optional
+        Positions as turns.
+    parallel : bool
+        Whether attention and feed-forward part read the same residual stream.
+    longest : int, optional
+        The longest context.
+    dtype : torch.dtype
+        In which it computes. Weights stay as they were read, and a layer is converted when it is used.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from attomaton.heads.arrays import from_arrays
+    >>> rng = np.random.default_rng(0)
+    >>> query, key, value = rng.normal(size=(3, 1, 2, 4, 3))  # one layer, two heads
+    >>> model = from_arrays(rng.normal(size=(5, 4)), query, key, value, rng.normal(size=(1, 2, 3, 4)))
+    >>> seen = model.watch(np.array([[0, 3, 1]]))
+    >>> tuple(seen.logits.shape), tuple(seen.patterns[0].shape)
+    ((1, 3, 5), (1, 2, 3, 3))
+    >>> model.score_tokens(Head(0, 1), np.array([1]), np.array([0, 3, 1])).shape
+    (3, 1)
+    """
+
+    name: str
+    n_heads: int
+    n_groups: int
+    embedding: Tensor = field(repr=False)
+    layers: tuple[Layer, ...] = field(repr=False)
+    decoder: Linear = field(repr=False)
+    last: Norm | None = field(default=None, repr=False)
+    places: Tensor | None = field(default=None, repr=False)
+    rotary: Rotary | None = None
+    parallel: bool = False
+    longest: int | None = None
+    dtype: torch.dtype = torch.float32
+
+    @property
+    def shape(self) -> ModelShape:
+        """Its sizes."""
+        return ModelShape(len(self.layers), self.n_heads, len(self.embedding), self.longest)
+
+    def watch(
+        self,
+        tokens: Integers | Tensor,
+        *,
+        edit_patterns: PatternEdit | None = None,
+        edit_outputs: OutputEdit | None = None,
+        own_stream_from: int | None = None,
+    ) -> Watched:
+        """Run the model on contexts of one length, as :class:`~attomaton.heads.model.HeadModel` says."""
+        ids = check_contexts(tokens, self.shape)
+        held = self._embed(ids, torch.arange(ids.shape[1]), self.dtype)
+        patterns: list[Tensor] = []
+        for number, stored in enumerate(self.layers):
+            layer = in_dtype(stored, self.dtype)
+            read = held if layer.norm is None else layer.norm.apply(held)
+            offered = read if own_stream_from is None or number < own_stream_from else read.detach()
+            pattern = self._attend(layer.attention, read, offered)
+            patterns.append(pattern)
+            if edit_patterns is not None:
+                pattern = keep_shape(edit_patterns(number, pattern), pattern, "edit_patterns")
+            values = self._split(layer.attention.value.apply(offered), self.n_groups)
+            given = pattern @ self._share(values)
+            if edit_outputs is not None:
+                given = keep_shape(edit_outputs(number, given), given, "edit_outputs")
+            held = self._add(layer, held, layer.attention.output.apply(given.transpose(1, 2).flatten(2)))
+        held = held if self.last is None else in_dtype(self.last, self.dtype).apply(held)
+        return Watched(in_dtype(self.decoder, self.dtype).apply(held), tuple(patterns))
+
+    def score_tokens(
+        self, head: Head, queries: Integers, keys: Integers, *, lag: int = 0, place: int | None = None
+    ) -> Float64:
+        """The head's scores before the softmax from the tokens' own embeddings, in doubles.
+
+        Parameters
+        ----------
+        head : Head
+            Which.
+        queries, keys : int arrays, shapes (n_queries,) and (n_keys,)
+            Tokens.
+        lag : int
+            Keys stand so many places before the query. It counts for turned positions and for ``lags``.
+        place : int, optional
+            The query's own place, for models with embeddings of positions: with it these are added, as the
+            first layer sees them. Without it tokens stand nowhere.
+
+        Returns
+        -------
+        float64 array, shape (n_keys, n_queries)
+        """
+        layer, number = check_head(head, self.shape)
+        lag = whole_number(lag, "lag", most=(self.longest or LARGEST) - 1)
+        asked, offered = (check_tokens(one, self.shape) for one in (queries, keys))
+        where = (
+            None
+            if place is None
+            else torch.tensor([whole_number(place, "place", least=lag, most=(self.longest or LARGEST) - 1)])
+        )
+        query = self._project(layer, asked, where)[0][:, number]
+        key = self._project(layer, offered, None if where is None else where - lag)[1]
+        key = key[:, number * self.n_groups // self.n_heads]
+        if self.rotary is not None:
+            query = self.rotary.turn(query, torch.full((len(query),), lag))
+        scores = key @ query.T * self.layers[layer].attention.scale
+        lags = self.layers[layer].attention.lags
+        return (scores if lags is None else scores + lags[number, lag].double()).numpy()
+
+    def project_tokens(self, layer: int, *, lag: int = 0) -> tuple[Tensor, Tensor]:
+        """Queries and keys of every token from its own embedding, whose products are :meth:`score_tokens`.
+
+        Returns
+        -------
+        Tensor, shape (n_tokens, n_heads, width), and Tensor, shape (n_tokens, n_groups, width)
+            Of ``dtype``. The queries are scaled and turned by the lag; heads share keys as values.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from attomaton.heads.arrays import from_arrays
+        >>> ones = np.ones((1, 1, 2, 2))
+        >>> queries, keys = from_arrays(np.eye(3, 2), ones, ones, ones, ones).project_tokens(0)
+        >>> tuple(queries.shape), tuple(keys.shape)
+        ((3, 1, 2), (3, 1, 2))
+        """
+        check_head(Head(layer, 0), self.shape)
+        tokens = torch.arange(len(self.embedding))
+        queries, keys = self._project(layer, tokens, None, self.dtype)
+        if self.rotary is not None:
+            queries = self.rotary.turn(queries.transpose(0, 1), torch.full((len(tokens),), lag)).transpose(
+                0, 1
+            )
+        return queries * self.layers[layer].attention.scale, keys
+
+    def write_logits(self, head: Head, tokens: Integers) -> Float64:
+        """What the head adds to the logits where it looks at each token alone, in doubles.
+
+        The bias of its values is part of it. The last norm centres and multiplies by its gain, and its scale
+        is taken as one.
+
+        Returns
+        -------
+        float64 array, shape (n, n_tokens)
+        """
+        layer, number = check_head(head, self.shape)
+        ids = check_tokens(tokens, self.shape)
+        attention = in_dtype(self.layers[layer].attention, torch.float64)
+        values = self._split(attention.value.apply(self._normed(layer, ids)[None]), self.n_groups)[0]
+        read = values[number * self.n_groups // self.n_heads]
+        written = read @ attention.output.weight[number * read.shape[1] : (number + 1) * read.shape[1]]
+        if self.last is not None:
+            written = in_dtype(self.last, torch.float64).apply_unscaled(written)
+        return (written @ self.decoder.weight.double()).numpy()
+
+    def _embed(self, ids: Tensor, where: Tensor, dtype: torch.dtype) -> Tensor:
+        held = self.embedding[ids].to(dtype)
+        return held if self.places is None else held + self.places[where].to(dtype)
+
+    def _normed(
+        self, layer: int, ids: Tensor, where: Tensor | None = None, dtype: torch.dtype = torch.float64
+    ) -> Tensor:
+        """What the layer would read of tokens, shape (n, dim), if nothing stood before it."""
+        held = self.embedding[ids].to(dtype) if where is None else self._embed(ids, where, dtype)
+        norm = self.layers[layer].norm
+        return held if norm is None else in_dtype(norm, dtype).apply(held)
+
+    def _project(
+        self, layer: int, ids: Tensor, where: Tensor | None, dtype: torch.dtype = torch.float64
+    ) -> tuple[Tensor, Tensor]:
+        """Queries (n, n_heads, width) and keys (n, n_groups, width), neither turned nor scaled."""
+        read, attention = self._normed(layer, ids, where, dtype), self.layers[layer].attention
+        queries = in_dtype(attention.query, dtype).apply(read)
+        keys = in_dtype(attention.key, dtype).apply(read)
+        return queries.reshape(len(ids), self.n_heads, -1), keys.reshape(len(ids), self.n_groups, -1)
+
+    def _split(self, held: Tensor, count: int) -> Tensor:
+        """(n, length, count · width) → (n, count, length, width)."""
+        return held.reshape(*held.shape[:2], count, -1).transpose(1, 2)
+
+    def _share(self, offered: Tensor) -> Tensor:
+        """Each group's keys or values for every head of it."""
+        same = self.n_heads // self.n_groups
+        return offered if same == 1 else offered.repeat_interleave(same, 1)
+
+    def _attend(self, attention: Attention, read: Tensor, offered: Tensor) -> Tensor:
+        """softmax over the keys up to the query, shape (n, n_heads, length, length)."""
+        places = torch.arange(read.shape[1])
+        queries = self._split(attention.query.apply(read), self.n_heads)
+        keys = self._split(attention.key.apply(offered), self.n_groups)
+        if self.rotary is not None:
+            queries, keys = self.rotary.turn(queries, places), self.rotary.turn(keys, places)
+        scores = queries @ self._share(keys).transpose(2, 3) * attention.scale
+        behind = places[:, None] - places
+        if attention.lags is not None:
+            scores = scores + attention.lags[:, behind.clamp(min=0)]
+        return torch.softmax(scores.masked_fill(behind < 0, -torch.inf), -1)
+
+    def _add(self, layer: Layer, held: Tensor, written: Tensor) -> Tensor:
+        """The residual stream after a layer."""
+        after = held + written
+        if layer.feed is None:
+            return after
+        read = held if self.parallel else after
+        return after + layer.feed.apply(read if layer.feed_norm is None else layer.feed_norm.apply(read))

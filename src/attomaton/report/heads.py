@@ -1,0 +1,35 @@
+"""How utility and attention during training foretell where heads look at the end."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attomaton.report.lines import Line, LinePanel, draw_lines
+
+NAMES = ("utility", "pattern")
+"""What is followed; a pattern is what heads looked like at the step."""
+
+
+def draw_study(records: Sequence[Mapping[str, Any]], path: Path, *, caption: str) -> list[Path]:
+    """A panel for each model: what utility and the pattern of each step explain of the last pattern.
+
+    ``records`` have ``variant``, ``step``, ``utility`` and ``pattern``, one for each head, seed and step.
+    """
+    panels: list[LinePanel] = []
+    for variant in dict.fromkeys(one["variant"] for one in records):
+        own = [one for one in records if one["variant"] == variant]
+        steps = sorted({one["step"] for one in own})
+        lines = [
+            Line(
+                name,
+                [max(step, 1) for step in steps],
+                [float(np.mean([one[name] for one in own if one["step"] == step])) for step in steps],
+                place,
+                place,
+            )
+            for place, name in enumerate(NAMES)
+        ]
+        panels.append(LinePanel(variant, lines))
+    return draw_lines(panels, path, caption=caption, n_columns=3)

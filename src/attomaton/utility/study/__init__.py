@@ -1,0 +1,1 @@
+"""Small models that are trained here, and what explains where their heads look."""

@@ -1,0 +1,72 @@
+"""Edges obeyed: the blocks count what the definition counts, beside what needs no model."""
+
+import numpy as np
+import pytest
+
+import attomaton as at
+from attomaton.errors import MismatchedParts
+from attomaton.heads import edges as counting
+from attomaton.heads.edges import measure_edges, obeyed_by_definition
+from attomaton.heads.opening import open_model
+from attomaton.heads.own import watch_layer
+from attomaton.heads.random import randomise_heads
+from tests.heads import made
+
+
+@pytest.fixture
+def samples():
+    rng = np.random.default_rng(0)
+    return at.Samples.from_windows((61 * rng.random(1500) ** 3).astype(np.int32), window=6, n_tokens=61)
+
+
+@pytest.mark.parametrize("block", [1, 50, 1 << 17])
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_blocks_count_what_the_definition_counts(family, block, samples, tmp_path, monkeypatch):
+    monkeypatch.setattr(counting, "BLOCK", block)
+    made.write(tmp_path, family)
+    model = open_model(tmp_path)
+    components = at.find_components(at.extract_edges(samples))
+    found = measure_edges(model, components, samples)
+    for head, share in list(zip(found.heads, found.obeyed, strict=True))[:: 3 if block > 1 else 20]:
+        assert abs(share - obeyed_by_definition(model, components, head)) < 1e-4  # singles may turn near ties
+
+
+def test_compiled_code_counts_alike(samples, tmp_path, monkeypatch):
+    made.write(tmp_path, "gpt2")
+    model = open_model(tmp_path)
+    edges = at.extract_edges(samples)
+    plain = measure_edges(model, edges, samples).obeyed
+    for kernel in (counting._score_pairs, counting._count_obeyed):
+        kernel.expect(1e12)
+    np.testing.assert_allclose(measure_edges(model, edges, samples).obeyed, plain, atol=1e-4)
+
+
+def test_counts_and_the_solution_obey_as_they_should(samples):
+    """The Graph-SVM's weights obey every edge between components; a head of zeros obeys half."""
+    auto = at.learn(samples)
+    weights = np.zeros((61, 61))
+    scores = auto.hard.scores
+    weights[scores["token"].to_numpy(), scores["query"].to_numpy()] = scores["score"].to_numpy()
+    found = measure_edges(watch_layer(np.eye(61), weights), auto.components, samples)
+    assert found.obeyed.tolist() == [1.0]
+    assert found.bigram > found.frequency > 0.5
+    assert (
+        measure_edges(watch_layer(np.eye(61), np.zeros((61, 61))), auto.components, samples).obeyed[0] == 0.5
+    )
+    assert np.isnan(found.random).all()
+
+
+def test_random_heads_obey_about_half(samples, tmp_path):
+    made.write(tmp_path, "llama")
+    model = open_model(tmp_path)
+    drawn = randomise_heads(model, np.random.default_rng(0))
+    found = measure_edges(model, at.extract_edges(samples), samples, against=drawn)
+    assert drawn.n_groups == drawn.n_heads == 8
+    assert 0.3 < found.random.mean() < 0.7
+    ids = np.array([[1, 2, 3]])
+    np.testing.assert_allclose(drawn.watch(ids).patterns[0].sum(-1), 1.0, atol=1e-5)
+
+
+def test_another_vocabulary_is_named(samples):
+    with pytest.raises(MismatchedParts, match="tokenise the corpus with the model's own tokenizer"):
+        measure_edges(watch_layer(np.eye(3), np.zeros((3, 3))), at.extract_edges(samples), samples)

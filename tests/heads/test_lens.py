@@ -1,0 +1,89 @@
+"""TransformerLens models by their names: an object with the same ``cfg`` and weights stands for one."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from attomaton.errors import UnreadableModel
+from attomaton.heads.opening import open_model
+from tests.heads import made
+
+
+def as_lens(model, **changes):
+    """One of our models, spelt as TransformerLens spells its own."""
+    heads, groups, dim = model.n_heads, model.n_groups, model.embedding.shape[1]
+    width = model.layers[0].attention.query.weight.shape[1] // heads
+    weights = {
+        "embed.W_E": model.embedding,
+        "unembed.W_U": model.decoder.weight,
+        "ln_final.w": model.last.gain,
+    }
+    if model.last.shift is not None:
+        weights["ln_final.b"] = model.last.shift
+    if model.places is not None:
+        weights["pos_embed.W_pos"] = model.places
+    for number, layer in enumerate(model.layers):
+        stem, attention = f"blocks.{number}.", layer.attention
+        for letter, part, count in (
+            ("Q", attention.query, heads),
+            ("K", attention.key, groups),
+            ("V", attention.value, groups),
+        ):
+            sign = "_" if count < heads else ""
+            weights[f"{stem}attn.{sign}W_{letter}"] = part.weight.reshape(dim, count, width).permute(1, 0, 2)
+            if part.bias is not None:
+                weights[f"{stem}attn.{sign}b_{letter}"] = part.bias.reshape(count, width)
+        weights[f"{stem}attn.W_O"] = attention.output.weight.reshape(heads, width, dim)
+        weights[f"{stem}attn.mask"] = torch.ones(2, 2)
+        parts = {"attn.b_O": attention.output.bias, "ln1.w": layer.norm.gain, "ln1.b": layer.norm.shift}
+        parts |= {"ln2.w": layer.feed_norm.gain, "ln2.b": layer.feed_norm.shift}
+        parts |= {"mlp.W_in": layer.feed.into.weight, "mlp.b_in": layer.feed.into.bias}
+        parts |= {"mlp.W_out": layer.feed.out.weight, "mlp.b_out": layer.feed.out.bias}
+        parts |= {"mlp.W_gate": None if layer.feed.gate is None else layer.feed.gate.weight}
+        weights |= {f"{stem}{name}": one for name, one in parts.items() if one is not None}
+    cfg = {
+        "n_layers": len(model.layers),
+        "n_heads": heads,
+        "n_key_value_heads": groups if groups < heads else None,
+        "n_ctx": model.longest,
+        "act_fn": model.layers[0].feed.activation,
+        "normalization_type": "LN" if model.last.centred else "RMS",
+        "eps": model.last.eps,
+        "attn_scale": width**0.5,
+        "use_attn_scale": True,
+        "positional_embedding_type": "rotary" if model.places is None else "standard",
+        "rotary_dim": model.rotary and model.rotary.width,
+        "rotary_base": model.rotary and model.rotary.theta,
+        "parallel_attn_mlp": model.parallel,
+        "attention_dir": "causal",
+    }
+    return SimpleNamespace(cfg=SimpleNamespace(**cfg | changes), state_dict=lambda: weights)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_the_same_model_by_other_names(family, tmp_path):
+    made.write(tmp_path, family)
+    model = open_model(tmp_path)
+    ids = np.random.default_rng(0).integers(0, 61, (2, 9))
+    lens = open_model(as_lens(model))
+    torch.testing.assert_close(lens.watch(ids).logits, model.watch(ids).logits)
+    assert lens.shape == model.shape
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"positional_embedding_type": "alibi"}, "positions are 'alibi'"),
+        ({"normalization_type": "Batch"}, "norm is 'Batch'"),
+        ({"act_fn": "solu_ln"}, "act_fn is 'solu_ln'"),
+        ({"use_local_attn": True}, "use_local_attn is True"),
+        ({"attention_dir": "bidirectional"}, "supported is 'causal'"),
+        ({"n_layers": 3}, r"no tensor 'blocks\.2"),
+    ],
+)
+def test_what_is_not_supported_is_named(changes, words, tmp_path):
+    made.write(tmp_path, "gpt2")
+    with pytest.raises(UnreadableModel, match=words):
+        open_model(as_lens(open_model(tmp_path), **changes))
