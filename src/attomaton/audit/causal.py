@@ -4,8 +4,9 @@ Giving a head its mean pattern takes away where it looks and leaves what it read
 both, so that it is no evidence about where a head looks. The two are always measured and shown together.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from math import factorial
 from typing import Any
@@ -30,6 +31,8 @@ MOST_EXACT = 6
 
 BY = ("lag", "place")
 KINDS = ("pattern", "ablation")
+
+_torch: Any = torch  # its types leave some functions partly unknown
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +77,7 @@ class Contexts:
         length = self.tokens.shape[1] - 1
         size = max(PATTERN_BYTES // (4 * len(model.shape.heads) * length**2), 1)
         for first in range(0, len(self.tokens), size):
-            yield torch.from_numpy(self.tokens[first : first + size].astype(np.int64))
+            yield _torch.from_numpy(self.tokens[first : first + size].astype(np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,8 +287,10 @@ def replace_heads(
         tuple(asked),
         float(whole.mean()),
         float(right.mean()),
-        *(drawn.mean(rises[kind]) for kind in KINDS),
-        *(drops[kind] for kind in KINDS),
+        drawn.mean(rises["pattern"]),
+        drawn.mean(rises["ablation"]),
+        drops["pattern"],
+        drops["ablation"],
     )
 
 
@@ -300,7 +305,7 @@ def run_edited(
             if kind == "pattern"
             else {"edit_outputs": means.edit_outputs(heads)}
         )
-    scored = torch.from_numpy(contexts.scored)
+    scored: Tensor = _torch.from_numpy(contexts.scored)
     losses, hits = list[Tensor](), list[Tensor]()
     for tokens in contexts.batches(model):
         logits = model.watch(tokens[:, :-1], **edits).logits.detach()[:, scored].double()
@@ -406,16 +411,16 @@ def share_out(
     errors = list[Float64]()
     for kind in KINDS:
         if exact:
-            shares.append(np.array([_share(asked, head, lambda s, k=kind: value(k, s)) for head in asked]))
+            shares.append(np.array([_share(asked, head, partial(value, kind)) for head in asked]))
             errors.append(np.zeros(len(asked)))
             continue
-        gains = _draw_orders(asked, orders, make_rng(seed), lambda s, k=kind: value(k, s))
+        gains = _draw_orders(asked, orders, make_rng(seed), partial(value, kind))
         shares.append(gains.mean(0))
         errors.append(gains.std(0, ddof=1) / np.sqrt(orders))
     return Shapley(asked, *shares, *errors)
 
 
-def _share(heads: tuple[Head, ...], head: Head, value: Any) -> float:
+def _share(heads: tuple[Head, ...], head: Head, value: Callable[[frozenset[Head]], float]) -> float:
     """Σ over sets without the head of |S|! (n − |S| − 1)! / n! times what the head adds to S."""
     others = [one for one in heads if one != head]
     n, total = len(heads), 0.0
@@ -427,12 +432,18 @@ def _share(heads: tuple[Head, ...], head: Head, value: Any) -> float:
     return total
 
 
-def _draw_orders(heads: tuple[Head, ...], orders: int, rng: np.random.Generator, value: Any) -> Float64:
+def _draw_orders(
+    heads: tuple[Head, ...],
+    orders: int,
+    rng: np.random.Generator,
+    value: Callable[[frozenset[Head]], float],
+) -> Float64:
     """What each head adds in each of some drawn orders, shape (orders, n_heads)."""
     gains = np.empty((orders, len(heads)))
     for row in gains:
         held: frozenset[Head] = frozenset()
-        for at in rng.permutation(len(heads)).tolist():
+        order: list[int] = rng.permutation(len(heads)).tolist()
+        for at in order:
             row[at] = value(held | {heads[at]}) - value(held)
             held |= {heads[at]}
     return gains

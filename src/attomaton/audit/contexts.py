@@ -59,12 +59,11 @@ class HeadContexts(Tabular):
 
     def _table(self) -> pa.Table:
         """A row for each place: context, document, position, lag, token, label, attention and the rungs."""
-        n, window = self.rows.tokens.shape
-        each = {name: np.repeat(getattr(self.rows, name), window) for name in ("documents", "positions")}
+        n, window = len(self.rows), self.rows.window
         columns: dict[str, Any] = {
             "number": np.repeat(np.arange(n), window),
-            "document": each["documents"],
-            "position": each["positions"],
+            "document": np.repeat(self.rows.documents, window),
+            "position": np.repeat(self.rows.positions, window),
             "lag": np.tile(np.arange(window), n),
             "token": self.rows.tokens.ravel(),
             "label": np.repeat(self.rows.labels, window),

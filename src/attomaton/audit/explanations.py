@@ -294,8 +294,9 @@ def first_looks(beginning: Beginning, *, name: str = "first looks") -> Table:
     (7,)
     """
     table: Any = beginning.statistics.looks
-    query = np.repeat(np.arange(table.shape[0]), np.diff(table.indptr))
-    return Table(name, query, np.asarray(table.indices), np.asarray(table.data), np.zeros(table.shape[1]))
+    n_queries, n_tokens = int(table.shape[0]), int(table.shape[1])
+    query = np.repeat(np.arange(n_queries), np.diff(table.indptr))
+    return Table(name, query, np.asarray(table.indices), np.asarray(table.data), np.zeros(n_tokens))
 
 
 def usefulness(tables: Sequence[UtilityTable], *, name: str = "utility") -> Table:
@@ -350,7 +351,7 @@ class Attending:
 
     def scores(self, rows: Rows) -> Float64:
         """The logarithm of its attention, shape (n_rows, window)."""
-        n, window = rows.tokens.shape
+        n, window = len(rows), rows.window
         floor = self.floor
         if floor is None:
             floor = 0.0 if isinstance(self.attention, FiniteAttention) else FLOOR

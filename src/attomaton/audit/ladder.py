@@ -246,7 +246,7 @@ def climb(
     for place in range(n_heads):
         seen = scored.attention[:, place].astype(np.float64)
         uniform[:, place] = divergence(seen, flat)
-        for number, step in enumerate(climb_head(*known, place, nested=nested)):
+        for number, step in enumerate(climb_head(known[0], known[1], place, nested=nested)):
             left[number, :, place], scales[number, place] = divergence(seen, step.logs), step.scale
         progress(place + 1, n_heads)
     shares = [_rest(drawn.ratio(one, uniform)) for one in left]
@@ -317,7 +317,8 @@ class Features:
         for number, scores in enumerate(self.scores):
             if scores is not None:
                 own = self.of_head(number, place)
-                spread = float(np.sqrt(np.mean((own - own.mean(1, keepdims=True)) ** 2)))
+                centred: Float64 = own - own.mean(1, keepdims=True)
+                spread = float(np.sqrt(np.mean(centred**2)))
                 found[number] = spread if spread > 0 else 1.0
         return found
 

@@ -18,6 +18,8 @@ from attomaton.heads.parts import Layer, Linear
 from attomaton.heads.transformer import Transformer
 from attomaton.options import whole_number
 
+_torch: Any = torch  # its types leave some functions partly unknown
+
 
 def rotate_heads(model: HeadModel, *, seed: int) -> HeadModel:
     """The model with every head's queries and keys reading through random rotations of their own.
@@ -105,5 +107,5 @@ def _generator(seed: int) -> torch.Generator:
 
 def _rotation(size: int, draw: torch.Generator) -> Tensor:
     """A random orthogonal matrix, every one equally likely."""
-    q, r = torch.linalg.qr(torch.randn(size, size, generator=draw, dtype=torch.float64))
-    return q * torch.sign(torch.diagonal(r))
+    q, r = _torch.linalg.qr(torch.randn(size, size, generator=draw, dtype=torch.float64))
+    return q * _torch.sign(_torch.diagonal(r))

@@ -105,7 +105,7 @@ class Seeking(Tabular):
         )
 
     def _blocks(self) -> list[Block]:
-        order = np.argsort(-self.z, kind="stable").tolist()
+        order: list[int] = np.argsort(-self.z, kind="stable").tolist()
         rows = [
             (
                 str(self.heads[at]),

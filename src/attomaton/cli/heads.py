@@ -1,5 +1,6 @@
 """``attomaton heads``: what explains where the heads of a trained model look."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -138,7 +139,7 @@ def _write(found: Any, out: Path | None, figure: Path | None) -> None:
         _write_file(figure, lambda draft: drawn.savefig(draft, format=kind, bbox_inches="tight"), marks[kind])
 
 
-def _write_file(path: Path, write: Any, mark: bytes) -> None:
+def _write_file(path: Path, write: Callable[[Path], object], mark: bytes) -> None:
     """Write a whole file, in place of one of the same kind only."""
     from attomaton.artifacts import write_target
 

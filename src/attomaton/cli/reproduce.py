@@ -34,7 +34,7 @@ def reproduce(
     out: Annotated[Path | None, place("Write figure, numbers and a page there.")] = None,
     work: Annotated[
         Path | None,
-        place("Keep trainings there, and go on from those that are there (optimisers, beginning, heads)."),
+        place("Keep trainings there, and go on from those there (optimisers, beginning, heads, heldout)."),
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,

@@ -8,6 +8,7 @@ from attomaton.experiments.beginning.turn import run_turn
 from attomaton.experiments.decoder import run_concepts, run_decoder
 from attomaton.experiments.decoder import run_text as run_decoder_text
 from attomaton.experiments.heads import run_heads
+from attomaton.experiments.heldout import run_heldout
 from attomaton.experiments.mechanics import run_training
 from attomaton.experiments.optimisers import run_optimisers
 from attomaton.experiments.page import Page
@@ -42,6 +43,7 @@ KINDS: dict[str, Callable[[Settings, Progress], Page]] = {
     "decoder-concepts": run_concepts,
     "repetition": run_repetition,
     "heads": run_heads,
+    "heldout": run_heldout,
 }
 """What runs each kind of settings."""
 

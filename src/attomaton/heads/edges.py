@@ -33,7 +33,16 @@ Float32 = NDArray[np.float32]
 
 
 class ProjectsTokens(HeadModel, Protocol):
-    """A model that gives queries and keys of every token, as all readers and adapters here do."""
+    """A model that gives queries and keys of every token, as all readers and adapters here do.
+
+    Examples
+    --------
+    >>> from attomaton.heads.own import watch_layer
+    >>> layer: ProjectsTokens = watch_layer(np.eye(3), np.zeros((3, 3)))
+    >>> queries, keys = layer.project_tokens(0)
+    >>> queries.shape, keys.shape
+    (torch.Size([3, 1, 3]), torch.Size([3, 1, 3]))
+    """
 
     def project_tokens(self, layer: int, *, lag: int = 0) -> tuple[Tensor, Tensor]:
         """Queries (n_tokens, n_heads, width), scaled, and keys (n_tokens, n_groups, width)."""

@@ -48,6 +48,14 @@ class TheoryLayer:
     >>> layer = watch_trace(at.train(samples, model, at.GradientDescent(1.0), steps=50))
     >>> layer.watch(np.array([[0, 1]])).patterns[0][0, 0, 1].argmax().item()  # 0 was always chosen
     0
+    >>> scores = layer.score_tokens(Head(0, 0), np.array([1]), np.array([0, 1]))
+    >>> scores.shape, bool(scores[0] > scores[1])
+    ((2, 1), True)
+    >>> layer.write_logits(Head(0, 0), np.array([0])).tolist()  # what is looked at gets the mass
+    [[1.0, 0.0]]
+    >>> queries, keys = layer.project_tokens(0)
+    >>> queries.shape == keys.shape == (2, 1, 2)
+    True
     """
 
     name: str
@@ -146,7 +154,18 @@ def watch_trace(
 def watch_layer(
     embeddings: Float64, weights: Float64, head: Any = None, *, name: str = "AttentionModel"
 ) -> TheoryLayer:
-    """The theory's layer with these embeddings (n_tokens, dim), weights W (dim, dim) and head.
+    """The theory's layer with given embeddings, weights and head, as a model that can be watched.
+
+    Parameters
+    ----------
+    embeddings : float64 array, shape (n_tokens, dim)
+        E.
+    weights : float64 array, shape (dim, dim)
+        W.
+    head : optional
+        ``TokenId()``, ``Tied()`` or ``Untied()`` of :mod:`attomaton.models.heads`; the first if not given.
+    name : str
+        What it is called.
 
     Examples
     --------
@@ -176,7 +195,20 @@ def watch_layer(
 def watch_deep(
     model: DeepModel, numbers: Float64, n_tokens: int, *, window: int, name: str = "DeepModel"
 ) -> Transformer:
-    """A deep attention-only model with all its numbers in a row, as :class:`DeepTrace` has them.
+    """A deep attention model with given numbers, as a model that can be watched.
+
+    Parameters
+    ----------
+    model : DeepModel
+        Its parts.
+    numbers : float64 array, shape (n_numbers,)
+        All its weights in a row, as :class:`~attomaton.training.deep_trace.DeepTrace` has them.
+    n_tokens : int
+        Size of the vocabulary.
+    window : int
+        The longest context.
+    name : str
+        What it is called.
 
     Examples
     --------

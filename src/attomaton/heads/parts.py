@@ -73,8 +73,11 @@ class Norm:
 
     Examples
     --------
-    >>> Norm(centred=True, eps=0.0).apply(torch.tensor([1.0, 3.0])).tolist()
-    [-1.0, 1.0]
+    >>> norm = Norm(centred=True, eps=0.0, gain=torch.tensor([1.0, 2.0]))
+    >>> norm.apply(torch.tensor([1.0, 5.0])).tolist()
+    [-1.0, 2.0]
+    >>> norm.apply_unscaled(torch.tensor([1.0, 5.0])).tolist()
+    [-2.0, 4.0]
     """
 
     centred: bool
@@ -193,6 +196,17 @@ class Attention:
 @dataclass(frozen=True, eq=False)
 class Layer:
     """Attention and a feed-forward part, each behind its norm; what is None is not there.
+
+    Attributes
+    ----------
+    attention : Attention
+        The maps of its heads.
+    norm : Norm, optional
+        What attention reads the residual stream through.
+    feed : FeedForward, optional
+        What follows attention.
+    feed_norm : Norm, optional
+        What the feed-forward part reads the residual stream through.
 
     Examples
     --------

@@ -56,6 +56,8 @@ class Transformer:
     ((1, 3, 5), (1, 2, 3, 3))
     >>> model.score_tokens(Head(0, 1), np.array([1]), np.array([0, 3, 1])).shape
     (3, 1)
+    >>> model.write_logits(Head(0, 1), np.array([0, 3])).shape
+    (2, 5)
     """
 
     name: str

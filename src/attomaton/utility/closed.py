@@ -78,7 +78,14 @@ class PairCounts:
 
 
 def count_pairs(samples: Samples) -> PairCounts:
-    """Count what the closed form needs."""
+    """Count what the closed form needs.
+
+    Examples
+    --------
+    >>> counts = count_pairs(Samples.from_windows([0, 1, 2, 0, 1, 2, 0], window=3))
+    >>> counts.shares.round(2).tolist(), counts.length
+    ([0.4, 0.33, 0.27], 2.5)
+    """
     size, bags = samples.n_tokens, count_all_tokens(samples)
     query = samples.queries.astype(np.int64)[bags.sample]
     label = samples.labels.astype(np.int64)[bags.sample]
@@ -175,7 +182,8 @@ def find_closed_utility(
     counts : PairCounts
         Of the text that it was trained on.
     repeated : int
-        See :func:`find_mean_field`.
+        How many times each token stands in its row when it is run by itself. For models with positions
+        give more than one: values are then means over that many positions, and the query is at the last.
     copies : bool
         Whether the chance that the label is the token looked at is that of contexts which have the token.
     heads : sequence of Head, optional

@@ -82,7 +82,14 @@ class SmallConfig:
 
 
 class SmallModel(nn.Module):
-    """A small model, drawn by ``seed``; it is a :class:`~attomaton.heads.model.HeadModel`.
+    """A small model with random weights; it is a :class:`~attomaton.heads.model.HeadModel`.
+
+    Parameters
+    ----------
+    config : SmallConfig
+        Which parts it has.
+    seed : int
+        What draws its weights.
 
     Examples
     --------
@@ -94,6 +101,8 @@ class SmallModel(nn.Module):
     (3, 5)
     >>> model.write_logits(Head(0, 1), np.arange(3)).shape
     (3, 5)
+    >>> model.loss(torch.tensor([[0, 1, 2, 1, 0]])).shape  # of four positions, each with its label
+    torch.Size([1, 4])
     """
 
     def __init__(self, config: SmallConfig, *, seed: int = 0) -> None:

@@ -17,7 +17,8 @@ from attomaton.options import MOST_TRIALS, whole_number
 Settings = dict[str, Any]
 """What a file says, with the experiment's ``name``, the ``seed``, and as ``source`` what ``--data`` names."""
 
-FAMILIES = ("mechanics", "optimisers", "text", "scan-snap", "beginning", "decoder", "repetition", "heads")
+PAPERS = ("mechanics", "optimisers", "text", "scan-snap", "beginning", "decoder")
+FAMILIES = (*PAPERS, "repetition", "heads", "heldout")
 """How names begin, as they are listed: first paper, optimisers, texts, second paper, and the others."""
 
 ALL = "all-mechanics"

@@ -137,5 +137,5 @@ def _parse_entry(name: str, given: Any) -> Entry:
 def _whole_numbers(given: Any, what: str, most: int) -> tuple[int, ...]:
     numbers: list[Any] = cast("list[Any]", given) if isinstance(given, list) else [None]
     if len(numbers) > most or not all(type(one) is int and 0 <= one < 1 << 48 for one in numbers):
-        raise UnreadableModel(f"{what} is not a list of at most {most} whole numbers from 0 to 2⁴⁸ − 1")
+        raise UnreadableModel(f"{what} is not a list of at most {most} whole numbers from 0 to {2**48 - 1:,}")
     return tuple(int(one) for one in numbers)

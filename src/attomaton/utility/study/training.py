@@ -51,6 +51,9 @@ class SmallTraining:
     >>> first, last = (course.at(step).loss(rows).mean().item() for step in sorted(course.kept))
     >>> last < first
     True
+    >>> batch = next(training.batches(text))
+    >>> batch.shape, training.mean_loss(course.last, batch).shape
+    (torch.Size([8, 5]), torch.Size([]))
     """
 
     config: SmallConfig
@@ -111,6 +114,13 @@ class Course:
         How it was trained.
     kept : dict of int to Weights
         The weights by step.
+
+    Examples
+    --------
+    >>> training = SmallTraining(SmallConfig(5, longest=4, width=8), steps=3, batch_size=2, marks=(0, 1))
+    >>> course = training.run(np.arange(40) % 5)
+    >>> sorted(course.kept), course.at(1).name
+    ([0, 1, 3], 'small model (1 × 1; values, residual)')
     """
 
     training: SmallTraining
@@ -158,7 +168,24 @@ def take_course(training: SmallTraining, text: Integers, path: Path | None) -> C
 
 
 def draw_windows(text: Integers, length: int, count: int, seed: Any) -> Int64:
-    """So many windows of a text with the label of their last position, shape (count, length + 1)."""
+    """Windows of a text with the label of their last position, shape (count, length + 1).
+
+    Parameters
+    ----------
+    text : integers
+        Token ids.
+    length : int
+        Tokens of a context; the label comes after them.
+    count : int
+        How many windows are drawn.
+    seed : int or numpy.random.Generator
+        What draws where they begin.
+
+    Examples
+    --------
+    >>> draw_windows(np.arange(100), 4, 2, seed=0).shape
+    (2, 5)
+    """
     if len(text) < length + 2:
         raise UnsupportedOption(f"a text of {len(text)} tokens has no window of {length}; give a longer one")
     rng = np.random.default_rng(seed)

@@ -1,0 +1,62 @@
+"""A cache: the words that lately came after states like this one (Grave, Joulin and Usunier 2017).
+
+p(w) ∝ Σ exp(θ h·hᵢ) over the last words i of the text that are w, hᵢ the hidden state that foretold them.
+With θ = 0 every word counts alike: the unigram cache. At the first word of a text it is empty, and silent.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attomaton.tables import Float64, Int64
+
+BLOCK = 512
+"""Positions that are read at once."""
+
+
+def read_cache(states: NDArray[np.float32], text: Int64, flatness: float, size: int) -> tuple[Float64, Int64]:
+    """The chance of each token by the cache, and 1, or 0 where it is empty; shape (n,) each.
+
+    Parameters
+    ----------
+    states : float32 array, shape (n, width)
+        The hidden state that foretold each token.
+    text : int64 array, shape (n,)
+        The tokens.
+    flatness : float
+        θ.
+    size : int
+        How many words the cache holds.
+
+    Examples
+    --------
+    >>> text = np.array([3, 5, 3, 5])
+    >>> [one.round(3).tolist() for one in read_cache(np.zeros((4, 1), np.float32), text, 0.0, 2)]
+    [[0.0, 0.0, 0.5, 0.5], [0, 1, 1, 1]]
+    """
+    chances = np.zeros(len(text))
+    for start in range(0, len(text), BLOCK):
+        end, first = min(start + BLOCK, len(text)), max(start - size, 0)
+        lag = np.arange(start, end)[:, None] - np.arange(first, end)
+        scores = np.float32(flatness) * (states[start:end] @ states[first:end].T)
+        scores = np.where((lag >= 1) & (lag <= size), scores, -np.inf)
+        top = scores.max(1, keepdims=True)
+        odds = np.exp(scores - np.where(np.isfinite(top), top, 0.0))
+        mine = np.where(text[start:end, None] == text[first:end], odds, 0.0).sum(1, dtype=np.float64)
+        chances[start:end] = mine / np.maximum(odds.sum(1, dtype=np.float64), 1e-300)
+    return chances, (np.arange(len(text)) > 0).astype(np.int64)
+
+
+def cache_law(
+    states: NDArray[np.float32], text: Int64, place: int, flatness: float, size: int, n_tokens: int
+) -> Float64:
+    """All chances at one position by the definition, shape (n_tokens,); all 0 at the first.
+
+    Examples
+    --------
+    >>> cache_law(np.zeros((3, 1), np.float32), np.array([1, 0, 1]), 2, 0.0, 5, 3).tolist()
+    [0.5, 0.5, 0.0]
+    """
+    law = np.zeros(n_tokens)
+    for past in range(max(place - size, 0), place):
+        law[text[past]] += np.exp(flatness * float(states[place] @ states[past]))
+    return law / law.sum() if place else law

@@ -1,0 +1,64 @@
+"""A text as it is judged: every token a label, with what stands before it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from attomaton.corpora.samples import Samples
+from attomaton.tables import Int64
+
+VALUES_AT_ONCE = 1 << 22
+"""Tokens of contexts that are read at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """A text of which every token is to be foretold.
+
+    Attributes
+    ----------
+    text : int64 array, shape (n,)
+        Token ids.
+    before : int
+        The token that stands before the text, as often as a context needs.
+    n_tokens : int
+        Size of the vocabulary.
+
+    Examples
+    --------
+    >>> reading = Reading(np.array([1, 2, 1]), before=0, n_tokens=3)
+    >>> reading.contexts(2).tolist()
+    [[0, 0], [0, 1], [1, 2]]
+    >>> [list(samples) for samples in reading.samples(2)]
+    [[Sample(context=(0,), label=1), Sample(context=(0, 1), label=2), Sample(context=(1, 2), label=1)]]
+    >>> len(reading), len(reading.all_samples(2)), reading.stream.tolist()
+    (3, 3, [0, 1, 2, 1])
+    """
+
+    text: Int64
+    before: int
+    n_tokens: int
+
+    def __len__(self) -> int:
+        return len(self.text)
+
+    @cached_property
+    def stream(self) -> Int64:
+        """The text with the token before it, shape (n + 1,)."""
+        return np.concatenate([[self.before], self.text])
+
+    def contexts(self, width: int) -> Int64:
+        """The ``width`` tokens before each token, shape (n, width)."""
+        padded = np.concatenate([np.full(width, self.before), self.text])
+        places = np.arange(len(self))[:, None] + np.arange(width)
+        return padded[places]
+
+    def samples(self, window: int) -> Iterator[Samples]:
+        """Each token with up to ``window`` tokens before it, in stretches that fit in memory."""
+        yield from self.all_samples(window).chunks(VALUES_AT_ONCE)
+
+    def all_samples(self, window: int) -> Samples:
+        """The same as one value."""
+        return Samples.from_windows(self.stream, window=window, n_tokens=self.n_tokens)

@@ -1,0 +1,100 @@
+"""A text to learn from and a text to be judged on, as ids of the words of the first.
+
+Every line ends with ``<eos>``, as is usual for WikiText, and every text is read as if an ``<eos>`` stood
+before it: so every word of it has a context.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from attomaton.errors import InvalidSamples, UnreadableSource
+from attomaton.tables import Int64
+
+END, UNKNOWN = "<eos>", "<unk>"
+
+
+@dataclass(frozen=True, eq=False)
+class Texts:
+    r"""Three texts over one vocabulary.
+
+    Attributes
+    ----------
+    tokens : tuple of str
+        The types of the whole training file by falling frequency, equals in the order they first appear.
+    fitted : int64 array
+        The training file without its last part.
+    held : int64 array
+        The last part of the training file: for weights, and for everything else that is chosen.
+    valid : int64 array
+        What is judged. Nothing is learned or chosen on it.
+
+    Examples
+    --------
+    >>> texts = split_texts("a b\na b\nb a\n", "a a\n", share=0.4)
+    >>> texts.tokens
+    ('a', 'b', '<eos>')
+    >>> texts.fitted.tolist(), texts.held.tolist(), texts.valid.tolist()
+    ([0, 1, 2, 0, 1, 2], [1, 0, 2], [0, 0, 2])
+    """
+
+    tokens: tuple[str, ...]
+    fitted: Int64
+    held: Int64
+    valid: Int64
+
+    @property
+    def train(self) -> Int64:
+        """The whole training file."""
+        return np.concatenate([self.fitted, self.held])
+
+    @property
+    def end(self) -> int:
+        """The id of ``<eos>``."""
+        return self.tokens.index(END)
+
+
+def read_texts(folder: str | Path, share: float) -> Texts:
+    """Read train*.txt and valid.txt of a folder; the last ``share`` of the training lines is held back."""
+    found = sorted(Path(folder).glob("train*.txt"))
+    if len(found) != 1:
+        raise UnreadableSource(
+            f"{folder} holds {len(found)} files train*.txt; give a folder with one, and with valid.txt"
+        )
+    return split_texts(_read(found[0]), _read(Path(folder) / "valid.txt"), share)
+
+
+def split_texts(train: str, valid: str, share: float) -> Texts:
+    """The same of texts in memory."""
+    lines = _split(train)
+    cut = len(lines) - round(share * len(lines))
+    if not 0 < cut < len(lines):
+        raise InvalidSamples(f"{len(lines)} lines cannot be cut at {share:.0%}; give a text of more lines")
+    counts = Counter(word for line in lines for word in line)
+    tokens = tuple(word for word, _ in counts.most_common())
+    number = {word: place for place, word in enumerate(tokens)}
+    fitted, held, judged = (_number(part, number) for part in (lines[:cut], lines[cut:], _split(valid)))
+    return Texts(tokens, fitted, held, judged)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise UnreadableSource(f"{path} cannot be read ({error}); give a folder with this file") from error
+
+
+def _split(text: str) -> list[list[str]]:
+    lines = text.split("\n")
+    return [[*line.split(), END] for line in (lines if lines[-1] else lines[:-1])]
+
+
+def _number(lines: list[list[str]], number: dict[str, int]) -> Int64:
+    words = [word for line in lines for word in line]
+    unknown = number.get(UNKNOWN)
+    missing = next((word for word in words if word not in number), None)
+    if missing is not None and unknown is None:
+        raise InvalidSamples(f"{missing!r} is not in the training text, which has no {UNKNOWN}; add one")
+    return np.array([number.get(word, unknown) for word in words], np.int64)
