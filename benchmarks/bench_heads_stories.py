@@ -93,6 +93,7 @@ def main() -> None:
         "nested_s": round(nested - made, 1),
         "alone_s": round(ended - nested, 1),
         "total_s": round(ended - begun, 1),
+        "cpu_s": round(time.process_time(), 1),
         "peak_gb": peak_gigabytes(),
     }
     bars = {
