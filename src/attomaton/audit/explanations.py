@@ -19,6 +19,7 @@ from attomaton.corpora.samples import Samples
 from attomaton.errors import MismatchedParts
 from attomaton.graphs.grouping import count_keys, find_rows, pack_pairs, unpack_pairs
 from attomaton.tables import Float64, Int64, Integers, column
+from attomaton.utility.measured import UtilityTable
 
 FLOOR = 0.28
 """The share of uniform attention that the automaton is mixed with: its own chances may be 0."""
@@ -296,6 +297,29 @@ def first_looks(beginning: Beginning, *, name: str = "first looks") -> Table:
     n_queries, n_tokens = int(table.shape[0]), int(table.shape[1])
     query = np.repeat(np.arange(n_queries), np.diff(table.indptr))
     return Table(name, query, np.asarray(table.indices), np.asarray(table.data), np.zeros(n_tokens))
+
+
+def usefulness(tables: Sequence[UtilityTable], *, name: str = "utility") -> Table:
+    """Utility tables of all heads, in the order of ``Rows.heads``, as one rung; each head has its own scores.
+
+    The tables must hold the same pairs, as those of one call of ``measure_utility`` do.
+
+    Examples
+    --------
+    >>> from attomaton.utility.measured import measure_utility
+    >>> from attomaton.utility.small import SmallConfig, SmallModel
+    >>> model = SmallModel(SmallConfig(5, longest=4, width=8, n_heads=2))
+    >>> tables = measure_utility(model, np.array([[0, 1, 2, 1, 0], [3, 2, 1, 1, 4]]))
+    >>> usefulness(tables).values.shape[0]
+    2
+    """
+    query, token = (column(tables[0].scores, part) for part in ("query", "token"))
+    if any(
+        one.scores.select(["query", "token"]) != tables[0].scores.select(["query", "token"]) for one in tables
+    ):
+        raise MismatchedParts(f"the tables of {name!r} hold other pairs; measure them on the same text")
+    values = np.array([column(one.scores, "score") for one in tables])
+    return Table(name, query, token, values, np.array([one.background for one in tables]))
 
 
 @dataclass(frozen=True, eq=False)

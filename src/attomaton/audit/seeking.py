@@ -1,8 +1,9 @@
-"""Label seeking: whether a head looks at the token that comes next, more than its position profile would.
+"""Label seeking: whether a head looks at the token that comes next, more than it would by habit.
 
-Of every row whose label stands in the window, the label's mass minus the mass that the head's own mean
-profile puts on the same places, and the same of another token of the same context whose frequency is nearest
-to the label's. Their difference is the excess; its error comes from drawing documents.
+Of every row whose label stands in the window, the label's mass minus what the head gives to the same token
+from the same query at the same lags on other documents, and the same of another token of the same context
+whose frequency is nearest to the label's. Their difference is the excess; its error comes from drawing
+documents.
 
 No null is made by permuting tokens: such nulls call 20 to 50 % of random heads significant.
 """
@@ -16,6 +17,7 @@ import pyarrow as pa
 from attomaton.audit.bootstrap import Estimates, Resampled, above_chance
 from attomaton.audit.controls import Chance
 from attomaton.audit.explanations import Counts
+from attomaton.audit.habits import Habits
 from attomaton.audit.rows import Rows
 from attomaton.errors import InvalidSamples, MismatchedParts
 from attomaton.frames import Tabular
@@ -26,7 +28,7 @@ from attomaton.tables import Bool, Float64, Int32, Int64, table_of
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Seeking(Tabular):
-    """How much each head looks at the label beyond its profile and beyond a matched token.
+    """How much each head looks at the label beyond its habits and beyond a matched token.
 
     Attributes
     ----------
@@ -37,7 +39,8 @@ class Seeking(Tabular):
     over_profile : Estimates
         The same minus what the head's own position profile puts there.
     excess : Estimates
-        The same minus that of a token of like frequency: what the test is about.
+        The mass minus what the head gives by habit, minus the same of a token of like frequency: what the
+        test is about.
     n_rows, n_documents : int
         How many rows have their label and a matched token in the window, and of how many documents.
     chance : Chance, optional
@@ -139,7 +142,7 @@ def seek_labels(fitted: Rows, scored: Rows, counts: Counts, *, seed: int = 0) ->
     Parameters
     ----------
     fitted : Rows
-        Rows of other documents, which give each head its position profile.
+        Rows of other documents, which give each head its profile and its habits.
     scored : Rows
         The rows that are measured.
     counts : Counts
@@ -172,14 +175,16 @@ def seek_labels(fitted: Rows, scored: Rows, counts: Counts, *, seed: int = 0) ->
             "no row has its label in the window beside another token; take a longer window or more rows"
         )
     label, other = rows.tokens == rows.labels[:, None], rows.tokens == matched[matched >= 0][:, None]
-    profile, drawn = fitted.profile, Resampled.over(rows.documents, seed=seed)
-    mass, expected = _masses(rows, label), label @ profile.T
-    apart = _masses(rows, other) - other @ profile.T
+    habits, drawn = Habits.of(fitted), Resampled.over(rows.documents, seed=seed)
+    mass, apart = _masses(rows, label), np.empty((len(rows), len(rows.heads)))
+    for head in range(len(rows.heads)):
+        beyond = rows.attention[:, head] - habits.expect(rows, head)
+        apart[:, head] = (beyond * label).sum(1) - (beyond * other).sum(1)
     return Seeking(
         scored.heads,
         drawn.mean(mass),
-        drawn.mean(mass - expected),
-        drawn.mean(mass - expected - apart),
+        drawn.mean(mass - label @ habits.profile.T),
+        drawn.mean(apart),
         len(rows),
         len(np.unique(rows.documents)),
     )
