@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import attomaton as at
@@ -57,6 +57,7 @@ def assert_same(found, wanted):
         assert found[key][2] == pytest.approx(law)
 
 
+@settings(suppress_health_check=[HealthCheck.filter_too_much])
 @given(counted_sets(), st.integers(2, 4))
 def test_classes_of_too_few_samples_are_refused(samples, min_samples):
     assume(not define_classes(samples, min_samples))

@@ -3,7 +3,7 @@
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from tests.drawn import components_of, embeddings_for, paper_draw
 from tests.strategies import embedded, paper_draws, sample_sets, vectors
 
@@ -50,7 +50,7 @@ def test_training_ends_where_the_expansion_says(samples):
     assert error <= 3 * expansion.error_at(1e12) + trajectory.error_at(1e12)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @given(embedded(sample_sets(min_samples=3, max_samples=20), perhaps=True))
 def test_where_data_alone_do_not_tell_nothing_is_promised(drawn):
     samples, table = drawn
