@@ -6,6 +6,7 @@ import numpy as np
 
 from attomaton.claims.decoder import verify_decoder
 from attomaton.decoder.descent import train_decoder
+from attomaton.decoder.supports import count_supports
 from tests.decoder.draws import draw_supports
 
 
@@ -49,3 +50,11 @@ def test_a_run_that_went_elsewhere_fails():
         trace, weights=trace.weights + rng.normal(size=trace.weights.shape), excesses=trace.excesses + 1
     )
     assert set(statuses(bent).values()) == {"fails"}
+
+
+def test_records_that_are_close_do_not_make_a_run_late():
+    supports = count_supports([[0, 1, 2, 0, 2, 1, 0, 1, 3, 0]], 1)
+    features = np.random.default_rng(0).normal(size=(len(supports), 6))
+    for steps in ([1, 100, 101], [10, 1000, 1001]):
+        found = verify_decoder(train_decoder(supports, steps, 0.5, features=features))
+        assert "fails" not in [one.status.value for one in found]

@@ -217,3 +217,10 @@ def test_training_with_one_hot_features_is_training():
 def test_without_ties_everything_is_compatible():
     supports = at.learn_decoder([[0, 1, 2, 0]]).supports
     assert find_compatibility(supports, np.ones((3, 1))).compatible
+
+
+def test_the_length_of_features_makes_no_difference_to_the_limit():
+    supports = at.learn_decoder([[0, 1, 2, 0]]).supports
+    limit = solve_decoder(supports, np.eye(len(supports)))
+    for one in np.eye(len(supports)):
+        assert np.allclose(limit.predict_proba(one), limit.predict_proba(1e-9 * one))

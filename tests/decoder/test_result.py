@@ -6,8 +6,17 @@ import numpy as np
 import pytest
 
 import attomaton as at
+from attomaton.decoder.counting import Read
 from attomaton.decoder.result import DecoderLimit
-from attomaton.errors import CorruptRun, EmptyContext, TokenOutOfRange, UnknownToken, UnsupportedOption
+from attomaton.decoder.supports import Supports
+from attomaton.errors import (
+    AttomatonError,
+    CorruptRun,
+    EmptyContext,
+    TokenOutOfRange,
+    UnknownToken,
+    UnsupportedOption,
+)
 
 TEXT = ["a b a c a b a b", "c a"]
 
@@ -90,3 +99,26 @@ def test_what_cannot_be_asked_is_said():
             limit.loss_at(3, wrong)
     with pytest.raises(UnsupportedOption, match="rise"):
         limit.losses_at([5, 2])
+
+
+def test_words_that_became_one_token_are_asked_for_by_it():
+    limit = at.learn_decoder(["a b a c a b a d c a d a"], most_frequent=2)
+    rest = limit.predict_proba(["<rest>"])
+    assert rest.max() > 0.5
+    for word in ("c", "d", "zebra"):
+        assert (limit.predict_proba(word) == rest).all()
+
+
+def test_labels_beyond_the_vocabulary_are_refused():
+    stopped = at.learn_decoder(["the cat sat on the mat"]).at(10)
+    for contexts, labels in (([[1]], [-1]), ([[1]], [99]), ([[1], [0]], [1]), ([[0.7]], [1])):
+        with pytest.raises(AttomatonError):
+            stopped.log_chances(contexts, labels)
+
+
+def test_counts_beyond_32_bits_give_the_loss_of_the_stopped_decoder():
+    much = 2**31
+    rows, ends = np.array([[0], [1]], np.int32), np.array([0, 2, 4])
+    supports = Supports(rows, ends, np.array([0, 1, 1, 2]), np.array([much, much // 2, 1, 5]), 3)
+    limit = DecoderLimit(supports, Read(1, 1, 1))
+    assert limit.loss_at(1000) == pytest.approx(limit.at(1000).loss)

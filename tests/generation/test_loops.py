@@ -63,3 +63,10 @@ def test_too_many_windows_leave_the_chances_untold(monkeypatch: pytest.MonkeyPat
     assert found.chances is None
     assert found.steps is None
     assert len(found.loops) == 3
+
+
+def test_chances_are_told_only_where_doubles_can():
+    """Two tokens that ask for each other: being caught takes 10^16 steps and more."""
+    assert find_loops([[1, 100], [100, 1]], [0, 1], window=12).chances is None
+    told = find_loops([[1, 3], [3, 1]], [0, 1], window=4)
+    assert told.chances.sum() == pytest.approx(1)

@@ -59,7 +59,7 @@ def _need_late(evidence: DecoderEvidence) -> str:
         return (
             "" if late >= LATE else f"ηtπp of the rarest next token is {late:.3g}, and not {LATE:g}; train on"
         )
-    told = f"the loss above its limit, times t, changed by {change:.1%} between the last records; train on"
+    told = f"the loss above its limit, times t, changed by {change:.1%} since half of the steps; train on"
     return "" if change <= SETTLED else told
 
 

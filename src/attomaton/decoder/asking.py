@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from attomaton.beginning.begin import REST
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.decoder.supports import Supports
@@ -80,8 +81,10 @@ def _id_of(token: Any, vocabulary: Vocabulary | None) -> int:
 
 
 def _mix(ids: list[int], unknown: tuple[str, ...], vocabulary: Vocabulary) -> list[int | str]:
+    """Ids, and unknown words; those that became one token in learning are that token."""
     size = len(vocabulary)
-    return [one if one < size else unknown[one - size] for one in ids]
+    rest = size - 1 if size and vocabulary.tokens[-1] == REST else None
+    return [one if one < size else unknown[one - size] if rest is None else rest for one in ids]
 
 
 def _need(vocabulary: Vocabulary | None) -> Vocabulary:

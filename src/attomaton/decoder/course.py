@@ -78,6 +78,8 @@ def find_levels(supports: Supports) -> Levels:
     """The courses of all contexts, each once."""
     listed = _list(supports, slice(None))
     once = np.ones(len(listed.offsets) - 1, np.int64)
+    if listed.table.max(initial=0) > np.iinfo(np.int32).max:
+        return _complete(listed.table, listed.offsets, once, supports)  # each by itself
     words = listed.table.astype(np.int32).ravel()
     offsets, words, contexts = sum_equal_rows(2 * listed.offsets, words, once)
     return _complete(words.reshape(-1, 2).astype(np.int64), offsets // 2, contexts, supports)

@@ -63,15 +63,16 @@ class DecoderEvidence:
 
     @property
     def change(self) -> float:
-        """By what share the rate changed between the last two records; where W^mm is 0, by what the loss did.
+        """By what share the rate changed since :attr:`earlier`; where W^mm is 0, by what the loss did.
 
-        Infinite if there is one record only.
+        Infinite if there is no such record.
         """
-        if len(self.above) < 2 or not self.trace.steps[-2]:
+        record = self.earlier
+        if record is None:
             return np.inf
         if self.squared_norm <= SMALL:
-            return float(abs(self.above[-1] - self.above[-2]))
-        return float(abs(self.rates[-1] / self.rates[-2] - 1))
+            return float(abs(self.above[-1] - self.above[record]))
+        return float(abs(self.rates[-1] / self.rates[record] - 1))
 
     @property
     def has_ties(self) -> bool:

@@ -20,7 +20,8 @@ from attomaton.printing import Block, Grid, Printed
 from attomaton.tables import Float64
 
 TIED = 1e-6
-"""How far below the best the growing score of a token may be, and still share the limit."""
+"""How far below the best the growing score of a token may be, and still share the limit, relative to what
+the longest row of W^mm could give to these features."""
 
 BALANCED = 1e-9
 """How small a Farkas sum counts as zero, relative to the sum of the norms."""
@@ -141,7 +142,8 @@ class EmbeddedLimit(Printed):
         """
         given = check_floats(np.asarray(features, np.float64), (self.features.shape[1],), "features")
         growing, finite = self.direction @ given, self.finite @ given
-        reach = TIED * max(1.0, float(np.abs(growing).max(initial=0.0)))
+        longest = float(np.linalg.norm(self.direction, axis=1).max(initial=0.0))
+        reach = TIED * longest * float(np.linalg.norm(given))
         kept = growing >= growing.max() - reach
         raised = np.where(kept, np.exp(finite - finite[kept].max()), 0.0)
         return raised / raised.sum()

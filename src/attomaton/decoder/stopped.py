@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.borders import check_ids, check_int64, check_lengths
 from attomaton.decoder.course import Moment, follow, list_levels
 from attomaton.decoder.supports import Supports
+from attomaton.errors import TokenOutOfRange
 from attomaton.ragged import rows_of
 from attomaton.tables import Float64, Int64
 
@@ -88,8 +90,12 @@ class StoppedDecoder:
             One next token each.
         """
         held = self.supports
-        wanted = np.asarray(labels, np.int64)
-        number, known = held.number_all(np.asarray(contexts, np.int64))
+        wanted = check_int64(labels, "labels")
+        width = held.contexts.shape[1]
+        given = check_int64(np.ravel(contexts), "contexts").reshape(-1, width)
+        check_lengths("contexts and labels", contexts=given, labels=wanted)
+        check_ids(wanted, held.n_tokens, "a label", error=TokenOutOfRange)
+        number, known = held.number_all(given)
         keys = held.row * held.n_tokens + held.tokens
         asked = number * held.n_tokens + wanted
         place = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)

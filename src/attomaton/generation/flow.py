@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.errors import UncertifiedSolution
 from attomaton.tables import Float64
 
 RTOL = 1e-9
@@ -97,6 +98,11 @@ def follow_flow(odds: Float64, shares: Float64, times: Float64) -> Float64:
         move, (times[0], times[-1]), np.log(shares), t_eval=times, method="LSODA", rtol=RTOL, atol=RTOL
     )
     heights: Float64 = found.y.T
+    if not found.success or not np.isfinite(heights).all():
+        raise UncertifiedSolution(
+            "the flow of shares cannot be followed to its end in doubles; the odds differ by too many orders "
+            "of magnitude, or there are too many tokens: give fewer tokens, or scores of fewer steps"
+        )
     grown = np.exp(heights - heights.max(axis=1, keepdims=True))
     return grown / grown.sum(axis=1, keepdims=True)
 

@@ -32,6 +32,9 @@ MOST_WINDOWS = 200_000
 Window = tuple[int, ...]
 """The last tokens of a text, as places."""
 
+LOST = 1e-6
+"""By how much chances may be negative, or their sum miss 1, before they are not told."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Loops:
@@ -47,7 +50,7 @@ class Loops:
         Each loop as token ids in the order of writing, the lowest first.
     chances : float64 array, shape (n_loops,), or None
         The chance that the text after the prompt ends in each; None if there are too many windows to go
-        through, or no prompt was given.
+        through, if being caught takes so long that doubles cannot tell, or if no prompt was given.
     steps : float, or None
         How many tokens are written on average until the window holds the loop's tokens alone.
 
@@ -223,8 +226,8 @@ def _is_caught(odds: Odds, state: Window, window: int, ends: dict[frozenset[int]
 
 def _solve_absorption(
     number: dict[Window, int], rows: list[tuple[int, int, float]], ends: dict[frozenset[int], int]
-) -> tuple[Float64, float]:
-    """Chances and mean steps from the first window, by one sparse solve."""
+) -> tuple[Float64, float] | None:
+    """Chances and mean steps from the first window, by one sparse solve; None if its digits are lost."""
     from scipy.sparse import eye_array
     from scipy.sparse.linalg import spsolve
 
@@ -243,7 +246,8 @@ def _solve_absorption(
     for state, place in number.items():
         if not moving[place]:
             chances[ends[frozenset(state)]] += visits[place]
-    return chances, float(visits[moving].sum())
+    lost = visits.min() < -LOST or abs(chances.sum() - 1) > LOST  # doubles cannot tell: it takes too long
+    return None if lost or not np.isfinite(visits).all() else (chances, float(visits[moving].sum()))
 
 
 def _diagonal(kept: Bool) -> csr_array:
