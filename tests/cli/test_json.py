@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from attomaton.cli import app
+from tests.audit.small import write_model
 from tests.cli.inside import run_inside
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
@@ -24,6 +25,25 @@ CASES = [
     ("scan-snap", 0, [["scan-snap", "queries.txt", "--documents", "line"]]),
     ("begin", 0, [["begin", "story.txt", "--window", "8", "--step-size", "0.01", "--out", "begun"]]),
     ("choices", 0, [["choices", "games.csv", "--tied", "even"]]),
+    (
+        "heads",
+        0,
+        [
+            [
+                "heads",
+                "model",
+                "story.jsonl",
+                "--window",
+                "8",
+                "--length",
+                "12",
+                "--random",
+                "1",
+                "--out",
+                "h.parquet",
+            ]
+        ],
+    ),
     ("tokenize", 0, [["tokenize", "story.txt", "--out", "shards"]]),
     ("reproduce", 0, [["reproduce", "mechanics-acyclic", "--trials", "2"]]),
     ("reproduce", 1, [["reproduce", "scan-snap-4", "--trials", "1"]]),
@@ -39,6 +59,7 @@ CASES = [
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("json")
+    write_model(place)
     (place / "visits.txt").write_text("a b c\nb c a\n")
     (place / "queries.txt").write_text("c a q x\nc b q y\nc a c q x\nc c b q y\n" * 5)
     (place / "short.txt").write_text("a b a c a b a c b a c a b b a c a a b c a b a\n" * 2)

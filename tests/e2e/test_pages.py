@@ -18,11 +18,13 @@ ELSEWHERE = {
     r"pip install ": "test_readme.py and test_extras.py install in fresh environments",
     r"python benchmarks/": "test_benchmarks.py runs them, in the full gate",
     r"--master spark://": "tests/engines/test_spark.py starts a cluster and gives its address",
+    r"reproduce heldout": "tests/experiments/test_heldout.py runs it small; it takes more than an hour",
+    r"reproduce heads-study": "tests/experiments/test_heads.py runs it small; it takes half an hour",
     r"s3://bucket": "tests/remote starts a store and reads and writes there",
 }
 """Commands that another test runs."""
 
-LONG = r"reproduce (all-mechanics|scan-snap-(6|7|10|meeting)|beginning( |-turn)|repetition|heads-study)"
+LONG = r"reproduce (all-mechanics|scan-snap-(6|7|10|meeting)|beginning( |-turn)|repetition)"
 """Commands that take minutes: run in the full gate."""
 
 CODE = [page for page in PAGES if read_blocks(page)]

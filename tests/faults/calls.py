@@ -109,6 +109,7 @@ def calls(folder: Any) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
             partial(at.begin, [[0, 1, 2, 0, 1, 2, 0]]),
             ("window", "most_frequent", "memory", "threads"),
         ),
+        "winners": (partial(at.winners, [[0.2, 1.0], [1.0, 0.1]], [0, 1, 1]), ("starts",)),
         "learn_decoder": (
             partial(at.learn_decoder, [[0, 1, 2, 0, 1, 2, 0]]),
             ("most_frequent", "memory", "threads"),

@@ -6,6 +6,7 @@ from pathlib import Path
 import typer
 
 from attomaton.cli import app
+from tests.audit.small import write_model
 from tests.cli.inside import run_inside
 
 WORDS = "the cat sat on the mat and the dog sat on the cat and so it was the end of it\n"
@@ -23,6 +24,7 @@ BASES = {
     "verify": ["trained"],
     "scan-snap": ["corpus.txt", "--window=3"],
     "begin": ["corpus.txt", "--window=3"],
+    "heads": ["model", "story.jsonl", "--window=8", "--length=0", "--random=0"],
     "tokenize": ["corpus.txt", "--out=shards"],
     "choices": ["games.csv"],
     "example": ["example.txt"],
@@ -35,6 +37,7 @@ BASES = {
 def prepare(folder: Path) -> Path:
     """A folder with all that the commands read, and places of every kind."""
     folder.mkdir()
+    write_model(folder)
     (folder / "corpus.txt").write_text(WORDS * 3)
     (folder / "small.txt").write_text("a b a a b")
     (folder / "games.csv").write_text("winner,loser\na,b\nb,a\na,c\n")

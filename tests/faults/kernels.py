@@ -39,6 +39,8 @@ from attomaton.hard.factored.solve import solve_factored
 from attomaton.hard.problem import EmbeddedProblem, OrderProblem
 from attomaton.hard.solvers.joint import Joint
 from attomaton.hard.solvers.placement import Placement
+from attomaton.heads.arrays import from_arrays
+from attomaton.heads.edges import measure_edges
 from attomaton.soft.certify import certify_scores
 from attomaton.soft.information import score_errors
 from attomaton.soft.likelihood import LuceProblem
@@ -353,6 +355,15 @@ def try_drawing(rng: Rng) -> None:
     table = rng.random((size, size if straight else int(rng.integers(1, 5))))
     prompt = rng.integers(0, size, 3) if straight else bend(rng, rng.integers(0, size, 3))
     draw_counts(table, prompt.tolist(), lengths=[len(prompt), 500_000 if straight else 300], seed=0)
+
+
+def try_heads(rng: Rng) -> None:
+    """Edges of other samples than the model's tokens, or of them."""
+    samples = draw_samples(rng)
+    size = samples.n_tokens if straight else int(rng.integers(1, 9))
+    look, read = rng.normal(size=(3, 2, 2, 4, 3)), rng.normal(size=(2, 2, 3, 4))
+    model = from_arrays(rng.normal(size=(size, 4)), look[0], look[1], look[2], read)
+    measure_edges(model, at.extract_edges(samples), samples, threads=1)
 
 
 TARGETS: dict[str, Callable[[Rng], None]] = {

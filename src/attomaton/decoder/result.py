@@ -114,6 +114,7 @@ class DecoderLimit(Printed):
             logits = self.logits_at(context, step, step_size)
             raised = np.exp(logits - logits.max())
             return raised / raised.sum()
+        _check_step(0, step_size)
         number = self._ask(context).number
         size = self.supports.n_tokens
         if number is None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from attomaton.artifacts import digest_arrays
 from attomaton.graphs.bags import find_realisable
-from attomaton.mixture.cache import read_cache
+from attomaton.mixture.caches import read_cache
 from attomaton.mixture.judged import Judged, blend, judge, keep
 from attomaton.mixture.kneser_ney import learn_kneser_ney
 from attomaton.mixture.learn import DECODERS, STRENGTH, learn_copies, learn_decoded, learn_writes
