@@ -38,7 +38,7 @@ def test_every_page_is_in_the_contents(site):
     index = next(path for path in site if path.name == "index.html")
     reached = {(index.parent / unquote(urldefrag(link).url)).resolve() for link in site[index].leads}
     assert [path.name for path in site if path.resolve() not in reached] == []
-    assert len(TUTORIALS) == 11
+    assert len(TUTORIALS) == 12
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
