@@ -9,6 +9,7 @@ from attomaton.decoder.compatibility import find_compatibility
 from attomaton.decoder.descent import law_of, train_decoder
 from attomaton.decoder.features import measure_excess, solve_decoder
 from attomaton.decoder.law import direct_column, find_finite, squared_norm
+from attomaton.decoder.supports import Supports
 from attomaton.errors import MismatchedParts, UnsupportedOption
 from tests.decoder.draws import draw_supports
 from tests.decoder.flow import follow_flow
@@ -224,3 +225,16 @@ def test_the_length_of_features_makes_no_difference_to_the_limit():
     limit = solve_decoder(supports, np.eye(len(supports)))
     for one in np.eye(len(supports)):
         assert np.allclose(limit.predict_proba(one), limit.predict_proba(1e-9 * one))
+
+
+def test_a_context_without_features_cannot_have_unequal_odds():
+    """0 = ln 3 is a contradiction by itself, beside an equation that can be met."""
+    ends, tokens, counts = np.array([0, 2, 4]), np.array([0, 1, 0, 1]), np.array([1, 3, 1, 3])
+    supports = Supports(np.zeros((2, 0), np.int32), ends, tokens, counts, 2)
+    found = find_compatibility(supports, np.array([[0.0], [1.0]]))
+    assert found.decided
+    assert not found.compatible
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        drawn = draw_supports(rng, n_tokens=4, n_contexts=5, positions=600, even=True)
+        assert find_compatibility(drawn, np.round(rng.normal(size=(5, 3)))).decided

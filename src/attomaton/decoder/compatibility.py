@@ -19,6 +19,9 @@ EXACT = 1e-8
 BALANCED = 1e-9
 """How small a sum counts as zero, relative to the sum of the norms."""
 
+ROUNDING = 1e-13
+"""Weights of equations below this, relative to the largest, are rounding and no part of a contradiction."""
+
 NEGLIGIBLE = 1e-10
 """Singular values smaller than this, relative to the largest, count as zero."""
 
@@ -98,7 +101,7 @@ def find_compatibility(supports: Supports, features: Float64) -> Compatibility:
     contexts = supports.row[one]
     left, singular, axes = np.linalg.svd(features, full_matrices=False)
     kept = singular > NEGLIGIBLE * singular.max(initial=0.0)
-    reduced = left[:, kept] * singular[kept]
+    reduced = np.where(features.any(axis=1)[:, None], left[:, kept] * singular[kept], 0.0)
     rank, size = int(kept.sum()), supports.n_tokens
     matrix = np.zeros((len(one), size, rank))
     rows = np.arange(len(one))
@@ -123,6 +126,7 @@ def _neighbours(supports: Supports) -> tuple[Int64, Int64]:
 def _contradict(missed: Float64, flat: Float64, wanted: Float64) -> tuple[Float64, float, float]:
     """What is missed is a combination of the equations whose left sides cancel."""
     missed = missed - flat @ np.asarray(np.linalg.lstsq(flat, missed, rcond=NEGLIGIBLE)[0], np.float64)
+    missed = np.where(np.abs(missed) > ROUNDING * np.abs(missed).max(), missed, 0.0)
     weights = missed / np.abs(missed).sum()
     norms = np.linalg.norm(flat, axis=1)
     total = float(np.abs(weights) @ norms)
