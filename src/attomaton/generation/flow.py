@@ -9,6 +9,7 @@ At a fixed point the exponents ρ_j = Σ_i x_i w_ij / Σ_l x_l w_il are 1 where 
 with x_j = 0 grows like t^ρ_j. The flow is followed in ln x, where growth rates lose no digits.
 """
 
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,12 @@ from attomaton.tables import Float64
 
 RTOL = 1e-9
 """Relative error of one step of the flow."""
+
+MOST_EVALUATIONS = 300_000
+"""Of the rates of one flow, which is seconds for few tokens."""
+
+MOST_WORK = 8_000_000_000
+"""Evaluations times the cube of the number of tokens, beyond 2,000 evaluations."""
 
 
 def find_exponents(odds: Float64, shares: Float64) -> Float64:
@@ -88,7 +95,14 @@ def follow_flow(odds: Float64, shares: Float64, times: Float64) -> Float64:
     with np.errstate(divide="ignore"):
         logs = np.log(odds)
 
+    left = count(min(MOST_EVALUATIONS, 2_000 + MOST_WORK // len(odds) ** 3), -1)
+
     def move(_: float, heights: Float64) -> Float64:
+        if not next(left):
+            raise UncertifiedSolution(
+                f"the flow of shares of {len(odds):,} tokens takes too long to follow, since shares move at "
+                "very different rates; give fewer tokens, or scores of fewer steps (auto.at(step))"
+            )
         return find_rates(logs, heights)
 
     if len(times) == 1:
