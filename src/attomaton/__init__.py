@@ -18,16 +18,12 @@ from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.explanation import Explanation as Explanation
 from attomaton.automaton.explanation import Rule
 from attomaton.automaton.shrinkage import shrink
-from attomaton.beginning.begin import begin
-from attomaton.beginning.result import Beginning
 from attomaton.choices.fit import fit_choices
 from attomaton.choices.result import ChoiceFit
 from attomaton.corpora import synthetic
 from attomaton.corpora.samples import Sample, Samples
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.decoder.learn import learn_decoder
 from attomaton.errors import AttomatonError, needing
-from attomaton.generation.winners import winners
 from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import EdgeTable, extract_edges
@@ -44,7 +40,11 @@ from attomaton.trajectory.fast_forward import fast_forward
 
 if TYPE_CHECKING:
     from attomaton.automaton.estimator import AttentionLimit
+    from attomaton.beginning.begin import begin
+    from attomaton.beginning.result import Beginning
     from attomaton.claims.mechanics import verify
+    from attomaton.decoder.learn import learn_decoder
+    from attomaton.generation.winners import winners
     from attomaton.models.attention import AttentionModel
     from attomaton.models.deep import DeepModel
     from attomaton.training.deep import train_deep
@@ -109,22 +109,31 @@ _LAZY = {
 }
 """Names that need scikit-learn or PyTorch (the extras ``sklearn`` and ``train``), loaded when asked for."""
 
+_LATER = {
+    "Beginning": "attomaton.beginning.result",
+    "begin": "attomaton.beginning.begin",
+    "learn_decoder": "attomaton.decoder.learn",
+    "winners": "attomaton.generation.winners",
+}
+"""Names that need nothing more and are loaded when asked for, so that all others come sooner."""
+
 for _name in _LAZY:  # so that a plain install can still ``from attomaton import *``
     if find_spec("sklearn" if _name == "AttentionLimit" else "torch") is None:
         __all__.remove(_name)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
+    module = _LAZY.get(name) or _LATER.get(name)
+    if module is None:
         raise AttributeError(f"module 'attomaton' has no attribute {name!r}")
     from importlib import import_module
 
     with needing(name):
-        return getattr(import_module(_LAZY[name]), name)
+        return getattr(import_module(module), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *_LAZY, *_LATER})
 
 
 _find_moved()

@@ -98,29 +98,25 @@ class Means:
 
     def edit_patterns(self, heads: Sequence[Head]) -> PatternEdit:
         """Give these heads their mean patterns."""
-
-        def edit(layer: int, patterns: Tensor) -> Tensor:
-            mine = [head.number for head in heads if head.layer == layer]
-            if not mine:
-                return patterns
-            changed = patterns.clone()
-            changed[:, mine] = self.patterns[layer][mine].to(patterns.dtype)
-            return changed
-
-        return edit
+        return _exchange(heads, self.patterns)
 
     def edit_outputs(self, heads: Sequence[Head]) -> OutputEdit:
         """Let these heads give their mean outputs."""
+        return _exchange(heads, self.outputs)
 
-        def edit(layer: int, outputs: Tensor) -> Tensor:
-            mine = [head.number for head in heads if head.layer == layer]
-            if not mine:
-                return outputs
-            changed = outputs.clone()
-            changed[:, mine] = self.outputs[layer][mine].to(outputs.dtype)
-            return changed
 
-        return edit
+def _exchange(heads: Sequence[Head], means: Sequence[Tensor]) -> PatternEdit:
+    """What gives these heads their means, of patterns or of outputs alike; all other heads keep their own."""
+
+    def edit(layer: int, given: Tensor) -> Tensor:
+        mine = [head.number for head in heads if head.layer == layer]
+        if not mine:
+            return given
+        changed = given.clone()
+        changed[:, mine] = means[layer][mine].to(given.dtype)
+        return changed
+
+    return edit
 
 
 def measure_means(model: HeadModel, contexts: Contexts, *, by: str = "lag") -> Means:
