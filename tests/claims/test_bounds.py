@@ -110,7 +110,8 @@ def test_what_happens_in_the_second_half_moves_no_bound(step):
     )
     for name in campaign.LIMITS:
         assert plain[name].status is VerdictStatus.HOLDS
-        assert shaken[name].bound == plain[name].bound
+        # the way is computed twice, and the last digits of its sums depend on where arrays lie in memory
+        assert shaken[name].bound == pytest.approx(plain[name].bound, rel=1e-9)
         assert name == "norm grows" or shaken[name].status is VerdictStatus.FAILS
 
 
