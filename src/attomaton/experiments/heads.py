@@ -23,12 +23,15 @@ from attomaton.scansnap.model.texts import read_texts
 from attomaton.utility.study import run as study
 from attomaton.utility.study.audit import StudyText, prepare_text
 
+SIZES = ("n_contexts", "n_windows", "strength")
+"""The settings of what is measured."""
+
 
 def run_heads(settings: Settings, progress: Progress) -> Page:
     """Train the models on the text, audit their heads, and put it on a page."""
     progress("learning the automaton", 0, 0)
     text, parts, asked = read_study(settings), Parts(settings["work"]), study.list_models(settings)
-    told = {name: settings[name] for name in ("tokens", "n_contexts", "n_windows")} | {"text": text.digest}
+    told = {name: settings[name] for name in (*SIZES, "tokens")} | {"text": text.digest}
     runs = list[dict[str, list[study.Record]]]()
     for place, one in enumerate(asked):
         progress(f"training and measuring {one.name}", place, len(asked))
@@ -52,5 +55,5 @@ def read_study(settings: Settings) -> StudyText:
     samples = Samples.from_windows(train, window=settings["window"], n_tokens=size)
     automaton = learn(samples)
     answers = (automaton, shrink(samples, strength=settings["strength"]))
-    sizes = {name: settings[name] for name in ("n_contexts", "n_windows")}
+    sizes = {name: settings[name] for name in SIZES}
     return prepare_text(train, held, samples, answers, automaton.components, **sizes)

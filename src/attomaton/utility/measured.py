@@ -112,6 +112,11 @@ class Gains:
         """Whether the label of a position is among the tokens up to it, shape (n, length)."""
         return np.tril(self.tokens[:, None, :] == self.rows[:, 1:, None]).any(-1)
 
+    def counted(self, first: int, *, copies: bool) -> Bool:
+        """Which positions count: from ``first`` on, and only :attr:`copies` if asked, shape (n, length)."""
+        late: Bool = np.arange(int(self.tokens.shape[1])) >= first
+        return self.copies & late if copies else np.broadcast_to(late, self.tokens.shape)
+
 
 def measure_utility(
     model: HeadModel,
@@ -159,8 +164,7 @@ def measure_utility(
     sums: list[Float64] = []
     for gains in find_gains(model, rows, baseline=baseline, alone=alone, heads=asked):
         length = int(gains.tokens.shape[1])
-        late = np.arange(length) >= first
-        counted = gains.copies & late if copies else np.broadcast_to(late, gains.tokens.shape)
+        counted = gains.counted(first, copies=copies)
         seen = np.tril(np.repeat(counted[:, :, None], length, axis=2))
         key = (gains.tokens[:, :, None] * model.shape.n_tokens + gains.tokens[:, None, :])[seen]
         values = np.stack([np.ones(key.shape), *(gains.values[head][seen] for head in asked)])

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from attomaton.artifacts.arrays import digest_arrays
 from attomaton.automaton.attention import Attention
 from attomaton.automaton.finite import FiniteAttention
+from attomaton.automaton.shrinkage import shrink
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.bags import find_realisable
 from attomaton.graphs.components import Components
@@ -17,6 +19,7 @@ from attomaton.heads.model import Head
 from attomaton.tables import Float64, Int64, Integers, column
 from attomaton.utility.closed import PairCounts, count_pairs, find_closed_utility, find_copy_utility
 from attomaton.utility.measured import UtilityTable, measure_utility
+from attomaton.utility.relabelled import relabel_by_utility
 from attomaton.utility.small import SmallModel
 from attomaton.utility.study.measures import correlate, explain_share, fit_scale, share_obeyed
 from attomaton.utility.study.training import Course, draw_windows
@@ -50,6 +53,8 @@ class StudyText:
         Of the automaton, for the edges that a head obeys.
     n_contexts, n_windows : int
         How many contexts are fitted and measured, and how many windows utility is measured on.
+    strength : float
+        How hard the scores of relabelled samples are pulled to those over all queries.
     """
 
     train: Integers
@@ -61,6 +66,7 @@ class StudyText:
     components: Components
     n_contexts: int = 2000
     n_windows: int = 2000
+    strength: float = 0.4
 
     @property
     def digest(self) -> str:
@@ -80,7 +86,7 @@ def prepare_text(
     samples: Samples,
     answers: tuple[Attention, FiniteAttention],
     components: Components,
-    **sizes: int,
+    **sizes: Any,
 ) -> StudyText:
     """The explanations of a text, from its samples, its automaton and its shrunk scores."""
     automaton, shrunk = answers
@@ -104,11 +110,13 @@ def audit_model(text: StudyText, model: SmallModel, *, copying: bool) -> list[di
 
     ``utility`` is the head's own, ``other utility`` the mean over the other heads' of the model; ``closed``
     and ``closed, copies`` are the closed form's, and the correlations are theirs with the measured table,
-    over pairs by how often they were seen, each query's mean taken off.
+    over pairs by how often they were seen, each query's mean taken off. ``relabelled`` is what ``shrink``
+    learns from samples whose label is the most useful token.
     """
     fitted, held = text.contexts
     rows = draw_windows(text.train, text.window, text.n_windows, 7)
     measured = measure_utility(model, rows, first=text.window // 2, copies=copying)
+    relabelled = relabel_by_utility(model, rows, first=text.window // 2, copies=copying)
     repeated = text.window if model.config.positions else 1
     counts = text.counts[copying]
     closed = {"closed": find_closed_utility(model, counts, repeated=repeated)}
@@ -123,6 +131,7 @@ def audit_model(text: StudyText, model: SmallModel, *, copying: bool) -> list[di
         own = {"utility": measured[place], **{name: tables[place] for name, tables in closed.items()}}
         attention = (looks[0][head], looks[1][head])
         scores = {**text.scores, **{name: table_score(one) for name, one in own.items()}}
+        scores["relabelled"] = partial(look_up, shrink(relabelled[place], strength=text.strength))
         shares = {name: explained(score, attention, (fitted, held)) for name, score in scores.items()}
         others = [
             explained(table_score(one), attention, (fitted, held)) for one in measured if one.head != head

@@ -25,6 +25,7 @@ SHARES = (
     "same token",
     "utility",
     "other utility",
+    "relabelled",
     "closed",
     "closed, copies",
     "profile",
