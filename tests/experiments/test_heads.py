@@ -47,7 +47,7 @@ def test_the_study_of_characters_goes_on_where_it_was(source, tmp_path):
     assert page.numbers.num_rows == 2 * (1 + 4) + 2 * (3 + 4 * 2)
     names = {path.name for path in write_page(page, tmp_path / "out")}
     assert {"figure.png", "numbers.parquet", "summary.md"} <= names
-    assert "| four heads | 4 |" in page.text
+    assert "| four heads | ." in page.text
 
 
 def test_the_study_of_words_reads_two_texts(source):

@@ -1,5 +1,7 @@
 """Finite windows: the loops by their law are the closed sets of all windows."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 
 import attomaton as at
 from attomaton.automaton.context import Names
+from attomaton.errors import UnsupportedOption
 from attomaton.generation.loops import find_loops, list_cycles, loops_by_definition
 from attomaton.generation.odds import Odds
 
@@ -70,3 +73,42 @@ def test_chances_are_told_only_where_doubles_can():
     assert find_loops([[1, 100], [100, 1]], [0, 1], window=12).chances is None
     told = find_loops([[1, 3], [3, 1]], [0, 1], window=4)
     assert told.chances.sum() == pytest.approx(1)
+
+
+def test_many_windows_are_solved_by_iteration_to_the_same_chances(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = np.exp(np.random.default_rng(0).normal(size=(4, 4)))
+    at_once = find_loops(table, [0, 1, 2, 3], window=4)
+    monkeypatch.setattr("attomaton.generation.loops.DIRECT", 10)
+    iterated = find_loops(table, [0, 1, 2, 3], window=4)
+    assert at_once.chances is not None
+    assert iterated.chances == pytest.approx(at_once.chances, abs=1e-9)
+    assert iterated.steps == pytest.approx(at_once.steps, rel=1e-9)
+
+
+def test_a_loop_of_many_tokens_is_found_in_little_memory() -> None:
+    """Each of 200 tokens retrieves the next one."""
+    size = 200
+    levels = np.zeros((size, size))
+    levels[np.arange(size), (np.arange(size) + 1) % size] = 1.0
+    circle = Odds(np.arange(size, dtype=np.int32), levels, np.zeros((size, size)), Names())
+    tracemalloc.start()
+    found = list_cycles(circle, size)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert max(found, key=len) == tuple(range(size))
+    assert peak < 30 * size**2  # a table of size³ would be more
+
+
+def test_too_many_paths_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attomaton.generation.loops.MOST_PATHS", 3)
+    with pytest.raises(UnsupportedOption, match="paths to try; give a shorter prompt"):
+        find_loops(np.eye(4) + 1.0, window=3)
+
+
+def test_wide_windows_are_given_up_before_they_fill_the_memory() -> None:
+    tracemalloc.start()
+    found = find_loops([[2.0, 1.0], [1.0, 2.0]], [0, 1] * 60_000, window=100_000)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.chances is None
+    assert peak < 1e9

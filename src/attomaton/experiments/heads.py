@@ -37,7 +37,7 @@ def run_heads(settings: Settings, progress: Progress) -> Page:
         progress(f"training and measuring {one.name}", place, len(asked))
         runs.append(parts.take(one.name, told | vars(one), partial(one.run, text, settings["work"])))
     heads, course = ([record for run in runs for record in run[name]] for name in ("heads", "course"))
-    tables = (study.tell_shares(heads), study.tell_closed(heads), study.tell_course(course))
+    tables = (*study.tell_shares(heads), study.tell_closed(heads), study.tell_course(course))
     judged = study.judge_study(heads, settings["bounds"])
     verdicts = [Judgement(one[1], one[2], one[3], one[4]).about(one[0]) for one in judged]
     numbers, draw = pa.Table.from_pylist(study.align(heads + course)), partial(draw_study, course)

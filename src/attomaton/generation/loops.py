@@ -10,7 +10,7 @@ is always such a set.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -26,8 +26,23 @@ from attomaton.tables import Bool, Float64
 MOST_LOOPS = 10_000
 """Loops that are looked for."""
 
+MOST_PATHS = 1_000_000
+"""Paths that are tried to find loops."""
+
 MOST_WINDOWS = 200_000
 """Windows that are gone through to find the chances of loops."""
+
+MOST_PLACES = 20_000_000
+"""Places of all windows that are gone through, together."""
+
+MOST_SHOWN = 20
+"""Loops that are printed."""
+
+DIRECT = 3_000
+"""Windows up to which chances are solved for at once; more of them by iteration."""
+
+CLOSE = 1e-12
+"""The residual at which iteration ends, relative to 1."""
 
 Window = tuple[int, ...]
 """The last tokens of a text, as places."""
@@ -59,8 +74,11 @@ class Loops:
     >>> found = find_loops([[0.0, 1.0], [1.0, 0.0]], [0, 1], window=3)  # each token is followed by the other
     >>> found.loops, found.chances.tolist()
     (((0,), (0, 1), (1,)), [0.0, 1.0, 0.0])
-    >>> found
+    >>> print(found)
     Loops(3 loops, window 3)
+      1.0000  0 1
+      0.0000  0
+      0.0000  1
     """
 
     odds: Odds
@@ -71,6 +89,18 @@ class Loops:
 
     def __repr__(self) -> str:
         return f"Loops({len(self.loops):,} loops, window {self.window})"
+
+    def __str__(self) -> str:
+        """The loops with their chances, the likeliest first."""
+        falling = np.zeros(len(self.loops)) if self.chances is None else -self.chances
+        order: list[int] = np.argsort(falling, stable=True).tolist()
+        lines = [repr(self)]
+        for place in order[:MOST_SHOWN]:
+            told = "" if self.chances is None else f"{self.chances[place]:.4f}  "
+            lines.append(f"  {told}{' '.join(map(self.odds.name, self.loops[place]))}")
+        if len(order) > MOST_SHOWN:
+            lines.append(f"  and {len(order) - MOST_SHOWN:,} more")
+        return "\n".join(lines)
 
 
 def find_loops(layer: Layer, prompt: Context | None = None, *, window: int) -> Loops:
@@ -110,38 +140,37 @@ def list_cycles(odds: Odds, window: int) -> list[Window]:
     A path grows from its lowest place: with each place v that joins, every step a → b so far must prefer b
     to v under a, and the step to v must prefer v to all before it.
     """
-    prefers = _preferences(odds)
     found: list[Window] = []
-    for first in range(len(odds.tokens)):
-        for cycle in _grow(prefers, [first], window):
-            found.append(cycle)
-            if len(found) > MOST_LOOPS:
-                raise UnsupportedOption(
-                    f"there are more than {MOST_LOOPS:,} loops; give a shorter prompt or a smaller window"
-                )
+    for n_paths, (path, closed) in enumerate(_grow(odds.levels, window)):
+        if closed:
+            found.append(path)
+        if len(found) > MOST_LOOPS or n_paths >= MOST_PATHS:
+            raise UnsupportedOption(
+                f"there are more than {MOST_LOOPS:,} loops or {MOST_PATHS:,} paths to try; give a shorter "
+                "prompt or a smaller window"
+            )
     return sorted(found)
 
 
-def _preferences(odds: Odds) -> Bool:
-    """Whether, under i, j is retrieved and l is not where both are present: shape (K, K, K), [i, j, l]."""
-    levels = odds.levels
+def _grow(levels: Float64, window: int) -> Iterator[tuple[Window, bool]]:
+    """Every path that may become a cycle, and whether it is one."""
+    for first in range(len(levels)):
+        waiting: list[tuple[Window, Bool]] = [((first,), np.arange(len(levels)) > first)]
+        while waiting:
+            path, allowed = waiting.pop()  # the places that no step of the path is drawn to
+            last, before = path[-1], levels[path[-1], list(path)]
+            yield path, bool(last == first or _leads(before[0], before[1:]).all())
+            if len(path) == window:
+                continue
+            for place in np.flatnonzero(allowed & _leads(levels[last], before.max())).tolist():
+                left = allowed & _leads(levels[last, place], levels[last])
+                waiting.append(((*path, place), left))
+
+
+def _leads(one: Float64 | float, other: Float64 | float) -> Bool:
+    """Whether a level is so far above another that, where both are present, it alone is retrieved."""
     with np.errstate(invalid="ignore"):
-        ahead = levels[:, :, None] - levels[:, None, :] > TIE
-    return ahead & np.isfinite(levels)[:, :, None]
-
-
-def _grow(prefers: Bool, path: list[int], window: int) -> Iterator[Window]:
-    """Every cycle that begins with this path and has no lower place than its first."""
-    first, last = path[0], path[-1]
-    if all(one == first or prefers[last, first, one] for one in path):
-        yield tuple(path)
-    if len(path) == window:
-        return
-    steps = list(pairwise(path))
-    for place in range(first + 1, len(prefers)):
-        joins = place not in path and all(prefers[last, place, one] for one in path)
-        if joins and all(prefers[here, then, place] for here, then in steps):
-            yield from _grow(prefers, [*path, place], window)
+        return np.isfinite(one) & (np.subtract(one, other) > TIE)
 
 
 def next_windows(odds: Odds, state: Window, window: int) -> dict[Window, float]:
@@ -194,6 +223,7 @@ def _cycle_of(odds: Odds, state: Window, window: int) -> Window:
 def _absorb(odds: Odds, start: Window, window: int, cycles: list[Window]) -> tuple[Float64, float] | None:
     """The chance of each cycle, and the mean number of tokens before it; None if it is too much."""
     ends = {frozenset(cycle): place for place, cycle in enumerate(cycles)}
+    most = min(MOST_WINDOWS, MOST_PLACES // window)
     number, waiting = {start: 0}, [start]
     rows: list[tuple[int, int, float]] = []
     while waiting:
@@ -203,7 +233,7 @@ def _absorb(odds: Odds, start: Window, window: int, cycles: list[Window]) -> tup
             continue
         for after, chance in next_windows(odds, state, window).items():
             if after not in number:
-                if len(number) == MOST_WINDOWS:
+                if len(number) >= most:
                     return None
                 number[after] = len(number)
                 waiting.append(after)
@@ -227,9 +257,8 @@ def _is_caught(odds: Odds, state: Window, window: int, ends: dict[frozenset[int]
 def _solve_absorption(
     number: dict[Window, int], rows: list[tuple[int, int, float]], ends: dict[frozenset[int], int]
 ) -> tuple[Float64, float] | None:
-    """Chances and mean steps from the first window, by one sparse solve; None if its digits are lost."""
+    """Chances and mean steps from the first window, from a sparse system; None if its digits are lost."""
     from scipy.sparse import eye_array
-    from scipy.sparse.linalg import spsolve
 
     n = len(number)
     chances = np.zeros(len(ends))
@@ -242,7 +271,7 @@ def _solve_absorption(
     first = np.zeros(n)
     first[0] = 1.0
     inner = eye_array(n, format="csc") - table.T.tocsc() @ _diagonal(moving)
-    visits: Float64 = spsolve(inner.tocsc(), first)
+    visits = _solve_sparse(inner.tocsc(), first)
     for state, place in number.items():
         if not moving[place]:
             chances[ends[frozenset(state)]] += visits[place]
@@ -253,3 +282,14 @@ def _solve_absorption(
 def _diagonal(kept: Bool) -> csr_array:
     places = np.flatnonzero(kept)
     return csr_array((np.ones(len(places)), (places, places)), shape=(len(kept), len(kept)))
+
+
+def _solve_sparse(system: Any, right: Float64) -> Float64:
+    """The solution; with many rows by iteration, since elimination fills in, and NaN if that does not end."""
+    from scipy.sparse.linalg import gmres, spsolve
+
+    solve: Any = spsolve
+    if len(right) <= DIRECT:
+        return solve(system, right)
+    found, failed = gmres(system, right, rtol=CLOSE, atol=0.0, restart=60, maxiter=40)
+    return np.full_like(right, np.nan) if failed else found

@@ -87,9 +87,9 @@ def test_tables_and_verdicts_are_told(text):
     runs = [Asked("four heads", 30, seed).run(text, None) for seed in (0, 1)]
     heads, course = ([one for run in runs for one in run[name]] for name in ("heads", "course"))
     assert len(heads) == 8
-    for grid in (tell_shares(heads), tell_closed(heads), tell_course(course)):
+    for grid in (*tell_shares(heads), tell_closed(heads), tell_course(course)):
         assert all(len(row) == len(grid.headers) for row in grid.rows)
-    assert "±" in tell_shares(heads).rows[0][2]
+    assert "±" in tell_shares(heads)[0].rows[0][2]
     assert {len(one) for one in align(heads + course)} == {len(align(heads + course)[0])}
     [plain, own] = judge_study(heads, {"plain": 1.0, "own": 0.0, "shrink": 0.9})
     assert (plain[0], own[0], plain[3], own[3]) == ("heads-plain", "heads-own", True, True)

@@ -1,5 +1,6 @@
 """The study: every model trained, audited and followed, and its numbers as tables."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,20 +18,11 @@ from attomaton.utility.study.variants import plan_training
 Record = dict[str, Any]
 """The numbers of one head, with its model and seed; ``step`` too where it is followed."""
 
-SHARES = (
-    "automaton",
-    "shrink",
-    "PMI",
-    "lift",
-    "same token",
-    "utility",
-    "other utility",
-    "relabelled",
-    "closed",
-    "closed, copies",
-    "profile",
-)
-"""What is explained by each, in the order of the table."""
+TEXT = ("automaton", "shrink", "PMI", "lift", "same token", "profile")
+"""What explains attention without a look at the head, and its mean pattern, in the order of the table."""
+
+OWN = ("utility", "other utility", "relabelled", "closed", "closed, copies")
+"""What explains attention by what looking is worth, in the order of the table."""
 
 CLOSED = ("correlation, closed", "correlation, closed, copies")
 
@@ -98,21 +90,23 @@ def align(records: Sequence[Record]) -> list[Record]:
     return [{name: one.get(name) for name in names} for one in records]
 
 
-def tell_shares(records: Sequence[Record]) -> Grid:
-    """The table of the study: what is explained, the mean over heads and over seeds, with its interval."""
-    rows = [
-        [variant, str(len({one["head"] for one in some})), *(_cell(some, name) for name in SHARES)]
-        for variant, some in _by(records, "variant")
+def tell_shares(records: Sequence[Record]) -> list[Grid]:
+    """The study: what the text and what utility explain, means over heads and seeds, with intervals."""
+    title = "Share of attention explained by {}, mean over heads (± 95 % over seeds)"
+    return [
+        _tell_means(records, title.format("the text, and by the mean pattern"), TEXT),
+        _tell_means(records, title.format("what looking is worth"), OWN),
     ]
-    title = "Share of attention explained, mean over heads (± 95 % over seeds)"
-    return Grid(title, ["model", "heads", *SHARES], rows)
 
 
 def tell_closed(records: Sequence[Record]) -> Grid:
-    """Utility in closed form beside the measured table: correlations, and what each explains."""
-    names = (*CLOSED, "utility", "closed", "closed, copies", "obeyed")
+    """Utility in closed form: its correlation with the measured table; and the edges that heads obey."""
+    title = "Correlation of closed forms with the measured table, and share of edges obeyed"
+    return _tell_means(records, title, (*CLOSED, "obeyed"))
+
+
+def _tell_means(records: Sequence[Record], title: str, names: Sequence[str]) -> Grid:
     rows = [[variant, *(_cell(some, name) for name in names)] for variant, some in _by(records, "variant")]
-    title = "Utility in closed form: correlation with the measured table, and shares explained"
     return Grid(title, ["model", *names], rows)
 
 
@@ -182,7 +176,19 @@ def _cell(records: Sequence[Record], name: str) -> str:
     if not found:
         return "-"
     mean, half = find_interval(np.array(found, np.float64))
-    return f"{mean:.2f}" + (f" ± {half:.2f}" if len(found) > 1 else "")
+    return _short(mean) + (f"±{_short(half)}" if len(found) > 1 else "")
+
+
+def _short(number: float) -> str:
+    """Two digits behind the point, and none before it where that is 0.
+
+    Examples
+    --------
+    >>> _short(-0.031), _short(10.04), _short(-0.001)
+    ('-.03', '10.04', '.00')
+    """
+    rounded = round(number, 2) or 0.0  # no -0.00
+    return re.sub(r"^(-?)0\.", r"\1.", f"{rounded:.2f}")
 
 
 def _by(records: Sequence[Record], name: str) -> list[tuple[Any, list[Record]]]:
