@@ -9,7 +9,7 @@ from attomaton.decoder.compatibility import find_compatibility
 from attomaton.decoder.descent import law_of, train_decoder
 from attomaton.decoder.features import measure_excess, solve_decoder
 from attomaton.decoder.law import direct_column, find_finite, squared_norm
-from attomaton.decoder.supports import Supports
+from attomaton.decoder.supports import Supports, count_supports
 from attomaton.errors import MismatchedParts, UnsupportedOption
 from tests.decoder.draws import draw_supports
 from tests.decoder.flow import follow_flow
@@ -238,3 +238,29 @@ def test_a_context_without_features_cannot_have_unequal_odds():
     for _ in range(60):
         drawn = draw_supports(rng, n_tokens=4, n_contexts=5, positions=600, even=True)
         assert find_compatibility(drawn, np.round(rng.normal(size=(5, 3)))).decided
+
+
+@pytest.mark.parametrize("apart", [1e-3, 1e-5, 1e-6, 1e-8, 1e-11, 1e-15])
+def test_contexts_that_are_nearly_equal_are_certified_or_called_uncertified(apart):
+    """With rows of condition 10⁶ the finite part still has its digits; further on it says what it lacks."""
+    rng = np.random.default_rng(0)
+    supports = draw_supports(rng, n_tokens=4, n_contexts=3)
+    features = rng.normal(size=(len(supports), 5))
+    features[1] = features[0] + apart * rng.normal(size=5)
+    limit = solve_decoder(supports, features)
+    assert limit.certified or apart < 1e-6
+    if limit.certified and apart >= 1e-6:
+        scores = limit.features @ limit.finite.T
+        for context in range(len(supports)):
+            inside = supports.tokens[supports.row == context]
+            counts = supports.counts[supports.row == context]
+            odds = np.log(counts / counts[0])
+            found = scores[context, inside] - scores[context, inside[0]]
+            assert found == pytest.approx(odds, abs=1e-6)
+
+
+def test_more_pairs_than_can_be_solved_are_refused():
+    size = 400
+    supports = count_supports([np.arange(size).tolist() * 2], 1)
+    with pytest.raises(UnsupportedOption, match="160,000 pairs"):
+        solve_decoder(supports, np.eye(size))

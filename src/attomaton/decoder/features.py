@@ -14,7 +14,7 @@ from attomaton.decoder.embedded import SolvedDecoder, solve_supports
 from attomaton.decoder.supports import Supports
 from attomaton.decoder.telling import DecoderExplanation
 from attomaton.display import render_card, render_facts
-from attomaton.errors import UncertifiedSolution
+from attomaton.errors import UncertifiedSolution, UnsupportedOption
 from attomaton.options import real_number, whole_number
 from attomaton.printing import Block, Grid, Printed
 from attomaton.tables import Float64
@@ -25,6 +25,9 @@ the longest row of W^mm could give to these features."""
 
 BALANCED = 1e-9
 """How small a Farkas sum counts as zero, relative to the sum of the norms."""
+
+MOST_PAIRS = 100_000
+"""Pairs of a context and a token that are solved with given features; 40,000 take 23 s and 0.9 GB."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -222,7 +225,8 @@ def solve_decoder(
     supports : Supports
         What follows each context.
     features : float array, shape (n_contexts, dim)
-        h_j of each, of any rank. With dependent rows up to 4,000 (context, token) pairs can be decided.
+        h_j of each, of any rank. Up to 100,000 pairs (context, token) can be solved, and up to 4,000 can be
+        decided where rows are dependent.
     vocabulary : Vocabulary, optional
         What names the tokens.
 
@@ -234,6 +238,13 @@ def solve_decoder(
     >>> limit.separable, limit.compatible, limit.direction[:, 0].round(4).tolist()
     (True, True, [-0.3333, -0.3333, 0.6667])
     """
+    n_pairs = len(supports) * supports.n_tokens
+    if n_pairs > MOST_PAIRS:
+        raise UnsupportedOption(
+            f"{len(supports):,} contexts and {supports.n_tokens:,} tokens are {n_pairs:,} pairs, and "
+            f"{MOST_PAIRS:,} can be solved with given features; give fewer contexts, or fewer tokens with "
+            "most_frequent"
+        )
     table = check_features(features, len(supports))
     compatibility = find_compatibility(supports, table)
     return EmbeddedLimit(supports, table, solve_supports(supports, table), compatibility, vocabulary)

@@ -1,5 +1,7 @@
 """The Luce choice model inside every component: the finite part of the attention weights."""
 
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -53,6 +55,10 @@ class LuceSolver(Protocol):
     ) -> Float64:
         """The scores that minimise Σ count · (−ln p) + ½ stiffness · Σ (s − anchor)²."""
         ...
+
+
+REFINEMENTS = 6
+"""How often what W misses is solved for, at most."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -255,7 +261,8 @@ def _embed(components: Components, scores: Float64, table: Float64) -> tuple[Flo
     """W in the span of the ties whose scores differ inside components as ``scores`` do, and all its scores.
 
     W = Σ β_t (e_i − e_j) e_kᵀ over a chain of ties; β solves Q β = s_i − s_j with the kernel
-    Q_tt' = (e_i − e_j)·(e_i' − e_j') · e_k·e_k', positive definite as the rows of E are independent.
+    Q_tt' = (e_i − e_j)·(e_i' − e_j') · e_k·e_k', positive definite as the rows of E are independent. It has
+    the square of their condition, so what W misses is solved for again until that no longer helps.
     """
     left, right = find_ties(components)
     query, token = components.query_of_node, components.token_of_node
@@ -263,6 +270,25 @@ def _embed(components: Components, scores: Float64, table: Float64) -> tuple[Flo
     differences = unit[token[left]] - unit[token[right]]
     asked = unit[query[left]]
     kernel = (differences @ differences.T) * (asked @ asked.T)
-    coefficients = np.linalg.solve(kernel, scores[left] - scores[right])
-    weights = (differences * coefficients[:, None]).T @ asked
+    weights = np.zeros((table.shape[1], table.shape[1]))
+    wanted = missed = scores[left] - scores[right]
+    solve = _factor(kernel)
+    for _ in range(REFINEMENTS):
+        further = weights + (differences * solve(missed)[:, None]).T @ asked
+        still = wanted - ((differences @ further) * asked).sum(axis=1)
+        if not np.abs(still).max(initial=0.0) < 0.5 * np.abs(missed).max(initial=0.0):
+            break
+        weights, missed = further, still
     return weights / scale**2, (unit @ weights @ unit.T)[token, query]
+
+
+def _factor(kernel: Float64) -> Callable[[Float64], Float64]:
+    """What solves with a matrix, factored once; with a singular one it gives infinities or NaN."""
+    from scipy.linalg import LinAlgWarning, lu_factor, lu_solve
+
+    if not len(kernel):
+        return lambda right: right
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LinAlgWarning)
+        factor = lu_factor(kernel)
+    return lambda right: lu_solve(factor, right)
