@@ -50,3 +50,9 @@ def test_concepts_print_and_refuse():
             find_concepts(limit.supports, wrong)
     with pytest.raises(UnsupportedOption):
         found.leading_words(2)
+
+
+def test_a_limit_stands_for_its_supports_and_its_words():
+    limit = at.learn_decoder(["a x b x a y b y c x c y"])
+    direct = find_concepts(limit.supports, 2, vocabulary=limit.vocabulary)
+    assert find_concepts(limit, 2).rows() == direct.rows()

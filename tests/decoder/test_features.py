@@ -264,3 +264,9 @@ def test_more_pairs_than_can_be_solved_are_refused():
     supports = count_supports([np.arange(size).tolist() * 2], 1)
     with pytest.raises(UnsupportedOption, match="160,000 pairs"):
         solve_decoder(supports, np.eye(size))
+
+
+def test_the_loss_at_a_step_is_its_limit_and_the_excess():
+    supports = count_supports([[0, 2, 0, 2, 1, 0]], 1)
+    limit = solve_decoder(supports, np.eye(3))
+    assert limit.loss_at(10**6, 0.5) == pytest.approx(limit.loss + limit.squared_norm / (0.5 * 10**6))

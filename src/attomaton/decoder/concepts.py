@@ -7,7 +7,7 @@ Contexts with the same support have the same column, so they fall together.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -191,24 +191,38 @@ class Concepts(Tabular):
         return render_card("Concepts", render_table(HEADERS, self.rows(), most=2 * len(self)))
 
 
-def find_concepts(supports: Supports, count: int = 8, *, vocabulary: Vocabulary | None = None) -> Concepts:
+class _Supported(Protocol):
+    """A limit: what has supports, and may name its tokens."""
+
+    @property
+    def supports(self) -> Supports: ...
+
+    @property
+    def vocabulary(self) -> Vocabulary | None: ...
+
+
+def find_concepts(
+    supports: Supports | _Supported, count: int = 8, *, vocabulary: Vocabulary | None = None
+) -> Concepts:
     """The leading directions of the centred support matrix; it is never made, so V and m may be 10⁵.
 
     Parameters
     ----------
-    supports : Supports
+    supports : Supports, DecoderLimit or EmbeddedLimit
         What follows each context.
     count : int
         How many directions; fewer than tokens and contexts.
     vocabulary : Vocabulary, optional
-        What names the tokens.
+        What names the tokens; that of the limit if not given.
 
     Examples
     --------
     >>> import attomaton as at
-    >>> find_concepts(at.learn_decoder(["a x b x a y b y"]).supports, 1).values.round(4).tolist()
+    >>> find_concepts(at.learn_decoder(["a x b x a y b y"]), 1).values.round(4).tolist()
     [1.8151]
     """
+    if not isinstance(supports, Supports):
+        supports, vocabulary = supports.supports, vocabulary or supports.vocabulary
     count = whole_number(count, "count", least=1)
     if count >= min(supports.n_tokens, len(supports)):
         raise UnsupportedOption(

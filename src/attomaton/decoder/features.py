@@ -161,6 +161,10 @@ class EmbeddedLimit(Printed):
         step = whole_number(step, "step", least=1)
         return self.squared_norm / (real_number(step_size, "step_size", above=0) * step)
 
+    def loss_at(self, step: int, step_size: float = 1.0) -> float:
+        """The loss after many steps: its limit and :meth:`excess_at`."""
+        return self.loss + self.excess_at(step, step_size)
+
     def explain(self, number: int) -> DecoderExplanation:
         """Why the decoder ends with these chances after a context of the corpus, by its number."""
         number = whole_number(number, "number", most=len(self.supports) - 1)
