@@ -5,7 +5,7 @@ name: ``matplotlib.pyplot.style.use("attomaton.report.paper")``. A plot gives it
 colour by number is looked up when a figure is shown, after the style has ended.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -53,10 +53,13 @@ def paper_style() -> Generator[None]:
 
 
 @contextmanager
-def house_axes(ax: Any = None, *, height: float, width: float = ONE_COLUMN, n: int = 1) -> Generator[Any]:
+def house_axes(
+    ax: Any = None, *, height: float, width: float = ONE_COLUMN, n: int = 1, across: bool = False
+) -> Generator[Any]:
     """Axes to draw on, in the house style as long as they are drawn on: those given, or ``n`` new ones.
 
-    New axes belong to pyplot, so that a notebook shows them and ``pyplot.show()`` does; sizes are in inches.
+    New axes stand one below the other, or ``across`` the figure. They belong to pyplot, so that a notebook
+    shows them and ``pyplot.show()`` does; sizes are in inches.
 
     Examples
     --------
@@ -70,8 +73,23 @@ def house_axes(ax: Any = None, *, height: float, width: float = ONE_COLUMN, n: i
             from matplotlib import pyplot as plt
 
             plots: Any = plt
-            _, ax = plots.subplots(n, 1, figsize=(width, height))
+            rows, columns = (1, n) if across else (n, 1)
+            _, ax = plots.subplots(rows, columns, figsize=(width, height))
         yield ax
+
+
+def colour_map(colours: Sequence[str]) -> Any:
+    """A map from numbers to colours that goes evenly through these.
+
+    Examples
+    --------
+    >>> colour_map(("white", "black"))(1.0)[:3]
+    (np.float64(0.0), np.float64(0.0), np.float64(0.0))
+    """
+    with loading_matplotlib():
+        from matplotlib.colors import LinearSegmentedColormap
+    maps: Any = LinearSegmentedColormap
+    return maps.from_list("attomaton", list(colours))
 
 
 @contextmanager

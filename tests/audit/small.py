@@ -1,9 +1,9 @@
-"""A small model on disk beside its text, as token ids."""
+"""A small model on disk beside its text, as token ids, and the same at several steps."""
 
 import json
 
 import numpy as np
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
 CONFIG = {
     "model_type": "llama",
@@ -46,3 +46,16 @@ def write_model(folder):
     documents = [rng.integers(0, 12, 24).tolist() for _ in range(24)]
     lines = "".join(json.dumps({"text": ids}) + "\n" for ids in documents)
     (folder / "story.jsonl").write_text(lines)
+
+
+def write_steps(folder, steps=(3, 20, 100)):
+    """The folders ``steps/checkpoint-N``: the model, its queries growing."""
+    weights = load_file(folder / "model" / "model.safetensors")
+    queries = "model.layers.0.self_attn.q_proj.weight"
+    for step in steps:
+        place = folder / "steps" / f"checkpoint-{step}"
+        place.mkdir(parents=True)
+        (place / "config.json").write_text(json.dumps(CONFIG))
+        save_file(
+            weights | {queries: weights[queries] * np.float32(step / 100)}, str(place / "model.safetensors")
+        )

@@ -5,7 +5,7 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-from tests.audit.small import write_model
+from tests.audit.small import write_model, write_steps
 from tests.cli.inside import run_inside
 
 PLAIN = ["heads", "model", "story.jsonl", "--window", "8", "--length", "12", "--random", "1"]
@@ -15,6 +15,20 @@ PLAIN = ["heads", "model", "story.jsonl", "--window", "8", "--length", "12", "--
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("heads")
     write_model(place)
+    write_steps(place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory):
+    """A run of attomaton with its words, trained for forty steps."""
+    place = tmp_path_factory.mktemp("own")
+    for command in (
+        ["example", "story.txt"],
+        ["learn", "story.txt", "--documents", "line", "--window", "8", "--out", "run"],
+        ["train", "story.txt", "--documents", "line", "--window", "8", "--steps", "40", "--out", "run"],
+    ):
+        assert run_inside(*command, "--quiet", cwd=place).returncode == 0
     return place
 
 
@@ -65,3 +79,64 @@ def test_files_of_others_are_kept(folder):
     ended = run_inside(*PLAIN, "--out", "mine.parquet", cwd=folder)
     assert ended.returncode == 2
     assert (folder / "mine.parquet").read_text() == "mine"
+
+
+COURSE = [*PLAIN[2:], "--random", "0"]
+
+
+def test_heads_over_training(folder):
+    asked = ["heads", *(f"steps/checkpoint-{step}" for step in (100, 20, 3)), *COURSE]
+    written = ["--out", "course.parquet", "--figure", "course.png"]
+    ended = run_inside(*asked, *written, cwd=folder, COLUMNS="120")
+    assert ended.returncode == 0, ended.stderr
+    assert "HeadCourse(2 heads at 3 steps, 3 to 100)" in ended.stdout
+    assert "own mean pattern | mean output" in ended.stdout
+    table = pq.read_table(folder / "course.parquet")
+    assert table["step"].to_pylist() == [3, 3, 20, 20, 100, 100]
+    assert (folder / "course.png").read_bytes().startswith(b"\x89PNG")
+    told = json.loads(run_inside("heads", "steps/checkpoint-*", *COURSE, "--json", cwd=folder).stdout)
+    assert [row["step"] for row in told["rows"]] == [3, 3, 20, 20, 100, 100]  # a glob in quotes
+    assert told["model"] == "steps/checkpoint-100"
+    alone = json.loads(run_inside("heads", "steps/checkpoint-100", *COURSE, "--json", cwd=folder).stdout)
+    last = [
+        {name: row[name] for name in one} for row, one in zip(told["rows"][4:], alone["rows"], strict=True)
+    ]
+    assert last == alone["rows"]
+    two = run_inside(
+        "heads", "steps/*", *COURSE, "--steps", "2", "--quiet", "--out", "two.parquet", cwd=folder
+    )
+    assert (two.returncode, two.stdout) == (0, "")
+    assert pq.read_table(folder / "two.parquet")["step"].to_pylist() == [3, 3, 100, 100]
+
+
+@pytest.mark.parametrize(
+    ("models", "said"),
+    [
+        (["steps/checkpoint-3", "model"], "model is not named after a step"),
+        (["steps/none-*"], "nothing stands at steps/none-*"),
+        (["steps/checkpoint-3", "steps/checkpoint-3"], "both of step 3"),
+        (["steps/checkpoint-3", "other/checkpoint-5"], "the tokenizers of"),
+        (["steps/checkpoint-3", "steps/checkpoint-20", "--revision", "main"], "one model of the hub"),
+    ],
+)
+def test_models_that_are_no_training(folder, models, said):
+    other = folder / "other" / "checkpoint-5"
+    other.mkdir(parents=True, exist_ok=True)
+    (other / "tokenizer.json").write_text("{}")
+    (folder / "steps" / "checkpoint-3" / "tokenizer.json").write_text("{ }")
+    ended = run_inside("heads", *models, *COURSE, cwd=folder)
+    (folder / "steps" / "checkpoint-3" / "tokenizer.json").unlink()
+    assert ended.returncode == 2
+    assert said in " ".join(ended.stderr.split())
+
+
+def test_a_run_of_attomaton_is_read_with_its_own_words(own):
+    asked = ["story.txt", "--documents", "line", "--window", "6", "--random", "1", "--json"]
+    alone = json.loads(run_inside("heads", "run", *asked, cwd=own).stdout)
+    assert alone["model"] == "AttentionModel, trial 0 at step 40"
+    course = json.loads(run_inside("heads", "run", *asked, "--steps", "3", cwd=own).stdout)
+    assert [row["step"] for row in course["rows"]] == [0, 20, 40]
+    files = [f"run/training/checkpoints/{step:012}.safetensors" for step in (40, 20)]
+    kept = json.loads(run_inside("heads", *files, *asked, cwd=own).stdout)
+    assert kept["rows"] == course["rows"][1:]
+    assert alone["rows"] == [{name: row[name] for name in alone["rows"][0]} for row in kept["rows"][1:]]

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from attomaton.cli import COMMANDS, app
 from attomaton.cli.examples import EXAMPLES
-from tests.audit.small import write_model
+from tests.audit.small import write_model, write_steps
 from tests.cli.inside import run_inside
 
 SLOW = {"warm-up"}
@@ -44,6 +44,7 @@ def test_every_example_runs(tmp_path):
     for name, table in TABLES.items():
         (tmp_path / name).write_text(table)
     write_model(tmp_path)
+    write_steps(tmp_path)
     for command, lines in EXAMPLES.items():
         for line in lines if command not in SLOW else ():
             ended = run_inside(*shlex.split(line)[1:], cwd=tmp_path)

@@ -14,6 +14,7 @@ from attomaton.audit.explanations import PMI, Attending, Bigram, Counts, Frequen
 from attomaton.audit.ladder import KeyToken, Ladder, Position, Step, climb
 from attomaton.audit.pictures import draw_audit
 from attomaton.audit.rows import Rows, cut_documents, split_documents, watch_rows
+from attomaton.audit.saved import NO_EVIDENCE, About, mark
 from attomaton.audit.seeking import Seeking, seek_labels
 from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.shrinkage import shrink
@@ -95,6 +96,8 @@ class HeadAudit(Tabular):
         How many documents and rows were scored.
     n_random : int
         How many models with random heads they are held against.
+    left_out : str
+        Why causal value is left out, where that was not asked for.
 
     Examples
     --------
@@ -128,6 +131,7 @@ class HeadAudit(Tabular):
     n_documents: int
     n_rows: int
     n_random: int = 0
+    left_out: str = ""
 
     def __repr__(self) -> str:
         return f"HeadAudit({len(self.heads)} heads, {self.n_rows:,} rows of {self.n_documents:,} documents)"
@@ -161,7 +165,12 @@ class HeadAudit(Tabular):
         if self.causal is not None:
             columns["pattern_rise"] = self.causal.pattern.value
             columns["ablation_rise"] = self.causal.ablation.value
-        return table_of(columns)
+        return mark(table_of(columns), self.about)
+
+    @property
+    def about(self) -> About:
+        """What a saved table says about itself."""
+        return About(self.model, self.ladder.names, self.n_documents, self.n_rows, self.n_random)
 
     def _table(self) -> pa.Table:
         return self.table()
@@ -208,19 +217,10 @@ class HeadAudit(Tabular):
         return Grid("Mean explained share over heads, on documents held back", headers, rows)
 
     def _words_below(self) -> list[Block]:
-        blocks: list[Block] = []
-        if self.n_random:
-            blocks.append(f"z holds heads against those of {self.n_random} models with random weights.")
-        else:
-            blocks.append(
-                "z is over documents alone, which many heads of random weights pass too: give random models."
-            )
+        blocks: list[Block] = [self.about.said_of_z]
         if self.causal is not None:
-            blocks.append(
-                "The last two columns say how much the loss rises. Mean output alone is no evidence about "
-                "where a head looks."
-            )
-        return blocks
+            blocks.append(f"The last two columns say how much the loss rises. {NO_EVIDENCE}")
+        return [*blocks, self.left_out] if self.left_out else blocks
 
 
 def plain_rungs(documents: Sequence[Any], *, n_tokens: int) -> tuple[Step, ...]:
@@ -311,17 +311,15 @@ def audit_heads(
     >>> audit_heads(model, documents, how=Audit(window=8, length=0)).ladder
     Ladder(2 heads, 5 rungs, nested)
     """
-    how, tell = Audit() if how is None else how, Stages() if progress is None else progress
+    how, tell = how or Audit(), progress or Stages()
     fit_on, score_on, counts, steps = prepare(model, documents, rungs, how)
-    names = {rung.name for rung in steps}
-    others = [one for one in (Last(), Frequency(counts), Bigram(counts)) if one.name not in names]
 
-    def measure(one: HeadModel, *, whole: bool) -> tuple[Rows, Ladder, Ladder | None, Seeking]:
+    def measure(one: HeadModel, *, whole: bool) -> tuple[Rows, Ladder, Ladder, Seeking]:
         rows = watch_all(one, documents, how, tell)
         fitted, scored = (rows.take(np.isin(rows.documents, part)) for part in (fit_on, score_on))
         tell("climbing")
         ladder = climb(fitted, scored, steps, seed=how.seed, progress=tell.advance)
-        alone = climb(fitted, scored, [*steps, *others], nested=False, seed=how.seed) if whole else None
+        alone = climb(fitted, scored, _each(steps, counts), nested=False, seed=how.seed) if whole else ladder
         return scored, ladder, alone, seek_labels(fitted, scored, counts, seed=how.seed)
 
     scored, ladder, alone, seeking = measure(model, whole=True)
@@ -329,18 +327,20 @@ def audit_heads(
     if by_chance:
         ladder = ladder.against([one[1] for one in by_chance])
         seeking = seeking.against([one[3] for one in by_chance])
+    worth, why_not = _worth(model, [documents[one] for one in score_on], how, tell)
     return HeadAudit(
         model.name,
         scored.heads,
         ladder,
-        ladder if alone is None else alone,
+        alone,
         seeking,
-        _worth(model, [documents[one] for one in score_on], how, tell),
+        worth,
         scored.inside.mean(0, dtype=np.float64),
         scored.first.mean(0, dtype=np.float64),
         len(np.unique(scored.documents)),
         len(scored),
         len(by_chance),
+        why_not,
     )
 
 
@@ -360,6 +360,13 @@ def prepare(
     return fit_on, score_on, Counts.of(counted, n_tokens=n_tokens), steps
 
 
+def _each(steps: Sequence[Step], counts: Counts) -> list[Step]:
+    """The rungs, and those that stand alone beside the ladder."""
+    given = {rung.name for rung in steps}
+    others = (Last(), Frequency(counts), Bigram(counts))
+    return [*steps, *(one for one in others if one.name not in given)]
+
+
 def check_many(documents: Sequence[Any]) -> Sequence[Any]:
     """The documents, if there are enough to split."""
     if len(documents) < 2:
@@ -376,11 +383,17 @@ def watch_all(model: HeadModel, documents: Sequence[Any], how: Audit, tell: Stag
     return watch_rows(model, documents, **sizes, seed=how.seed, progress=tell.advance)
 
 
-def _worth(model: HeadModel, documents: Sequence[Any], how: Audit, tell: Stages) -> Causal | None:
+def _worth(model: HeadModel, documents: Sequence[Any], how: Audit, tell: Stages) -> tuple[Causal | None, str]:
+    """What heads are worth, or why that is left out."""
     if not how.length:
-        return None
+        return None, ""
+    if not bool(model.watch(np.zeros((1, 1), np.int64)).logits.isfinite().all()):
+        return None, (
+            f"Causal value is left out: {model.name} gives no chance to tokens that are not in the context, "
+            "so that its loss is infinite."
+        )
     tell("exchanging heads")
     longest = model.shape.longest
     length = how.length if longest is None else min(how.length, longest)
     contexts = Contexts.of(documents, length=length, n_tokens=model.shape.n_tokens)
-    return replace_heads(model, contexts, seed=how.seed, progress=tell.advance)
+    return replace_heads(model, contexts, seed=how.seed, progress=tell.advance), ""

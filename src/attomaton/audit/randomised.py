@@ -14,6 +14,7 @@ from torch import Tensor
 
 from attomaton.errors import UnsupportedOption
 from attomaton.heads.model import HeadModel
+from attomaton.heads.own import TheoryLayer
 from attomaton.heads.parts import Layer, Linear
 from attomaton.heads.transformer import Transformer
 from attomaton.options import whole_number
@@ -25,7 +26,8 @@ def rotate_heads(model: HeadModel, *, seed: int) -> HeadModel:
     """The model with every head's queries and keys reading through random rotations of their own.
 
     W_Q becomes O W_Q for a random orthogonal O, another for each head, and W_K likewise for each group that
-    shares keys: the singular values of W_Q R W_Kᵀ stay for every turn R of positions.
+    shares keys: the singular values of W_Q R W_Kᵀ stay for every turn R of positions. The W of the theory's
+    layer becomes O W O'.
 
     Examples
     --------
@@ -35,7 +37,12 @@ def rotate_heads(model: HeadModel, *, seed: int) -> HeadModel:
     >>> rotate_heads(from_arrays(np.eye(3, 2), ones, ones, ones, ones), seed=0).name
     'arrays with rotated heads, seed 0'
     """
-    whole, draw = check_weights(model), _generator(seed)
+    draw = _generator(seed)
+    if isinstance(model, TheoryLayer):
+        left, right = (_rotation(len(model.weights), draw) for _ in range(2))
+        name = f"{model.name} with rotated heads, seed {seed}"
+        return replace(model, name=name, weights=left @ model.weights @ right)
+    whole = check_weights(model)
 
     def turn(part: Linear, count: int) -> Linear:
         weight = part.weight.double()

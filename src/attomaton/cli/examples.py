@@ -35,6 +35,7 @@ EXAMPLES = {
     "heads": (
         "attomaton heads model story.jsonl --window 8 --length 12 --random 1",
         "attomaton heads model story.jsonl --window 8 --head 0.1 --limit 1",
+        "attomaton heads 'steps/checkpoint-*' story.jsonl --window 8 --length 0",
     ),
     "tokenize": ("attomaton tokenize story.txt --out tokens", "attomaton learn tokens --window 8"),
     "reproduce": ("attomaton reproduce mechanics-global --trials 2 --out figure",),

@@ -1,6 +1,9 @@
 """``attomaton heads``: what explains where the heads of a trained model look."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,21 +11,31 @@ from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_va
 from attomaton.cli.sources import Corpus, How, reads_beside_model
 from attomaton.cli.values import place, whole, words, words_argument
 from attomaton.errors import UnsupportedOption
+from attomaton.progress import Stages
 
 if TYPE_CHECKING:
     from attomaton.audit.heads import Audit
     from attomaton.corpora.documents import Documents
     from attomaton.heads.model import Head, HeadModel
+    from attomaton.heads.steps import ModelStep
 
 
 @reads_beside_model
 def heads(
-    model: Annotated[
-        str, words_argument("A folder with config.json and safetensors files, or an id of the hub.")
+    models: Annotated[
+        list[str],
+        words_argument(
+            "A folder with config.json and safetensors files, an id of the hub, or a run of attomaton; or "
+            "several of one training, such as run/checkpoint-*."
+        ),
     ],
     corpus: Corpus,
     how: How,
     revision: Annotated[str | None, words("Which commit of a model of the hub.")] = None,
+    steps: Annotated[
+        int | None,
+        whole("Go over at most so many steps of training, spread evenly; of a run, recorded ones.", least=1),
+    ] = None,
     window: Annotated[int, whole("Places of each attention row.", least=2)] = 32,
     per_document: Annotated[int, whole("Positions that are drawn from each document.", least=1)] = 20,
     longest: Annotated[int, whole("Longest context, in tokens.", least=3)] = 256,
@@ -36,43 +49,100 @@ def heads(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Say of every head of MODEL what explains its attention on CORPUS, and whether it seeks the label."""
-    from attomaton.audit.contexts import show_head
-    from attomaton.audit.heads import Audit, audit_heads
-    from attomaton.audit.randomised import rotate_heads
-    from attomaton.heads.opening import open_model
+    """Say of every head of MODELS what explains its attention on CORPUS, and whether it seeks the label.
+
+    Several models, named after their steps as in checkpoint-100, are watched on the same contexts, step by
+    step. Text is read with tokenizer.json beside a model, with the vocabulary of a run, or with --tokenizer,
+    which also takes .tiktoken files and .bin files of llama2.c, such as tok512.bin.
+    """
+    from attomaton.audit.heads import Audit
+    from attomaton.cli.trained import find_models, read_for
 
     settings = Audit(window, per_document, longest, length=length, seed=seed)
     asked = None if head is None else read_head(head)
     with stages(quiet or as_json) as announce:
-        announce(f"reading {model}")
-        opened = open_model(model, revision=revision)
-        read = _read(corpus, how, model)
-        texts = [
-            read.ids[first:last] for first, last in zip(read.offsets[:-1], read.offsets[1:], strict=True)
-        ]
-        rungs = _rungs(opened, settings)
-        if asked is not None:
-            found: Any = show_head(
-                opened, texts, asked, rungs=rungs, how=settings, n=limit, vocabulary=read.vocabulary,
-                progress=announce,
-            )  # fmt: skip
-        else:
-            controls = [rotate_heads(opened, seed=seed + one) for one in range(random)]
-            found = audit_heads(opened, texts, rungs=rungs, random=controls, how=settings, progress=announce)
-        _write(found, out, figure)
+        announce("reading")
+        found = find_models(models, revision=revision, steps=steps)
+        watching = _Watching(found, read_for(found, corpus, how), settings, announce)
+        value = watching.audit(random) if asked is None else watching.show(asked, limit)
+        _write(value, out, figure)
     if as_json:
-        table: Any = found.to_arrow()
+        table: Any = value.to_arrow()
         written = {
             "out": None if out is None else str(out),
             "figure": None if figure is None else str(figure),
         }
-        print_json({"model": opened.name, "rows": _finite(table.to_pylist()), **written})
+        print_json({"model": watching.name, "rows": _finite(table.to_pylist()), **written})
     elif not quiet:
-        print_value(found)
+        print_value(value)
         for path in (out, figure):
             if path is not None:
                 print_line(f"Written to {path}.")
+
+
+@dataclass(eq=False)
+class _Watching:
+    """Models, a corpus as their ids and settings, and what is asked of them."""
+
+    models: "Sequence[ModelStep]"
+    read: "Documents"
+    settings: "Audit"
+    announce: Stages
+
+    @property
+    def name(self) -> str:
+        """What the last model is called."""
+        return self.last.name
+
+    @cached_property
+    def last(self) -> "HeadModel":
+        return self.models[-1].open()
+
+    @property
+    def texts(self) -> list[Any]:
+        """The documents."""
+        borders = pairwise(self.read.offsets.tolist())
+        return [self.read.ids[first:last] for first, last in borders]
+
+    def audit(self, random: int) -> Any:
+        """The audit of one model, or of the steps of a training."""
+        from attomaton.audit.course import audit_course
+        from attomaton.audit.heads import audit_heads
+        from attomaton.audit.randomised import rotate_heads
+
+        settings, told = self.settings, self.announce
+        if self.is_course:
+            return audit_course(
+                self.models, self.texts, rungs=self.rungs, random=random, how=settings, progress=told
+            )
+        controls = [rotate_heads(self.last, seed=settings.seed + one) for one in range(random)]
+        return audit_heads(
+            self.last, self.texts, rungs=self.rungs, random=controls, how=settings, progress=told
+        )
+
+    def show(self, head: "Head", limit: int) -> Any:
+        """Contexts of one head."""
+        from attomaton.audit.contexts import show_head
+
+        if self.is_course:
+            raise UnsupportedOption("--head shows contexts of one model; leave it out, or give one model")
+        return show_head(
+            self.last, self.texts, head, rungs=self.rungs, how=self.settings, n=limit,
+            vocabulary=self.read.vocabulary, progress=self.announce,
+        )  # fmt: skip
+
+    @property
+    def is_course(self) -> bool:
+        """Whether there are several steps."""
+        return len(self.models) > 1
+
+    def rungs(self, documents: Any) -> Any:
+        """The rungs that every audit has: the usual ones, and the automaton and ``shrink``."""
+        from attomaton.audit.heads import learned_rungs, plain_rungs
+
+        n_tokens = self.last.shape.n_tokens
+        learned = learned_rungs(documents, n_tokens=n_tokens, window=self.settings.window)
+        return (*plain_rungs(documents, n_tokens=n_tokens), *learned)
 
 
 def read_head(text: str) -> "Head":
@@ -91,34 +161,6 @@ def read_head(text: str) -> "Head":
     return Head(int(layer[:9]), int(number[:9]))
 
 
-def _read(corpus: str, how: How, model: str) -> "Documents":
-    """The corpus as ids of the model: by the tokenizer asked for, by the model's own, or ids as they are."""
-    from attomaton.readers.given import read_given
-
-    own = Path(model) / "tokenizer.json"
-    tokenizer = how.tokenizer or (str(own) if own.is_file() else None)
-    read, _ = read_given(corpus, tokenizer or "word", how.reading)
-    if tokenizer is None and read.vocabulary is not None:
-        raise UnsupportedOption(
-            "the corpus is text, and nothing says which id of the model a word has; give the model's "
-            "tokenizer.json with --tokenizer, or token ids"
-        )
-    return read
-
-
-def _rungs(model: "HeadModel", settings: "Audit") -> Any:
-    """The rungs that every audit has: the usual ones, and the automaton and ``shrink``."""
-    from attomaton.audit.heads import learned_rungs, plain_rungs
-
-    n_tokens = model.shape.n_tokens
-
-    def make(documents: Any) -> Any:
-        learned = learned_rungs(documents, n_tokens=n_tokens, window=settings.window)
-        return (*plain_rungs(documents, n_tokens=n_tokens), *learned)
-
-    return make
-
-
 def _write(found: Any, out: Path | None, figure: Path | None) -> None:
     if out is not None:
         from attomaton.tables import write_parquet
@@ -132,7 +174,8 @@ def _write(found: Any, out: Path | None, figure: Path | None) -> None:
 
     kind = figure.suffix[1:].lower() or "pdf"
     with paper_style():
-        drawn: Any = found.plot().figure
+        axes: Any = found.plot()
+        drawn = axes.figure if hasattr(axes, "figure") else axes[0].figure
         marks = {"pdf": b"%PDF", "png": b"\x89PNG", "svg": b"<?xml"}
         if kind not in marks:
             raise UnsupportedOption(f"--figure ends in .{kind}; draw to .pdf, .png or .svg")

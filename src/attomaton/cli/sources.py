@@ -53,7 +53,9 @@ def reads_beside_run(command: Callable[..., None]) -> Callable[..., None]:
 
 def reads_beside_model(command: Callable[..., None]) -> Callable[..., None]:
     """The same for a command that has a model, whose tokenizer reads the corpus if no other is asked for."""
-    return _with_tokenizer(command, "Tokenizer of a text; by default tokenizer.json beside the model.")
+    return _with_tokenizer(
+        command, "Tokenizer of a text, such as tok512.bin; by default tokenizer.json beside the model."
+    )
 
 
 def _with_tokenizer(command: Callable[..., None], told: str) -> Callable[..., None]:
@@ -88,7 +90,7 @@ def _with_options(command: Callable[..., None], options: inspect.Signature) -> C
 def _options(
     tokenizer: Annotated[
         str,
-        words("word, word-lower, word-punct, character, byte, or a tokenizer.json or .tiktoken file."),
+        words("word, word-lower, word-punct, character, byte, or a tokenizer.json, .tiktoken or .bin file."),
     ] = "word",
     column: Annotated[str | None, words("Field or column that holds the documents.")] = None,
     documents: Annotated[

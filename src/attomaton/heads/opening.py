@@ -16,6 +16,7 @@ from attomaton.heads.reading.configs import parse_settings
 from attomaton.heads.reading.families import build_model
 from attomaton.heads.reading.folders import read_folder
 from attomaton.heads.reading.hub import HUB_ID, read_hub
+from attomaton.heads.runs import is_run, open_checkpoint, read_run
 from attomaton.heads.transformer import Transformer
 from attomaton.options import show
 from attomaton.training.deep_trace import DeepTrace
@@ -32,7 +33,8 @@ def open_model(source: Any, *, revision: str | None = None, dtype: str = "float3
     ----------
     source : path, str or object
         A folder with ``config.json`` and safetensors files; the id of a model of the hub, with a
-        ``revision``; a minGPT ``.json`` file; a ``transformers`` or TransformerLens model; a
+        ``revision``; a minGPT ``.json`` file; a run folder of attomaton (its last step), or one of its
+        ``training/checkpoints``; a ``transformers`` or TransformerLens model; a
         :class:`~attomaton.training.trace.Trace` or ``DeepTrace``; or what is such a model already.
     revision : str, optional
         For the hub: a commit, or a branch or tag whose commit is then looked up. The model's name says which
@@ -99,8 +101,12 @@ def read_object(model: Any, *, dtype: torch.dtype = torch.float32) -> Transforme
 def _open_place(place: Path, given: str, revision: str | None, dtype: torch.dtype) -> HeadModel:
     if revision is not None:
         return read_hub(given, revision, dtype=dtype)
+    if is_run(place):
+        return watch_trace(read_run(place))
     if place.is_dir():
         return read_folder(place, dtype=dtype)
+    if place.suffix == ".safetensors" and place.exists():
+        return open_checkpoint(place)
     if place.suffix == ".json" and place.exists():
         return read_mingpt(place, dtype=dtype)
     if HUB_ID.fullmatch(given) and not place.exists():

@@ -1,7 +1,7 @@
 """attomaton's own trained models, watched like any other: the theory's layer, and deep attention."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -137,18 +137,50 @@ def watch_trace(
     >>> model.shape
     ModelShape(n_layers=2, n_heads=1, n_tokens=2, longest=3)
     """
-    trial = whole_number(trial, "trial", most=trace.n_trials - 1)
     step = int(trace.steps[-1]) if step is None else whole_number(step, "step")
+    recorded = trace.at(step)  # an error, if this step was not recorded
+    if isinstance(trace, DeepTrace):
+        numbers = trace.numbers[int(np.flatnonzero(trace.steps == step)[0])]
+        return watch_weights(trace, numbers, step=step, trial=trial)
+    return watch_weights(trace, cast("Float64", recorded), step=step, trial=trial)
+
+
+def watch_weights(
+    trace: Trace | DeepTrace, weights: Float64, *, step: int, trial: int = 0
+) -> "TheoryLayer | Transformer":
+    """A training run of attomaton with these weights, as a model whose heads can be watched.
+
+    Parameters
+    ----------
+    trace : Trace or DeepTrace
+        What was trained.
+    weights : float64 array, shape (n_trials, dim, dim) or (n_trials, n_numbers)
+        W of all trials, or all numbers of a deep model.
+    step : int
+        The step that they are of, for the name.
+    trial : int
+        Which trial.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1]], [0])
+    >>> trace = at.train(samples, at.AttentionModel("orthonormal"), at.GradientDescent(1.0), steps=4)
+    >>> watch_weights(trace, np.zeros((1, 2, 2)), step=0).name
+    'AttentionModel, trial 0 at step 0'
+    """
+    trial = whole_number(trial, "trial", most=trace.n_trials - 1)
+    wanted = (trace.numbers if isinstance(trace, DeepTrace) else trace.weights).shape[1:]
+    if np.shape(weights) != wanted:
+        raise MismatchedParts(
+            f"weights have shape {np.shape(weights)}, and those of this run {wanted}; give weights of one run"
+        )
     said = f"trial {trial} at step {step:,}"
     if isinstance(trace, DeepTrace):
-        record = np.flatnonzero(trace.steps == step)
-        trace.at(step)  # an error that names the steps, if this one was not recorded
-        numbers = trace.numbers[int(record[0]), trial]
-        return watch_deep(
-            trace.model, numbers, trace.n_tokens, window=trace.window, name=f"DeepModel, {said}"
-        )
-    table, weights = trace.embeddings[trial], trace.at(step)[trial]
-    return watch_layer(table, weights, trace.model.head, name=f"AttentionModel, {said}")
+        n_tokens, window = trace.n_tokens, trace.window
+        return watch_deep(trace.model, weights[trial], n_tokens, window=window, name=f"DeepModel, {said}")
+    table = trace.embeddings[trial]
+    return watch_layer(table, weights[trial], trace.model.head, name=f"AttentionModel, {said}")
 
 
 def watch_layer(

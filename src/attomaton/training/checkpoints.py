@@ -298,6 +298,15 @@ def _read(file: Path, previous: str) -> Checkpoint:
     return _checkpoint_of(arrays, about, file)
 
 
+def read_checkpoint(file: str | Path) -> Checkpoint:
+    """One checkpoint by itself: its parameters, state and own records."""
+    place = Path(file)
+    arrays, about = read_arrays(place)
+    if about.get("step") != str(_step_of(place)):
+        raise CorruptRun(f"{place} is no checkpoint of the step that it is named after; restore it")
+    return _checkpoint_of(arrays, about, place)
+
+
 def read_trace(run: str | Path) -> Trace:
     """The trace of a finished run folder, which fits the run that is there beside it."""
     folder = Path(run) / TRAINING

@@ -1,0 +1,103 @@
+"""attomaton's own runs on disk, as models that can be watched: a run folder, or one of its checkpoints."""
+
+from collections.abc import Callable
+from os import PathLike
+from pathlib import Path
+from typing import cast
+
+import torch
+
+from attomaton.artifacts import MANIFEST, read_manifest
+from attomaton.errors import CorruptRun, UnreadableModel
+from attomaton.heads.model import HeadModel
+from attomaton.heads.own import watch_weights
+from attomaton.tables import Float64
+from attomaton.training.checkpoints import CHECKPOINTS, TRACE, TRAINING, read_checkpoint, read_trace
+from attomaton.training.deep_trace import DeepTrace
+from attomaton.training.loop import combine
+from attomaton.training.trace import Trace
+
+
+def is_run(place: Path) -> bool:
+    """Whether a folder looks like a run of attomaton, and not like a model of others.
+
+    Examples
+    --------
+    >>> is_run(Path("nowhere"))
+    False
+    """
+    if (place / "config.json").exists():
+        return False
+    return (place / TRAINING).is_dir() or (place / MANIFEST).is_file()
+
+
+def read_run(folder: str | PathLike[str]) -> Trace | DeepTrace:
+    """The trace of a run folder, of one layer or of a deep model.
+
+    Examples
+    --------
+    >>> import tempfile, attomaton as at
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = at.train_deep(np.array([[0, 1, 0, 1]]), at.DeepModel(n_layers=2), 0.5, steps=4, out=folder)
+    ...     read_run(folder)
+    DeepTrace(1 trials, 2 layers, 5 records to step 4)
+    """
+    training = Path(folder) / TRAINING
+    if not (training / TRACE).is_file():
+        return read_trace(folder if isinstance(folder, str) else Path(folder))  # it says what is missing
+    asked = read_manifest(training, TRAINING).get("asked")
+    model = cast("dict[str, object]", asked).get("model") if isinstance(asked, dict) else None
+    kind = cast("dict[str, object]", model).get("kind") if isinstance(model, dict) else None
+    return DeepTrace.load(training / TRACE) if kind == "DeepModel" else read_trace(Path(folder))
+
+
+def open_checkpoint(
+    file: str | PathLike[str], *, read: Callable[[Path], Trace | DeepTrace] = read_run
+) -> HeadModel:
+    """The first trial of a run at the step of a checkpoint.
+
+    Parameters
+    ----------
+    file : path
+        ``RUN/training/checkpoints/STEP.safetensors`` of a finished training.
+    read : callable, optional
+        What reads the trace of the run folder, for a caller who has read it already.
+
+    Examples
+    --------
+    >>> import tempfile, attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1]], [0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = at.train(samples, at.AttentionModel(), at.GradientDescent(1.0), steps=40, out=folder)
+    ...     open_checkpoint(f"{folder}/training/checkpoints/000000000020.safetensors").name
+    'AttentionModel, trial 0 at step 20'
+    """
+    place = Path(file).absolute()
+    if place.parent.name != CHECKPOINTS or place.parent.parent.name != TRAINING:
+        raise UnreadableModel(
+            f"{file} is one file; give a folder with config.json and safetensors files, or a checkpoint "
+            "RUN/training/checkpoints/STEP.safetensors of attomaton"
+        )
+    trace, checkpoint = read(run_of(place)), read_checkpoint(place)
+    parameters = [torch.as_tensor(one) for one in checkpoint.parameters]
+    if not parameters:
+        raise CorruptRun(f"{file} holds no parameters; restore it, or train again")
+    try:
+        deep = isinstance(trace, DeepTrace)
+        weights = torch.cat([one.flatten(1) for one in parameters], 1) if deep else combine(tuple(parameters))
+    except (RuntimeError, IndexError, ValueError) as error:
+        raise CorruptRun(
+            f"the parameters of {file} do not fit together; restore it, or train again"
+        ) from error
+    return watch_weights(trace, cast("Float64", weights.numpy()), step=checkpoint.step)
+
+
+def run_of(checkpoint: Path) -> Path:
+    """The run folder that a checkpoint stands in.
+
+    Examples
+    --------
+    >>> run_of(Path("run/training/checkpoints/000000000020.safetensors")).as_posix()
+    'run'
+    """
+    return checkpoint.parent.parent.parent
