@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from attomaton.audit.explanations import Table
 from attomaton.audit.fitting import divergence
 from attomaton.audit.heads import Audit, Rungs, prepare, watch_all
-from attomaton.audit.ladder import Features, Fitted, climb_head
+from attomaton.audit.ladder import Features, Fitted, Step, climb_head
 from attomaton.audit.rows import Rows
+from attomaton.audit.useful import settle_rungs
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.errors import UnsupportedOption
@@ -146,10 +148,24 @@ def show_head(
     fit_on, score_on, _, steps = prepare(model, documents, rungs, how)
     rows = only_head(watch_all(model, documents, how, tell), head)
     fitted, scored = (rows.take(np.isin(rows.documents, part)) for part in (fit_on, score_on))
-    told = list(climb_head(Features.of(steps, fitted), Features.of(steps, scored), 0))
+    own = [of_head(one, model, head) for one in settle_rungs(steps, model)]
+    told = list(climb_head(Features.of(own, fitted), Features.of(own, scored), 0))
     taken = _most_apart(scored, told[0], whole_number(n, "n", least=1))
     weights = np.array([np.exp(one.logs[taken]) for one in told])
     return HeadContexts(head, scored.take(taken), tuple(one.name for one in told), weights, vocabulary)
+
+
+def of_head(rung: Step, model: HeadModel, head: Head) -> Step:
+    """A rung for rows of one head alone: of a table with scores for every head, those of this one."""
+    if not isinstance(rung, Table):
+        return rung
+    place, many = model.shape.heads.index(head), len(model.shape.heads)
+    kept = {
+        name: one[place : place + 1]
+        for name, one in (("values", rung.values), ("background", rung.background))
+        if one.ndim == 2 and len(one) == many
+    }
+    return replace(rung, **kept)
 
 
 def only_head(rows: Rows, head: Head) -> Rows:

@@ -14,6 +14,7 @@ from attomaton.audit.ladder import Step
 from attomaton.audit.pictures import draw_course
 from attomaton.audit.randomised import rotate_heads
 from attomaton.audit.saved import NO_EVIDENCE, mark
+from attomaton.audit.useful import OfModel
 from attomaton.errors import MismatchedParts, UnsupportedOption
 from attomaton.frames import Tabular
 from attomaton.heads.model import Head, HeadModel, ModelShape
@@ -215,7 +216,7 @@ def audit_course(
     random = whole_number(random, "random")
     ordered = order_steps(models, steps)
     first: tuple[str, ModelShape] | None = None
-    climbed: tuple[Step, ...] = ()
+    climbed: tuple[Step | OfModel, ...] = ()
     audits: list[HeadAudit] = []
     for number, one in enumerate(ordered):
         said = f"step {one.step:,} ({number + 1} of {len(ordered)})"

@@ -16,6 +16,7 @@ from attomaton.audit.pictures import draw_audit
 from attomaton.audit.rows import Rows, cut_documents, split_documents, watch_rows
 from attomaton.audit.saved import NO_EVIDENCE, About, mark
 from attomaton.audit.seeking import Seeking, seek_labels
+from attomaton.audit.useful import OfModel, settle_rungs
 from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.shrinkage import shrink
 from attomaton.corpora.samples import Samples
@@ -318,15 +319,15 @@ def audit_heads(
         rows = watch_all(one, documents, how, tell)
         fitted, scored = (rows.take(np.isin(rows.documents, part)) for part in (fit_on, score_on))
         tell("climbing")
-        ladder = climb(fitted, scored, steps, seed=how.seed, progress=tell.advance)
-        alone = climb(fitted, scored, _each(steps, counts), nested=False, seed=how.seed) if whole else ladder
+        own = settle_rungs(steps, one)
+        ladder = climb(fitted, scored, own, seed=how.seed, progress=tell.advance)
+        alone = climb(fitted, scored, _each(own, counts), nested=False, seed=how.seed) if whole else ladder
         return scored, ladder, alone, seek_labels(fitted, scored, counts, seed=how.seed)
 
     scored, ladder, alone, seeking = measure(model, whole=True)
     by_chance = [measure(one, whole=False) for one in random]
-    if by_chance:
-        ladder = ladder.against([one[1] for one in by_chance])
-        seeking = seeking.against([one[3] for one in by_chance])
+    ladder = ladder.against([one[1] for one in by_chance]) if by_chance else ladder
+    seeking = seeking.against([one[3] for one in by_chance]) if by_chance else seeking
     worth, why_not = _worth(model, [documents[one] for one in score_on], how, tell)
     return HeadAudit(
         model.name,
@@ -344,13 +345,13 @@ def audit_heads(
     )
 
 
-Rungs = Sequence[Step] | Callable[[Sequence[Any]], Sequence[Step]] | None
+Rungs = Sequence[Step | OfModel] | Callable[[Sequence[Any]], Sequence[Step | OfModel]] | None
 """Rungs, or what makes them from the documents to fit on; None means the usual ones."""
 
 
 def prepare(
     model: HeadModel, documents: Sequence[Any], rungs: Rungs, how: Audit
-) -> tuple[list[int], list[int], Counts, tuple[Step, ...]]:
+) -> tuple[list[int], list[int], Counts, tuple[Step | OfModel, ...]]:
     """The documents to fit on and to score, what is counted of the former, and the rungs."""
     n_tokens = model.shape.n_tokens
     fit_on, score_on = split_documents(len(check_many(documents)), share=how.fitted, seed=how.seed)

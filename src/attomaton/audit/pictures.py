@@ -9,7 +9,7 @@ from attomaton.display import BLUE, GREEN, ORANGE
 from attomaton.drawing import GREY, LIGHT, TWO_COLUMNS, colour_map, drawable, house_axes
 from attomaton.tables import Bool, Float64
 
-COLOURS = (GREY, BLUE, ORANGE, GREEN, "#8a5cb8", "#b0892e", "#3a9aa8")
+COLOURS = (GREY, BLUE, ORANGE, GREEN, "#8a5cb8", "#b0892e", "#3a9aa8", "#e08fb4", "#222222", "#9fc131")
 """Colours of rungs, in their order, and from the first on again."""
 
 ROW, HIGHEST = 0.1, 5.0

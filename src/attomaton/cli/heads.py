@@ -7,6 +7,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_value, stages
 from attomaton.cli.sources import Corpus, How, reads_beside_model
 from attomaton.cli.values import place, whole, words, words_argument
@@ -41,6 +43,10 @@ def heads(
     longest: Annotated[int, whole("Longest context, in tokens.", least=3)] = 256,
     random: Annotated[int, whole("How many models with random heads to hold them against.", most=100)] = 2,
     length: Annotated[int, whole("Tokens of the contexts of causal value; 0 leaves it out.")] = 64,
+    no_utility: Annotated[
+        bool,
+        typer.Option("--no-utility", help="Leave out what each head's own values make useful to look at."),
+    ] = False,
     head: Annotated[str | None, words("Show contexts of one head, such as 4.0, and nothing else.")] = None,
     limit: Annotated[int, whole("How many contexts of --head to show.", least=1)] = 5,
     seed: Annotated[int, whole("Random seed of what is drawn.")] = 0,
@@ -53,7 +59,8 @@ def heads(
 
     Several models, named after their steps as in checkpoint-100, are watched on the same contexts, step by
     step. Text is read with tokenizer.json beside a model, with the vocabulary of a run, or with --tokenizer,
-    which also takes .tiktoken files and .bin files of llama2.c, such as tok512.bin.
+    which also takes .tiktoken files and .bin files of llama2.c, such as tok512.bin. Utility in closed form
+    runs every token by itself, and is a rung for vocabularies of up to 5,000 tokens.
     """
     from attomaton.audit.heads import Audit
     from attomaton.cli.trained import find_models, read_for
@@ -63,7 +70,7 @@ def heads(
     with stages(quiet or as_json) as announce:
         announce("reading")
         found = find_models(models, revision=revision, steps=steps)
-        watching = _Watching(found, read_for(found, corpus, how), settings, announce)
+        watching = _Watching(found, read_for(found, corpus, how), settings, announce, useful=not no_utility)
         value = watching.audit(random) if asked is None else watching.show(asked, limit)
         _write(value, out, figure)
     if as_json:
@@ -88,6 +95,7 @@ class _Watching:
     read: "Documents"
     settings: "Audit"
     announce: Stages
+    useful: bool
 
     @property
     def name(self) -> str:
@@ -137,12 +145,14 @@ class _Watching:
         return len(self.models) > 1
 
     def rungs(self, documents: Any) -> Any:
-        """The rungs that every audit has: the usual ones, and the automaton and ``shrink``."""
+        """The usual rungs, the automaton and ``shrink``, and utility unless it is left out."""
         from attomaton.audit.heads import learned_rungs, plain_rungs
+        from attomaton.audit.useful import useful_rungs
 
-        n_tokens = self.last.shape.n_tokens
-        learned = learned_rungs(documents, n_tokens=n_tokens, window=self.settings.window)
-        return (*plain_rungs(documents, n_tokens=n_tokens), *learned)
+        sizes = {"n_tokens": self.last.shape.n_tokens, "window": self.settings.window}
+        plain = plain_rungs(documents, n_tokens=sizes["n_tokens"])
+        own = useful_rungs(documents, **sizes) if self.useful else ()
+        return (*plain, *learned_rungs(documents, **sizes), *own)
 
 
 def read_head(text: str) -> "Head":

@@ -64,6 +64,8 @@ class EmbeddedLimit(Printed):
     (0.5348, [0.7419, 0.0, 0.2581])
     >>> limit.weights_at(1000).shape, limit.excess_at(1000) > 0, limit.explain(0).tokens
     ((3, 2), True, ('2', '1', '0'))
+    >>> limit.loss_at(1000) == limit.loss + limit.excess_at(1000)
+    True
     >>> sorted(limit.to_dict())[:3]
     ['certified', 'compatible', 'contexts']
     """
