@@ -72,6 +72,54 @@ def test_the_same_model_by_other_names(family, tmp_path):
     assert lens.shape == model.shape
 
 
+def test_the_first_bias_of_a_gated_perceptron_is_added_to_the_product(tmp_path):
+    """out(act(x · gate) · (x · in) + b) is the same perceptron with the bias b · out at its end."""
+    made.write(tmp_path, "llama")
+    model = open_model(tmp_path)
+    ids = np.random.default_rng(0).integers(0, 61, (2, 9))
+    biases = torch.randn(len(model.layers), model.layers[0].feed.into.weight.shape[1])
+    first, last = as_lens(model), as_lens(model)
+    for number, (layer, bias) in enumerate(zip(model.layers, biases, strict=True)):
+        first.state_dict()[f"blocks.{number}.mlp.b_in"] = bias
+        last.state_dict()[f"blocks.{number}.mlp.b_out"] = bias @ layer.feed.out.weight
+    torch.testing.assert_close(*(open_model(one).watch(ids).logits for one in (first, last)))
+
+
+class Bridge:
+    """A model with its weights as attributes, as TransformerLens has from version 4 on, that can be run."""
+
+    def __init__(self, lens, model, error=0.0):
+        self.cfg, self.original_model, self.model, self.error = lens.cfg, object(), model, error
+        for name, tensor in lens.state_dict().items():
+            *path, last = name.replace("._W", ".W").replace("._b", ".b").split(".")
+            here = self
+            for part in path:
+                if part.isdecimal():
+                    here = here.setdefault(int(part), SimpleNamespace())
+                else:
+                    if not hasattr(here, part):
+                        setattr(here, part, {} if part == "blocks" else SimpleNamespace())
+                    here = getattr(here, part)
+            setattr(here, last, tensor)
+
+    def state_dict(self):
+        return {}
+
+    def __call__(self, ids):
+        return self.model.watch(ids).logits + self.error
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_bridges_are_read_by_their_attributes_and_asked_for_logits(family, tmp_path):
+    made.write(tmp_path, family)
+    model = open_model(tmp_path)
+    ids = np.random.default_rng(0).integers(0, 61, (2, 9))
+    lens = as_lens(model, attn_scale=-1.0)
+    torch.testing.assert_close(open_model(Bridge(lens, model)).watch(ids).logits, model.watch(ids).logits)
+    with pytest.raises(UnreadableModel, match="give the transformers model that it was made from"):
+        open_model(Bridge(lens, model, error=1.0))
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

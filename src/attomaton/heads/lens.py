@@ -1,6 +1,11 @@
-"""TransformerLens models, by their ``cfg`` and the names of their weights; the library is never imported."""
+"""TransformerLens models, by their ``cfg`` and the names of their weights; the library is never imported.
 
-from collections.abc import Mapping
+Up to version 3 a model (``HookedTransformer``) has its weights under these names in its ``state_dict``. From
+version 4 on (``TransformerBridge``) they are attributes that are made from a wrapped model, whose settings
+``cfg`` does not tell in full: such a model is asked for the logits of a few tokens, and must have ours.
+"""
+
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -29,12 +34,19 @@ PLAIN = {
 """Settings that change what a model computes → the values that are supported."""
 
 
+APART = 1e-3
+"""By how much logits of a bridge may differ from ours, relative to the largest of them or 1."""
+
+ASKED = 16
+"""Tokens whose logits a bridge is asked for."""
+
+
 def read_lens(model: Any, *, name: str = "TransformerLens", dtype: torch.dtype | None = None) -> Transformer:
     """A ``HookedTransformer``, or whatever has its ``cfg`` and ``state_dict``, with its weights as they are.
 
     Parameters
     ----------
-    model : HookedTransformer
+    model : HookedTransformer or TransformerBridge
         With learned or turned positions (``"standard"``, ``"rotary"``), LayerNorm, RMSNorm or no norm, folded
         or not; other settings are an error that names them.
     name : str
@@ -55,37 +67,76 @@ def read_lens(model: Any, *, name: str = "TransformerLens", dtype: torch.dtype |
         value = getattr(cfg, setting, allowed[0])
         if value not in allowed:
             raise UnreadableModel(f"its {setting} is {shown(repr(value))}; supported is {allowed[0]!r}")
-    weights = {one: tensor.detach().cpu() for one, tensor in model.state_dict().items()}
-    groups = getattr(cfg, "n_key_value_heads", None) or cfg.n_heads
+    weights = _Weights(model)
+    groups = len(weights.take("blocks.0.attn._W_K", "blocks.0.attn.W_K"))
     kind = getattr(cfg, "positional_embedding_type", "standard")
     if kind not in ("standard", "rotary"):
         raise UnreadableModel(f"its positions are {shown(repr(kind))}; supported are 'standard' and 'rotary'")
-    places = _take(weights, "pos_embed.W_pos") if kind == "standard" else None
-    rotary = Rotary(int(cfg.rotary_dim), float(cfg.rotary_base)) if kind == "rotary" else None
+    places = weights.take("pos_embed.W_pos") if kind == "standard" else None
     layers = tuple(_layer(cfg, weights, number) for number in range(cfg.n_layers))
-    return Transformer(
+    made = Transformer(
         name,
         cfg.n_heads,
         groups,
-        _take(weights, "embed.W_E"),
+        weights.take("embed.W_E"),
         layers,
-        Linear(_take(weights, "unembed.W_U"), weights.get("unembed.b_U")),
+        Linear(weights.take("unembed.W_U"), weights.get("unembed.b_U")),
         _norm(cfg, weights, "ln_final", "final"),
         places,
-        rotary,
+        _rotary(cfg) if kind == "rotary" else None,
         bool(getattr(cfg, "parallel_attn_mlp", False)),
         int(cfg.n_ctx),
         torch.float32 if dtype is None else dtype,
     )
+    if hasattr(model, "original_model"):
+        _check_logits(model, made)
+    return made
 
 
-def _take(weights: Mapping[str, Tensor], name: str) -> Tensor:
-    if name not in weights:
-        raise UnreadableModel(f"there is no tensor {name!r} in its state_dict")
-    return weights[name]
+@dataclass(frozen=True, eq=False)
+class _Weights:
+    """Tensors by their names: of the ``state_dict``, or attributes where it has others."""
+
+    model: Any
+
+    def get(self, name: str) -> Tensor | None:
+        found = self.model.state_dict().get(name)
+        if found is None:
+            found = self.model
+            for part in name.split("."):
+                found = found[int(part)] if part.isdecimal() else getattr(found, part, None)
+                if found is None:
+                    return None
+        return found.detach().cpu() if isinstance(found, Tensor) else None
+
+    def take(self, *names: str) -> Tensor:
+        """The first of these that is there."""
+        for name in names:
+            found = self.get(name)
+            if found is not None:
+                return found
+        raise UnreadableModel(f"there is no tensor {names[-1]!r} in its state_dict")
 
 
-def _norm(cfg: Any, weights: Mapping[str, Tensor], name: str, what: str) -> Norm | None:
+def _rotary(cfg: Any) -> Rotary:
+    width: Any = getattr(cfg, "rotary_dim", None) or cfg.d_head
+    return Rotary(int(width), float(cfg.rotary_base))
+
+
+def _check_logits(model: Any, made: Transformer) -> None:
+    """Refuse a bridge whose logits are not ours: the model that it wraps has settings that ``cfg`` lacks."""
+    ids = torch.arange(ASKED)[: made.shape.longest].remainder(made.shape.n_tokens)[None]
+    with torch.no_grad():
+        theirs: Tensor = model(ids).detach().cpu().double()
+    apart = float((theirs - made.watch(ids).logits.double()).abs().max() / theirs.abs().max().clamp_min(1.0))
+    if not apart <= APART:
+        raise UnreadableModel(
+            f"its logits differ from those of its weights by {apart:.1e} of the largest; give the "
+            "transformers model that it was made from"
+        )
+
+
+def _norm(cfg: Any, weights: _Weights, name: str, what: str) -> Norm | None:
     kind = getattr(cfg, "normalization_type", None)
     if kind is None:
         return None
@@ -94,21 +145,22 @@ def _norm(cfg: Any, weights: Mapping[str, Tensor], name: str, what: str) -> Norm
     return Norm(NORMS[kind], float(cfg.eps), weights.get(f"{name}.w"), weights.get(f"{name}.b"))
 
 
-def _layer(cfg: Any, weights: Mapping[str, Tensor], number: int) -> Layer:
+def _layer(cfg: Any, weights: _Weights, number: int) -> Layer:
     stem = f"blocks.{number}."
 
     def side_by_side(letter: str) -> Linear:
         """(n_heads, dim, width) → (dim, n_heads · width); shared keys have a name with a stroke before."""
-        shared = f"{stem}attn._W_{letter}" in weights
-        sign = "_" if shared else ""
-        weight = _take(weights, f"{stem}attn.{sign}W_{letter}")
-        bias = weights.get(f"{stem}attn.{sign}b_{letter}")
+        weight = weights.take(f"{stem}attn._W_{letter}", f"{stem}attn.W_{letter}")
+        bias = weights.get(f"{stem}attn._b_{letter}")
+        bias = weights.get(f"{stem}attn.b_{letter}") if bias is None else bias
         return Linear(weight.permute(1, 0, 2).flatten(1), None if bias is None else bias.flatten())
 
-    output = Linear(_take(weights, f"{stem}attn.W_O").flatten(0, 1), weights.get(f"{stem}attn.b_O"))
-    scale = 1.0 / float(cfg.attn_scale) if getattr(cfg, "use_attn_scale", True) else 1.0
-    scale /= number + 1 if getattr(cfg, "scale_attn_by_inverse_layer_idx", False) else 1
+    output = Linear(weights.take(f"{stem}attn.W_O").flatten(0, 1), weights.get(f"{stem}attn.b_O"))
     query, key, value = (side_by_side(letter) for letter in "QKV")
+    root = (query.weight.shape[1] / cfg.n_heads) ** 0.5
+    given = float(getattr(cfg, "attn_scale", root))
+    scale = 1.0 / (given if given > 0 else root) if getattr(cfg, "use_attn_scale", True) else 1.0
+    scale /= number + 1 if getattr(cfg, "scale_attn_by_inverse_layer_idx", False) else 1
     attention = Attention(query, key, value, output, scale)
     norm = _norm(cfg, weights, f"{stem}ln1", "first")
     if getattr(cfg, "attn_only", False):
@@ -117,8 +169,17 @@ def _layer(cfg: Any, weights: Mapping[str, Tensor], number: int) -> Layer:
         raise UnreadableModel(
             f"its act_fn is {shown(repr(cfg.act_fn))}; supported are {', '.join(ACTIVATIONS)}"
         )
-    into = Linear(_take(weights, f"{stem}mlp.W_in"), weights.get(f"{stem}mlp.b_in"))
-    out = Linear(_take(weights, f"{stem}mlp.W_out"), weights.get(f"{stem}mlp.b_out"))
-    gate = Linear(weights[f"{stem}mlp.W_gate"]) if f"{stem}mlp.W_gate" in weights else None
-    feed = FeedForward(into, out, cfg.act_fn, gate)
+    feed = _feed(cfg, weights, f"{stem}mlp.")
     return Layer(attention, norm, feed, _norm(cfg, weights, f"{stem}ln2", "second"))
+
+
+def _feed(cfg: Any, weights: _Weights, stem: str) -> FeedForward:
+    """The perceptron. With a gate, its first bias is added to the product, so that it is the second's."""
+    into, out = weights.take(f"{stem}W_in"), weights.take(f"{stem}W_out")
+    first, second = weights.get(f"{stem}b_in"), weights.get(f"{stem}b_out")
+    gate = weights.get(f"{stem}W_gate")
+    if gate is None:
+        return FeedForward(Linear(into, first), Linear(out, second), cfg.act_fn)
+    if first is not None:
+        second = first @ out if second is None else second + first @ out
+    return FeedForward(Linear(into), Linear(out, second), cfg.act_fn, Linear(gate))
