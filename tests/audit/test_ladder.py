@@ -167,3 +167,15 @@ def test_wrong_rungs_are_refused():
         climb(FITTED, SCORED, [Wrong()])
     with pytest.raises(MismatchedParts, match="not finite"):
         climb(FITTED, SCORED, [Infinite()])
+
+
+@pytest.mark.parametrize("window", [6, 7, 8])
+def test_of_a_head_that_looks_everywhere_alike_nothing_is_explained(window):
+    model = StandIn(n_layers=1)
+    model.qk[0, 0] = 0.0  # the other head looks somewhere
+    rows = watch_rows(model, DOCUMENTS, window=window)
+    ladder = climb(rows.take(rows.documents < 24), rows.take(rows.documents >= 24), [Position(), KeyToken()])
+    assert not ladder.shares[:, 0].any()
+    assert not ladder.z[:, 0].any()
+    assert not ladder.holds[:, 0].any()
+    assert ladder.shares[-1, 1] > 0.01

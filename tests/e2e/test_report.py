@@ -11,12 +11,17 @@ import numpy as np
 import pytest
 
 import attomaton as at
+from attomaton.audit.course import audit_course
+from attomaton.audit.heads import Audit
+from attomaton.audit.saved import About, mark
 from attomaton.claims.kept import digest_trace, write_verdicts
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.report.page import content
 from attomaton.report.page.content import choose_queries
 from attomaton.report.page.packing import Packer, differences
 from attomaton.report.page.write import write_report
+from attomaton.tables import table_of
+from tests.audit.standin import StandIn, draw_documents
 from tests.e2e.browser import Opened, chromium
 
 HOSTILE = (
@@ -218,6 +223,51 @@ def test_hostile_tokens_are_text(browser, folder):
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert opened.wrong == []
     page.close()
+
+
+def test_an_audit_of_heads_has_a_section(browser, drawn, folder):
+    _, path, _ = drawn
+    plain = Opened(browser.new_page(), path)
+    assert plain.page.locator("#heads, #heads-link").count() == 0  # without an audit there is none
+    plain.page.close()
+    models = [StandIn(n_layers=1, seed=seed) for seed in range(2)]
+    course = audit_course(models, draw_documents(), steps=[5, 50], how=Audit(window=6, length=10))
+    write_report(folder / "drawn", folder / "heads.html", heads=course.save(folder / "heads.parquet"))
+    opened = Opened(browser.new_page(viewport={"width": 390, "height": 800}), folder / "heads.html")
+    page, rungs = opened.page, len(course.rungs)
+    headers = page.locator("#heads thead th").all_inner_texts()
+    assert headers[-2:] == ["loss, own mean pattern", "loss, mean output"]
+    assert headers[rungs + 1 : rungs + 4] == ["label excess", "z", "seeks the label"]
+    cells = page.locator("#heads tbody tr").first.locator("td").all_inner_texts()
+    shown = [float(text.replace("−", "-")) for text in (*cells[:rungs], *cells[-2:])]
+    worth = [one.value[0] for one in (course.audits[-1].causal.pattern, course.audits[-1].causal.ablation)]
+    assert shown == pytest.approx([*course.shares[-1, :, 0], *worth], abs=6e-4)
+    assert page.locator("#heads svg.bars rect").count() == 2 * rungs
+    assert page.locator("#heads svg.chart path").count() == 2
+    text = page.inner_text("#heads")
+    assert "z is over documents alone" in text
+    assert "no evidence about where a head looks" in text
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert opened.wrong == []
+    page.close()
+
+
+def test_hostile_names_of_heads_are_text(browser, drawn, folder):
+    import pyarrow.parquet as pq
+
+    named, rungs = HOSTILE[0], HOSTILE[1:4]
+    numbers = ("layer", "number", "inside", "first", "label_mass", "label_excess", "label_z")
+    columns = {"head": [named], "seeks": [False], **{name: [0.5] for name in numbers}}
+    columns |= {f"{kind} {one}": [0.25] for kind in ("explained", "z") for one in rungs}
+    pq.write_table(mark(table_of(columns), About(named, rungs, 3, 9, 0)), folder / "bad.parquet")
+    write_report(folder / "drawn", folder / "bad.html", heads=folder / "bad.parquet")
+    opened = Opened(browser.new_page(), folder / "bad.html")
+    assert opened.page.title() == "attomaton report"
+    assert opened.page.locator("script").count() == 2
+    assert opened.page.locator("img, b").count() == 0
+    assert opened.page.locator("#heads .lead bdi").text_content() == named
+    assert opened.wrong == []
+    opened.page.close()
 
 
 @pytest.mark.slow

@@ -25,6 +25,9 @@ from attomaton.printing import Block, Grid
 from attomaton.progress import Advance, silent
 from attomaton.tables import Bool, Float64, table_of
 
+NOTHING = 1e-7
+"""KL(attention ‖ uniform) in nats a row up to which a head looks everywhere alike: attention is rounded."""
+
 
 @dataclass(frozen=True)
 class Position:
@@ -249,6 +252,8 @@ def climb(
         for number, step in enumerate(climb_head(known[0], known[1], place, nested=nested)):
             left[number, :, place], scales[number, place] = divergence(seen, step.logs), step.scale
         progress(place + 1, n_heads)
+    everywhere = uniform.mean(0) <= NOTHING
+    uniform[:, everywhere] = left[:, :, everywhere] = 1.0  # of such heads every rung explains nothing
     shares = [_rest(drawn.ratio(one, uniform)) for one in left]
     added = [one.minus(shares[at - 1]) if nested and at else one for at, one in enumerate(shares)]
     return Ladder(scored.heads, names, nested, tuple(shares), tuple(added), scales)

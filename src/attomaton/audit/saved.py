@@ -9,15 +9,15 @@ from typing import Any, cast
 import pyarrow as pa
 
 from attomaton.errors import UnreadableSource
-from attomaton.tables import read_parquet
+from attomaton.tables import arrow_parquet, read_parquet
 
 KEY = b"attomaton heads"
 """Under what the words stand in the file."""
 
 NO_EVIDENCE = "Mean output alone is no evidence about where a head looks."
 
-MOST_BYTES = 1 << 28
-"""The largest file of heads that is read."""
+MOST_BYTES, MOST_ROWS = 1 << 28, 1 << 20
+"""The largest file of heads that is read, and the most rows."""
 
 TEXTS = ("head",)
 NUMBERS = ("layer", "number", "inside", "first", "label_mass", "label_excess", "label_z")
@@ -85,13 +85,12 @@ def read_saved(path: str | PathLike[str]) -> tuple[pa.Table, About]:
     """
     place, advice = Path(path), "give a file that attomaton heads --out wrote"
     try:
-        if place.stat().st_size > MOST_BYTES:
-            raise UnreadableSource(f"{path} is larger than any table of heads; {advice}")
-        table: Any = read_parquet(place.read_bytes())
-    except (OSError, pa.ArrowException) as error:
-        if isinstance(error, UnreadableSource):
-            raise
-        reason = getattr(error, "strerror", None) or "it is no whole Parquet file"
+        blob = place.read_bytes() if place.stat().st_size <= MOST_BYTES else b""
+        if not blob or _count_rows(blob) > MOST_ROWS:
+            raise ValueError
+        table: Any = read_parquet(blob)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        reason = getattr(error, "strerror", None) or "it is no Parquet file of heads"
         raise UnreadableSource(f"{path} cannot be read ({reason}); {advice}") from error
     try:
         told: dict[bytes, bytes] = table.schema.metadata or {}
@@ -100,6 +99,12 @@ def read_saved(path: str | PathLike[str]) -> tuple[pa.Table, About]:
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise UnreadableSource(f"{path} holds no audit of heads ({error}); {advice}") from error
     return table, about
+
+
+def _count_rows(blob: bytes) -> int:
+    """How many rows a Parquet file says that it has."""
+    source: Any = pa.BufferReader(blob)
+    return int(arrow_parquet().ParquetFile(source).metadata.num_rows)
 
 
 def _about(record: Any) -> About:
@@ -139,3 +144,5 @@ def _check_columns(table: Any, about: About) -> None:
             raise ValueError(f"the column {name!r} holds no numbers")
     if not types.is_string(kinds["head"]) or not types.is_boolean(kinds["seeks"]):
         raise ValueError("its columns of heads and of who seeks are of other types")
+    if steps and not (types.is_integer(kinds["step"]) and table.column("step").null_count == 0):
+        raise ValueError("its steps are no whole numbers")

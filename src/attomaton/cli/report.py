@@ -17,6 +17,9 @@ def report(
     queries: Annotated[
         int | None, whole("Show at most this number of queries; by default as many as fit.", least=1)
     ] = None,
+    heads: Annotated[
+        Path | None, place("Also show what explains where heads look: a file of `attomaton heads --out`.")
+    ] = None,
     figures: Annotated[
         Path | None, place("Also draw pictures for papers into this folder, as PDF and PNG.")
     ] = None,
@@ -43,13 +46,14 @@ def report(
     with stages(quiet or as_json) as announce:
         drawn = [] if figures is None else _draw(run, figures, query, announce)
         announce("writing the page")
-        written = write_report(run, out, most_queries=queries)
+        written = write_report(run, out, most_queries=queries, heads=heads)
     record: dict[str, Any] = {
         "out": str(written.path),
         "bytes": written.n_bytes,
         "queries_shown": written.n_shown,
         "queries": written.n_queries,
         "samples_share": written.samples_share,
+        "heads": written.n_heads,
         "figures": list(map(str, drawn)),
     }
     if as_json:

@@ -38,7 +38,7 @@ def read_run(folder: str | PathLike[str]) -> Trace | DeepTrace:
     --------
     >>> import tempfile, attomaton as at
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = at.train_deep(np.array([[0, 1, 0, 1]]), at.DeepModel(n_layers=2), 0.5, steps=4, out=folder)
+    ...     _ = at.train_deep([[0, 1, 0, 1]], at.DeepModel(n_layers=2), 0.5, steps=4, out=folder)
     ...     read_run(folder)
     DeepTrace(1 trials, 2 layers, 5 records to step 4)
     """

@@ -14,6 +14,7 @@ from attomaton.automaton.automaton import Automaton
 from attomaton.errors import CorruptRun
 from attomaton.options import given_path, whole_number
 from attomaton.report.page.content import MOST_BYTES, choose_queries, gather, measure_tokens, to_json
+from attomaton.report.page.heads import read_heads
 from attomaton.report.page.packing import Packer
 from attomaton.report.page.training import read_training, read_verdicts
 
@@ -27,6 +28,7 @@ SCRIPTS = (
     "heat",
     "context",
     "curves",
+    "heads",
     "start",
 )
 """Scripts of the page, in the order in which they stand in it."""
@@ -50,6 +52,8 @@ class Written:
         Queries in the page, and in the run.
     samples_share : float
         Share of the realisable samples that the queries in the page stand for.
+    n_heads : int
+        Heads of a trained model in the page.
 
     Examples
     --------
@@ -67,10 +71,15 @@ class Written:
     n_shown: int
     n_queries: int
     samples_share: float
+    n_heads: int = 0
 
 
 def write_report(
-    run: str | Path, out: str | Path = "report.html", *, most_queries: int | None = None
+    run: str | Path,
+    out: str | Path = "report.html",
+    *,
+    most_queries: int | None = None,
+    heads: str | Path | None = None,
 ) -> Written:
     """Write the page of a run folder.
 
@@ -83,6 +92,9 @@ def write_report(
     most_queries : int, optional
         The largest number of queries to show. None means as many as fit into 5 MB. Those with the most
         samples come first.
+    heads : str or Path, optional
+        A Parquet file that ``attomaton heads --out``, ``HeadAudit.save`` or ``HeadCourse.save`` wrote: what
+        explains where the heads of a trained model look.
 
     Examples
     --------
@@ -97,21 +109,25 @@ def write_report(
         most_queries = whole_number(most_queries, "most_queries", least=1)
     place = check_target(given_path(out, "out"), is_ours=is_report)
     folder = given_path(run, "run")
+    audit = None if heads is None else read_heads(given_path(heads, "heads"))
     automaton = Automaton.load(folder)
     packer = Packer(automaton)
-    chosen = choose_queries(packer, room=MOST_BYTES - measure_tokens(automaton), most=most_queries)
     about = {
         "manifest": read_manifest(folder),
         "run": folder.name,
         "written_by": version("attomaton"),
         "training": read_training(folder),
         "verdicts": read_verdicts(folder),
+        "heads": audit,
     }
     _check_shown(about, folder)
+    room = MOST_BYTES - measure_tokens(automaton) - (0 if audit is None else len(to_json(audit)))
+    chosen = choose_queries(packer, room=room, most=most_queries)
     text = render_page(gather(automaton, chosen, about))
     written = write_target(place, lambda draft: draft.write_text(text, encoding="utf-8"), is_ours=is_report)
     n_queries = len(packer.queries)
-    return Written(place, written["bytes"], len(chosen.places), n_queries, chosen.samples_share)
+    n_heads = 0 if audit is None else len(audit["heads"])
+    return Written(place, written["bytes"], len(chosen.places), n_queries, chosen.samples_share, n_heads)
 
 
 def _check_shown(about: Mapping[str, Any], folder: Path) -> None:
@@ -120,8 +136,8 @@ def _check_shown(about: Mapping[str, Any], folder: Path) -> None:
         to_json(about).encode()
     except (ValueError, RecursionError) as error:
         raise CorruptRun(
-            f"the manifest, the training or the verdicts of {folder} hold what no page can show ({error}); "
-            "write the run again"
+            f"the manifest, the training or the verdicts of {folder}, or the audit of heads, hold what no "
+            f"page can show ({error}); write the run, or the audit, again"
         ) from error
 
 

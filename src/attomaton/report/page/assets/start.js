@@ -51,6 +51,7 @@ function pickQuery(query, scroll) {
 
 showSummary(automaton, pickQuery);
 showTraining(automaton);
+showHeads(automaton);
 showCoverage(automaton);
 showProvenance(automaton);
 picker.render();

@@ -1,0 +1,78 @@
+"""A saved audit of heads, as the page shows it: heads of the last step, and means at every step."""
+
+from math import isfinite
+from os import PathLike
+from typing import Any
+
+from attomaton.audit.saved import NO_EVIDENCE, read_saved
+
+MOST_HEADS = 2_000
+"""Heads that a page shows; of more, the first."""
+
+DIGITS = 4
+"""Digits behind the point."""
+
+LONGEST = 200
+"""Signs of a name."""
+
+
+def read_heads(path: str | PathLike[str]) -> dict[str, Any]:
+    """What the page shows of a file that ``attomaton heads --out`` wrote.
+
+    ``heads`` has a row for each head: its name, the explained share of every rung (nested), the label's
+    excess and its z, whether the head seeks the label, and what its own mean pattern and its mean output
+    cost, both or neither. ``steps`` has the mean explained shares of every step, if there are several.
+    """
+    table, about = read_saved(path)
+    read: Any = table
+    columns: dict[str, list[Any]] = {name: read.column(name).to_pylist() for name in read.column_names}
+    steps = columns.get("step")
+    last = None if steps is None else max(steps)
+    rows = [at for at in range(read.num_rows) if steps is None or steps[at] == last]
+    causal = "pattern_rise" in columns
+    explained = [f"explained {name}" for name in about.rungs]
+
+    def row(at: int) -> list[Any]:
+        shares = [_number(columns[name][at]) for name in explained]
+        worth = [_number(columns[name][at]) for name in ("pattern_rise", "ablation_rise")] if causal else []
+        told = [_number(columns[name][at]) for name in ("label_excess", "label_z")]
+        return [_text(columns["head"][at]), shares, *told, bool(columns["seeks"][at]), *worth]
+
+    return {
+        "model": _text(about.model),
+        "rungs": [_text(name) for name in about.rungs],
+        "documents": about.n_documents,
+        "rows": about.n_rows,
+        "said_of_z": about.said_of_z,
+        "no_evidence": NO_EVIDENCE if causal else None,
+        "step": last,
+        "n_heads": len(rows),
+        "heads": [row(at) for at in rows[:MOST_HEADS]],
+        "steps": [] if steps is None else _means(steps, [columns[name] for name in explained]),
+    }
+
+
+def _means(steps: list[Any], shares: list[list[Any]]) -> list[list[Any]]:
+    """Step, and the mean explained share of the first rung and of all, over heads."""
+    groups: dict[int, list[int]] = {}
+    for at, step in enumerate(steps):
+        groups.setdefault(step, []).append(at)
+    ends = (shares[0], shares[-1])
+    return [
+        [step, *(_mean([one[at] for at in rows]) for one in ends)] for step, rows in sorted(groups.items())
+    ]
+
+
+def _mean(values: list[Any]) -> float | None:
+    known = [one for one in values if one is not None and isfinite(one)]
+    return _number(sum(known) / len(known)) if known else None
+
+
+def _number(value: Any) -> float | None:
+    """A number as JSON can hold it; null where it is not finite."""
+    return round(float(value), DIGITS) if value is not None and isfinite(value) else None
+
+
+def _text(value: Any) -> str:
+    text = "–" if value is None else str(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"

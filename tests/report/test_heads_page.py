@@ -1,0 +1,140 @@
+"""The section of heads on the report page: what a saved audit says, and what no audit is."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import attomaton as at
+from attomaton.audit.course import audit_course
+from attomaton.audit.heads import Audit, audit_heads
+from attomaton.audit.saved import KEY, About, mark
+from attomaton.errors import UnreadableSource
+from attomaton.report.page.heads import MOST_HEADS, read_heads
+from attomaton.report.page.write import write_report
+from tests.audit.standin import StandIn, draw_documents
+from tests.cli.inside import run_inside
+
+HOW = Audit(window=6, per_document=6, length=10)
+HOSTILE = "</script><img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module")
+def audit():
+    return audit_heads(StandIn(n_layers=1), draw_documents(), random=[StandIn(n_layers=1, seed=1)], how=HOW)
+
+
+def made(rungs=("position",), n=2, **changes):
+    """A table of heads by hand."""
+    numbers = ("layer", "number", "inside", "first", "label_mass", "label_excess", "label_z")
+    columns = {"head": [f"0.{one}" for one in range(n)], "seeks": [True] * n}
+    columns |= {name: [0.5] * n for name in numbers}
+    columns |= {f"{kind} {one}": [0.25] * n for kind in ("explained", "z") for one in rungs}
+    table = pa.table({name: values for name, values in (columns | changes).items() if values is not None})
+    return mark(table, About("made", tuple(rungs), 3, 9, 0))
+
+
+def written(table, folder):
+    pq.write_table(table, folder / "made.parquet")
+    return folder / "made.parquet"
+
+
+def data_of(page):
+    """The JSON of a page."""
+    text = page.read_text(encoding="utf-8")
+    return json.loads(text.partition('id="data">')[2].partition("</script>")[0])
+
+
+def test_what_the_page_holds_is_what_was_found(audit, tmp_path):
+    record = read_heads(audit.save(tmp_path / "heads.parquet"))
+    assert record["rungs"] == list(audit.ladder.names)
+    assert record["said_of_z"] == "z holds heads against those of 1 models with random weights."
+    assert (record["documents"], record["rows"], record["step"]) == (audit.n_documents, audit.n_rows, None)
+    for at_head, row in enumerate(record["heads"]):
+        name, shares, excess, z, seeks, pattern, ablation = row
+        assert name == str(audit.heads[at_head])
+        assert shares == pytest.approx(audit.ladder.shares[:, at_head], abs=1e-4)
+        assert (excess, z) == pytest.approx(
+            (audit.seeking.excess.value[at_head], audit.seeking.z[at_head]), abs=1e-4
+        )
+        assert seeks == audit.seeking.holds[at_head]
+        assert pattern == pytest.approx(audit.causal.pattern.value[at_head], abs=1e-4)
+        assert ablation == pytest.approx(audit.causal.ablation.value[at_head], abs=1e-4)
+    assert "no evidence" in record["no_evidence"]
+
+
+def test_of_a_course_the_last_step_and_all_means(tmp_path):
+    models = [StandIn(n_layers=1, seed=seed) for seed in range(2)]
+    course = audit_course(models, draw_documents(), steps=[5, 50], how=Audit(window=6, length=0))
+    record = read_heads(course.save(tmp_path / "course.parquet"))
+    assert record["step"] == 50
+    assert [row[1][-1] for row in record["heads"]] == pytest.approx(course.shares[-1, -1], abs=1e-4)
+    assert [one[0] for one in record["steps"]] == [5, 50]
+    means = course.shares.mean(axis=2)[:, [0, -1]]
+    assert np.array([one[1:] for one in record["steps"]]) == pytest.approx(means, abs=1e-4)
+    assert record["no_evidence"] is None
+    assert all(len(row) == 5 for row in record["heads"])  # neither causal column
+
+
+def test_the_page_of_a_run_with_heads(audit, tmp_path):
+    at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])).save(tmp_path / "run")
+    audit.save(tmp_path / "heads.parquet")
+    asked = ["report", "run", "-o", "page.html", "--heads", "heads.parquet", "--json"]
+    told = json.loads(run_inside(*asked, cwd=tmp_path).stdout)
+    assert told["heads"] == 2
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "priority head" not in text
+    assert data_of(tmp_path / "page.html")["heads"] == read_heads(tmp_path / "heads.parquet")
+    write_report(tmp_path / "run", tmp_path / "plain.html")
+    assert data_of(tmp_path / "plain.html")["heads"] is None
+
+
+def test_everything_in_the_file_is_escaped(tmp_path):
+    at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])).save(tmp_path / "run")
+    table = made((HOSTILE, "x" * 999), n=1, head=[HOSTILE])
+    table = mark(table, About(HOSTILE, (HOSTILE, "x" * 999), 3, 9, 0))
+    write_report(tmp_path / "run", tmp_path / "page.html", heads=written(table, tmp_path))
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "<img" not in text
+    assert text.count("</script>") == 2
+    assert data_of(tmp_path / "page.html")["heads"]["model"] == HOSTILE
+    assert len(data_of(tmp_path / "page.html")["heads"]["rungs"][1]) == 201
+
+
+def test_what_is_not_finite_is_null_and_very_many_heads_are_cut(tmp_path):
+    record = read_heads(written(made(label_z=[np.nan, np.inf], label_excess=[None, 0.1]), tmp_path))
+    assert [row[2:4] for row in record["heads"]] == [[None, None], [0.1, None]]
+    record = read_heads(written(made(n=MOST_HEADS + 5), tmp_path))
+    assert (record["n_heads"], len(record["heads"])) == (MOST_HEADS + 5, MOST_HEADS)
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        (pa.table({"a": [1]}), "holds no audit of heads"),
+        (made().replace_schema_metadata({KEY: b"[]"}), "is no record"),
+        (made().replace_schema_metadata({KEY: b"{"}), "holds no audit of heads"),
+        (made().replace_schema_metadata({KEY: b'{"model": 1}'}), "holds no audit of heads"),
+        (made(seeks=None), "'seeks' is missing"),
+        (made(ablation_rise=[0.1, 0.2]), "one of the two causal columns is missing"),
+        (made(label_z=["a", "b"]), "'label_z' holds no numbers"),
+        (made(head=[1, 2]), "of other types"),
+        (made(step=[0.5, 1.5]), "no whole numbers"),
+        (made(step=pa.array([1, None])), "no whole numbers"),
+        (made().slice(0, 0), "no rows"),
+    ],
+)
+def test_foreign_tables_are_named_errors(table, said, tmp_path):
+    with pytest.raises(UnreadableSource, match=said):
+        read_heads(written(table, tmp_path))
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"PAR1" + bytes(99) + b"PAR1", b"not Parquet at all"])
+def test_foreign_files_are_named_errors(content, tmp_path):
+    (tmp_path / "foreign.parquet").write_bytes(content)
+    with pytest.raises(UnreadableSource, match="give a file that attomaton heads --out wrote"):
+        read_heads(tmp_path / "foreign.parquet")
+    with pytest.raises(UnreadableSource, match="cannot be read"):
+        read_heads(tmp_path)
