@@ -53,3 +53,12 @@ def test_far_and_endless_distances_keep_their_order_and_sign():
 def test_a_lone_random_head_shows_nothing_but_a_difference():
     one = Chance.of([((Head(0, 0),), exact(np.array([1.0])))])
     assert one.z((Head(0, 0),), exact(np.array([1.0]))).tolist() == [0.0]
+
+
+def test_few_heads_of_a_narrow_layer_borrow_the_spread_of_the_others():
+    heads = tuple(Head(layer, number) for layer in (0, 1) for number in range(8))
+    values = np.concatenate([np.linspace(-1, 1, 8) * 0.01, 5.0 + np.linspace(-1, 1, 8)])
+    chance, asked = Chance.of([(heads, exact(values))]), (Head(0, 0),)
+    few = chance.z(asked, exact(np.array([0.5])))[0]
+    many = Chance.of([(heads, exact(values))] * 2).z(asked, exact(np.array([0.5])))[0]
+    assert 0 < few < 2 < many

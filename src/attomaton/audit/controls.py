@@ -18,10 +18,13 @@ from scipy.special import ndtri, stdtr
 from attomaton.audit.bootstrap import Estimates, divide
 from attomaton.errors import InvalidSamples
 from attomaton.heads.model import Head
-from attomaton.tables import Float64
+from attomaton.tables import Float64, Int64
 
 FEWEST_HEADS = 8
 """Random heads of a layer from which its spread is told; with fewer, those of all layers are taken."""
+
+MANY_HEADS = 16
+"""Random heads of a layer that tell its spread alone; of fewer it is at least that inside all layers."""
 
 SMALLEST = 1e-300
 """The least chance that is told apart from none: a finite distance has |z| of at most 37."""
@@ -72,6 +75,7 @@ class Chance:
         is made larger by as much.
         """
         layers = np.array([head.layer for head in self.heads])
+        inside = _spread_inside(self.values, layers)
         centre, spread, usual, behind = (np.empty(len(heads)) for _ in range(4))
         for place, head in enumerate(heads):
             mine = layers == head.layer
@@ -79,7 +83,8 @@ class Chance:
                 mine = np.ones(len(layers), bool)
             values, errors = self.values[mine], self.errors[mine]
             centre[place], behind[place] = values.mean(), len(values)
-            spread[place] = _spread(values - centre[place]) ** 2
+            own = _spread(values - centre[place])
+            spread[place] = (own if len(values) >= MANY_HEADS else max(own, inside)) ** 2
             usual[place] = np.mean(errors**2)
         beyond = np.maximum(told.error**2 - usual, 0.0)
         return as_normal(divide(told.value - centre, np.sqrt(spread + beyond)), behind)
@@ -108,6 +113,13 @@ def as_normal(apart: Float64, behind: Float64) -> Float64:
     chances = stdtr(np.maximum(behind - 1.0, 1.0), -student)
     chances = np.where(np.isfinite(student), np.maximum(chances, SMALLEST), chances)
     return np.where(apart == 0, 0.0, np.copysign(ndtri(chances), apart))
+
+
+def _spread_inside(values: Float64, layers: Int64) -> float:
+    """The deviation of random heads from the mean of their own layer, over all layers."""
+    _, place, counts = np.unique(layers, return_inverse=True, return_counts=True)
+    apart = values - (np.bincount(place, values) / counts)[place]
+    return float(np.sqrt(np.sum(apart**2) / max(len(values) - len(counts), 1)))
 
 
 def _spread(apart: Float64) -> float:
