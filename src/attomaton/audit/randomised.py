@@ -26,8 +26,9 @@ def rotate_heads(model: HeadModel, *, seed: int) -> HeadModel:
     """The model with every head's queries and keys reading through random rotations of their own.
 
     W_Q becomes O W_Q for a random orthogonal O, another for each head, and W_K likewise for each group that
-    shares keys: the singular values of W_Q R W_Kᵀ stay for every turn R of positions. The W of the theory's
-    layer becomes O W O'.
+    shares keys: the singular values of W_Q R W_Kᵀ stay for every turn R of positions. Biases stay too.
+    :func:`~attomaton.heads.random.randomise_heads` leaves them out and keeps the values for no turn only.
+    The W of the theory's layer becomes O W O'.
 
     Examples
     --------

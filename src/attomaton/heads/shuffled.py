@@ -1,0 +1,114 @@
+"""Edges obeyed on a shuffled corpus: what a graph asks for where order says nothing.
+
+The tokens of each document are put in random order, so that labels follow from nothing but how often tokens
+occur. The graph of such a corpus still has edges, and the score by frequency obeys most of them. A share of
+edges obeyed therefore means something only where it is well above what frequency gives.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.corpora.samples import Samples
+from attomaton.errors import InvalidSamples
+from attomaton.frames import Tabular
+from attomaton.graphs.edges import extract_edges
+from attomaton.heads.edges import ObeyedEdges, ProjectsTokens, measure_edges
+from attomaton.options import make_rng
+from attomaton.tables import Int32, table_of
+
+
+@dataclass(frozen=True, eq=False)
+class ShuffledEdges(Tabular):
+    """Edges obeyed of a corpus, and of the same corpus with the tokens of each document in random order.
+
+    Attributes
+    ----------
+    own, shuffled : ObeyedEdges
+        Of both graphs: the heads, random heads, frequency and bigrams.
+
+    Examples
+    --------
+    >>> from attomaton.heads.model import Head
+    >>> half = ObeyedEdges((Head(0, 0),), np.array([0.5]), np.array([0.5]), 0.7, 0.9, 10)
+    >>> ShuffledEdges(half, half).to_arrow().column_names[5:]
+    ['shuffled_obeyed', 'shuffled_random', 'shuffled_frequency', 'shuffled_bigram']
+    """
+
+    own: ObeyedEdges
+    shuffled: ObeyedEdges
+
+    def _table(self) -> pa.Table:
+        own, other = self.own.to_arrow(), self.shuffled.to_arrow()
+        columns: dict[str, Any] = {name: own[name] for name in own.column_names}
+        columns |= {f"shuffled_{name}": other[name] for name in other.column_names if name != "head"}
+        return table_of(columns)
+
+
+def shuffle_documents(documents: Sequence[Any], *, seed: int = 0) -> list[Int32]:
+    """Every document with its tokens in random order; the first token, which often marks the start, stays.
+
+    Examples
+    --------
+    >>> [ids.tolist() for ids in shuffle_documents([[9, 1, 2, 3], [9, 4]])]
+    [[9, 3, 1, 2], [9, 4]]
+    """
+    rng = make_rng(seed)
+    read = [np.asarray(ids, np.int32).ravel() for ids in documents]
+    return [np.concatenate([ids[:1], rng.permutation(ids[1:])]) for ids in read]
+
+
+def compare_shuffled(
+    model: ProjectsTokens,
+    documents: Sequence[Any],
+    *,
+    window: int = 32,
+    against: ProjectsTokens | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+) -> ShuffledEdges:
+    """Edges obeyed of documents and of the same documents shuffled.
+
+    Parameters
+    ----------
+    model : HeadModel with ``project_tokens``
+        Whose heads are measured.
+    documents : sequence of integer sequences
+        Token ids of the model's own tokenizer.
+    window : int
+        The longest context.
+    against : HeadModel, optional
+        The same model with random heads; not-a-number stands where it is not given.
+    seed : int
+        What shuffles.
+    threads : int, optional
+        All processors if not given.
+
+    Returns
+    -------
+    ShuffledEdges
+
+    Examples
+    --------
+    >>> from attomaton.heads.own import watch_layer
+    >>> documents = [[0, 1, 0, 1, 2, 1, 0, 1, 2, 2, 1, 0], [1, 2, 1, 1, 0, 1, 0, 0, 1, 2]]
+    >>> found = compare_shuffled(watch_layer(np.eye(3), np.eye(3)), documents, window=3)
+    >>> found.own.obeyed.shape, found.shuffled.obeyed.shape
+    ((1,), (1,))
+    """
+    told = list[ObeyedEdges]()
+    for texts in (documents, shuffle_documents(documents, seed=seed)):
+        samples = _cut(texts, window, model.shape.n_tokens)
+        told.append(measure_edges(model, extract_edges(samples), samples, against=against, threads=threads))
+    return ShuffledEdges(*told)
+
+
+def _cut(documents: Sequence[Any], window: int, n_tokens: int) -> Samples:
+    read = [np.asarray(ids, np.int64).ravel() for ids in documents if len(ids) > 1]
+    if not read:
+        raise InvalidSamples("no document has two tokens, so nothing follows anything; give longer documents")
+    offsets = np.concatenate([[0], np.cumsum([len(ids) for ids in read])])
+    return Samples.from_windows(np.concatenate(read), window=window, documents=offsets, n_tokens=n_tokens)
