@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from attomaton.audit.bootstrap import Estimates, Resampled
-from attomaton.audit.rows import PATTERN_BYTES, cut_documents
+from attomaton.audit.rows import PATTERN_BYTES, cut_documents, list_documents
 from attomaton.errors import InvalidSamples, UnsupportedOption
 from attomaton.frames import Tabular
 from attomaton.heads.model import Head, HeadModel, OutputEdit, PatternEdit
@@ -67,7 +67,8 @@ class Contexts:
     ) -> "Contexts":
         """The first ``length + 1`` tokens of every document that has as many."""
         length = whole_number(length, "length", least=2)
-        read = [ids for ids in cut_documents(documents, length + 1, n_tokens=n_tokens) if len(ids) > length]
+        every = cut_documents(list_documents(documents), length + 1, n_tokens=n_tokens)
+        read = [ids for ids in every if len(ids) > length]
         if not read:
             raise InvalidSamples(f"no document has {length + 1} tokens; take a smaller length")
         return cls(np.array(read), np.ones(length, bool) if scored is None else np.asarray(scored, bool))

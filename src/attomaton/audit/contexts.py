@@ -10,7 +10,7 @@ import pyarrow as pa
 from attomaton.audit.fitting import divergence
 from attomaton.audit.heads import Audit, Rungs, prepare, watch_all
 from attomaton.audit.ladder import Features, Fitted, climb_head
-from attomaton.audit.rows import Rows
+from attomaton.audit.rows import Rows, list_documents
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.errors import UnsupportedOption
@@ -58,7 +58,7 @@ class HeadContexts(Tabular):
         return f"HeadContexts(head {self.head}, {len(self.rows)} contexts)"
 
     def _table(self) -> pa.Table:
-        """A row for each place: context, document, position, lag, token, label, attention and the rungs."""
+        """Of each place number, document, position, lag, token, label, attention, and ``fitted <rung>``."""
         n, window = len(self.rows), self.rows.window
         columns: dict[str, Any] = {
             "number": np.repeat(np.arange(n), window),
@@ -69,7 +69,8 @@ class HeadContexts(Tabular):
             "label": np.repeat(self.rows.labels, window),
             "attention": self.rows.attention[:, 0].ravel(),
         }
-        return table_of(columns | {name: self.fitted[at].ravel() for at, name in enumerate(self.names)})
+        fitted = {f"fitted {name}": self.fitted[at].ravel() for at, name in enumerate(self.names)}
+        return table_of(columns | fitted)
 
     def _words(self) -> Vocabulary | None:
         return self.vocabulary
@@ -143,6 +144,7 @@ def show_head(
     if head not in model.shape.heads:
         last = model.shape.heads[-1]
         raise UnsupportedOption(f"there is no head {head} in {model.name}; the last is {last}")
+    documents = list_documents(documents)
     fit_on, score_on, _, steps = prepare(model, documents, rungs, how)
     rows = only_head(watch_all(model, documents, how, tell), head)
     fitted, scored = (rows.take(np.isin(rows.documents, part)) for part in (fit_on, score_on))

@@ -13,7 +13,7 @@ from attomaton.audit.causal import Causal, Contexts, replace_heads
 from attomaton.audit.explanations import PMI, Attending, Bigram, Counts, Frequency, Induction, Last, SameToken
 from attomaton.audit.ladder import KeyToken, Ladder, Position, Step, climb
 from attomaton.audit.pictures import draw_audit
-from attomaton.audit.rows import Rows, cut_documents, split_documents, watch_rows
+from attomaton.audit.rows import Rows, check_parts, cut_documents, list_documents, split_documents, watch_rows
 from attomaton.audit.seeking import Seeking, seek_labels
 from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.shrinkage import shrink
@@ -312,7 +312,11 @@ def audit_heads(
     Ladder(2 heads, 5 rungs, nested)
     """
     how, tell = Audit() if how is None else how, Stages() if progress is None else progress
+    documents = list_documents(documents)
     fit_on, score_on, counts, steps = prepare(model, documents, rungs, how)
+    most = model.shape.longest
+    length = how.length if most is None else min(how.length, most)
+    check_parts(documents, (fit_on, score_on), window=how.window, length=length)
     names = {rung.name for rung in steps}
     others = [one for one in (Last(), Frequency(counts), Bigram(counts)) if one.name not in names]
 
@@ -335,7 +339,7 @@ def audit_heads(
         ladder,
         ladder if alone is None else alone,
         seeking,
-        _worth(model, [documents[one] for one in score_on], how, tell),
+        _worth(model, [documents[one] for one in score_on], length, how.seed, tell),
         scored.inside.mean(0, dtype=np.float64),
         scored.first.mean(0, dtype=np.float64),
         len(np.unique(scored.documents)),
@@ -364,7 +368,8 @@ def check_many(documents: Sequence[Any]) -> Sequence[Any]:
     """The documents, if there are enough to split."""
     if len(documents) < 2:
         raise InvalidSamples(
-            "an audit fits on some documents and scores on others, and there is one; cut it into several"
+            "an audit fits on some documents and scores on others, and there "
+            f"{'is one' if len(documents) else 'are none'}; give several, by cutting long ones if need be"
         )
     return documents
 
@@ -376,11 +381,9 @@ def watch_all(model: HeadModel, documents: Sequence[Any], how: Audit, tell: Stag
     return watch_rows(model, documents, **sizes, seed=how.seed, progress=tell.advance)
 
 
-def _worth(model: HeadModel, documents: Sequence[Any], how: Audit, tell: Stages) -> Causal | None:
-    if not how.length:
+def _worth(model: HeadModel, documents: Sequence[Any], length: int, seed: int, tell: Stages) -> Causal | None:
+    if not length:
         return None
     tell("exchanging heads")
-    longest = model.shape.longest
-    length = how.length if longest is None else min(how.length, longest)
     contexts = Contexts.of(documents, length=length, n_tokens=model.shape.n_tokens)
-    return replace_heads(model, contexts, seed=how.seed, progress=tell.advance)
+    return replace_heads(model, contexts, seed=seed, progress=tell.advance)

@@ -1,13 +1,14 @@
 """Attention rows of a model on text: what each head looks at from some positions of some documents."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attomaton.errors import InvalidSamples, TokenOutOfRange
+from attomaton.audit.bootstrap import FEWEST
+from attomaton.errors import InvalidSamples, TokenOutOfRange, UnreadableModel, UnsupportedOption
 from attomaton.heads.model import Head, HeadModel
 from attomaton.options import LARGEST, make_rng, whole_number
 from attomaton.progress import Advance, silent
@@ -134,8 +135,8 @@ def watch_rows(
     """
     window = whole_number(window, "window", least=2)
     per_document = whole_number(per_document, "per_document", least=1)
-    longest = _longest(model, whole_number(longest, "longest", least=window + 1))
-    read = cut_documents(documents, longest + 1, n_tokens=model.shape.n_tokens)
+    longest = _longest(model, whole_number(longest, "longest", least=window + 1), window)
+    read = cut_documents(list_documents(documents), longest + 1, n_tokens=model.shape.n_tokens)
     numbers = [number for number, ids in enumerate(read) if len(ids) >= window + 2]
     if not numbers:
         raise InvalidSamples(
@@ -177,7 +178,27 @@ def example_rows() -> Rows:
     )
 
 
-def cut_documents(documents: Sequence[Any], longest: int, *, n_tokens: int) -> list[Int32]:
+def list_documents(documents: Any) -> list[Any]:
+    """Documents by their place, whatever holds them: lists, arrays, tensors, Arrow columns, pandas series.
+
+    A series is asked for its values: its own numbers may be in another order.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> list_documents(pa.array([[0, 1], [2]]))
+    [[0, 1], [2]]
+    """
+    if isinstance(documents, str | bytes | Mapping) or not isinstance(documents, Iterable):
+        raise InvalidSamples(
+            f"the documents are a {type(cast('Any', documents)).__name__}; give a list with the token ids of "
+            "each document"
+        )
+    given = cast("Any", documents)
+    return list(given.to_pylist() if hasattr(given, "to_pylist") else given)
+
+
+def cut_documents(documents: Iterable[Any], longest: int, *, n_tokens: int) -> list[Int32]:
     """The first tokens of each document, checked against the vocabulary.
 
     Examples
@@ -185,23 +206,59 @@ def cut_documents(documents: Sequence[Any], longest: int, *, n_tokens: int) -> l
     >>> [ids.tolist() for ids in cut_documents([[0, 1, 2], [1]], 2, n_tokens=3)]
     [[0, 1], [1]]
     """
-    read = [np.asarray(ids).ravel()[:longest] for ids in documents]
-    for number, ids in enumerate(read):
-        if len(ids) and not np.issubdtype(ids.dtype, np.integer):
-            raise InvalidSamples(
-                f"document {number} holds no token ids; tokenise it with the tokenizer of the model"
-            )
-        if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < n_tokens:
-            raise TokenOutOfRange(
-                f"document {number} holds the id {int(ids.max())} and the model knows {n_tokens:,} tokens; "
-                "tokenise it with the tokenizer of the model"
-            )
-    return [ids.astype(np.int32) for ids in read]
+    return [_cut(number, ids, longest, n_tokens) for number, ids in enumerate(documents)]
 
 
-def _longest(model: HeadModel, asked: int) -> int:
+def _cut(number: int, document: Any, longest: int, n_tokens: int) -> Int32:
+    try:
+        given = np.asarray(document)
+    except ValueError:  # lists of unequal lengths
+        given = np.empty((0, 0))
+    if given.ndim != 1 or (len(given) and not np.issubdtype(given.dtype, np.integer)):
+        raise InvalidSamples(
+            f"document {number} holds no token ids in a row; tokenise it with the tokenizer of the model"
+        )
+    ids = given[:longest]
+    wrong = ids[(ids < 0) | (ids >= n_tokens)]
+    if len(wrong):
+        raise TokenOutOfRange(
+            f"document {number} holds the id {wrong[0]}, and ids of the model are 0 … {n_tokens - 1}; "
+            "tokenise it with the tokenizer of the model"
+        )
+    return ids.astype(np.int32)
+
+
+def _longest(model: HeadModel, asked: int, window: int) -> int:
     most = model.shape.longest
+    if most is not None and most <= window:
+        raise UnsupportedOption(
+            f"{model.name} takes contexts of {most:,} tokens, and rows of {window} places need "
+            f"{window + 1}; take a window of {most - 1} or less"
+        )
     return asked if most is None else min(asked, most)
+
+
+def check_parts(
+    documents: Sequence[Any], parts: tuple[Sequence[int], Sequence[int]], *, window: int, length: int
+) -> None:
+    """Raise, before any work is done, if a part of the documents is too short or too small for an audit.
+
+    ``parts`` are the documents to fit on and those to score; ``length`` is that of causal value's contexts.
+    """
+    fitted, scored = ([len(documents[one]) for one in part] for part in parts)
+    if max(fitted) < window + 2:
+        raise InvalidSamples(
+            f"no document of the {len(fitted)} to fit on has {window + 2} tokens, which rows of {window} "
+            "places need; give longer documents or a smaller window"
+        )
+    for least, what in ((window + 2, f"a window of {window}"), (length + 1, f"a length of {length}")):
+        long = sum(one >= least for one in scored)
+        if least > 1 and long < FEWEST:
+            raise InvalidSamples(
+                f"of {len(documents)} documents {len(scored)} are drawn to be scored, and {long} of them "
+                f"have the {least} tokens that {what} needs; {FEWEST} are needed, give more documents, cut "
+                "long ones, or take a smaller window or length (length 0 leaves causal value out)"
+            )
 
 
 def _draw_places(rng: np.random.Generator, window: int, length: int, each: int) -> Int64:
@@ -262,6 +319,12 @@ def _watch_batch(
         parts["positions"].append(at.astype(np.int32))
     joined = {name: np.concatenate(values) for name, values in parts.items()}
     inside = joined["attention"].sum(2)
+    if not np.isfinite(inside).all():
+        wrong = model.shape.heads[int(np.argwhere(~np.isfinite(inside))[0, 1])]
+        raise UnreadableModel(
+            f"the attention of head {wrong} of {model.name} is not a number: its scores are too large for "
+            "its type; open the model with dtype='float64', or mind its weights"
+        )
     joined["attention"] /= np.maximum(inside, NOTHING)[..., None]
     joined["attention"][inside <= NOTHING] = 1.0 / window  # nothing is said about these places
     return Rows(heads=tuple(model.shape.heads), inside=inside, n_tokens=model.shape.n_tokens, **joined)
