@@ -99,3 +99,10 @@ def test_parts_to_fit_on_that_are_too_short_are_refused():
     documents = [ids[:4] if number in fit_on else ids for number, ids in enumerate(DOCUMENTS)]
     with pytest.raises(InvalidSamples, match="no document of the 18 to fit on has 10 tokens"):
         audit_heads(MODEL, documents, how=HOW)
+
+
+def test_uniform_heads_are_told_of():
+    model = StandIn()
+    model.qk[:] = 0.0
+    text = str(audit_heads(model, DOCUMENTS, rungs=(Position(),), how=Audit(window=8, length=0)))
+    assert "4 heads attend uniformly inside the window" in text

@@ -167,3 +167,32 @@ def test_wrong_rungs_are_refused():
         climb(FITTED, SCORED, [Wrong()])
     with pytest.raises(MismatchedParts, match="not finite"):
         climb(FITTED, SCORED, [Infinite()])
+
+
+def watch_scaled(scale):
+    """The rows of heads whose scores are scaled: the smaller, the nearer to uniform they attend."""
+    model = StandIn(slope=0.1 * scale)
+    model.qk = model.qk * scale
+    rows = watch_rows(model, DOCUMENTS, window=8)
+    return rows.take(rows.documents < 24), rows.take(rows.documents >= 24)
+
+
+def test_heads_that_are_nearly_uniform_are_explained_as_well_as_others():
+    rungs = [Position(), KeyToken(), SameToken()]
+    one, other = (climb(*watch_scaled(scale), rungs).shares for scale in (1e-2, 1e-4))
+    assert one[2].min() > 0.1
+    np.testing.assert_allclose(one, other, atol=0.01)
+
+
+def test_a_uniform_head_has_no_share_and_spoils_no_mean():
+    rows = replace(ROWS, attention=ROWS.attention.copy())
+    rows.attention[:, 1] = 1 / 8
+    parts = rows.take(rows.documents < 24), rows.take(rows.documents >= 24)
+    rungs = [Position(), KeyToken(), SameToken()]
+    ladder, whole = climb(*parts, rungs), climb(FITTED, SCORED, rungs)
+    assert ladder.uniform.tolist() == [False, True, False, False]
+    assert np.isnan(ladder.shares[:, 1]).all()
+    np.testing.assert_allclose(ladder.mean, whole.shares[:, [0, 2, 3]].mean(1))
+    assert not ladder.holds[:, 1].any()
+    held = whole.against([ladder])
+    assert np.isfinite(held.z).all()

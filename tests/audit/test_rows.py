@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 import torch
 
-from attomaton.audit.rows import PATTERN_BYTES, split_documents, watch_rows
+from attomaton.audit.rows import split_documents, watch_rows
 from attomaton.errors import InvalidSamples, TokenOutOfRange, UnreadableModel, UnsupportedOption
 from tests.audit.standin import StandIn, draw_documents
 
@@ -35,7 +35,7 @@ def test_every_row_is_what_the_model_does_on_the_document_alone():
 
 def test_the_batch_plays_no_part(monkeypatch):
     whole = watch_rows(MODEL, documents_of_many_lengths(), window=6)
-    monkeypatch.setattr("attomaton.audit.rows.PATTERN_BYTES", PATTERN_BYTES // 10**5)
+    monkeypatch.setattr("attomaton.heads.model.BATCH_BYTES", 1)
     alone = watch_rows(MODEL, documents_of_many_lengths(), window=6)
     np.testing.assert_array_equal(whole.tokens, alone.tokens)
     np.testing.assert_allclose(whole.attention, alone.attention, atol=1e-6)

@@ -13,8 +13,8 @@ from attomaton.audit.ladder import Features, Fitted, climb_head
 from attomaton.audit.rows import Rows, list_documents
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
-from attomaton.errors import UnsupportedOption
 from attomaton.frames import Tabular
+from attomaton.heads.contexts import check_head
 from attomaton.heads.model import Head, HeadModel
 from attomaton.options import whole_number
 from attomaton.printing import Block, Grid
@@ -141,9 +141,7 @@ def show_head(
     (HeadContexts(head 0.1, 2 contexts), 16)
     """
     how, tell = Audit() if how is None else how, Stages() if progress is None else progress
-    if head not in model.shape.heads:
-        last = model.shape.heads[-1]
-        raise UnsupportedOption(f"there is no head {head} in {model.name}; the last is {last}")
+    head = check_head(head, model.shape)
     documents = list_documents(documents)
     fit_on, score_on, _, steps = prepare(model, documents, rungs, how)
     rows = only_head(watch_all(model, documents, how, tell), head)

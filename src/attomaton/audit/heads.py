@@ -215,6 +215,12 @@ class HeadAudit(Tabular):
             blocks.append(
                 "z is over documents alone, which many heads of random weights pass too: give random models."
             )
+        still = int(self.ladder.uniform.sum())
+        if still:
+            blocks.append(
+                f"{still} head{'s attend' if still > 1 else ' attends'} uniformly inside the window, where "
+                "nothing is to be explained: the shares are nan, and no part of the means."
+            )
         if self.causal is not None:
             blocks.append(
                 "The last two columns say how much the loss rises. Mean output alone is no evidence about "
@@ -313,12 +319,8 @@ def audit_heads(
     """
     how, tell = Audit() if how is None else how, Stages() if progress is None else progress
     documents = list_documents(documents)
-    fit_on, score_on, counts, steps = prepare(model, documents, rungs, how)
-    most = model.shape.longest
-    length = how.length if most is None else min(how.length, most)
-    check_parts(documents, (fit_on, score_on), window=how.window, length=length)
-    names = {rung.name for rung in steps}
-    others = [one for one in (Last(), Frequency(counts), Bigram(counts)) if one.name not in names]
+    fit_on, score_on, counts, steps = prepare(model, documents, rungs, how, whole=True)
+    others = _others(counts, steps)
 
     def measure(one: HeadModel, *, whole: bool) -> tuple[Rows, Ladder, Ladder | None, Seeking]:
         rows = watch_all(one, documents, how, tell)
@@ -339,7 +341,7 @@ def audit_heads(
         ladder,
         ladder if alone is None else alone,
         seeking,
-        _worth(model, [documents[one] for one in score_on], length, how.seed, tell),
+        _worth(model, [documents[one] for one in score_on], how, tell),
         scored.inside.mean(0, dtype=np.float64),
         scored.first.mean(0, dtype=np.float64),
         len(np.unique(scored.documents)),
@@ -353,11 +355,17 @@ Rungs = Sequence[Step] | Callable[[Sequence[Any]], Sequence[Step]] | None
 
 
 def prepare(
-    model: HeadModel, documents: Sequence[Any], rungs: Rungs, how: Audit
+    model: HeadModel, documents: Sequence[Any], rungs: Rungs, how: Audit, *, whole: bool = False
 ) -> tuple[list[int], list[int], Counts, tuple[Step, ...]]:
-    """The documents to fit on and to score, what is counted of the former, and the rungs."""
+    """The documents to fit on and to score, what is counted of the former, and the rungs.
+
+    For a whole audit both parts are checked to be large enough, before any work is done.
+    """
     n_tokens = model.shape.n_tokens
     fit_on, score_on = split_documents(len(check_many(documents)), share=how.fitted, seed=how.seed)
+    if whole:
+        length = _causal_length(model, how)
+        check_parts(documents, (fit_on, score_on), window=how.window, length=length)
     counted = cut_documents([documents[one] for one in fit_on], how.longest + 1, n_tokens=n_tokens)
     steps = rungs(counted) if callable(rungs) else rungs
     steps = plain_rungs(counted, n_tokens=n_tokens) if steps is None else tuple(steps)
@@ -381,9 +389,21 @@ def watch_all(model: HeadModel, documents: Sequence[Any], how: Audit, tell: Stag
     return watch_rows(model, documents, **sizes, seed=how.seed, progress=tell.advance)
 
 
-def _worth(model: HeadModel, documents: Sequence[Any], length: int, seed: int, tell: Stages) -> Causal | None:
-    if not length:
+def _others(counts: Counts, steps: Sequence[Step]) -> list[Step]:
+    """Rungs that are told of alone, where the ladder has none of their name."""
+    names = {rung.name for rung in steps}
+    return [one for one in (Last(), Frequency(counts), Bigram(counts)) if one.name not in names]
+
+
+def _causal_length(model: HeadModel, how: Audit) -> int:
+    most = model.shape.longest
+    return how.length if most is None else min(how.length, most)
+
+
+def _worth(model: HeadModel, documents: Sequence[Any], how: Audit, tell: Stages) -> Causal | None:
+    if not how.length:
         return None
     tell("exchanging heads")
+    length = _causal_length(model, how)
     contexts = Contexts.of(documents, length=length, n_tokens=model.shape.n_tokens)
-    return replace_heads(model, contexts, seed=seed, progress=tell.advance)
+    return replace_heads(model, contexts, seed=how.seed, progress=tell.advance)

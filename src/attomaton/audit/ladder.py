@@ -25,6 +25,9 @@ from attomaton.printing import Block, Grid
 from attomaton.progress import Advance, silent
 from attomaton.tables import Bool, Float64, table_of
 
+UNIFORM = 1e-12
+"""KL(attention ‖ uniform) in nats, on average over rows, up to which a head attends uniformly."""
+
 
 @dataclass(frozen=True)
 class Position:
@@ -91,7 +94,8 @@ class Ladder(Tabular):
     nested : bool
         Whether each rung stands on those before it; otherwise each stands alone.
     explained, added : tuple of Estimates
-        For each rung the explained share of all heads, and what it adds to the rung before.
+        For each rung the explained share of all heads, and what it adds to the rung before. NaN for a head
+        that attends uniformly inside the window, where nothing is to be explained.
     scales : float64 array, shape (n_rungs, n_heads)
         β; NaN for free offsets and effects.
     chance : tuple of Chance
@@ -128,8 +132,14 @@ class Ladder(Tabular):
 
     @property
     def mean(self) -> Float64:
-        """The mean explained share over heads, shape (n_rungs,)."""
-        return self.shares.mean(1)
+        """The mean explained share, shape (n_rungs,), over heads that do not attend uniformly."""
+        known = self.shares[:, ~self.uniform]
+        return known.mean(1) if known.size else np.full(len(self.names), np.nan)
+
+    @property
+    def uniform(self) -> Bool:
+        """Which heads attend uniformly inside the window, so that shares are NaN, shape (n_heads,)."""
+        return np.isnan(self.shares[0])
 
     @property
     def z(self) -> Float64:
@@ -163,9 +173,8 @@ class Ladder(Tabular):
         scales = self.scales[rung]
         sign = np.where(np.isnan(scales), 1.0, np.sign(scales))
         added = self.added[rung]
-        return Estimates(
-            sign * np.sqrt(np.maximum(added.value, 0.0)), sign * np.sqrt(np.maximum(added.drawn, 0.0))
-        )
+        value, drawn = (np.nan_to_num(np.maximum(one, 0.0)) for one in (added.value, added.drawn))
+        return Estimates(sign * np.sqrt(value), sign * np.sqrt(drawn))
 
     def _table(self) -> pa.Table:
         n = len(self.heads)
@@ -244,11 +253,12 @@ def climb(
     uniform = np.empty((len(scored), n_heads))
     flat = np.full((1, scored.window), -np.log(scored.window))
     for place in range(n_heads):
-        seen = scored.attention[:, place].astype(np.float64)
+        seen = scored.of_head(place)
         uniform[:, place] = divergence(seen, flat)
         for number, step in enumerate(climb_head(known[0], known[1], place, nested=nested)):
             left[number, :, place], scales[number, place] = divergence(seen, step.logs), step.scale
         progress(place + 1, n_heads)
+    uniform[:, uniform.mean(0) <= UNIFORM] = np.nan  # nothing is there to be explained
     shares = [_rest(drawn.ratio(one, uniform)) for one in left]
     added = [one.minus(shares[at - 1]) if nested and at else one for at, one in enumerate(shares)]
     return Ladder(scored.heads, names, nested, tuple(shares), tuple(added), scales)
@@ -339,7 +349,7 @@ def check_scores(rung: Rung, rows: Rows) -> Float64:
 
 def climb_head(fitted: Features, scored: Features, place: int, *, nested: bool = True) -> Iterator[Fitted]:
     """Every rung of one head, fitted on one part and told of the other."""
-    attention = fitted.rows.attention[:, place].astype(np.float64)
+    attention = fitted.rows.of_head(place)
     spreads, start, used = fitted.spreads(place), np.empty(0), list[int]()
     before = fitted.design([], place, spreads)
     for number, rung in enumerate(fitted.rungs):

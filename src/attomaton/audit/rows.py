@@ -16,9 +16,6 @@ from attomaton.tables import Bool, Float64, Int32, Int64
 
 Float32 = NDArray[np.float32]
 
-PATTERN_BYTES = 1 << 27
-"""Patterns of all layers that are held at once, in bytes, where one context does not need more."""
-
 NOTHING = 1e-12
 """The least share that a logarithm is taken of."""
 
@@ -49,6 +46,8 @@ class Rows:
     >>> rows = example_rows()
     >>> len(rows), rows.window, rows.queries.tolist(), rows.take(np.array([True])).labels.tolist()
     (1, 3, [0], [1])
+    >>> rows.of_head(0).round(3).tolist()
+    [[0.333, 0.333, 0.333]]
     """
 
     heads: tuple[Head, ...]
@@ -79,6 +78,14 @@ class Rows:
     def profile(self) -> Float64:
         """The mean attention on each place, shape (n_heads, window)."""
         return self.attention.mean(0, dtype=np.float64)
+
+    def of_head(self, place: int) -> Float64:
+        """The attention of one head in doubles, shape (n_rows, window); every row sums to 1 up to rounding.
+
+        The stored floats do so to seven digits only, which is more than nearly uniform heads depart by.
+        """
+        own = self.attention[:, place].astype(np.float64)
+        return own / own.sum(1, keepdims=True)
 
     def take(self, kept: Bool | Int64) -> "Rows":
         """Some of the rows."""
@@ -269,15 +276,12 @@ def _draw_places(rng: np.random.Generator, window: int, length: int, each: int) 
 
 def _batches(model: HeadModel, lengths: dict[int, int]) -> Iterator[list[int]]:
     """Documents that are run together, of like lengths: shorter ones are filled up behind their end."""
-    of_one = 4 * len(model.shape.heads)
-    batch, size = list[int](), 0
+    batch = list[int]()
     for number in sorted(lengths, key=lambda one: -lengths[one]):
-        needed = of_one * lengths[batch[0] if batch else number] ** 2
-        if batch and size + needed > PATTERN_BYTES:
+        if batch and len(batch) >= model.shape.batch_of(lengths[batch[0]]):
             yield batch
-            batch, size, needed = [], 0, of_one * lengths[number] ** 2
+            batch = []
         batch.append(number)
-        size += needed
     yield batch
 
 
