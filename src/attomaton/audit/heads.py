@@ -13,7 +13,15 @@ from attomaton.audit.causal import Causal, Contexts, replace_heads
 from attomaton.audit.explanations import PMI, Attending, Bigram, Counts, Frequency, Induction, Last, SameToken
 from attomaton.audit.ladder import KeyToken, Ladder, Position, Step, climb
 from attomaton.audit.pictures import draw_audit
-from attomaton.audit.rows import Rows, check_parts, cut_documents, list_documents, split_documents, watch_rows
+from attomaton.audit.rows import (
+    Rows,
+    check_copies,
+    check_parts,
+    cut_documents,
+    list_documents,
+    split_documents,
+    watch_rows,
+)
 from attomaton.audit.seeking import Seeking, seek_labels
 from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.shrinkage import shrink
@@ -366,7 +374,12 @@ def prepare(
     if whole:
         length = _causal_length(model, how)
         check_parts(documents, (fit_on, score_on), window=how.window, length=length)
-    counted = cut_documents([documents[one] for one in fit_on], how.longest + 1, n_tokens=n_tokens)
+    counted, held_back = (
+        cut_documents([documents[one] for one in part], how.longest + 1, n_tokens=n_tokens)
+        for part in (fit_on, score_on)
+    )
+    if whole:
+        check_copies(counted, held_back)
     steps = rungs(counted) if callable(rungs) else rungs
     steps = plain_rungs(counted, n_tokens=n_tokens) if steps is None else tuple(steps)
     return fit_on, score_on, Counts.of(counted, n_tokens=n_tokens), steps

@@ -268,6 +268,28 @@ def check_parts(
             )
 
 
+def check_copies(fitted: Sequence[Int32], scored: Sequence[Int32]) -> None:
+    """Raise if more than half of the documents to score stand among those to fit on: nothing is held back.
+
+    Examples
+    --------
+    >>> one, other = np.array([0, 1], np.int32), np.array([1, 0], np.int32)
+    >>> check_copies([one], [one, other])
+    >>> check_copies([one], [one, one])
+    Traceback (most recent call last):
+        ...
+    attomaton.errors.InvalidSamples: 2 of the 2 documents to score are copies of documents to fit on, so that
+    nothing is held back; give each document once
+    """
+    known = {ids.tobytes() for ids in fitted}
+    copies = sum(ids.tobytes() in known for ids in scored)
+    if 2 * copies > len(scored):
+        raise InvalidSamples(
+            f"{copies} of the {len(scored)} documents to score are copies of documents to fit on, so that "
+            "nothing is held back; give each document once"
+        )
+
+
 def _draw_places(rng: np.random.Generator, window: int, length: int, each: int) -> Int64:
     """Positions of queries: each has a token before the window's first place, and a label after it."""
     free = np.arange(window, length)
