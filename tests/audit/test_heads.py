@@ -101,13 +101,6 @@ def test_parts_to_fit_on_that_are_too_short_are_refused():
         audit_heads(MODEL, documents, how=HOW)
 
 
-def test_uniform_heads_are_told_of():
-    model = StandIn()
-    model.qk[:] = 0.0
-    text = str(audit_heads(model, DOCUMENTS, rungs=(Position(),), how=Audit(window=8, length=0)))
-    assert "4 heads attend uniformly inside the window" in text
-
-
 def test_documents_on_both_sides_of_the_split_are_refused():
     with pytest.raises(InvalidSamples, match="12 of the 12 documents to score are copies"):
         audit_heads(MODEL, [DOCUMENTS[0]] * 30, how=HOW)

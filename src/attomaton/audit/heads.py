@@ -223,12 +223,6 @@ class HeadAudit(Tabular):
             blocks.append(
                 "z is over documents alone, which many heads of random weights pass too: give random models."
             )
-        still = int(self.ladder.uniform.sum())
-        if still:
-            blocks.append(
-                f"{still} head{'s attend' if still > 1 else ' attends'} uniformly inside the window, where "
-                "nothing is to be explained: the shares are nan, and no part of the means."
-            )
         if self.causal is not None:
             blocks.append(
                 "The last two columns say how much the loss rises. Mean output alone is no evidence about "

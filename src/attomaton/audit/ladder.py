@@ -94,7 +94,7 @@ class Ladder(Tabular):
     nested : bool
         Whether each rung stands on those before it; otherwise each stands alone.
     explained, added : tuple of Estimates
-        For each rung the explained share of all heads, and what it adds to the rung before. NaN for a head
+        For each rung the explained share of all heads, and what it adds to the rung before. 0 for a head
         that attends uniformly inside the window, where nothing is to be explained.
     scales : float64 array, shape (n_rungs, n_heads)
         β; NaN for free offsets and effects.
@@ -132,14 +132,8 @@ class Ladder(Tabular):
 
     @property
     def mean(self) -> Float64:
-        """The mean explained share, shape (n_rungs,), over heads that do not attend uniformly."""
-        known = self.shares[:, ~self.uniform]
-        return known.mean(1) if known.size else np.full(len(self.names), np.nan)
-
-    @property
-    def uniform(self) -> Bool:
-        """Which heads attend uniformly inside the window, so that shares are NaN, shape (n_heads,)."""
-        return np.isnan(self.shares[0])
+        """The mean explained share over heads, shape (n_rungs,)."""
+        return self.shares.mean(1)
 
     @property
     def z(self) -> Float64:
@@ -173,8 +167,9 @@ class Ladder(Tabular):
         scales = self.scales[rung]
         sign = np.where(np.isnan(scales), 1.0, np.sign(scales))
         added = self.added[rung]
-        value, drawn = (np.nan_to_num(np.maximum(one, 0.0)) for one in (added.value, added.drawn))
-        return Estimates(sign * np.sqrt(value), sign * np.sqrt(drawn))
+        return Estimates(
+            sign * np.sqrt(np.maximum(added.value, 0.0)), sign * np.sqrt(np.maximum(added.drawn, 0.0))
+        )
 
     def _table(self) -> pa.Table:
         n = len(self.heads)
@@ -258,7 +253,8 @@ def climb(
         for number, step in enumerate(climb_head(known[0], known[1], place, nested=nested)):
             left[number, :, place], scales[number, place] = divergence(seen, step.logs), step.scale
         progress(place + 1, n_heads)
-    uniform[:, uniform.mean(0) <= UNIFORM] = np.nan  # nothing is there to be explained
+    everywhere = uniform.mean(0) <= UNIFORM
+    uniform[:, everywhere] = left[:, :, everywhere] = 1.0  # of such heads every rung explains nothing
     shares = [_rest(drawn.ratio(one, uniform)) for one in left]
     added = [one.minus(shares[at - 1]) if nested and at else one for at, one in enumerate(shares)]
     return Ladder(scored.heads, names, nested, tuple(shares), tuple(added), scales)
