@@ -17,8 +17,8 @@ from attomaton.audit.explanations import (
     first_looks,
     usefulness,
 )
-from attomaton.audit.heads import learned_rungs
 from attomaton.audit.ladder import KeyToken, Position, Step
+from attomaton.audit.usual import learned_rungs
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.heads.model import HeadModel
 from attomaton.heads.opening import open_model

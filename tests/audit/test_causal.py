@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attomaton.audit.causal import Contexts, measure_means, replace_heads, run_edited, share_out
-from attomaton.errors import InvalidSamples, UnsupportedOption
+from attomaton.errors import InvalidSamples, MismatchedParts, UnsupportedOption
 from attomaton.heads.model import Head
 from tests.audit.standin import StandIn, draw_documents
 
@@ -91,3 +91,24 @@ def test_wrong_asking_is_refused():
         measure_means(MODEL, CONTEXTS, by="token")
     with pytest.raises(InvalidSamples, match="no document has"):
         Contexts.of([[0, 1]], length=8, n_tokens=12)
+    for scored in (np.ones(3, bool), np.zeros(8, bool)):
+        with pytest.raises(MismatchedParts, match="for each of 8 positions"):
+            Contexts.of(draw_documents(9), length=8, n_tokens=12, scored=scored)
+    with pytest.raises(MismatchedParts, match="another length"):
+        replace_heads(MODEL, CONTEXTS, means_from=Contexts.of(draw_documents(9), length=5, n_tokens=12))
+
+
+def test_heads_that_are_not_there_are_refused_and_not_said_to_be_worth_nothing():
+    for head in (Head(7, 0), Head(0, -1), Head(0, 7), Head(0.5, 0), "0.0"):
+        with pytest.raises(MismatchedParts, match="no head"):
+            replace_heads(MODEL, CONTEXTS, sets=[[head]])
+        with pytest.raises(MismatchedParts, match="no head"):
+            share_out(MODEL, CONTEXTS, [head])
+    with pytest.raises(MismatchedParts, match=r"head 0\.1 is there twice"):
+        share_out(MODEL, CONTEXTS, [Head(0, 1), Head(0, 0), Head(0, 1)])
+
+
+def test_heads_may_be_named_without_a_set_around_them():
+    one = replace_heads(MODEL, CONTEXTS, sets=[Head(0, 1), (Head(0, 0), Head(1, 0))])
+    other = replace_heads(MODEL, CONTEXTS, sets=[[Head(0, 1)], [Head(0, 0), Head(1, 0)]])
+    assert one.to_arrow().equals(other.to_arrow())

@@ -9,9 +9,11 @@ import pytest
 
 import attomaton as at
 from attomaton.audit.course import audit_course
-from attomaton.audit.heads import Audit, audit_heads, plain_rungs
+from attomaton.audit.heads import audit_heads
+from attomaton.audit.prepared import Audit
 from attomaton.audit.randomised import rotate_heads
 from attomaton.audit.saved import read_saved
+from attomaton.audit.usual import plain_rungs
 from attomaton.errors import MismatchedParts, UnreadableModel, UnsupportedOption
 from attomaton.heads.opening import open_model
 from attomaton.heads.own import watch_trace

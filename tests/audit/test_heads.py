@@ -1,13 +1,16 @@
 """The audit of all heads at once."""
 
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
 from attomaton.audit.causal import Contexts, replace_heads
-from attomaton.audit.heads import Audit, audit_heads, learned_rungs, plain_rungs
+from attomaton.audit.heads import audit_heads
 from attomaton.audit.ladder import Position
+from attomaton.audit.prepared import Audit
 from attomaton.audit.rows import split_documents
+from attomaton.audit.usual import learned_rungs, plain_rungs
 from attomaton.errors import InvalidSamples, UnsupportedOption
 from tests.audit.standin import StandIn, draw_documents
 
@@ -62,7 +65,44 @@ def test_an_audit_is_drawn(audit):
 
 
 def test_wrong_asking_is_refused():
-    with pytest.raises(InvalidSamples, match="cut it into several"):
+    with pytest.raises(InvalidSamples, match="there is one; give several"):
         audit_heads(MODEL, DOCUMENTS[:1])
     with pytest.raises(UnsupportedOption):
         Audit(window=1)
+
+
+def test_a_series_in_another_order_is_split_by_place():
+    shuffled = pd.Series(DOCUMENTS).sample(frac=1, random_state=0)
+    how = Audit(window=8, per_document=4, length=8)
+    one, other = (audit_heads(MODEL, held, how=how) for held in (shuffled, list(shuffled)))
+    assert one.table().equals(other.table())
+
+
+@pytest.mark.parametrize(
+    ("documents", "how", "said"),
+    [
+        (DOCUMENTS[:12], HOW, "of 12 documents 5 are drawn to be scored, and 5 of them have the 10 tokens"),
+        (DOCUMENTS, Audit(window=8), "and 0 of them have the 65 tokens that a length of 64 needs"),
+        ([], HOW, "there are none"),
+        ([DOCUMENTS[0]], HOW, "there is one"),
+    ],
+)
+def test_documents_that_are_too_few_are_refused_before_any_work(documents, how, said):
+    class Untouched(StandIn):
+        def watch(self, *_, **__):
+            raise AssertionError("the model was run")
+
+    with pytest.raises(InvalidSamples, match=said):
+        audit_heads(Untouched(), documents, how=how)
+
+
+def test_parts_to_fit_on_that_are_too_short_are_refused():
+    fit_on, _ = split_documents(30, share=HOW.fitted, seed=HOW.seed)
+    documents = [ids[:4] if number in fit_on else ids for number, ids in enumerate(DOCUMENTS)]
+    with pytest.raises(InvalidSamples, match="no document of the 18 to fit on has 10 tokens"):
+        audit_heads(MODEL, documents, how=HOW)
+
+
+def test_documents_on_both_sides_of_the_split_are_refused():
+    with pytest.raises(InvalidSamples, match="12 of the 12 documents to score are copies"):
+        audit_heads(MODEL, [DOCUMENTS[0]] * 30, how=HOW)

@@ -179,3 +179,28 @@ def test_of_a_head_that_looks_everywhere_alike_nothing_is_explained(window):
     assert not ladder.z[:, 0].any()
     assert not ladder.holds[:, 0].any()
     assert ladder.shares[-1, 1] > 0.01
+
+
+def watch_scaled(scale):
+    """The rows of heads whose scores are scaled: the smaller, the nearer to uniform they attend."""
+    model = StandIn(slope=0.1 * scale)
+    model.qk = model.qk * scale
+    rows = watch_rows(model, DOCUMENTS, window=8)
+    return rows.take(rows.documents < 24), rows.take(rows.documents >= 24)
+
+
+def test_heads_that_are_nearly_uniform_are_explained_as_well_as_others():
+    rungs = [Position(), KeyToken(), SameToken()]
+    one, other = (climb(*watch_scaled(scale), rungs).shares for scale in (1e-2, 1e-4))
+    assert one[2].min() > 0.1
+    np.testing.assert_allclose(one, other, atol=0.01)
+
+
+def test_of_a_uniform_head_nothing_is_explained_and_means_stay_numbers():
+    rows = replace(ROWS, attention=ROWS.attention.copy())
+    rows.attention[:, 1] = 1 / 8
+    parts = rows.take(rows.documents < 24), rows.take(rows.documents >= 24)
+    ladder = climb(*parts, [Position(), KeyToken(), SameToken()])
+    assert not ladder.shares[:, 1].any()
+    assert not ladder.holds[:, 1].any()
+    assert np.isfinite(ladder.mean).all()

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from attomaton.audit.explanations import Counts
-from attomaton.audit.heads import learned_rungs, plain_rungs
 from attomaton.audit.ladder import climb
 from attomaton.audit.randomised import rotate_heads
 from attomaton.audit.rows import watch_rows
 from attomaton.audit.seeking import seek_labels
+from attomaton.audit.usual import learned_rungs, plain_rungs
 from attomaton.heads.arrays import from_arrays
 from tests.audit.standin import draw_documents
 

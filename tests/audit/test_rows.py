@@ -1,10 +1,13 @@
 """Attention rows that are watched."""
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
+import torch
 
-from attomaton.audit.rows import PATTERN_BYTES, split_documents, watch_rows
-from attomaton.errors import InvalidSamples, TokenOutOfRange
+from attomaton.audit.rows import split_documents, watch_rows
+from attomaton.errors import InvalidSamples, TokenOutOfRange, UnreadableModel, UnsupportedOption
 from tests.audit.standin import StandIn, draw_documents
 
 MODEL = StandIn()
@@ -32,7 +35,7 @@ def test_every_row_is_what_the_model_does_on_the_document_alone():
 
 def test_the_batch_plays_no_part(monkeypatch):
     whole = watch_rows(MODEL, documents_of_many_lengths(), window=6)
-    monkeypatch.setattr("attomaton.audit.rows.PATTERN_BYTES", PATTERN_BYTES // 10**5)
+    monkeypatch.setattr("attomaton.heads.model.BATCH_BYTES", 1)
     alone = watch_rows(MODEL, documents_of_many_lengths(), window=6)
     np.testing.assert_array_equal(whole.tokens, alone.tokens)
     np.testing.assert_allclose(whole.attention, alone.attention, atol=1e-6)
@@ -57,6 +60,38 @@ def test_wrong_documents_are_refused():
         watch_rows(MODEL, [np.arange(13)], window=6)
     with pytest.raises(InvalidSamples, match="no token ids"):
         watch_rows(MODEL, ["words words"], window=6)
+    with pytest.raises(InvalidSamples, match="no token ids"):
+        watch_rows(MODEL, [np.zeros((2, 20), int)], window=6)
+    with pytest.raises(InvalidSamples, match="no token ids"):
+        watch_rows(MODEL, [[[0], [1, 2]]], window=6)
+    with pytest.raises(TokenOutOfRange, match="document 1 holds the id -1"):
+        watch_rows(MODEL, [np.arange(9), np.arange(9) - 1], window=6)
+    for wrong in (None, 3, "words", {0: [1, 2]}):
+        with pytest.raises(InvalidSamples, match="give a list with the token ids of each document"):
+            watch_rows(MODEL, wrong, window=6)
+    with pytest.raises(UnsupportedOption, match=r"takes contexts of 64 tokens.*window of 63 or less"):
+        watch_rows(MODEL, draw_documents(2), window=64, longest=99)
+
+
+def test_attention_that_is_no_number_is_refused():
+    model = StandIn()
+    model.qk[1, 0] *= 1e308
+    with pytest.raises(UnreadableModel, match=r"attention of head 1\.0 of stand-in 0 is not a number"):
+        watch_rows(model, draw_documents(2), window=6)
+
+
+def test_documents_are_taken_by_their_place_whatever_holds_them():
+    documents = draw_documents(6)
+    wanted = watch_rows(MODEL, documents, window=6)
+    shuffled = pd.Series(documents, index=[3, 1, 5, 0, 2, 4])
+    held = (
+        shuffled,
+        pa.array(map(np.ndarray.tolist, documents)),
+        iter(documents),
+        torch.tensor(np.array(documents)),
+    )
+    for one in held:
+        np.testing.assert_array_equal(watch_rows(MODEL, one, window=6).tokens, wanted.tokens)
 
 
 def test_parts_have_no_document_in_common():

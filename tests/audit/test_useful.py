@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from attomaton.audit.contexts import of_head, show_head
-from attomaton.audit.heads import Audit, audit_heads, plain_rungs
+from attomaton.audit.heads import audit_heads
 from attomaton.audit.ladder import Position
+from attomaton.audit.prepared import Audit
 from attomaton.audit.useful import Closed, Measured, cut_windows, settle_rungs, useful_rungs
+from attomaton.audit.usual import plain_rungs
 from attomaton.corpora.samples import Samples
 from attomaton.heads.model import Head
 from attomaton.utility.closed import count_pairs, find_closed_utility

@@ -12,7 +12,7 @@ import pytest
 
 import attomaton as at
 from attomaton.audit.course import audit_course
-from attomaton.audit.heads import Audit
+from attomaton.audit.prepared import Audit
 from attomaton.audit.saved import About, mark
 from attomaton.claims.kept import digest_trace, write_verdicts
 from attomaton.corpora.tokenizers import Vocabulary

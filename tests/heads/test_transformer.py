@@ -1,13 +1,17 @@
 """The forward pass does what it says: what an edit changes, and where gradients flow."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
 
+from attomaton.audit.causal import Contexts
+from attomaton.audit.rows import watch_rows
 from attomaton.errors import InvalidSamples, MismatchedParts, TokenOutOfRange, UnsupportedOption
 from attomaton.heads.arrays import from_arrays
 from attomaton.heads.deviation import compare_logits
-from attomaton.heads.model import Head
+from attomaton.heads.model import BATCH_BYTES, Head
 from attomaton.heads.opening import open_model
 from tests.heads import made
 
@@ -150,6 +154,8 @@ def test_wrong_contexts_are_named(model):
     for given, error in (
         (np.array([1, 2]), InvalidSamples),
         (np.zeros((1, 0), np.int64), InvalidSamples),
+        (np.zeros((0, 3), np.int64), InvalidSamples),
+        ([[0, 1], [2]], InvalidSamples),
         (np.array([[0.5]]), InvalidSamples),
         (np.array([[61]]), TokenOutOfRange),
         (np.array([[-1]]), TokenOutOfRange),
@@ -159,6 +165,9 @@ def test_wrong_contexts_are_named(model):
             model.watch(given)
     with pytest.raises(MismatchedParts, match=r"no head 2\.0"):
         model.score_tokens(Head(2, 0), np.array([0]), np.array([0]))
+    for head in ("0.1", Head(0.5, 0), 3, (0, 0, 0)):
+        with pytest.raises(MismatchedParts, match="is no head"):
+            model.score_tokens(head, np.array([0]), np.array([0]))
     with pytest.raises(TokenOutOfRange):
         model.write_logits(Head(0, 0), np.array([61]))
     with pytest.raises(UnsupportedOption, match="lag"):
@@ -174,3 +183,23 @@ def test_a_deviation_is_told(model):
     assert "logits deviate from the original's by at most 0.5" in str(moved)
     with pytest.raises(MismatchedParts, match="give the model that ours was read from"):
         compare_logits(model, lambda _: torch.zeros(1, 2, 3), IDS)
+
+
+def test_a_large_vocabulary_makes_batches_small():
+    """Logits of all contexts at once would take gigabytes where heads are few."""
+    query, key, value = np.zeros((3, 1, 1, 2, 2))
+    large = from_arrays(np.ones((50_257, 2)), query, key, value, np.zeros((1, 1, 2, 2)))
+    documents, sizes = [np.arange(42)] * 60, list[int]()
+
+    def count(_, pattern):
+        sizes.append(len(pattern))
+        return pattern
+
+    model = SimpleNamespace(
+        name="large", shape=large.shape, watch=lambda tokens: large.watch(tokens, edit_patterns=count)
+    )
+    watch_rows(model, documents, window=4, per_document=1)
+    assert sum(sizes) == 60
+    assert max(sizes) == BATCH_BYTES // (4 * 41 * (50_257 + 41)) == 16
+    parts = Contexts.of(documents, length=32, n_tokens=50_257).batches(model)
+    assert max(map(len, parts)) == 20

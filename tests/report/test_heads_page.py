@@ -9,7 +9,8 @@ import pytest
 
 import attomaton as at
 from attomaton.audit.course import audit_course
-from attomaton.audit.heads import Audit, audit_heads
+from attomaton.audit.heads import audit_heads
+from attomaton.audit.prepared import Audit
 from attomaton.audit.saved import KEY, About, mark
 from attomaton.errors import UnreadableSource
 from attomaton.report.page.heads import MOST_HEADS, read_heads

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from attomaton.errors import MismatchedParts, UnsupportedOption
+from attomaton.errors import InvalidSamples, MismatchedParts, TokenOutOfRange, UnsupportedOption
 from attomaton.heads.model import Head
 from attomaton.utility.measured import find_gains, find_mean_patterns, measure_utility
 from attomaton.utility.small import SmallConfig
@@ -112,6 +112,21 @@ def test_the_table_is_its_definition(alone, copies):
 def test_what_cannot_be_measured_is_refused():
     model = drawn(CONFIGS[0])
     with pytest.raises(MismatchedParts, match="shape"):
-        measure_utility(model, np.zeros(4, np.int64))
+        measure_utility(model, np.zeros((4, 2), np.int64))
+    for rows in (np.zeros(4, np.int64), ROWS + 0.5, [[0, 1, 2], [0, 1]], ROWS[:0]):
+        with pytest.raises(InvalidSamples, match="give whole numbers"):
+            measure_utility(model, rows)
+    for label in (-100, model.shape.n_tokens):  # the first is what PyTorch would leave out without a word
+        rows = ROWS.copy()
+        rows[0, -1] = label
+        with pytest.raises(TokenOutOfRange, match=f"token {label} at place"):
+            measure_utility(model, rows)
+    for heads, said in (([Head(9, 0)], r"no head 9\.0"), (["0.0"], "give Head"), ([(0, 0), (0, 0)], "twice")):
+        with pytest.raises(MismatchedParts, match=said):
+            measure_utility(model, ROWS, heads=heads)
+    with pytest.raises(UnsupportedOption, match="no head to measure"):
+        measure_utility(model, ROWS, heads=[])
+    with pytest.raises(UnsupportedOption, match="strength"):
+        measure_utility(model, ROWS, strength=-1.0)
     with pytest.raises(UnsupportedOption, match="uniform"):
         measure_utility(model, ROWS, baseline="nothing")

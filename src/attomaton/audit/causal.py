@@ -17,9 +17,10 @@ import torch
 from torch import Tensor
 
 from attomaton.audit.bootstrap import Estimates, Resampled
-from attomaton.audit.rows import PATTERN_BYTES, cut_documents
-from attomaton.errors import InvalidSamples, UnsupportedOption
+from attomaton.audit.rows import cut_documents, list_documents
+from attomaton.errors import InvalidSamples, MismatchedParts, UnsupportedOption
 from attomaton.frames import Tabular
+from attomaton.heads.contexts import check_heads
 from attomaton.heads.model import Head, HeadModel, OutputEdit, PatternEdit
 from attomaton.options import make_rng, whole_number
 from attomaton.printing import Block, Grid
@@ -61,13 +62,22 @@ class Contexts:
     tokens: Int32
     scored: Bool
 
+    def __post_init__(self) -> None:
+        length = self.tokens.shape[1] - 1
+        if self.scored.shape != (length,) or not self.scored.any():
+            raise MismatchedParts(
+                f"scored has shape {self.scored.shape} and {int(self.scored.sum())} that count; give "
+                f"true or false for each of {length} positions, and one that is true"
+            )
+
     @classmethod
     def of(
         cls, documents: Sequence[Any], *, length: int, n_tokens: int, scored: Bool | None = None
     ) -> "Contexts":
         """The first ``length + 1`` tokens of every document that has as many."""
         length = whole_number(length, "length", least=2)
-        read = [ids for ids in cut_documents(documents, length + 1, n_tokens=n_tokens) if len(ids) > length]
+        every = cut_documents(list_documents(documents), length + 1, n_tokens=n_tokens)
+        read = [ids for ids in every if len(ids) > length]
         if not read:
             raise InvalidSamples(f"no document has {length + 1} tokens; take a smaller length")
         return cls(np.array(read), np.ones(length, bool) if scored is None else np.asarray(scored, bool))
@@ -75,7 +85,7 @@ class Contexts:
     def batches(self, model: HeadModel) -> Iterator[Tensor]:
         """The contexts in parts that are run at once."""
         length = self.tokens.shape[1] - 1
-        size = max(PATTERN_BYTES // (4 * len(model.shape.heads) * length**2), 1)
+        size = model.shape.batch_of(length)
         for first in range(0, len(self.tokens), size):
             yield _torch.from_numpy(self.tokens[first : first + size].astype(np.int64))
 
@@ -233,7 +243,7 @@ def replace_heads(
     model: HeadModel,
     contexts: Contexts,
     *,
-    sets: Sequence[Sequence[Head]] | None = None,
+    sets: Sequence[Head | Sequence[Head]] | None = None,
     by: str = "lag",
     means_from: Contexts | None = None,
     seed: int = 0,
@@ -247,8 +257,8 @@ def replace_heads(
         The model.
     contexts : Contexts
         Where its loss is measured.
-    sets : sequence of sequences of Head, optional
-        Heads that are changed together. None means each head alone.
+    sets : sequence of Head or of sequences of Head, optional
+        Heads that are changed alone, or together. None means each head alone.
     by : str
         ``"lag"`` or ``"place"``, as in :func:`measure_means`.
     means_from : Contexts, optional
@@ -268,7 +278,11 @@ def replace_heads(
     >>> replace_heads(model, contexts).names
     ['0.0', '0.1']
     """
-    asked = [(head,) for head in model.shape.heads] if sets is None else [tuple(one) for one in sets]
+    alone = [(head,) for head in model.shape.heads]
+    given = alone if sets is None else [(one,) if isinstance(one, Head) else one for one in sets]
+    asked = [tuple(check_heads(one, model.shape)) for one in given]
+    if means_from is not None and means_from.tokens.shape[1] != contexts.tokens.shape[1]:
+        raise MismatchedParts("the contexts of the means have another length; cut both to the same")
     means = measure_means(model, contexts if means_from is None else means_from, by=by)
     whole, right = run_edited(model, contexts, means, (), "pattern")
     rises = {kind: np.empty((len(whole), len(asked))) for kind in KINDS}
@@ -392,7 +406,8 @@ def share_out(
     >>> share_out(model, contexts, model.shape.heads).pattern.shape
     (2,)
     """
-    means, asked = measure_means(model, contexts, by=by), tuple(heads)
+    asked = tuple(check_heads(heads, model.shape))
+    means = measure_means(model, contexts, by=by)
     known: dict[tuple[str, frozenset[Head]], float] = {}
     exact = len(asked) <= MOST_EXACT
     total = 2 * (2 ** len(asked) if exact else len(asked) * whole_number(orders, "orders", least=2))

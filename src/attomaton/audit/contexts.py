@@ -9,14 +9,15 @@ import pyarrow as pa
 
 from attomaton.audit.explanations import Table
 from attomaton.audit.fitting import divergence
-from attomaton.audit.heads import Audit, Rungs, prepare, watch_all
 from attomaton.audit.ladder import Features, Fitted, Step, climb_head
-from attomaton.audit.rows import Rows
+from attomaton.audit.prepared import Audit, prepare, watch_all
+from attomaton.audit.rows import Rows, list_documents
 from attomaton.audit.useful import settle_rungs
+from attomaton.audit.usual import Rungs
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
-from attomaton.errors import UnsupportedOption
 from attomaton.frames import Tabular
+from attomaton.heads.contexts import check_head
 from attomaton.heads.model import Head, HeadModel
 from attomaton.options import whole_number
 from attomaton.printing import Block, Grid
@@ -60,7 +61,7 @@ class HeadContexts(Tabular):
         return f"HeadContexts(head {self.head}, {len(self.rows)} contexts)"
 
     def _table(self) -> pa.Table:
-        """A row for each place: context, document, position, lag, token, label, attention and the rungs."""
+        """Of each place number, document, position, lag, token, label, attention, and ``fitted <rung>``."""
         n, window = len(self.rows), self.rows.window
         columns: dict[str, Any] = {
             "number": np.repeat(np.arange(n), window),
@@ -71,7 +72,8 @@ class HeadContexts(Tabular):
             "label": np.repeat(self.rows.labels, window),
             "attention": self.rows.attention[:, 0].ravel(),
         }
-        return table_of(columns | {name: self.fitted[at].ravel() for at, name in enumerate(self.names)})
+        fitted = {f"fitted {name}": self.fitted[at].ravel() for at, name in enumerate(self.names)}
+        return table_of(columns | fitted)
 
     def _words(self) -> Vocabulary | None:
         return self.vocabulary
@@ -142,9 +144,8 @@ def show_head(
     (HeadContexts(head 0.1, 2 contexts), 16)
     """
     how, tell = Audit() if how is None else how, Stages() if progress is None else progress
-    if head not in model.shape.heads:
-        last = model.shape.heads[-1]
-        raise UnsupportedOption(f"there is no head {head} in {model.name}; the last is {last}")
+    head = check_head(head, model.shape)
+    documents = list_documents(documents)
     fit_on, score_on, _, steps = prepare(model, documents, rungs, how)
     rows = only_head(watch_all(model, documents, how, tell), head)
     fitted, scored = (rows.take(np.isin(rows.documents, part)) for part in (fit_on, score_on))

@@ -9,12 +9,14 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from attomaton.audit.heads import Audit, HeadAudit, Rungs, audit_heads, prepare
+from attomaton.audit.heads import HeadAudit, audit_heads
 from attomaton.audit.ladder import Step
 from attomaton.audit.pictures import draw_course
+from attomaton.audit.prepared import Audit, prepare
 from attomaton.audit.randomised import rotate_heads
 from attomaton.audit.saved import NO_EVIDENCE, mark
 from attomaton.audit.useful import OfModel
+from attomaton.audit.usual import Rungs
 from attomaton.errors import MismatchedParts, UnsupportedOption
 from attomaton.frames import Tabular
 from attomaton.heads.model import Head, HeadModel, ModelShape

@@ -1,6 +1,6 @@
 """The audit of all heads of a model on a corpus: the ladder, label seeking and causal value, side by side."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -10,69 +10,20 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.audit.causal import Causal, Contexts, replace_heads
-from attomaton.audit.explanations import PMI, Attending, Bigram, Counts, Frequency, Induction, Last, SameToken
-from attomaton.audit.ladder import KeyToken, Ladder, Position, Step, climb
+from attomaton.audit.explanations import Bigram, Counts, Frequency, Last
+from attomaton.audit.ladder import Ladder, Step, climb
 from attomaton.audit.pictures import draw_audit
-from attomaton.audit.rows import Rows, cut_documents, split_documents, watch_rows
+from attomaton.audit.prepared import Audit, causal_length, prepare, watch_all
+from attomaton.audit.rows import Rows, list_documents
 from attomaton.audit.saved import NO_EVIDENCE, About, mark
 from attomaton.audit.seeking import Seeking, seek_labels
-from attomaton.audit.useful import OfModel, settle_rungs
-from attomaton.automaton.automaton import Automaton
-from attomaton.automaton.shrinkage import shrink
-from attomaton.corpora.samples import Samples
-from attomaton.errors import InvalidSamples
+from attomaton.audit.useful import settle_rungs
+from attomaton.audit.usual import Rungs
 from attomaton.frames import Tabular
-from attomaton.graphs.bags import find_realisable
 from attomaton.heads.model import Head, HeadModel
-from attomaton.options import settle, share, whole_number
 from attomaton.printing import Block, Grid
 from attomaton.progress import Stages
-from attomaton.solved import solve_samples
 from attomaton.tables import Float64, table_of, write_parquet
-
-
-@dataclass(frozen=True)
-class Audit:
-    """How an audit is done.
-
-    Attributes
-    ----------
-    window : int
-        Places of each attention row.
-    per_document : int
-        Positions that are drawn from each document.
-    longest : int
-        The longest context.
-    fitted : float
-        The share of the documents that explanations are fitted on; the others are scored.
-    length : int
-        Tokens of the contexts of causal value; 0 leaves causal value out.
-    seed : int
-        What draws.
-
-    Examples
-    --------
-    >>> Audit(window=16).fitted
-    0.6
-    """
-
-    window: int = 32
-    per_document: int = 20
-    longest: int = 256
-    fitted: float = 0.6
-    length: int = 64
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        settle(
-            self,
-            window=whole_number(self.window, "window", least=2),
-            per_document=whole_number(self.per_document, "per_document", least=1),
-            longest=whole_number(self.longest, "longest", least=3),
-            fitted=share(self.fitted, "fitted"),
-            length=whole_number(self.length, "length"),
-            seed=whole_number(self.seed, "seed"),
-        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -224,56 +175,11 @@ class HeadAudit(Tabular):
         return [*blocks, self.left_out] if self.left_out else blocks
 
 
-def plain_rungs(documents: Sequence[Any], *, n_tokens: int) -> tuple[Step, ...]:
-    """Position, key token, induction, same token and PMI, counted on documents: the ladder's usual rungs.
-
-    Examples
-    --------
-    >>> [rung.name for rung in plain_rungs([[0, 1, 0]], n_tokens=2)]
-    ['position', 'key token', 'induction', 'same token', 'PMI']
-    """
-    counts = Counts.of(documents, n_tokens=n_tokens)
-    return (Position(), KeyToken(), Induction(), SameToken(), PMI(counts))
-
-
-def learned_rungs(
-    documents: Sequence[Any], *, n_tokens: int, window: int = 32, strength: float | None = 0.5
-) -> tuple[Step, ...]:
-    """The automaton and ``shrink``, learned from documents; none if no label is in reach.
-
-    Parameters
-    ----------
-    documents : sequence of integer sequences
-        Token ids.
-    n_tokens : int
-        Size of the vocabulary.
-    window : int
-        The longest context.
-    strength : float, optional
-        Of ``shrink``; None means the best on samples held back.
-
-    Examples
-    --------
-    >>> [rung.name for rung in learned_rungs([[0, 1, 0, 1, 1]], n_tokens=2, window=3)]
-    ['automaton', 'shrink']
-    """
-    read = [np.asarray(ids, np.int64) for ids in documents if len(ids) > 1]
-    if not read:
-        return ()
-    offsets = np.concatenate([[0], np.cumsum([len(ids) for ids in read])])
-    samples = Samples.from_windows(np.concatenate(read), window=window, documents=offsets, n_tokens=n_tokens)
-    if not find_realisable(samples).any():
-        return ()
-    solved = solve_samples(samples)
-    automaton = Automaton(solved.components, solved.hard, solved.soft)
-    return (Attending("automaton", automaton), Attending("shrink", shrink(samples, strength=strength)))
-
-
 def audit_heads(
     model: HeadModel,
     documents: Sequence[Any],
     *,
-    rungs: "Rungs" = None,
+    rungs: Rungs = None,
     random: Sequence[HeadModel] = (),
     how: Audit | None = None,
     progress: Stages | None = None,
@@ -312,8 +218,8 @@ def audit_heads(
     >>> audit_heads(model, documents, how=Audit(window=8, length=0)).ladder
     Ladder(2 heads, 5 rungs, nested)
     """
-    how, tell = how or Audit(), progress or Stages()
-    fit_on, score_on, counts, steps = prepare(model, documents, rungs, how)
+    how, tell, documents = how or Audit(), progress or Stages(), list_documents(documents)
+    fit_on, score_on, counts, steps = prepare(model, documents, rungs, how, whole=True)
 
     def measure(one: HeadModel, *, whole: bool) -> tuple[Rows, Ladder, Ladder, Seeking]:
         rows = watch_all(one, documents, how, tell)
@@ -345,43 +251,11 @@ def audit_heads(
     )
 
 
-Rungs = Sequence[Step | OfModel] | Callable[[Sequence[Any]], Sequence[Step | OfModel]] | None
-"""Rungs, or what makes them from the documents to fit on; None means the usual ones."""
-
-
-def prepare(
-    model: HeadModel, documents: Sequence[Any], rungs: Rungs, how: Audit
-) -> tuple[list[int], list[int], Counts, tuple[Step | OfModel, ...]]:
-    """The documents to fit on and to score, what is counted of the former, and the rungs."""
-    n_tokens = model.shape.n_tokens
-    fit_on, score_on = split_documents(len(check_many(documents)), share=how.fitted, seed=how.seed)
-    counted = cut_documents([documents[one] for one in fit_on], how.longest + 1, n_tokens=n_tokens)
-    steps = rungs(counted) if callable(rungs) else rungs
-    steps = plain_rungs(counted, n_tokens=n_tokens) if steps is None else tuple(steps)
-    return fit_on, score_on, Counts.of(counted, n_tokens=n_tokens), steps
-
-
 def _each(steps: Sequence[Step], counts: Counts) -> list[Step]:
     """The rungs, and those that stand alone beside the ladder."""
     given = {rung.name for rung in steps}
     others = (Last(), Frequency(counts), Bigram(counts))
     return [*steps, *(one for one in others if one.name not in given)]
-
-
-def check_many(documents: Sequence[Any]) -> Sequence[Any]:
-    """The documents, if there are enough to split."""
-    if len(documents) < 2:
-        raise InvalidSamples(
-            "an audit fits on some documents and scores on others, and there is one; cut it into several"
-        )
-    return documents
-
-
-def watch_all(model: HeadModel, documents: Sequence[Any], how: Audit, tell: Stages) -> Rows:
-    """The rows of all documents, as an audit asks for them."""
-    tell(f"watching {model.name}")
-    sizes = {"window": how.window, "per_document": how.per_document, "longest": how.longest}
-    return watch_rows(model, documents, **sizes, seed=how.seed, progress=tell.advance)
 
 
 def _worth(model: HeadModel, documents: Sequence[Any], how: Audit, tell: Stages) -> tuple[Causal | None, str]:
@@ -394,7 +268,6 @@ def _worth(model: HeadModel, documents: Sequence[Any], how: Audit, tell: Stages)
             "so that its loss is infinite."
         )
     tell("exchanging heads")
-    longest = model.shape.longest
-    length = how.length if longest is None else min(how.length, longest)
+    length = causal_length(model, how)
     contexts = Contexts.of(documents, length=length, n_tokens=model.shape.n_tokens)
     return replace_heads(model, contexts, seed=how.seed, progress=tell.advance), ""

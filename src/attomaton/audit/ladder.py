@@ -25,8 +25,8 @@ from attomaton.printing import Block, Grid
 from attomaton.progress import Advance, silent
 from attomaton.tables import Bool, Float64, table_of
 
-NOTHING = 1e-7
-"""KL(attention ‖ uniform) in nats a row up to which a head looks everywhere alike: attention is rounded."""
+UNIFORM = 1e-12
+"""KL(attention ‖ uniform) in nats, on average over rows, up to which a head attends uniformly."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,8 @@ class Ladder(Tabular):
     nested : bool
         Whether each rung stands on those before it; otherwise each stands alone.
     explained, added : tuple of Estimates
-        For each rung the explained share of all heads, and what it adds to the rung before.
+        For each rung the explained share of all heads, and what it adds to the rung before. 0 for a head
+        that attends uniformly inside the window, where nothing is to be explained.
     scales : float64 array, shape (n_rungs, n_heads)
         β; NaN for free offsets and effects.
     chance : tuple of Chance
@@ -247,12 +248,12 @@ def climb(
     uniform = np.empty((len(scored), n_heads))
     flat = np.full((1, scored.window), -np.log(scored.window))
     for place in range(n_heads):
-        seen = scored.attention[:, place].astype(np.float64)
+        seen = scored.of_head(place)
         uniform[:, place] = divergence(seen, flat)
         for number, step in enumerate(climb_head(known[0], known[1], place, nested=nested)):
             left[number, :, place], scales[number, place] = divergence(seen, step.logs), step.scale
         progress(place + 1, n_heads)
-    everywhere = uniform.mean(0) <= NOTHING
+    everywhere = uniform.mean(0) <= UNIFORM
     uniform[:, everywhere] = left[:, :, everywhere] = 1.0  # of such heads every rung explains nothing
     shares = [_rest(drawn.ratio(one, uniform)) for one in left]
     added = [one.minus(shares[at - 1]) if nested and at else one for at, one in enumerate(shares)]
@@ -344,7 +345,7 @@ def check_scores(rung: Rung, rows: Rows) -> Float64:
 
 def climb_head(fitted: Features, scored: Features, place: int, *, nested: bool = True) -> Iterator[Fitted]:
     """Every rung of one head, fitted on one part and told of the other."""
-    attention = fitted.rows.attention[:, place].astype(np.float64)
+    attention = fitted.rows.of_head(place)
     spreads, start, used = fitted.spreads(place), np.empty(0), list[int]()
     before = fitted.design([], place, spreads)
     for number, rung in enumerate(fitted.rungs):

@@ -1,22 +1,20 @@
 """Attention rows of a model on text: what each head looks at from some positions of some documents."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attomaton.errors import InvalidSamples, TokenOutOfRange
+from attomaton.audit.bootstrap import FEWEST
+from attomaton.errors import InvalidSamples, TokenOutOfRange, UnreadableModel, UnsupportedOption
 from attomaton.heads.model import Head, HeadModel
 from attomaton.options import LARGEST, make_rng, whole_number
 from attomaton.progress import Advance, silent
 from attomaton.tables import Bool, Float64, Int32, Int64
 
 Float32 = NDArray[np.float32]
-
-PATTERN_BYTES = 1 << 27
-"""Patterns of all layers that are held at once, in bytes, where one context does not need more."""
 
 NOTHING = 1e-12
 """The least share that a logarithm is taken of."""
@@ -48,6 +46,8 @@ class Rows:
     >>> rows = example_rows()
     >>> len(rows), rows.window, rows.queries.tolist(), rows.take(np.array([True])).labels.tolist()
     (1, 3, [0], [1])
+    >>> rows.of_head(0).round(3).tolist()
+    [[0.333, 0.333, 0.333]]
     """
 
     heads: tuple[Head, ...]
@@ -78,6 +78,14 @@ class Rows:
     def profile(self) -> Float64:
         """The mean attention on each place, shape (n_heads, window)."""
         return self.attention.mean(0, dtype=np.float64)
+
+    def of_head(self, place: int) -> Float64:
+        """The attention of one head in doubles, shape (n_rows, window); every row sums to 1 up to rounding.
+
+        The stored floats do so to seven digits only, which is more than nearly uniform heads depart by.
+        """
+        own = self.attention[:, place].astype(np.float64)
+        return own / own.sum(1, keepdims=True)
 
     def take(self, kept: Bool | Int64) -> "Rows":
         """Some of the rows."""
@@ -134,8 +142,8 @@ def watch_rows(
     """
     window = whole_number(window, "window", least=2)
     per_document = whole_number(per_document, "per_document", least=1)
-    longest = _longest(model, whole_number(longest, "longest", least=window + 1))
-    read = cut_documents(documents, longest + 1, n_tokens=model.shape.n_tokens)
+    longest = _longest(model, whole_number(longest, "longest", least=window + 1), window)
+    read = cut_documents(list_documents(documents), longest + 1, n_tokens=model.shape.n_tokens)
     numbers = [number for number, ids in enumerate(read) if len(ids) >= window + 2]
     if not numbers:
         raise InvalidSamples(
@@ -177,7 +185,27 @@ def example_rows() -> Rows:
     )
 
 
-def cut_documents(documents: Sequence[Any], longest: int, *, n_tokens: int) -> list[Int32]:
+def list_documents(documents: Any) -> list[Any]:
+    """Documents by their place, whatever holds them: lists, arrays, tensors, Arrow columns, pandas series.
+
+    A series is asked for its values: its own numbers may be in another order.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> list_documents(pa.array([[0, 1], [2]]))
+    [[0, 1], [2]]
+    """
+    if isinstance(documents, str | bytes | Mapping) or not isinstance(documents, Iterable):
+        raise InvalidSamples(
+            f"the documents are a {type(cast('Any', documents)).__name__}; give a list with the token ids of "
+            "each document"
+        )
+    given = cast("Any", documents)
+    return list(given.to_pylist() if hasattr(given, "to_pylist") else given)
+
+
+def cut_documents(documents: Iterable[Any], longest: int, *, n_tokens: int) -> list[Int32]:
     """The first tokens of each document, checked against the vocabulary.
 
     Examples
@@ -185,23 +213,81 @@ def cut_documents(documents: Sequence[Any], longest: int, *, n_tokens: int) -> l
     >>> [ids.tolist() for ids in cut_documents([[0, 1, 2], [1]], 2, n_tokens=3)]
     [[0, 1], [1]]
     """
-    read = [np.asarray(ids).ravel()[:longest] for ids in documents]
-    for number, ids in enumerate(read):
-        if len(ids) and not np.issubdtype(ids.dtype, np.integer):
-            raise InvalidSamples(
-                f"document {number} holds no token ids; tokenise it with the tokenizer of the model"
-            )
-        if len(ids) and not 0 <= int(ids.min()) <= int(ids.max()) < n_tokens:
-            raise TokenOutOfRange(
-                f"document {number} holds the id {int(ids.max())} and the model knows {n_tokens:,} tokens; "
-                "tokenise it with the tokenizer of the model"
-            )
-    return [ids.astype(np.int32) for ids in read]
+    return [_cut(number, ids, longest, n_tokens) for number, ids in enumerate(documents)]
 
 
-def _longest(model: HeadModel, asked: int) -> int:
+def _cut(number: int, document: Any, longest: int, n_tokens: int) -> Int32:
+    try:
+        given = np.asarray(document)
+    except ValueError:  # lists of unequal lengths
+        given = np.empty((0, 0))
+    if given.ndim != 1 or (len(given) and not np.issubdtype(given.dtype, np.integer)):
+        raise InvalidSamples(
+            f"document {number} holds no token ids in a row; tokenise it with the tokenizer of the model"
+        )
+    ids = given[:longest]
+    wrong = ids[(ids < 0) | (ids >= n_tokens)]
+    if len(wrong):
+        raise TokenOutOfRange(
+            f"document {number} holds the id {wrong[0]}, and ids of the model are 0 … {n_tokens - 1}; "
+            "tokenise it with the tokenizer of the model"
+        )
+    return ids.astype(np.int32)
+
+
+def _longest(model: HeadModel, asked: int, window: int) -> int:
     most = model.shape.longest
+    if most is not None and most <= window:
+        raise UnsupportedOption(
+            f"{model.name} takes contexts of {most:,} tokens, and rows of {window} places need "
+            f"{window + 1}; take a window of {most - 1} or less"
+        )
     return asked if most is None else min(asked, most)
+
+
+def check_parts(
+    documents: Sequence[Any], parts: tuple[Sequence[int], Sequence[int]], *, window: int, length: int
+) -> None:
+    """Raise, before any work is done, if a part of the documents is too short or too small for an audit.
+
+    ``parts`` are the documents to fit on and those to score; ``length`` is that of causal value's contexts.
+    """
+    fitted, scored = ([len(documents[one]) for one in part] for part in parts)
+    if max(fitted) < window + 2:
+        raise InvalidSamples(
+            f"no document of the {len(fitted)} to fit on has {window + 2} tokens, which rows of {window} "
+            "places need; give longer documents or a smaller window"
+        )
+    for least, what in ((window + 2, f"a window of {window}"), (length + 1, f"a length of {length}")):
+        long = sum(one >= least for one in scored)
+        if least > 1 and long < FEWEST:
+            raise InvalidSamples(
+                f"of {len(documents)} documents {len(scored)} are drawn to be scored, and {long} of them "
+                f"have the {least} tokens that {what} needs; {FEWEST} are needed, give more documents, cut "
+                "long ones, or take a smaller window or length (length 0 leaves causal value out)"
+            )
+
+
+def check_copies(fitted: Sequence[Int32], scored: Sequence[Int32]) -> None:
+    """Raise if more than half of the documents to score stand among those to fit on: nothing is held back.
+
+    Examples
+    --------
+    >>> one, other = np.array([0, 1], np.int32), np.array([1, 0], np.int32)
+    >>> check_copies([one], [one, other])
+    >>> check_copies([one], [one, one])
+    Traceback (most recent call last):
+        ...
+    attomaton.errors.InvalidSamples: 2 of the 2 documents to score are copies of documents to fit on, so that
+    nothing is held back; give each document once
+    """
+    known = {ids.tobytes() for ids in fitted}
+    copies = sum(ids.tobytes() in known for ids in scored)
+    if 2 * copies > len(scored):
+        raise InvalidSamples(
+            f"{copies} of the {len(scored)} documents to score are copies of documents to fit on, so that "
+            "nothing is held back; give each document once"
+        )
 
 
 def _draw_places(rng: np.random.Generator, window: int, length: int, each: int) -> Int64:
@@ -212,15 +298,12 @@ def _draw_places(rng: np.random.Generator, window: int, length: int, each: int) 
 
 def _batches(model: HeadModel, lengths: dict[int, int]) -> Iterator[list[int]]:
     """Documents that are run together, of like lengths: shorter ones are filled up behind their end."""
-    of_one = 4 * len(model.shape.heads)
-    batch, size = list[int](), 0
+    batch = list[int]()
     for number in sorted(lengths, key=lambda one: -lengths[one]):
-        needed = of_one * lengths[batch[0] if batch else number] ** 2
-        if batch and size + needed > PATTERN_BYTES:
+        if batch and len(batch) >= model.shape.batch_of(lengths[batch[0]]):
             yield batch
-            batch, size, needed = [], 0, of_one * lengths[number] ** 2
+            batch = []
         batch.append(number)
-        size += needed
     yield batch
 
 
@@ -262,6 +345,12 @@ def _watch_batch(
         parts["positions"].append(at.astype(np.int32))
     joined = {name: np.concatenate(values) for name, values in parts.items()}
     inside = joined["attention"].sum(2)
+    if not np.isfinite(inside).all():
+        wrong = model.shape.heads[int(np.argwhere(~np.isfinite(inside))[0, 1])]
+        raise UnreadableModel(
+            f"the attention of head {wrong} of {model.name} is not a number: its scores are too large for "
+            "its type; open the model with dtype='float64', or mind its weights"
+        )
     joined["attention"] /= np.maximum(inside, NOTHING)[..., None]
     joined["attention"][inside <= NOTHING] = 1.0 / window  # nothing is said about these places
     return Rows(heads=tuple(model.shape.heads), inside=inside, n_tokens=model.shape.n_tokens, **joined)

@@ -16,7 +16,7 @@ from attomaton.errors import UnsupportedOption
 from attomaton.progress import Stages
 
 if TYPE_CHECKING:
-    from attomaton.audit.heads import Audit
+    from attomaton.audit.prepared import Audit
     from attomaton.corpora.documents import Documents
     from attomaton.heads.model import Head, HeadModel
     from attomaton.heads.steps import ModelStep
@@ -62,7 +62,7 @@ def heads(
     which also takes .tiktoken files and .bin files of llama2.c, such as tok512.bin. Utility in closed form
     runs every token by itself, and is a rung for vocabularies of up to 5,000 tokens.
     """
-    from attomaton.audit.heads import Audit
+    from attomaton.audit.prepared import Audit
     from attomaton.cli.trained import find_models, read_for
 
     settings = Audit(window, per_document, longest, length=length, seed=seed)
@@ -146,8 +146,8 @@ class _Watching:
 
     def rungs(self, documents: Any) -> Any:
         """The usual rungs, the automaton and ``shrink``, and utility unless it is left out."""
-        from attomaton.audit.heads import learned_rungs, plain_rungs
         from attomaton.audit.useful import useful_rungs
+        from attomaton.audit.usual import learned_rungs, plain_rungs
 
         sizes = {"n_tokens": self.last.shape.n_tokens, "window": self.settings.window}
         plain = plain_rungs(documents, n_tokens=sizes["n_tokens"])

@@ -1,6 +1,6 @@
 """The contexts that a model is asked about, checked before it sees them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -24,8 +24,11 @@ def check_contexts(tokens: Integers | Tensor, shape: ModelShape) -> Tensor:
     attomaton.errors.TokenOutOfRange: token 4 at place 1 of context 0 is not in 0 … 3; give ids of the model's
     own tokenizer
     """
-    given: Any = tokens.detach().cpu().numpy() if isinstance(tokens, Tensor) else np.asarray(tokens)
-    if given.ndim != 2 or not np.issubdtype(given.dtype, np.integer) or given.shape[1] < 1:
+    try:
+        given: Any = tokens.detach().cpu().numpy() if isinstance(tokens, Tensor) else np.asarray(tokens)
+    except ValueError:  # lists of unequal lengths
+        given = np.empty(0)
+    if given.ndim != 2 or not np.issubdtype(given.dtype, np.integer) or not given.size:
         raise InvalidSamples(
             f"contexts are {show(tokens)}; give whole numbers, shape (n, length), one token or more each"
         )
@@ -72,13 +75,34 @@ def check_head(head: Head, shape: ModelShape) -> Head:
         ...
     attomaton.errors.MismatchedParts: there is no head 1.0; layers are 0 … 0 and heads 0 … 0
     """
-    layer, number = cast("tuple[Any, Any]", tuple(head))
+    given = cast("Any", head)
+    pair: tuple[Any, ...] = tuple(cast("tuple[Any, ...]", given)) if isinstance(given, tuple | list) else ()
+    if len(pair) != 2 or not all(isinstance(one, int | np.integer) for one in pair):
+        raise MismatchedParts(f"{show(head)} is no head; give Head(layer, number)")
+    layer, number = pair
     if not (0 <= layer < shape.n_layers and 0 <= number < shape.n_heads):
         raise MismatchedParts(
             f"there is no head {layer}.{number}; layers are 0 … {shape.n_layers - 1} and heads 0 … "
             f"{shape.n_heads - 1}"
         )
     return Head(int(layer), int(number))
+
+
+def check_heads(heads: Iterable[Head], shape: ModelShape) -> list[Head]:
+    """The heads, if the model has them and each is there once.
+
+    Examples
+    --------
+    >>> check_heads([Head(0, 0), Head(0, 0)], ModelShape(1, 1, n_tokens=4))
+    Traceback (most recent call last):
+        ...
+    attomaton.errors.MismatchedParts: head 0.0 is there twice; give each head once
+    """
+    found = [check_head(one, shape) for one in heads]
+    twice = [one for place, one in enumerate(found) if one in found[:place]]
+    if twice:
+        raise MismatchedParts(f"head {twice[0]} is there twice; give each head once")
+    return found
 
 
 def keep_shape(edited: Tensor, given: Tensor, what: str) -> Tensor:

@@ -15,6 +15,10 @@ OutputEdit = Callable[[int, Tensor], Tensor]
 """A layer and what its heads give, shape (n, n_heads, length, head width), to what is passed on instead."""
 
 
+BATCH_BYTES = 1 << 27
+"""Patterns and logits that are held at once, in bytes, where one context does not need more."""
+
+
 class Head(NamedTuple):
     """One head, by its layer and its number there, both from 0.
 
@@ -48,6 +52,8 @@ class ModelShape:
     --------
     >>> [str(head) for head in ModelShape(n_layers=2, n_heads=2, n_tokens=5).heads]
     ['0.0', '0.1', '1.0', '1.1']
+    >>> ModelShape(1, 1, n_tokens=50_257).batch_of(64)
+    10
     """
 
     n_layers: int
@@ -59,6 +65,11 @@ class ModelShape:
     def heads(self) -> list[Head]:
         """Every head, layer by layer: the order of all arrays over heads."""
         return [Head(layer, number) for layer in range(self.n_layers) for number in range(self.n_heads)]
+
+    def batch_of(self, length: int) -> int:
+        """How many contexts of a length are run at once, so that patterns and logits stay within 128 MB."""
+        one = 4 * length * (self.n_layers * self.n_heads * length + self.n_tokens)
+        return max(BATCH_BYTES // one, 1)
 
 
 @dataclass(frozen=True, eq=False)

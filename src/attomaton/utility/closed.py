@@ -24,6 +24,7 @@ from torch import Tensor
 from attomaton.corpora.samples import Samples
 from attomaton.errors import MismatchedParts
 from attomaton.graphs.bags import count_all_tokens
+from attomaton.heads.contexts import check_heads
 from attomaton.heads.model import Head, HeadModel
 from attomaton.options import whole_number
 from attomaton.solutions import score_table
@@ -153,12 +154,14 @@ def find_mean_field(model: HeadModel, counts: PairCounts, *, repeated: int = 1) 
     values: list[Tensor] = []
     shares = _torch.from_numpy(counts.shares)
     for layer in range(model.shape.n_layers):
-        runs = [_Alone(counts.length, means, wanted=layer) for _ in _parts(model)]
-        some = [run.values(model, part, repeated) for run, part in zip(runs, _parts(model), strict=True)]
+        some = [
+            _Alone(counts.length, means, wanted=layer).values(model, part, repeated)
+            for part in _parts(model, repeated)
+        ]
         values.append(torch.cat(some))
         means.append(torch.einsum("x,xhd->hd", shares.to(values[-1].dtype), values[-1]))
     slopes: list[list[Tensor]] = []
-    for part in _parts(model):
+    for part in _parts(model, repeated):
         alone = _Alone(counts.length, means)
         slopes.append(alone.slopes(model, part, repeated, counts.labels))
     joined = [torch.cat([one[layer] for one in slopes]) for layer in range(model.shape.n_layers)]
@@ -199,7 +202,7 @@ def find_closed_utility(
     """
     field = find_mean_field(model, counts, repeated=repeated)
     tables: list[UtilityTable] = []
-    for head in model.shape.heads if heads is None else heads:
+    for head in model.shape.heads if heads is None else check_heads(heads, model.shape):
         values, slopes = field.values[head.layer][:, head.number], field.slopes[head.layer][:, head.number]
         raw = _pair_products(slopes, values, counts)
         if copies:
@@ -305,9 +308,10 @@ def _repeat(tokens: Int64, repeated: int) -> Integers:
     return np.repeat(tokens[:, None], repeated, axis=1)
 
 
-def _parts(model: HeadModel) -> list[Int64]:
+def _parts(model: HeadModel, repeated: int) -> list[Int64]:
     every = np.arange(model.shape.n_tokens, dtype=np.int64)
-    return np.array_split(every, -(-len(every) // FEW))
+    few = min(FEW, model.shape.batch_of(repeated))
+    return np.array_split(every, -(-len(every) // few))
 
 
 def _pair_products(slopes: Float64, values: Float64, counts: PairCounts) -> Float64:

@@ -7,7 +7,7 @@ A table holds its mean for each pair of query and token, shrunk to the token's m
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -19,7 +19,9 @@ from torch import Tensor
 
 from attomaton.errors import MismatchedParts, UnsupportedOption
 from attomaton.graphs.grouping import find_rows
+from attomaton.heads.contexts import check_contexts, check_heads
 from attomaton.heads.model import Head, HeadModel
+from attomaton.options import real_number, whole_number
 from attomaton.solutions import score_table
 from attomaton.tables import Bool, Float64, Int64, Integers, column, table_of
 
@@ -30,7 +32,7 @@ STRENGTH = 5.0
 """How many occurrences a token's mean over all queries counts as."""
 
 FEW = 64
-"""Contexts that are run at once."""
+"""Contexts that are run at once, at most."""
 
 _torch: Any = torch  # its types leave some functions partly unknown
 
@@ -159,7 +161,11 @@ def measure_utility(
     >>> [str(table.head) for table in tables], tables[0].background.shape
     (['0.0', '0.1'], (5,))
     """
-    asked = model.shape.heads if heads is None else list(heads)
+    asked = model.shape.heads if heads is None else check_heads(heads, model.shape)
+    if not asked:
+        raise UnsupportedOption("there is no head to measure; name one or more, or leave heads out")
+    real_number(strength, "strength", least=0.0)
+    whole_number(first, "first")
     keys: list[Int64] = []
     sums: list[Float64] = []
     for gains in find_gains(model, rows, baseline=baseline, alone=alone, heads=asked):
@@ -183,14 +189,17 @@ def find_gains(
     model: HeadModel, rows: Integers, *, baseline: Baseline, alone: bool, heads: Sequence[Head]
 ) -> Iterator[Gains]:
     """Utility at every position, some contexts at a time."""
-    table = np.asarray(rows, np.int64)
-    if table.ndim != 2 or table.shape[1] < 3:
+    longest = model.shape.longest
+    with_label = replace(model.shape, longest=None if longest is None else longest + 1)
+    table: Int64 = check_contexts(rows, with_label).numpy()
+    if table.shape[1] < 3:
         raise MismatchedParts(
             f"the windows have the shape {table.shape}; give (n, length + 1) with a length of 2 at least"
         )
     base = _baseline(model, table[:, :-1], baseline)
-    for start in range(0, len(table), FEW):
-        part = table[start : start + FEW]
+    few = min(FEW, model.shape.batch_of(table.shape[1]))
+    for start in range(0, len(table), few):
+        part = table[start : start + few]
         values: dict[Head, Float64] = {}
         for group in [[head] for head in heads] if alone else [list(heads)]:
             values |= _differentiate(model, part, base, group if alone else model.shape.heads, group)
@@ -200,8 +209,9 @@ def find_gains(
 def find_mean_patterns(model: HeadModel, contexts: Integers) -> list[Tensor]:
     """The mean pattern of every layer over contexts, each of shape (n_heads, length, length)."""
     total: list[Tensor] = []
-    for start in range(0, len(contexts), FEW):
-        patterns = model.watch(np.asarray(contexts[start : start + FEW])).patterns
+    few = min(FEW, model.shape.batch_of(np.shape(contexts)[1]))
+    for start in range(0, len(contexts), few):
+        patterns = model.watch(np.asarray(contexts[start : start + few])).patterns
         sums = [one.detach().sum(0) for one in patterns]
         total = [old + new for old, new in zip(total, sums, strict=True)] if total else sums
     return [one / len(contexts) for one in total]

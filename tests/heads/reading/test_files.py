@@ -3,6 +3,7 @@
 import json
 import pickle
 import struct
+import time
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import torch
 from attomaton.errors import AttomatonError, UnreadableModel
 from attomaton.heads.reading.files import map_file
 from attomaton.heads.reading.folders import read_folder
-from attomaton.heads.reading.headers import parse_header
+from attomaton.heads.reading.headers import parse_header, parse_json
 from tests.heads import made
 
 
@@ -44,6 +45,7 @@ WRONG = {
     "not a number": pack(b'{"a": {"dtype": "F32", "shape": [NaN], "data_offsets": [0, 8]}}', bytes(8)),
     "offsets turned round": pack({"a": entry(offsets=(8, 0))}, bytes(8)),
     "offsets beyond the file": pack({"a": entry(offsets=(8, 16))}, bytes(8)),
+    "an empty tensor of a size without bounds": pack({"a": entry(shape=[2**47, 2**47, 0], offsets=(0, 0))}),
     "an overlap": pack({"a": entry(), "b": entry(offsets=(4, 12))}, bytes(12)),
     "a gap": pack({"a": entry(), "b": entry(offsets=(12, 20))}, bytes(20)),
     "more bytes than tensors": pack({"a": entry()}, bytes(9)),
@@ -225,3 +227,11 @@ def test_mutants_are_read_or_refused_by_name(family, tmp_path):
 @pytest.mark.parametrize("family", TINY)
 def test_fifty_thousand_mutants_are_read_or_refused_by_name(family, tmp_path):
     assert sum(read_mutants(tmp_path, family, 50_000, seed=1).values()) == 50_000
+
+
+def test_a_name_that_is_there_twice_among_many_is_found_at_once():
+    pairs = ",".join(f'"k{number}": 1' for number in range(200_000))
+    began = time.process_time()
+    with pytest.raises(UnreadableModel, match="'k7' is there twice"):
+        parse_json(f'{{{pairs}, "k7": 2}}'.encode(), "it")
+    assert time.process_time() - began < 5

@@ -96,8 +96,8 @@ def parse_json(text: bytes, what: str) -> Any:
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        seen = set[str]()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))
         raise ValueError(f"{shown(twice)!r} is there twice")
     return found
 
@@ -122,6 +122,8 @@ def _parse_entry(name: str, given: Any) -> Entry:
             f"tensor {shown(name)!r} has the dtype {shown(str(dtype))!r}; known are {', '.join(SIZES)}"
         )
     shape = _whole_numbers(entry["shape"], f"the shape of {shown(name)!r}", MOST_AXES)
+    if math.prod(max(one, 1) for one in shape) >= 1 << 48:  # which empty tensors of other sizes may have
+        raise UnreadableModel(f"tensor {shown(name)!r} has shape {list(shape)}, as no weights have")
     offsets = _whole_numbers(entry["data_offsets"], f"data_offsets of {shown(name)!r}", 2)
     if len(offsets) != 2 or offsets[0] > offsets[1]:
         raise UnreadableModel(f"data_offsets of {shown(name)!r} are not a begin and an end")
