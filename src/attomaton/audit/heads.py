@@ -13,7 +13,7 @@ from attomaton.audit.causal import Causal, Contexts, replace_heads
 from attomaton.audit.explanations import Bigram, Counts, Frequency, Last
 from attomaton.audit.ladder import Ladder, Step, climb
 from attomaton.audit.pictures import draw_audit
-from attomaton.audit.prepared import Audit, causal_length, prepare, watch_all
+from attomaton.audit.prepared import Audit, causal_length, prepare, said_of_loss, watch_all
 from attomaton.audit.rows import Rows, list_documents
 from attomaton.audit.saved import NO_EVIDENCE, About, mark
 from attomaton.audit.seeking import Seeking, seek_labels
@@ -54,6 +54,8 @@ class HeadAudit(Tabular):
     Examples
     --------
     >>> import numpy as np
+    >>> from attomaton.audit.explanations import SameToken
+    >>> from attomaton.audit.ladder import Position
     >>> from attomaton.heads.arrays import from_arrays
     >>> rng = np.random.default_rng(0)
     >>> query, key, value = rng.normal(size=(3, 1, 2, 4, 3))
@@ -260,14 +262,9 @@ def _each(steps: Sequence[Step], counts: Counts) -> list[Step]:
 
 def _worth(model: HeadModel, documents: Sequence[Any], how: Audit, tell: Stages) -> tuple[Causal | None, str]:
     """What heads are worth, or why that is left out."""
-    if not how.length:
-        return None, ""
-    if not bool(model.watch(np.zeros((1, 1), np.int64)).logits.isfinite().all()):
-        return None, (
-            f"Causal value is left out: {model.name} gives no chance to tokens that are not in the context, "
-            "so that its loss is infinite."
-        )
-    tell("exchanging heads")
     length = causal_length(model, how)
+    if not length:
+        return None, said_of_loss(model) if how.length else ""
+    tell("exchanging heads")
     contexts = Contexts.of(documents, length=length, n_tokens=model.shape.n_tokens)
     return replace_heads(model, contexts, seed=how.seed, progress=tell.advance), ""

@@ -1,8 +1,10 @@
-"""How an audit is done, and what is ready before a model is watched: two parts of the documents, and rungs."""
+"""How an audit is done, and what is ready before a model is watched: parts of the documents, and rungs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from attomaton.audit.explanations import Counts
 from attomaton.audit.ladder import Step
@@ -107,6 +109,18 @@ def watch_all(model: HeadModel, documents: Sequence[Any], how: Audit, tell: Stag
 
 
 def causal_length(model: HeadModel, how: Audit) -> int:
-    """Tokens of the contexts of causal value, as many as the model takes."""
+    """Tokens of the contexts of causal value, as many as the model takes; 0 where it is left out."""
+    if not how.length or said_of_loss(model):
+        return 0
     most = model.shape.longest
     return how.length if most is None else min(how.length, most)
+
+
+def said_of_loss(model: HeadModel) -> str:
+    """Why causal value is left out for a model; nothing if its loss is finite."""
+    if bool(model.watch(np.zeros((1, 1), np.int64)).logits.isfinite().all()):
+        return ""
+    return (
+        f"Causal value is left out: {model.name} gives no chance to tokens that are not in the context, "
+        "so that its loss is infinite."
+    )
