@@ -140,3 +140,18 @@ def test_a_run_of_attomaton_is_read_with_its_own_words(own):
     kept = json.loads(run_inside("heads", *files, *asked, cwd=own).stdout)
     assert kept["rows"] == course["rows"][1:]
     assert alone["rows"] == [{name: row[name] for name in alone["rows"][0]} for row in kept["rows"][1:]]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (["--figure", "heads.gif"], "draw to .pdf, .png or .svg"),
+        (["--head", "0.0", "--figure", "heads.png"], "leave --head out"),
+        (["--out", "notes.txt"], "notes.txt"),
+    ],
+)
+def test_files_that_cannot_be_written_are_refused_before_any_work(asked, said, tmp_path):
+    (tmp_path / "notes.txt").write_text("my notes on PAR1", encoding="utf-8")
+    done = run_inside("heads", "no-such-model", "no-such-corpus", *asked, cwd=tmp_path)
+    assert said in " ".join(done.stderr.split())
+    assert (tmp_path / "notes.txt").read_text(encoding="utf-8") == "my notes on PAR1"

@@ -67,6 +67,7 @@ def heads(
 
     settings = Audit(window, per_document, longest, length=length, seed=seed)
     asked = None if head is None else read_head(head)
+    _check_targets(out, figure, head)
     with stages(quiet or as_json) as announce:
         announce("reading")
         found = find_models(models, revision=revision, steps=steps)
@@ -171,36 +172,60 @@ def read_head(text: str) -> "Head":
     return Head(int(layer[:9]), int(number[:9]))
 
 
-def _write(found: Any, out: Path | None, figure: Path | None) -> None:
-    if out is not None:
-        from attomaton.tables import write_parquet
-
-        _write_file(out, lambda draft: write_parquet(found.to_arrow(), draft), b"PAR1")
-    if figure is None:
-        return
-    if not hasattr(found, "plot"):
-        raise UnsupportedOption("--figure draws all heads; leave --head out")
-    from attomaton.drawing import paper_style
-
-    kind = figure.suffix[1:].lower() or "pdf"
-    with paper_style():
-        axes: Any = found.plot()
-        drawn = axes.figure if hasattr(axes, "figure") else axes[0].figure
-        marks = {"pdf": b"%PDF", "png": b"\x89PNG", "svg": b"<?xml"}
-        if kind not in marks:
-            raise UnsupportedOption(f"--figure ends in .{kind}; draw to .pdf, .png or .svg")
-        _write_file(figure, lambda draft: drawn.savefig(draft, format=kind, bbox_inches="tight"), marks[kind])
+MARKS = {"parquet": b"PAR1", "pdf": b"%PDF", "png": b"\x89PNG", "svg": b"<?xml"}
+"""How files of each kind begin: only such files are replaced."""
 
 
-def _write_file(path: Path, write: Callable[[Path], object], mark: bytes) -> None:
-    """Write a whole file, in place of one of the same kind only."""
-    from attomaton.artifacts import write_target
+def _is_a(kind: str) -> Callable[[Path], bool]:
+    """What says of a file whether it is of a kind."""
 
     def is_ours(old: Path) -> bool:
         with old.open("rb") as stream:
-            return stream.read(len(mark)) == mark
+            return stream.read(len(MARKS[kind])) == MARKS[kind]
 
-    write_target(path, write, is_ours=is_ours)
+    return is_ours
+
+
+def _check_targets(out: Path | None, figure: Path | None, head: str | None) -> None:
+    """Say at once why a file cannot be written: before the audit, not after."""
+    from attomaton.artifacts import check_target
+
+    if out is not None:
+        check_target(out, is_ours=_is_a("parquet"))
+    if figure is None:
+        return
+    if head is not None:
+        raise UnsupportedOption("--figure draws all heads; leave --head out")
+    check_target(figure, is_ours=_is_a(_kind_of(figure)))
+
+
+def _kind_of(figure: Path) -> str:
+    kind = figure.suffix[1:].lower() or "pdf"
+    if kind not in ("pdf", "png", "svg"):
+        raise UnsupportedOption(f"--figure ends in .{kind}; draw to .pdf, .png or .svg")
+    return kind
+
+
+def _write(found: Any, out: Path | None, figure: Path | None) -> None:
+    from attomaton.artifacts import write_target
+
+    if out is not None:
+        from attomaton.tables import write_parquet
+
+        ours = _is_a("parquet")
+        write_target(out, lambda draft: write_parquet(found.to_arrow(), draft), is_ours=ours)
+    if figure is None:
+        return
+    from attomaton.drawing import paper_style
+
+    kind = _kind_of(figure)
+    with paper_style():
+        axes: Any = found.plot()
+        drawn = axes.figure if hasattr(axes, "figure") else axes[0].figure
+        ours = _is_a(kind)
+        write_target(
+            figure, lambda draft: drawn.savefig(draft, format=kind, bbox_inches="tight"), is_ours=ours
+        )
 
 
 def _finite(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

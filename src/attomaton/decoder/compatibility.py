@@ -101,7 +101,8 @@ def find_compatibility(supports: Supports, features: Float64) -> Compatibility:
     contexts = supports.row[one]
     left, singular, axes = np.linalg.svd(features, full_matrices=False)
     kept = singular > NEGLIGIBLE * singular.max(initial=0.0)
-    reduced = np.where(features.any(axis=1)[:, None], left[:, kept] * singular[kept], 0.0)
+    there = np.abs(features).max(axis=1, keepdims=True, initial=0.0) > 0
+    reduced = np.where(there, left[:, kept] * singular[kept], 0.0)
     rank, size = int(kept.sum()), supports.n_tokens
     matrix = np.zeros((len(one), size, rank))
     rows = np.arange(len(one))
