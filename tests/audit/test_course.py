@@ -4,6 +4,7 @@ import gc
 import weakref
 
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
@@ -154,3 +155,11 @@ def test_the_picture_has_three_maps():
     assert [one.get_title(loc="left") for one in axes][2] == "label excess"
     assert [text.get_text() for text in axes[0].get_yticklabels()] == ["0.0", "0.1", "1.0", "1.1"]
     assert [text.get_text() for text in axes[0].get_xticklabels()] == ["0", "10"]
+
+
+def test_documents_of_a_course_are_taken_by_their_place():
+    shuffled = pd.Series(draw_documents()).sample(frac=1, random_state=0)
+    one, other = (
+        audit_course([StandIn(n_layers=1)], held, steps=[1], how=HOW) for held in (shuffled, list(shuffled))
+    )
+    assert one.table().equals(other.table())

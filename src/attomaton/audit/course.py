@@ -14,6 +14,7 @@ from attomaton.audit.ladder import Step
 from attomaton.audit.pictures import draw_course
 from attomaton.audit.prepared import Audit, prepare
 from attomaton.audit.randomised import rotate_heads
+from attomaton.audit.rows import list_documents
 from attomaton.audit.saved import NO_EVIDENCE, mark
 from attomaton.audit.useful import OfModel
 from attomaton.audit.usual import Rungs
@@ -215,7 +216,7 @@ def audit_course(
     HeadCourse(2 heads at 2 steps, 0 to 100)
     """
     how, tell = Audit() if how is None else how, Stages() if progress is None else progress
-    random = whole_number(random, "random")
+    random, documents = whole_number(random, "random"), list_documents(documents)
     ordered = order_steps(models, steps)
     first: tuple[str, ModelShape] | None = None
     climbed: tuple[Step | OfModel, ...] = ()

@@ -6,6 +6,7 @@ version 4 on (``TransformerBridge``) they are attributes that are made from a wr
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -99,8 +100,13 @@ class _Weights:
 
     model: Any
 
+    @cached_property
+    def named(self) -> dict[str, Any]:
+        """The ``state_dict``, made once."""
+        return self.model.state_dict()
+
     def get(self, name: str) -> Tensor | None:
-        found = self.model.state_dict().get(name)
+        found = self.named.get(name)
         if found is None:
             found = self.model
             for part in name.split("."):
