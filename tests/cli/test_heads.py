@@ -1,6 +1,8 @@
 """``attomaton heads``: the audit of a model on disk."""
 
 import json
+import subprocess
+import sys
 
 import pyarrow.parquet as pq
 import pytest
@@ -155,3 +157,16 @@ def test_files_that_cannot_be_written_are_refused_before_any_work(asked, said, t
     done = run_inside("heads", "no-such-model", "no-such-corpus", *asked, cwd=tmp_path)
     assert said in " ".join(done.stderr.split())
     assert (tmp_path / "notes.txt").read_text(encoding="utf-8") == "my notes on PAR1"
+
+
+def test_without_torch_the_command_says_what_to_install(tmp_path):
+    code = (
+        "import sys; sys.modules['torch'] = None; sys.argv = ['attomaton', 'heads', 'model', 'corpus']; "
+        "from attomaton.cli import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode
+    assert "pip install 'attomaton[" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -12,7 +12,7 @@ import typer
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_value, stages
 from attomaton.cli.sources import Corpus, How, reads_beside_model
 from attomaton.cli.values import place, whole, words, words_argument
-from attomaton.errors import UnsupportedOption
+from attomaton.errors import UnsupportedOption, needing
 from attomaton.progress import Stages
 
 if TYPE_CHECKING:
@@ -62,8 +62,10 @@ def heads(
     which also takes .tiktoken files and .bin files of llama2.c, such as tok512.bin. Utility in closed form
     runs every token by itself, and is a rung for vocabularies of up to 5,000 tokens.
     """
-    from attomaton.audit.prepared import Audit
     from attomaton.cli.trained import find_models, read_for
+
+    with needing("heads"):
+        from attomaton.audit.prepared import Audit
 
     settings = Audit(window, per_document, longest, length=length, seed=seed)
     asked = None if head is None else read_head(head)
