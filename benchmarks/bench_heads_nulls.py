@@ -1,13 +1,18 @@
-"""Every test of an audit on heads of random weights: bar, at most 8 % of 400 have |z| > 2.
+"""Whether what an audit calls label seeking is there: built heads, heads of random weights, a trained model.
 
-The 400 are the heads of ten models with rotated heads of stories260K, each held against others of the ten.
-Then the model itself (bar: six heads of layer 4 have z > 5 for label seeking) and two models with permuted
-weights (bar: none has). Rungs are those of the model, for all, as in an audit. With --work FOLDER what was
-measured of a model is kept there, and a run that was cut goes on. With --figure FILE the audit of the model
-is drawn.
+1. Independent tokens, in which nothing can be sought, and six kinds of built heads, 20 audits each. Bar: in
+   at most 8 % of all audits any head holds, with random heads and without.
+2. The same text and a built head with .1 of its mass on the label, 20 audits. Bar: it holds in 95 % of them.
+3. 400 random heads that read the trained stream of stories260K, and as many of a random model of 12 layers,
+   each draw held against others. Bar: at most 8 % have |z| > 2.
+4. stories260K itself, held against ten draws, and two models with permuted weights. Bar: six heads of layer 4
+   hold and no permuted head does.
+5. Every rung of the ladder as in 3. Bar: the same.
+6. The edges of the stories and of the same stories shuffled: which share frequency obeys (of the shuffled
+   ones .92 in a study made before), and which the heads do.
 
-Last, the edges of the stories and of the same stories shuffled: which share frequency obeys (of the shuffled
-ones .92 in a study made before), and which the heads do.
+With --quick 5 and 6 are left out. With --work FOLDER what was measured of a model is kept there, and a run
+that was cut goes on. With --figure FILE the audit of the model is drawn.
 """
 
 import argparse
@@ -15,17 +20,20 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from attomaton.audit.bootstrap import Estimates
+from attomaton.audit.bootstrap import Estimates, above_chance
 from attomaton.audit.explanations import Counts
-from attomaton.audit.ladder import Ladder, climb
+from attomaton.audit.heads import audit_heads
+from attomaton.audit.ladder import Ladder, Position, climb
 from attomaton.audit.pictures import draw_audit
-from attomaton.audit.randomised import permute_weights, rotate_heads
+from attomaton.audit.prepared import Audit
+from attomaton.audit.randomised import permute_weights, rotate_beside, rotate_heads
 from attomaton.audit.rows import Rows, watch_rows
 from attomaton.audit.seeking import Seeking, seek_labels
 from attomaton.drawing import paper_style
@@ -35,30 +43,72 @@ from attomaton.heads.shuffled import compare_shuffled
 from stories import make_rungs, open_stories, read_stories
 from timing import peak_gigabytes, report
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # the built heads of the tests
+
+from tests.audit.built import KINDS, Seeker, build_heads, draw_chains, draw_deep, draw_text
+
 COUNTED, FITTED, SCORED = slice(0, 750), slice(500, 750), slice(750, None)
-N_RANDOM, N_PERMUTED = 10, 2
+AUDITS = 20
+"""Audits of each kind of built heads."""
+N_RANDOM, N_PERMUTED, N_DEEP = 10, 2, 5
 HELD_AGAINST = (9, 4, 2, 1)
-"""How many other random models a random model is held against; the command's own default is 2."""
+"""How many other draws a draw of random heads is held against; an audit's own default is 2."""
 PARTS = ("mass", "over_profile", "excess")
 DRAWN = 7
 """Rungs that are drawn: those that the command offers."""
 EVERY = 8
 """Of the rows of label seeking, one in so many is climbed."""
+HOW = Audit(window=16, length=0)
 
 
 Make = Callable[[], HeadModel]
 
 
-class Measured(NamedTuple):
-    """What was measured of one model with random heads, or of the model itself."""
+def audit_built() -> tuple[dict[str, int], dict[str, int], dict[str, int], int]:
+    """Audits in which any head holds, by kind: with random heads, without, and if z over documents decided.
 
-    nested: Ladder
-    alone: Ladder
-    seeking: Seeking
+    Last, in how many audits the head that seeks is found.
+    """
+    (held, without, over_documents), found = (dict.fromkeys(KINDS, 0) for _ in range(3)), 0
+    for seed in range(AUDITS):
+        for number, kind in enumerate(KINDS):
+            rng = np.random.default_rng([number, seed])
+            model, documents = build_heads(kind, rng), draw_text(rng)
+            seeking = audit_heads(model, documents, rungs=(Position(),), how=HOW).seeking
+            held[kind] += int(seeking.holds.any())
+            over_documents[kind] += int(above_chance(seeking.excess.z).any())
+            without[kind] += int(replace(seeking, chance=None).holds.any())
+        rng = np.random.default_rng([len(KINDS), seed])
+        model, documents = build_heads("random", rng), draw_text(rng)
+        random = [rotate_beside(model, seed=one) for one in range(2)]
+        watched = Seeker(model, HOW.window)
+        seeking = audit_heads(watched, documents, rungs=(Position(),), random=random, how=HOW).seeking
+        found += int(seeking.holds[0])
+    return held, without, over_documents, found
+
+
+def seek_deep() -> dict[str, float]:
+    """The share of random heads beyond 2 in a random model of 12 layers, by how many draws are behind z."""
+    rng = np.random.default_rng(0)
+    model, documents = draw_deep(rng), draw_chains(rng)
+    counts, found = Counts.of(documents[:24], n_tokens=40), []
+    for seed in range(N_DEEP):
+        rows = watch_rows(rotate_beside(model, seed=seed), documents, window=16)
+        found.append(seek_labels(rows.take(rows.documents < 24), rows.take(rows.documents >= 24), counts))
+    return {f"against_{many}": beyond_two(found, many) for many in (4, 2, 1)}
+
+
+def beyond_two(random: Sequence[Seeking] | Sequence[Ladder], many: int) -> Any:
+    """The share of random heads with |z| > 2, each draw held against the next ``many``; ladders: by rung."""
+    z = [
+        one.against([*random[at + 1 :], *random[:at]][:many]).z  # type: ignore[arg-type]
+        for at, one in enumerate(random)
+    ]
+    return np.round(np.mean(np.abs(z) > 2, axis=(0, -1)), 4).tolist()
 
 
 class Bench:
-    """The stories, the model, and what was measured of it and of its random kin, kept in a folder."""
+    """The stories, the model, and what was measured of it and of random heads, kept in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.model, self.documents = folder, open_stories(), read_stories()
@@ -66,15 +116,9 @@ class Bench:
         self.counts = Counts.of(self.documents[COUNTED], n_tokens=self.model.shape.n_tokens)
         self.rungs: Callable[[], Any] = cache(lambda: make_rungs(self.model, self.documents[FITTED]))
 
-    def measure(self, name: str, make: Make) -> Measured:
-        """Both ladders and label seeking of a model."""
-        rows = self.watch(make)
-        ladders = [self._climb(name, nested, rows) for nested in (True, False)]
-        return Measured(*ladders, self.seek(name, rows))
-
     def watch(self, make: Make) -> Callable[[], list[Rows]]:
         """What watches a model once it is needed."""
-        return cache(lambda: self._watch(make()))
+        return lambda: self._watch(make())
 
     def seek(self, name: str, rows: Callable[[], list[Rows]]) -> Seeking:
         """Label seeking of a model."""
@@ -89,7 +133,9 @@ class Bench:
         n_rows, n_documents = kept["sizes"].tolist()
         return Seeking(self.heads, *unpack(kept), n_rows, n_documents)
 
-    def _climb(self, name: str, nested: bool, rows: Callable[[], list[Rows]]) -> Ladder:
+    def climb(self, name: str, nested: bool, rows: Callable[[], list[Rows]]) -> Ladder:
+        """A ladder of a model."""
+
         def find() -> dict[str, Any]:
             some = [one.take(np.arange(0, len(one), EVERY)) for one in rows()]
             found = climb(*some, self.rungs(), nested=nested, progress=tell)
@@ -125,36 +171,12 @@ def tell(done: int, total: int) -> None:
 
 def pack(told: Sequence[Estimates]) -> dict[str, Any]:
     """Estimates as arrays."""
-    return {"value": np.array([one.value for one in told]), "drawn": np.array([one.drawn for one in told])}
+    return {name: np.array([getattr(one, name) for one in told]) for name in ("value", "without")}
 
 
 def unpack(kept: dict[str, Any]) -> list[Estimates]:
     """The same again."""
-    return [Estimates(value, drawn) for value, drawn in zip(kept["value"], kept["drawn"], strict=True)]
-
-
-def z_of(one: Measured, random: Sequence[Measured]) -> dict[str, np.ndarray]:
-    """The z of every test, shape (n_heads,) each, held against models with random heads."""
-    told = {"label seeking": one.seeking.against([other.seeking for other in random]).z}
-    for kind in ("nested", "alone"):
-        ladder: Ladder = getattr(one, kind)
-        held = ladder.against([getattr(other, kind) for other in random])
-        told |= {f"{name}, {kind}": z for name, z in zip(held.names, held.z, strict=True)}
-    return told
-
-
-def share_beyond(random: Sequence[Measured], many: int) -> dict[str, float]:
-    """Of every test the share of random heads with |z| > 2, each model held against the next ``many``."""
-    told = [z_of(one, (*random[at + 1 :], *random[:at])[:many]) for at, one in enumerate(random)]
-    return {name: round(float(np.mean([np.abs(z[name]) > 2 for z in told])), 4) for name in told[0]}
-
-
-def over_documents(random: Sequence[Measured]) -> dict[str, float]:
-    """The same where z is over documents alone."""
-    told = {"label seeking": [one.seeking.z for one in random]}
-    for at, name in enumerate(random[0].nested.names):
-        told[f"{name}, nested"] = [one.nested.z[at] for one in random]
-    return {name: round(float(np.mean(np.abs(z) > 2)), 4) for name, z in told.items()}
+    return [Estimates(*one) for one in zip(kept["value"], kept["without"], strict=True)]
 
 
 def tell_edges(found: ObeyedEdges) -> dict[str, Any]:
@@ -177,59 +199,101 @@ def draw(ladder: Ladder, seeking: Seeking, path: Path) -> None:
         axes.figure.savefig(path, bbox_inches="tight", dpi=160)
 
 
+def seek_stories(bench: Bench, random: list[Any]) -> tuple[dict[str, Any], dict[str, bool], Seeking]:
+    """Label seeking of the model, of random heads beside its own, and of permuted weights."""
+    model = bench.model
+    drawn = [bench.seek(f"intact-{seed}", rows) for seed, rows in enumerate(random)]
+    own = bench.seek("own", bench.watch(lambda: model)).against(drawn)
+    permuted = [
+        bench.seek(f"permuted-{seed}", bench.watch(lambda seed=seed: permute_weights(model, seed=seed)))
+        for seed in range(N_PERMUTED)
+    ]
+    kin = [one.against(drawn) for one in permuted]
+    shares = {f"against_{many}": beyond_two(drawn, many) for many in HELD_AGAINST}
+    layers = np.array([head.layer for head in own.heads])
+    spread = [np.std([one.excess.value[layers == layer] for one in drawn], ddof=1) for layer in range(5)]
+    figures = {
+        "rows": own.n_rows,
+        "random_heads": sum(len(one.heads) for one in drawn),
+        "random_heads_beyond_2": shares,
+        "random_heads_beyond_2_over_documents": round(
+            float(np.mean([np.abs(one.z) > 2 for one in drawn])), 4
+        ),
+        "random_heads_deviation_by_layer": [round(float(one), 5) for one in spread],
+        "z": {str(head): round(float(z), 1) for head, z in zip(own.heads, own.z, strict=True) if z > 2},
+        "holds": [str(head) for head, holds in zip(own.heads, own.holds, strict=True) if holds],
+        "holds_against_2": [
+            [str(head) for head, holds in zip(own.heads, held, strict=True) if holds]
+            for held in (own.against(drawn[at : at + 2]).holds for at in range(0, N_RANDOM, 2))
+        ],
+        "permuted_largest_z": [round(float(one.z.max()), 1) for one in kin],
+        "permuted_hold": [int(one.holds.sum()) for one in kin],
+    }
+    bars = {f"beyond_2_{name}": share <= 0.08 for name, share in shares.items()}
+    bars["six_heads_of_layer_4_hold"] = int(own.holds[layers == 4].sum()) >= 6
+    bars["no_permuted_head_holds"] = not any(one.holds.any() for one in kin)
+    return figures, bars, own
+
+
+def climb_stories(
+    bench: Bench, random: list[Any], seeking: Seeking, figure: Path | None
+) -> tuple[dict[str, Any], dict[str, bool]]:
+    """Every rung of random heads beside the model's own, and where rungs hold for the model."""
+    figures: dict[str, Any] = {"ladders_beyond_2": {}}
+    worst = 0.0
+    for nested in (True, False):
+        drawn = [bench.climb(f"intact-{seed}", nested, rows) for seed, rows in enumerate(random)]
+        for many in HELD_AGAINST:
+            shares = dict(zip(drawn[0].names, beyond_two(drawn, many), strict=True))
+            figures["ladders_beyond_2"][f"{'nested' if nested else 'alone'}_against_{many}"] = shares
+            worst = max(worst, *shares.values())
+        if nested:
+            own = bench.climb("own", True, bench.watch(lambda: bench.model)).against(drawn)
+            figures["rung_holds"] = dict(zip(own.names, own.holds.sum(1).tolist(), strict=True))
+            if figure is not None:
+                draw(own, seeking, figure)
+    return figures, {"ladders_beyond_2": worst <= 0.08}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--work", type=Path, help="folder in which measured models are kept")
     parser.add_argument("--check", action="store_true", help="end with 1 if a bar is missed")
+    parser.add_argument("--quick", action="store_true", help="leave out the ladders and the edges")
     parser.add_argument("--figure", type=Path, help="file to draw the audit of the model to")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as passing:
         folder = Path(passing) if asked.work is None else asked.work
         folder.mkdir(parents=True, exist_ok=True)
-        measure_all(Bench(folder), asked.figure)
+        measure_all(Bench(folder), asked)
 
 
-def measure_all(bench: Bench, figure: Path | None) -> None:
-    model = bench.model
+def measure_all(bench: Bench, asked: argparse.Namespace) -> None:
+    model, n = bench.model, AUDITS * len(KINDS)
+    held, without, over_documents, found = audit_built()
+    deep = seek_deep()
     random = [
-        bench.measure(f"rotated-{seed}", lambda seed=seed: rotate_heads(model, seed=seed))
-        for seed in range(N_RANDOM)
-    ]
-    own = bench.measure("own", lambda: model)
-    permuted = [
-        bench.seek(f"permuted-{seed}", bench.watch(lambda seed=seed: permute_weights(model, seed=seed)))
-        for seed in range(N_PERMUTED)
-    ]
-    shares = {many: share_beyond(random, many) for many in HELD_AGAINST}
-    held = own.seeking.against([one.seeking for one in random])
-    climbed = own.nested.against([one.nested for one in random])
-    if figure is not None:
-        draw(own.nested, held, figure)
-    last = {str(head): float(z) for head, z in zip(held.heads, held.z, strict=True) if head.layer == 4}
-    above = [name for name, z in last.items() if z > 5]
-    kin = [one.against([other.seeking for other in random]) for one in permuted]
-    edges = compare_shuffled(model, bench.documents[COUNTED], against=rotate_heads(model, seed=0))
+        bench.watch(lambda seed=seed: rotate_beside(model, seed=seed)) for seed in range(N_RANDOM)
+    ]  # each is watched once it is needed
+    figures, bars, own = seek_stories(bench, random)
     figures = {
-        "random_heads": sum(len(one.nested.heads) for one in random),
-        "rows": own.seeking.n_rows,
-        "beyond_2": {f"against_{many}": found for many, found in shares.items()},
-        "worst": {f"against_{many}": max(found.values()) for many, found in shares.items()},
-        "beyond_2_over_documents": over_documents(random),
-        "layer_4_label_z": {name: round(z, 1) for name, z in last.items()},
-        "layer_4_above_5": above,
-        "holds": [str(head) for head, holds in zip(held.heads, held.holds, strict=True) if holds],
-        "rung_holds": dict(zip(climbed.names, climbed.holds.sum(1).tolist(), strict=True)),
-        "permuted_largest_z": [round(float(one.z.max()), 1) for one in kin],
-        "permuted_hold": [int(one.holds.sum()) for one in kin],
-        "edges": tell_edges(edges.own),
-        "edges_shuffled": tell_edges(edges.shuffled),
-        "cpu_s": round(time.process_time(), 1),
-        "peak_gb": peak_gigabytes(),
+        "independent_audits_that_hold": held,
+        "independent_audits_that_hold_without_random_heads": without,
+        "independent_audits_that_would_over_documents": over_documents,
+        "seekers_found": found / AUDITS,
+        "deep_random_heads_beyond_2": deep,
+        **figures,
     }
-    bars = {f"beyond_2_against_{many}": max(found.values()) <= 0.08 for many, found in shares.items()}
-    bars["six_heads_of_layer_4_above_5"] = len(above) >= 6
-    bars["no_permuted_head_above_5"] = all(one.z.max() <= 5 for one in kin)
-    bars["frequency_obeys_92_percent_of_shuffled_edges"] = abs(edges.shuffled.frequency - 0.92) < 0.01
+    bars["independent_audits"] = max(sum(held.values()), sum(without.values())) <= 0.08 * n
+    bars["seekers_found"] = found >= 0.95 * AUDITS
+    bars |= {f"deep_beyond_2_{name}": share <= 0.08 for name, share in deep.items()}
+    if not asked.quick:
+        more, passed = climb_stories(bench, random, own, asked.figure)
+        figures, bars = figures | more, bars | passed
+        edges = compare_shuffled(model, bench.documents[COUNTED], against=rotate_heads(model, seed=0))
+        figures |= {"edges": tell_edges(edges.own), "edges_shuffled": tell_edges(edges.shuffled)}
+        bars["frequency_obeys_92_percent_of_shuffled_edges"] = abs(edges.shuffled.frequency - 0.92) < 0.01
+    figures |= {"cpu_s": round(time.process_time(), 1), "peak_gb": peak_gigabytes()}
     report(figures, bars)
 
 

@@ -171,9 +171,9 @@ def test_verdicts_are_a_list_and_failures_come_first():
     assert verdicts == [silent, holds, fails]
     assert isinstance(verdicts, list)
     read = Read(verdicts._repr_html_())
-    assert "1 of 3 claims fail" in read.text
+    assert "1 holds, 1 fails, 1 not judged (1 does not apply here)" in read.text
     assert read.cells[:10] == ["direction", "fails", "1", "2", "<b>", "direction", "holds", "1", "2", "<b>"]
-    assert "no claim fails" in Read(Verdicts([holds])._repr_html_()).text
+    assert "1 holds" in Read(Verdicts([holds])._repr_html_()).text
     assert Read(Verdicts()._repr_html_())
 
 

@@ -285,19 +285,33 @@ class NothingRealisable(UserWarning):
     """
 
 
-class UnusedCounts(UserWarning):
-    """A frame of choices has a column of counts that was not named, so each row counts once.
+class SkippedDocuments(UserWarning):
+    r"""Documents could not be read and were left out, as ``skip_bad`` asks.
+
+    Attributes
+    ----------
+    count : int
+        How many.
+    first : str or None
+        What was wrong with the first.
 
     Examples
     --------
-    >>> import warnings, attomaton as at
-    >>> frame = {"won": ["a", "b"], "lost": ["b", "a"], "count": [3, 1]}
-    >>> with warnings.catch_warnings(record=True) as told:
-    ...     warnings.simplefilter("always")
-    ...     fit = at.fit_choices(frame, winner="won", loser="lost")
-    >>> told[0].category.__name__
-    'UnusedCounts'
+    >>> import tempfile, warnings, attomaton as at
+    >>> lines = '{"text": "to be or to be"}\n{"title": "no text"}'
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
+    ...     print(lines, file=file, flush=True)
+    ...     with warnings.catch_warnings(record=True) as told:
+    ...         warnings.simplefilter("always")
+    ...         auto = at.learn(file.name, reading=at.readers.Reading(skip_bad=True))
+    >>> told[0].message.count, auto.samples.skipped.count
+    (1, 1)
     """
+
+    def __init__(self, count: int, first: str | None) -> None:
+        documents = "1 document was" if count == 1 else f"{count:,} documents were"
+        super().__init__(f"{documents} skipped; the first: {first}")
+        self.count, self.first = count, first
 
 
 class StepBeyondEdge(UserWarning):
@@ -313,4 +327,22 @@ class StepBeyondEdge(UserWarning):
     ...     trace = at.train(samples, model, at.GradientDescent(5.0), steps=1)
     >>> told[0].category.__name__
     'StepBeyondEdge'
+    """
+
+
+class SameWeights(UserWarning):
+    """Two steps of a course are the same to the last digit, as where a download serves one checkpoint twice.
+
+    Examples
+    --------
+    >>> import warnings, numpy as np
+    >>> from attomaton.audit.course import Audit, audit_course
+    >>> from attomaton.heads.arrays import from_arrays
+    >>> ones, documents = np.ones((1, 1, 2, 2)), np.random.default_rng(0).integers(0, 3, (24, 9))
+    >>> model = from_arrays(np.eye(3, 2), ones, ones, ones, ones)
+    >>> with warnings.catch_warnings(record=True) as told:
+    ...     warnings.simplefilter("always")
+    ...     course = audit_course([model, model], documents, steps=(0, 1), how=Audit(window=4, length=4))
+    >>> told[0].category.__name__
+    'SameWeights'
     """

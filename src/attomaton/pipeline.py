@@ -25,7 +25,7 @@ from attomaton.engines.memory import MemoryEngine
 from attomaton.engines.selection import Selection
 from attomaton.engines.source import check_reading, read_source, refuse_input_in
 from attomaton.errors import NothingRealisable, UnsupportedOption
-from attomaton.graphs.origin import describe_origin
+from attomaton.graphs.origin import check_training, describe_origin
 from attomaton.options import given_path
 from attomaton.progress import as_stages
 from attomaton.readers import read_corpus
@@ -155,9 +155,10 @@ def learn(
         Where Spark runs, such as ``"spark://host:7077"``; by default in the session that runs already, or on
         local processors.
     out : path, optional
-        Where the run folder is written: a new or empty folder, or that of an earlier run. Unfinished work
-        stands beside it until the run is whole. A URL such as ``s3://bucket/run`` is an object store: the
-        run is made among this machine's temporary files, and sent when it is whole.
+        Where the run folder is written: a new or empty folder, that of an earlier run, or that of a training
+        on the same samples, which stays. Unfinished work stands beside it until the run is whole. A URL such
+        as ``s3://bucket/run`` is an object store: the run is made among this machine's temporary files, and
+        sent when it is whole.
     overwrite : bool
         Whether an earlier run in ``out``, with its training, is replaced. Files that attomaton did not write
         are not touched.
@@ -358,6 +359,8 @@ def _workplace(
         work = building.folder / "work"
         yield work, building
         shutil.rmtree(work, ignore_errors=True)
+        if not overwrite:
+            check_training(building.folder, building.target)
 
 
 def _digest(embeddings: object) -> str | None:

@@ -112,7 +112,7 @@ def _part(fit, items, data, ridge):
         if winner in place and len(inside) > 1:
             choices.append((place[winner], inside, count))
     if len(items) == 1:
-        return [("score alone", abs(fit.scores[items[0]]), 0.0)]
+        return [("score alone", float(fit.scores[items[0]] == fit.scores[items[0]]), 0.0)]  # NaN is not
     exact = fit_decimal(len(items), choices, [fit.scores[item] for item in items], ridge=ridge)
     if exact is None:
         return []
@@ -148,7 +148,8 @@ def _chances(fit, rng, items, reached):
         return [("chance", abs(told), 0.0)]
     if not below:
         return [("chance of what is undetermined", inf, 0.0)]
-    odds = sum(np.exp(fit.scores[item] - fit.scores[winner]) for item in rivals)
+    gaps = [0.0 if item == winner else fit.scores[item] - fit.scores[winner] for item in rivals]
+    odds = sum(map(np.exp, gaps))
     return [("chance", abs(told - rivals.count(winner) / odds), 1e-12)]
 
 

@@ -1,20 +1,33 @@
 """Every target by name."""
 
 from tests.adversary import (
+    beginning,
+    causal,
     choices,
+    choices_ties,
     corpora,
+    decoders,
     embedded,
     factored,
     finite_part,
+    generation,
     gradients,
     hard,
+    kneser_ney,
+    ladder,
     large,
     limits,
+    margins,
+    norms,
     prediction,
+    runs,
     scansnap,
+    seeking,
     shrinkage,
     trajectories,
+    utility,
     verdicts,
+    writing,
 )
 from tests.adversary.finding import Target
 
@@ -35,14 +48,23 @@ TARGETS = {
         "what embeddings cannot meet, to 4,000 nodes", limits.attack, 8, least_judged=0.4
     ),
     "hard-factored": Target("bounds of the least nuclear norm", factored.attack, 30),
+    "norms": Target(
+        "bounds of the least max, spectral and nuclear norm", norms.attack, 30, least_judged=0.75
+    ),
     "soft": Target("scores within their proven bound", choices.attack_soft, 150),
     "soft-embedded": Target("W_fin with embeddings, also dependent ones", finite_part.attack, 100),
     "choices": Target("fits, errors, order, chances; counts to 10¹²", choices.attack, 150),
+    "decoder-onehot": Target("chances, loss, excess and weights at any step", decoders.attack_one_hot, 12),
+    "decoder-features": Target(
+        "separability, ‖W^mm‖², loss and chances", decoders.attack_features, 20, least_judged=0.8
+    ),
+    "choices-ties": Target("ties as half wins: errors, ranks, no scores", choices_ties.attack, 25),
     "prediction": Target("chances, attention, rules by definition", prediction.attack, 120),
     "scores": Target("log-loss, top-1 and shares by definition", prediction.attack_scores, 100),
     "robustness": Target("bridges and support by removal", corpora.attack_robustness, 200),
     "coverage": Target("the coverage report by definition", corpora.attack_coverage, 150),
     "diff": Target("every changed pair and no other", corpora.attack_diff, 80),
+    "runs": Target("parts on disk as in memory and by definition", runs.attack, 6),
     "shrink": Target("the minimiser of the penalised loss", shrinkage.attack, 100),
     "fast-forward": Target(
         "error_at covers descent (≤ 2 ×, above in ≤ 0.1 %)",
@@ -64,9 +86,34 @@ TARGETS = {
     "gradients-settled": Target("small gradients keep their digits", gradients.attack_saturated, 100),
     "parametrisations": Target("dense, per query, shared, factored", gradients.attack_parametrisations, 150),
     "training": Target("steps of every kind are those of PyTorch", gradients.attack_training, 60),
+    "kneser-ney": Target("laws by plain dictionaries, to 50,000 tokens", kneser_ney.attack, 60),
     "flow": Target("Y, Z and loss along the flow", scansnap.attack_flow, 30),
     "law": Target("growth, gain, turn and snap", scansnap.attack_law, 8),
     "survey": Target("classes, forecasts and what is kept", scansnap.attack_survey, 40),
+    "margins": Target(
+        "margins: sound runs never fail, broken never hold", margins.attack, 6, least_judged=0.5, patience=2
+    ),
+    "ladder": Target("explained shares by another optimiser", ladder.attack, 20),
+    "ladder-leakage": Target(  # texts of two or three tokens are refused now and then
+        "scored documents change no fit; no copies", ladder.attack_leakage, 3, least_judged=0.3
+    ),
+    "causal": Target("mean patterns and outputs in another forward pass", causal.attack, 20),
+    "utility": Target("−∂loss/∂a by autograd of another forward pass", utility.attack_measured, 25),
+    "utility-closed": Target("the closed form at the mean field", utility.attack_closed, 40),
+    "winners": Target(
+        "certified limits attract; seconds for six tokens", generation.attack_winners, 6, least_judged=0.5
+    ),
+    "loops": Target("loops, chances and steps of a window", generation.attack_loops, 150),
+    "writing": Target("chances, successors, scores over keys", writing.attack, 30, least_judged=0.4),
+    "beginning": Target(
+        "statistics exact; first weights of autograd", beginning.attack, 30, least_judged=0.5
+    ),
+    "seeking": Target(
+        "excess by definition; seekers found, none else (≤ 5 %)",
+        seeking.attack,
+        10,
+        share_above_one=0.05,
+    ),
     "verdicts": Target("sound runs: nothing fails", verdicts.attack, 3, patience=3),
 }
 """The gate's number of trials is the third argument of each."""

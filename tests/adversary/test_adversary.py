@@ -26,6 +26,10 @@ BROKEN = [
     ("hard-embedded", 3, 471),  # rows 1e-14 apart were called the same
     ("hard-embedded", 3, 793),  # scores as large as 1e8 miss by their own rounding
     ("separation", 17, 2),  # more nodes than the linear program takes
+    ("winners", 2901, 72),  # tokens with ρ = 1 beside shares that are no fixed point
+    ("winners", 2901, 99),  # a prompt exactly between two limits
+    ("margins", 2911, 3),  # the margin of Muon falls for 2,000 steps before it rises
+    ("ladder", 29, 252),  # the fit of a sharp head ended before its offsets had settled
     ("fast-forward", 77, 256),  # roundings that grow while the loss is too curved
 ]
 

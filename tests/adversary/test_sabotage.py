@@ -7,17 +7,26 @@ import pyarrow as pa
 import pytest
 
 import attomaton as at
+from attomaton.audit import habits, heads
 from attomaton.automaton import automaton
 from attomaton.automaton.automaton import Automaton
 from attomaton.choices.fit import ChoiceFit
+from attomaton.choices.sandwich import Sandwich
+from attomaton.claims import margins as claimed
+from attomaton.decoder.features import EmbeddedLimit
+from attomaton.decoder.result import DecoderLimit
+from attomaton.engines import duckdb
 from attomaton.hard.solvers.placement import Placement
+from attomaton.mixture import kneser_ney
 from attomaton.models.losses import LogLoss
 from attomaton.models.parametrisations import Dense, Factored, PerQuery, Shared
 from attomaton.scansnap.law import SnapLaw
 from attomaton.training.steps import Adam, GradientDescent
 from attomaton.trajectory.expansion import Expansion
 from attomaton.trajectory.fast_forward import Trajectory
-from tests.adversary import corpora, factored, hard, limits, scansnap
+from attomaton.utility import closed, measured
+from attomaton.writing.automaton import WritingAutomaton
+from tests.adversary import causal, corpora, factored, generation, hard, ladder, limits, norms, scansnap
 from tests.adversary.runner import attempt
 
 
@@ -82,7 +91,21 @@ SABOTAGE = {
             told, certificate=replace(told.certificate, lower=1.001 * told.certificate.lower)
         ),
     ),
+    "norms": lambda m: bend(
+        m,
+        norms,
+        "solve_normed",
+        lambda told: replace(
+            told, certificate=replace(told.certificate, lower=1.001 * told.certificate.lower)
+        ),
+    ),
+    "margins": lambda m: bend(m, claimed, "find_best", lambda best: 1.01 * best),
     "choices": lambda m: m.setattr(ChoiceFit, "probability", lambda *_: 0.5, raising=True),
+    "decoder-onehot": lambda m: bend(m, DecoderLimit, "excesses_at", lambda found: found * (1 + 1e-4)),
+    "decoder-features": lambda m: bend(
+        m, EmbeddedLimit, "predict_proba", lambda chances: 0.999 * chances + 0.001 / len(chances)
+    ),
+    "choices-ties": lambda m: bend(m, Sandwich, "covariance", lambda spread: spread * (1 + 1e-4)),
     "prediction": lambda m: bend(m, Automaton, "predict_proba", lambda chances: chances[::-1]),
     "scores": lambda m: bend(m, Automaton, "score", lambda score: replace(score, top1=score.top1 + 1e-6)),
     "robustness": lambda m: bend(
@@ -92,6 +115,9 @@ SABOTAGE = {
         m, automaton, "measure_coverage", lambda told: replace(told, n_edges=told.n_edges + 1)
     ),
     "diff": lambda m: bend(m, at, "diff", lambda told: replace(told, table=told.table.slice(1))),
+    "runs": lambda m: bend(
+        m, duckdb, "window_edges", lambda found: [(keys, count + (keys == keys[:1])) for keys, count in found]
+    ),
     "shrink": lambda m: bend(
         m,
         at,
@@ -108,10 +134,46 @@ SABOTAGE = {
     "training": lambda m: [
         bend(m, kind, "move", lambda found: (moved(found[0]), found[1])) for kind in (Adam, GradientDescent)
     ],
+    "kneser-ney": lambda m: bend(m, kneser_ney, "find_discounts", lambda taken: 0.999 * taken),
     "flow": lambda m: bend(m, scansnap, "Rates", lambda rates: replace(rates, decoder=rates.decoder * 1.001)),
     "law": lambda m: bend(m, SnapLaw, "growth", lambda grown: grown * 1.001),
+    "ladder": lambda m: bend(
+        m,
+        ladder,
+        "climb",
+        lambda told: replace(
+            told, explained=tuple(replace(one, value=one.value + 0.001) for one in told.explained)
+        ),
+    ),
+    "ladder-leakage": lambda m: bend(  # one document to score is fitted on too
+        m, heads, "prepare", lambda parts: (parts[0] + parts[1][:1], *parts[1:])
+    ),
+    "causal": lambda m: bend(
+        m, causal, "replace_heads", lambda told: replace(told, loss=told.loss * (1 + 1e-9))
+    ),
+    "utility": lambda m: bend(m, measured, "_centre", lambda gains: gains * (1 + 1e-6)),
+    "utility-closed": lambda m: bend(m, closed, "_pair_products", lambda products: products * (1 + 1e-6)),
+    "seeking": lambda m: m.setattr(habits, "STRENGTH", 5.1),
     "survey": lambda m: bend(
         m, scansnap, "Rates", lambda rates: replace(rates, attention=rates.attention * 1.001)
+    ),
+    "winners": lambda m: bend(
+        m,
+        at,
+        "winners",
+        lambda found: replace(
+            found, limits=tuple(replace(one, exponents=one.exponents + 1e-7) for one in found.limits)
+        ),
+    ),
+    "loops": lambda m: bend(
+        m, generation, "find_loops", lambda found: replace(found, steps=found.steps + 1e-6)
+    ),
+    "writing": lambda m: bend(m, WritingAutomaton, "predict_proba", lambda chances: chances[::-1]),
+    "beginning": lambda m: bend(
+        m,
+        at,
+        "begin",
+        lambda told: replace(told, statistics=replace(told.statistics, lags=told.statistics.lags + 1e-9)),
     ),
 }
 """What to bend for each target; verdicts that must fail have tests of their own."""

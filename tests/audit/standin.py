@@ -20,7 +20,7 @@ class StandIn:
         self.decoder = draw(width, n_tokens)
         self.slope = slope
 
-    def watch(self, tokens, *, edit_patterns=None, edit_outputs=None, own_stream_from=None):  # noqa: ARG002
+    def watch(self, tokens, *, edit_patterns=None, edit_outputs=None):
         stream = self.embedding[torch.as_tensor(np.asarray(tokens), dtype=torch.long)]
         length = stream.shape[1]
         lags = torch.arange(length)[:, None] - torch.arange(length)

@@ -12,10 +12,10 @@ import attomaton as at
 from attomaton.audit.course import audit_course
 from attomaton.audit.heads import audit_heads
 from attomaton.audit.prepared import Audit
-from attomaton.audit.randomised import rotate_heads
+from attomaton.audit.randomised import rotate_beside
 from attomaton.audit.saved import read_saved
 from attomaton.audit.usual import plain_rungs
-from attomaton.errors import MismatchedParts, UnreadableModel, UnsupportedOption
+from attomaton.errors import MismatchedParts, SameWeights, UnreadableModel, UnsupportedOption
 from attomaton.heads.opening import open_model
 from attomaton.heads.own import watch_trace
 from attomaton.heads.steps import ModelStep, find_steps
@@ -48,7 +48,7 @@ def test_checkpoints_of_a_trainer(tmp_path):
     assert table["model"].to_pylist()[-1] == sources[0]
     for source, audit in zip(sources[::-1], course.audits, strict=True):
         model = open_model(source)
-        alone = audit_heads(model, documents, random=[rotate_heads(model, seed=0)], how=HOW)
+        alone = audit_heads(model, documents, random=[rotate_beside(model, seed=0)], how=HOW)
         assert audit.table().equals(alone.table())
     kept, about = read_saved(course.save(tmp_path / "course.parquet"))
     assert kept.equals(table)
@@ -66,7 +66,7 @@ def test_a_real_training_ends_as_the_audit_of_its_last_step(tmp_path):
     course = audit_course(find_steps([str(tmp_path / "run")], most=3), documents, random=1, how=HOW)
     assert course.steps == (0, 18, 36)
     model = watch_trace(trace)
-    alone = audit_heads(model, documents, random=[rotate_heads(model, seed=0)], how=HOW)
+    alone = audit_heads(model, documents, random=[rotate_beside(model, seed=0)], how=HOW)
     assert course.audits[-1].table().equals(alone.table())
     assert not course.shares[0].any()  # W(0) = 0: there is nothing to explain
     assert course.shares[-1, -1].max() > 0.05
@@ -133,6 +133,17 @@ def test_models_of_other_shapes_are_refused(change, said):
     models = [ModelStep(1, "step-1", StandIn), ModelStep(2, "step-2", lambda: StandIn(**change))]
     with pytest.raises(MismatchedParts, match=said):
         audit_course(models, draw_documents(), how=HOW)
+
+
+def test_a_checkpoint_that_is_served_twice_is_named(recwarn):
+    """The same weights under two names are no two steps of a training."""
+    documents = draw_documents()
+    models = [StandIn(n_layers=1), StandIn(n_layers=1, seed=1), StandIn(n_layers=1)]
+    with pytest.warns(SameWeights, match=r"\(step 1\) and .* \(step 3\) give the same numbers"):
+        audit_course(models, documents, steps=[1, 2, 3], how=HOW)
+    recwarn.clear()
+    audit_course(models[:2], documents, steps=[1, 2], how=HOW)
+    assert not [one for one in recwarn if one.category is SameWeights]
 
 
 def test_steps_that_are_not_said():

@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize
+from scipy.optimize import minimize, root
 
 from attomaton.audit.fitting import Design, divergence, fit_head, log_softmax
 
@@ -70,3 +70,21 @@ def test_one_sided_attention_ends():
     design = Design(True, None, 1, np.zeros((0, 50, 4)))
     logs = log_softmax(design.scores(fit_head(design, attention)))
     assert divergence(attention, logs).max() < 1e-3
+
+
+def test_offsets_of_places_that_a_sharp_head_never_looked_at_are_settled():
+    """Only the tiny ridge holds them, and other documents are scored by them."""
+    attention = np.full((20, 4), 1e-7)
+    attention[:14, 0] = attention[14:, 1] = 1.0
+    attention /= attention.sum(1, keepdims=True)
+    design = Design(True, None, 1, np.zeros((0, 20, 4)))
+    found = fit_head(design, attention)
+    mean = attention.mean(0)
+
+    def slope(offsets):
+        raised = np.exp(offsets - offsets.max())
+        return raised / raised.sum() - mean + 1e-6 * offsets
+
+    exact = root(slope, found, tol=1e-14).x
+    assert np.abs(slope(exact)).max() < 1e-12
+    assert np.abs(found - exact).max() < 1e-2

@@ -6,13 +6,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from attomaton.audit.causal import Contexts, replace_heads
+from attomaton.audit.contexts import show_head
 from attomaton.audit.heads import audit_heads
 from attomaton.audit.ladder import Position
 from attomaton.audit.prepared import Audit
+from attomaton.audit.randomised import rotate_beside
 from attomaton.audit.rows import split_documents
 from attomaton.audit.usual import learned_rungs, plain_rungs
-from attomaton.errors import InvalidSamples, UnsupportedOption
+from attomaton.errors import AttomatonError, InvalidSamples, UnreadableModel, UnsupportedOption
+from attomaton.heads.model import Head
+from attomaton.heads.opening import open_model
+from tests.audit.built import build_heads
 from tests.audit.standin import StandIn, draw_documents
+from tests.heads import made
 
 DOCUMENTS = draw_documents(30)
 MODEL = StandIn(slope=0.1)
@@ -46,6 +52,43 @@ def test_pattern_and_ablation_are_shown_together(audit):
     assert "output" in shown
     assert "no evidence about where a head looks" in shown
     assert "2 models with random weights" in shown
+    assert "heads it harms" in shown
+
+
+def test_random_heads_are_drawn_without_being_asked_for():
+    rng = np.random.default_rng(0)
+    model = build_heads("random", rng, n_tokens=12)
+    rungs, how = (Position(),), Audit(window=8, length=0, seed=3)
+    audit, counted = (
+        audit_heads(model, DOCUMENTS, rungs=rungs, how=how, **asked) for asked in ({}, {"random": 2})
+    )
+    given = audit_heads(
+        model, DOCUMENTS, rungs=rungs, how=how, random=[rotate_beside(model, seed=seed) for seed in (3, 4)]
+    )
+    for other in (counted, given):
+        np.testing.assert_array_equal(audit.seeking.z, other.seeking.z)
+        np.testing.assert_array_equal(audit.ladder.z, other.ladder.z)
+    assert (audit.n_random, audit.null, given.null) == (2, "intact", "given")
+    assert "trained residual stream" in str(audit)
+    assert "rotated heads in all layers" in str(
+        audit_heads(model, DOCUMENTS, rungs=rungs, how=how, random=1, null="rotated")
+    )
+
+
+def test_without_random_heads_no_head_is_said_to_seek():
+    for asked in ({}, {"random": 0}):  # a stand-in shows no weights, so that nothing can be drawn
+        audit = audit_heads(MODEL, DOCUMENTS, rungs=(Position(),), how=HOW, **asked)
+        assert audit.n_random == 0
+        assert not audit.seeking.holds.any()
+        assert audit.table()["seeks"].null_count == len(audit.heads)
+        assert "no head is said to seek the label" in str(audit).replace("\n", " ")
+        assert ("shows none" in audit.left_out) == (not asked)
+
+
+@pytest.mark.parametrize("asked", [{"null": "some"}, {"random": -1}, {"random": 101}, {"random": "two"}])
+def test_a_null_that_is_not_known_is_refused(asked):
+    with pytest.raises(AttomatonError):
+        audit_heads(MODEL, DOCUMENTS, rungs=(Position(),), how=HOW, **asked)
 
 
 def test_what_is_scored_was_not_fitted_on(audit):
@@ -62,6 +105,19 @@ def test_an_audit_is_drawn(audit):
 
     mpl.use("agg")
     assert audit.plot().get_ylabel() == "explained share"
+
+
+@pytest.mark.parametrize("kind", ["folder", "transformers model"])
+def test_whatever_stands_for_a_model_is_opened(kind, tmp_path):
+    sizes = {"num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1}
+    if kind == "folder":
+        made.write(tmp_path, "llama", **sizes)
+    given = str(tmp_path) if kind == "folder" else made.make("llama", **sizes)
+    tables = [audit_heads(one, DOCUMENTS, how=HOW).table() for one in (given, open_model(given))]
+    assert tables[0].equals(tables[1])
+    assert show_head(given, DOCUMENTS, Head(0, 1), how=HOW).head == Head(0, 1)
+    with pytest.raises(UnreadableModel, match="is no model"):
+        audit_heads(3, DOCUMENTS)
 
 
 def test_wrong_asking_is_refused():

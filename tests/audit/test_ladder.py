@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import attomaton as at
+from attomaton.audit.bootstrap import Estimates
 from attomaton.audit.explanations import (
     PMI,
     Attending,
@@ -20,7 +21,7 @@ from attomaton.audit.explanations import (
     first_looks,
 )
 from attomaton.audit.fitting import log_softmax
-from attomaton.audit.ladder import KeyToken, Position, climb
+from attomaton.audit.ladder import KeyToken, Ladder, Position, climb
 from attomaton.audit.rows import watch_rows
 from attomaton.errors import MismatchedParts, UnsupportedOption
 from tests.audit.standin import StandIn, draw_documents
@@ -55,6 +56,29 @@ def test_a_head_made_of_a_rung_is_explained_by_it(rung):
     ladder = climb(rows.take(rows.documents < 24), rows.take(rows.documents >= 24), [rung], nested=False)
     assert ladder.mean[0] == pytest.approx(1.0, abs=1e-4)
     assert ladder.scales[0, 0] == pytest.approx(1.5, abs=1e-2)
+
+
+def test_counts_say_nothing_of_what_they_have_not_seen():
+    known = Counts.of([[0, 1, 2, 0, 1, 1, 3, 0, 2, 1]], n_tokens=6)  # 4 and 5 never occur
+    tokens = np.array([[0, 1, 2, 4, 5], [5, 1, 4, 2, 3], [4, 4, 4, 4, 4]])
+    rows = replace(ROWS.take(np.arange(3)), tokens=tokens)
+    pmi = PMI(known).scores(rows)
+    seen = [2.1 / 3.6 / (4.5 / 13), 1.1 / 3.6 / (2.5 / 13)]  # 0 is followed three times: by 1, 1 and 2
+    own = 0.1 / 3.6 / (3.5 / 13)
+    np.testing.assert_allclose(pmi[0, :3], np.log([own, *seen]))
+    np.testing.assert_allclose(pmi[0, 3:], pmi[0, :3].mean())
+    assert np.ptp(pmi[1]) == np.ptp(pmi[2]) == 0  # from a query that never occurs nothing is said
+    assert np.ptp(Bigram(known).scores(rows)[1]) == 0
+    bigram, frequency = Bigram(known).scores(rows)[0], Frequency(known).scores(rows)[0]
+    assert bigram[3] == bigram[0] == bigram.min()  # as a token that never followed the query
+    assert frequency[3] == np.log(0.5) < frequency[:3].min()
+
+
+def test_a_table_says_when_a_rung_harms_most_heads():
+    shares = [Estimates(np.array(one), np.array([one, one])) for one in ([0.5, 0.4, 0.3], [-0.1, -0.2, 0.0])]
+    ladder = Ladder(ROWS.heads[:3], ("position", "PMI"), True, tuple(shares), tuple(shares), np.ones((2, 3)))
+    assert ladder.harm == ["0", "2, more than half"]
+    assert "more than half" in str(ladder)
 
 
 def test_a_head_of_two_rungs_is_explained_by_both_in_order():

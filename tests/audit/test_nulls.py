@@ -5,11 +5,12 @@ import pytest
 
 from attomaton.audit.explanations import Counts
 from attomaton.audit.ladder import climb
-from attomaton.audit.randomised import rotate_heads
+from attomaton.audit.randomised import rotate_beside
 from attomaton.audit.rows import watch_rows
 from attomaton.audit.seeking import seek_labels
 from attomaton.audit.usual import learned_rungs, plain_rungs
 from attomaton.heads.arrays import from_arrays
+from tests.audit.built import draw_chains, draw_deep
 from tests.audit.standin import draw_documents
 
 N_TOKENS, N_MODELS = 12, 10
@@ -19,7 +20,7 @@ FITTED = DOCUMENTS[:36]
 
 @pytest.fixture(scope="module")
 def random():
-    """Ladders and label seeking of ten models with rotated heads: two layers of eight heads."""
+    """Ladders and label seeking of ten draws of random heads beside a model of two layers of eight heads."""
     rng = np.random.default_rng(0)
     query, key, value = 0.7 * rng.normal(size=(3, 2, 8, 8, 4))
     output = 0.2 * rng.normal(size=(2, 8, 4, 8))
@@ -31,7 +32,7 @@ def random():
     counts = Counts.of(FITTED, n_tokens=N_TOKENS)
     found = []
     for seed in range(N_MODELS):
-        rows = watch_rows(rotate_heads(model, seed=seed), DOCUMENTS, window=8, per_document=8)
+        rows = watch_rows(rotate_beside(model, seed=seed), DOCUMENTS, window=8, per_document=8)
         parts = rows.take(rows.documents < len(FITTED)), rows.take(rows.documents >= len(FITTED))
         found.append((climb(*parts, rungs), seek_labels(*parts, counts)))
     return found
@@ -52,6 +53,18 @@ def test_held_against_random_heads_few_are_beyond_two(random, many):
     shares = beyond_two(random, many)
     assert len(shares) == 8  # seven rungs and label seeking
     assert (shares <= 0.08).all(), shares
+
+
+def test_random_heads_deep_in_a_model_are_rarely_beyond_two():
+    rng = np.random.default_rng(1)
+    model, documents = draw_deep(rng, n_heads=4), draw_chains(rng, 30, length=48)
+    counts, found = Counts.of(documents[:18], n_tokens=40), []
+    for seed in range(4):
+        rows = watch_rows(rotate_beside(model, seed=seed), documents, window=16, per_document=12)
+        found.append(seek_labels(rows.take(rows.documents < 18), rows.take(rows.documents >= 18), counts))
+    z = [one.against([*found[at + 1 :], *found[:at]][:2]).z for at, one in enumerate(found)]
+    assert np.size(z) == 4 * 48
+    assert np.mean(np.abs(z) > 2) <= 0.08
 
 
 def test_over_documents_alone_many_are(random):

@@ -1,12 +1,15 @@
 """Models with random heads."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
-from attomaton.audit.randomised import permute_weights, rotate_heads
+from attomaton.audit.randomised import permute_weights, rotate_beside, rotate_heads
 from attomaton.errors import UnsupportedOption
 from attomaton.heads.arrays import from_arrays
+from attomaton.heads.own import watch_layer
 from tests.audit.standin import StandIn
 
 RNG = np.random.default_rng(0)
@@ -46,6 +49,28 @@ def test_seeds_matter_and_are_kept():
     one, two, other = (rotate_heads(MODEL, seed=seed).watch(contexts).logits for seed in (1, 1, 2))
     assert torch.equal(one, two)
     assert not torch.equal(one, other)
+
+
+def test_heads_beside_read_the_trained_stream_and_write_nothing():
+    contexts = RNG.integers(0, 5, (3, 6))
+    own, beside, rotated = MODEL.watch(contexts), rotate_beside(MODEL, seed=1), rotate_heads(MODEL, seed=1)
+    seen = beside.watch(contexts)
+    assert torch.equal(seen.logits, own.logits)
+    for number in range(2):  # as if this layer alone were rotated
+        layers = [rotated.layers[one] if one == number else MODEL.layers[one] for one in range(2)]
+        alone = replace(MODEL, layers=tuple(layers)).watch(contexts)
+        assert torch.equal(seen.patterns[number], alone.patterns[number])
+    assert not torch.allclose(seen.patterns[1], rotated.watch(contexts).patterns[1])
+    applied = []
+    beside.watch(contexts, edit_patterns=lambda _, pattern: applied.append(pattern) or pattern)
+    assert all(torch.equal(one, two) for one, two in zip(applied, own.patterns, strict=True))
+
+
+def test_the_theorys_layer_reads_what_no_head_writes():
+    layer, contexts = watch_layer(RNG.normal(size=(5, 4)), RNG.normal(size=(4, 4))), np.array([[0, 1, 4, 2]])
+    one, two = (make(layer, seed=2).watch(contexts).patterns[0] for make in (rotate_beside, rotate_heads))
+    assert torch.equal(one, two)
+    assert not torch.allclose(one, layer.watch(contexts).patterns[0])
 
 
 def test_models_without_weights_are_refused():

@@ -142,6 +142,8 @@ def test_the_command(tmp_path):
         "valid_until": 0,
         "missing": ["the vocabulary needs 500 tokens, and here are 7"],
         "out": "begun",
+        "skipped": 0,
+        "first_skipped": None,
     }
     assert run_inside(*asked, "--out", "begun", cwd=tmp_path).returncode == 2
     assert run_inside("begin", "text.txt", "--queries", "zebra", cwd=tmp_path).returncode == 2

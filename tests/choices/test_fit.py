@@ -68,6 +68,9 @@ def test_components_and_order(drawn):
     check_against_networkx(fit, beats_graph(winners, sets))
     for members in fit.components:
         values = [fit.scores[item] for item in members]
+        if len(values) == 1:
+            assert np.isnan(values[0])
+            continue
         assert abs(sum(values)) < 1e-9
         assert values == sorted(values, reverse=True)
 
@@ -110,7 +113,8 @@ def test_equal_to_choix_where_choix_applies(drawn):
         if len(members) > 1
     ]
     theirs = choix.opt_top1(len(number), data, tol=1e-12)
-    np.testing.assert_allclose(list(fit.scores.values()), theirs - theirs.mean(), atol=1e-5)
+    if len(number) > 1:
+        np.testing.assert_allclose(list(fit.scores.values()), theirs - theirs.mean(), atol=1e-5)
 
 
 @settings(max_examples=30)
@@ -156,8 +160,8 @@ def test_counts_are_repetitions(drawn, times):
     which = np.repeat(np.arange(len(sets)), counts)
     repeated = fit_choices([winners[choice] for choice in which], [sets[choice] for choice in which])
     assert set(map(frozenset, counted.components)) == set(map(frozenset, repeated.components))
-    assert counted.scores == pytest.approx(repeated.scores, abs=1e-9)
-    assert counted.standard_errors == pytest.approx(repeated.standard_errors, abs=1e-9)
+    assert counted.scores == pytest.approx(repeated.scores, abs=1e-9, nan_ok=True)
+    assert counted.standard_errors == pytest.approx(repeated.standard_errors, abs=1e-9, nan_ok=True)
 
 
 def test_incomparable_items_above_another():
@@ -175,7 +179,7 @@ def test_a_ridge_acts_inside_components_only():
     assert 0.0 < pulled.scores["a"] < plain.scores["a"]
     assert pulled.probability("c", ["a", "c"]) == 0.0
     assert pulled.standard_errors["a"] < plain.standard_errors["a"]
-    assert plain.standard_errors["c"] == 0.0
+    assert np.isnan(plain.standard_errors["c"])
 
 
 def test_a_summary_to_read():

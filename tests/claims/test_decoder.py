@@ -38,9 +38,7 @@ def test_runs_with_features_hold_their_claims():
 def test_what_is_early_is_not_judged_but_its_logits_are():
     supports, _ = draw(0)
     found = statuses(train_decoder(supports, [3, 10], 1.0))
-    assert found == dict.fromkeys(("loss", "rate", "direction", "finite"), "not_applicable") | {
-        "logits": "holds"
-    }
+    assert found == dict.fromkeys(("loss", "rate", "direction", "finite"), "too_early") | {"logits": "holds"}
 
 
 def test_a_run_that_went_elsewhere_fails():

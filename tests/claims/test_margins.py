@@ -129,7 +129,6 @@ def test_longer_runs_are_asked_for_more():
     [
         (Adam(0.01), "step sizes that shrink"),
         (Adam(1.0, (0.9, 0.9), 1e-8, FALL), "is not small beside gradients"),
-        (Adam(0.1, schedule=FALL), "averages over about 1,000 steps"),
         (GradientDescent(0.1, momentum=0.5), "no momentum"),
     ],
 )
@@ -138,6 +137,13 @@ def test_what_theory_leaves_open_is_measured_and_not_judged(step, said):
     verdict = judged(run(step, ordered(range(2)), steps=600))[name]
     assert verdict.status is VerdictStatus.NOT_APPLICABLE
     assert said in verdict.reason
+    assert "measured: " in verdict.reason
+
+
+def test_a_run_shorter_than_what_the_step_averages_over_is_too_early():
+    verdict = judged(run(Adam(0.1, schedule=FALL), ordered(range(2)), steps=600))["margin-max"]
+    assert (verdict.status, verdict.more_steps) == (VerdictStatus.TOO_EARLY, 1400)
+    assert "averages over about 1,000 steps" in verdict.reason
     assert "measured: " in verdict.reason
 
 

@@ -52,6 +52,8 @@ def test_learn_json_is_the_coverage_record(folder):
         "held_out": None,
         "note": None,
         "out": "run",
+        "skipped": 0,
+        "first_skipped": None,
     }
     assert record["n_read"] == 443
 

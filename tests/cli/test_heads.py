@@ -1,6 +1,7 @@
 """``attomaton heads``: the audit of a model on disk."""
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -76,6 +77,25 @@ def test_text_without_a_tokenizer_is_refused(folder):
     assert "nothing says which id" in ended.stderr
 
 
+@pytest.mark.parametrize("corpus", ["words.txt", "story.jsonl", "nowhere.txt"])
+@pytest.mark.parametrize("models", [["/nosuch"], ["steps/checkpoint-3", "steps/checkpoint-4"]])
+def test_a_missing_model_is_named_and_not_its_tokenizer(folder, models, corpus):
+    (folder / "words.txt").write_text("to be or not to be " * 20)
+    ended = run_inside("heads", *models, corpus, cwd=folder)
+    assert ended.returncode == 2
+    assert models[-1] in ended.stderr
+    assert "does not exist" in ended.stderr or "there is no folder" in ended.stderr
+
+
+def test_a_checkpoint_that_is_served_twice_is_named(folder):
+    copied = folder / "steps" / "checkpoint-200"
+    shutil.copytree(folder / "steps" / "checkpoint-100", copied)
+    ended = run_inside(*PLAIN[:1], "steps/checkpoint-100", "steps/checkpoint-200", *PLAIN[2:], cwd=folder)
+    shutil.rmtree(copied)
+    assert ended.returncode == 0, ended.stderr
+    assert "Warning: steps/checkpoint-100 (step 100) and steps/checkpoint-200" in ended.stderr
+
+
 def test_files_of_others_are_kept(folder):
     (folder / "mine.parquet").write_text("mine")
     ended = run_inside(*PLAIN, "--out", "mine.parquet", cwd=folder)
@@ -84,6 +104,19 @@ def test_files_of_others_are_kept(folder):
 
 
 COURSE = [*PLAIN[2:], "--random", "0"]
+
+
+def test_the_null_is_said_and_can_be_chosen(folder):
+    for asked, said in (
+        ([], "1 draw of random heads"),
+        (["--null", "rotated"], "1 model with rotated heads"),
+    ):
+        ended = run_inside(*PLAIN, *asked, cwd=folder, COLUMNS="160")
+        assert ended.returncode == 0, ended.stderr
+        assert said in ended.stdout
+    ended = run_inside(*PLAIN, "--null", "some", cwd=folder)
+    assert ended.returncode == 2
+    assert "give one of intact, rotated" in " ".join(ended.stderr.split())
 
 
 def test_heads_over_training(folder):

@@ -33,7 +33,13 @@ def test_verdicts_are_printed_and_kept(run):
     told = runner.invoke(app, ["verify", str(run), "--json"])
     record = json.loads(told.stdout)
     assert record["verdicts"] == json.loads((run / "verdicts.json").read_text())["verdicts"]
-    assert {"holds"} <= {one["status"] for one in record["verdicts"]} <= {"holds", "not_applicable"}
+    assert (
+        {"holds"} <= {one["status"] for one in record["verdicts"]} <= {"holds", "too_early", "not_applicable"}
+    )
+    n_held = record["counts"]["holds"]
+    assert sum(record["counts"].values()) == len(record["verdicts"]) == 15
+    assert record["summary"].startswith(f"{n_held} hold, {15 - n_held} not judged (")
+    assert shown.stdout.startswith(record["summary"])
 
 
 def test_a_run_that_goes_elsewhere_ends_with_1(run, tmp_path):

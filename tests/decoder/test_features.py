@@ -6,11 +6,11 @@ import pytest
 
 import attomaton as at
 from attomaton.decoder.compatibility import find_compatibility
-from attomaton.decoder.descent import law_of, train_decoder
-from attomaton.decoder.features import measure_excess, solve_decoder
+from attomaton.decoder.descent import find_excess, law_of, train_decoder
+from attomaton.decoder.features import solve_decoder
 from attomaton.decoder.law import direct_column, find_finite, squared_norm
 from attomaton.decoder.supports import Supports, count_supports
-from attomaton.errors import MismatchedParts, UnsupportedOption
+from attomaton.errors import MismatchedParts, UncertifiedSolution, UnsupportedOption
 from tests.decoder.draws import draw_supports
 from tests.decoder.flow import follow_flow
 
@@ -123,6 +123,11 @@ def follow_all(limits, steps):
 
 def cosine_of(one, other):
     return (one * other).sum() / np.linalg.norm(one) / np.linalg.norm(other)
+
+
+def measure_excess(limit, weights):
+    """CE of a W less the limit of the loss, with all its digits where the limit is the entropy."""
+    return find_excess(limit.supports, limit.features @ weights.T) - (limit.loss - limit.entropy)
 
 
 def check_flow(limit):
@@ -270,3 +275,82 @@ def test_the_loss_at_a_step_is_its_limit_and_the_excess():
     supports = count_supports([[0, 2, 0, 2, 1, 0]], 1)
     limit = solve_decoder(supports, np.eye(3))
     assert limit.loss_at(10**6, 0.5) == pytest.approx(limit.loss + limit.squared_norm / (0.5 * 10**6))
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [[1.0, 0.0], [1.0, 1e-7]],
+        np.array([[1.0, 0.0], [1.0, 1e-6]], np.float32),
+        [[1000.0, 0.0], [1000.0, 1e-3]],
+    ],
+)
+def test_nearly_equal_contexts_are_answered_from_the_solution(rows):
+    """1 follows the first and 2 the second; both lie inside any tolerance relative to the length of W^mm."""
+    rows = np.array(rows)
+    limit = at.learn_decoder([[0, 1, 2, 1, 2]], rows[[0, 1, 0, 1]]).expect()
+    assert limit.separable
+    assert limit.loss == 0
+    assert limit.predict_proba(rows[0]).tolist() == [0, 1, 0]
+    assert limit.predict_proba(rows[1]).tolist() == [0, 0, 1]
+    assert limit.explain(0).tokens == ("1",)
+    with pytest.raises(UncertifiedSolution, match="growing score"):
+        limit.predict_proba(rows.astype(np.float64).mean(axis=0))
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_is_certified_agrees_with_its_own_loss():
+    rng, counts = np.random.default_rng(9), {"certified": 0, "all": 0}
+    for _ in range(40):
+        n_tokens, n_rows, dim = (int(rng.integers(*ends)) for ends in ((2, 6), (2, 6), (1, 7)))
+        rows, apart = rng.normal(size=(n_rows, dim)), 10.0 ** -rng.integers(1, 11)
+        rows[1] = rows[0] + apart * rng.normal(size=dim)
+        place = np.append([0, 1], rng.integers(0, n_rows, int(rng.integers(1, 13))))
+        labels = np.append(n_tokens - 1, rng.integers(0, n_tokens, len(place) - 1))
+        limit = at.learn_decoder([[0, *labels.tolist()]], rows[place])
+        chances = [limit.predict_proba(rows[row])[label] for row, label in zip(place, labels, strict=True)]
+        counts["all"] += 1
+        if limit.certified:
+            counts["certified"] += 1
+            assert -np.log(chances).mean() == pytest.approx(limit.loss, abs=1e-6)
+    assert counts["certified"] > 0.6 * counts["all"]
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6, 1e8])
+def test_scaled_features_are_certified_as_often_as_unscaled_ones(scale):
+    rng = np.random.default_rng(3)
+    for _ in range(12):
+        rows = rng.normal(size=(4, int(rng.integers(1, 5))))
+        place, labels = rng.integers(0, 4, 12), np.append(3, rng.integers(0, 4, 11))
+        plain, scaled = (at.learn_decoder([[0, *labels.tolist()]], (by * rows)[place]) for by in (1, scale))
+        assert plain.certified
+        assert scaled.certified
+        assert scaled.separable == plain.separable
+        assert scaled.loss == pytest.approx(plain.loss, abs=1e-9)
+        assert np.allclose(scale * scaled.direction, plain.direction, rtol=1e-4, atol=1e-4)
+        assert np.allclose(scale * scaled.finite, plain.finite, rtol=1e-5, atol=1e-5)
+        for row in rows[np.unique(place)]:
+            assert np.allclose(scaled.predict_proba(scale * row), plain.predict_proba(row), atol=1e-6)
+
+
+def test_features_of_no_context_are_answered_where_the_limit_is_proved():
+    supports = count_supports([[0, 1, 0, 1, 0, 2, 3, 1]], 1)  # after 0: 1 twice and 2 once
+    limit = solve_decoder(supports, 2 * np.eye(len(supports), 5)).expect()
+    half = limit.predict_proba([1.0, 0, 0, 0, 0])  # of context 0, so that its log-odds are halved
+    assert half == pytest.approx(np.array([0, 2**0.5, 1, 0]) / (1 + 2**0.5))
+    assert limit.predict_proba([0.0, 0, 0, 0, 7]) == pytest.approx(
+        np.full(4, 0.25)
+    )  # no row has this: W h = 0
+    assert limit.predict_proba(np.zeros(5)) == pytest.approx(np.full(4, 0.25))
+    single = solve_decoder(count_supports([[0, 1]], 1, 4), [[1.0]])
+    assert single.predict_proba([-3.0]) == pytest.approx(
+        [1 / 3, 0, 1 / 3, 1 / 3]
+    )  # nothing tells these apart
+
+
+def test_tokens_that_meet_between_contexts_are_refused():
+    """Where 1 and 2 grow alike between their contexts, how they share is no matter of W^mm and W*."""
+    limit = solve_decoder(count_supports([[0, 1, 0, 1, 3, 2]], 1), np.eye(3))
+    between = limit.features[0] + limit.features[2]
+    with pytest.raises(UncertifiedSolution, match="2 tokens"):
+        limit.predict_proba(between)

@@ -432,7 +432,11 @@ def test_training_and_verdicts_are_shown(browser, folder):
     trace = at.train(samples, at.AttentionModel(), at.GradientDescent(1.0), steps=300, out=folder / "trained")
     reason = "<b>smallest</b> margin"
     verdict = {"claim": "feasible", "status": "holds", "value": 1.0, "bound": 1.0, "reason": reason}
-    assert write_verdicts(folder / "trained", [verdict], digest_trace(folder / "trained")) == ""
+    silent = {"value": None, "bound": None, "reason": "two trials"}
+    early = {**silent, "claim": "finite part", "status": "too_early", "more_steps": 700}
+    outside = {**silent, "claim": "convex", "status": "not_applicable"}
+    judged = [verdict, early, outside]
+    assert write_verdicts(folder / "trained", judged, digest_trace(folder / "trained")) == ""
     write_report(folder / "trained", folder / "trained.html")
     opened = Opened(browser.new_page(), folder / "trained.html")
     page = opened.page
@@ -444,6 +448,14 @@ def test_training_and_verdicts_are_shown(browser, folder):
     assert loss == pytest.approx(trace.losses[-1, 0], rel=1e-4)
     assert norm == pytest.approx(np.linalg.norm(trace.weights[-1, 0]), rel=1e-4)
     assert reason in page.inner_text(".verdicts")
+    assert "1 holds, 2 not judged" in page.inner_text("#summary .figures")
+    shown = page.inner_text("#training")
+    assert "1 holds, 2 not judged: 1 needs more steps of training, 1 does not apply here." in shown
+    ordered = page.inner_text("#summary")
+    assert "in one line" not in ordered
+    assert (
+        "components that the corpus does not order" in ordered or "any two components are ordered" in ordered
+    )
     assert opened.wrong == []
     page.close()
 

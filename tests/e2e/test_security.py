@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.audit.small import write_model
 from tests.cli.inside import run_inside
 from tests.e2e.pages import ROOT, prepare_inputs
 
@@ -69,6 +70,7 @@ def test_the_check_would_find_it(code):
 
 def test_no_command_asks_the_network(tmp_path, monkeypatch):
     prepare_inputs(tmp_path)
+    write_model(tmp_path)
 
     def refuse(*arguments, **options):
         raise AssertionError(f"a connection was opened: {arguments}")
@@ -86,10 +88,18 @@ def test_no_command_asks_the_network(tmp_path, monkeypatch):
         "train story.txt --window 8 --steps 20 --out run",
         "diff run run",
         "doctor",
+        "heads model story.jsonl --window 8 --length 0 --random 0",
     ]
     for command in commands:
         result = run_inside(*command.split(), "--json", cwd=tmp_path)
         assert result.returncode == 0, (command, result.stderr)
+
+
+def test_the_page_says_when_a_model_is_fetched():
+    page = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    [downloads] = [part for part in page.split("\n\n") if part.startswith("**Downloads.**")]
+    assert "--revision" in downloads
+    assert "heads/reading/test_hub.py" in downloads
 
 
 def test_duckdb_fetches_no_extensions(tmp_path):

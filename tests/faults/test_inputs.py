@@ -1,5 +1,6 @@
 """Inputs that hung, were skipped or mixed up in silence, or had names that broke the manifest."""
 
+import errno
 import hashlib
 import io
 import json
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 import attomaton as at
-from attomaton.errors import UnreadableSource
+from attomaton.errors import UnreadableSource, UnwritablePlace
 from attomaton.readers import Reading, read_corpus
 from attomaton.readers.tokenize import tokenize_corpus
 from tests.faults.processes import cli
@@ -117,6 +118,22 @@ def test_standard_input_is_a_corpus(tmp_path):
     done = cli("tokenize", "-", "--out", tmp_path / "tokens", "--quiet", input=TEXT)
     assert done.returncode == 0, done.stderr
     assert read_corpus(tmp_path / "tokens").ids.tolist() == read_corpus(tmp_path / "a.txt").ids.tolist()
+
+
+class FullFile(io.BytesIO):
+    """A file on a disk without room."""
+
+    def write(self, _):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_full_temporary_folder_is_not_called_unreadable_input(monkeypatch):
+    told = r"the temporary folder, .* \(TMPDIR says where\), cannot be written: No space left on device; make"
+    for make in (lambda **_: FullFile(), lambda **_: FullFile().write(b"")):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"to be or not to be")))
+        monkeypatch.setattr("attomaton.readers.standard.tempfile.TemporaryFile", make)
+        with pytest.raises(UnwritablePlace, match=told):
+            at.learn("-")
 
 
 def test_standard_input_in_python_and_its_errors(monkeypatch, tmp_path):

@@ -79,7 +79,8 @@ def frame(folder):
     fit = at.fit_choices(games, winner="home", loser="guest")
     counted = games.value_counts().reset_index(name="n")
     again = at.fit_choices(counted, winner="home", loser="guest", count="n")
-    close([fit.scores[name] for name in NAMES], [again.scores[name] for name in NAMES], 1e-9)
+    close([fit.scores[name] for name in NAMES[:5]], [again.scores[name] for name in NAMES[:5]], 1e-9)
+    assert np.isnan([fit.scores["team05"], again.scores["team05"]]).all()
     refused(lambda: at.fit_choices(games), "name them")
     refused(lambda: at.fit_choices(games, winner="home", loser="gast"), "'gast'", "'guest'")
 
@@ -134,10 +135,10 @@ def leaderboard(folder):
 
 
 def two_leagues(folder):
-    """Teams that never met have no rank between them."""
+    """Teams that never met have no rank between them: each league has its own."""
     games = pd.DataFrame({"winner": list("abxy"), "loser": list("bayx")})
     fit = at.fit_choices(games)
-    assert fit.to_pandas()["rank"].isna().all()
+    assert fit.to_pandas()[["group", "rank"]].to_numpy().tolist() == [[1, 1], [1, 1], [2, 1], [2, 1]]
     refused(lambda: fit.probability("a", "x"), "neither is preferred")
     refused(lambda: fit.difference("a", "x"), "neither is preferred")
     refused(lambda: fit.aic, "maximum of the likelihood")
@@ -199,7 +200,7 @@ def pictures_and_files(folder):
             raise
     fit.save(folder / "ratings")
     again = at.ChoiceFit.load(folder / "ratings")
-    assert again.scores == fit.scores
+    assert np.array_equal(list(again.scores.values()), list(fit.scores.values()), equal_nan=True)
     assert str(again) == str(fit)
 
 

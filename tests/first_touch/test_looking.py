@@ -91,7 +91,7 @@ def test_verdicts_are_drawn(trace):
         ]
     )
     axes = verdicts.plot()
-    assert axes.get_title(loc="left") == "1 holds, 2 fails, 1 not applicable"
+    assert axes.get_title(loc="left") == "1 holds, 2 fail, 1 not judged (1 does not apply here)"
     assert [label.get_text() for label in axes.get_yticklabels()] == ["one", "two", "three", "four"]
     assert Verdicts([]).plot().get_title(loc="left") == "no claims"
 

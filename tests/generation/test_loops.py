@@ -112,3 +112,11 @@ def test_wide_windows_are_given_up_before_they_fill_the_memory() -> None:
     tracemalloc.stop()
     assert found.chances is None
     assert peak < 1e9
+
+
+def test_a_short_prompt_that_goes_round_its_loop_is_caught_at_once() -> None:
+    """The window holds the loop's tokens alone from the beginning, though it is not full."""
+    found = find_loops([[0.0, 1.0], [1.0, 0.0]], [0, 1], window=5)
+    assert found.steps == 0.0
+    assert found.chances is not None
+    assert found.chances.tolist() == [0.0, 1.0, 0.0]

@@ -1,5 +1,7 @@
 """A layer fed its own output: fixed points, the flow and drawn texts."""
 
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -124,6 +126,84 @@ def test_exponents_are_not_told_where_tokens_hold_each_other_up() -> None:
     assert limit.shares.tolist() == [1.0, 0.0, 0.0]
     assert not limit.returns
     assert np.isnan(limit.exponents).tolist() == [False, False, True]
+
+
+def test_a_tie_in_a_winners_row_is_decided_by_the_second_order() -> None:
+    """dx₁/d ln t = −x₁²/(1 + x₁): only x₁ = 0 stands still, and x₁ falls like 1/ln t."""
+    found = at.winners([[1.0, 1.0], [1.0, 0.0]], [0, 0, 1])
+    assert found.certain
+    assert found.shares.tolist() == [1.0, 0.0]
+    assert found.tokens == [0]
+    assert found.first.slow
+    assert not found.first.neutral
+    assert found.first.bend == pytest.approx(-1.0)
+    assert "t / ln t" in str(found)
+    assert "range" not in str(found)
+
+
+def test_ties_in_a_winners_row_are_a_limit_of_one_token() -> None:
+    """Beside token 1 the others' shares y follow A = [[−½, −1], [0, −½]]."""
+    found = at.winners([[2.0, 2.0, 2.0], [1.0, 2.0, 2.0], [0.0, 2.0, 1.0]])
+    assert found.shares.tolist() == [0.0, 1.0, 0.0]
+    assert found.first.certified
+
+
+def test_a_tie_that_grows_is_no_limit_however_near_the_start() -> None:
+    """dx₁/d ln t = x₁² and more: from a ten-thousandth it takes beyond t = e^10000 to leave."""
+    assert at.winners([[1.0, 1.0], [1.0, 2.0]]).shares.tolist() == [0.0, 1.0]
+    found = at.winners([[1.0, 1.0], [1.0, 2.0]], [0] * 20_000 + [1])
+    assert not found.settled
+    assert [one.shares.tolist() for one in found.limits] == [[0.0, 1.0]]
+    assert "the prompt's own shares end is not known" in str(found)
+    with pytest.raises(AttomatonError, match="no winner can be named"):
+        _ = found.tokens
+
+
+@pytest.mark.parametrize("prompt", [None, [0, 1, 2, 3, 4, 2, 2, 1, 0, 1]])
+def test_no_winner_is_named_for_a_prompt_between_two_limits(prompt: list[int] | None) -> None:
+    """Every token prefers itself, and the likeliest two of the prompt are alike."""
+    found = at.winners(1.0 + np.eye(5), prompt, starts=2)
+    assert not found.settled
+    assert not found.certain
+    assert all(limit.certified for limit in found.limits)
+
+
+def test_a_tie_beside_several_winners_is_decided_along_the_limits_that_move() -> None:
+    """Tokens 0 and 1 alternate with token 2's odds such that ρ₂ = 1; shares of 10⁶ steps fall like 1/ln t."""
+    table = np.array([[0.0, 1.0, 0.5], [1.0, 0.0, 0.5], [1.0, 1.0, 0.0]])
+    limit = at.winners(table, starts=0).first
+    assert limit.shares == pytest.approx([0.5, 0.5, 0.0])
+    assert limit.certified
+    assert limit.exponents[2] == pytest.approx(1.0)
+    small = 1e-4  # q₂/x₂ − 1 by hand: 0 and 1 lead to 2 with the chance x₂/(1 − x₂/2 + x₂/2) each
+    chances = table * [0.5 - small / 2, 0.5 - small / 2, small]
+    steady = find_steady(chances / chances.sum(axis=1, keepdims=True))
+    assert limit.bend == pytest.approx((steady[2] / small - 1) / small, rel=1e-3)
+
+
+def test_a_layer_with_ties_ends_in_seconds_and_says_what_is_not_proved() -> None:
+    begun = time.process_time()
+    table = [[2, 2, 2, 0, 0], [0, 2, 2, 2, 1], [2, 0, 1, 1, 2], [0, 0, 0, 1, 1], [1, 2, 2, 0, 2]]
+    found = at.winners(table)
+    assert time.process_time() - begun < 12
+    assert found.tokens == [4]
+    assert not found.first.certified
+    assert "not proved" in str(found)
+
+
+def test_the_stationary_law_keeps_the_digits_of_its_smallest_entries() -> None:
+    """0 → 1 → 2 → 3 with 1e-90, 1e-60 and 1e-30, and back: each is the product of the chances before."""
+    chances = np.array([[1, 1e-90, 0, 0], [1, 0, 1e-60, 0], [1, 0, 0, 1e-30], [1.0, 0, 0, 0]])
+    assert find_steady(chances) == pytest.approx([1.0, 1e-90, 1e-150, 1e-180], rel=1e-14)
+
+
+def test_a_limit_is_called_a_range_only_where_a_line_stands_still() -> None:
+    """Tokens 0 and 1 are the same token twice; token 2 fades."""
+    table = np.array([[1.0, 1.0, 0.5], [1.0, 1.0, 0.5], [1.0, 1.0, 0.5]])
+    limit = at.winners(table, starts=0).first
+    assert limit.neutral
+    assert "a whole range of shares stands still" in str(limit)
+    assert find_exponents(table, np.array([0.3, 0.7, 0.0]))[:2] == pytest.approx([1.0, 1.0])
 
 
 @pytest.mark.parametrize("layer", [[[1.0, 2.0]], [[-1.0]], "text", [[np.nan]], 3, [[1.0], [1.0, 2.0]]])

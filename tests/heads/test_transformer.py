@@ -13,6 +13,7 @@ from attomaton.heads.arrays import from_arrays
 from attomaton.heads.deviation import compare_logits
 from attomaton.heads.model import BATCH_BYTES, Head
 from attomaton.heads.opening import open_model
+from attomaton.heads.parts import FeedForward, Linear
 from tests.heads import made
 
 
@@ -80,23 +81,6 @@ def test_the_gradient_of_a_pattern_is_its_difference(model):
         return model.watch(IDS, edit_patterns=move).logits[0, 7, 5]
 
     assert abs(float(slope - (moved(1e-5) - moved(-1e-5)) / 2e-5)) < 1e-6
-
-
-def test_own_stream_stops_what_goes_through_later_keys_and_values(model):
-    asked = []
-
-    def ask(layer, pattern):
-        if layer == 0:
-            pattern = pattern.detach().requires_grad_()
-            asked.append(pattern)
-        return pattern
-
-    value = model.watch(IDS, edit_patterns=ask, own_stream_from=0).logits[0, 7, 5]
-    slopes = torch.autograd.grad(value, asked[0])[0]
-    assert slopes[0, :, 7].abs().max() > 0
-    assert slopes[0, :, :7].abs().max() == 0, "what earlier positions hold reaches 7 only by keys and values"
-    whole = model.watch(IDS, edit_patterns=ask).logits[0, 7, 5]
-    assert torch.autograd.grad(whole, asked[1])[0][0, :, :7].abs().max() > 0
 
 
 def test_token_scores_are_those_of_a_first_layer_without_places(model):
@@ -183,6 +167,12 @@ def test_a_deviation_is_told(model):
     assert "logits deviate from the original's by at most 0.5" in str(moved)
     with pytest.raises(MismatchedParts, match="give the model that ours was read from"):
         compare_logits(model, lambda _: torch.zeros(1, 2, 3), IDS)
+
+
+def test_an_activation_that_is_not_known_is_named():
+    one = Linear(torch.ones(1, 1))
+    with pytest.raises(UnsupportedOption, match="activation is 'GELU'; choose one of gelu, "):
+        FeedForward(one, one, "GELU")
 
 
 def test_a_large_vocabulary_makes_batches_small():

@@ -31,7 +31,8 @@ class SlowKneserNey:
         if not all(often[n] for n in (1, 2, 3, 4)):
             return FEW
         share = often[1] / (often[1] + 2 * often[2])
-        return tuple(min(max(n - (n + 1) * share * often[n + 1] / often[n], 0), n) for n in (1, 2, 3))
+        found = {n: n - (n + 1) * share * often[n + 1] / often[n] for n in (1, 2, 3)}
+        return tuple(discount if discount > 0 else FEW[n - 1] for n, discount in found.items())
 
     def chance(self, context, token, n=None):
         n = self.order if n is None else n
@@ -81,3 +82,27 @@ def test_a_longer_context_helps_on_text_that_has_bigrams():
     fitted, held = Reading(draw_text(5, 3000), 0, 13), Reading(draw_text(6), 0, 13)
     losses = [-np.log(learn_kneser_ney(fitted, order).read(held)[0]).mean() for order in (1, 2)]
     assert losses[1] < losses[0] - 0.1
+
+
+@pytest.mark.parametrize("order", [5, 6])
+def test_a_large_vocabulary_at_a_high_order(order):
+    """V⁵ of WikiText-2 is beyond 64 bits: grams were confused, and laws summed to 1.5."""
+    rng, n_tokens = np.random.default_rng(order), 33_278
+    often = rng.integers(0, n_tokens, 12)
+    text = np.where(rng.random(400) < 0.9, rng.choice(often, 400), rng.integers(0, n_tokens, 400))
+    fitted = Reading(text, 0, n_tokens)
+    model, slow = learn_kneser_ney(fitted, order), SlowKneserNey(text, 0, n_tokens, order)
+    for place in (0, 3, 50, 399):
+        law = model.law(fitted, place)
+        assert law.sum() == pytest.approx(1, abs=1e-11)
+        context = fitted.contexts(order - 1)[place].tolist()
+        for token in (*often[:4].tolist(), int(text[place]), n_tokens - 1):
+            assert law[token] == pytest.approx(slow.chance(context, token), rel=1e-12)
+
+
+def test_no_token_is_impossible_where_a_discount_would_be_negative():
+    """D₂ was clipped at 0, so that contexts seen with counts of 2 alone gave other tokens the chance 0."""
+    text = "0100110001100010010001001100011000000011"
+    fitted = Reading(np.array(list(map(int, text))), 0, 2)
+    model = learn_kneser_ney(fitted, 5)
+    assert min(model.law(fitted, place).min() for place in range(len(text))) > 0

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import attomaton as at
+from attomaton.errors import UnsupportedOption
 from attomaton.readers import Reading, find_readers, read_corpus, read_text
 from attomaton.readers import batches as batches_module
 
@@ -227,3 +228,37 @@ def test_words_are_numbered_as_in_one_text_whatever_the_batches(texts, tokenizer
     assert documents.vocabulary.tokens == tuple(expected)
     assert np.diff(documents.offsets).tolist() == [len(split(text)) for text in texts]
     assert documents.vocabulary.decode(documents.ids) == [token for text in texts for token in split(text)]
+
+
+LINES = [{"text": "a b\nb a"}, {"text": "b a"}]
+STRUCTURED = {
+    "a.json": json.dumps(LINES).encode(),
+    "a.csv": b"text\na b\nb a\n",
+    "a.fasta": b">one\nABBA\n",
+}
+
+
+@pytest.mark.parametrize("name", STRUCTURED)
+def test_lines_are_asked_of_plain_text_only(name, tmp_path):
+    (tmp_path / name).write_bytes(STRUCTURED[name])
+    advice = (
+        rf"documents is 'line', and .*{name} is no plain text: .*; leave documents out, or read a file as"
+    )
+    for call in (at.read_corpus, at.learn, at.begin):
+        with pytest.raises(UnsupportedOption, match=advice):
+            call(tmp_path / name, documents="line")
+    lines = read_corpus(tmp_path / name, reading=Reading(documents="line", format="txt"))
+    assert len(lines.offsets) - 1 == len(STRUCTURED[name].splitlines())
+
+
+@pytest.mark.parametrize("source", [["a b\nb a"], LINES, pa.table({"text": ["a b\nb a"]})])
+def test_nor_of_documents_in_memory(source):
+    with pytest.raises(UnsupportedOption, match=r"documents is 'line', and .* is no plain text"):
+        read_corpus(source, documents="line")
+
+
+def test_each_line_of_json_lines_is_a_document_already(tmp_path):
+    (tmp_path / "a.jsonl").write_bytes(json_lines(["a b", "b a"]))
+    (tmp_path / "b.txt").write_text("a\nb\n")
+    assert len(read_corpus(tmp_path / "a.jsonl", documents="line").offsets) == 3
+    assert len(read_corpus(tmp_path, documents="line").offsets) == 5

@@ -217,6 +217,18 @@ def test_a_missing_library_is_named(
         RemotePath(url).read_bytes()
 
 
+def test_a_library_that_fails_to_import_is_not_called_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    from fsspec.registry import _registry
+
+    for name in [one for one in sys.modules if one.partition(".")[0] in ("s3fs", "aiobotocore")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "aiobotocore", None)
+    monkeypatch.delitem(_registry, "s3", raising=False)
+    told = r"s3fs, which is installed but cannot be imported: .*aiobotocore.*; mend that, or install it again"
+    with pytest.raises(MissingExtra, match=told):
+        RemotePath("s3://bucket/a").read_bytes()
+
+
 def test_urls_and_paths_are_told_apart() -> None:
     urls = [
         "s3://b/a",

@@ -51,7 +51,7 @@ def data_of(page):
 def test_what_the_page_holds_is_what_was_found(audit, tmp_path):
     record = read_heads(audit.save(tmp_path / "heads.parquet"))
     assert record["rungs"] == list(audit.ladder.names)
-    assert record["said_of_z"] == "z holds heads against those of 1 models with random weights."
+    assert record["said_of_z"] == "z holds heads against 1 model with random weights."
     assert (record["documents"], record["rows"], record["step"]) == (audit.n_documents, audit.n_rows, None)
     for at_head, row in enumerate(record["heads"]):
         name, shares, excess, z, seeks, pattern, ablation = row

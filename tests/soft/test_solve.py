@@ -66,3 +66,14 @@ def test_extreme_odds_converge():
     components = at.find_components(at.extract_edges(heavy + lost))
     assert components.sizes.max() == n
     assert at.solve_luce(heavy + lost, components).expect().certificate.gradient_norm <= 1e-8
+
+
+@pytest.mark.parametrize("apart", [1e-8, 1e-10, 1e-12])
+def test_a_singular_kernel_is_no_warning(apart):
+    """Queries 2 and 3 are nearly the same: nothing is certified, and nothing multiplied by infinity."""
+    contexts = [[0, 1, 2]] * 3 + [[1, 0, 2]] + [[0, 1, 3]] * 2 + [[1, 0, 3]]
+    samples = at.Samples.from_lists(contexts, [0, 0, 0, 1, 0, 0, 1])
+    table = np.eye(4)
+    table[3, 2:] = 1.0, apart
+    components = at.find_components(at.extract_edges(samples))
+    assert at.solve_luce(samples, components, embeddings=table).status is at.Status.UNCERTIFIED

@@ -28,59 +28,37 @@ def loss_with(model, rows, patterns):
 
 @pytest.mark.parametrize("config", CONFIGS)
 @pytest.mark.parametrize("baseline", ["uniform", "position"])
-def test_gains_are_finite_differences(config, baseline):
-    """In the last layer, where nothing that other positions read can change."""
-    model, size = drawn(config), 1e-6
-    [gains] = find_gains(model, ROWS, baseline=baseline, alone=False, heads=model.shape.heads)
-    base = find_mean_patterns(model, ROWS[:, :-1])
+@pytest.mark.parametrize("alone", [False, True])
+def test_gains_are_finite_differences(config, baseline, alone):
+    """Of the loss of the whole window: in the first layer also by what later positions read."""
+    model, size, layer, number = drawn(config), 1e-6, 0, config.n_heads - 1
+    [gains] = find_gains(model, ROWS, baseline=baseline, alone=alone, heads=model.shape.heads)
+    base = find_mean_patterns(model, ROWS[:, :-1])[layer]
     if baseline == "uniform":
-        flat = torch.ones(5, 5).double().tril() / torch.arange(1, 6)[:, None]
-        base = [flat.expand(config.n_heads, 5, 5)] * config.n_layers
-    layer = config.n_layers - 1
-    for number in range(config.n_heads):
-        raw = np.zeros((len(ROWS), 5))
-        for key in range(5):
-            sides = []
-            for sign in (1, -1):
-                patterns = [one.expand(len(ROWS), -1, -1, -1).clone() for one in base]
-                patterns[layer][:, number, -1, key] += sign * size
-                sides.append(loss_with(model, ROWS, patterns)[:, -1].numpy())
-            raw[:, key] = -(sides[0] - sides[1]) / (2 * size)
-        weight = base[layer][number, -1].numpy()
-        centred = raw - (raw * weight).sum(1, keepdims=True)
-        found = gains.values[Head(layer, number)][:, -1]
-        assert np.allclose(found, centred, rtol=1e-5, atol=1e-7)
+        base = (torch.ones(5, 5).double().tril() / torch.arange(1, 6)[:, None]).expand(config.n_heads, 5, 5)
+    every = find_mean_patterns(model, ROWS[:, :-1]) if baseline == "position" else [base] * config.n_layers
 
+    def loss(moved):
+        """Of each window where one pattern is moved, and the others attend by the baseline or as trained."""
 
-def test_early_layers_count_through_their_own_position_alone():
-    """Finite differences where what the later layer gives is held as it was."""
-    model, size = drawn(CONFIGS[3]), 1e-6
-    [gains] = find_gains(model, ROWS, baseline="uniform", alone=False, heads=[Head(0, 0)])
-    flat = torch.ones(5, 5).double().tril() / torch.arange(1, 6)[:, None]
-    base = [flat.expand(len(ROWS), 2, 5, 5)] * 2
-    given = {}
+        def edit(here, pattern):
+            given = pattern.clone() if alone else every[here].expand(pattern.shape).clone()
+            if here == layer:
+                given[:, number] = moved
+            return given
 
-    def record(layer, one):
-        given[layer] = one
-        return one
+        logits = model.watch(ROWS[:, :-1], edit_patterns=edit).logits
+        label = torch.from_numpy(ROWS)[:, 1:, None]
+        return -torch.log_softmax(logits, -1).gather(2, label).sum((1, 2)).numpy()
 
-    model.watch(ROWS[:, :-1], edit_patterns=lambda layer, _: base[layer], edit_outputs=record)
-    raw = np.zeros((len(ROWS), 5))
-    for key in range(5):
-        for sign in (1, -1):
-            moved = base[0].clone()
-            moved[:, 0, -1, key] += sign * size
-            seen = model.watch(
-                ROWS[:, :-1],
-                edit_patterns=lambda layer, _, moved=moved: base[1] if layer else moved,
-                edit_outputs=lambda layer, one: given[1] if layer else one,
-            )
-            label = torch.from_numpy(ROWS[:, -1:])
-            gain = torch.log_softmax(seen.logits[:, -1], -1).gather(1, label)[:, 0].numpy()
-            raw[:, key] += sign * gain / (2 * size)
-    assert np.allclose(
-        gains.values[Head(0, 0)][:, -1], raw - raw.mean(1, keepdims=True), rtol=1e-5, atol=1e-6
-    )
+    raw = np.zeros((len(ROWS), 5, 5))
+    for query in range(5):
+        for key in range(query + 1):
+            step = torch.zeros(5, 5).double()
+            step[query, key] = size
+            raw[:, query, key] = (loss(base[number] - step) - loss(base[number] + step)) / (2 * size)
+    centred = np.tril(raw - (raw * base[number].numpy()).sum(2, keepdims=True))
+    assert np.allclose(gains.values[Head(layer, number)], centred, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(("alone", "copies"), [(False, False), (True, False), (False, True)])

@@ -51,7 +51,6 @@ def test_edits_that_change_nothing_change_nothing(config):
         ROWS[:, :-1],
         edit_patterns=lambda _, pattern: pattern,
         edit_outputs=lambda _, given: given,
-        own_stream_from=0,
     )
     assert torch.equal(plain.logits, edited.logits)
     assert not edited.logits.requires_grad

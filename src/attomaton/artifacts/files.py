@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+import shutil
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -96,6 +97,15 @@ def identify_file(path: Place) -> str:
     True
     """
     return path.identify() if isinstance(path, RemotePath) else digest_file(path)
+
+
+def link_or_copy(file: Path, new: Path) -> None:
+    """Give a file a second name, in place of what has that name; a copy where there are no hard links."""
+    new.unlink(missing_ok=True)
+    try:
+        os.link(file, new)
+    except OSError:
+        shutil.copyfile(file, new)
 
 
 def entry_of(path: Path) -> dict[str, Any]:

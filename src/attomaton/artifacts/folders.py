@@ -14,7 +14,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from attomaton.artifacts.files import DRAFT, entry_of, explained, flush_tree
+from attomaton.artifacts.files import DRAFT, entry_of, explained, flush_tree, link_or_copy
 from attomaton.artifacts.locks import Lock, locked
 from attomaton.artifacts.naming import few, shown, sibling
 from attomaton.artifacts.ownership import (
@@ -187,7 +187,7 @@ def check_replaceable(place: Path, kind: str, *, overwrite: bool) -> None:
             f"{shown(place)} holds files that attomaton did not write ({few(stock.strangers)}); move them "
             "away, or give a new folder"
         )
-    if not overwrite and not (stock.missing and _is_filling(place, stock)):
+    if not overwrite and not stock.is_bare_run and not (stock.missing and _is_filling(place, stock)):
         within = " with a training in it, which would be removed, too" if (place / INNER).exists() else ""
         raise UnwritablePlace(
             f"{shown(place)} holds {KINDS[kind]} already{within}; give another folder, or replace it with "
@@ -286,6 +286,8 @@ def _building(place: Path, kind: str, overwrite: bool, how: _Making) -> Generato
     try:
         yield Building(place, folder, kind)
         with explained(place):
+            if not overwrite:
+                _keep_training(folder, place)
             _install(folder, place, how.lock)
     except BaseException:
         if is_partial(folder) and (not how.resumable or _is_bare(folder)):
@@ -321,6 +323,18 @@ def _tidy(folder: Path, kind: str) -> None:
     if kind == "run":
         for file in [path for path in folder.iterdir() if path.is_file() and path.name != PARTIAL]:
             file.unlink()
+
+
+def _keep_training(folder: Path, place: Path) -> None:
+    """Link what stands in a folder without a run, such as a training, into the run that takes its place."""
+    stock = take_stock(place) if place.exists() else None
+    if stock is None or not stock.is_bare_run:
+        return
+    unfinished = [path for draft in stock.drafts for path in draft.rglob("*") if path.is_file()]
+    for file in [*stock.files[:-1], *unfinished]:
+        new = folder / file.relative_to(place)
+        new.parent.mkdir(parents=True, exist_ok=True)
+        link_or_copy(file, new)
 
 
 def _install(folder: Path, place: Path, lock: Lock) -> None:

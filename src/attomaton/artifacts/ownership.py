@@ -63,6 +63,11 @@ class Stock:
     strangers: list[str] = field(default_factory=list[str])
 
     @property
+    def is_bare_run(self) -> bool:
+        """Whether it is the folder of a run that has not been learned: a training began it."""
+        return self.manifest["kind"] == "run" and not listed_names(self.manifest)
+
+    @property
     def missing(self) -> bool:
         """Whether a listed file is not there: a writer was killed while it moved them in."""
         found = {path.relative_to(self.folders[-1]).as_posix() for path in self.files}

@@ -1,48 +1,51 @@
-"""Uncertainty over documents, and what is left of many tests: intervals, z, Benjamini and Hochberg."""
+"""Uncertainty over documents, and what is left of many tests: intervals, z, Benjamini and Hochberg.
+
+Errors are the jackknife's: everything is measured again without each document in turn. Documents are often
+few, so that their spread is known roughly; intervals and z allow for that by Student's distribution.
+"""
 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
 from attomaton.errors import InvalidSamples
-from attomaton.options import make_rng
 from attomaton.tables import Bool, Float64, Int64, Integers
-
-DRAWS = 1_000
-"""How often documents are drawn anew."""
 
 FEWEST = 8
 """Documents that an interval over documents needs."""
 
+SMALLEST = 1e-300
+"""The least chance that is told apart from none: a finite distance has |z| of at most 37."""
+
 
 @dataclass(frozen=True, eq=False)
 class Resampled:
-    """How often each document is drawn, for all draws: the same draws for every head and every measure.
+    """Documents, to be left out one by one: the same for every head and every measure.
 
     Attributes
     ----------
     document : int64 array, shape (n_rows,)
         The place of each row's document among the distinct ones.
-    weights : float64 array, shape (n_draws, n_documents)
-        How often each document is drawn.
+    n_documents : int
+        How many there are.
 
     Examples
     --------
-    >>> drawn = Resampled.over(np.repeat(np.arange(20), 3), seed=0)
-    >>> drawn.weights.shape, set(drawn.weights.sum(1).tolist())
-    ((1000, 20), {20.0})
-    >>> ratio = drawn.ratio(np.ones((60, 1)), np.full((60, 1), 2.0))
+    >>> documents = Resampled.over(np.repeat(np.arange(20), 3))
+    >>> documents.n_documents
+    20
+    >>> ratio = documents.ratio(np.ones((60, 1)), np.full((60, 1), 2.0))
     >>> ratio.value.tolist(), ratio.low.tolist(), ratio.error.tolist()
     ([0.5], [0.5], [0.0])
     """
 
     document: Int64
-    weights: Float64
+    n_documents: int
 
     @classmethod
-    def over(cls, documents: Integers, *, seed: int = 0, draws: int = DRAWS) -> "Resampled":
-        """Draws of the documents that rows are of, shape (n_rows,)."""
+    def over(cls, documents: Integers) -> "Resampled":
+        """The documents that rows are of, shape (n_rows,)."""
         distinct, place = np.unique(documents, return_inverse=True)
         n = len(distinct)
         if n < FEWEST:
@@ -50,20 +53,19 @@ class Resampled:
                 f"{n} documents are too few to say how much differs between documents; give at least "
                 f"{FEWEST}, by cutting long ones if need be"
             )
-        weights = make_rng(seed).multinomial(n, np.full(n, 1.0 / n), size=draws).astype(np.float64)
-        return cls(place.astype(np.int64), weights)
+        return cls(place.astype(np.int64), n)
 
     def sums(self, values: Float64) -> Float64:
         """Sums over the rows of each document, shape (n_documents, ...) of values of shape (n_rows, ...)."""
-        summed = np.zeros((self.weights.shape[1], *values.shape[1:]))
+        summed = np.zeros((self.n_documents, *values.shape[1:]))
         np.add.at(summed, self.document, values)
         return summed
 
     def ratio(self, above: Float64, below: Float64) -> "Estimates":
         """Σ above / Σ below over all rows, for each column, shapes (n_rows, n)."""
         top, bottom = self.sums(above), self.sums(below)
-        drawn = (self.weights @ top) / (self.weights @ bottom)
-        return Estimates(top.sum(0) / bottom.sum(0), drawn)
+        above_all, below_all = top.sum(0), bottom.sum(0)
+        return Estimates(above_all / below_all, (above_all - top) / (below_all - bottom))
 
     def mean(self, values: Float64) -> "Estimates":
         """The mean over rows of each column, shape (n_rows, n)."""
@@ -72,50 +74,67 @@ class Resampled:
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """Numbers, one for each head, and the same of every draw of documents.
+    """Numbers, one for each head, and the same without each document in turn.
 
     Attributes
     ----------
     value : float64 array, shape (n,)
         The estimates.
-    drawn : float64 array, shape (n_draws, n)
-        The same of each draw.
+    without : float64 array, shape (n_documents, n)
+        The same without each document.
 
     Examples
     --------
-    >>> one = Estimates(np.array([1.0]), np.array([[0.5], [1.0], [1.5]]))
+    >>> one = Estimates(np.array([1.0]), np.array([[0.75], [1.0], [1.25]]))  # the mean of 0.5, 1 and 1.5
     >>> one.error.round(3).tolist(), one.z.round(2).tolist()
-    ([0.5], [2.0])
+    ([0.289], [1.79])
     >>> one.minus(one).value.tolist(), one.low.round(3).tolist(), one.high.round(3).tolist()
-    ([0.0], [0.525], [1.475])
+    ([0.0], [-0.242], [2.242])
     """
 
     value: Float64
-    drawn: Float64
+    without: Float64
 
     @property
     def error(self) -> Float64:
         """The standard error, shape (n,)."""
-        return self.drawn.std(0, ddof=1)
+        return np.sqrt((len(self.without) - 1) * self.without.var(0))
 
     @property
     def z(self) -> Float64:
-        """Value by error, shape (n,); 0 where both are 0."""
-        return divide(self.value, self.error)
+        """Value by error, as the normal deviation that is as rare, shape (n,); 0 where both are 0."""
+        return as_rare(divide(self.value, self.error), len(self.without) - 1.0)
 
     @property
     def low(self) -> Float64:
         """The lower end of the 95 % interval, shape (n,)."""
-        return np.quantile(self.drawn, 0.025, axis=0)
+        return self.value - self._reach
 
     @property
     def high(self) -> Float64:
         """The upper end of the 95 % interval, shape (n,)."""
-        return np.quantile(self.drawn, 0.975, axis=0)
+        return self.value + self._reach
+
+    @property
+    def _reach(self) -> Float64:
+        return stdtrit(len(self.without) - 1.0, 0.975) * self.error
 
     def minus(self, other: "Estimates") -> "Estimates":
-        """The difference, drawn together."""
-        return Estimates(self.value - other.value, self.drawn - other.drawn)
+        """The difference, without the same documents."""
+        return Estimates(self.value - other.value, self.without - other.without)
+
+
+def as_rare(student: Float64, freedom: Float64 | float) -> Float64:
+    """Student's t of so many degrees of freedom, as the normal deviation that is as rare.
+
+    Examples
+    --------
+    >>> as_rare(np.array([2.0, -2.0, 0.0, np.inf]), 7.0).round(2).tolist()
+    [1.72, -1.72, 0.0, inf]
+    """
+    chances = stdtr(freedom, -np.abs(student))
+    chances = np.where(np.isfinite(student), np.maximum(chances, SMALLEST), chances)
+    return np.where(student == 0, 0.0, np.copysign(ndtri(chances), student))
 
 
 def divide(above: Float64, below: Float64) -> Float64:

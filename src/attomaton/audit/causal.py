@@ -246,7 +246,6 @@ def replace_heads(
     sets: Sequence[Head | Sequence[Head]] | None = None,
     by: str = "lag",
     means_from: Contexts | None = None,
-    seed: int = 0,
     progress: Advance = silent,
 ) -> Causal:
     """Measure what sets of heads are worth, by mean patterns and by mean outputs.
@@ -263,8 +262,6 @@ def replace_heads(
         ``"lag"`` or ``"place"``, as in :func:`measure_means`.
     means_from : Contexts, optional
         Where means are taken. None means the same contexts.
-    seed : int
-        What draws contexts for the intervals.
     progress : callable, optional
         Called with how many sets are done, and how many there are.
 
@@ -292,7 +289,7 @@ def replace_heads(
             loss, hits = run_edited(model, contexts, means, heads, kind)
             rises[kind][:, at], drops[kind][at] = loss - whole, right.mean() - hits.mean()
         progress(at + 1, len(asked))
-    drawn = Resampled.over(np.arange(len(whole)), seed=seed)
+    drawn = Resampled.over(np.arange(len(whole)))
     return Causal(
         tuple(asked),
         float(whole.mean()),

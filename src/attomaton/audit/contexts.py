@@ -19,6 +19,7 @@ from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.frames import Tabular
 from attomaton.heads.contexts import check_head
 from attomaton.heads.model import Head, HeadModel
+from attomaton.heads.opening import open_model
 from attomaton.options import whole_number
 from attomaton.printing import Block, Grid
 from attomaton.progress import Stages
@@ -105,7 +106,7 @@ class HeadContexts(Tabular):
 
 
 def show_head(
-    model: HeadModel,
+    model: Any,
     documents: Sequence[Any],
     head: Head,
     *,
@@ -144,6 +145,7 @@ def show_head(
     (HeadContexts(head 0.1, 2 contexts), 16)
     """
     how, tell = Audit() if how is None else how, Stages() if progress is None else progress
+    model = open_model(model)
     head = check_head(head, model.shape)
     documents = list_documents(documents)
     fit_on, score_on, _, steps = prepare(model, documents, rungs, how)

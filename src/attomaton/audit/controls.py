@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri, stdtr
 
-from attomaton.audit.bootstrap import Estimates, divide
+from attomaton.audit.bootstrap import Estimates, as_rare, divide
 from attomaton.errors import InvalidSamples
 from attomaton.heads.model import Head
 from attomaton.tables import Float64, Int64
@@ -25,9 +24,6 @@ FEWEST_HEADS = 8
 
 MANY_HEADS = 16
 """Random heads of a layer that tell its spread alone; of fewer it is at least that inside all layers."""
-
-SMALLEST = 1e-300
-"""The least chance that is told apart from none: a finite distance has |z| of at most 37."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,10 +105,7 @@ def as_normal(apart: Float64, behind: Float64) -> Float64:
     >>> as_normal(np.array([2.0, 2.0, -8.0, 0.0]), np.array([8.0, 8e6, 80.0, 2.0])).round(2).tolist()
     [1.64, 2.0, -6.79, 0.0]
     """
-    student = np.abs(apart) / np.sqrt(1.0 + 1.0 / behind)
-    chances = stdtr(np.maximum(behind - 1.0, 1.0), -student)
-    chances = np.where(np.isfinite(student), np.maximum(chances, SMALLEST), chances)
-    return np.where(apart == 0, 0.0, np.copysign(ndtri(chances), apart))
+    return as_rare(apart / np.sqrt(1.0 + 1.0 / behind), np.maximum(behind - 1.0, 1.0))
 
 
 def _spread_inside(values: Float64, layers: Int64) -> float:

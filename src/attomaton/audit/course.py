@@ -1,5 +1,6 @@
 """The audit of all heads over training: the same contexts and rungs at every step."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -13,12 +14,11 @@ from attomaton.audit.heads import HeadAudit, audit_heads
 from attomaton.audit.ladder import Step
 from attomaton.audit.pictures import draw_course
 from attomaton.audit.prepared import Audit, prepare
-from attomaton.audit.randomised import rotate_heads
 from attomaton.audit.rows import list_documents
 from attomaton.audit.saved import NO_EVIDENCE, mark
 from attomaton.audit.useful import OfModel
 from attomaton.audit.usual import Rungs
-from attomaton.errors import MismatchedParts, UnsupportedOption
+from attomaton.errors import MismatchedParts, SameWeights, UnsupportedOption
 from attomaton.frames import Tabular
 from attomaton.heads.model import Head, HeadModel, ModelShape
 from attomaton.heads.opening import open_model
@@ -143,7 +143,8 @@ class HeadCourse(Tabular):
         ]
         if last.causal is not None:
             blocks.append(grid("How much the loss rises: own mean pattern | mean output", self._worth))
-        blocks.append(f"{last.about.said_of_z} Each step is held against random heads of its own model.")
+        of_each = " Each step is held against random heads of its own model." if last.n_random else ""
+        blocks.append(last.about.said_of_z + of_each)
         blocks += [NO_EVIDENCE] if last.causal is not None else []
         return [*blocks, last.left_out] if last.left_out else blocks
 
@@ -173,7 +174,8 @@ def audit_course(
     *,
     steps: Sequence[int] | None = None,
     rungs: Rungs = None,
-    random: int = 0,
+    random: int = 2,
+    null: str = "intact",
     how: Audit | None = None,
     progress: Stages | None = None,
 ) -> HeadCourse:
@@ -193,7 +195,9 @@ def audit_course(
     rungs : sequence of rungs, or callable, optional
         As for ``audit_heads``; made once, from the documents to fit on.
     random : int
-        How many times the heads of each model are rotated at random, to hold that model's against.
+        How many times random heads are drawn for each model, to hold that model's against.
+    null : str
+        Which, as for ``audit_heads``.
     how : Audit, optional
         Sizes and the seed.
     progress : Stages, optional
@@ -203,6 +207,11 @@ def audit_course(
     -------
     HeadCourse
         Sorted by step.
+
+    Warns
+    -----
+    SameWeights
+        Two steps give the same numbers for every head, to the last digit.
 
     Examples
     --------
@@ -216,7 +225,7 @@ def audit_course(
     HeadCourse(2 heads at 2 steps, 0 to 100)
     """
     how, tell = Audit() if how is None else how, Stages() if progress is None else progress
-    random, documents = whole_number(random, "random"), list_documents(documents)
+    documents = list_documents(documents)
     ordered = order_steps(models, steps)
     first: tuple[str, ModelShape] | None = None
     climbed: tuple[Step | OfModel, ...] = ()
@@ -229,10 +238,26 @@ def audit_course(
             first = one.name, model.shape
             *_, climbed = prepare(model, documents, rungs, how)
         check_alike(first, (one.name, model.shape))
-        by_chance = [rotate_heads(model, seed=how.seed + seed) for seed in range(random)]
         told = _within(tell, said)
-        audits.append(audit_heads(model, documents, rungs=climbed, random=by_chance, how=how, progress=told))
+        audits.append(
+            audit_heads(model, documents, rungs=climbed, random=random, null=null, how=how, progress=told)
+        )
+        _warn_of_copies(ordered, audits)
     return HeadCourse(tuple(one.step for one in ordered), tuple(audits))
+
+
+def _warn_of_copies(ordered: Sequence[ModelStep], audits: Sequence[HeadAudit]) -> None:
+    """Warn if the last audit is that of an earlier step once more."""
+    *earlier, last = (audit.table() for audit in audits)
+    same = next((one for one, table in zip(ordered, earlier, strict=False) if table.equals(last)), None)
+    if same is not None:
+        other = ordered[len(earlier)]
+        warnings.warn(
+            f"{same.name} (step {same.step:,}) and {other.name} (step {other.step:,}) give the same numbers "
+            "for every head to the last digit: their weights seem to be the same; check where they come from",
+            SameWeights,
+            stacklevel=3,
+        )
 
 
 def order_steps(models: Sequence[Any], steps: Sequence[int] | None) -> list[ModelStep]:

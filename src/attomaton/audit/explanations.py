@@ -218,17 +218,25 @@ class PMI:
     Examples
     --------
     >>> from attomaton.audit.rows import example_rows
-    >>> PMI(Counts.of([[0, 1]], n_tokens=2)).scores(example_rows()).shape
-    (1, 3)
+    >>> PMI(Counts.of([[0] * 100], n_tokens=2)).scores(example_rows()).round(3).tolist()  # 1 never occurs
+    [[0.004, 0.004, 0.004]]
     """
 
     counts: Counts
     name: str = "PMI"
 
     def scores(self, rows: Rows) -> Float64:
-        """Bigram minus frequency, shape (n_rows, window); 0 for tokens that the corpus does not have."""
+        """ln(chance after the query / chance anywhere), shape (n_rows, window).
+
+        A token that the corpus does not have scores as the mean of those of its row that it has, so that
+        nothing is said about it; and nothing is said from a query that the corpus does not have.
+        """
+        tokens = self.counts.tokens
         scores = Bigram(self.counts).scores(rows) - Frequency(self.counts).scores(rows)
-        return np.where(self.counts.tokens[rows.tokens] > 0, scores, 0.0)
+        scores += np.log(tokens.sum() + 0.5 * len(tokens))
+        known = (tokens[rows.tokens] > 0) & (self.counts.followed[rows.queries] > 0)[:, None]
+        usual: Float64 = (scores * known).sum(1, keepdims=True) / np.maximum(known.sum(1, keepdims=True), 1)
+        return np.where(known, scores, usual)
 
 
 @dataclass(frozen=True, eq=False)

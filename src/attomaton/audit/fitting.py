@@ -14,10 +14,11 @@ from attomaton.tables import Float64, Int32
 TINY = 1e-6
 """Ridge of offsets and scales, which only chooses among equals, and keeps what runs away within bounds."""
 
-ENOUGH = 1e-5
+ENOUGH = 1e-8
 """The largest entry of the gradient that is left, of a loss in nats, for a head that is a nat from uniform.
 
-It is less by the root where a head is nearer to uniform, so that the share is found as exactly.
+It is far below ``TINY``, which alone holds the offsets of places that a sharp head never looked at, and less
+by the root where a head is nearer to uniform, so that the share is found as exactly.
 """
 
 ROUNDING = 1e-14

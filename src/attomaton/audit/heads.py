@@ -14,13 +14,15 @@ from attomaton.audit.explanations import Bigram, Counts, Frequency, Last
 from attomaton.audit.ladder import Ladder, Step, climb
 from attomaton.audit.pictures import draw_audit
 from attomaton.audit.prepared import Audit, causal_length, prepare, said_of_loss, watch_all
+from attomaton.audit.randomised import draw_random
 from attomaton.audit.rows import Rows, list_documents
 from attomaton.audit.saved import NO_EVIDENCE, About, mark
-from attomaton.audit.seeking import Seeking, seek_labels
+from attomaton.audit.seeking import SAID, Seeking, seek_labels
 from attomaton.audit.useful import settle_rungs
 from attomaton.audit.usual import Rungs
 from attomaton.frames import Tabular
 from attomaton.heads.model import Head, HeadModel
+from attomaton.heads.opening import open_model
 from attomaton.printing import Block, Grid
 from attomaton.progress import Stages
 from attomaton.tables import Float64, table_of, write_parquet
@@ -48,8 +50,10 @@ class HeadAudit(Tabular):
         How many documents and rows were scored.
     n_random : int
         How many models with random heads they are held against.
+    null : str
+        What these are: ``"intact"``, ``"rotated"`` or ``"given"``.
     left_out : str
-        Why causal value is left out, where that was not asked for.
+        Why causal value, or random heads, are left out, where that was not asked for.
 
     Examples
     --------
@@ -85,6 +89,7 @@ class HeadAudit(Tabular):
     n_documents: int
     n_rows: int
     n_random: int = 0
+    null: str = "intact"
     left_out: str = ""
 
     def __repr__(self) -> str:
@@ -115,7 +120,7 @@ class HeadAudit(Tabular):
         columns["label_excess"] = self.seeking.excess.value
         columns["label_z"] = self.seeking.z
         columns["label_z_documents"] = self.seeking.excess.z
-        columns["seeks"] = self.seeking.holds
+        columns["seeks"] = pa.array(self.seeking.judged, pa.bool_())
         if self.causal is not None:
             columns["pattern_rise"] = self.causal.pattern.value
             columns["ablation_rise"] = self.causal.ablation.value
@@ -124,7 +129,8 @@ class HeadAudit(Tabular):
     @property
     def about(self) -> About:
         """What a saved table says about itself."""
-        return About(self.model, self.ladder.names, self.n_documents, self.n_rows, self.n_random)
+        sizes = (self.n_documents, self.n_rows, self.n_random)
+        return About(self.model, self.ladder.names, *sizes, self.null)
 
     def _table(self) -> pa.Table:
         return self.table()
@@ -143,7 +149,7 @@ class HeadAudit(Tabular):
         first, last = self.ladder.names[0], self.ladder.names[-1]
         headers = ["head", f"explained by {first}", f"… to {last}", "label excess", "z", "seeks"]
         headers += [] if self.causal is None else ["own mean pattern", "mean output"]
-        seeking, rows = self.seeking, list[tuple[str, ...]]()
+        seeking, judged, rows = self.seeking, self.seeking.judged, list[tuple[str, ...]]()
         for at, head in enumerate(self.heads):
             row = (
                 str(head),
@@ -151,7 +157,7 @@ class HeadAudit(Tabular):
                 f"{self.ladder.shares[-1, at]:.3f}",
                 f"{seeking.excess.value[at]:+.3f}",
                 f"{seeking.z[at]:+.1f}",
-                "yes" if seeking.holds[at] else "no",
+                SAID[judged[at]],
             )
             if self.causal is not None:
                 worth = (self.causal.pattern.value[at], self.causal.ablation.value[at])
@@ -163,11 +169,11 @@ class HeadAudit(Tabular):
         alone = dict(zip(self.alone.names, self.alone.mean, strict=True))
         added = np.diff(self.ladder.mean, prepend=0.0)
         rows = [
-            (name, f"{self.ladder.mean[at]:.3f}", f"{added[at]:+.3f}", f"{alone[name]:.3f}")
-            for at, name in enumerate(self.ladder.names)
+            (name, f"{self.ladder.mean[at]:.3f}", f"{added[at]:+.3f}", harm, f"{alone[name]:.3f}")
+            for at, (name, harm) in enumerate(zip(self.ladder.names, self.ladder.harm, strict=True))
         ]
-        rows += [(name, "", "", f"{alone[name]:.3f}") for name in alone if name not in self.ladder.names]
-        headers = ["rung", "explained so far", "it adds", "alone"]
+        rows += [(name, "", "", "", f"{alone[name]:.3f}") for name in alone if name not in self.ladder.names]
+        headers = ["rung", "explained so far", "it adds", "heads it harms", "alone"]
         return Grid("Mean explained share over heads, on documents held back", headers, rows)
 
     def _words_below(self) -> list[Block]:
@@ -178,11 +184,12 @@ class HeadAudit(Tabular):
 
 
 def audit_heads(
-    model: HeadModel,
+    model: Any,
     documents: Sequence[Any],
     *,
     rungs: Rungs = None,
-    random: Sequence[HeadModel] = (),
+    random: int | Sequence[HeadModel] = 2,
+    null: str = "intact",
     how: Audit | None = None,
     progress: Stages | None = None,
 ) -> HeadAudit:
@@ -190,17 +197,22 @@ def audit_heads(
 
     Parameters
     ----------
-    model : HeadModel
-        The model.
+    model : HeadModel, path, str or object
+        What :func:`~attomaton.heads.opening.open_model` opens, such as a folder or a ``transformers`` model.
     documents : sequence of integer sequences
         Token ids of the model's own tokenizer, documents in no order. A part of them, drawn, fits and counts;
         the others are scored.
     rungs : sequence of rungs, or callable, optional
         The ladder; a callable makes it from the documents to fit on, so that nothing is counted on those that
         are scored. None means :func:`plain_rungs`.
-    random : sequence of HeadModel
-        The same model with random heads (:func:`~attomaton.audit.randomised.rotate_heads`), against which
-        every z is held. Without any, z is over documents alone.
+    random : int, or sequence of HeadModel
+        How many times random heads are drawn, against which every z is held; or ready models with random
+        heads. With 0, and for a model that shows no weights, z is over documents alone, and no head is said
+        to seek the label.
+    null : str
+        ``"intact"``: random heads read the trained residual stream
+        (:func:`~attomaton.audit.randomised.rotate_beside`). ``"rotated"``: they read what random heads wrote
+        (:func:`~attomaton.audit.randomised.rotate_heads`), so that deep in a model they vary less.
     how : Audit, optional
         Sizes and the seed.
     progress : Stages, optional
@@ -221,19 +233,27 @@ def audit_heads(
     Ladder(2 heads, 5 rungs, nested)
     """
     how, tell, documents = how or Audit(), progress or Stages(), list_documents(documents)
+    model = open_model(model)
     fit_on, score_on, counts, steps = prepare(model, documents, rungs, how, whole=True)
 
-    def measure(one: HeadModel, *, whole: bool) -> tuple[Rows, Ladder, Ladder, Seeking]:
+    controls, no_controls = draw_random(model, random, null, seed=how.seed)
+    null = "given" if isinstance(random, Sequence) else null
+
+    def measure(
+        one: HeadModel, own: Sequence[Step], *, whole: bool = False
+    ) -> tuple[Rows, Ladder, Ladder, Seeking]:
         rows = watch_all(one, documents, how, tell)
         fitted, scored = (rows.take(np.isin(rows.documents, part)) for part in (fit_on, score_on))
         tell("climbing")
-        own = settle_rungs(steps, one)
-        ladder = climb(fitted, scored, own, seed=how.seed, progress=tell.advance)
-        alone = climb(fitted, scored, _each(own, counts), nested=False, seed=how.seed) if whole else ladder
-        return scored, ladder, alone, seek_labels(fitted, scored, counts, seed=how.seed)
+        ladder = climb(fitted, scored, own, progress=tell.advance)
+        alone = climb(fitted, scored, _each(own, counts), nested=False) if whole else ladder
+        return scored, ladder, alone, seek_labels(fitted, scored, counts)
 
-    scored, ladder, alone, seeking = measure(model, whole=True)
-    by_chance = [measure(one, whole=False) for one in random]
+    own = settle_rungs(steps, model)
+    scored, ladder, alone, seeking = measure(model, own, whole=True)
+    by_chance = [
+        measure(one, own if null == "intact" else settle_rungs(steps, one)) for one in controls
+    ]  # beside the model's own heads nothing is more or less useful
     ladder = ladder.against([one[1] for one in by_chance]) if by_chance else ladder
     seeking = seeking.against([one[3] for one in by_chance]) if by_chance else seeking
     worth, why_not = _worth(model, [documents[one] for one in score_on], how, tell)
@@ -249,7 +269,8 @@ def audit_heads(
         len(np.unique(scored.documents)),
         len(scored),
         len(by_chance),
-        why_not,
+        null,
+        " ".join(why for why in (no_controls, why_not) if why),
     )
 
 
@@ -267,4 +288,4 @@ def _worth(model: HeadModel, documents: Sequence[Any], how: Audit, tell: Stages)
         return None, said_of_loss(model) if how.length else ""
     tell("exchanging heads")
     contexts = Contexts.of(documents, length=length, n_tokens=model.shape.n_tokens)
-    return replace_heads(model, contexts, seed=how.seed, progress=tell.advance), ""
+    return replace_heads(model, contexts, progress=tell.advance), ""

@@ -28,6 +28,9 @@ from attomaton.tables import Bool, Float64, table_of
 UNIFORM = 1e-12
 """KL(attention ‖ uniform) in nats, on average over rows, up to which a head attends uniformly."""
 
+ROUNDING = 1e-9
+"""A share of attention up to which nothing is given and nothing is taken away."""
+
 
 @dataclass(frozen=True)
 class Position:
@@ -104,7 +107,7 @@ class Ladder(Tabular):
     Examples
     --------
     >>> from attomaton.audit.bootstrap import Estimates
-    >>> share = Estimates(np.array([0.5]), np.array([[0.4], [0.5], [0.6]]))
+    >>> share = Estimates(np.array([0.5]), np.full((9, 1), 0.5))
     >>> ladder = Ladder((Head(0, 0),), ("position",), True, (share,), (share,), np.full((1, 1), np.nan))
     >>> ladder, ladder.mean.tolist(), ladder.holds.tolist()
     (Ladder(1 head, 1 rung, nested), [0.5], [[True]])
@@ -134,6 +137,12 @@ class Ladder(Tabular):
     def mean(self) -> Float64:
         """The mean explained share over heads, shape (n_rungs,)."""
         return self.shares.mean(1)
+
+    @property
+    def harm(self) -> list[str]:
+        """For each rung how many heads it takes from on documents held back, and whether these are most."""
+        counts = [int((one.value < -ROUNDING).sum()) for one in self.added]
+        return [f"{n}, more than half" if 2 * n > len(self.heads) else str(n) for n in counts]
 
     @property
     def z(self) -> Float64:
@@ -168,7 +177,7 @@ class Ladder(Tabular):
         sign = np.where(np.isnan(scales), 1.0, np.sign(scales))
         added = self.added[rung]
         return Estimates(
-            sign * np.sqrt(np.maximum(added.value, 0.0)), sign * np.sqrt(np.maximum(added.drawn, 0.0))
+            sign * np.sqrt(np.maximum(added.value, 0.0)), sign * np.sqrt(np.maximum(added.without, 0.0))
         )
 
     def _table(self) -> pa.Table:
@@ -194,6 +203,7 @@ class Ladder(Tabular):
         ]
         rows.append(("mean", *(f"{one:.3f}" for one in self.mean)))
         before = "+ " if self.nested else ""
+        rows.append(("heads it harms", *self.harm))
         headers = [f"{before * bool(at)}{name}" for at, name in enumerate(self.names)]
         return [repr(self), Grid("Explained share on documents held back", ["head", *headers], rows)]
 
@@ -204,7 +214,6 @@ def climb(
     rungs: Sequence[Step],
     *,
     nested: bool = True,
-    seed: int = 0,
     progress: Advance = silent,
 ) -> Ladder:
     """Fit rungs on some rows and score them on others, for every head.
@@ -217,8 +226,6 @@ def climb(
         In their order.
     nested : bool
         Whether all rungs before a rung are fitted with it. Otherwise each stands alone: softmax(β · score).
-    seed : int
-        What draws documents for the intervals.
     progress : callable, optional
         Called with how many heads are done, and how many there are.
 
@@ -241,7 +248,7 @@ def climb(
     names = check_rungs(rungs)
     if fitted.heads != scored.heads or fitted.window != scored.window:
         raise MismatchedParts("the rows to fit on and those to score are of other heads or windows")
-    drawn = Resampled.over(scored.documents, seed=seed)
+    drawn = Resampled.over(scored.documents)
     known = [Features.of(rungs, rows) for rows in (fitted, scored)]
     n_heads = len(scored.heads)
     left, scales = np.empty((len(rungs), len(scored), n_heads)), np.empty((len(rungs), n_heads))
@@ -261,7 +268,7 @@ def climb(
 
 
 def _rest(ratio: Estimates) -> Estimates:
-    return Estimates(1.0 - ratio.value, 1.0 - ratio.drawn)
+    return Estimates(1.0 - ratio.value, 1.0 - ratio.without)
 
 
 def check_rungs(rungs: Sequence[Step]) -> tuple[str, ...]:

@@ -1,11 +1,13 @@
 """The same model with heads of random weights: what heads do by chance on this text.
 
-Two kinds. Rotation keeps the singular values of query times key of every head, at every lag, and turns what
-it reads by a random rotation; all else stays as it was trained. Permutation shuffles the entries of every
-weight matrix but the embeddings, so that nothing of training is left.
+Rotation keeps the singular values of query times key of every head, at every lag, and turns what it reads by
+a random rotation; all else stays as it was trained. Where every layer is rotated (``rotate_heads``), random
+heads deep in the model read what random heads wrote, vary too little, and let too many heads pass. So audits
+take heads that read the trained residual stream (``rotate_beside``). Permutation shuffles the entries of
+every weight matrix but the embeddings, so that nothing of training is left.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
@@ -20,6 +22,9 @@ from attomaton.heads.transformer import Transformer
 from attomaton.options import whole_number
 
 _torch: Any = torch  # its types leave some functions partly unknown
+
+MOST = 100
+"""The most models with random heads that an audit draws."""
 
 
 def rotate_heads(model: HeadModel, *, seed: int) -> HeadModel:
@@ -60,6 +65,63 @@ def rotate_heads(model: HeadModel, *, seed: int) -> HeadModel:
         name=f"{whole.name} with rotated heads, seed {seed}",
         layers=tuple(change(layer) for layer in whole.layers),
     )
+
+
+def rotate_beside(model: HeadModel, *, seed: int) -> HeadModel:
+    """The model with rotated heads beside its own: theirs are the patterns, and its own are applied.
+
+    The heads are those of :func:`rotate_heads`, but in every layer they read the residual stream of the model
+    as it was trained, and they write nothing. Edits of patterns and outputs are of the model's own. The
+    theory's layer reads embeddings, which no head writes, so that its rotation is the same.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from attomaton.heads.arrays import from_arrays
+    >>> ones = np.ones((1, 1, 2, 2))
+    >>> model = from_arrays(np.eye(3, 2), ones, ones, ones, ones)
+    >>> beside, tokens = rotate_beside(model, seed=0), np.array([[0, 1]])
+    >>> beside.name, bool((beside.watch(tokens).logits == model.watch(tokens).logits).all())
+    ('arrays with rotated heads beside its own, seed 0', True)
+    """
+    rotated = rotate_heads(model, seed=seed)
+    if not (isinstance(model, Transformer) and isinstance(rotated, Transformer)):
+        return rotated
+    recorded = tuple(layer.attention for layer in rotated.layers)
+    return replace(
+        model, name=f"{model.name} with rotated heads beside its own, seed {seed}", recorded=recorded
+    )
+
+
+NULLS = {"intact": rotate_beside, "rotated": rotate_heads}
+"""What makes random heads, by the name of the null."""
+
+
+def draw_random(
+    model: HeadModel, random: int | Sequence[HeadModel], null: str, *, seed: int
+) -> tuple[Sequence[HeadModel], str]:
+    """The models with random heads that an audit asks for, and why there are none if none can be made.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from attomaton.heads.arrays import from_arrays
+    >>> ones = np.ones((1, 1, 2, 2))
+    >>> models, why_not = draw_random(from_arrays(np.eye(3, 2), ones, ones, ones, ones), 2, "intact", seed=0)
+    >>> len(models), why_not
+    (2, '')
+    """
+    if null not in NULLS:
+        raise UnsupportedOption(f"null is {null!r}; give one of {', '.join(NULLS)}")
+    if isinstance(random, Sequence) and not isinstance(random, str):
+        return random, ""
+    count = whole_number(random, "random", most=MOST)
+    if count and not isinstance(model, Transformer | TheoryLayer):
+        return (), (
+            f"No head is held against random heads: these are made of weights, and {model.name} shows none; "
+            "give models with random heads of your own."
+        )
+    return [NULLS[null](model, seed=seed + one) for one in range(count)], ""
 
 
 def permute_weights(model: HeadModel, *, seed: int) -> HeadModel:

@@ -14,6 +14,13 @@ from attomaton.tables import arrow_parquet, read_parquet
 KEY = b"attomaton heads"
 """Under what the words stand in the file."""
 
+SAID_OF_NULL = {
+    "intact": "of random heads that read the trained residual stream",
+    "rotated": "with rotated heads in all layers",
+    "given": "with random weights",
+}
+"""What random heads are, by the name of their null."""
+
 NO_EVIDENCE = "Mean output alone is no evidence about where a head looks."
 
 MOST_BYTES, MOST_ROWS = 1 << 28, 1 << 20
@@ -37,11 +44,13 @@ class About:
         How many documents and rows were scored.
     n_random : int
         How many models with random heads every z is held against.
+    null : str
+        What these are: ``"intact"``, ``"rotated"``, or ``"given"``.
 
     Examples
     --------
-    >>> About("arrays", ("position",), 10, 200, 2).said_of_z
-    'z holds heads against those of 2 models with random weights.'
+    >>> About("arrays", ("position",), 10, 200, 2, "intact").said_of_z
+    'z holds heads against 2 draws of random heads that read the trained residual stream.'
     """
 
     model: str
@@ -49,13 +58,18 @@ class About:
     n_documents: int
     n_rows: int
     n_random: int
+    null: str = "intact"
 
     @property
     def said_of_z(self) -> str:
         """What z is held against, in a sentence."""
-        if self.n_random:
-            return f"z holds heads against those of {self.n_random} models with random weights."
-        return "z is over documents alone, which many heads of random weights pass too: give random models."
+        if not self.n_random:
+            return (
+                "z is over documents alone, which many heads of random weights pass too: no head is said to "
+                "seek the label."
+            )
+        many = f"{self.n_random} {'draw' if self.null == 'intact' else 'model'}{'s' * (self.n_random != 1)}"
+        return f"z holds heads against {many} {SAID_OF_NULL[self.null]}."
 
 
 def mark(table: pa.Table, about: About) -> pa.Table:
@@ -66,7 +80,7 @@ def mark(table: pa.Table, about: About) -> pa.Table:
     >>> from attomaton.tables import table_of
     >>> marked = mark(table_of({"head": ["0.0"]}), About("arrays", ("position",), 10, 200, 2))
     >>> sorted(json.loads(marked.schema.metadata[KEY]))
-    ['model', 'n_documents', 'n_random', 'n_rows', 'rungs']
+    ['model', 'n_documents', 'n_random', 'n_rows', 'null', 'rungs']
     """
     told: Any = table
     return told.replace_schema_metadata({KEY: json.dumps(asdict(about)).encode()})
@@ -111,13 +125,13 @@ def _about(record: Any) -> About:
     if not isinstance(record, dict):
         raise TypeError("what it says about itself is no record")
     told = cast("dict[str, Any]", record)
-    counts = [told[name] for name in ("n_documents", "n_rows", "n_random")]
-    rungs: Any = told["rungs"]
-    whole = all(type(one) is int and one >= 0 for one in counts)
+    n_documents, n_rows, n_random = (told[name] for name in ("n_documents", "n_rows", "n_random"))
+    rungs, null = told["rungs"], told["null"]
+    whole = all(type(one) is int and one >= 0 for one in (n_documents, n_rows, n_random))
     texts = isinstance(rungs, list) and all(isinstance(one, str) for one in cast("list[Any]", rungs))
-    if not (whole and texts and rungs and isinstance(told["model"], str)):
+    if not (whole and texts and rungs and isinstance(told["model"], str) and null in SAID_OF_NULL):
         raise TypeError("what it says about itself is not whole")
-    return About(told["model"], tuple(cast("list[str]", rungs)), *counts)
+    return About(told["model"], tuple(cast("list[str]", rungs)), n_documents, n_rows, n_random, null)
 
 
 def _check_columns(table: Any, about: About) -> None:

@@ -1,11 +1,17 @@
 """Label seeking: whether a head looks at the token that comes next, more than it would by habit.
 
-Of every row whose label stands in the window, the label's mass minus what the head gives to the same token
-from the same query at the same lags on other documents, and the same of another token of the same context
-whose frequency is nearest to the label's. Their difference is the excess; its error comes from drawing
-documents.
+Of every row whose label stands in the window and is not the query, the label's mass minus what the head
+gives to the same token from the same query at the same lags on other documents, and the same of another token
+of the same context that is about as frequent. Their difference is the excess; its error comes from leaving
+out documents.
 
-No null is made by permuting tokens: such nulls call 20 to 50 % of random heads significant.
+Matching is mutual (``match_tokens``), and the more frequent token of a pair counts less where it is the
+label, by as much as it is the label more often. So where labels hang on nothing but frequency, the expected
+excess is zero for every head, however it looks and whatever is wrong with its habits.
+
+No null is made by permuting tokens: such nulls call 20 to 50 % of random heads significant. Nor does a head
+seek the label because its excess comes up again on other documents: that of many a random head does. Without
+random heads nothing is said to hold.
 """
 
 from collections.abc import Sequence
@@ -25,6 +31,9 @@ from attomaton.heads.model import Head
 from attomaton.printing import Block, Grid
 from attomaton.tables import Bool, Float64, Int32, Int64, table_of
 
+SAID = {True: "yes", False: "no", None: "–"}
+"""What tables say of a head that seeks the label, does not, or was not judged."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Seeking(Tabular):
@@ -39,12 +48,13 @@ class Seeking(Tabular):
     over_profile : Estimates
         The same minus what the head's own position profile puts there.
     excess : Estimates
-        The mass minus what the head gives by habit, minus the same of a token of like frequency: what the
-        test is about.
+        The mass minus what the head gives by habit, minus the same of a token of like frequency, both of a
+        pair counting alike: what the test is about.
     n_rows, n_documents : int
         How many rows have their label and a matched token in the window, and of how many documents.
     chance : Chance, optional
-        The excess of random heads. With it ``z`` is held against them, otherwise against documents alone.
+        The excess of random heads. With it ``z`` is held against them, otherwise against documents alone, and
+        no head is said to seek the label.
 
     Examples
     --------
@@ -52,9 +62,9 @@ class Seeking(Tabular):
     >>> one = Estimates(np.array([0.5]), np.array([[0.4], [0.5], [0.6]]))
     >>> seeking = Seeking((Head(0, 0),), one, one, one, 90, 9)
     >>> seeking, seeking.z.round(1).tolist(), seeking.holds.tolist()
-    (Seeking(1 of 1 heads, 90 rows of 9 documents), [5.0], [True])
-    >>> seeking.against([seeking]).z.tolist()
-    [0.0]
+    (Seeking(1 heads, not judged, 90 rows of 9 documents), [2.0], [False])
+    >>> seeking.against([seeking])
+    Seeking(0 of 1 heads, 90 rows of 9 documents)
     """
 
     heads: tuple[Head, ...]
@@ -66,10 +76,9 @@ class Seeking(Tabular):
     chance: Chance | None = None
 
     def __repr__(self) -> str:
-        return (
-            f"Seeking({int(self.holds.sum())} of {len(self.heads)} heads, {self.n_rows:,} rows of "
-            f"{self.n_documents:,} documents)"
-        )
+        n = len(self.heads)
+        heads = f"{n} heads, not judged" if self.chance is None else f"{int(self.holds.sum())} of {n} heads"
+        return f"Seeking({heads}, {self.n_rows:,} rows of {self.n_documents:,} documents)"
 
     def against(self, random: Sequence["Seeking"]) -> "Seeking":
         """The same, held against the excess of heads with random weights, measured on the same text."""
@@ -86,8 +95,16 @@ class Seeking(Tabular):
 
     @property
     def holds(self) -> Bool:
-        """Which heads seek the label, at most one in twenty of them wrongly, shape (n_heads,)."""
-        return above_chance(self.z)
+        """Which heads seek the label, at most one in twenty of them wrongly, shape (n_heads,).
+
+        None without random heads: ``judged`` says so.
+        """
+        return above_chance(self.z) if self.chance is not None else np.zeros(len(self.heads), bool)
+
+    @property
+    def judged(self) -> list[bool | None]:
+        """The same for tables: None where there are no random heads to hold heads against."""
+        return [None] * len(self.heads) if self.chance is None else self.holds.tolist()
 
     def _table(self) -> pa.Table:
         return table_of(
@@ -100,12 +117,13 @@ class Seeking(Tabular):
                 "high": self.excess.high,
                 "z": self.z,
                 "z_documents": self.excess.z,
-                "holds": self.holds,
+                "holds": pa.array(self.judged, pa.bool_()),
             }
         )
 
     def _blocks(self) -> list[Block]:
         order: list[int] = np.argsort(-self.z, kind="stable").tolist()
+        judged = self.judged
         rows = [
             (
                 str(self.heads[at]),
@@ -114,7 +132,7 @@ class Seeking(Tabular):
                 f"{self.excess.value[at]:+.3f} [{self.excess.low[at]:+.3f}, {self.excess.high[at]:+.3f}]",
                 f"{self.excess.z[at]:+.1f}",
                 "–" if self.chance is None else f"{self.z[at]:+.1f}",
-                "yes" if self.holds[at] else "no",
+                SAID[judged[at]],
             )
             for at in order
         ]
@@ -136,7 +154,7 @@ class Seeking(Tabular):
         ]
 
 
-def seek_labels(fitted: Rows, scored: Rows, counts: Counts, *, seed: int = 0) -> Seeking:
+def seek_labels(fitted: Rows, scored: Rows, counts: Counts) -> Seeking:
     """Measure label seeking of every head.
 
     Parameters
@@ -147,8 +165,6 @@ def seek_labels(fitted: Rows, scored: Rows, counts: Counts, *, seed: int = 0) ->
         The rows that are measured.
     counts : Counts
         Token frequencies, by which tokens are matched.
-    seed : int
-        What draws documents.
 
     Returns
     -------
@@ -169,13 +185,19 @@ def seek_labels(fitted: Rows, scored: Rows, counts: Counts, *, seed: int = 0) ->
     if fitted.heads != scored.heads or fitted.window != scored.window:
         raise MismatchedParts("the rows of the profile and those to score are of other heads or windows")
     matched = match_tokens(scored, counts)
-    rows = scored.take(matched >= 0)
-    if not len(rows):
+    kept = matched >= 0
+    rows, matched = scored.take(kept), matched[kept]
+    n_documents = len(np.unique(rows.documents))
+    if n_documents < 2:
         raise InvalidSamples(
-            "no row has its label in the window beside another token; take a longer window or more rows"
+            f"in {n_documents} of the documents to score a row has its label in the window, beside the query "
+            "and another token, and two are needed; take a longer window, more rows or more documents"
         )
-    label, other = rows.tokens == rows.labels[:, None], rows.tokens == matched[matched >= 0][:, None]
-    habits, drawn = Habits.of(fitted), Resampled.over(rows.documents, seed=seed)
+    label, other = rows.tokens == rows.labels[:, None], rows.tokens == matched[:, None]
+    frequency = counts.tokens + 0.5
+    weight = (frequency[matched] / (frequency[matched] + frequency[rows.labels]))[:, None]
+    habits, drawn = Habits.of(fitted), Resampled.over(scored.documents)
+    drawn = replace(drawn, document=drawn.document[kept])
     mass, apart = _masses(rows, label), np.empty((len(rows), len(rows.heads)))
     for head in range(len(rows.heads)):
         beyond = rows.attention[:, head] - habits.expect(rows, head)
@@ -184,9 +206,9 @@ def seek_labels(fitted: Rows, scored: Rows, counts: Counts, *, seed: int = 0) ->
         scored.heads,
         drawn.mean(mass),
         drawn.mean(mass - label @ habits.profile.T),
-        drawn.mean(apart),
+        drawn.ratio(weight * apart, np.broadcast_to(weight, apart.shape)),
         len(rows),
-        len(np.unique(rows.documents)),
+        n_documents,
     )
 
 
@@ -196,10 +218,12 @@ def _masses(rows: Rows, places: Bool) -> Float64:
 
 
 def match_tokens(rows: Rows, counts: Counts) -> Int32:
-    """For each row the token of the window that is nearest to the label in log frequency, shape (n_rows,).
+    """For each row the partner of its label among the tokens of its window, shape (n_rows,).
 
-    The label and the query are no candidates; of equals the lowest id is taken. −1 where the label is not in
-    the window or nothing is left to match.
+    The tokens of the window but the query, sorted by frequency and id, are paired: first and second, third
+    and fourth, and so on. −1 where the label is the query, is not in the window, or is left over. A token's
+    partner has it as partner: nearest tokens would not, so that a head that likes one token would seem to
+    seek, or to shun, labels that hang on nothing.
 
     Examples
     --------
@@ -208,27 +232,30 @@ def match_tokens(rows: Rows, counts: Counts) -> Int32:
     >>> tokens = np.array([[0, 1, 2, 3]])
     >>> rows = Rows((Head(0, 0),), np.full((1, 1, 4), 0.25, np.float32), one, one, tokens, tokens,
     ...             np.array([1]), np.array([0]), np.array([9]), 4)
-    >>> match_tokens(rows, Counts.of([[0, 1, 1, 2, 3, 3]], n_tokens=4)).tolist()
-    [3]
+    >>> match_tokens(rows, Counts.of([[0, 1, 1, 2, 3, 3, 3]], n_tokens=4)).tolist()
+    [2]
     """
-    logs = np.log(counts.tokens + 0.5)
-    apart = np.abs(logs[rows.tokens] - logs[rows.labels][:, None])
-    barred = (rows.tokens == rows.labels[:, None]) | (rows.tokens == rows.queries[:, None])
-    apart[barred] = np.inf
-    least = apart.min(1)
-    found = np.where(apart == least[:, None], rows.tokens, rows.n_tokens).min(1)
-    present = (rows.tokens == rows.labels[:, None]).any(1) & np.isfinite(least)
-    return np.where(present, found, -1).astype(np.int32)
+    order = np.argsort(counts.tokens, kind="stable")
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    own = rank[rows.labels][:, None]
+    barred = rows.tokens == rows.queries[:, None]
+    ranks = np.sort(np.where(barred, len(order), rank[rows.tokens]), 1)
+    distinct = (ranks < len(order)) & (np.diff(ranks, axis=1, prepend=-1) > 0)
+    place = np.cumsum(distinct, 1) - 1
+    of_label = ((ranks < own) & distinct).sum(1, keepdims=True)
+    partner = distinct & (place == of_label ^ 1)
+    matched = partner.any(1) & (ranks == own).any(1)
+    return np.where(matched, order[ranks[np.arange(len(rows)), partner.argmax(1)] % len(order)], -1).astype(
+        np.int32
+    )
 
 
 def match_by_definition(rows: Rows, counts: Counts) -> Int64:
     """The same, row by row."""
     matched = list[int]()
     for tokens, label in zip(rows.tokens.tolist(), rows.labels.tolist(), strict=True):
-        others = sorted(set(tokens) - {label, tokens[0]})
-        if label not in tokens or not others:
-            matched.append(-1)
-            continue
-        near = [abs(np.log(counts.tokens[one] + 0.5) - np.log(counts.tokens[label] + 0.5)) for one in others]
-        matched.append(others[int(np.argmin(near))])
+        others = sorted(set(tokens) - {tokens[0]}, key=lambda one: (counts.tokens[one], one))
+        partner = others.index(label) ^ 1 if label in others else len(others)
+        matched.append(others[partner] if partner < len(others) else -1)
     return np.array(matched, np.int64)

@@ -10,7 +10,7 @@ from attomaton.beginning.passes import CountTokens, Cutting
 from attomaton.beginning.result import Beginning
 from attomaton.beginning.sequences import Frequent
 from attomaton.beginning.statistics import AddUp, add_statistics
-from attomaton.corpora.samples import Samples
+from attomaton.corpora.samples import Samples, Skipped
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.engines.add_up import Adder, workplace
 from attomaton.engines.source import read_documents
@@ -93,13 +93,13 @@ def begin(
     with workplace(work) as folder:
         announce("reading")
         shards = folder / "tokens" if adder.on_disk else None
-        tokens, vocabulary = read_documents(
+        tokens, vocabulary, about = read_documents(
             corpus, tokenizer=options.get("tokenizer") or "word", tokens=shards, reading=reading
         )
         add_up = adder.over(tokens, folder)
         cutting, vocabulary = _cut(window, tokens.n_tokens, most_frequent, add_up, vocabulary)
         statistics = add_statistics(cutting, add_up, announce)
-    return Beginning(statistics, vocabulary)
+    return Beginning(statistics, vocabulary, Skipped(**about["skipped"]))
 
 
 def _cut(

@@ -14,6 +14,7 @@ from attomaton.beginning.statistics import Statistics
 from attomaton.beginning.storage import Stored, load, save
 from attomaton.beginning.theorem import Bounds, check_setting
 from attomaton.beginning.weights import EarlyWeights
+from attomaton.corpora.samples import NOTHING_SKIPPED, Skipped
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.display import SHOWN, render_card, render_code, render_facts, render_first_rows, render_table
@@ -151,6 +152,8 @@ class Beginning(Printed):
         B̄, Φ̄, Q̄ and Δ.
     vocabulary : Vocabulary, optional
         What names the tokens.
+    skipped : Skipped
+        Documents that could not be read.
 
     Examples
     --------
@@ -170,6 +173,7 @@ class Beginning(Printed):
 
     statistics: Statistics
     vocabulary: Vocabulary | None = None
+    skipped: Skipped = NOTHING_SKIPPED
 
     def __repr__(self) -> str:
         return repr(self.statistics).replace("Statistics", "Beginning", 1)
@@ -233,7 +237,7 @@ class Beginning(Printed):
         ...     at.Beginning.load(place)
         Beginning(2 sequences of 4 tokens, vocabulary of 3)
         """
-        return save(Stored(self.statistics, self.vocabulary), path, overwrite=overwrite)
+        return save(Stored(self.statistics, self.vocabulary, self.skipped), path, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "Beginning":

@@ -1,5 +1,6 @@
 """A beginning as a folder, and back: its statistics as arrays, and the names of its tokens."""
 
+from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from attomaton.artifacts import Run, build_folder, fill_run, read_run
 from attomaton.artifacts.manifests import BEGINNING
 from attomaton.beginning.statistics import Statistics
 from attomaton.borders import check_counts, check_floats, check_ids, check_int64, check_offsets, check_size
-from attomaton.corpora.samples import MAX_TOKENS
+from attomaton.corpora.samples import MAX_TOKENS, Skipped
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.errors import CorruptRun
 from attomaton.options import given_path
@@ -27,11 +28,12 @@ class Stored(NamedTuple):
 
     statistics: Statistics
     vocabulary: Vocabulary | None
+    skipped: Skipped
 
 
 def save(stored: Stored, path: str | PathLike[str], *, overwrite: bool) -> Path:
     """Write the folder whole."""
-    statistics, vocabulary = stored
+    statistics, vocabulary, skipped = stored
     arrays: dict[str, Any] = {"lags": statistics.lags}
     for name in TABLES:
         table = getattr(statistics, name)
@@ -45,7 +47,7 @@ def save(stored: Stored, path: str | PathLike[str], *, overwrite: bool) -> Path:
         tables={},
         arrays=arrays,
         records={} if vocabulary is None else {"vocabulary": vocabulary.to_record()},
-        manifest={"n_tokens": statistics.n_tokens, **sizes},
+        manifest={"n_tokens": statistics.n_tokens, **sizes, "skipped": asdict(skipped)},
     )
     place = given_path(path, "path")
     with build_folder(place, BEGINNING, overwrite=overwrite) as building:
@@ -74,7 +76,8 @@ def _assemble(run: Run) -> Stored:
     vocabulary = None if record is None else Vocabulary.from_record(record)
     if vocabulary is not None and len(vocabulary) != size:
         raise ValueError(f"vocabulary.json names {len(vocabulary)} tokens, not {size}")
-    return Stored(Statistics(**tables, lags=lags, **sizes), vocabulary)
+    skipped = Skipped(**run.manifest["skipped"])
+    return Stored(Statistics(**tables, lags=lags, **sizes), vocabulary, skipped)
 
 
 def _table(run: Run, name: str, size: int) -> Any:

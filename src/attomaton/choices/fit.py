@@ -63,7 +63,9 @@ def fit_choices(
         Each best first, in place of winners: Plackett–Luce, the first chosen from all, the second from the
         rest, and so on. Items that share a place stand in a list.
     tied : sequence of bool, optional
-        Which rows of winners and losers are ties: each of the two has half a win.
+        Which rows of winners and losers are ties: each of the two has half a win. Scores then give the
+        expected score of a pair, a tie being half of it, and not the odds of a win; standard errors allow
+        for the ties.
     counts : sequence of int, optional
         How often each choice was made. None means once.
     ridge : float
@@ -74,8 +76,11 @@ def fit_choices(
     **columns
         Names of columns of a frame: ``winner`` with ``loser`` or ``choice_set`` (a column of lists);
         ``first``, ``second`` and ``outcome`` (the name of the winner, or of its column, or 1, 0 and 0.5 or
-        ``tie``); or ``ranking`` (a column of lists, or the list of the columns of the places). ``count``
-        goes with any, and ``tied`` may name a column too.
+        ``tie``); ``ranking`` (a column of lists, or the list of the columns of the places, which hold items);
+        or ``ranks`` (the list of the columns of the items, which hold the place of each: 1 is best, equal
+        ones are ties, empty ones were not ranked). ``count`` goes with any, and ``tied`` may name a column
+        too; columns called ``count``, and ``tied``, ``tie`` or ``draw`` beside winners and losers, are used
+        without being named.
 
     Returns
     -------
@@ -105,7 +110,7 @@ def fit_choices(
     scored = graph if prior is None else join_components(graph)
     pull = (ridge if prior is None else prior**-2) * given.parts
     soft = solve_luce(_choices_inside(given.choices, scored), scored, ridge=pull)
-    return ChoiceFit(given.items, graph, soft, prior, given.parts, given.n_ties)
+    return ChoiceFit(given.items, graph, soft, prior, given.parts, given.rankings)
 
 
 def _edges_of(data: NumberedChoices, n_items: int) -> EdgeTable:

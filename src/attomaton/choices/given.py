@@ -1,6 +1,5 @@
 """What a user gives as choices: a frame with named columns, a file of one, or sequences."""
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, TypedDict, cast
@@ -10,9 +9,9 @@ import numpy as np
 from attomaton.choices.columns import as_arrow, as_list, columns_of, find_column, is_frame, number_columns
 from attomaton.choices.files import read_columns
 from attomaton.choices.numbering import check_counts
-from attomaton.choices.outcomes import read_outcomes
+from attomaton.choices.outcomes import TIES, read_outcomes
 from attomaton.choices.sequences import Asked, Given, holds_items, pair_rows, read_sequences
-from attomaton.errors import InvalidSamples, UnsupportedOption, UnusedCounts
+from attomaton.errors import InvalidSamples, UnsupportedOption
 from attomaton.options import show
 
 
@@ -20,7 +19,8 @@ class Columns(TypedDict, total=False):
     """Names of the columns of a frame.
 
     ``winner`` with ``loser`` or ``choice_set`` (a column of lists), or ``first``, ``second`` and ``outcome``,
-    or ``ranking`` (a column of lists, or the columns of the places); ``count`` with any.
+    or ``ranking`` (a column of lists, or the columns of the places), or ``ranks`` (the columns of the items,
+    which hold the place of each); ``count`` with any.
 
     Examples
     --------
@@ -37,6 +37,7 @@ class Columns(TypedDict, total=False):
     second: Any
     outcome: Any
     ranking: Any
+    ranks: Any
     count: Any
 
 
@@ -77,27 +78,31 @@ def _read_frame(asked: Asked, frame: Any, columns: dict[str, Any]) -> Given:
     there = columns_of(frame)
     if asked.rankings is not None and not columns:
         columns["ranking"] = list(there)
-    form = _form_of(columns) if any(name in columns for name in MARKS) else _guess_form(there, columns)
+    form = _form_of(columns) if any(name in columns for name in MARKS) else _guess_form(there)
 
     def take(role: str) -> Any:
         return find_column(there, columns.get(role, role), role)
 
     counts, tied = asked.counts, asked.tied
-    if "count" in columns or isinstance(counts, str):
-        counts = _read_counts(find_column(there, columns.get("count", counts), "count"))
-    elif counts is None and "count" in there and "count" not in columns.values():
-        warnings.warn(
-            "the column 'count' is not used, so each row counts once: name it with count=\"count\" (on the "
-            "command line: --count count), or drop it",
-            UnusedCounts,
-            stacklevel=4,
-        )
+    if isinstance(counts, str):
+        columns.setdefault("count", counts)
+    elif counts is None and "count" in there and not _names(columns, "count"):
+        columns["count"] = "count"
+    if "count" in columns:
+        counts = _read_counts(find_column(there, columns["count"], "count"))
+    if tied is None and form is _frame_pairs:
+        tied = next((name for name in TIES if name in there and not _names(columns, name)), None)
     if isinstance(tied, str):
         tied = find_column(there, tied, "tied")
     return form(take, Asked(counts=counts, tied=tied), columns, there)
 
 
 Take = Callable[[str], Any]
+
+
+def _names(columns: Mapping[str, Any], name: str) -> bool:
+    """Whether a column is named for some role already."""
+    return any(name in one if isinstance(one, list | tuple) else name == one for one in columns.values())
 
 
 def _read_counts(values: Any) -> Any:
@@ -147,12 +152,67 @@ def _frame_rankings(take: Take, asked: Asked, columns: Mapping[str, Any], there:
     if not isinstance(named, list | tuple):
         _refuse_texts(rankings := take("ranking"), named)
         return read_sequences(asked._replace(rankings=rankings))
-    columns_of_places = [
-        as_list(find_column(there, name, "ranking")) for name in cast("Sequence[Any]", named)
-    ]
-    places = [[_whole_if_float(one) for one in column] for column in columns_of_places]
+    names = list(cast("Sequence[Any]", named))
+    cells = [as_list(find_column(there, name, "ranking")) for name in names]
+    _refuse_ranks(names, cells)
+    places = [[_whole_if_float(one) for one in column] for column in cells]
     rankings = [_without_end(list(row), number) for number, row in enumerate(zip(*places, strict=True))]
     return read_sequences(asked._replace(rankings=rankings))
+
+
+def _refuse_ranks(names: list[Any], cells: list[list[Any]]) -> None:
+    """Numbers under names may be the ranks of those named; under numbers of places they are items."""
+    texts = list(map(str, names))
+    if any(texts == [str(first + place) for place in range(len(texts))] for first in (0, 1)):
+        return
+    if all(_is_absent(one) or _number(one) is not None for column in cells for one in column):
+        columns = ", ".join(map(show, names[:3])) + ", …" * (len(names) > 3)
+        raise InvalidSamples(
+            f"the columns of ranking= hold numbers: if these are the ranks of {columns}, say ranks= in place "
+            "of ranking= (on the command line: --ranks); if they are items, the best first, give lists: "
+            "rankings=frame[columns].to_numpy().tolist()"
+        )
+
+
+def _frame_ranks(_take: Take, asked: Asked, columns: Mapping[str, Any], there: Mapping[Any, Any]) -> Given:
+    """Columns of items, which hold ranks: 1 is best, equal ones are ties, empty ones were not there."""
+    names: Any = columns["ranks"]
+    if not isinstance(names, list | tuple) or len(cast("Sequence[Any]", names)) < 2:
+        raise InvalidSamples(
+            f"ranks={show(columns['ranks'])} names no two items; give the columns of all. A table with one "
+            'row for each item of a ranking is made wide first (in pandas: frame.pivot(index="race", '
+            'columns="driver", values="place"))'
+        )
+    items = list(cast("Sequence[Any]", names))
+    cells = zip(*(as_list(find_column(there, name, "ranks")) for name in items), strict=True)
+    rankings = [_rank_row(items, row, number) for number, row in enumerate(cells)]
+    return read_sequences(asked._replace(rankings=rankings))
+
+
+def _rank_row(items: list[Any], row: Sequence[Any], number: int) -> list[list[Any]]:
+    ranks = dict[float, list[Any]]()
+    for item, cell in zip(items, row, strict=True):
+        if _is_absent(cell):
+            continue
+        rank = _number(cell)
+        if rank is None or rank < 1:
+            raise InvalidSamples(
+                f"row {number} gives {show(item)} the rank {show(cell)}; a rank is a number from 1 on, 1 the "
+                "best, and empty for an item that was not ranked"
+            )
+        ranks.setdefault(rank, []).append(item)
+    return [ranks[rank] for rank in sorted(ranks)]
+
+
+def _is_absent(cell: Any) -> bool:
+    return cell is None or cell != cell or (isinstance(cell, str) and not cell.strip())
+
+
+def _number(cell: Any) -> float | None:
+    try:
+        return None if isinstance(cell, bool) else float(cell)
+    except (TypeError, ValueError):
+        return None
 
 
 def _whole_if_float(value: Any) -> Any:
@@ -171,6 +231,7 @@ def _without_end(row: list[Any], number: int) -> list[Any]:
 
 MARKS = {
     "ranking": _frame_rankings,
+    "ranks": _frame_ranks,
     "outcome": _frame_outcomes,
     "choice_set": _frame_sets,
     "loser": _frame_pairs,
@@ -182,6 +243,7 @@ MARKS = {
 
 NEEDED = {
     _frame_rankings: {"ranking"},
+    _frame_ranks: {"ranks"},
     _frame_outcomes: {"first", "second", "outcome"},
     _frame_sets: {"winner", "choice_set"},
     _frame_pairs: {"winner", "loser"},
@@ -197,16 +259,14 @@ def _form_of(columns: Mapping[str, Any]) -> Callable[..., Given]:
     return form
 
 
-def _guess_form(there: Mapping[Any, Any], columns: dict[str, Any]) -> Callable[..., Given]:
+def _guess_form(there: Mapping[Any, Any]) -> Callable[..., Given]:
     """The form of a frame whose columns have the usual names."""
     for form in (_frame_pairs, _frame_sets, _frame_outcomes, _frame_rankings):
         if there.keys() >= NEEDED[form]:
-            if "count" in there:
-                columns.setdefault("count", "count")
             return form
     names = ", ".join(show(name) for name in list(there)[:12])
     raise InvalidSamples(
         f"the columns {names or '(none)'} do not say which of them holds the winner; name them: "
-        'fit_choices(frame, winner="…", loser="…"), or first=, second= and outcome=, or ranking= (on the '
-        "command line: --winner … --loser …, and so on)"
+        'fit_choices(frame, winner="…", loser="…"), or first=, second= and outcome=, or ranking=, or ranks= '
+        "(on the command line: --winner … --loser …, and so on)"
     )

@@ -13,7 +13,7 @@ from attomaton.hard.solve import solve_graph_svm
 from attomaton.ragged import group_borders
 from attomaton.soft.solve import SoftSolution
 from attomaton.solutions import Status
-from attomaton.tables import Float64, Int64, column, keep_rows
+from attomaton.tables import Bool, Float64, Int64, column, keep_rows
 
 
 class Comparison(NamedTuple):
@@ -63,6 +63,8 @@ class OrderedItems:
     def components(self) -> tuple[tuple[Any, ...], ...]:
         """The items of each component, best first; no component stands before one that precedes it.
 
+        Components that some chain of comparisons joins stand together, most items first.
+
         The components are exact. Where the scores are not certified, the order inside one is a guess.
         """
         offsets = self.graph.members[0]
@@ -99,13 +101,15 @@ class OrderedItems:
     def scores(self) -> dict[Any, float]:
         """The score of each item, with mean zero in its component: comparable inside a component only.
 
-        With a prior all items can be compared, and the mean over all is zero.
+        An item alone in its component, such as one that is unbeaten, has none: NaN. With a prior all items
+        can be compared, and the mean over all is zero.
 
         Scores that are not certified raise ``UncertifiedSolution``; ``soft.scores`` has them all the same, a
         row for each item and a last one for the query.
         """
         self._check_scores()
-        return dict(zip(self.items, self._score[: len(self.items)].tolist(), strict=True))
+        scores = np.where(self._alone, np.nan, self._score[: len(self.items)])
+        return dict(zip(self.items, scores.tolist(), strict=True))
 
     @cached_property
     def missing(self) -> tuple[Comparison, ...]:
@@ -151,9 +155,32 @@ class OrderedItems:
         return column(self.soft.scores, "score")
 
     @cached_property
+    def _alone(self) -> Bool:
+        """Which items have a component of their own, and therefore no score, shape (n_items,)."""
+        scored = self.soft.components
+        return scored.sizes[scored.component_of_node[: len(self.items)]] == 1
+
+    @cached_property
+    def _group(self) -> Int64:
+        """The group of each component of the graph but the query's, those with the most items first.
+
+        Components are in one group if pairs of which one precedes the other lead from the first to the last.
+        """
+        from scipy.sparse import coo_array
+        from scipy.sparse.csgraph import connected_components  # a tenth of the start-up time
+
+        size = len(self.graph.heights[:-1])
+        above, below = column(self.graph.order, "above"), column(self.graph.order, "below")
+        links = above[below < size], below[below < size]
+        joined = coo_array((np.ones(len(links[0])), links), shape=(size, size))
+        number, label = connected_components(joined, directed=False)
+        largest = np.argsort(-np.bincount(label, self.graph.sizes[:-1], number), kind="stable")
+        return np.argsort(largest)[label]
+
+    @cached_property
     def _numbers(self) -> Int64:
-        """The components' numbers in the graph, highest first, without the query's, which is the last."""
-        return np.argsort(-self.graph.heights[:-1], kind="stable")
+        """The components' numbers in the graph, group by group, highest first, without the query's."""
+        return np.lexsort((-self.graph.heights[:-1], self._group))
 
     @cached_property
     def _pairs(self) -> tuple[Int64, Int64]:

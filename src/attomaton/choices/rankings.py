@@ -1,11 +1,22 @@
 """Rankings as choices: the first from all, the second from the rest, and so on; ties as averages."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from math import comb, lcm
 from typing import Any, NamedTuple, cast
 
+import numpy as np
+import pyarrow as pa
+
 from attomaton.errors import InvalidSamples
+from attomaton.graphs.grouping import pack_pairs, sum_by_key, unpack_pairs
+from attomaton.ragged import offsets_of, rows_of
+from attomaton.tables import Bool, Int64, column, make_table, ragged_column
+
+RANKING_SCHEMA = pa.schema(
+    [("items", pa.large_list(pa.int32())), ("places", pa.large_list(pa.int32())), ("count", pa.int64())]
+)
+"""Counted rankings: the numbers of the items, best first, and the place of each, which those tied share."""
 
 LARGEST_TIE = 6
 """Most items that may share a place of a ranking: every subset of them becomes a choice set."""
@@ -14,7 +25,8 @@ LARGEST_TIE = 6
 class Unrolled(NamedTuple):
     """Choices that rankings are made of.
 
-    ``weights`` says how many ``parts`` of one choice each is; ``ranking`` which ranking it comes from.
+    ``weights`` says how many ``parts`` of one choice each is; ``ranking`` which ranking it comes from, and
+    ``places`` the items of each place of every ranking.
     """
 
     winners: list[Any]
@@ -22,7 +34,7 @@ class Unrolled(NamedTuple):
     weights: list[int]
     ranking: list[int]
     parts: int
-    n_ties: int
+    places: list[list[list[Any]]]
 
 
 def unroll_rankings(rankings: Sequence[Sequence[Any]]) -> tuple[list[Any], list[list[Any]]]:
@@ -50,11 +62,9 @@ def unroll(rankings: Sequence[Any]) -> Unrolled:
     (['a', 'b', 'c'], [['a', 'b', 'c'], ['b', 'c'], ['c', 'b']], [2, 1, 1])
     """
     placed = [_places(ranking, number) for number, ranking in enumerate(rankings)]
-    sizes = {len(place) for places in placed for place in places}
-    parts = lcm(*(size * comb(size - 1, chosen) for size in sizes for chosen in range(size)))
-    found = Unrolled([], [], [], [], parts, sum(len(place) > 1 for places in placed for place in places))
+    found = Unrolled([], [], [], [], parts_of(len(place) for places in placed for place in places), placed)
     for number, places in enumerate(placed):
-        for winner, members, weight in _steps(places, parts):
+        for winner, members, weight in steps_of(places, found.parts):
             found.winners.append(winner)
             found.choice_sets.append(members)
             found.weights.append(weight)
@@ -62,7 +72,12 @@ def unroll(rankings: Sequence[Any]) -> Unrolled:
     return found
 
 
-def _steps(places: list[list[Any]], parts: int) -> Iterator[tuple[Any, list[Any], int]]:
+def parts_of(sizes: Iterable[int]) -> int:
+    """Into how many parts a choice must be cut where so many items share a place; 1 if none do."""
+    return lcm(*(size * comb(size - 1, chosen) for size in set(sizes) for chosen in range(size)))
+
+
+def steps_of(places: list[list[Any]], parts: int) -> Iterator[tuple[Any, list[Any], int]]:
     """The choices of one ranking: winner, choice set, and how many parts of one choice it is."""
     rest = [item for place in places for item in place]
     if len(rest) == 1:
@@ -115,3 +130,33 @@ def _refuse_repeats(items: list[Any], number: int) -> None:
     if len(distinct) < len(items):
         twice = next(item for item in items if items.count(item) > 1)
         raise InvalidSamples(f"ranking {number} names {twice!r} more than once; an item has one place")
+
+
+def table_rankings(placed: Sequence[list[list[Any]]], items: Sequence[Any], count: Int64) -> pa.Table:
+    """The items of each place of every ranking as a table of :data:`RANKING_SCHEMA`."""
+    number = {item: place for place, item in enumerate(items)}
+    flat = [(number[item], place) for places in placed for place, tied in enumerate(places) for item in tied]
+    offsets = offsets_of(np.array([sum(map(len, places)) for places in placed]))
+    columns = [(offsets, np.array(one, np.int32)) for one in zip(*flat, strict=True)]
+    return make_table(RANKING_SCHEMA, {"items": columns[0], "places": columns[1], "count": count})
+
+
+def table_pairs(winner: Int64, loser: Int64, tied: Bool, count: Int64) -> pa.Table:
+    """Pairs as rankings of two, equal ones added up."""
+    won, often = sum_by_key(pack_pairs(winner[~tied], loser[~tied]), count[~tied])
+    low, high = np.minimum(winner[tied], loser[tied]), np.maximum(winner[tied], loser[tied])
+    even, as_often = sum_by_key(pack_pairs(low, high), count[tied])
+    keys = np.concatenate([won, even])
+    items = np.column_stack(unpack_pairs(keys)).ravel().astype(np.int32)
+    places = np.where(np.arange(len(keys)) < len(won), 1, 0)
+    places = np.column_stack([np.zeros_like(places), places]).ravel().astype(np.int32)
+    offsets = 2 * np.arange(len(keys) + 1)
+    columns = {"items": (offsets, items), "places": (offsets, places)}
+    return make_table(RANKING_SCHEMA, {**columns, "count": np.concatenate([often, as_often])})
+
+
+def count_ties(rankings: pa.Table) -> int:
+    """How many places of counted rankings are shared."""
+    offsets, places = ragged_column(rankings, "places")
+    shared, often = np.unique(pack_pairs(rows_of(offsets), places), return_counts=True)
+    return int(column(rankings, "count")[unpack_pairs(shared[often > 1])[0]].sum())

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import pyarrow as pa
 
 from attomaton.choices import storage, summary
 from attomaton.choices.order import OrderedItems
 from attomaton.choices.plot import MOST, plot_standings
+from attomaton.choices.rankings import count_ties
 from attomaton.choices.standings import Standing, Standings, make_standings
 from attomaton.choices.uncertainty import Covariances, Difference
 from attomaton.errors import InvalidSamples, UndeterminedChoice, UnknownToken, UnsupportedOption
@@ -40,9 +42,10 @@ class ChoiceFit(OrderedItems):
         The standard deviation of the prior that joins all components; None if there is none.
     parts : int
         How many counts of ``graph`` and ``soft`` make one choice: 1, or more where ties are parts of choices.
-    n_ties : int
-        How many choices, or places of rankings, were ties. Of a tie of two each has half a win; a tie of more
-        counts as all orders of those tied do on average.
+    rankings : pyarrow.Table, optional
+        Where some were tied, what was counted: numbers of ``items`` best first, the place of each, which
+        those tied share, and a count. A pair is a ranking of two. Of a tie of two each has half a win; a tie
+        of more counts as all orders of those tied do on average.
 
     Examples
     --------
@@ -56,7 +59,7 @@ class ChoiceFit(OrderedItems):
     >>> [str(comparison) for comparison in fit.missing]  # what would make all odds finite
     ["a comparison of 'c' with 'b' in which 'c' wins"]
     >>> fit.to_pandas().shape  # fit.to_polars() alike
-    (3, 9)
+    (3, 10)
     >>> print(fit)  # doctest: +ELLIPSIS
     4 choices between 3 items: 2 components
     rank  item  component   score   s.e.  ahead  won  lost
@@ -69,7 +72,7 @@ class ChoiceFit(OrderedItems):
 
     prior: float | None = None
     parts: int = 1
-    n_ties: int = 0
+    rankings: pa.Table | None = None
 
     def __repr__(self) -> str:
         return str(self)
@@ -82,19 +85,27 @@ class ChoiceFit(OrderedItems):
 
     @cached_property
     def standard_errors(self) -> dict[Any, float]:
-        """The standard error of each score; 0 for an item alone in its component, whose score is 0.
+        """The standard error of each score; NaN for an item alone in its component, which has no score.
 
-        They are about the mean of the component; for two items see :meth:`difference`.
+        They are about the mean of the component; for two items see :meth:`difference`. They come from the
+        observed information, and with ties from a sandwich: half a win is no outcome of the model, so its
+        information does not say how far the scores scatter.
         """
         self._check_scores()
-        errors = self.soft.standard_errors()[: len(self.items)] * np.sqrt(self.parts)
+        errors = np.where(self._alone, np.nan, self._covariances.errors()[: len(self.items)])
         return dict(zip(self.items, errors.tolist(), strict=True))
+
+    @cached_property
+    def n_ties(self) -> int:
+        """How many choices, or places of rankings, were ties."""
+        return 0 if self.rankings is None else count_ties(self.rankings)
 
     def probability(self, winner: Any, choice_set: Any) -> float:
         """The chance that ``winner`` is chosen from ``choice_set`` (repeats count), where there is one.
 
         A single item in place of the set is the other one of a pair. Inside one component the chance is
-        m_y e^{s_y} / Σ m_j e^{s_j}. Against a component that precedes the winner's
+        m_y e^{s_y} / Σ m_j e^{s_j}; where there are ties it is the expected score, in which a tie of two is a
+        half. Against a component that precedes the winner's
         it is 0, and items of components that the winner's precedes count for nothing. Where neither precedes
         the other the data do not say, and ``UndeterminedChoice`` is raised; where it needs scores that are
         not certified, ``UncertifiedSolution``.
@@ -127,7 +138,8 @@ class ChoiceFit(OrderedItems):
     def difference(self, first: Any, second: Any) -> Difference:
         """The score of ``first`` less that of ``second``, with its standard error.
 
-        It is the log odds that the first is chosen over the second: infinite, and without a standard error,
+        It is the log odds that the first is chosen over the second, or where there are ties those of its
+        expected score: infinite, and without a standard error,
         where one component precedes the other. Where neither does, ``UndeterminedChoice`` is raised.
 
         Examples
@@ -149,22 +161,21 @@ class ChoiceFit(OrderedItems):
         self._check_scores()
         if one == other:
             return Difference(first, second, 0.0, 0.0)
-        here = self._covariances.of(np.array([one, other]))
-        variance = max(float(here[0, 0] + here[1, 1] - 2 * here[0, 1]), 0.0)
-        return Difference(first, second, float(self._score[one] - self._score[other]), variance**0.5)
+        error = self._covariances.of_difference(one, other) ** 0.5
+        return Difference(first, second, float(self._score[one] - self._score[other]), error)
 
     def covariance(self, items: Any = None) -> Float64:
         """The covariance of the scores of these items, shape (n_items, n_items); all items if not given.
 
-        It is about the mean of each component. Between items of different components there is none: those
-        entries are NaN. An item alone in its component has score 0 by definition, and variance 0.
+        It is about the mean of each component. Between items of different components there is none, nor for
+        an item alone in its component, which has no score: those entries are NaN.
 
         Examples
         --------
         >>> import attomaton as at
         >>> fit = at.fit_choices(["a", "b", "a", "a"], losers=["b", "a", "b", "c"])
         >>> fit.covariance().round(3).tolist()
-        [[0.375, -0.375, nan], [-0.375, 0.375, nan], [nan, nan, 0.0]]
+        [[0.375, -0.375, nan], [-0.375, 0.375, nan], [nan, nan, nan]]
         """
         asked: Any = self.items if items is None else items
         several = isinstance(asked, Collection) and not isinstance(asked, str) and not self._is_item(asked)
@@ -192,32 +203,34 @@ class ChoiceFit(OrderedItems):
     def aic(self) -> float:
         """Akaike's information criterion, 2 · n_parameters − 2 · log_likelihood, where it means something.
 
-        That is at a maximum of the likelihood: of data that are connected, fitted without ridge and prior.
+        That is at a maximum of the likelihood: of data that are connected, without ties, fitted without ridge
+        and prior.
         """
-        if self.soft.ridge or not self.connected:
-            why = "a ridge or a prior moves the fit away from it" if self.soft.ridge else "it is at infinity"
+        if self.soft.ridge or not self.connected or self.rankings is not None:
+            why = "half a win has none" if self.connected else "it is at infinity"
+            why = "a ridge or a prior moves the fit away from it" if self.soft.ridge else why
             raise UnsupportedOption(
                 f"AIC is for a maximum of the likelihood, and {why}; compare .log_likelihood and "
-                ".n_parameters as you see fit, or fit connected data without a prior"
+                ".n_parameters as you see fit, or fit connected data without ties and without a prior"
             )
         return 2.0 * self.n_parameters - 2.0 * self.log_likelihood
 
     def table(self) -> Standings:
         """The items in their order: ranks, scores, standard errors, wins and losses.
 
-        An item has a rank only if it can be compared with every other; gaps between components are infinite.
-        Standard errors are left out where a component has more than 2,048 items, and scores where they are
-        not certified.
+        Groups that nothing compares have ranks of their own, and an item has one only if it can be compared
+        with every other of its group; gaps between components are infinite. Standard errors are left out
+        where a component has more than 2,048 items, and scores where they are not certified.
 
         Examples
         --------
         >>> import attomaton as at
         >>> at.fit_choices(["a", "b", "a", "c"], losers=["b", "a", "d", "d"]).table()
-        rank  item  component  place   score  standard_error  ahead  wins  losses
-           –  a             1      1       0          0.7071      0     2       1
-           –  b             1      1       0          0.7071      –     1       1
-           –  c             2      1       –               –    inf     1       0
-           4  d             3      1       –               –      –     0       2
+        rank  item  group  component  place   score  standard_error  ahead  wins  losses
+           –  a         1          1      1       0          0.7071      0     2       1
+           –  b         1          1      1       0          0.7071      –     1       1
+           –  c         1          2      1       –               –    inf     1       0
+           4  d         1          3      1       –               –      –     0       2
         """
         return self._standings
 
@@ -301,7 +314,7 @@ class ChoiceFit(OrderedItems):
         ...     at.ChoiceFit.load(fit.save(f"{folder}/ratings")).components
         (('a', 'b'), ('c',))
         """
-        stored = storage.Stored(self.items, self.graph, self.soft, self.prior, self.parts, self.n_ties)
+        stored = storage.Stored(self.items, self.graph, self.soft, self.prior, self.parts, self.rankings)
         return storage.save(stored, path, overwrite=overwrite)
 
     @classmethod
@@ -361,14 +374,14 @@ class ChoiceFit(OrderedItems):
 
     @cached_property
     def _covariances(self) -> Covariances:
-        return Covariances(self.soft, self.parts)
+        return Covariances(self.soft, self.parts, self.rankings)
 
     @cached_property
     def _standings(self) -> Standings:
         size, certified = len(self.items), self.soft.status is Status.CERTIFIED
-        joined = self.prior is not None
+        joined = self.prior is not None and size > 0
         largest = int(self.soft.components.sizes.max(initial=0))
-        errors = certified and largest <= MOST_PRINTED and size > 0
+        errors = certified and largest <= MOST_PRINTED and size > 0 and self._errors_or_none()
         place = self._places[self.graph.component_of_node[:size]]
         above, below = (side[: 0 if joined else None] for side in self._pairs)
         edges, n_items = self.graph.edges, len(self.items)
@@ -379,15 +392,22 @@ class ChoiceFit(OrderedItems):
             Standing(
                 items=self.items,
                 component=place,
-                group=np.zeros_like(place) if joined else place,
+                scale=np.zeros_like(place) if joined else place,
+                group=np.zeros(1, np.int64) if joined else self._group[self._numbers],
                 above=above,
                 below=below,
                 score=self._score[:size] if certified else None,
-                error=np.array(list(self.standard_errors.values())) if errors else None,
+                error=np.array(list(errors.values())) if errors else None,
                 wins=self._count(won),
                 losses=self._count(lost),
             )
         )
+
+    def _errors_or_none(self) -> dict[Any, float] | None:
+        try:
+            return self.standard_errors
+        except UnsupportedOption:  # lost in rounding
+            return None
 
     def _count(self, counts: Float64) -> Any:
         return counts.astype(np.int64) if self.parts == 1 else counts / self.parts

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set, Sized
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+import pyarrow as pa
 
 from attomaton.choices.columns import (
     as_arrow,
@@ -14,8 +15,8 @@ from attomaton.choices.columns import (
     number_columns,
 )
 from attomaton.choices.numbering import NumberedChoices, arrange, check_counts, number_choices, pair_up
-from attomaton.choices.outcomes import read_flags
-from attomaton.choices.rankings import unroll
+from attomaton.choices.outcomes import TIES, read_flags
+from attomaton.choices.rankings import table_pairs, table_rankings, unroll
 from attomaton.errors import InvalidSamples
 from attomaton.options import show
 from attomaton.ragged import occurs
@@ -31,12 +32,15 @@ NO_ROWS = "there are no rows; give at least one choice"
 
 
 class Given(NamedTuple):
-    """Items and numbered choices; ``parts`` counts make one choice, where ties are parts of choices."""
+    """Items and numbered choices.
+
+    Where ties are parts of choices, ``parts`` counts make one choice, and ``rankings`` has what was counted.
+    """
 
     items: tuple[Any, ...]
     choices: NumberedChoices
     parts: int = 1
-    n_ties: int = 0
+    rankings: pa.Table | None = None
 
 
 class Asked(NamedTuple):
@@ -126,6 +130,13 @@ def _read_losers(asked: Asked) -> Given:
             raise InvalidSamples("tied is for pairs; give one loser in each row, or rankings")
         return _read_lists_of_losers(asked)
     items, (winner, loser) = number_columns({"winner": asked.winners, "loser": asked.losers})
+    tie = next((one for one in items if isinstance(one, str) and one.strip().lower() in TIES), None)
+    if tie is not None:
+        raise InvalidSamples(
+            f"a winner or loser is {tie!r}; if such a row is a tie, name both contestants and how it ended: "
+            "first=, second= and outcome= (on the command line: --first, --second, --outcome), or tied=; if "
+            "it is an item, rename it"
+        )
     tied = None if asked.tied is None else read_flags(asked.tied)
     return pair_rows(items, winner, loser, tied, check_counts(asked.counts, len(winner)))
 
@@ -166,8 +177,9 @@ def pair_rows(items: tuple[Any, ...], winner: Int64, loser: Int64, tied: Bool | 
         return Given(items, pair_up(winner, loser, made))
     both = np.concatenate([np.where(tied, 1, 2) * made, made[tied]])
     check_counts(both, len(both))
+    rankings = table_pairs(winner, loser, tied, made)
     winner, loser = np.concatenate([winner, loser[tied]]), np.concatenate([loser, winner[tied]])
-    return Given(items, pair_up(winner, loser, both), 2, int(made[tied].sum()))
+    return Given(items, pair_up(winner, loser, both), 2, rankings)
 
 
 def _read_rankings(asked: Asked) -> Given:
@@ -187,7 +199,8 @@ def _read_rankings(asked: Asked) -> Given:
     counts = np.array(found.weights, np.int64) * made[found.ranking]
     items, choices = number_choices(found.winners, found.choice_sets, counts)
     check_items(items)
-    return Given(items, choices, found.parts, found.n_ties)
+    ranked = None if found.parts == 1 else table_rankings(found.places, items, made)
+    return Given(items, choices, found.parts, ranked)
 
 
 def holds_items(values: Any) -> bool:

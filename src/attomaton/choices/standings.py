@@ -1,7 +1,9 @@
 """Items in their order as a table: ranks where the data give one, infinite gaps, and no number where none is.
 
-An item has a rank only if it can be compared with every other item. Components stand in a line in which none
-comes before one that precedes it; then a component precedes its neighbour exactly if an edge joins the two.
+Items that no chain of comparisons joins are in different groups, and each group has ranks of its own: an item
+has one if it can be compared with every other of its group. Components stand in a line, group after group, in
+which none comes before one that precedes it; then a component precedes its neighbour exactly if an edge joins
+the two.
 """
 
 from collections.abc import Sequence
@@ -26,9 +28,10 @@ class Standing(NamedTuple):
 
     items: tuple[Any, ...]
     component: Int64  # (n_items,), its component's number in the listing, from 0
-    group: Int64  # (n_items,), inside which scores can be compared, from 0, no group before one above it
-    above: Int64  # (n_edges,), groups
-    below: Int64  # (n_edges,), groups that the one of the same place in ``above`` precedes
+    scale: Int64  # (n_items,), inside which scores can be compared, from 0, none before one above it
+    group: Int64  # (n_scales,), to which each scale belongs, from 0, rising
+    above: Int64  # (n_edges,), scales
+    below: Int64  # (n_edges,), scales that the one of the same place in ``above`` precedes
     score: Float64 | None  # (n_items,), None where scores are not certified
     error: Float64 | None  # (n_items,), None where standard errors are not asked for
     wins: NDArray[Any]  # (n_items,)
@@ -42,8 +45,9 @@ class Standings:
     Attributes
     ----------
     table : pyarrow.Table
-        One row for each item. ``rank`` (null where an item cannot be compared with every other), ``item``,
-        ``component`` (its number in the fit's listing, from 1), ``place`` (in its component, from 1; equal
+        One row for each item. ``rank`` (in its group; null where an item cannot be compared with every other
+        of it), ``item``, ``group`` (from 1; nothing compares items of different groups), ``component`` (its
+        number in the fit's listing, from 1), ``place`` (in its component, from 1; equal
         scores share one), ``score`` (mean zero in each component, null for an item alone in its own),
         ``standard_error`` (null where there is none), ``ahead`` (by how much its score is above that of the
         next row: infinite where all its odds are, null where the two cannot be compared), ``wins``,
@@ -56,7 +60,7 @@ class Standings:
     >>> fit.table()["item"], fit.table()["rank"], fit.table()["ahead"][1:]  # c never won
     (['a', 'b', 'c'], [1, 2, 3], [inf, None])
     >>> fit.table().to_pandas().shape  # fit.table().to_polars() alike
-    (3, 9)
+    (3, 10)
     """
 
     table: pa.Table
@@ -90,7 +94,7 @@ class Standings:
         --------
         >>> import attomaton as at
         >>> at.fit_choices(["a", "b"], losers=["b", "a"]).table().to_pandas().shape
-        (2, 9)
+        (2, 10)
         """
         return to_pandas(self.table)
 
@@ -109,24 +113,24 @@ def make_standings(standing: Standing) -> Standings:
     """The items in their order, with ranks where there are ranks."""
     n_items = len(standing.items)
     score = np.zeros(n_items) if standing.score is None else standing.score
-    row = np.lexsort((-score, standing.group))
-    group, score = standing.group[row], score[row]
-    place, ahead = _place_rows(group, score, known=standing.score is not None)
-    n_groups = int(group.max(initial=-1)) + 1
-    fixed = find_fixed(n_groups, standing.above, standing.below)
-    starts = np.searchsorted(group, np.arange(n_groups))
-    next_group = np.flatnonzero(np.diff(group))
+    row = np.lexsort((-score, standing.scale))
+    scale, score, group = standing.scale[row], score[row], standing.group[standing.scale[row]]
+    place, ahead = _place_rows(scale, score, known=standing.score is not None)
+    n_scales = len(standing.group)
+    next_scale = np.flatnonzero(np.diff(scale))
     joined = np.isin(
-        group[next_group] * n_groups + group[next_group + 1], standing.above * n_groups + standing.below
+        scale[next_scale] * n_scales + scale[next_scale + 1], standing.above * n_scales + standing.below
     )
-    ahead[next_group] = np.where(joined, np.inf, np.nan)
-    alone = (np.bincount(group, minlength=n_groups)[group] == 1) if n_items else np.zeros(0, bool)
+    ahead[next_scale] = np.where(joined, np.inf, np.nan)
+    alone = np.bincount(scale, minlength=n_scales)[scale] == 1
     known = np.full(n_items, standing.score is not None)
-    ranked = fixed[group] & (known | alone)
+    ranked = find_fixed(standing.group, standing.above, standing.below)[scale] & (known | alone)
+    before = np.searchsorted(scale, scale) - np.searchsorted(group, group)  # of the group, in other scales
     error = None if standing.error is None or standing.score is None else standing.error[row]
     columns = {
-        "rank": _nullable(starts[group] + place, ranked),
+        "rank": _nullable(before + place, ranked),
         "item": item_column([standing.items[number] for number in row.tolist()]),
+        "group": _arrow.array(group + 1),
         "component": _arrow.array(standing.component[row] + 1),
         "place": _nullable(place, known | alone),
         "score": _nullable(score, known & ~alone),
@@ -140,42 +144,45 @@ def make_standings(standing: Standing) -> Standings:
     return Standings(_arrow.table(columns))
 
 
-def find_fixed(n_groups: int, above: Int64, below: Int64) -> Bool:
-    """Which groups precede or follow every other one, shape (n_groups,); edges lead to larger numbers.
+def find_fixed(group: Int64, above: Int64, below: Int64) -> Bool:
+    """Which scales precede or follow every other one of their group, shape (n_scales,).
 
-    All that come after a group are below it if each of them has a parent at it or later: then the parent is
-    below it too, or is it. The same backwards.
+    Edges lead to larger numbers. All that come after a scale are below it if each of them has a parent at it
+    or later: then the parent is below it too, or is it. The same backwards. A scale without a parent counts
+    the last of the group before as one, so that groups do not disturb each other.
 
     Examples
     --------
-    >>> find_fixed(4, np.array([0, 0, 1, 2]), np.array([1, 2, 3, 3])).tolist()  # 1 and 2 side by side
-    [True, False, False, True]
+    >>> group, edges = np.array([0, 0, 0, 0, 1]), ([0, 0, 1, 2], [1, 2, 3, 3])
+    >>> find_fixed(group, *map(np.array, edges)).tolist()  # 1 and 2 side by side; 4 in a group of its own
+    [True, False, False, True, True]
     """
-    last_parent, first_child = np.full(n_groups, -1), np.full(n_groups, n_groups)
+    last_parent, first_child = (np.searchsorted(group, group, side) for side in ("left", "right"))
+    last_parent -= 1
     np.maximum.at(last_parent, below, above)
     np.minimum.at(first_child, above, below)
-    place = np.arange(n_groups)
-    least_parent = np.minimum.accumulate(last_parent[::-1])[::-1]  # over this group and all after it
+    place, size = np.arange(len(group)), len(group)
+    least_parent = np.minimum.accumulate(last_parent[::-1])[::-1]  # over this scale and all after it
     most_child = np.maximum.accumulate(first_child)
-    all_below = np.append(least_parent[1:], n_groups) >= place
-    all_above = np.insert(most_child[:-1], 0, -1) <= place if n_groups else np.zeros(0, bool)
+    all_below = np.append(least_parent, size)[1:] >= place
+    all_above = np.insert(most_child, 0, -1)[:-1] <= place
     return all_below & all_above
 
 
-def _place_rows(group: Int64, score: Float64, *, known: bool) -> tuple[Int64, Float64]:
-    """The place of each row in its group, from 1, shared by equal scores; and how far it is ahead."""
-    n_rows = len(group)
+def _place_rows(scale: Int64, score: Float64, *, known: bool) -> tuple[Int64, Float64]:
+    """The place of each row in its scale, from 1, shared by equal scores; and how far it is ahead."""
+    n_rows = len(scale)
     ahead = np.full(n_rows, np.nan)
     if not n_rows:
         return np.zeros(0, np.int64), ahead
-    inside = np.flatnonzero(np.diff(group) == 0)
+    inside = np.flatnonzero(np.diff(scale) == 0)
     if known:
         ahead[inside] = score[inside] - score[inside + 1]
     starts_place = np.ones(n_rows, bool)
     starts_place[inside + 1] = ahead[inside] > 2 * SCORES_WITHIN
     row = np.arange(n_rows)
     first = np.maximum.accumulate(np.where(starts_place, row, 0))
-    start = np.maximum.accumulate(np.where(np.diff(group, prepend=-1) != 0, row, 0))
+    start = np.maximum.accumulate(np.where(np.diff(scale, prepend=-1) != 0, row, 0))
     return first - start + 1, ahead
 
 

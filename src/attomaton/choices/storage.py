@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+import pyarrow as pa
 
 from attomaton.artifacts import Run, build_folder, fill_run, read_run
+from attomaton.borders import check_counts, check_ids, check_table
 from attomaton.choices.priors import join_components
+from attomaton.choices.rankings import RANKING_SCHEMA
 from attomaton.errors import CorruptRun, UnsupportedOption
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components, find_components
@@ -22,7 +25,7 @@ from attomaton.soft.certify import certify_scores
 from attomaton.soft.likelihood import luce_problem
 from attomaton.soft.solve import SoftSolution
 from attomaton.solutions import check_scores, sparse_weights
-from attomaton.tables import column, make_table
+from attomaton.tables import column, make_table, ragged_column
 
 KIND = "choices"
 """What a folder says it holds."""
@@ -36,7 +39,7 @@ class Stored(NamedTuple):
     soft: SoftSolution
     prior: float | None
     parts: int
-    n_ties: int
+    rankings: pa.Table | None
 
 
 def save(stored: Stored, path: str | Path, *, overwrite: bool) -> Path:
@@ -48,6 +51,7 @@ def save(stored: Stored, path: str | Path, *, overwrite: bool) -> Path:
             "edges": edges.table,
             "soft": soft.scores,
             "choices": soft.choices.table,
+            **({} if stored.rankings is None else {"rankings": stored.rankings}),
         },
         arrays={f"queries/{name}": column(edges.queries, name) for name in QUERY_SCHEMA.names},
         records={"items": items},
@@ -57,7 +61,6 @@ def save(stored: Stored, path: str | Path, *, overwrite: bool) -> Path:
             "atol": soft.certificate.atol,
             "prior": stored.prior,
             "parts": stored.parts,
-            "n_ties": stored.n_ties,
         },
     )
     place = given_path(path, "path")
@@ -87,13 +90,14 @@ def _assemble(run: Run) -> Stored:
     sizes = {len(set(items)), len(items), edges.n_tokens - 1, max(graph.nodes.num_rows - 1, 0)}
     if len(sizes) > 1:
         raise ValueError("items.json does not name each item once")
-    numbers = {name: about[name] for name in ("ridge", "atol", "prior", "parts", "n_ties")}
+    numbers = {name: about[name] for name in ("ridge", "atol", "prior", "parts")}
     ridge, atol = _real(numbers["ridge"]), _real(numbers["atol"])
     prior = None if numbers["prior"] is None else _real(numbers["prior"])
-    if not all(type(numbers[name]) is int for name in ("parts", "n_ties")) or numbers["parts"] < 1:
-        raise ValueError("manifest.json gives no whole number of parts or ties")
+    if type(numbers["parts"]) is not int or numbers["parts"] < 1:
+        raise ValueError("manifest.json gives no whole number of parts")
+    rankings = _check_rankings(run.tables["rankings"], len(items)) if numbers["parts"] > 1 else None
     soft = _soften(run, graph if prior is None else join_components(graph), ridge, atol)
-    return Stored(items, graph, soft, prior, numbers["parts"], numbers["n_ties"])
+    return Stored(items, graph, soft, prior, numbers["parts"], rankings)
 
 
 def _soften(run: Run, scored: Components, ridge: float, atol: float) -> SoftSolution:
@@ -111,6 +115,16 @@ def _soften(run: Run, scored: Components, ridge: float, atol: float) -> SoftSolu
         components=scored,
         ridge=ridge,
     )
+
+
+def _check_rankings(rankings: pa.Table, n_items: int) -> pa.Table:
+    check_table(rankings, RANKING_SCHEMA, "the table of rankings")
+    (offsets, items), (others, _) = (ragged_column(rankings, name) for name in ("items", "places"))
+    check_ids(items, n_items, "an item of the rankings")
+    check_counts(column(rankings, "count"), 1, "count in the table of rankings")
+    if not np.array_equal(offsets, others):
+        raise ValueError("a ranking has more or fewer places than items")
+    return rankings
 
 
 def _real(value: Any) -> float:

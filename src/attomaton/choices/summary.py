@@ -84,7 +84,7 @@ def remark(n_ties: int, prior: float | None, ridge: float) -> list[str]:
     remarks: list[str] = []
     if n_ties:
         rule = "half a win each way; of more than two, the average over their orders"
-        remarks.append(f"ties: {n_ties:,}, each counted as {rule}")
+        remarks.append(f"ties: {n_ties:,}, each counted as {rule}; scores are those of expected scores")
     if prior is not None:
         remarks.append(
             f"prior: every score is normal about 0 with standard deviation {prior:g}; what stands between "
@@ -98,14 +98,16 @@ def remark(n_ties: int, prior: float | None, ridge: float) -> list[str]:
 def _grid(told: Told, most: int) -> tuple[list[str], list[list[str]]]:
     table = told.standings.table
     rows = rows_of_table(table, most)
-    several = told.n_components > 1
+    several, groups = told.n_components > 1, _n_groups(told) > 1
     texts = all(isinstance(row["item"], str) for row in rows)
     errors = any(row["standard_error"] is not None for row in rows)
-    headers = ["rank", "item", *["component"] * several, "score", *["s.e."] * errors, "ahead", "won", "lost"]
+    headers = ["rank", "item", *["group"] * groups, *["component"] * several]
+    headers += ["score", *["s.e."] * errors, "ahead", "won", "lost"]
     cells = [
         [
             _whole(row["rank"]),
             shorten(row["item"]) if texts else str(row["item"]),
+            *[str(row["group"])] * groups,
             *[str(row["component"])] * several,
             _real(row["score"], "+.3f"),
             *[_real(row["standard_error"], ".3f")] * errors,
@@ -116,6 +118,10 @@ def _grid(told: Told, most: int) -> tuple[list[str], list[list[str]]]:
         for place, row in enumerate(rows)
     ]
     return headers, cells
+
+
+def _n_groups(told: Told) -> int:
+    return max(told.standings["group"], default=0)
 
 
 def _whole(value: Any) -> str:
@@ -150,10 +156,12 @@ def _describe_order(told: Told) -> list[str]:
     ]
     if len(below) > SHOWN:
         lines.append(f"and so on for {len(below) - SHOWN:,} more components; .order has all")
+    groups = _n_groups(told) > 1
+    if groups:
+        lines.append("nothing compares items of different groups, so each group has ranks of its own")
     if None in told.standings["rank"]:
-        lines.append(
-            "no rank (-): no chain of wins joins these items with all others, so nothing orders them"
-        )
+        others = "all others of their group" if groups else "all others"
+        lines.append(f"no rank (-): no chain of wins joins these items with {others}, so nothing orders them")
     return lines
 
 

@@ -1,18 +1,16 @@
-"""Covariances of scores, and differences with their standard errors, from the observed information.
+"""Covariances of scores, and differences with their standard errors."""
 
-The plain form of :mod:`attomaton.soft.information`, which finds the diagonal alone, for all components at
-once and compiled; a law in ``tests/choices`` ties the two.
-"""
-
+from functools import cached_property
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
+import pyarrow as pa
 
+from attomaton.choices.information import Information, curvature_of
+from attomaton.choices.sandwich import Sandwich, SplitRankings
 from attomaton.errors import UnsupportedOption
 from attomaton.options import real_number
-from attomaton.soft.information import LARGEST
 from attomaton.soft.likelihood import LuceProblem, luce_problem
 from attomaton.soft.solve import SoftSolution
 from attomaton.tables import Float64, Int64, column
@@ -64,96 +62,70 @@ class Difference(NamedTuple):
 
 
 class Covariances:
-    """The covariances of the scores inside each component, found when they are asked for."""
+    """The covariances of the scores inside each component, found when they are asked for.
 
-    def __init__(self, soft: SoftSolution, parts: int) -> None:
-        self._soft, self._parts = soft, parts
-        self._rows, self._problem = luce_problem(soft.choices, soft.components, connected=False)
-        component = soft.components.component_of_node
-        order = np.argsort(component, kind="stable")
-        self._place = np.empty_like(order)  # of each node in its component
-        self._place[order] = np.arange(len(order)) - soft.components.members[0][component[order]]
-        self._found: dict[int, Information] = {}
-
-    def of(self, numbers: Int64) -> Float64:
-        """The covariance of these items, NaN between components, shape (n_items, n_items)."""
-        component = self._soft.components.component_of_node[numbers]
-        found = np.where(component[:, None] == component, 0.0, np.nan)
-        for number in np.unique(component).tolist():
-            here = np.flatnonzero(component == number)
-            if self._soft.components.sizes[number] > 1:
-                found[np.ix_(here, here)] = (
-                    self._inside(number).invert(self._place[numbers[here]]) * self._parts
-                )
-        return found
-
-    def _inside(self, number: int) -> "Information":
-        if number not in self._found:
-            soft, rows, problem = self._soft, self._rows, self._problem
-            first = int(np.argmax(soft.components.component_of_node[rows] == number))
-            kept, alone = problem.restrict(np.arange(problem.n_components) == problem.component[first])
-            scores = column(soft.scores, "score")[rows[kept]]
-            self._found[number] = Information(alone, scores, ridge=soft.ridge)
-        return self._found[number]
-
-
-class Information:
-    """The observed information of the scores of one component, factored: Σ count (diag p − p pᵀ) + ridge.
-
-    It is flat along the constant; a lift there makes it invertible and is taken off again.
-
-    Examples
-    --------
-    >>> entries = np.array([0, 1, 0, 1]), np.array([0, 2, 4]), np.zeros(4)
-    >>> problem = LuceProblem(*entries, np.array([0, 1]), np.array([3.0, 1.0]), np.array([0, 0]))  # 3 to 1
-    >>> Information(problem, np.log([3.0, 1.0])).invert(np.arange(2)).round(6).tolist()
-    [[0.333333, -0.333333], [-0.333333, 0.333333]]
+    They are the inverse of the observed information, and a sandwich where there are ties.
     """
 
-    def __init__(self, problem: LuceProblem, scores: Float64, *, ridge: float = 0.0) -> None:
-        size = problem.n_alternatives
-        if size > LARGEST:
-            raise UnsupportedOption(
-                f"a component has {size:,} items, and their covariance needs a dense matrix of that size; at "
-                f"most {LARGEST:,} are supported"
-            )
-        hessian = _fill_hessian(problem, scores)
-        lift = float(np.trace(hessian)) / size or 1.0
-        self._size, self._shift = size, 1.0 / ((lift + ridge) * size)
-        linalg = _linear_algebra()
-        try:
-            self._factor = linalg.cho_factor(hessian + ridge * np.eye(size) + lift / size, lower=True)
-        except linalg.LinAlgError as error:
-            raise UnsupportedOption(
-                "the choices hardly connect some items of a component, so that standard errors are lost "
-                "in rounding; add choices between them, or fit with a ridge"
-            ) from error
+    def __init__(self, soft: SoftSolution, parts: int, rankings: pa.Table | None) -> None:
+        self._soft, self._ridge = soft, soft.ridge / parts
+        self._component = soft.components.component_of_node
+        self._score = column(soft.scores, "score")
+        self._borders, self._members = soft.components.members
+        self._place = np.empty_like(self._members)  # of each node in its component
+        self._place[self._members] = (
+            np.arange(len(self._members)) - self._borders[self._component[self._members]]
+        )
+        self._split = None if rankings is None else SplitRankings(rankings, soft.components, self._place)
+        self._found = dict[int, Information | Sandwich]()
 
-    def invert(self, places: Int64) -> Float64:
-        """The covariance of the scores at these places about the mean of all, shape (n_places,) twice."""
-        linalg = _linear_algebra()
-        columns = np.zeros((self._size, len(places)))
-        columns[places, np.arange(len(places))] = 1.0
-        solved: Float64 = linalg.cho_solve(self._factor, columns)[places]
-        return (solved + solved.T) / 2 - self._shift
+    def of(self, numbers: Int64) -> Float64:
+        """The covariance of these items, NaN where there is none, shape (n_items, n_items)."""
+        component = self._component[numbers]
+        found = np.full((len(numbers), len(numbers)), np.nan)
+        for number in np.unique(component).tolist():
+            here = np.flatnonzero(component == number)
+            places = self._place[numbers[here]]
+            if self._soft.components.sizes[number] == 1:
+                continue
+            found[np.ix_(here, here)] = self._inside(number).covariance(places)
+        return found
 
+    def of_difference(self, first: int, second: int) -> float:
+        """The variance of the difference of two scores of one component."""
+        component = int(self._component[first])
+        contrast = np.zeros(self._soft.components.sizes[component])
+        contrast[self._place[[first, second]]] = 1.0, -1.0
+        return self._inside(component).variance(contrast)
 
-def _linear_algebra() -> Any:
-    """Scipy's, loaded when it is used: it is a tenth of the start-up time."""
-    import scipy.linalg
+    def errors(self) -> Float64:
+        """The standard error of the score of each node, shape (n_nodes,)."""
+        if self._split is None:
+            return self._soft.standard_errors()
+        found = np.full(len(self._component), np.nan)
+        for number in np.flatnonzero(self._soft.components.sizes > 1).tolist():
+            nodes = self._nodes(number)
+            spread = self._inside(number).covariance(np.arange(len(nodes)))
+            found[nodes] = np.sqrt(np.diag(spread))
+        return found
 
-    return scipy.linalg
+    @cached_property
+    def _problem(self) -> tuple[Int64, LuceProblem]:
+        return luce_problem(self._soft.choices, self._soft.components, connected=False)
 
+    def _nodes(self, component: int) -> Int64:
+        return self._members[self._borders[component] : self._borders[component + 1]]
 
-def _fill_hessian(problem: LuceProblem, scores: Float64) -> Float64:
-    """The Hessian of the summed loss, its diagonal from the other entries, so that no digits are lost."""
-    chance = problem.probabilities(scores)
-    weight = np.repeat(problem.count, np.diff(problem.offsets)) * chance
-    shape = (len(problem.winner), problem.n_alternatives)
-    rows = csr_array((chance, problem.alternative, problem.offsets), shape=shape)
-    weighted = csr_array((weight, problem.alternative, problem.offsets), shape=shape)
-    products: Any = weighted.T @ rows
-    hessian: Float64 = -products.toarray()
-    np.fill_diagonal(hessian, 0.0)
-    np.fill_diagonal(hessian, -hessian.sum(axis=1))
-    return hessian
+    def _inside(self, component: int) -> Information | Sandwich:
+        if component not in self._found:
+            self._found[component] = self._inform(component)
+        return self._found[component]
+
+    def _inform(self, component: int) -> Information | Sandwich:
+        if self._split is not None:
+            scores = self._score[self._nodes(component)]
+            return Sandwich(self._split.inside(component), scores, self._ridge)
+        rows, problem = self._problem
+        first = int(np.argmax(self._component[rows] == component))
+        kept, alone = problem.restrict(np.arange(problem.n_components) == problem.component[first])
+        return Information(curvature_of(alone, self._score[rows[kept]]), ridge=self._ridge)

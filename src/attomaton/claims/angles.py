@@ -133,9 +133,9 @@ def need_decided(evidence: Evidence) -> str:
     if not evidence.once(_decided).any():
         return (
             "no trial has made its choice: selected tokens lose attention, others keep theirs, or W(0) still "
-            "shows; train on"
+            "shows"
         )
-    near = "W is not near the direction of the selected tokens in any trial, or should not be yet; train on"
+    near = "W is not near the direction of the selected tokens in any trial, or should not be yet"
     return "" if evidence.once(_find_local).judged.any() else near
 
 

@@ -49,7 +49,7 @@ class Bounds:
 
     def missing(self, short: str) -> str:
         """Nothing if some trial can be judged, else that the run is too short."""
-        return "" if self.among.any() else f"{short}; train on"
+        return "" if self.among.any() else short
 
 
 def _reach(evidence: Evidence) -> tuple[Way, Float64]:
@@ -152,14 +152,19 @@ def bound_finite(evidence: Evidence) -> Bounds:
     return Bounds(asked, ~evidence.acyclic & way.known & late & told)
 
 
-def need_near_finite(evidence: Evidence) -> str:
-    """What is left of the way to W_fin, or of swings, is small enough to tell something."""
+def need_short_steps(evidence: Evidence) -> str:
+    """Steps of one length swing around W_fin so little that something can be told."""
     swings, among = _swings(evidence), ~evidence.acyclic
-    if swings and (0.5 * _longest(evidence) * swings > TOLD)[among].all():
-        return (
-            f"normalised steps of length {evidence.step_size:g} may swing around W_fin by {swings:g}, which "
-            f"moves attention by more than {TOLD}: take shorter steps"
-        )
+    if not (swings and (0.5 * _longest(evidence) * swings > TOLD)[among].all()):
+        return ""
+    return (
+        f"normalised steps of length {evidence.step_size:g} may swing around W_fin by {swings:g}, which "
+        f"moves attention by more than {TOLD}: take shorter steps"
+    )
+
+
+def need_near_finite(evidence: Evidence) -> str:
+    """What is left of the way to W_fin is small enough to tell something."""
     told = (
         "by half of the steps the computed way is so far from its limit in every trial that attention is off "
         f"by more than {TOLD}"

@@ -5,6 +5,8 @@ the finite part. Two more are ours: t · (CE − limit) → ‖W^mm‖²/η for 
 contexts at every step.
 """
 
+import math
+
 from attomaton.claims.verdicts import Claim, Judgement, Verdicts
 from attomaton.decoder.descent import DecoderTrace
 from attomaton.decoder.evidence import DecoderEvidence
@@ -56,11 +58,17 @@ def _need_late(evidence: DecoderEvidence) -> str:
     """One-hot contexts are late by their rarest next token; others if the rate, or the loss, has settled."""
     late, change = evidence.lateness, evidence.change
     if evidence.limit is None:
-        return (
-            "" if late >= LATE else f"ηtπp of the rarest next token is {late:.3g}, and not {LATE:g}; train on"
-        )
-    told = f"the loss above its limit, times t, changed by {change:.1%} since half of the steps; train on"
+        return "" if late >= LATE else f"ηtπp of the rarest next token is {late:.3g}, and not {LATE:g}"
+    told = f"the loss above its limit, times t, changed by {change:.1%} since half of the steps"
     return "" if change <= SETTLED else told
+
+
+def _count_to_late(evidence: DecoderEvidence, *_: object) -> int | str:
+    """The steps until one-hot contexts are late, which is proportional to steps."""
+    if evidence.limit is not None:
+        return "no number of steps can be given, for how fast the loss settles depends on the features"
+    steps = evidence.trace.steps[-1]
+    return math.ceil(steps * LATE / evidence.lateness) - steps
 
 
 def _need_earlier(evidence: DecoderEvidence) -> str:
@@ -110,11 +118,13 @@ def _judge_logits(evidence: DecoderEvidence) -> Judgement:
     return Judgement(float(missed[worst]), OFF, bool(missed[worst] <= OFF), meaning)
 
 
+_LATE = ((_need_late,), _count_to_late)
+
 CLAIMS: tuple[Claim[DecoderEvidence], ...] = (
-    Claim("decoder-loss", (_need_late,), _judge_loss),
-    Claim("decoder-rate", (_need_growth, _need_late), _judge_rate),
-    Claim("decoder-direction", (_need_growth, _need_earlier, _need_late), _judge_direction),
-    Claim("decoder-finite", (_need_ties, _need_late), _judge_finite),
+    Claim("decoder-loss", (), _judge_loss, *_LATE),
+    Claim("decoder-rate", (_need_growth,), _judge_rate, *_LATE),
+    Claim("decoder-direction", (_need_growth, _need_earlier), _judge_direction, *_LATE),
+    Claim("decoder-finite", (_need_ties,), _judge_finite, *_LATE),
     Claim("decoder-logits", (_need_one_hot,), _judge_logits),
 )
 """Three of the paper, and two of ours."""

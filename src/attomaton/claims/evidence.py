@@ -1,7 +1,7 @@
 """What claims are judged by: a run, the automata of its trials, and what follows from both."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -41,11 +41,15 @@ class Evidence:
 
     trace: Trace
     automata: tuple[Automaton, ...]
+    of_data: dict[Any, Any] = field(default_factory=dict[Any, Any])
+    """What follows from data, W(0) and step: :func:`~attomaton.claims.way.lengthen` hands it on."""
 
     @cached_property
     def target(self) -> Target:
         """Where the automata say that weights go."""
-        return aim_at(self.trace, self.automata)
+        if aim_at not in self.of_data:
+            self.of_data[aim_at] = aim_at(self.trace, self.automata)
+        return self.of_data[aim_at]
 
     @cached_property
     def curves(self) -> Curves:
@@ -83,12 +87,12 @@ class Evidence:
         """Trials without ties, shape (n_trials,)."""
         return np.array([automaton.components.is_acyclic for automaton in self.automata])
 
-    def once(self, find: "Callable[[Evidence], Found]") -> "Found":
+    def once(self, find: "Callable[..., Found]", *given: int) -> "Found":
         """What a function finds in this evidence, computed the first time it is asked for."""
         known = self._known
-        if find not in known:
-            known[find] = find(self)
-        return known[find]
+        if (find, given) not in known:
+            known[find, given] = find(self, *given)
+        return known[find, given]
 
     @cached_property
     def _known(self) -> dict[Any, Any]:
@@ -190,11 +194,18 @@ def need_digits(evidence: Evidence) -> str:
     )
 
 
-def need_length(evidence: Evidence) -> str:
-    """Enough steps and records to tell where a run goes."""
+def need_records(evidence: Evidence) -> str:
+    """Enough records for the steps taken to tell where a run goes."""
     n_steps, n_records = int(evidence.trace.steps[-1]), len(evidence.trace.steps)
-    long = n_steps >= FEWEST_STEPS and n_records >= FEWEST_RECORDS
-    return "" if long else f"{n_steps:,} steps with {n_records} records are too few to tell a limit by"
+    if n_steps < FEWEST_STEPS or n_records >= FEWEST_RECORDS:
+        return ""
+    return f"{n_records} records are too few to tell a limit by: record at least {FEWEST_RECORDS}"
+
+
+def need_steps(evidence: Evidence) -> str:
+    """Enough steps to tell where a run goes."""
+    n_steps = int(evidence.trace.steps[-1])
+    return "" if n_steps >= FEWEST_STEPS else f"{n_steps:,} steps are too few to tell a limit by"
 
 
 def need_plain_descent(evidence: Evidence) -> str:

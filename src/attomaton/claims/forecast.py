@@ -102,12 +102,20 @@ def _enough(evidence: Evidence, trial: int, error: float) -> bool:
     return error <= CLOSELY * float(np.linalg.norm(evidence.directions[trial]))
 
 
+def expand_once(evidence: Evidence, trial: int) -> Expansion:
+    """The expansion of one trial, computed the first time it is asked for."""
+    key = (expand_trial, trial)
+    if key not in evidence.of_data:
+        evidence.of_data[key] = expand_trial(evidence.trace, evidence.automata[trial], trial)
+    return evidence.of_data[key]
+
+
 def find_misses(evidence: Evidence) -> Misses:
     """The end of the run against the expansion; not where data alone do not tell, or nothing precedes."""
     trace, last = evidence.trace, float(evidence.trace.steps[-1])
     told, share = np.zeros(trace.n_trials, bool), np.full(trace.n_trials, np.inf)
     for trial in np.flatnonzero(evidence.directed).tolist():
-        expansion = expand_trial(trace, evidence.automata[trial], trial)
+        expansion = expand_once(evidence, trial)
         if not expansion.caveat:
             error = expansion.error_at(last)
             told[trial] = _enough(evidence, trial, error)
@@ -116,9 +124,16 @@ def find_misses(evidence: Evidence) -> Misses:
     return Misses(told, share)
 
 
+def need_data_alone(evidence: Evidence) -> str:
+    """Some trial's third term follows from data alone."""
+    trials = np.flatnonzero(evidence.directed).tolist()
+    caveats = [expand_once(evidence, trial).caveat for trial in trials]
+    return "" if "" in caveats else f"no trial's third term follows from data alone: {caveats[0]}"
+
+
 def need_told(evidence: Evidence) -> str:
-    """Some trial's third term follows from data alone, and is near by the end."""
-    told = "in every trial the third term depends on the path, or the expansion is not close yet by the end"
+    """The expansion of some trial is close by the end."""
+    told = "the expansion is not close yet by the end in any trial"
     return "" if evidence.once(find_misses).told.any() else told
 
 
@@ -130,6 +145,11 @@ def judge_third_term(evidence: Evidence) -> Judgement:
 def need_late_records(evidence: Evidence) -> str:
     """Something was recorded late enough."""
     return "" if evidence.trace.steps[-1] >= LATE else f"training ended before step {LATE:,}"
+
+
+def count_to_late(evidence: Evidence, *_: object) -> int:
+    """The steps to the first that is late enough."""
+    return LATE - int(evidence.trace.steps[-1])
 
 
 def need_steady_head(evidence: Evidence) -> str:
@@ -150,7 +170,7 @@ def follow_run(evidence: Evidence) -> Misses:
     """Late records against fast-forward from the same W(0)."""
     trace = evidence.trace
     late = np.flatnonzero(trace.steps >= LATE)
-    late = late[np.unique(np.linspace(0, len(late) - 1, RECORDS).astype(int))]
+    late = late[np.unique(np.linspace(0, len(late) - 1, RECORDS if len(late) else 0).astype(int))]
     told, share = np.zeros(trace.n_trials, bool), np.zeros(trace.n_trials)
     for trial in np.flatnonzero(evidence.directed).tolist():
         forward = follow_trial(evidence, trial)

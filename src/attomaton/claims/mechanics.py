@@ -5,7 +5,7 @@ by the data, W(0) and the step size, or follows from the first half of the run (
 A run that is too short for its bound to tell anything is not judged.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from attomaton.claims.approach import (
     need_near_direction,
     need_near_finite,
     need_near_retrieval,
+    need_short_steps,
     need_way,
 )
 from attomaton.claims.convexity import judge_convexity, judge_strictness, need_few_dimensions
@@ -30,17 +31,20 @@ from attomaton.claims.evidence import (
     need_digits,
     need_direction,
     need_independence,
-    need_length,
     need_log_loss,
     need_mass_head,
     need_plain_descent,
+    need_records,
     need_stable_step,
     need_start,
+    need_steps,
     need_ties,
 )
 from attomaton.claims.forecast import (
+    count_to_late,
     judge_fast_forward,
     judge_third_term,
+    need_data_alone,
     need_followed,
     need_late_records,
     need_steady_head,
@@ -49,6 +53,7 @@ from attomaton.claims.forecast import (
 from attomaton.claims.measures import check_automata, solve_trials
 from attomaton.claims.steepest import MARGIN_CLAIMS
 from attomaton.claims.verdicts import Claim, Judgement, Verdicts
+from attomaton.claims.way import look_ahead
 from attomaton.errors import MismatchedParts
 from attomaton.graphs.edges import extract_edges
 from attomaton.graphs.reduction import find_ends
@@ -129,23 +134,40 @@ def judge_feasibility(evidence: Evidence) -> Judgement:
 
 _CONVEX = (need_log_loss, need_mass_head, need_few_dimensions)
 _RUN = (need_log_loss, need_mass_head, need_descent, need_start, need_stable_step, need_digits)
-_GLOBAL = (*_RUN, need_direction, need_length, need_way)
-_FINITE = (*_RUN, need_ties, need_length, need_way, need_near_finite)
-_LOCAL = (need_descent, need_start, need_stable_step, need_digits, need_length, need_decided)
+_GLOBAL = (*_RUN, need_direction, need_records, need_way)
+_FINITE = (*_RUN, need_ties, need_records, need_way, need_short_steps)
+_LOCAL = (need_descent, need_start, need_stable_step, need_digits, need_records)
 _PLAIN = (need_plain_descent, *_RUN, need_direction)
+
+
+def _limit(
+    name: str,
+    assumptions: tuple[Callable[[Evidence], str], ...],
+    judge: Callable[[Evidence], Judgement],
+    near: Callable[[Evidence], str],
+) -> Claim[Evidence]:
+    """A claim about a limit, judged once the run is near."""
+    return Claim(name, assumptions, judge, (need_steps, near), look_ahead)
+
 
 CLAIMS = (
     Claim("feasible", (need_independence, _need_priorities), judge_feasibility),
     Claim("convex", _CONVEX, judge_convexity),
     Claim("strictly convex inside", (*_CONVEX, need_ties), judge_strictness),
-    Claim("norm grows", (*_GLOBAL, need_growth), judge_norm),
-    Claim("direction", (*_GLOBAL, need_near_direction), judge_direction),
-    Claim("finite part", _FINITE, judge_finite),
+    _limit("norm grows", _GLOBAL, judge_norm, need_growth),
+    _limit("direction", _GLOBAL, judge_direction, need_near_direction),
+    _limit("finite part", _FINITE, judge_finite, need_near_finite),
     Claim("regularisation path", (need_mass_head, need_direction, need_path), judge_path),
-    Claim("hard retrieval", (*_GLOBAL, need_near_retrieval), judge_retrieval),
-    Claim("soft composition", _FINITE, judge_composition),
-    Claim("local direction", _LOCAL, judge_local),
-    Claim("third term", (*_PLAIN, need_length, need_told), judge_third_term),
-    Claim("fast-forward", (*_PLAIN, need_late_records, need_steady_head, need_followed), judge_fast_forward),
+    _limit("hard retrieval", _GLOBAL, judge_retrieval, need_near_retrieval),
+    _limit("soft composition", _FINITE, judge_composition, need_near_finite),
+    _limit("local direction", _LOCAL, judge_local, need_decided),
+    _limit("third term", (*_PLAIN, need_records, need_data_alone), judge_third_term, need_told),
+    Claim(
+        "fast-forward",
+        (*_PLAIN, need_steady_head, need_followed),
+        judge_fast_forward,
+        (need_late_records,),
+        count_to_late,
+    ),
     *MARGIN_CLAIMS,
 )

@@ -51,7 +51,7 @@ def bound_share(
     >>> bound_share(np.full(100, 3.0), best=1.0, reach=2.0, size=20.0, surprise=1e-8, odds=1.0)  # too long
     -inf
     """
-    gains = best * paces - (np.expm1(reach * paces) - reach * paces)
+    gains = find_gains(paces, best=best, reach=reach)
     if not len(paces) or gains.min() < 0 or not 0 < surprise < np.inf:
         return -np.inf
     kept = -np.expm1(-surprise) / surprise  # κ: least G over L
@@ -59,6 +59,11 @@ def bound_share(
     # the largest single loss is at most the summed one, and e^loss − 1 ≥ e^−margin / odds
     margin = -_log_expm1(log_surprise) - np.log(odds)
     return float(margin / (best * (size + float(paces.sum()))))
+
+
+def find_gains(paces: Float64, *, best: float, reach: float) -> Float64:
+    """γη − ψ(Rη) of each step: what it takes off the loss, over G; less than zero if it is too long."""
+    return best * paces - (np.expm1(reach * paces) - reach * paces)
 
 
 def _log_expm1(log_value: float) -> float:

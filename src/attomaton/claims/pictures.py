@@ -13,19 +13,19 @@ ROW, BESIDES = 0.17, 0.6
 REACH = 10.0
 """Ratios of value and bound are drawn up to this, and down to one over it."""
 
-MARKS = {"holds": ("o", GREEN), "fails": ("X", ORANGE), "not_applicable": ("", GREY)}
-"""The mark and the colour of each status: neither alone has to tell them apart."""
+MARKS = {"holds": ("o", GREEN), "fails": ("X", ORANGE)}
+"""The mark and the colour of what was judged: neither alone has to tell them apart."""
 
 Row = tuple[str, str, float | None, float | None, str]
 """Claim, status, value, bound, and the two as text."""
 
 
-def draw_verdicts(rows: Sequence[Row], ax: Any = None) -> Any:
+def draw_verdicts(rows: Sequence[Row], title: str, ax: Any = None) -> Any:
     """A line for each claim: its value over its bound, where both can be compared so, and both as text."""
     with house_axes(ax, height=ROW * max(len(rows), 1) + BESIDES, width=0.75 * TWO_COLUMNS) as axes:
         axes.axvline(1.0, color="black", linewidth=0.6)
         for place, (_, status, value, bound, text) in enumerate(rows):
-            mark, colour = MARKS[status]
+            mark, colour = MARKS.get(status, ("", GREY))
             where = _ratio(value, bound)
             if where is not None and mark:
                 axes.plot([1.0, where], [place] * 2, color=colour, linewidth=0.8)
@@ -40,7 +40,7 @@ def draw_verdicts(rows: Sequence[Row], ax: Any = None) -> Any:
         axes.set_ylim(max(len(rows), 1) - 0.5, -0.5)
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
-        axes.set_title(_count(rows), loc="left")
+        axes.set_title(title, loc="left")
     return axes
 
 
@@ -51,8 +51,3 @@ def _ratio(value: float | None, bound: float | None) -> float | None:
     if bound == 0 or value / bound <= 0:
         return None
     return min(max(value / bound, 1 / REACH), REACH)
-
-
-def _count(rows: Sequence[Row]) -> str:
-    counts = {status: sum(row[1] == status for row in rows) for status in MARKS}
-    return ", ".join(f"{n} {status.replace('_', ' ')}" for status, n in counts.items() if n) or "no claims"

@@ -16,14 +16,16 @@ from attomaton.claims.approach import Bounds, find_worst, need_way
 from attomaton.claims.evidence import (
     DIGITS,
     DIGITS_TIED,
+    FEWEST_STEPS,
     Evidence,
     need_descent,
     need_direction,
-    need_length,
     need_log_loss,
     need_mass_head,
+    need_records,
     need_stable_step,
     need_start,
+    need_steps,
 )
 from attomaton.claims.margins import (
     MOST_DIMENSIONS,
@@ -35,9 +37,9 @@ from attomaton.claims.margins import (
     own_norm,
     read_differences,
 )
-from attomaton.claims.pace import bound_share, list_paces
+from attomaton.claims.pace import bound_share, find_gains, list_paces
 from attomaton.claims.verdicts import Claim, Judgement
-from attomaton.claims.way import compute_way
+from attomaton.claims.way import compute_way, look_ahead
 from attomaton.errors import UnsupportedOption
 from attomaton.hard.solve import Kind
 from attomaton.models.heads import Tied
@@ -49,8 +51,14 @@ from attomaton.training.steps import Adam, GradientDescent
 ROUNDING = 1e-6
 """Shares are held against proved bounds to this."""
 
+FURTHEST = 64
+"""What steepest descent must reach is computed for runs of up to this many times the steps."""
+
 WOBBLE = 0.05
-"""A share may fall by this from half of the steps to the end, where no bound is proved: steps swing."""
+"""A share may fall by this from half of the steps to the end, where no bound is proved: steps swing.
+
+If it falls by more and stays above 0, the run is too early: shares of Muon were seen to fall by 0.15 first.
+"""
 
 SMALL = 1e-3
 """ε of Adam is small if it is less than this share of the attention that is left to move."""
@@ -108,18 +116,27 @@ def need_rule(evidence: Evidence, norm: Norm) -> str:
             f"the step is {step}, of one size, and the theorem speaks of step sizes that shrink: give "
             f"schedule=Decay(){describe_share(evidence, norm)}"
         )
-    memory, half = 1.0 / (1.0 - _slowest(step)), int(evidence.trace.steps[evidence.middle])
-    if half < memory:
-        return (
-            f"the step averages over about {memory:,.0f} steps, and half of the run is {half:,}: train on"
-            f"{describe_share(evidence, norm)}"
-        )
     return ""
 
 
-def _slowest(step: object) -> float:
-    """How much of its slowest running mean a step keeps."""
-    return max(step.betas) if isinstance(step, Adam) else float(getattr(step, "momentum", 0.0))
+def need_memory(evidence: Evidence, norm: Norm) -> str:
+    """Half of the run is longer than what the step averages over, where no bound is proved."""
+    memory, half = _memory(evidence), int(evidence.trace.steps[evidence.middle])
+    if half >= memory:
+        return ""
+    return (
+        f"the step averages over about {memory:,.0f} steps, and half of the run is {half:,}"
+        f"{describe_share(evidence, norm)}"
+    )
+
+
+def _memory(evidence: Evidence) -> float:
+    """How many steps the slowest running mean of a step is of; one where a bound is proved or computed."""
+    step = evidence.trace.step
+    if is_proved(evidence) or not need_descent(evidence):
+        return 1.0
+    slowest = max(step.betas) if isinstance(step, Adam) else float(getattr(step, "momentum", 0.0))
+    return 1.0 / (1.0 - slowest)
 
 
 def _last_pace(evidence: Evidence) -> float:
@@ -185,45 +202,90 @@ def need_best(evidence: Evidence, norm: Norm) -> str:
     return "the best margin of no trial was proved"
 
 
+def need_short_paces(evidence: Evidence, norm: Norm) -> str:
+    """Steps of steepest descent are so short at the end that some trial's loss must fall."""
+    if not is_proved(evidence):
+        return ""
+    pace = _last_pace(evidence) * float(cast("Any", evidence.trace.step).step_size)
+    best = evidence.once(FINDERS[norm]).best
+    for trial in np.flatnonzero(find_ordered(evidence) & np.isfinite(best)).tolist():
+        reach = find_reach(evidence.automata[trial].components, evidence.trace.embeddings[trial], norm)
+        if find_gains(np.array([pace]), best=float(best[trial]), reach=reach)[0] >= 0:
+            return ""
+    return f"steps of length {pace:.3g} are so long that nothing is proved of them: take shorter steps" + (
+        describe_share(evidence, norm)
+    )
+
+
 def need_reached(evidence: Evidence, norm: Norm) -> str:
     """Some trial is far enough at half of the steps that something can be asked of its end."""
-    told = "by half of the steps no margin is large enough to ask one of the end, or steps are too long"
+    told = "by half of the steps no margin is large enough to ask one of the end, or it falls for a while"
     missing = evidence.once(BOUNDERS[norm]).missing(told)
     return missing + describe_share(evidence, norm) if missing else ""
 
 
+def forecast_margin(evidence: Evidence, is_ready: Callable[[Evidence], bool], norm: Norm) -> int | str:
+    """About how many more steps until a margin can be judged, or why that is not known.
+
+    Plain descent has its computed way. For other steps it is known what a run of twice the steps would be
+    asked for, since half of it is this run; and what is proved of steepest descent is proved of longer runs,
+    too.
+    """
+    last = int(evidence.trace.steps[-1])
+    if not is_proved(evidence) and isinstance(evidence.trace.step, GradientDescent):
+        return look_ahead(evidence, is_ready)
+    steps = max(2 * last, 2 * int(np.ceil(_memory(evidence))), FEWEST_STEPS)
+    while not (_ask(evidence, norm, len(evidence.trace.steps) - 1, steps) > 0).any():
+        if not is_proved(evidence) or steps > FURTHEST * last:
+            return (
+                "no number of steps can be given, for the theorem has no rate with known constants so early"
+            )
+        steps *= 2
+    return steps - last
+
+
 def _bound(evidence: Evidence, norm: Norm) -> Bounds:
     """The share of the best margin that is asked of each trial."""
+    asked = _ask(evidence, norm, evidence.middle, int(evidence.trace.steps[-1]))
+    among = asked > 0
+    if not is_proved(evidence) and not isinstance(evidence.trace.step, GradientDescent):
+        share = evidence.once(FINDERS[norm]).share[-1]
+        among &= ~((share > 0) & (share < asked))  # a share may fall for long before it rises to its limit
+    return Bounds(asked, among)
+
+
+def _ask(evidence: Evidence, norm: Norm, record: int, steps: int) -> Float64:
+    """The share that is asked of each trial after so many steps, from where it was at a record."""
     margins = evidence.once(FINDERS[norm])
     asked = np.full(evidence.trace.n_trials, -np.inf)
     for trial in np.flatnonzero(find_ordered(evidence) & np.isfinite(margins.best)):
         if is_proved(evidence):
-            asked[trial] = _prove(evidence, margins, int(trial)) - ROUNDING
+            asked[trial] = _prove(evidence, margins, int(trial), record, steps) - ROUNDING
         elif isinstance(evidence.trace.step, GradientDescent):
             asked[trial] = _expect(evidence, margins, int(trial)) - ROUNDING
         else:
-            asked[trial] = margins.share[evidence.middle, trial] - WOBBLE
-    return Bounds(asked, asked > 0)
+            asked[trial] = margins.share[record, trial] - WOBBLE
+    return asked
 
 
-def _prove(evidence: Evidence, margins: Margins, trial: int) -> float:
-    """What the remaining steps of steepest descent must reach."""
-    trace, middle = evidence.trace, evidence.middle
+def _prove(evidence: Evidence, margins: Margins, trial: int, record: int, steps: int) -> float:
+    """What steepest descent must reach after so many steps, from where it was at a record."""
+    trace = evidence.trace
     contexts = evidence.target.contexts[trial]
-    count, left = len(contexts.bags.samples), float(evidence.curves.missed[middle, trial])
-    surprise = -np.log1p(-count * left) if count * left < 0.5 else count * float(trace.losses[middle, trial])
+    count, left = len(contexts.bags.samples), float(evidence.curves.missed[record, trial])
+    surprise = -np.log1p(-count * left) if count * left < 0.5 else count * float(trace.losses[record, trial])
     step = trace.step
     paces = list_paces(
         float(cast("Any", step).step_size),
         getattr(step, "schedule", None),
-        int(trace.steps[middle]),
-        int(trace.steps[-1]),
+        int(trace.steps[record]),
+        steps,
     )
     return bound_share(
         paces,
         best=float(margins.best[trial]),
         reach=find_reach(evidence.automata[trial].components, trace.embeddings[trial], margins.norm),
-        size=float(margins.size[middle, trial]),
+        size=float(margins.size[record, trial]),
         surprise=float(surprise),
         odds=float(contexts.bags.multiplicity.max()),
     )
@@ -288,11 +350,17 @@ def _claim(norm: Norm) -> Claim[Evidence]:
         of_norm(need_small_epsilon),
         of_norm(need_order),
         _need_sound_way,
-        need_length,
+        need_records,
         of_norm(need_best),
-        of_norm(need_reached),
+        of_norm(need_short_paces),
     )
-    return Claim(f"margin-{norm}", assumptions, partial(judge_margin, norm=norm))
+    return Claim(
+        f"margin-{norm}",
+        assumptions,
+        partial(judge_margin, norm=norm),
+        (need_steps, of_norm(need_memory), of_norm(need_reached)),
+        partial(forecast_margin, norm=norm),
+    )
 
 
 MARGIN_CLAIMS = tuple(_claim(norm) for norm in NORMS)

@@ -38,6 +38,7 @@ class VerdictStatus(Enum):
 
     HOLDS = "holds"
     FAILS = "fails"
+    TOO_EARLY = "too_early"
     NOT_APPLICABLE = "not_applicable"
 
     @property
@@ -53,6 +54,7 @@ VERDICT_SCHEMA = pa.schema(
         ("value", pa.float64()),
         ("bound", pa.float64()),
         ("reason", pa.string()),
+        ("more_steps", pa.int64()),
     ]
 )
 
@@ -66,11 +68,14 @@ class Verdict:
     claim : str
         Its name.
     status : VerdictStatus
-        Whether it holds; ``not_applicable`` if one of its assumptions is missing.
+        Whether it holds; ``too_early`` if a longer run could be judged, ``not_applicable`` if one of its
+        assumptions is missing.
     value, bound : float or None
         What was measured and what it was held against, of the worst trial.
     reason : str
-        What the numbers mean, or which assumption is missing.
+        What the numbers mean, why it is too early, or which assumption is missing.
+    more_steps : int or None
+        About how many more steps a run that is too early needs; None if that cannot be told.
 
     Examples
     --------
@@ -88,6 +93,7 @@ class Verdict:
     value: float | None
     bound: float | None
     reason: str
+    more_steps: int | None = None
 
     def __str__(self) -> str:
         return f"{self.claim}: {self.status.words}. {self.measured}"
@@ -123,7 +129,10 @@ class Verdicts(Tabular, list[Verdict]):
     >>> verdicts = Verdicts([Verdict("norm grows", VerdictStatus.HOLDS, 1.3, 1.0, "‖W‖ at the end")])
     >>> [one.claim for one in verdicts if one.fails]
     []
+    >>> verdicts.summary
+    '1 holds'
     >>> print(verdicts)
+    1 holds
     Verdicts
     ┏━━━━━━━━━━━━┳━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┓
     ┃ claim      ┃ verdict ┃ what was measured, and its bound ┃
@@ -132,16 +141,34 @@ class Verdicts(Tabular, list[Verdict]):
     └────────────┴─────────┴──────────────────────────────────┘
     """
 
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many claims have each status, by its value."""
+        return {status.value: sum(one.status is status for one in self) for status in VerdictStatus}
+
+    @property
+    def summary(self) -> str:
+        """How many claims hold, fail and were not judged, and of the latter which training would decide."""
+        if not self:
+            return "no claims"
+        holds, fails, early, outside = self.counts.values()
+        judged = [_number(holds, "holds", "hold")] if holds or not fails else []
+        judged += [_number(fails, "fails", "fail")] if fails else []
+        if not early + outside:
+            return ", ".join(judged)
+        why = [_number(early, "needs more steps", "need more steps")] if early else []
+        why += [_number(outside, "does not apply here", "do not apply here")] if outside else []
+        return f"{', '.join(judged)}, {early + outside} not judged ({', '.join(why)})"
+
     def _table(self) -> pa.Table:
-        columns = {
-            name: [getattr(one, name) for one in self] for name in ("claim", "value", "bound", "reason")
-        }
+        names = ("claim", "value", "bound", "reason", "more_steps")
+        columns = {name: [getattr(one, name) for one in self] for name in names}
         return make_table(VERDICT_SCHEMA, {**columns, "status": [one.status.value for one in self]})
 
     def _blocks(self) -> list[Block]:
         rows = [(one.claim, one.status.words, one.measured) for one in self]
         headers = ["claim", "verdict", "what was measured, and its bound"]
-        return [Grid("Verdicts", headers, rows)] if rows else ["No claim was judged."]
+        return [self.summary, Grid("Verdicts", headers, rows)] if rows else ["No claim was judged."]
 
     def plot(self, ax: Any = None) -> Any:
         """Draw how far each claim's number is from its bound; returns the matplotlib axes.
@@ -155,23 +182,28 @@ class Verdicts(Tabular, list[Verdict]):
         '1 holds'
         """
         return draw_verdicts(
-            [(one.claim, one.status.value, one.value, one.bound, _beside(one)) for one in self], ax
+            [(one.claim, one.status.value, one.value, one.bound, _beside(one)) for one in self],
+            self.summary,
+            ax,
         )
 
     def _repr_html_(self) -> str:
-        order = [VerdictStatus.FAILS, VerdictStatus.HOLDS, VerdictStatus.NOT_APPLICABLE]
-        counts = [f"{status.words}: {sum(one.status is status for one in self)}" for status in order]
+        order = [VerdictStatus.FAILS, *(one for one in VerdictStatus if one is not VerdictStatus.FAILS)]
         rows = [
             [one.claim, one.status.words, one.shown_value, one.shown_bound, one.reason]
             for one in sorted(self, key=lambda one: order.index(one.status))
         ]
-        failing = sum(one.fails for one in self)
-        word = f"{failing} of {len(self)} claims fail" if failing else "no claim fails"
+        counts = self.counts
+        judged = counts["holds"] + counts["fails"]
         return render_card(
             "Verdicts",
-            render_status(word, ", ".join(counts), good=not failing if self else None),
+            render_status("claims", self.summary, good=not counts["fails"] if judged else None),
             render_table(["claim", "verdict", "value", "bound", "reason"], rows, most=MOST_SHOWN),
         )
+
+
+def _number(count: int, one: str, more: str) -> str:
+    return f"{count} {one if count == 1 else more}"
 
 
 def _beside(verdict: Verdict) -> str:
@@ -186,7 +218,7 @@ def as_record(verdict: Verdict) -> dict[str, Any]:
         one if one is not None and isfinite(one) else None for one in (verdict.value, verdict.bound)
     )
     parts = {"claim": verdict.claim, "status": verdict.status.value, "value": value, "bound": bound}
-    return {**parts, "reason": verdict.reason}
+    return {**parts, "reason": verdict.reason, "more_steps": verdict.more_steps}
 
 
 @dataclass(frozen=True)
@@ -204,6 +236,10 @@ class Judgement:
         return Verdict(claim, status, self.value, self.bound, self.meaning)
 
 
+def _give_no_number(*_: object) -> str:
+    return "no number of steps can be given"
+
+
 @dataclass(frozen=True)
 class Claim(Generic[Evidence]):
     """A theorem with its assumptions.
@@ -216,20 +252,38 @@ class Claim(Generic[Evidence]):
         Each looks at the evidence and says what is missing, or nothing.
     judge : callable
         What holds the evidence against the claim, whatever the assumptions.
+    ready : tuple of callable
+        Each looks at the evidence and says why the run must be longer before it is judged, or nothing.
+    forecast : callable
+        Given the evidence and what tells whether other evidence is ready, about how many more steps the run
+        needs, or why no number can be given.
     """
 
     name: str
     assumptions: tuple[Callable[[Evidence], str], ...]
     judge: Callable[[Evidence], Judgement]
+    ready: tuple[Callable[[Evidence], str], ...] = ()
+    forecast: Callable[[Evidence, Callable[[Evidence], bool]], int | str] = _give_no_number
 
     def check(self, evidence: Evidence) -> Verdict:
-        """Not applicable if an assumption is missing, else what the judge says."""
-        for assumption in self.assumptions:
-            missing = assumption(evidence)
-            if missing:
-                return Verdict(self.name, VerdictStatus.NOT_APPLICABLE, None, None, missing)
-        return self.judge_anyway(evidence)
+        """Not applicable if an assumption is missing, too early if the run is short, else as judged."""
+        missing = _first(self.assumptions, evidence)
+        if missing:
+            return Verdict(self.name, VerdictStatus.NOT_APPLICABLE, None, None, missing)
+        early = _first(self.ready, evidence)
+        if not early:
+            return self.judge_anyway(evidence)
+        steps = self.forecast(evidence, lambda longer: not _first(self.ready, longer))
+        if isinstance(steps, str):
+            return Verdict(self.name, VerdictStatus.TOO_EARLY, None, None, f"{early}; {steps}")
+        reason = f"needs about {steps:,} more steps: {early}"
+        return Verdict(self.name, VerdictStatus.TOO_EARLY, None, None, reason, steps)
 
     def judge_anyway(self, evidence: Evidence) -> Verdict:
         """What the judge says without its assumptions: a claim may then fail, and should be able to."""
         return self.judge(evidence).about(self.name)
+
+
+def _first(needs: tuple[Callable[[Evidence], str], ...], evidence: Evidence) -> str:
+    """What the first need that is not met says; nothing if all are."""
+    return next(filter(None, (need(evidence) for need in needs)), "")

@@ -8,14 +8,22 @@ computed way is at half of the steps. Where that is not near at all, the run is 
 How far normalised descent has come by half of its steps is told by its loss there, the run's own.
 """
 
+from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from attomaton.claims.evidence import Evidence
+from attomaton.claims.evidence import (
+    FEWEST_STEPS,
+    Evidence,
+    need_descent,
+    need_log_loss,
+    need_mass_head,
+)
 from attomaton.claims.measures import Curves, dense, measure_against, unless_orthonormal
 from attomaton.errors import UncertifiedSolution, UnsupportedOption
-from attomaton.tables import Bool, Float64
+from attomaton.tables import Bool, Float64, Int64
 from attomaton.trajectory.fast_forward import Trajectory, fast_forward
 from attomaton.trajectory.stability import bound_any_sharpness
 
@@ -30,6 +38,12 @@ GENTLE = 0.1
 
 LONGEST = 1e12
 """The way is computed to this step of plain descent at most; who is further is judged as if here."""
+
+FURTHEST = 1024
+"""Runs of up to this many times the steps are computed to tell when a claim can be judged."""
+
+QUARTERS = 2.0 ** np.array([0.25, 0.5, 0.75, 1.0])
+"""How much longer than one that is too short a run is tried."""
 
 HALVINGS = 3
 """The time at which the way has a loss is found to the 8th root of ten, and rounded down."""
@@ -87,8 +101,85 @@ def compute_way(evidence: Evidence) -> Way:
     return Way(measure_against(computed, evidence.target), weights, error, reason)
 
 
+def lengthen(evidence: Evidence, steps: int) -> Evidence:
+    """The run as it would be after more steps, at none, half and all of them, by its computed way.
+
+    Normalised steps are taken to go on along the way as fast as in the second half of the run.
+    """
+    trace, halves = evidence.trace, np.array([steps // 2, steps])
+    weights = np.zeros((3, *trace.weights.shape[1:]))
+    losses = np.full(weights.shape[:2], np.nan)
+    weights[0] = trace.weights[0]
+    for trial in np.flatnonzero(evidence.once(compute_way).known).tolist():
+        path = follow_trial(evidence, trial)
+        times = _times_ahead(evidence, path, trial, halves) if evidence.normalized else halves
+        weights[1:, trial] = [dense(path.weights_at(float(time))) for time in times]
+        losses[1:, trial] = [path.loss_at(float(time)) for time in times]
+    longer = replace(trace, steps=np.array([0, *halves]), weights=weights, losses=losses)
+    return replace(evidence, trace=longer)
+
+
+def _times_ahead(evidence: Evidence, path: Trajectory, trial: int, steps: Int64) -> list[float]:
+    """When the way has the norms that normalised steps will have reached, to the 8th root of ten."""
+    trace, middle = evidence.trace, evidence.middle
+    half, last = np.linalg.norm(trace.weights[[middle, -1], trial], axis=(1, 2))
+    pace = (last - half) / (trace.steps[-1] - trace.steps[middle])
+    grid = 10.0 ** np.arange(0.0, np.log10(LONGEST), 0.125)
+    norms = [last + pace * (step - trace.steps[-1]) for step in steps.tolist()]
+    return [
+        float(grid[bisect_left(grid, norm, hi=len(grid) - 1, key=lambda time: _norm_at(path, time))])
+        for norm in norms
+    ]
+
+
+def _norm_at(path: Trajectory, time: float) -> float:
+    return float(np.linalg.norm(dense(path.weights_at(time))))
+
+
+def look_ahead(evidence: Evidence, is_ready: Callable[[Evidence], bool]) -> int | str:
+    """About how many more steps a run of gradient descent needs, in two digits, or why that is not known.
+
+    It is the run of fewest steps, in steps of a factor 2^¼, whose computed way is ready.
+    """
+    missing = need_descent(evidence) or need_log_loss(evidence) or need_mass_head(evidence)
+    if missing or not evidence.once(compute_way).known.any():
+        missing = missing or evidence.once(compute_way).reason
+        return f"no number of steps can be given, for where a longer run would be is not known ({missing})"
+    last = int(evidence.trace.steps[-1])
+    if not last:
+        return "no number of steps can be given, for none was taken"
+    short = max(last, FEWEST_STEPS // 2)
+    while not is_ready(evidence.once(lengthen, 2 * short)):
+        short *= 2
+        if short >= FURTHEST * max(last, FEWEST_STEPS // 2):
+            return f"{short:,} steps would still be too few"
+    steps = next(
+        steps for steps in np.ceil(short * QUARTERS).astype(int) if is_ready(evidence.once(lengthen, steps))
+    )
+    return round_up(int(steps) - last)
+
+
+def round_up(number: int) -> int:
+    """The next number of two digits and zeros.
+
+    Examples
+    --------
+    >>> round_up(12_345), round_up(7)
+    (13000, 7)
+    """
+    unit = 10 ** max(len(str(number)) - 2, 0)
+    return -(-number // unit) * unit
+
+
 def follow_trial(evidence: Evidence, trial: int) -> Trajectory:
     """Plain descent from a trial's W(0), with its step size; a small one if its steps are normalised."""
+    key = (follow_trial, trial)
+    if key not in evidence.of_data:
+        evidence.of_data[key] = _follow(evidence, trial)
+    return evidence.of_data[key]
+
+
+def _follow(evidence: Evidence, trial: int) -> Trajectory:
     trace = evidence.trace
     table = trace.embeddings[trial]
     gentle = GENTLE / max(bound_any_sharpness(table), np.finfo(float).tiny)
@@ -97,7 +188,7 @@ def follow_trial(evidence: Evidence, trial: int) -> Trajectory:
         trace.samples[trial],
         embeddings=unless_orthonormal(table),
         step_size=gentle if evidence.normalized else evidence.step_size,
-        to=1.0 if evidence.normalized else float(trace.steps[-1]),
+        to=1.0 if evidence.normalized else max(float(trace.steps[-1]), 1.0),
         start=start if start.any() else None,
         components=evidence.automata[trial].components,
     )

@@ -3,7 +3,16 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from attomaton.cli.output import AsJson, Overwrite, Quiet, print_blocks, print_json, print_line, stages
+from attomaton.cli.output import (
+    AsJson,
+    Overwrite,
+    Quiet,
+    print_blocks,
+    print_json,
+    print_line,
+    resumable,
+    stages,
+)
 from attomaton.cli.sources import Corpus, How, reads
 from attomaton.cli.values import place, read_queries, real, whole, words
 from attomaton.options import MOST_THREADS
@@ -67,7 +76,8 @@ def begin(
     if out is not None:
         check_replaceable(find_place(out), "beginning", overwrite=overwrite)
     asked = read_queries(queries)
-    with stages(quiet or as_json) as announce:
+    kept = engine in ("duckdb", "spark") and work is not None and corpus != "-"
+    with resumable(kept), stages(quiet or as_json) as announce:
         beginning = begin_with(
             corpus,
             most_frequent=most_frequent,

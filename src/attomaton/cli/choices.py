@@ -13,7 +13,6 @@ from attomaton.cli.output import (
     print_line,
     print_text,
     stages,
-    told_as_lines,
 )
 from attomaton.cli.values import check_folder, place, real, source_argument, whole, words
 
@@ -36,12 +35,18 @@ def choices(
         Column, words("Column of how it ended: the winner, its column, tie, or 1, 0.5 or 0 for --first.")
     ] = None,
     ranking: Annotated[Column, words("Column of a ranking, the best first.")] = None,
+    ranks: Annotated[
+        str | None, words("Columns of items that hold their ranks, 1 the best, separated by commas.")
+    ] = None,
     split: Annotated[
         str | None, words("What stands between the items of a choice set or ranking, in a file of text.")
     ] = None,
-    tied: Annotated[Column, words("Column that says whether a row is a tie: half a win each way.")] = None,
+    tied: Annotated[
+        Column,
+        words("Column that says whether a row is a tie; by default tie, draw or tied, if there is one."),
+    ] = None,
     count: Annotated[
-        Column, words("Column that says how often each choice was made; count if no column is named.")
+        Column, words("Column that says how often each choice was made; by default count, if there is one.")
     ] = None,
     ridge: Annotated[float, real("Pull towards 0 inside components.", sign=">= 0", least=0)] = 0.0,
     prior: Annotated[
@@ -57,7 +62,6 @@ def choices(
     """Rate the items of TABLE (Bradley-Terry, Plackett-Luce), and say what the choices leave open."""
     from attomaton.choices.files import read_columns, split_column
     from attomaton.choices.fit import fit_choices
-    from attomaton.errors import UnusedCounts
 
     check_folder(out, "choices")
     named = {
@@ -68,10 +72,11 @@ def choices(
         "second": second,
         "outcome": outcome,
         "ranking": ranking,
+        "ranks": None if ranks is None else [name.strip() for name in ranks.split(",")],
         "count": count,
     }
     columns: Any = {role: name for role, name in named.items() if name is not None}
-    with stages(quiet or as_json) as announce, told_as_lines(UnusedCounts):
+    with stages(quiet or as_json) as announce:
         announce(f"reading {table}")
         frame = read_columns(table)
         if split is not None:

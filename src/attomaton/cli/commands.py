@@ -7,6 +7,10 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from attomaton.cli.examples import EXAMPLES
+from attomaton.cli.output import print_error
+
+STOPPED = 130
+"""The exit code of what Ctrl-C stopped, by the custom of shells: 128 and the number of the signal."""
 
 HELP = {"help_option_names": ["-h", "--help"]}
 
@@ -25,6 +29,14 @@ class Commands(TyperGroup):
     def get_params(self, ctx: Any) -> list[Any]:
         """All parameters before the command, with what is shown beside them."""
         return _bare_flags(super().get_params(ctx))
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; one that is stopped by Ctrl-C says so, and how it goes on if it can."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stop:
+            print_error(" ".join(["Stopped.", *stop.args]))
+            raise typer.Exit(STOPPED) from stop
 
 
 def _bare_flags(params: list[Any]) -> list[Any]:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_value, stages
+from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_value, stages, told_as_lines
 from attomaton.cli.sources import Corpus, How, reads_beside_model
 from attomaton.cli.values import place, whole, words, words_argument
-from attomaton.errors import UnsupportedOption, needing
+from attomaton.errors import SameWeights, UnsupportedOption, needing
 from attomaton.progress import Stages
 
 if TYPE_CHECKING:
@@ -42,6 +42,12 @@ def heads(
     per_document: Annotated[int, whole("Positions that are drawn from each document.", least=1)] = 20,
     longest: Annotated[int, whole("Longest context, in tokens.", least=3)] = 256,
     random: Annotated[int, whole("How many models with random heads to hold them against.", most=100)] = 2,
+    null: Annotated[
+        str,
+        words(
+            "Which: intact, random heads that read the trained residual stream, or rotated, in all layers."
+        ),
+    ] = "intact",
     length: Annotated[int, whole("Tokens of the contexts of causal value; 0 leaves it out.")] = 64,
     no_utility: Annotated[
         bool,
@@ -70,11 +76,11 @@ def heads(
     settings = Audit(window, per_document, longest, length=length, seed=seed)
     asked = None if head is None else read_head(head)
     _check_targets(out, figure, head)
-    with stages(quiet or as_json) as announce:
+    with stages(quiet or as_json) as announce, told_as_lines(SameWeights):
         announce("reading")
         found = find_models(models, revision=revision, steps=steps)
         watching = _Watching(found, read_for(found, corpus, how), settings, announce, useful=not no_utility)
-        value = watching.audit(random) if asked is None else watching.show(asked, limit)
+        value = watching.audit(random, null) if asked is None else watching.show(asked, limit)
         _write(value, out, figure)
     if as_json:
         table: Any = value.to_arrow()
@@ -115,21 +121,16 @@ class _Watching:
         borders = pairwise(self.read.offsets.tolist())
         return [self.read.ids[first:last] for first, last in borders]
 
-    def audit(self, random: int) -> Any:
+    def audit(self, random: int, null: str) -> Any:
         """The audit of one model, or of the steps of a training."""
         from attomaton.audit.course import audit_course
         from attomaton.audit.heads import audit_heads
-        from attomaton.audit.randomised import rotate_heads
 
-        settings, told = self.settings, self.announce
+        asked: Any = {"rungs": self.rungs, "random": random, "null": null}
+        asked |= {"how": self.settings, "progress": self.announce}
         if self.is_course:
-            return audit_course(
-                self.models, self.texts, rungs=self.rungs, random=random, how=settings, progress=told
-            )
-        controls = [rotate_heads(self.last, seed=settings.seed + one) for one in range(random)]
-        return audit_heads(
-            self.last, self.texts, rungs=self.rungs, random=controls, how=settings, progress=told
-        )
+            return audit_course(self.models, self.texts, **asked)
+        return audit_heads(self.last, self.texts, **asked)
 
     def show(self, head: "Head", limit: int) -> Any:
         """Contexts of one head."""

@@ -3,6 +3,7 @@
 import shlex
 import warnings
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
@@ -16,6 +17,7 @@ from attomaton.cli.output import (
     print_table,
     print_text,
     print_value,
+    resumable,
     stages,
 )
 from attomaton.cli.sources import Corpus, How, Window, reads
@@ -88,7 +90,8 @@ def learn(
     from attomaton.errors import NothingRealisable
     from attomaton.pipeline import learn as learn_automaton
 
-    with stages(quiet or as_json) as announce, warnings.catch_warnings():
+    kept = engine in ("duckdb", "spark") and isinstance(out, Path) and corpus != "-"
+    with resumable(kept), stages(quiet or as_json) as announce, warnings.catch_warnings():
         warnings.simplefilter("ignore", NothingRealisable)  # the report says it
         automaton = learn_automaton(
             corpus,

@@ -1,10 +1,12 @@
 """How commands print: tables on stdout, progress on stderr if that is a terminal."""
 
 import json
+import shlex
 import sys
 import warnings
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Annotated, Any
 
 import typer
@@ -70,8 +72,13 @@ STAND_INS = {
 """Signs of ours → what stands for them where the output cannot hold them; in other text, a "?" does."""
 
 
+SKIPPED: ContextVar[Mapping[str, Any]] = ContextVar("SKIPPED", default={})  # noqa: B039  never changed
+"""What JSON says of documents that were skipped, in commands that read a corpus."""
+
+
 def print_json(record: dict[str, Any]) -> None:
     """One JSON object on one line of stdout; what stdout cannot hold is written as an escape."""
+    record = {**record, **SKIPPED.get()}
     text = json.dumps(record, ensure_ascii=False, allow_nan=False)
     if not _holds(sys.stdout.encoding or "utf-8", text):
         text = json.dumps(record, ensure_ascii=True, allow_nan=False)
@@ -110,16 +117,53 @@ def print_error(text: str) -> None:
 
 
 @contextmanager
-def told_as_lines(kind: type[Warning]) -> Generator[None]:
-    """Print warnings of this kind as one line each on stderr, without the place in the code."""
+def told_as_lines(kind: type[Warning], heed: Callable[[Any], object] = silent) -> Generator[None]:
+    """Print warnings of this kind on stderr, a line each without the place in the code, and heed them."""
+    others = warnings.showwarning
 
-    def tell(message: Warning | str, *_: object, **__: object) -> None:
+    def tell(message: Warning | str, *place: Any, **more: Any) -> None:
+        if not isinstance(message, kind):
+            others(message, *place, **more)
+            return
         print_error(f"Warning: {message}.")
+        heed(message)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", kind)
         warnings.showwarning = tell
         yield
+
+
+@contextmanager
+def resumable(can: bool, *options: str) -> Generator[None]:
+    """Say, if Ctrl-C stops what is done here, with which command it goes on: the same, with these options."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        if can:
+            added = [option for option in options if option not in sys.argv]
+            command = shlex.join(["attomaton", *sys.argv[1:], *added])
+            stop.args = (f"To go on where it stopped: {command}",)
+        raise
+
+
+@contextmanager
+def counting_skipped() -> Generator[None]:
+    """Say which documents a command skips as it reads: on stderr, and in the JSON that it prints."""
+    from attomaton.errors import SkippedDocuments
+
+    counted: dict[str, Any] = {"skipped": 0, "first_skipped": None}
+
+    def count(warning: SkippedDocuments) -> None:
+        counted["skipped"] += warning.count
+        counted["first_skipped"] = counted["first_skipped"] or warning.first
+
+    before = SKIPPED.set(counted)
+    try:
+        with told_as_lines(SkippedDocuments, count):
+            yield
+    finally:  # a command that ends by an error, too
+        SKIPPED.reset(before)
 
 
 def _shown(text: str, console: Console) -> Text:

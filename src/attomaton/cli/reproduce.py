@@ -13,6 +13,7 @@ from attomaton.cli.output import (
     print_json,
     print_line,
     print_value,
+    resumable,
     stages,
 )
 from attomaton.cli.values import check_folder, place, whole, words_argument
@@ -66,7 +67,7 @@ def reproduce(
     began = time.perf_counter()
     for settings in asked:
         name = settings["name"]
-        with stages(quiet or as_json) as announce:
+        with resumable(work is not None), stages(quiet or as_json) as announce:
             announce(name)
             start = time.perf_counter()
             page = run_experiment(settings, announce)

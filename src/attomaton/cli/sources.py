@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attomaton.cli.output import counting_skipped
 from attomaton.cli.values import source_argument, whole, words
 
 if TYPE_CHECKING:
@@ -80,7 +81,8 @@ def _with_options(command: Callable[..., None], options: inspect.Signature) -> C
     @wraps(command)
     def run(**given: Any) -> None:
         how = _options(**{one.name: given.pop(one.name) for one in shared})
-        command(how=how, **given)
+        with counting_skipped():
+            command(how=how, **given)
 
     run.__annotations__ = {one.name: one.annotation for one in taken} | {"return": None}
     run.__dict__["__signature__"] = inspect.Signature(taken)

@@ -3,7 +3,16 @@
 from pathlib import Path
 from typing import Annotated
 
-from attomaton.cli.output import AsJson, Overwrite, Quiet, print_json, print_line, print_table, stages
+from attomaton.cli.output import (
+    AsJson,
+    Overwrite,
+    Quiet,
+    print_json,
+    print_line,
+    print_table,
+    resumable,
+    stages,
+)
 from attomaton.cli.sources import Corpus, How, reads
 from attomaton.cli.values import place, whole
 from attomaton.options import MOST_THREADS
@@ -20,9 +29,10 @@ def tokenize(
     quiet: Quiet = False,
 ) -> None:
     """Tokenise CORPUS to Parquet shards; a run that was stopped continues where it stopped."""
+    from attomaton.readers.given import tell_skipped
     from attomaton.readers.tokenize import tokenize_corpus
 
-    with stages(quiet or as_json) as announce:
+    with resumable(corpus != "-"), stages(quiet or as_json) as announce:
         announce("tokenizing")
         tokens = tokenize_corpus(
             corpus,
@@ -33,20 +43,17 @@ def tokenize(
             overwrite=overwrite,
             progress=announce.advance,
         )
+        tell_skipped(tokens.skipped)
     record = {
         "documents": tokens.n_documents,
         "tokens": tokens.length,
         "vocabulary": tokens.n_tokens,
         "shards": len(tokens.shards),
-        "skipped": tokens.skipped.count,
-        "first_skipped": tokens.skipped.first,
         "out": str(out),
     }
     if as_json:
         print_json(record)
     elif not quiet:
-        names = ("documents", "tokens", "vocabulary", "shards", "skipped")
+        names = ("documents", "tokens", "vocabulary", "shards")
         print_table("Tokenised", ["", ""], [(name, f"{record[name]:,}") for name in names])
-        if tokens.skipped.first is not None:
-            print_line(f"The first that was skipped: {tokens.skipped.first}")
         print_line(f"Written to {out}.")

@@ -13,6 +13,7 @@ from attomaton.cli.output import (
     print_json,
     print_line,
     print_value,
+    resumable,
     stages,
     told_as_lines,
 )
@@ -35,7 +36,7 @@ def train(
     how: How,
     out: Annotated[Path, place("Run folder; the files are written to its folder training.")],
     window: Window = 32,
-    steps: Annotated[int, whole("How many steps to take.", least=1, most=MOST_STEPS)] = 1000,
+    steps: Annotated[int, whole("How many steps to take.", least=1, most=MOST_STEPS)] = 5000,
     step_size: Annotated[
         float, real("Step size of gradient descent.", sign="> 0", above=0, most=1e300)
     ] = 1.0,
@@ -70,7 +71,8 @@ def train(
     samples = _realisable(read)
     size = samples.n_tokens if dim is None else dim
     _check_size(samples, size)
-    with stages(quiet or as_json) as announce, told_as_lines(StepBeyondEdge):
+    kept = resumable(corpus != "-", "--resume")
+    with kept, stages(quiet or as_json) as announce, told_as_lines(StepBeyondEdge):
         announce("training")
         trace = loop.train(
             samples,

@@ -21,6 +21,8 @@ def find_models(
     from attomaton.heads.steps import ModelStep, expand, find_steps
 
     found = list(sources) if revision is not None else expand(sources)
+    for missing in (name for name in found if revision is None and not Path(name).exists()):
+        open_model(missing)  # says what is missing, before the corpus is read
     if len(found) == 1 and steps is None:
         return (ModelStep(0, found[0], partial(open_model, found[0], revision=revision)),)
     if revision is not None:

@@ -1,45 +1,12 @@
 """A whole corpus in memory: token ids with the borders between documents."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from attomaton.borders import check_int32, check_int64, check_offsets, keep_checked
-from attomaton.corpora.samples import Samples
+from attomaton.corpora.samples import NOTHING_SKIPPED, Samples, Skipped
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 from attomaton.errors import InvalidSamples, TokenOutOfRange
 from attomaton.tables import Int32, Int64
-
-
-@dataclass(frozen=True)
-class Skipped:
-    """How many documents were skipped, and why the first of them was.
-
-    Attributes
-    ----------
-    count : int
-        How many.
-    first : str or None
-        What was wrong with the first.
-
-    Examples
-    --------
-    >>> import tempfile, attomaton as at
-    >>> from attomaton.readers import Reading
-    >>> with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
-    ...     print('{"text": "to be"}', file=file)
-    ...     print('{"title": "no text"}', file=file, flush=True)
-    ...     skipped = at.read_corpus(file.name, reading=Reading(skip_bad=True)).skipped
-    >>> skipped.count, skipped.first.partition("; ")[0][-42:]
-    (1, "line 2, has no field 'text' (it has title)")
-    """
-
-    count: int = 0
-    first: str | None = None
-
-    def __add__(self, other: "Skipped") -> "Skipped":
-        return Skipped(self.count + other.count, other.first if self.first is None else self.first)
-
-
-NOTHING_SKIPPED = Skipped()
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,4 +47,5 @@ class Documents:
     def windows(self, window: int) -> Samples:
         """Every position as a sample with up to ``window`` tokens of context."""
         n_tokens = None if self.vocabulary is None else len(self.vocabulary)
-        return Samples.from_windows(self.ids, window=window, documents=self.offsets, n_tokens=n_tokens)
+        samples = Samples.from_windows(self.ids, window=window, documents=self.offsets, n_tokens=n_tokens)
+        return replace(samples, skipped=self.skipped) if self.skipped.count else samples

@@ -46,6 +46,39 @@ class Sample(NamedTuple):
     label: int
 
 
+@dataclass(frozen=True)
+class Skipped:
+    """How many documents were skipped, and why the first of them was.
+
+    Attributes
+    ----------
+    count : int
+        How many.
+    first : str or None
+        What was wrong with the first.
+
+    Examples
+    --------
+    >>> import tempfile, attomaton as at
+    >>> from attomaton.readers import Reading
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
+    ...     print('{"text": "to be"}', file=file)
+    ...     print('{"title": "no text"}', file=file, flush=True)
+    ...     skipped = at.read_corpus(file.name, reading=Reading(skip_bad=True)).skipped
+    >>> skipped.count, skipped.first.partition("; ")[0][-42:]
+    (1, "line 2, has no field 'text' (it has title)")
+    """
+
+    count: int = 0
+    first: str | None = None
+
+    def __add__(self, other: "Skipped") -> "Skipped":
+        return Skipped(self.count + other.count, other.first if self.first is None else self.first)
+
+
+NOTHING_SKIPPED = Skipped()
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Samples(Tabular):
     """Contexts and labels, ragged: context ``i`` is ``values[starts[i]:stops[i]]``.
@@ -63,6 +96,8 @@ class Samples(Tabular):
         The token to predict.
     n_tokens : int
         Size of the vocabulary; every id is in ``0 … n_tokens − 1``.
+    skipped : Skipped
+        Documents of their corpus that could not be read.
 
     Examples
     --------
@@ -82,6 +117,7 @@ class Samples(Tabular):
     stops: Int64
     labels: Int32
     n_tokens: int
+    skipped: Skipped = NOTHING_SKIPPED
 
     def __post_init__(self) -> None:
         """Refuse what compiled code must not be given."""
@@ -249,6 +285,7 @@ class Samples(Tabular):
             stops=np.concatenate([self.stops, other.stops + shift]),
             labels=np.concatenate([self.labels, other.labels]),
             n_tokens=max(self.n_tokens, other.n_tokens),
+            skipped=self.skipped + other.skipped,
         )
 
     @cached_property
@@ -264,7 +301,7 @@ class Samples(Tabular):
     def take(self, index: slice | NDArray[np.integer[Any]] | NDArray[np.bool_]) -> "Samples":
         """The samples at ``index`` (a slice, positions or a mask); the token array is shared."""
         kept = {name: getattr(self, name)[index] for name in ("starts", "stops", "labels")}
-        return trusted(Samples, values=self.values, n_tokens=self.n_tokens, **kept)
+        return trusted(Samples, values=self.values, n_tokens=self.n_tokens, skipped=self.skipped, **kept)
 
     def chunks(self, max_values: int) -> Iterator["Samples"]:
         """Consecutive pieces whose contexts hold about ``max_values`` tokens in all."""
@@ -285,7 +322,8 @@ class Samples(Tabular):
             )
         ids = mapping.astype(np.int32)
         renamed = {"values": ids[self.values], "labels": ids[self.labels]}
-        return trusted(Samples, starts=self.starts, stops=self.stops, n_tokens=self.n_tokens, **renamed)
+        kept = {name: getattr(self, name) for name in ("starts", "stops", "n_tokens", "skipped")}
+        return trusted(Samples, **kept, **renamed)
 
 
 def _integers(array: ArrayLike, name: str) -> NDArray[np.integer[Any]]:

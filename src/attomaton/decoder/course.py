@@ -4,15 +4,23 @@ From W = 0 all tokens that are outside a support keep one logit, and so do those
 counts: a context is a few *levels*, each with its chance p, its number of tokens and its logit. Contexts with
 the same levels have the same course, so a corpus has few courses. With q the softmax,
 
-    L ← L + ηπ (p − q)
+    L ← L + f(L),   f = ηπ (p − q),
 
-is taken as it is for the first steps; after them it is hardly to be told from the flow dL/dτ = p − q,
-τ = ηπt, which an L-stable Rosenbrock method follows in steps that grow with t. Its matrix is diagonal plus
-rank one, so a step costs as much as a softmax.
+and after many steps L hardly changes from one to the next. So k of them are taken at once, by
+
+    L' − L = f(L) + (k − 1) f(L'),   solved to first order in L' − L,
+
+which is one step itself at k = 1 and stable at any k: its matrix is diagonal plus rank one, so it costs as
+much as a softmax. N steps are N/k of these, for eight values of k, carried on to k = 1 (Richardson); the last
+two of these tell the error, and N is as large as that allows.
+
+A level is kept as x = L − ln p less its mean under p, a token outside as its logit less the same mean. Then
+CE − H = ln(1 + Σ p (eˣ − 1 − x) + Σ eˣ outside), with no difference of large numbers at any step.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -21,16 +29,23 @@ from attomaton.errors import UnsupportedOption
 from attomaton.ragged import offsets_of, rows_of
 from attomaton.tables import Float64, Int64, sum_equal_rows
 
-EXACT = 128
-"""Steps that are taken as gradient descent takes them."""
+ORDER = 8
+"""How many sizes of a jump are taken to find where single steps lead."""
 
-GROWTH = 0.02
-"""What a later step of the flow is, as a share of the time that has passed."""
+WITHIN = 3e-7
+"""How far the last two of their orders may be apart in a logit."""
+
+SLIGHT = 1e-16
+"""CE − H of a context below which its digits are not kept."""
+
+PART = 4096
+"""Levels that move together, so that they stay in the processor's cache."""
+
+PATIENCE = 100_000
+"""Steps that are taken one by one, at most, until jumps hold."""
 
 EDGE = 4.0
 """η π_j from which on gradient descent leaves the flow: the curvature is ½ at most, and 2/½ is 4."""
-
-_GAMMA = 1.0 - np.sqrt(0.5)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +143,11 @@ def _complete(inside: Int64, offsets: Int64, contexts: Int64, supports: Supports
     )
 
 
+def _log(chances: Float64) -> Float64:
+    """ln p of levels of a support, and 0 outside."""
+    return np.log(np.where(chances > 0, chances, 1.0))
+
+
 @dataclass(frozen=True, eq=False)
 class Moment:
     """All courses at one step.
@@ -138,8 +158,8 @@ class Moment:
         t.
     levels : Levels
         What moves.
-    logits : float64 array, shape (n_levels,)
-        The logit of each level.
+    state : float64 array, shape (n_levels,)
+        x of each level.
 
     Examples
     --------
@@ -151,26 +171,27 @@ class Moment:
 
     step: int
     levels: Levels
-    logits: Float64
+    state: Float64
+
+    @property
+    def logits(self) -> Float64:
+        """The logit of each level, shape (n_levels,); over all tokens of a context they sum to 0."""
+        held = self.levels
+        logits = self.state + _log(held.chances)
+        sums = np.add.reduceat(np.stack([held.tokens * logits, held.tokens]), held.offsets[:-1], axis=1)
+        return logits - (sums[0] / sums[1])[rows_of(held.offsets)]
 
     @property
     def excess(self) -> float:
         """CE − H: the mean of Σ p ln(p/q) over all positions."""
         held = self.levels
-        row = rows_of(held.offsets)
-        top = np.maximum.reduceat(self.logits, held.offsets[:-1])
-        sums = np.add.reduceat(held.tokens * np.exp(self.logits - top[row]), held.offsets[:-1])
-        logs = self.logits - (top + np.log(sums))[row]
-        inside = held.chances > 0
-        terms = np.zeros(len(logs))
-        terms[inside] = (held.tokens * held.chances)[inside] * (np.log(held.chances[inside]) - logs[inside])
-        return float((held.contexts * held.shares) @ np.add.reduceat(terms, held.offsets[:-1]))
+        return float((held.contexts * held.shares) @ np.log1p(_Mover(held, 0.0).find_slack(self.state)))
 
 
-def follow(levels: Levels, steps: Sequence[int], step_size: float, *, exact: int = EXACT) -> Iterator[Moment]:
-    """The courses at these rising steps of gradient descent, by its first steps and the flow after them.
+def follow(levels: Levels, steps: Sequence[int], step_size: float, *, exact: int = 0) -> Iterator[Moment]:
+    """The courses at these rising steps of gradient descent; the first ``exact`` are taken one by one.
 
-    The first ``exact`` steps are taken as they are; if that is all of them, this is training itself.
+    Raises ``UnsupportedOption`` at the edge of stability, and so near to it that jumps do not hold.
     """
     largest = step_size * float(levels.shares.max())
     if largest >= EDGE:
@@ -179,47 +200,103 @@ def follow(levels: Levels, steps: Sequence[int], step_size: float, *, exact: int
             f"{largest:.3g}; from {EDGE:g} on gradient descent is unstable: give at most "
             f"{EDGE * step_size / largest:.3g}"
         )
-    mover = _Mover(levels, step_size)
-    logits, now = np.zeros(len(levels.chances)), 0
-    for step in steps:
-        while now < min(step, exact):
-            logits, now = mover.descend(logits), now + 1
-        while now < step:
-            n_left = np.ceil(np.log(step / now) / np.log1p(GROWTH))
-            ahead = (step / now) ** (1.0 / n_left) * now if n_left > 1 else float(step)
-            logits, now = mover.flow(logits, ahead - now), ahead
-        yield Moment(step, levels, logits)
+    parts = [_Mover(part, step_size).follow(steps, exact) for part in _cut(levels)]
+    for step, states in zip(steps, zip(*parts, strict=True), strict=True):
+        yield Moment(step, levels, np.concatenate(states))
+
+
+def _cut(levels: Levels) -> Iterator[Levels]:
+    """The courses in parts of about :data:`PART` levels, each of which finds jumps of its own."""
+    offsets = levels.offsets
+    borders = np.searchsorted(offsets, np.arange(0, int(offsets[-1]), PART)).tolist()
+    for first, last in pairwise(sorted({*borders, len(levels.shares)})):
+        inside = slice(offsets[first], offsets[last])
+        yield Levels(
+            offsets[first : last + 1] - offsets[first],
+            levels.chances[inside],
+            levels.tokens[inside],
+            levels.shares[first:last],
+            levels.contexts[first:last],
+        )
 
 
 class _Mover:
-    """One step of all courses: of gradient descent, or of its flow."""
+    """Steps of some courses, one by one or many at once."""
 
     def __init__(self, levels: Levels, step_size: float) -> None:
-        self._levels, self._starts = levels, levels.offsets[:-1]
-        self._row = rows_of(levels.offsets)
-        self._rate = step_size * levels.shares[self._row]
+        self._chances, self._tokens = levels.chances, levels.tokens
+        self._last, self._row = levels.offsets[1:] - 1, rows_of(levels.offsets)
+        self._step_size, self._rate = step_size, step_size * levels.shares[self._row]
+        self._law = levels.tokens * levels.chances
 
-    def descend(self, logits: Float64) -> Float64:
-        return logits + self._rate * (self._levels.chances - self._softmax(logits))
+    def follow(self, steps: Sequence[int], exact: int) -> Iterator[Float64]:
+        """The state at each of these steps."""
+        state, now, length = self._centre(-_log(self._chances)), 0, 0.0
+        for step in steps:
+            while now < step:
+                n_steps = min(int(length), step - now)
+                if now >= exact and n_steps > ORDER:
+                    ahead, off = self.leap(state, n_steps)
+                    length = n_steps * min(max(0.8 * (WITHIN / max(off, 1e-99)) ** (1 / ORDER), 0.2), 4.0)
+                    if off <= WITHIN:
+                        state, now = ahead, now + n_steps
+                        continue
+                    if length > 2 * ORDER:
+                        continue
+                    if now > max(exact, PATIENCE):
+                        raise UnsupportedOption(
+                            f"after {now:,} steps of size {self._step_size:g} logits still swing back and "
+                            "forth, as they do where gradient descent is nearly unstable; give a smaller "
+                            "step_size"
+                        )
+                length = 2.0 * ORDER
+                for _ in range(min(max(ORDER, now // 8), step - now)):
+                    state, now = self.jump(state, 1.0), now + 1
+            yield state
 
-    def flow(self, logits: Float64, steps: float) -> Float64:
-        """The second-order Rosenbrock method of two stages, γ = 1 − √½, after so many steps."""
-        time, chances = self._rate * steps, self._levels.chances
-        softmax = self._softmax(logits)
-        first = self._solve(softmax, time, chances - softmax)
-        ahead = logits + time * first
-        second = self._solve(softmax, time, chances - self._softmax(ahead) - 2.0 * first)
-        return logits + time * (1.5 * first + 0.5 * second)
+    def find_slack(self, state: Float64) -> Float64:
+        """Σ p eˣ inside and Σ eˣ outside, less 1, of each course, shape (n_courses,)."""
+        inside = np.bincount(self._row, self._law * (np.expm1(state) - state))
+        return np.maximum(inside, 0.0) + self._tokens[self._last] * np.exp(state[self._last])
 
-    def _solve(self, softmax: Float64, time: Float64, right: Float64) -> Float64:
-        """(I + γτ (diag q − q (nq)ᵀ))⁻¹ right, by its diagonal and its one rank; n tokens of each level."""
-        stiff = _GAMMA * time
-        damped = 1.0 / (1.0 + stiff * softmax)
-        mass = self._levels.tokens * softmax * damped
-        sums = np.add.reduceat(np.stack([mass * right, mass]), self._starts, axis=1)
-        return damped * (right + stiff * softmax * (sums[0] / sums[1])[self._row])
+    def jump(self, state: Float64, n_steps: float) -> Float64:
+        """So many steps by one implicit one; a single step is that of gradient descent."""
+        lower = -np.log1p(self.find_slack(state))
+        pull = -self._chances * np.expm1(state + lower[self._row])
+        softmax = self._chances - pull
+        softmax[self._last] = np.exp(state[self._last] + lower)
+        pull[self._last] = -softmax[self._last]
+        stiff = (n_steps - 1.0) * self._rate * softmax
+        damped = 1.0 / (1.0 + stiff)
+        right, mass = n_steps * self._rate * pull, self._tokens * softmax * damped
+        common = np.bincount(self._row, mass * right) / np.bincount(self._row, mass)
+        return self._centre(state + damped * (right + stiff * common[self._row]))
 
-    def _softmax(self, logits: Float64) -> Float64:
-        top = np.maximum.reduceat(logits, self._starts)
-        raised = np.exp(logits - top[self._row])
-        return raised / np.add.reduceat(self._levels.tokens * raised, self._starts)[self._row]
+    def leap(self, state: Float64, n_steps: int) -> tuple[Float64, float]:
+        """So many steps, and how far the answer may be off; infinite where too many of them overflow."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            ahead, off = self._extrapolate(state, n_steps)
+            squares = np.bincount(self._row, self._law * off**2)
+        shares = np.sqrt(squares / (self.find_slack(state) + SLIGHT))
+        apart = np.append(shares, np.abs(off[self._tokens > 0]))
+        return ahead, float(np.nan_to_num(apart, nan=np.inf).max())
+
+    def _extrapolate(self, state: Float64, n_steps: int) -> tuple[Float64, Float64]:
+        """So many steps by jumps of ever fewer, carried on to jumps of one, and what the last order adds."""
+        orders: list[Float64] = []
+        for parts in range(1, ORDER + 1):
+            ahead = state
+            for _ in range(parts):
+                ahead = self.jump(ahead, n_steps / parts)
+            finer = [ahead]
+            for order, coarse in enumerate(orders, 1):
+                beyond = (n_steps / (parts - order) - 1.0) / (n_steps / parts - 1.0)
+                finer.append(finer[-1] + (finer[-1] - coarse) / (beyond - 1.0))
+            orders = finer
+        return self._centre(orders[-1]), orders[-1] - orders[-2]
+
+    def _centre(self, state: Float64) -> Float64:
+        """The state less its mean under p, twice, so that not even a rounding of it is left."""
+        for _ in range(2):
+            state = state - np.bincount(self._row, self._law * state)[self._row]
+        return state

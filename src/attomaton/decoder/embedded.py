@@ -18,7 +18,8 @@ from attomaton.graphs.separation import Separation, separate
 from attomaton.hard.solve import HardSolution, solve_graph_svm
 from attomaton.ragged import offsets_of, ranges_of
 from attomaton.soft.solve import SoftSolution, solve_luce
-from attomaton.tables import Bool, Float64, Int64, make_table
+from attomaton.solutions import scale_rows
+from attomaton.tables import Bool, Float64, Int64, column, make_table
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,11 +31,15 @@ class SolvedDecoder:
     separation : Separation
         Which tokens each context can tell from its support, with the Farkas weights of what it cannot.
     hard : HardSolution
-        W^mm inside its block (tokens, contexts).
+        W^mm inside its block (tokens, contexts), for features divided by ``scale``.
     soft : SoftSolution
-        The finite part there.
+        The finite part there, likewise.
+    scale : float
+        The typical length of a feature row, as a power of two: solvers work best at lengths of about 1.
     merged : bool array, shape (n_contexts, n_tokens)
         The supports, with the tokens that cannot be told from them.
+    scores : float64 array, shape (n_contexts, n_tokens)
+        The finite scores that ``soft`` gives the tokens after each context, whatever the scale.
 
     Examples
     --------
@@ -46,7 +51,9 @@ class SolvedDecoder:
     separation: Separation
     hard: HardSolution
     soft: SoftSolution
+    scale: float
     merged: Bool
+    scores: Float64
 
 
 def solve_supports(supports: Supports, features: Float64) -> SolvedDecoder:
@@ -61,15 +68,19 @@ def solve_supports(supports: Supports, features: Float64) -> SolvedDecoder:
     [-0.3333, -0.3333, 0.6667]
     """
     size, width = supports.n_tokens, features.shape[1]
+    unit, scale = scale_rows(features)
     embeddings = np.zeros((size + len(supports), size + width))
     embeddings[:size, :size] = np.eye(size)
-    embeddings[size:, size:] = features
+    embeddings[size:, size:] = unit
     components = find_components(list_edges(supports))
     separation = separate(components, embeddings)
     hard = solve_graph_svm(components, embeddings=embeddings)
     merged = _merge(hard.components, supports)
     soft = solve_luce(list_choices(supports, merged), hard.components, embeddings=embeddings)
-    return SolvedDecoder(separation, hard, soft, merged)
+    scores = np.zeros((len(supports), size + len(supports)))
+    nodes = hard.components
+    scores[nodes.query_of_node - size, nodes.token_of_node] = column(soft.scores, "score")
+    return SolvedDecoder(separation, hard, soft, scale, merged, scores[:, :size])
 
 
 def list_edges(supports: Supports) -> EdgeTable:

@@ -9,7 +9,7 @@ from attomaton.borders import check_floats
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.decoder.compatibility import Compatibility, find_compatibility
-from attomaton.decoder.descent import check_features, find_excess
+from attomaton.decoder.descent import check_features, law_of
 from attomaton.decoder.embedded import SolvedDecoder, solve_supports
 from attomaton.decoder.supports import Supports
 from attomaton.decoder.telling import DecoderExplanation
@@ -17,11 +17,10 @@ from attomaton.display import render_card, render_facts
 from attomaton.errors import UncertifiedSolution, UnsupportedOption
 from attomaton.options import real_number, whole_number
 from attomaton.printing import Block, Grid, Printed
-from attomaton.tables import Float64
+from attomaton.tables import Bool, Float64
 
-TIED = 1e-6
-"""How far below the best the growing score of a token may be, and still share the limit, relative to what
-the longest row of W^mm could give to these features."""
+ROUNDED = 1e-14
+"""How much of features may be left beside a combination of rows that they count as, relative to them."""
 
 BALANCED = 1e-9
 """How small a Farkas sum counts as zero, relative to the sum of the norms."""
@@ -140,18 +139,54 @@ class EmbeddedLimit(Printed):
         return float((self.direction**2).sum())
 
     def predict_proba(self, features: Any) -> Float64:
-        """The chances of all next tokens in the limit, for any features, shape (n_tokens,).
+        """The chances of all next tokens in the limit, shape (n_tokens,).
 
-        Tokens whose growing score is the largest share it, by their finite scores. Of a context of the corpus
-        these are its support and what cannot be told from it.
+        After a context of the corpus, its support and what cannot be told from it share the limit, by the
+        finite scores of the solution itself. Elsewhere the token whose growing score is the largest has it
+        alone. Raises ``UncertifiedSolution`` where the largest ones are nearer to each other than W^mm is
+        proved, unless the contexts of the corpus prove that they are equal and what tells them apart.
         """
         given = check_floats(np.asarray(features, np.float64), (self.features.shape[1],), "features")
-        growing, finite = self.direction @ given, self.finite @ given
-        longest = float(np.linalg.norm(self.direction, axis=1).max(initial=0.0))
-        reach = TIED * longest * float(np.linalg.norm(given))
-        kept = growing >= growing.max() - reach
-        raised = np.where(kept, np.exp(finite - finite[kept].max()), 0.0)
-        return raised / raised.sum()
+        same = np.flatnonzero((self.features == given).all(axis=1))
+        if len(same):
+            members, scores = self.solved.merged[same[0]], self.solved.scores[same[0]]
+        else:
+            members, scores = self._extend(given)
+        chances = np.zeros(len(members))
+        chances[members] = np.exp(scores[members] - scores[members].max())
+        return chances / chances.sum()
+
+    def _extend(self, given: Float64) -> tuple[Bool, Float64]:
+        """The tokens that share the limit for features that no context has, and their finite scores.
+
+        (e_z − e_z')hᵀ is a combination of ties where h is one of contexts that both z and z' belong to: there
+        W^mm gives both the same, and the scores of these contexts combine likewise.
+        """
+        growing = self.direction @ given
+        members = ~(growing < growing.max() - self._error * float(np.linalg.norm(given)))
+        law = law_of(self.supports)[:, members]
+        if (law == law[:, :1]).all():  # one token, or tokens that no context tells apart
+            return members, np.zeros(len(members))
+        rows = self.solved.merged[:, members].all(axis=1)
+        parts = np.linalg.lstsq(self.features[rows].T, given, rcond=None)[0]
+        _, singular, axes = np.linalg.svd(self.features, full_matrices=False)
+        left = axes[singular > 0] @ (given - parts @ self.features[rows])  # beside all rows W h is 0
+        if np.linalg.norm(left) > ROUNDED * np.linalg.norm(given):
+            raise UncertifiedSolution(
+                f"{int(members.sum()):,} tokens have the largest growing score for these features, or are "
+                f"nearer to it than W^mm is proved ({self._error:.1e} times the features' length), and no "
+                "contexts of the corpus tell how they share the limit; give features farther from a border"
+            )
+        return members, parts @ self.solved.scores[rows]
+
+    @property
+    def _error(self) -> float:
+        """How far differences of growing scores may be off, for features of length 1."""
+        bounds = self.solved.hard.certificate
+        rounding = len(self.features[0]) * np.finfo(np.float64).eps * np.sqrt(max(bounds.upper, 0.0))
+        return float(
+            np.sqrt(2.0) * (np.sqrt(abs(bounds.upper - bounds.lower)) + rounding) / self.solved.scale
+        )
 
     def weights_at(self, step: int, step_size: float = 1.0) -> Float64:
         """W* + W^mm ln(ηt), shape (n_tokens, dim): W after many steps, but for what is bounded beside W*."""
@@ -176,7 +211,7 @@ class EmbeddedLimit(Printed):
         pairs = self.supports.pairs_of(number)
         counts = np.zeros(self.supports.n_tokens, np.int64)
         counts[self.supports.tokens[pairs]] = self.supports.counts[pairs]
-        scores = (self.finite @ self.features[number])[order]
+        scores = self.solved.scores[number, order]
         alike = int((self.solved.merged == self.solved.merged[number]).all(axis=1).sum()) - 1
         names = tuple(name_token(self.vocabulary, token) for token in order.tolist())
         told = chances[order], scores - scores.mean(), counts[order]
@@ -199,7 +234,8 @@ class EmbeddedLimit(Printed):
 
     def _block(self, weights: Any) -> Float64:
         table: Any = weights.toarray() if hasattr(weights, "toarray") else weights
-        return np.asarray(table, np.float64)[: self.supports.n_tokens, self.supports.n_tokens :]
+        size = self.supports.n_tokens
+        return np.asarray(table, np.float64)[:size, size:] / self.solved.scale
 
     def _facts(self) -> list[tuple[str, str]]:
         separation, found = self.solved.separation, self.compatibility
@@ -254,9 +290,3 @@ def solve_decoder(
     table = check_features(features, len(supports))
     compatibility = find_compatibility(supports, table)
     return EmbeddedLimit(supports, table, solve_supports(supports, table), compatibility, vocabulary)
-
-
-def measure_excess(limit: EmbeddedLimit, weights: Float64) -> float:
-    """CE of a W less the limit of the loss, with all its digits where the limit is the entropy."""
-    excess = find_excess(limit.supports, limit.features @ weights.T)
-    return excess - (limit.loss - limit.entropy)

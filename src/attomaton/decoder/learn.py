@@ -134,7 +134,7 @@ def learn_decoder(
         announce("reading")
         shards = folder / "tokens" if adder.on_disk else None
         tokenizer = given.get("tokenizer") or "word"
-        tokens, vocabulary = read_documents(corpus, tokenizer=tokenizer, tokens=shards, reading=reading)
+        tokens, vocabulary, _ = read_documents(corpus, tokenizer=tokenizer, tokens=shards, reading=reading)
         add_up = adder.over(tokens, folder)
         frequent, vocabulary = find_frequent(tokens.n_tokens, most_frequent, add_up, vocabulary)
         announce("counting contexts and next tokens")

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.decoder import storage
 from attomaton.decoder.asking import Asked, ask
 from attomaton.decoder.counting import Read
@@ -64,7 +63,7 @@ class DecoderLimit(Printed):
     >>> round(limit.loss_at(1000), 4), limit.losses_at([0, 1000]).round(4).tolist()
     (0.3234, [1.0986, 0.3234])
     >>> limit.logits_at("a", 1000).round(3).tolist(), limit.asymptote_at("a", 1000).round(3).tolist()
-    ([-3.942, 2.521, 1.421], [-3.944, 2.522, 1.423])
+    ([-3.943, 2.521, 1.421], [-3.944, 2.522, 1.423])
     >>> limit.weights_at(1000).shape, limit.at(1000)
     ((3, 3), StoppedDecoder(step 1,000 of size 1))
     >>> limit.explain("a").tokens, sorted(limit.to_dict())[:3]
@@ -160,28 +159,35 @@ class DecoderLimit(Printed):
 
     def loss_at(self, step: int, step_size: float = 1.0) -> float:
         """The mean cross-entropy after ``step`` steps of size ``step_size``, in nats by position."""
-        return float(self.losses_at([step], step_size)[0])
+        return float(self.losses_at(step, step_size))
 
-    def losses_at(self, steps: Sequence[int], step_size: float = 1.0) -> Float64:
+    def losses_at(self, steps: int | Sequence[int], step_size: float = 1.0) -> Float64:
         """The same after each of these rising steps, at the cost of the last, shape (n_steps,)."""
         return self.entropy + self.excesses_at(steps, step_size)
 
-    def excesses_at(self, steps: Sequence[int], step_size: float = 1.0) -> Float64:
-        """By how much the loss exceeds the entropy after each of these rising steps, with all its digits.
+    def excesses_at(self, steps: int | Sequence[int], step_size: float = 1.0) -> Float64:
+        """By how much the loss exceeds the entropy after each of these rising steps, shape (n_steps,).
+
+        To one part in 10⁵ at any step. Where all supports are full it falls exponentially, and is followed to
+        one part in 10⁴ down to 10⁻¹⁶.
 
         Examples
         --------
         >>> import attomaton as at
         >>> limit = at.learn_decoder(["a b a c a b a b"])
-        >>> steps = [10**3, 10**6, 10**9]
+        >>> steps = [10**3, 10**6, 10**18]
         >>> (steps * limit.excesses_at(steps)).round(3).tolist(), limit.squared_norm
-        ([2.025, 2.0, 2.0], 2.0)
+        ([2.023, 2.0, 2.0], 2.0)
+        >>> round(float(limit.excesses_at(1000)), 6)
+        0.002023
         """
-        steps = [whole_number(step, "step", least=0) for step in steps]
-        if steps != sorted(steps):
+        given = np.asarray(steps, object)
+        wanted = [whole_number(step, "step", least=0) for step in given.ravel().tolist()]
+        if wanted != sorted(wanted):
             raise UnsupportedOption("the steps do not rise; sort them")
         step_size = real_number(step_size, "step_size", above=0)
-        return np.array([moment.excess for moment in follow(self._levels, steps, step_size)])
+        found = [moment.excess for moment in follow(self._levels, wanted, step_size)]
+        return np.array(found).reshape(given.shape)
 
     def explain(self, context: Any) -> DecoderExplanation:
         """Why the decoder ends with these chances after a context."""
@@ -276,14 +282,3 @@ class DecoderLimit(Printed):
 
 def _check_step(step: object, step_size: object) -> tuple[int, float]:
     return whole_number(step, "step", least=0), real_number(step_size, "step_size", above=0)
-
-
-def name_context(vocabulary: Vocabulary | None, tokens: Sequence[int]) -> str:
-    """The tokens of a context as text.
-
-    Examples
-    --------
-    >>> name_context(None, [3, 1]), name_context(Vocabulary(("a", "b")), [1])
-    ('3 1', 'b')
-    """
-    return " ".join(name_token(vocabulary, token) for token in tokens)

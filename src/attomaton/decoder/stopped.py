@@ -36,7 +36,7 @@ class StoppedDecoder:
     >>> stopped, round(stopped.loss, 4), stopped.weights.shape
     (StoppedDecoder(step 1,000 of size 1), 0.3234, (3, 3))
     >>> stopped.column(0).round(3).tolist()
-    [-3.942, 2.521, 1.421]
+    [-3.943, 2.521, 1.421]
     >>> logs = stopped.log_chances(np.array([[0], [0], [2]]), np.array([1, 0, 2]))
     >>> np.exp(logs).round(4).tolist()  # of 1 and 0 after 0, and of 2 after 2
     [0.7494, 0.0012, 0.0024]

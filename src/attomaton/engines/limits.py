@@ -13,17 +13,17 @@ SMALLEST = 256_000_000
 """Less than this is of no use: the engine itself and one piece of the corpus must fit."""
 
 _UNITS = {"": 1, "B": 1}
-_UNITS.update({f"{letter}B": 1000**power for power, letter in enumerate("KMGT", 1)})
-_UNITS.update({f"{letter}IB": 1024**power for power, letter in enumerate("KMGT", 1)})
+for power, letter in enumerate("KMGT", 1):
+    _UNITS.update({letter: 1000**power, f"{letter}B": 1000**power, f"{letter}IB": 1024**power})
 
 
 def parse_memory(memory: str | int | None) -> int:
-    """Bytes from "2GB", "512MiB" or a number; by default 60 % of what the machine or its cgroup allows.
+    """Bytes from "2GB", "2g", "512MiB" or a number; by default 60 % of what the machine or its cgroup allows.
 
     Examples
     --------
-    >>> parse_memory("2GB"), parse_memory("1.5 GiB")
-    (2000000000, 1610612736)
+    >>> parse_memory("2GB"), parse_memory("2g"), parse_memory("1.5 GiB")
+    (2000000000, 2000000000, 1610612736)
     """
     if memory is None:
         return max(int(SHARE * available_memory()), SMALLEST)

@@ -11,20 +11,20 @@ import numpy as np
 from attomaton.artifacts import digest_arrays
 from attomaton.corpora.documents import Documents
 from attomaton.corpora.pieces import Piece
-from attomaton.corpora.samples import Samples
+from attomaton.corpora.samples import NOTHING_SKIPPED, Samples
 from attomaton.corpora.shards import Shards, holds_shards, is_tokenized, read_tokens
 from attomaton.corpora.shards.lists import TOKENS
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.splitting import find_splitter
 from attomaton.corpora.tokenizers.subwords import is_subword_file, read_definition
-from attomaton.engines.memory import trim
+from attomaton.engines.memory import PIECE_TOKENS, trim
 from attomaton.engines.selection import Selection
 from attomaton.engines.work import fingerprint
 from attomaton.errors import UnsupportedOption, UnwritablePlace
 from attomaton.options import show, whole_number
 from attomaton.readers.batches import Reading
 from attomaton.readers.files import printable
-from attomaton.readers.given import name_of, path_of, read_given
+from attomaton.readers.given import name_of, no_samples, path_of, read_given, tell_skipped
 from attomaton.readers.sources import is_ids, is_run
 from attomaton.readers.tokenize import tokenize_into
 from attomaton.remote import Place, RemotePath
@@ -127,47 +127,60 @@ def read_source(source: Any, *, window: int, tokenizer: str, tokens: Path | None
     if isinstance(source, Samples):
         digest = digest_arrays(source.values, source.starts, source.stops, source.labels)
         return Corpus(source, None, {"kind": "samples", "sha256": digest})
-    folder = _folder_of(source, reading)
-    if folder is not None:
-        return _read_shards(folder, window)
-    if tokens is not None and not is_ids(source) and not isinstance(source, Documents):
-        return _write_shards(source, window, tokenizer, tokens, reading)
-    read, about = read_given(source, tokenizer, reading)
-    about = {**about, "window": window}
-    if tokens is None:
-        return Corpus(read.windows(window), read.vocabulary, about)
-    n_tokens = int(read.ids.max(initial=-1)) + 1 if read.vocabulary is None else len(read.vocabulary)
-    return Corpus(Shards.write(tokens, read.ids, read.offsets, n_tokens=n_tokens), read.vocabulary, about)
+    read, vocabulary, about = _read(source, tokenizer, tokens, reading)
+    kept = read.windows(window) if isinstance(read, Documents) else read
+    return Corpus(kept, vocabulary, {**about, "window": window})
 
 
 def read_documents(
     source: Any, *, tokenizer: str | Vocabulary, tokens: Path | None, reading: Reading
-) -> tuple[Piece | Shards, Vocabulary | None]:
+) -> tuple[Piece | Shards, Vocabulary | None, dict[str, Any]]:
     """Read a corpus as whole documents: in memory, or as shards, which are written to ``tokens`` if asked.
+
+    The last is what a manifest says of it, as in :class:`Corpus`.
 
     Examples
     --------
-    >>> piece, vocabulary = read_documents(
+    >>> piece, vocabulary, about = read_documents(
     ...     ["to be", "or not to be"], tokenizer="word", tokens=None, reading=Reading()
     ... )
-    >>> piece.ids.tolist(), piece.documents.tolist(), vocabulary.tokens
-    ([0, 1, 2, 3, 0, 1], [0, 2, 6], ('to', 'be', 'or', 'not'))
+    >>> piece.ids.tolist(), piece.documents.tolist(), vocabulary.tokens, about["skipped"]["count"]
+    ([0, 1, 2, 3, 0, 1], [0, 2, 6], ('to', 'be', 'or', 'not'), 0)
     """
+    read, vocabulary, about = _read(source, tokenizer, tokens, reading)
+    if isinstance(read, Documents):
+        return Piece(read.ids, read.offsets, 0, _count_tokens(read)), vocabulary, about
+    return read, vocabulary, about
+
+
+def _read(
+    source: Any, tokenizer: str | Vocabulary, tokens: Path | None, reading: Reading
+) -> tuple[Documents | Shards, Vocabulary | None, dict[str, Any]]:
+    """A corpus in memory, or as shards, also if ``tokens`` says where; one without samples is refused."""
     folder = _folder_of(source, reading)
+    held = is_ids(source) or isinstance(source, Documents) or not isinstance(tokenizer, str)
+    if folder is None and (tokens is None or held):
+        read, about = read_given(source, tokenizer, reading)
+        if tokens is None:
+            return read, read.vocabulary, about
+        size = _count_tokens(read)
+        return Shards.write(tokens, read.ids, read.offsets, n_tokens=size), read.vocabulary, about
     if folder is not None:
-        corpus = _read_shards(folder, 0)
-        assert isinstance(corpus.tokens, Shards)  # noqa: S101  our own invariant
-        return corpus.tokens, corpus.vocabulary
-    in_memory = is_ids(source) or isinstance(source, Documents)
-    if tokens is not None and isinstance(tokenizer, str) and not in_memory:
-        corpus = _write_shards(source, 0, tokenizer, tokens, reading)
-        assert isinstance(corpus.tokens, Shards)  # noqa: S101  our own invariant
-        return corpus.tokens, corpus.vocabulary
-    read, _ = read_given(source, tokenizer, reading)
-    n_tokens = int(read.ids.max(initial=-1)) + 1 if read.vocabulary is None else len(read.vocabulary)
-    if tokens is None:
-        return Piece(read.ids, read.offsets, 0, n_tokens), read.vocabulary
-    return Shards.write(tokens, read.ids, read.offsets, n_tokens=n_tokens), read.vocabulary
+        shards, vocabulary, about = _read_shards(folder)
+    else:
+        assert tokens is not None and isinstance(tokenizer, str)  # noqa: PT018, S101  our own invariant
+        shards, vocabulary, about = _write_shards(source, tokenizer, tokens, reading)
+    n_documents = 0
+    for piece in shards.pieces(PIECE_TOKENS, None):
+        lengths = np.diff(piece.documents)
+        if bool((lengths > 1).any()):
+            return shards, vocabulary, about
+        n_documents += len(lengths)
+    raise no_samples(source, about, n_documents)
+
+
+def _count_tokens(read: Documents) -> int:
+    return int(read.ids.max(initial=-1)) + 1 if read.vocabulary is None else len(read.vocabulary)
 
 
 def _folder_of(source: Any, reading: Reading) -> Place | None:
@@ -179,25 +192,33 @@ def _folder_of(source: Any, reading: Reading) -> Place | None:
     return folder if shards or is_tokenized(folder) else None
 
 
-def _read_shards(folder: Place, window: int) -> Corpus:
+def _read_shards(folder: Place) -> tuple[Shards, Vocabulary | None, dict[str, Any]]:
     """Shards that are there already, with their vocabulary if they were tokenised by us."""
-    vocabulary = digests = None
+    vocabulary, digests, skipped = None, None, NOTHING_SKIPPED
     if is_tokenized(folder):
         corpus = read_tokens(folder)
         shards, vocabulary = Shards.from_paths(corpus.shards, n_tokens=corpus.n_tokens), corpus.vocabulary
-        digests = corpus.check_shards()
+        digests, skipped = corpus.check_shards(), corpus.skipped
     else:
         shards = Shards.from_folder(folder)
     digest = fingerprint(shards, {}, digests)
-    return Corpus(
-        shards, vocabulary, {"kind": "shards", "name": name_of(folder), "sha256": digest, "window": window}
-    )
+    about = {"kind": "shards", "name": name_of(folder), "sha256": digest}
+    return shards, vocabulary, {**about, **tell_skipped(skipped)}
 
 
-def _write_shards(source: Any, window: int, tokenizer: str, tokens: Path, reading: Reading) -> Corpus:
+def _write_shards(
+    source: Any, tokenizer: str, tokens: Path, reading: Reading
+) -> tuple[Shards, Vocabulary | None, dict[str, Any]]:
     """Tokenise into shards first; a run that was cut short goes on where it was."""
     corpus = tokenize_into(tokens, source, tokenizer=tokenizer, reading=reading)
     shards = Shards.from_paths(corpus.shards, n_tokens=corpus.n_tokens)
-    name = name_of(path_of(source))
-    about = {"kind": "documents", "name": name, "sha256": fingerprint(shards, {}), "window": window}
-    return Corpus(shards, corpus.vocabulary, {**about, "tokenizer": printable(tokenizer)})
+    about = {"kind": "documents", "name": name_of(path_of(source)), "sha256": fingerprint(shards, {})}
+    return (
+        shards,
+        corpus.vocabulary,
+        {
+            **about,
+            "tokenizer": printable(tokenizer),
+            **tell_skipped(corpus.skipped),
+        },
+    )

@@ -1,9 +1,11 @@
 """A Spark session: found or started, with errors that say what is missing."""
 
+import atexit
 import os
 import re
 import shutil
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
@@ -21,6 +23,9 @@ MASTERS = re.compile(
     r"local(\[(\*|[1-9][0-9]{0,3})(, *[0-9]{1,4})?\])?|local-cluster\[.+\]|yarn|(spark|k8s)://\S+", re.ASCII
 )
 """Where Spark can run."""
+
+LOGS: list[Path] = []
+"""What the sessions that are started here say."""
 
 SETTINGS: dict[str, Any] = {
     "spark.ui.showConsoleProgress": False,
@@ -57,10 +62,11 @@ def open_session(master: str | None, threads: int | None, memory: str | int | No
         settings["spark.driver.memory"] = f"{parse_memory(memory) >> 21}m"
         settings["spark.driver.bindAddress"] = settings["spark.driver.host"] = "127.0.0.1"
     try:
-        with _own_spark():
+        with _own_spark(), _logging():
             return _prepared(builder.master(master).appName("attomaton").config(map=settings).getOrCreate())
     except _pyspark().sql.utils.PySparkRuntimeError as error:
-        raise MissingExtra(f"Java did not start ({error}); {JAVA}") from error
+        said = LOGS[-1].read_text("utf-8", "replace").split("\n")[:2]
+        raise MissingExtra(f"Java did not start ({' '.join([str(error), *said]).strip()}); {JAVA}") from error
 
 
 def check_spark() -> None:
@@ -115,6 +121,31 @@ def _own_spark() -> Generator[None]:
         del os.environ["SPARK_HOME"]
 
 
+@contextmanager
+def _logging() -> Generator[None]:
+    """What is started here, and all that it starts, writes to a file what it would write on stderr.
+
+    Java, Spark and its workers greet, warn and remind there, from before they can be told not to. The file
+    goes with this process, unless Spark fails.
+    """
+    stderr = os.dup(2)
+    log, name = tempfile.mkstemp(prefix="attomaton-spark-", suffix=".log")
+    os.dup2(log, 2)
+    os.close(log)
+    LOGS.append(Path(name))
+    atexit.register(_remove_logs)
+    try:
+        yield
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+
+
+def _remove_logs() -> None:
+    for log in LOGS:
+        log.unlink(missing_ok=True)
+
+
 def _pyspark() -> Any:
     with needing("the Spark engine"):
         import pyspark.sql
@@ -154,4 +185,6 @@ def _translated(text: str) -> AttomatonError:
     if kind is not None:
         return kind(told[-1][1])
     lines = [line for line in text.splitlines() if line.strip()] or ["no reason given"]
-    return UnwritablePlace(f"Spark could not finish ({lines[0]}); see its log, mend that and run again")
+    atexit.unregister(_remove_logs)
+    log = f" ({LOGS[-1]})" if LOGS else ""
+    return UnwritablePlace(f"Spark could not finish ({lines[0]}); see its log{log}, mend that and run again")

@@ -91,15 +91,14 @@ def _measure(trace: DecoderTrace) -> tuple[float, float, float, str]:
     logits = trace.logits(-1)
     laws = [asymptote(trace.supports, number, step, size) for number in range(len(logits))]
     off = float(np.abs(logits - np.array(laws)).max())
-    fared = [one.status.value for one in verify_decoder(trace)]
-    told = f"{fared.count('holds')} hold, {fared.count('fails')} fail"
+    told = verify_decoder(trace).summary
     return step * float(trace.excesses[-1]), squared_norm(trace.supports) / size, off, told
 
 
 def _worst(traces: Sequence[DecoderTrace]) -> list[Verdict]:
     """The worst verdict on each claim: a failure, or the one nearest to its bound."""
     judged = [verify_decoder(trace) for trace in traces]
-    order = {"fails": 0, "holds": 1, "not_applicable": 2}
+    order = {"fails": 0, "holds": 1, "too_early": 2, "not_applicable": 3}
     return [
         min(of_one, key=lambda one: (order[one.status.value], abs((one.value or 0.0) - (one.bound or 0.0))))
         for of_one in zip(*judged, strict=True)

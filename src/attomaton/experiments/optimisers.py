@@ -6,7 +6,7 @@ for ``work`` every training is kept there, and one that was interrupted goes on.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -145,9 +145,7 @@ def train_optimiser(
     own = OWN[type(step)]
     claim = next(one for one in MARGIN_CLAIMS if one.name == f"margin-{own}")
     found = claim.check(Evidence(trace, automata))
-    verdict = Verdict(
-        f"{found.claim}, {asked['name']}, {DRAWS[draw]}", found.status, found.value, found.bound, found.reason
-    )
+    verdict = replace(found, claim=f"{found.claim}, {asked['name']}, {DRAWS[draw]}")
     margins: dict[Norm, Margins] = {norm: measure_margins(trace, automata, norm) for norm in NORMS}
     return Run(asked, draw, own, margins, verdict)
 

@@ -143,7 +143,7 @@ def _need_long_prompt(evidence: RepetitionEvidence) -> str:
 
 
 def _need_limit(evidence: RepetitionEvidence) -> str:
-    if not evidence.found.limits:
+    if not evidence.found.settled:
         return "the flow does not settle"
     return "" if evidence.found.first.certified else "the limit is not certified"
 

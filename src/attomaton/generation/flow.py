@@ -6,25 +6,38 @@ x = n / t hardly move while the last token changes many times, so they follow
     dx / d ln t = q(x) − x,    q(x) the stationary law of P_ij(x) = x_j w_ij / Σ_l x_l w_il.
 
 At a fixed point the exponents ρ_j = Σ_i x_i w_ij / Σ_l x_l w_il are 1 where x_j > 0, and the count of a token
-with x_j = 0 grows like t^ρ_j. The flow is followed in ln x, where growth rates lose no digits.
+with x_j = 0 grows like t^ρ_j. The flow is followed in ln x, and q is found without subtractions, so that the
+growth rates of tokens that have almost faded lose no digits.
 """
 
-from itertools import count
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
+from attomaton.compiled import compiled
 from attomaton.errors import UncertifiedSolution
 from attomaton.tables import Float64
 
 RTOL = 1e-9
 """Relative error of one step of the flow."""
 
-MOST_EVALUATIONS = 300_000
-"""Of the rates of one flow, which is seconds for few tokens."""
+MOST_EVALUATIONS = 5_000
+"""Of the rates of one flow, which is less than a second for few tokens."""
 
-MOST_WORK = 8_000_000_000
-"""Evaluations times the cube of the number of tokens, beyond 2,000 evaluations."""
+ALL_EVALUATIONS = 60_000
+"""Of the rates of several flows together."""
+
+MOST_ENTRIES = 200_000_000
+"""Entries of the odds that several flows together may look at, beyond 1,000 evaluations."""
+
+LOWEST = -300.0
+"""ln x below which a token counts as this rare when rates are found: products of chances stay in doubles."""
+
+
+LEAST = 1e-300
+"""What is added to the chance of leaving a state: doubles may take it for 0."""
 
 
 def find_exponents(odds: Float64, shares: Float64) -> Float64:
@@ -39,7 +52,7 @@ def find_exponents(odds: Float64, shares: Float64) -> Float64:
 
 
 def find_rates(logs: Float64, heights: Float64) -> Float64:
-    """d ln x_j / d ln t, shape (K,), from ln w and ln x: Σ_i q_i w_ij / Σ_l x_l w_il − 1.
+    """d ln x_j / d ln t = q_j / x_j − 1, shape (K,), from ln w and ln x.
 
     Examples
     --------
@@ -47,19 +60,25 @@ def find_rates(logs: Float64, heights: Float64) -> Float64:
     >>> find_rates(logs, np.log([0.5, 0.5])).round(6).tolist()
     [0.5, -0.5]
     """
-    reached = logs + heights
-    tops = reached.max(axis=1, keepdims=True)
-    sums = tops + np.log(np.exp(reached - tops).sum(axis=1, keepdims=True))
-    steady = find_steady(np.exp(reached - sums))
-    with np.errstate(divide="ignore"):
-        pulls = np.log(steady)[:, None] + logs - sums
-    return np.exp(pulls).sum(axis=0) - 1.0
+    order = np.argsort(-heights)
+    near = np.maximum(heights[order] - heights[order[0]], LOWEST)
+    reached = logs[np.ix_(order, order)] + near
+    chances = np.exp(reached - reached.max(axis=1, keepdims=True))
+    shares, rates = np.exp(near), np.empty(len(heights))
+    rates[order] = find_steady(chances / chances.sum(axis=1, keepdims=True)) * shares.sum() / shares - 1.0
+    return rates
 
 
+def _count_work(chances: Float64) -> float:
+    return len(chances) ** 3 / 3
+
+
+@compiled(work=_count_work)
 def find_steady(chances: Float64) -> Float64:
-    """The stationary law q = qP of a chain with one closed class, shape (K,).
+    """The stationary law q = qP of a chain that comes back to its first state from everywhere, shape (K,).
 
-    Two more steps of the chain give small entries the digits that solving alone does not.
+    States are taken out of the chain from the last to the second (Grassmann, Taksar and Heyman), with sums
+    and products alone, so that the smallest entries are as exact as the largest.
 
     Examples
     --------
@@ -67,12 +86,39 @@ def find_steady(chances: Float64) -> Float64:
     [0.333333, 0.666667]
     """
     size = len(chances)
-    solved: Any = np.linalg.solve(np.eye(size) - chances.T + 1.0, np.ones(size))
-    steady = np.abs(solved) @ chances @ chances
+    left = chances.copy()
+    for out in range(size - 1, 0, -1):
+        leaving = LEAST
+        for to in range(out):
+            leaving += left[out, to]
+        for state in range(out):
+            share = left[state, out] / leaving
+            left[state, out] = share
+            for to in range(out):
+                left[state, to] += share * left[out, to]
+    steady = np.ones(size)
+    for state in range(1, size):
+        total = 0.0
+        for before in range(state):
+            total += steady[before] * left[before, state]
+        steady[state] = total
     return steady / steady.sum()
 
 
-def follow_flow(odds: Float64, shares: Float64, times: Float64) -> Float64:
+def allow_evaluations(n_tokens: int) -> Iterator[int]:
+    """As many steps as several flows of so many tokens may take together, to be taken from by each.
+
+    Examples
+    --------
+    >>> [len(list(allow_evaluations(n_tokens))) for n_tokens in (5, 100, 1_000)]
+    [60000, 21000, 1200]
+    """
+    return iter(range(min(ALL_EVALUATIONS, 1_000 + MOST_ENTRIES // n_tokens**2)))
+
+
+def follow_flow(
+    odds: Float64, shares: Float64, times: Float64, allowed: Iterator[int] | None = None
+) -> Float64:
     """Shares along the flow, shape (n_times, K), from those at the first time on.
 
     Parameters
@@ -83,6 +129,8 @@ def follow_flow(odds: Float64, shares: Float64, times: Float64) -> Float64:
         x at the first time, all above 0.
     times : float64 array, shape (n_times,)
         ln t, rising.
+    allowed : iterator, optional
+        Has an item for each evaluation of the rates that may be made; None means those of one flow.
 
     Examples
     --------
@@ -95,10 +143,10 @@ def follow_flow(odds: Float64, shares: Float64, times: Float64) -> Float64:
     with np.errstate(divide="ignore"):
         logs = np.log(odds)
 
-    left = count(min(MOST_EVALUATIONS, 2_000 + MOST_WORK // len(odds) ** 3), -1)
+    left = islice(allow_evaluations(len(odds)) if allowed is None else allowed, MOST_EVALUATIONS)
 
     def move(_: float, heights: Float64) -> Float64:
-        if not next(left):
+        if next(left, None) is None:
             raise UncertifiedSolution(
                 f"the flow of shares of {len(odds):,} tokens takes too long to follow, since shares move at "
                 "very different rates; give fewer tokens, or scores of fewer steps (auto.at(step))"

@@ -244,8 +244,8 @@ def _absorb(odds: Odds, start: Window, window: int, cycles: list[Window]) -> tup
 def _is_caught(odds: Odds, state: Window, window: int, ends: dict[frozenset[int], int]) -> bool:
     """Whether a window holds the tokens of one cycle alone, and goes on round it for ever."""
     held = frozenset(state)
-    if held not in ends or len(state) < window:
-        return len(held) == 1
+    if held not in ends:
+        return False
     for _ in range(window):
         following = next_windows(odds, state, window)
         if len(following) > 1 or frozenset(*following) != held:

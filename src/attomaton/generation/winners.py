@@ -1,7 +1,8 @@
 """Which tokens a layer ends with when it is fed its own output, in which shares, and how others fade."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from operator import length_hint
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,9 @@ from attomaton.automaton.context import Context
 from attomaton.errors import UnsupportedOption
 from attomaton.frames import Tabular
 from attomaton.generation.chain import Counts, check_lengths
-from attomaton.generation.flow import follow_flow
+from attomaton.generation.flow import allow_evaluations, follow_flow
 from attomaton.generation.limits import (
+    NEAR,
     SAME,
     Limit,
     draw_starts,
@@ -20,6 +22,7 @@ from attomaton.generation.limits import (
     find_limit,
     find_single,
     judge_limit,
+    nudge,
 )
 from attomaton.generation.odds import Layer, Odds, count_places, read_odds
 from attomaton.generation.pictures import draw_shares
@@ -29,6 +32,11 @@ from attomaton.tables import Float64, Int64, table_of
 
 MOST_SHOWN = 20
 """Tokens of a limit that are printed."""
+
+NO_END = (
+    "their flow led to no limit up to t = e^10000, or could not be followed so far, or passes between limits"
+)
+"""Why no limit is named for the prompt."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,6 +56,9 @@ class Winners(Tabular):
         How many starts of the flow were tried.
     unsettled : int
         How many of these did not settle.
+    settled : bool
+        Whether the prompt's own shares settled, and shares a millionth beside them at the same limit: between
+        two limits chance decides.
     n_classes : int
         How many sets of tokens a text may be caught in: one, unless some odds are 0.
 
@@ -71,15 +82,16 @@ class Winners(Tabular):
     limits: tuple[Limit, ...]
     n_starts: int
     unsettled: int
+    settled: bool
     n_classes: int
 
     def __repr__(self) -> str:
-        if not self.limits:
-            return f"Winners(no limit from {self.n_starts} starts)"
+        limits = f"{len(self.limits) or 'no'} limit{'s' * (len(self.limits) > 1)}"
+        if not self.settled:
+            return f"Winners(open; {limits} from {self.n_starts} starts)"
         names = [self.odds.name(one) for one in self.tokens[:3]]
         more = f" and {len(self.tokens) - 3} more" * (len(self.tokens) > 3)
         word = "token" + "s" * (len(self.tokens) > 1)
-        limits = f"{len(self.limits)} limit{'s' * (len(self.limits) > 1)}"
         return f"Winners({word} {', '.join(names)}{more}; {limits} from {self.n_starts} starts)"
 
     def _table(self) -> pa.Table:
@@ -97,6 +109,10 @@ class Winners(Tabular):
 
     def _blocks(self) -> list[Block]:
         blocks: list[Block] = [repr(self)]
+        if not self.settled:
+            blocks.append(f"Where the prompt's own shares end is not known: {NO_END}.")
+        if self.unsettled:
+            blocks.append(f"{self.unsettled} of {self.n_starts} starts settled nowhere.")
         for number, limit in enumerate(self.limits):
             best = np.lexsort((-limit.exponents, -limit.shares))[:MOST_SHOWN]
             rows = [
@@ -109,10 +125,10 @@ class Winners(Tabular):
     @property
     def first(self) -> Limit:
         """The limit that the prompt's own shares lead to."""
-        if not self.limits:
+        if not self.settled:
             raise UnsupportedOption(
-                "the flow of shares settles nowhere up to t = e^10000, so that no winner can be named; "
-                "look at shares_at"
+                f"no winner can be named, since where the prompt's shares end is not known: {NO_END}; look "
+                "at limits for where other starts end, and at shares_at"
             )
         return self.limits[0]
 
@@ -137,7 +153,7 @@ class Winners(Tabular):
 
         That there is no other limit is proved for limits of a single token only.
         """
-        alone = len(self.limits) == 1 and not self.unsettled and self.n_classes == 1
+        alone = len(self.limits) == 1 and self.settled and not self.unsettled and self.n_classes == 1
         return alone and self.limits[0].certified
 
     def shares_at(self, lengths: Sequence[int]) -> Float64:
@@ -181,7 +197,7 @@ class Winners(Tabular):
         last = max(10_000_000, 100 * begin) if counts is None else int(counts.lengths[-1])
         lengths = np.unique(np.geomspace(begin, last, 200).round().astype(np.int64))
         names = [self.odds.name(one) for one in self.odds.tokens.tolist()]
-        limit = self.limits[0].shares if self.limits else None
+        limit = self.limits[0].shares if self.settled else None
         drawn = None if counts is None else (counts.lengths, counts.shares)
         return draw_shares(names, lengths, self.shares_at(lengths.tolist()), limit, drawn, ax)
 
@@ -208,7 +224,8 @@ def winners(
         The first context: a text never has other tokens. None means every token of the layer once.
     starts : int
         Other shares to start the flow from, besides the prompt's: there may be several limits, and chance
-        decides early which of them a text goes to.
+        decides early which of them a text goes to. With more than 50 tokens fewer are tried, so that an
+        answer takes seconds.
     seed : int or numpy.random.Generator, optional
         What draws those starts beyond one for each token, or the seed of it.
 
@@ -225,7 +242,7 @@ def winners(
     >>> [auto.name(token) for token in found.tokens], found.shares.round(3).tolist()
     (['a', 'b'], [0.5, 0.5, 0.0])
     >>> at.winners([[4.0, 1.0], [1.0, 4.0]])  # each token prefers itself: either may win
-    Winners(token 0; 2 limits from 3 starts)
+    Winners(open; 2 limits from 3 starts)
     """
     starts, rng = whole_number(starts, "starts"), make_rng(seed)
     odds, places = read_odds(layer, prompt)
@@ -233,22 +250,34 @@ def winners(
     counts = count_places(places, len(odds.tokens))
     classes = find_classes(table, None if prompt is None else int(places[-1]))
     found: list[Limit] = []
-    tried = unsettled = 0
+    ends: list[Limit | None] = []
+    allowed = allow_evaluations(len(table))
+    settled = True
     for inside in classes:
         own = counts[inside] / counts[inside].sum()
         for shares in (own, *draw_starts(len(inside), min(starts, _useful(len(inside), starts)), rng)):
-            tried += 1
-            limit = _find_within(table, inside, shares)
-            unsettled += limit is None
-            _add(found, limit)
+            if shares is own or length_hint(allowed):
+                ends.append(_find_within(table, inside, shares, allowed))
+                _add(found, ends[-1])
+            if len(ends) == 1:
+                besides = [_find_within(table, inside, one, allowed) for one in nudge(own, rng)]
+                settled = all(_is_near(ends[0], end) for end in besides)
+                for end in besides:
+                    _add(found, end)
     for limit in find_single(table, np.concatenate(classes)):
         _add(found, limit)
-    return Winners(odds, places, tuple(found), tried, unsettled, len(classes))
+    unsettled = sum(end is None for end in ends)
+    return Winners(odds, places, tuple(found), len(ends), unsettled, settled, len(classes))
 
 
 def _useful(size: int, starts: int) -> int:
     """How many more starts there are to try: two tokens have two ends."""
     return {1: 0, 2: 2}.get(size, starts)
+
+
+def _is_near(end: Limit | None, other: Limit | None) -> bool:
+    """Whether two flows settled, and at the same place."""
+    return end is not None and other is not None and bool(np.abs(end.shares - other.shares).max() <= NEAR)
 
 
 def _add(found: list[Limit], limit: Limit | None) -> None:
@@ -257,9 +286,9 @@ def _add(found: list[Limit], limit: Limit | None) -> None:
         found.append(limit)
 
 
-def _find_within(table: Float64, inside: Int64, shares: Float64) -> Limit | None:
+def _find_within(table: Float64, inside: Int64, shares: Float64, allowed: Iterator[int]) -> Limit | None:
     """The limit of a set of tokens that a text does not leave, over all tokens."""
-    limit = find_limit(table[np.ix_(inside, inside)], shares)
+    limit = find_limit(table[np.ix_(inside, inside)], shares, allowed)
     if limit is None:
         return None
     whole = np.zeros(len(table))
@@ -288,4 +317,10 @@ def flow_from(odds: Odds, counts: Float64, last: int, lengths: Float64) -> Float
 
 def _tell(limit: Limit, place: int) -> str:
     exponent = limit.exponents[place]
-    return "not told" if np.isnan(exponent) else "t" if limit.winners[place] else f"t^{exponent:.3f}"
+    if np.isnan(exponent) or (limit.ties[place] and not limit.slow):
+        return "not told"
+    if limit.ties[place]:
+        return (
+            "not told" if not limit.slow else "t / ln t" if limit.ties.sum() == 1 else "t / (ln t)^a, a ≥ 1"
+        )
+    return "t" if limit.winners[place] else f"t^{exponent:.3f}"

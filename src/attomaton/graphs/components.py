@@ -179,7 +179,7 @@ class Components(Tabular):
 
     @cached_property
     def totally_ordered(self) -> Bool:
-        """Whether each query's components stand in one line, shape (n_queries,).
+        """Whether any two components of each query are ordered, shape (n_queries,).
 
         The condensation has a Hamiltonian path exactly if its longest path visits every component.
         """

@@ -1,13 +1,15 @@
 """Which samples a run folder is of: a run and a training share a folder only if they belong together."""
 
 import hashlib
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 
-from attomaton.artifacts import read_manifest
+from attomaton.artifacts import read_arrays, read_manifest
 from attomaton.artifacts.parted import read_whole
 from attomaton.artifacts.runs import Run, read_run
 from attomaton.corpora.samples import Samples
@@ -44,11 +46,11 @@ def describe_origin(samples: Samples) -> dict[str, Any]:
     return {"realisable": len(kept), "n_tokens": kept.n_tokens, "sha256": digest.hexdigest()}
 
 
-def check_origin(run: str | Path, samples: Samples) -> None:
+def check_origin(run: str | Path, samples: Samples, name: Path | None = None) -> None:
     """Refuse a training on these samples beside a run that was learned from others.
 
     A run that was learned in memory names the digest of its samples; any other is compared by its edges. A
-    folder that holds no run yet fits every training.
+    folder that holds no run yet fits every training. The error says ``name`` where that is given.
     """
     place = Path(run)
     manifest = read_manifest(place)
@@ -58,10 +60,29 @@ def check_origin(run: str | Path, samples: Samples) -> None:
     if told == found or (told is None and gives_edges(samples, _edges_of(read_run(place)))):
         return
     raise MismatchedParts(
-        f"the run in {place} was learned from other samples than the training is on (it has "
+        f"the run in {name or place} was learned from other samples than the training is on (it has "
         f"{_count(told)}{_window_of(manifest)}; the training has {_count(found)}). Give both commands the "
         "same corpus, --window and --tokenizer, or keep the training in a folder of its own"
     )
+
+
+def check_training(run: Path, place: Path) -> None:
+    """Refuse a new run that is to stand in ``place``, beside a finished training on other samples."""
+    file = place / "training" / "trace.safetensors"
+    arrays, about = read_arrays(file) if file.is_file() else ({}, {})
+    if about.get("holds") == "trace":
+        for samples in read_corpora(arrays, about):
+            check_origin(run, samples, place)
+
+
+def read_corpora(arrays: Mapping[str, Any], about: Mapping[str, str]) -> list[Samples]:
+    """The distinct corpora that a trace was trained on, from what its file holds."""
+    names = ("values", "starts", "stops", "labels")
+    sizes: list[int] = json.loads(about["n_tokens"])
+    return [
+        Samples(**{name: arrays[f"corpora/{place}/{name}"] for name in names}, n_tokens=size)
+        for place, size in enumerate(sizes)
+    ]
 
 
 def _count(origin: Any) -> str:

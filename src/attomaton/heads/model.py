@@ -127,13 +127,10 @@ class HeadModel(Protocol):
         *,
         edit_patterns: PatternEdit | None = None,
         edit_outputs: OutputEdit | None = None,
-        own_stream_from: int | None = None,
     ) -> Watched:
         """Run the model on contexts of one length, shape (n, length).
 
-        Gradients flow only where an edit returns tensors that ask for them. With ``own_stream_from`` keys
-        and values of that layer and of all later ones carry no gradient, so that what a pattern does at a
-        position is measured through that position's own residual stream alone.
+        Gradients flow only where an edit returns tensors that ask for them.
         """
         ...
 

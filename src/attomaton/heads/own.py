@@ -75,7 +75,6 @@ class TheoryLayer:
         *,
         edit_patterns: PatternEdit | None = None,
         edit_outputs: OutputEdit | None = None,
-        own_stream_from: int | None = None,  # noqa: ARG002  keys and values are embeddings: no gradient
     ) -> Watched:
         """Run the layer on contexts, as :class:`~attomaton.heads.model.HeadModel` says; outputs are u."""
         ids = check_contexts(tokens, self.shape)

@@ -8,6 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from attomaton.errors import UnsupportedOption
+from attomaton.options import show
+
 Part = TypeVar("Part")
 
 
@@ -154,6 +157,12 @@ class FeedForward:
     out: Linear
     activation: str
     gate: Linear | None = None
+
+    def __post_init__(self) -> None:
+        if self.activation not in ACTIVATIONS:
+            raise UnsupportedOption(
+                f"activation is {show(self.activation)}; choose one of {', '.join(ACTIVATIONS)}"
+            )
 
     def apply(self, held: Tensor) -> Tensor:
         """What is added to the residual stream."""

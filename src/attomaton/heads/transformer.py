@@ -43,6 +43,9 @@ class Transformer:
         The longest context.
     dtype : torch.dtype
         In which it computes. Weights stay as they were read, and a layer is converted when it is used.
+    recorded : tuple of Attention, optional
+        Whose patterns are recorded, one for each layer, if not the model's own. They read the same residual
+        stream and write nothing: what is applied, and edited, stays the model's own.
 
     Examples
     --------
@@ -72,6 +75,7 @@ class Transformer:
     parallel: bool = False
     longest: int | None = None
     dtype: torch.dtype = torch.float32
+    recorded: tuple[Attention, ...] | None = field(default=None, repr=False)
 
     @property
     def shape(self) -> ModelShape:
@@ -84,7 +88,6 @@ class Transformer:
         *,
         edit_patterns: PatternEdit | None = None,
         edit_outputs: OutputEdit | None = None,
-        own_stream_from: int | None = None,
     ) -> Watched:
         """Run the model on contexts of one length, as :class:`~attomaton.heads.model.HeadModel` says."""
         ids = check_contexts(tokens, self.shape)
@@ -93,12 +96,15 @@ class Transformer:
         for number, stored in enumerate(self.layers):
             layer = in_dtype(stored, self.dtype)
             read = held if layer.norm is None else layer.norm.apply(held)
-            offered = read if own_stream_from is None or number < own_stream_from else read.detach()
-            pattern = self._attend(layer.attention, read, offered)
-            patterns.append(pattern)
+            pattern = self._attend(layer.attention, read)
+            patterns.append(
+                pattern
+                if self.recorded is None
+                else self._attend(in_dtype(self.recorded[number], self.dtype), read)
+            )
             if edit_patterns is not None:
                 pattern = keep_shape(edit_patterns(number, pattern), pattern, "edit_patterns")
-            values = self._split(layer.attention.value.apply(offered), self.n_groups)
+            values = self._split(layer.attention.value.apply(read), self.n_groups)
             given = pattern @ self._share(values)
             if edit_outputs is not None:
                 given = keep_shape(edit_outputs(number, given), given, "edit_outputs")
@@ -220,11 +226,11 @@ class Transformer:
         same = self.n_heads // self.n_groups
         return offered if same == 1 else offered.repeat_interleave(same, 1)
 
-    def _attend(self, attention: Attention, read: Tensor, offered: Tensor) -> Tensor:
+    def _attend(self, attention: Attention, read: Tensor) -> Tensor:
         """softmax over the keys up to the query, shape (n, n_heads, length, length)."""
         places = torch.arange(read.shape[1])
         queries = self._split(attention.query.apply(read), self.n_heads)
-        keys = self._split(attention.key.apply(offered), self.n_groups)
+        keys = self._split(attention.key.apply(read), self.n_groups)
         if self.rotary is not None:
             queries, keys = self.rotary.turn(queries, places), self.rotary.turn(keys, places)
         scores = queries @ self._share(keys).transpose(2, 3) * attention.scale

@@ -14,47 +14,49 @@ from attomaton.mixture.reading import Reading
 from attomaton.tables import Float64, Int64
 
 FEW = (0.5, 1.0, 1.5)
-"""Discounts where a text is too short to estimate them: some count of 1 to 4 does not occur."""
+"""Discounts where a text is too short to estimate them: some count of 1 to 4 does not occur, or an estimate
+is not above 0, so that a context could leave nothing to the lower order."""
 
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """One order of the model.
+    """One order of the model. Contexts are numbered, so that keys stay small at every order.
 
     Attributes
     ----------
+    contexts : int64 array, shape (n_contexts,)
+        Each context as ``token * n_shorter + number`` of its first token and of the shorter context behind
+        that, rising; its own number is its place here. The context of no tokens is 0.
     grams : int64 array, shape (n_grams,)
-        Context and token as one number in base V, rising.
+        ``number * V + token`` of a context and the token after it, rising.
     lowered : float64 array, shape (n_grams,)
         The discounted count of each over the sum of its context.
-    contexts : int64 array, shape (n_contexts,)
-        The contexts, rising.
     rest : float64 array, shape (n_contexts,)
-        The share that each leaves to the lower order.
+        The share that each context leaves to the lower order.
     totals : int64 array, shape (n_contexts,)
         The sum of counts of each.
 
     Examples
     --------
-    >>> level = Level(np.array([0, 1]), np.array([0.5, 0.25]), np.array([0]), np.array([0.25]), np.array([4]))
-    >>> [one.tolist() for one in level.look_up(np.array([0, 1]), np.array([1, 3]))]  # context 1 is unknown
+    >>> level = Level(np.array([0]), np.array([0, 1]), np.array([0.5, 0.25]), np.array([0.25]), np.array([4]))
+    >>> contexts, grams = np.array([0, -1]), np.array([1, 3])  # the second context is unknown
+    >>> [one.tolist() for one in level.look_up(contexts, grams)]
     [[0.25, 0.0], [0.25, 1.0], [4, 0]]
     """
 
+    contexts: Int64
     grams: Int64
     lowered: Float64
-    contexts: Int64
     rest: Float64
     totals: Int64
 
     def look_up(self, contexts: Int64, grams: Int64) -> tuple[Float64, Float64, Int64]:
         """For each pair the discounted share, the share of the lower order, and how often the context was."""
-        at, known = _find(self.contexts, contexts)
-        gram, there = _find(self.grams, grams)
+        known, gram = contexts >= 0, _find(self.grams, grams)
         return (
-            np.where(there, self.lowered[gram], 0.0),
-            np.where(known, self.rest[at], 1.0),
-            np.where(known, self.totals[at], 0),
+            np.where(known & (gram >= 0), self.lowered[gram], 0.0),
+            np.where(known, self.rest[contexts], 1.0),
+            np.where(known, self.totals[contexts], 0),
         )
 
 
@@ -98,12 +100,12 @@ class KneserNey:
 
     def _chances(self, contexts: Int64, labels: Int64) -> tuple[Float64, Int64]:
         chances, totals = np.full(len(labels), 1 / self.n_tokens), np.zeros(len(labels), np.int64)
-        key, base = np.zeros(len(labels), np.int64), 1
+        number, size = np.zeros(len(labels), np.int64), 1
         for width, level in enumerate(self.levels):
             if width:
-                key += contexts[:, -width] * base
-                base *= self.n_tokens
-            share, rest, totals = level.look_up(key, key * self.n_tokens + labels)
+                longer = _find(level.contexts, contexts[:, -width] * size + number)
+                number, size = np.where(number >= 0, longer, -1), len(level.contexts)
+            share, rest, totals = level.look_up(number, number * self.n_tokens + labels)
             chances = share + rest * chances
         return chances, totals
 
@@ -117,33 +119,28 @@ def learn_kneser_ney(reading: Reading, order: int) -> KneserNey:
     >>> round(float(learn_kneser_ney(reading, 3).law(reading, 2).sum()), 12)
     1.0
     """
-    size = reading.n_tokens
-    levels = list[Level]()
+    before, levels = reading.contexts(order - 1), list[Level]()
+    contexts, number = np.zeros(1, np.int64), np.zeros(len(reading), np.int64)
     for width in range(order):
-        if width == order - 1:
-            grams, counts = np.unique(_keys(reading, width + 1), return_counts=True)
-        else:  # each gram as often as there are tokens before it
-            longer = np.unique(_keys(reading, width + 2)) % size ** (width + 1)
-            grams, counts = np.unique(longer, return_counts=True)
-        levels.append(_discount(grams, counts, size))
-    return KneserNey(tuple(levels), size)
+        if width:
+            longer = before[:, -width] * len(contexts) + number
+            contexts, number = np.unique(longer, return_inverse=True)
+        grams, place, counts = np.unique(
+            number * reading.n_tokens + reading.text, return_inverse=True, return_counts=True
+        )
+        if width < order - 1:  # each gram as often as there are tokens before it
+            longer = np.unique(before[:, -width - 1] * len(grams) + place)
+            counts = np.bincount(longer % len(grams))
+        levels.append(_discount(contexts, grams, counts, reading.n_tokens))
+    return KneserNey(tuple(levels), reading.n_tokens)
 
 
-def _keys(reading: Reading, length: int) -> Int64:
-    """The last ``length`` tokens of every position as one number."""
-    keys = np.zeros(len(reading), np.int64)
-    for column in (*reading.contexts(length - 1).T, reading.text):
-        keys = keys * reading.n_tokens + column
-    return keys
-
-
-def _discount(grams: Int64, counts: Int64, size: int) -> Level:
+def _discount(contexts: Int64, grams: Int64, counts: Int64, size: int) -> Level:
     taken = np.concatenate([[0.0], find_discounts(counts)])[np.minimum(counts, 3)]
-    contexts, first = np.unique(grams // size, return_index=True)
-    totals = np.add.reduceat(counts, first)
-    rest = np.add.reduceat(taken, first) / totals
-    row = np.repeat(np.arange(len(contexts)), np.diff(np.append(first, len(grams))))
-    return Level(grams, (counts - taken) / totals[row], contexts, rest, totals)
+    row = grams // size
+    totals = np.bincount(row, counts).astype(np.int64)
+    rest = np.bincount(row, taken) / totals
+    return Level(contexts, grams, (counts - taken) / totals[row], rest, totals)
 
 
 def find_discounts(counts: Int64) -> Float64:
@@ -155,15 +152,18 @@ def find_discounts(counts: Int64) -> Float64:
     [0.5, 1.25, 2.0]
     >>> find_discounts(np.array([1, 1, 5])).tolist()
     [0.5, 1.0, 1.5]
+    >>> find_discounts(np.array([1] * 8 + [2] + [3] * 4 + [4])).tolist()  # that of 2 would be below 0
+    [0.8, 1.0, 2.2]
     """
     n = np.bincount(np.minimum(counts, 5), minlength=5)[1:5].astype(np.float64)
     if not n.all():
         return np.array(FEW)
     share = n[0] / (n[0] + 2 * n[1])
     found = np.array([one - (one + 1) * share * n[one] / n[one - 1] for one in (1, 2, 3)])
-    return np.clip(found, 0.0, [1.0, 2.0, 3.0])
+    return np.where(found > 0, found, FEW)
 
 
-def _find(held: Int64, wanted: Int64) -> tuple[Int64, np.ndarray]:
-    place = np.minimum(np.searchsorted(held, wanted), len(held) - 1)
-    return place, held[place] == wanted
+def _find(keys: Int64, wanted: Int64) -> Int64:
+    """Where each key stands in those that rise, −1 where it does not."""
+    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[place] == wanted, place, -1)

@@ -6,8 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from attomaton.corpora.documents import NOTHING_SKIPPED, Skipped
-from attomaton.corpora.samples import MAX_TOKENS
+from attomaton.corpora.samples import MAX_TOKENS, NOTHING_SKIPPED, Skipped
 from attomaton.display import show_hidden
 from attomaton.errors import AttomatonError, TokenOutOfRange, UnreadableSource, UnsupportedOption
 from attomaton.options import show

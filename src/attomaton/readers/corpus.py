@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from attomaton.corpora.budgets import Allowance
-from attomaton.corpora.documents import NOTHING_SKIPPED, Documents
+from attomaton.corpora.documents import Documents
 from attomaton.corpora.regular import STANDARD_INPUT
-from attomaton.corpora.samples import MAX_TOKENS
+from attomaton.corpora.samples import MAX_TOKENS, NOTHING_SKIPPED
 from attomaton.corpora.shards import TokenizedCorpus, is_tokenized, read_tokens
 from attomaton.corpora.tokenizers.encoders import TableEncoder, distinct_tokens
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary

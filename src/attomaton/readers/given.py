@@ -4,7 +4,9 @@ Every function that takes a corpus takes the same sources and options, and reads
 """
 
 import os
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from os import PathLike
 from typing import Any, TypedDict, Unpack, cast
 
@@ -12,10 +14,10 @@ import numpy as np
 
 from attomaton.artifacts import digest_arrays
 from attomaton.corpora.documents import Documents
-from attomaton.corpora.samples import Samples
+from attomaton.corpora.samples import Samples, Skipped
 from attomaton.corpora.shards import TokenizedCorpus
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
-from attomaton.errors import UnreadableSource, UnsupportedOption
+from attomaton.errors import SkippedDocuments, UnreadableSource, UnsupportedOption
 from attomaton.options import check_path
 from attomaton.readers.batches import Reading, asked_reading
 from attomaton.readers.corpus import read_corpus, read_text_and_digest
@@ -106,8 +108,23 @@ def read_given(
 ) -> tuple[Documents, dict[str, Any]]:
     """A corpus in memory, and what the manifest of a run says of it: its kind, name and digest."""
     documents, about = _read(source, tokenizer, reading)
-    _refuse_no_samples(documents, source, about)
+    about |= tell_skipped(documents.skipped)
+    if not bool((np.diff(documents.offsets) > 1).any()):
+        raise no_samples(source, about, len(documents.offsets) - 1)
     return documents, about
+
+
+def tell_skipped(skipped: Skipped) -> dict[str, Any]:
+    """Warn of documents that were skipped, if any were; what a manifest says of them.
+
+    Examples
+    --------
+    >>> tell_skipped(Skipped())
+    {'skipped': {'count': 0, 'first': None}}
+    """
+    if skipped.count:
+        warnings.warn(SkippedDocuments(skipped.count, skipped.first), stacklevel=3)
+    return {"skipped": asdict(skipped)}
 
 
 def path_of(source: Any) -> Place | None:
@@ -154,22 +171,19 @@ def _is_plain_text(path: Place, reading: Reading) -> bool:
     return ending and reading.documents == "file" and reading.format is None and reading.column is None
 
 
-def _refuse_no_samples(documents: Documents, source: Any, about: dict[str, Any]) -> None:
-    """Refuse texts without a single sample; words that were meant as one document have none."""
-    if bool((np.diff(documents.offsets) > 1).any()):
-        return
-    size = len(documents.offsets) - 1
+def no_samples(source: Any, about: Mapping[str, Any], size: int) -> UnreadableSource:
+    """The error for ``size`` documents without a single sample; words meant as one document have none."""
     listed = isinstance(source, Sequence) and all(
         isinstance(one, str) for one in cast("Sequence[Any]", source)
     )
     if listed and size > 1 and not isinstance(source, str):
-        raise UnreadableSource(
+        return UnreadableSource(
             f"each of the {size:,} texts given is a document of at most one token, so there is no sample "
             "at all; if they are the words of one document, give them as a list in a list ([words]), and if "
             "they are paths of files, give a folder, a glob or a list of pathlib.Path"
         )
     name = about.get("name") or "the corpus"
-    raise UnreadableSource(
+    return UnreadableSource(
         f"no document of {name} ({size:,} in all) has two tokens, and a sample needs a context and a label; "
         "give longer documents, or read them with another tokenizer"
     )

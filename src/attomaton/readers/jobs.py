@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from attomaton.artifacts import check_files, digest_record, explained, read_sealed, write_sealed
 from attomaton.artifacts.seals import FORMAT
-from attomaton.corpora.documents import NOTHING_SKIPPED, Skipped
+from attomaton.corpora.samples import NOTHING_SKIPPED, Skipped
 from attomaton.corpora.shards import VOCABULARY, shard_table, write_shards
 from attomaton.corpora.tokenizers.encoders import distinct_tokens
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary

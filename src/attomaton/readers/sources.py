@@ -87,6 +87,14 @@ def find_readers(source: Any, reading: Reading | None = None) -> list[Reader]:
             f"column is {shown(asked.column)!r}, and {shorten(readers[0].source)} has no columns; leave it "
             "out, or say what it is with format, such as format='csv' (--format on the command line)"
         )
+    if asked.documents == "line" and not any(
+        isinstance(one, TextReader | JsonLinesReader) for one in readers
+    ):
+        raise UnsupportedOption(
+            f"documents is 'line', and {shorten(readers[0].source)} is no plain text: each element, record, "
+            "row or sequence of it is a document of its own; leave documents out, or read a file as plain "
+            "text with format='txt' (--format on the command line)"
+        )
     return readers
 
 

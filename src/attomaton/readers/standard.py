@@ -1,19 +1,20 @@
 """Standard input as a corpus: kept in a temporary file, so that it can be read twice and has a digest."""
 
 import io
-import shutil
 import sys
 import tempfile
 import weakref
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 
+from attomaton.artifacts import explained
 from attomaton.errors import UnreadableSource
 from attomaton.readers.files import CHUNK, File, naming
 
 NAME = "standard input"
+TEMPORARY = "the temporary folder, which keeps standard input while it is read (TMPDIR says where),"
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,17 +49,25 @@ def keep_standard_input() -> StandardInput:
     stream = getattr(sys.stdin, "buffer", None)
     if stream is None:
         raise UnreadableSource("there is no standard input here to read; give the path of a file")
-    kept = tempfile.TemporaryFile(prefix="attomaton-")  # noqa: SIM115  it lives as long as its readers
+    with explained(TEMPORARY):
+        kept = tempfile.TemporaryFile(prefix="attomaton-")  # noqa: SIM115  it lives as long as its readers
     try:
-        with naming(NAME):
-            shutil.copyfileobj(stream, kept, CHUNK)
-            kept.flush()
+        while chunk := _read(stream):
+            with explained(TEMPORARY):
+                kept.write(chunk)
+                kept.flush()
     except BaseException:
-        kept.close()
+        with suppress(OSError):  # what could not be written is not written now
+            kept.close()
         raise
     made = StandardInput(NAME, NAME, kept)
     weakref.finalize(made, kept.close)
     return made
+
+
+def _read(stream: BinaryIO) -> bytes:
+    with naming(NAME):
+        return stream.read(CHUNK)
 
 
 class _View(io.RawIOBase):

@@ -7,8 +7,6 @@ wrote them, so the folder has the same bytes however often it was stopped and ho
 """
 
 import hashlib
-import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -27,12 +25,13 @@ from attomaton.artifacts import (
     write_file,
     write_sealed,
 )
-from attomaton.artifacts.files import DRAFT, entry_of
+from attomaton.artifacts.files import DRAFT, entry_of, link_or_copy
 from attomaton.artifacts.folders import find_place, hold
 from attomaton.artifacts.naming import shown
 from attomaton.artifacts.ownership import take_stock
 from attomaton.artifacts.seals import FORMAT
-from attomaton.corpora.documents import NOTHING_SKIPPED, Documents, Skipped
+from attomaton.corpora.documents import Documents
+from attomaton.corpora.samples import NOTHING_SKIPPED, Skipped
 from attomaton.corpora.shards import TOKENIZED, VOCABULARY, TokenizedCorpus, is_tokenized, read_tokens
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 from attomaton.errors import UnreadableSource, UnwritablePlace
@@ -117,6 +116,8 @@ def tokenize_corpus(
         with build_folder(place, TOKENIZED, overwrite=replace, resumable=True, held=lock) as building:
             _seed(building.folder, place)
             job.run(building.folder, workers, progress or silent)
+            if not read_manifest(building.folder, TOKENIZED)["tokens"]:
+                raise UnreadableSource("the corpus has no tokens at all; give one that has some")
     return read_tokens(place)
 
 
@@ -217,10 +218,7 @@ def _seed(folder: Path, place: Path) -> None:
         new = folder / file.relative_to(place)
         if file.name != MANIFEST and not new.exists():
             new.parent.mkdir(exist_ok=True)
-            try:
-                os.link(file, new)
-            except OSError:  # a file system without hard links
-                shutil.copyfile(file, new)
+            link_or_copy(file, new)
 
 
 def _number(path: Path) -> int:
@@ -254,8 +252,6 @@ def _manifest(
         files |= record["files"]
         skipped += Skipped(**record["skipped"])
     total = sum(record["tokens"] for record in records)
-    if not total:
-        raise UnreadableSource("the corpus has no tokens at all; give one that has some")
     largest = max(record["largest"] for record in records)
     return {
         "kind": TOKENIZED,

@@ -288,6 +288,13 @@ def open_system(url: str) -> tuple[Any, str]:
         system, path = core.url_to_fs(url, **options)
     except ImportError as error:
         library, install = _STORES.get(scheme, (f"another library ({error})", "it"))
+        cause = error.__cause__ or error  # fsspec puts a sentence of its own before it
+        absent = str(getattr(cause, "name", None)).partition(".")[0]
+        if scheme in _STORES and absent not in ("fsspec", library.split()[-1]):
+            raise MissingExtra(
+                f"{url} needs {library}, which is installed but cannot be imported: {cause}; mend that, or "
+                f"install it again: pip install --force-reinstall {install}"
+            ) from error
         raise MissingExtra(f"{url} needs {library}: pip install {install}") from error
     except ValueError as error:
         raise UnreadableSource(f"{url} cannot be opened: {error}; give a path or a known URL") from error

@@ -4,8 +4,6 @@ Edges â†’ components and the hard side; then, when all ties are known, choices â
 queries is read, solved and written by itself, so that memory depends on the largest part only.
 """
 
-import os
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -16,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.artifacts import Building, digest_arrays, digest_record, explained
+from attomaton.artifacts.files import link_or_copy
 from attomaton.artifacts.parted import part_name, write_part
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.engines.choiceparts import ChoiceParts, count_values
@@ -262,7 +261,7 @@ class Finished:
         with explained(building.folder):
             for table, number, path, entry in self._files():
                 name = part_name(table, number)
-                _link(path, building.folder / name)
+                link_or_copy(path, building.folder / name)
                 entries[name] = {key: value for key, value in entry.items() if key != "name"}
         told = storage.Told(self._index(), self.edges.borders, self.edges.n_tokens, self.proofs, {})
         records = storage.describe_records(vocabulary, self.coverage(vocabulary))
@@ -305,12 +304,3 @@ def _local_nodes(nodes: pa.Table) -> pa.Table:
 
 def _digests(entries: Sequence[Mapping[str, Any]]) -> list[str]:
     return [str(entry["sha256"]) for entry in entries]
-
-
-def _link(path: Path, target: Path) -> None:
-    """Give a finished file its place in the run; it is copied where the disk has no hard links."""
-    target.unlink(missing_ok=True)
-    try:
-        os.link(path, target)
-    except OSError:
-        shutil.copyfile(path, target)

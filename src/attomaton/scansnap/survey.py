@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.artifacts import build_folder, explained, json_writer, write_file
-from attomaton.corpora.samples import Samples
+from attomaton.corpora.samples import NOTHING_SKIPPED, Samples, Skipped
 from attomaton.errors import UncertifiedSolution
 from attomaton.options import given_path, real_number, whole_number
 from attomaton.progress import silent
@@ -72,6 +72,8 @@ class Survey:
         What attention keeps, by the exact flow on the corpus's own contexts; empty where that is too large.
     until : float
         The time to which that flow was followed; 0 where it was not.
+    skipped : Skipped
+        Documents that could not be read.
 
     Examples
     --------
@@ -92,6 +94,7 @@ class Survey:
     assumptions: tuple[Assumption, ...]
     kept: tuple[KeptTokens, ...]
     until: float
+    skipped: Skipped = NOTHING_SKIPPED
 
     def to_dict(self, name: Name = str, *, shown: int = 5) -> dict[str, Any]:
         """Everything as plain JSON values; tokens are named by ``name``, a limited number of each kind."""
@@ -117,7 +120,7 @@ class Survey:
             files[f"{table}.parquet"] = _table_writer(self._table(table, schema))
         with build_folder(place, "survey", overwrite=True) as building, explained(place):
             written = {file: write_file(building.folder / file, write) for file, write in files.items()}
-            building.finish({}, written)
+            building.finish({"skipped": asdict(self.skipped)}, written)
         return [place / file for file in files]
 
     def _table(self, table: str, schema: pa.Schema) -> pa.Table:
@@ -180,7 +183,8 @@ def survey_samples(
         if can_follow(contexts):
             announce("following the flow")
             until, kept = _follow(classes, contexts, rates)
-    return Survey(classes, rates, len(samples), forecasts, assumptions, kept[:n_queries], until)
+    most = kept[:n_queries]
+    return Survey(classes, rates, len(samples), forecasts, assumptions, most, until, samples.skipped)
 
 
 def _follow(

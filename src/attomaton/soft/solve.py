@@ -274,7 +274,10 @@ def _embed(components: Components, scores: Float64, table: Float64) -> tuple[Flo
     wanted = missed = scores[left] - scores[right]
     solve = _factor(kernel)
     for _ in range(REFINEMENTS):
-        further = weights + (differences * solve(missed)[:, None]).T @ asked
+        parts = solve(missed)
+        if not np.isfinite(parts).all():
+            break
+        further = weights + (differences * parts[:, None]).T @ asked
         still = wanted - ((differences @ further) * asked).sum(axis=1)
         if not np.abs(still).max(initial=0.0) < 0.5 * np.abs(missed).max(initial=0.0):
             break

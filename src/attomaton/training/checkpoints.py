@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -44,7 +44,7 @@ from attomaton.artifacts.naming import shown
 from attomaton.artifacts.ownership import PARTIAL, is_partial, take_stock
 from attomaton.artifacts.seals import FORMAT
 from attomaton.borders import check_floats, check_int64
-from attomaton.corpora.samples import Samples
+from attomaton.corpora.samples import NOTHING_SKIPPED, Samples, Skipped
 from attomaton.errors import CorruptRun, MismatchedParts, UnwritablePlace
 from attomaton.graphs.origin import check_origin
 from attomaton.options import given_path, whole_number
@@ -118,9 +118,10 @@ class Packed(Protocol):
 class TrainingFiles:
     """The files of one run that goes on; :func:`open_training` makes them."""
 
-    def __init__(self, building: Building, asked: Mapping[str, Any]) -> None:
+    def __init__(self, building: Building, asked: Mapping[str, Any], skipped: Skipped) -> None:
         self._building = building
         self._asked = asked
+        self._skipped = asdict(skipped)
         self._previous = FIRST
 
     @property
@@ -160,7 +161,9 @@ class TrainingFiles:
             write_arrays(self._building.folder / TRACE, *trace.pack())
             steps = sorted(path for path in (self._building.folder / CHECKPOINTS).iterdir() if _is_step(path))
             listed = [self._lines, self._building.folder / TRACE, *steps]
-            self._building.finish({"asked": self._asked}, self._building.digest_files(listed))
+            self._building.finish(
+                {"asked": self._asked, "skipped": self._skipped}, self._building.digest_files(listed)
+            )
 
     def take_up(self) -> Checkpoint | None:
         """What to go on from: the last checkpoint with all records, if there is one."""
@@ -195,7 +198,8 @@ def open_training(
             held=lock,
             about={"asked": wanted},
         ) as building:
-            files = TrainingFiles(building, wanted)
+            read = {id(one): one.skipped for one in corpora}.values()
+            files = TrainingFiles(building, wanted, sum(read, NOTHING_SKIPPED))
             yield files, files.take_up()
 
 

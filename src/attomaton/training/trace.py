@@ -16,6 +16,7 @@ from attomaton.borders import check_floats, check_ids, check_int64, check_rising
 from attomaton.corpora.samples import Samples
 from attomaton.errors import CorruptRun, MismatchedParts, UnknownToken, UnsupportedOption
 from attomaton.frames import Tabular
+from attomaton.graphs.origin import read_corpora
 from attomaton.models.attention import AttentionModel
 from attomaton.models.embeddings import Given
 from attomaton.options import given_path
@@ -278,8 +279,7 @@ class Trace(Tabular):
 
     @classmethod
     def _assemble(cls, arrays: Mapping[str, Any], about: Mapping[str, str]) -> "Trace":
-        sizes: list[int] = json.loads(about["n_tokens"])
-        corpora = [_read_corpus(arrays, f"corpora/{place}", size) for place, size in enumerate(sizes)]
+        corpora = read_corpora(arrays, about)
         owners = check_int64(arrays["corpus_of_trial"], "corpus_of_trial")
         check_ids(owners, len(corpora), "corpus_of_trial")
         told = json.loads(about["about"])
@@ -293,13 +293,3 @@ class Trace(Tabular):
 
 def _shown(number: float | None) -> str:
     return "not finite" if number is None else f"{number:.6f}"
-
-
-def _read_corpus(arrays: Mapping[str, Any], place: str, n_tokens: int) -> Samples:
-    return Samples(
-        arrays[f"{place}/values"],
-        arrays[f"{place}/starts"],
-        arrays[f"{place}/stops"],
-        arrays[f"{place}/labels"],
-        n_tokens,
-    )

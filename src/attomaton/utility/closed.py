@@ -275,9 +275,7 @@ class _Alone:
 
     def slopes(self, model: HeadModel, tokens: Int64, repeated: int, labels: csr_array) -> list[Tensor]:
         """−∂/∂output of the cross-entropy with the labels, by layer."""
-        seen = model.watch(
-            _repeat(tokens, repeated), edit_patterns=_flat, edit_outputs=self._edit, own_stream_from=0
-        )
+        seen = model.watch(_repeat(tokens, repeated), edit_patterns=_flat, edit_outputs=self._edit)
         logits = seen.logits[:, -1]
         wanted = _torch.from_numpy(labels[tokens].toarray()).to(logits.dtype)
         gain = (wanted * _torch.log_softmax(logits, -1)).sum()

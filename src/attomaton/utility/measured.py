@@ -2,7 +2,8 @@
 
 The utility of key i for a head at one position is −∂loss/∂a_i there, where the head attends without regard to
 content: uniformly, or as it does on average at each position. (Where it attends as trained, this gradient has
-vanished.) It is centred within each context, since attention that is moved to one key is taken from others.
+vanished.) The loss is that of the whole window: what later layers and later positions make of it counts too.
+It is centred within each context, since attention that is moved to one key is taken from others.
 A table holds its mean for each pair of query and token, shrunk to the token's mean over all queries.
 """
 
@@ -261,7 +262,7 @@ def _differentiate(
         return leaves[layer]
 
     tokens = _torch.from_numpy(rows)
-    logits = model.watch(tokens[:, :-1], edit_patterns=edit, own_stream_from=0).logits
+    logits = model.watch(tokens[:, :-1], edit_patterns=edit).logits
     loss = _torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten(), reduction="sum")
     layers = sorted({head.layer for head in wanted})
     slopes = _torch.autograd.grad(loss, [leaves[layer] for layer in layers])

@@ -147,12 +147,11 @@ class SmallModel(nn.Module):
         *,
         edit_patterns: PatternEdit | None = None,
         edit_outputs: OutputEdit | None = None,
-        own_stream_from: int | None = None,
     ) -> Watched:
         """Run it; see :class:`~attomaton.heads.model.HeadModel`."""
         with torch.no_grad() if edit_patterns is None and edit_outputs is None else torch.enable_grad():
             held = {name: one.detach() for name, one in self.tables.items()}
-            return self._run(_ids(tokens), held, (edit_patterns, edit_outputs), own_stream_from)
+            return self._run(_ids(tokens), held, (edit_patterns, edit_outputs))
 
     def loss(self, tokens: Tensor) -> Tensor:
         """−ln p(next token) at every position, shape (n, length), of rows of shape (n, length + 1)."""
@@ -161,7 +160,7 @@ class SmallModel(nn.Module):
             pattern = self._scored(context, self.tables["scores"])[:, 0]
             mass = (pattern * (context[:, None, :] == label[:, :, None])).sum(-1)
             return -torch.log(mass.clamp_min(FAINT))
-        logits = self._run(context, self.tables, (None, None), None).logits
+        logits = self._run(context, self.tables, (None, None)).logits
         losses = nn.functional.cross_entropy(logits.flatten(0, 1), label.flatten(), reduction="none")
         return losses.view(label.shape)
 
@@ -216,7 +215,7 @@ class SmallModel(nn.Module):
     def _scored(self, tokens: Tensor, scores: Tensor) -> Tensor:
         return _softmax(scores[tokens[:, None, :], tokens[:, :, None]][:, None])
 
-    def _run(self, tokens: Tensor, held: Any, edits: Any, own: int | None) -> Watched:
+    def _run(self, tokens: Tensor, held: Any, edits: Any) -> Watched:
         if self.config.one_hot:
             return self._run_one_hot(tokens, held["scores"], edits)
         stream = nn.functional.embedding(tokens, held["embedding"])
@@ -224,7 +223,7 @@ class SmallModel(nn.Module):
             stream = stream + held["position"][: tokens.shape[1]]
         stream, patterns = _scaled(stream), list[Tensor]()
         for layer in range(self.config.n_layers):
-            pattern, read = self._attend(layer, stream, held, edits, own is not None and layer >= own)
+            pattern, read = self._attend(layer, stream, held, edits)
             patterns.append(pattern)
             stream = read + stream if self.config.residual else read
             if self.config.mlp:
@@ -232,12 +231,11 @@ class SmallModel(nn.Module):
                 stream = stream + hidden @ held[f"down_{layer}"]
         return Watched(self._decode(stream, held), tuple(patterns))
 
-    def _attend(self, layer: int, stream: Tensor, held: Any, edits: Any, own: bool) -> tuple[Tensor, Tensor]:
+    def _attend(self, layer: int, stream: Tensor, held: Any, edits: Any) -> tuple[Tensor, Tensor]:
         """The pattern of a layer before any edit, and what its heads add to the stream."""
         read = _scaled(stream)
-        source = read.detach() if own else read
-        query, key = self._split(read @ held[f"query_{layer}"]), self._split(source @ held[f"key_{layer}"])
-        value = self._split(source @ held[f"value_{layer}"] if self.config.values else source)
+        query, key = (self._split(read @ held[f"{name}_{layer}"]) for name in ("query", "key"))
+        value = self._split(read @ held[f"value_{layer}"] if self.config.values else read)
         pattern = _softmax(query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5)
         given = (pattern if edits[0] is None else edits[0](layer, pattern)) @ value
         if edits[1] is not None:

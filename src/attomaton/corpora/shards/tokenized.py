@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from attomaton.artifacts import MANIFEST, check_files, list_digests, read_checked, read_manifest, read_sealed
 from attomaton.artifacts.seals import was_sealed
-from attomaton.corpora.documents import Documents, Skipped
+from attomaton.corpora.documents import Documents
+from attomaton.corpora.samples import Skipped
 from attomaton.corpora.shards.format import GROUP_TOKENS, read_batches
 from attomaton.corpora.shards.lists import flatten_lists
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary

@@ -36,7 +36,7 @@ def read_heads(path: str | PathLike[str]) -> dict[str, Any]:
         shares = [_number(columns[name][at]) for name in explained]
         worth = [_number(columns[name][at]) for name in ("pattern_rise", "ablation_rise")] if causal else []
         told = [_number(columns[name][at]) for name in ("label_excess", "label_z")]
-        return [_text(columns["head"][at]), shares, *told, bool(columns["seeks"][at]), *worth]
+        return [_text(columns["head"][at]), shares, *told, columns["seeks"][at], *worth]
 
     return {
         "model": _text(about.model),

@@ -94,7 +94,7 @@ function tableOfHeads(audit) {
     ...shares.map((share) => fixed(share, 3)),
     signed(excess, 3),
     signed(z, 1),
-    seeks ? "yes" : "no",
+    seeks === null ? "–" : seeks ? "yes" : "no",
     ...worth.map((rise) => signed(rise, 4)),
   ]);
   return table("Explained share, nested: each rung with all before it", headers, rows, { class: "audit" });

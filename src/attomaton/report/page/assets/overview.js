@@ -16,7 +16,7 @@ function showSummary(automaton, pick) {
     `Under ${plural(coverage.n_queries, "query", "queries")} (last tokens), ${plural(coverage.n_edges, "edge")} say which token wins over which. They form ${plural(coverage.n_components, "component")}: tokens of one component beat each other in turn and so tie; where a path leads from one component to another, the winner is settled.`,
   );
   lines.push(
-    `${percent(coverage.tied_queries)} of the queries have ties, where training mixes tokens with finite odds. ${percent(coverage.ordered_queries)} have all their components in one line, so that every context of known tokens is decided by the theorem.`,
+    `${percent(coverage.tied_queries)} of the queries have ties, where training mixes tokens with finite odds. ${tellOrdered(coverage)}`,
   );
   if (n_shown < coverage.n_queries) {
     lines.push(
@@ -30,11 +30,7 @@ function showSummary(automaton, pick) {
     [count(coverage.n_components), "components"],
     [proven(coverage), "solutions proven"],
   ];
-  if (verdicts.length)
-    figures.push([
-      `${verdicts.filter((one) => one.status === "holds").length} of ${verdicts.filter((one) => one.status !== "not_applicable").length}`,
-      "claims hold",
-    ]);
+  if (verdicts.length) figures.push([tellVerdicts(verdicts), "claims about training"]);
   find("summary").append(
     make(
       "dl",
@@ -65,6 +61,33 @@ function showSummary(automaton, pick) {
   }
 }
 
+// Under how many queries the order of components leaves nothing open.
+function tellOrdered({ n_queries, ordered_queries }) {
+  const ordered = Math.round(ordered_queries * n_queries);
+  if (ordered === n_queries)
+    return "Under every query any two components are ordered, so the theorem decides every context of known tokens.";
+  const open =
+    "there are components that the corpus does not order: where a context holds two of them and none above both, the theorem leaves it open, and hard scores decide.";
+  if (!ordered) return `Under every query ${open}`;
+  return `Under ${plural(ordered, "query", "queries")} any two components are ordered, so the theorem decides every context of known tokens; under the other ${count(n_queries - ordered)} ${open}`;
+}
+
+function countVerdicts(verdicts) {
+  const of = (status) => verdicts.filter((one) => one.status === status).length;
+  return { holds: of("holds"), fails: of("fails"), early: of("too_early"), outside: of("not_applicable") };
+}
+
+function tellVerdicts(verdicts) {
+  const { holds, fails, early, outside } = countVerdicts(verdicts);
+  return [
+    holds || !fails ? `${holds} ${holds === 1 ? "holds" : "hold"}` : "",
+    fails ? `${fails} ${fails === 1 ? "fails" : "fail"}` : "",
+    early + outside ? `${early + outside} not judged` : "",
+  ]
+    .filter(Boolean)
+    .join(", ");
+}
+
 const proven = (coverage) =>
   [coverage.hard, coverage.soft].filter((one) => one.status === "certified").length + " of 2";
 
@@ -86,7 +109,7 @@ function showCoverage(automaton) {
     ],
     [
       "Each context is ordered by the corpus",
-      `true for every context of ${percent(coverage.ordered_queries)} of the queries; elsewhere hard scores decide, and the answer says so`,
+      tellOrdered(coverage),
     ],
     [
       "Evidence kept",
@@ -128,8 +151,18 @@ function showVerdicts(automaton) {
         "No verdicts: run attomaton verify on this folder, then write the report again.",
       ),
     ];
-  const status = (one) =>
-    ({ holds: "✓ holds", fails: "✗ fails", not_applicable: "not applicable" })[one.status] || one.status;
+  const words = {
+    holds: "✓ holds",
+    fails: "✗ fails",
+    too_early: "needs more steps",
+    not_applicable: "does not apply here",
+  };
+  const status = (one) => words[one.status] || one.status;
+  const { early, outside } = countVerdicts(verdicts);
+  const why = [
+    early ? `${early} ${early === 1 ? "needs" : "need"} more steps of training` : "",
+    outside ? `${outside} ${outside === 1 ? "does" : "do"} not apply here` : "",
+  ].filter(Boolean);
   const rows = verdicts.map((one) => [
     [one.claim, make("small", null, one.reason)],
     [
@@ -137,7 +170,10 @@ function showVerdicts(automaton) {
       one.value === null ? null : make("small", null, `${short(one.value)}, bound ${short(one.bound)}`),
     ],
   ]);
-  return [table("Verdicts", ["claim, and what was measured", "verdict"], rows, { class: "verdicts" })];
+  return [
+    make("p", null, `${tellVerdicts(verdicts)}${why.length ? `: ${why.join(", ")}` : ""}.`),
+    table("Verdicts", ["claim, and what was measured", "verdict"], rows, { class: "verdicts" }),
+  ];
 }
 
 // A command that makes such a run, from what the manifest keeps of it; null where none does.
