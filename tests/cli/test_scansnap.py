@@ -42,7 +42,7 @@ def test_json_is_what_is_written(folder):
     asked = ("scan-snap", "story.txt", "--window", 8, "--out", "written", "--momentum", 0.5, "--json")
     record = json.loads(attomaton(*asked, cwd=folder).stdout)
     stored = json.loads((folder / "written" / "forecast.json").read_text())
-    assert record == {**stored, "out": "written"}
+    assert record == {**stored, "out": "written", "skipped": 0, "first_skipped": None}
     assert (record["decoder_rate"], record["attention_rate"]) == (2.0, 0.2)
     assert len(record["forecasts"]) == 20
     assert record["kept"] == []
