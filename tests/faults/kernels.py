@@ -357,6 +357,13 @@ def try_drawing(rng: Rng) -> None:
     draw_counts(table, prompt.tolist(), lengths=[len(prompt), 500_000 if straight else 300], seed=0)
 
 
+def try_winners(rng: Rng) -> None:
+    """Where a layer that reads its own output ends, from log-odds and prompts of any kind."""
+    size = 3 if straight else int(rng.integers(1, 5))
+    table = rng.random((size, size))
+    at.winners(table if straight else bend(rng, table), [0, 1, 2] if straight else [int(rng.integers(size))])
+
+
 def try_heads(rng: Rng) -> None:
     """Edges of other samples than the model's tokens, or of them."""
     samples = draw_samples(rng)

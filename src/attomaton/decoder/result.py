@@ -159,7 +159,7 @@ class DecoderLimit(Printed):
 
     def loss_at(self, step: int, step_size: float = 1.0) -> float:
         """The mean cross-entropy after ``step`` steps of size ``step_size``, in nats by position."""
-        return float(self.losses_at(step, step_size))
+        return float(self.losses_at(whole_number(step, "step", least=0), step_size))
 
     def losses_at(self, steps: int | Sequence[int], step_size: float = 1.0) -> Float64:
         """The same after each of these rising steps, at the cost of the last, shape (n_steps,)."""
