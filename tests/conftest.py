@@ -13,13 +13,22 @@ settings.register_profile(
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("gate", settings.get_profile("laws"), max_examples=25)
 settings.register_profile(
     "random", settings.get_profile("laws"), max_examples=400, derandomize=False, print_blob=True
 )
 """Other examples each time, for `.ci/run --full`: ``pytest tests/laws --hypothesis-profile=random``."""
-settings.load_profile("laws")
+
+
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    """Properties are tried on 200 examples in tests/laws and where slow tests run, on 25 elsewhere."""
+    if isinstance(collector, pytest.Module) and not collector.config.getoption("--hypothesis-profile"):
+        many = collector.path.is_relative_to(LAWS) or "not slow" not in collector.config.option.markexpr
+        settings.load_profile("laws" if many else "gate")
+
 
 ROOT = Path(__file__).parents[1]
+LAWS = ROOT / "tests" / "laws"
 DATA = Path(os.environ.get("ATTOMATON_DATA", ROOT / "../shared/data"))
 
 

@@ -11,7 +11,7 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from attomaton.artifacts import parted
@@ -61,7 +61,6 @@ def cut_tables(draw):
     return counts, [0, *sorted(inner), len(counts)]
 
 
-@settings(max_examples=30)  # each writes files
 @given(cut=cut_tables(), data=st.data())
 def test_the_rows_of_queries_are_those_of_the_whole_table(folder, cut, data):
     counts, borders = cut
@@ -82,7 +81,6 @@ def test_the_rows_of_queries_are_those_of_the_whole_table(folder, cut, data):
     assert read_whole(folder, entries, "t").equals(whole)
 
 
-@settings(max_examples=30)  # each writes files
 @given(cut=cut_tables(), sizes=st.lists(st.integers(0, 9), max_size=12))
 def test_the_bytes_do_not_depend_on_the_pieces_that_come(folder, cut, sizes):
     table = table_of(cut[0])

@@ -25,7 +25,7 @@ def test_means_by_place_are_means():
 
 
 @given(st.integers(0, 50))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_means_by_lag_follow_their_definition(seed):
     model = StandIn(n_layers=1, n_heads=1, seed=seed, slope=0.2)
     mean = model.watch(CONTEXTS.tokens[:, :-1]).patterns[0].mean(0)[0].numpy()

@@ -59,6 +59,7 @@ def test_checkpoints_of_a_trainer(tmp_path):
     assert "step 1,000" in str(course)
 
 
+@pytest.mark.slow  # trains
 def test_a_real_training_ends_as_the_audit_of_its_last_step(tmp_path):
     documents = draw_documents(n=24, n_tokens=8, length=24)
     samples = at.Samples.from_windows(np.concatenate(documents), window=6, n_tokens=8)

@@ -41,7 +41,7 @@ def by_definition(design, attention):
 
 
 @given(st.integers(0, 1000), st.booleans(), st.booleans(), st.integers(0, 2))
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=3)
 def test_the_fit_is_the_least_loss(seed, profile, keyed, n_features):
     design, attention = draw_problem(seed, profile=profile, keyed=keyed, n_features=n_features)
     if not design.size:
@@ -55,7 +55,7 @@ def test_the_fit_is_the_least_loss(seed, profile, keyed, n_features):
 
 
 @given(st.integers(0, 1000), st.booleans(), st.booleans())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_collecting_is_the_adjoint_of_scoring(seed, profile, keyed):
     design, attention = draw_problem(seed, profile=profile, keyed=keyed, n_features=2)
     given_ = np.random.default_rng(seed).normal(size=design.size)

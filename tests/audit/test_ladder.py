@@ -152,6 +152,7 @@ def test_the_beginning_is_a_rung():
     assert scores[0].tolist() == [gain.get(token, 0.0) for token in ROWS.tokens[0].tolist()]
 
 
+@pytest.mark.slow  # campaign
 def test_random_heads_pass_by_chance_only():
     rungs = [Position(), KeyToken(), Induction(), PMI(COUNTS)]
     random = []

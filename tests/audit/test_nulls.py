@@ -48,6 +48,7 @@ def beyond_two(random, many):
     return np.mean(np.abs(z) > 2, axis=(0, 2))
 
 
+@pytest.mark.slow  # campaign
 @pytest.mark.parametrize("many", [N_MODELS - 1, 2, 1])
 def test_held_against_random_heads_few_are_beyond_two(random, many):
     shares = beyond_two(random, many)

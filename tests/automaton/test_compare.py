@@ -2,7 +2,7 @@
 
 import networkx as nx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import attomaton as at
@@ -81,7 +81,6 @@ def test_differences_equal_the_definition(one, other):
         assert count == sum(row[0] == change.name.lower() for row in expected.values())
 
 
-@settings(max_examples=60)
 @given(SETS, SETS, st.permutations(range(6)))
 def test_tokens_are_matched_by_their_text(one, other, shuffled):
     """Renumbering the words of one corpus changes nothing that is said in words."""
@@ -98,7 +97,6 @@ def widen(*sets):
     return [at.Samples(s.values, s.starts, s.stops, s.labels, 6) for s in sets]
 
 
-@settings(max_examples=60)
 @given(SETS)
 def test_a_corpus_does_not_differ_from_itself_and_swapping_swaps(samples):
     auto = at.Automaton(*learn_parts(samples))

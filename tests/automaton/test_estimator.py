@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
@@ -68,7 +68,6 @@ def test_the_estimator_is_the_automaton_given_that_the_label_is_a_class(drawn, a
     assert model.n_unrealisable_ == auto.components.edges.n_unrealisable
 
 
-@settings(max_examples=60)
 @given(SETS, st.integers(6, 20), st.lists(st.permutations(range(8)), min_size=1, max_size=25))
 @pytest.mark.filterwarnings("ignore:the labels of all:UserWarning")
 def test_padding_may_be_a_value_or_a_mask_and_stand_anywhere(samples, padding, places):

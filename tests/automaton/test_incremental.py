@@ -1,7 +1,7 @@
 """A corpus learned in pieces, and edges asked for more than one sample."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import attomaton as at
@@ -37,7 +37,6 @@ def test_learning_the_pieces_of_a_corpus_is_learning_the_whole(samples, cuts):
     assert merged.coverage == whole.coverage
 
 
-@settings(max_examples=60)
 @given(sample_sets(max_samples=20), sample_sets(max_samples=20))
 def test_a_new_corpus_may_bring_new_tokens_ties_and_priorities(old, new):
     merged, whole = learn_in_pieces([old, new]), at.Automaton(*learn_parts(old + new))
@@ -46,7 +45,6 @@ def test_a_new_corpus_may_bring_new_tokens_ties_and_priorities(old, new):
         assert merged.predict_proba(context).tobytes() == whole.predict_proba(context).tobytes()
 
 
-@settings(max_examples=100)
 @given(tied_sets(max_samples=50, max_tokens=5), st.integers(2, 5))
 def test_min_support_leaves_choices_that_fit_the_components_left(samples, min_support):
     """An edge inside a component is shown by choices of that component, so these still connect it."""

@@ -1,6 +1,6 @@
 """The rule of many contexts at once: the same as context by context."""
 
-from hypothesis import given, settings
+from hypothesis import given
 
 import attomaton as at
 from attomaton.automaton.rules import RULES, answer_bags
@@ -9,7 +9,6 @@ from tests.drawn import learn_parts
 from tests.strategies import embedded, sample_sets
 
 
-@settings(max_examples=100)
 @given(embedded(sample_sets(max_samples=30), perhaps=True), sample_sets(max_samples=20))
 def test_rules_are_those_of_explain(drawn, asked):
     samples, embeddings = drawn

@@ -124,6 +124,7 @@ def test_two_runs_of_the_same_input_are_the_same_bytes(text, tmp_path):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
 
+@pytest.mark.slow  # twenty processes
 def test_a_program_that_loads_and_ends_at_once_ends_well(run):
     """Arrow's scanner threads used to abort the interpreter here, in most runs (docs/log.md)."""
     code = (

@@ -95,7 +95,6 @@ def opened(auto):
         yield run
 
 
-@settings(max_examples=25)  # each writes some dozen files
 @given(samples=sample_sets(max_tokens=5, max_samples=25), asked=sample_sets(max_tokens=7, max_samples=8))
 def test_an_opened_run_answers_as_the_automaton_does(samples, asked):
     auto = at.learn(samples)
@@ -208,6 +207,7 @@ print(json.dumps([run.explain(context).to_dict(run.name) for context in json.loa
 """
 
 
+@pytest.mark.slow  # processes
 def test_two_processes_and_many_threads_read_at_once(written):
     run, auto, contexts = written
     expected = [auto.explain(context).to_dict(auto.name) for context in contexts]

@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import attomaton as at
@@ -103,7 +103,6 @@ def test_frames_of_polars():
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(1, 3)), min_size=1, max_size=12))
-@settings(max_examples=60)
 def test_columns_number_as_lists_do(rows):
     rows = [row for row in rows if row[0] != row[1]] or [(0, 1, 1)]
     for name in (int, str, lambda n: n + 0.5, lambda n: (n, "x")):

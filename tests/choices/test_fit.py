@@ -6,7 +6,7 @@ import choix
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from tests.strategies import many
@@ -75,6 +75,7 @@ def test_components_and_order(drawn):
         assert values == sorted(values, reverse=True)
 
 
+@pytest.mark.slow  # campaign
 def test_no_number_is_invented_in_2000_cases_that_are_not_connected():
     """Every pair of items: a chance inside a component, 0 or 1 along the order, else nothing."""
     rng, seen = np.random.default_rng(0), 0
@@ -100,7 +101,6 @@ def test_no_number_is_invented_in_2000_cases_that_are_not_connected():
                     fit.probability(one, [one, other])
 
 
-@settings(max_examples=30)
 @given(choices(n_items=4, max_choices=60))
 def test_equal_to_choix_where_choix_applies(drawn):
     winners, sets = drawn
@@ -117,7 +117,6 @@ def test_equal_to_choix_where_choix_applies(drawn):
         np.testing.assert_allclose(list(fit.scores.values()), theirs - theirs.mean(), atol=1e-5)
 
 
-@settings(max_examples=30)
 @given(many(st.lists(st.integers(0, 3), min_size=2, max_size=4, unique=True), 20))
 def test_rankings_equal_choix(rankings):
     fit = fit_choices(*unroll_rankings(rankings))

@@ -5,7 +5,7 @@ from itertools import pairwise, product
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from tests.choices.test_fit import beats_graph, choices
@@ -82,7 +82,6 @@ def test_wins_and_losses_are_counted():
 
 
 @given(choices(n_items=5, max_choices=20), st.sampled_from([0.0, 0.7]))
-@settings(max_examples=60)
 def test_covariance_has_the_standard_errors_on_its_diagonal(drawn, ridge):
     fit = at.fit_choices(*drawn, ridge=ridge)
     errors = np.array([fit.standard_errors[item] for item in fit.items])
@@ -168,7 +167,6 @@ def test_the_supremum_of_the_likelihood():
 
 
 @given(choices(n_items=6, max_choices=8), st.sampled_from([0.5, 1.0, 3.0]))
-@settings(max_examples=40)
 def test_a_prior_is_the_penalised_likelihood_of_all_items(drawn, prior):
     winners, sets = drawn
     fit = at.fit_choices(winners, sets, prior=prior).expect()

@@ -122,6 +122,7 @@ def draw_games(rng, strength, games, share):
     return [list(column) for column in zip(*(row for row in rows if row[3]), strict=True)]
 
 
+@pytest.mark.slow  # simulation
 @pytest.mark.parametrize(
     ("strength", "games", "share"),
     [([0.0, 0.0], 100, 0.48), ([0.6, 0.1, -0.1, -0.6], 30, 0.48)],

@@ -33,6 +33,7 @@ def check(name, samples, step, steps, model=None):
     return claim(name).check(Evidence(trace, tuple(solve_trials(trace))))
 
 
+@pytest.mark.slow  # trains and verifies the whole example
 def test_readme_run_says_what_training_would_decide_and_what_not(tmp_path):
     """At 1,000 steps of README's example ten of fifteen claims were not judged, all for the same word."""
     run, runner = tmp_path / "run", CliRunner()
@@ -51,6 +52,7 @@ def test_readme_run_says_what_training_would_decide_and_what_not(tmp_path):
         assert (one["more_steps"] is not None) == (one["status"] == "too_early")
 
 
+@pytest.mark.slow  # trains several times
 @pytest.mark.parametrize("name", ["direction", "finite part", "hard retrieval", "local direction"])
 def test_so_many_more_steps_are_enough_and_a_quarter_is_not(name):
     """The run of fewest steps is found by a factor of 2^¼, and given in two digits."""

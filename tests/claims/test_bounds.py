@@ -332,6 +332,7 @@ def test_the_local_claim_of_log_loss_has_the_bound_of_the_direction():
 # a share of the campaign
 
 
+@pytest.mark.slow  # campaign
 @pytest.mark.parametrize("name", ["sound", "broken"])
 def test_a_share_of_the_campaign_has_no_wrong_verdict(name):
     sizes = {"fewest": 1000, "most": 2500} if name == "sound" else {}

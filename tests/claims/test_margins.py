@@ -85,6 +85,7 @@ def test_no_share_exceeds_the_best():
         assert measure_margins(trace, automata, norm).share.max() <= 1 + 1e-6
 
 
+@pytest.mark.slow  # long training
 @pytest.mark.parametrize(
     "step",
     [

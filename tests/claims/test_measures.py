@@ -3,7 +3,7 @@ import time
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import attomaton as at
 from attomaton.claims.measures import measure_trace, solve_trials
@@ -49,7 +49,6 @@ def curves_by_definition(trace, automaton, trial):
         )
 
 
-@settings(max_examples=40)
 @given(ordered_sets(max_tokens=5))
 def test_curves_are_what_their_definition_says(samples):
     model = AttentionModel(RandomUnit(samples.n_tokens + 1), start=1.0)

@@ -1,7 +1,7 @@
 """Attention against the automaton on any contexts."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 
 import attomaton as at
 from attomaton.automaton.rules import RULES
@@ -28,7 +28,6 @@ def agreement_by_definition(auto, samples, scores):
     return rows
 
 
-@settings(max_examples=60)
 @given(realisable_sets(), realisable_sets(), vectors(6, 6))
 def test_agreement_is_that_of_single_contexts(samples, asked, drawn):
     auto = at.Automaton(*learn_parts(samples))

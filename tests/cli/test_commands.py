@@ -7,10 +7,7 @@ import sys
 
 import pytest
 
-
-def attomaton(*arguments, cwd):
-    command = [sys.executable, "-c", "from attomaton.cli import main; main()", *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+from tests.cli.inside import run_inside as attomaton
 
 
 @pytest.fixture(scope="module")

@@ -98,6 +98,7 @@ def test_piped_output_is_plain_and_fits_80_columns(folder, name):
     check(name, run_inside(*COMMANDS[name], cwd=folder, COLUMNS="80", NO_COLOR="1"))
 
 
+@pytest.mark.slow  # every command again, as ASCII
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_terminal_that_knows_only_ascii_is_served(folder, name):
     result = run_inside(*COMMANDS[name], cwd=folder, encoding="ascii", COLUMNS="80")

@@ -114,6 +114,7 @@ def test_a_loss_that_is_not_finite_is_exit_code_1(folder):
     assert "Try a smaller step size" in result.stdout
 
 
+@pytest.mark.slow  # a process each
 @pytest.mark.parametrize(
     "arguments",
     [["train", "story.txt"], ["verify", "."], ["reproduce", "mechanics-global"]],

@@ -4,7 +4,7 @@ from copy import deepcopy
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import attomaton as at
@@ -59,7 +59,6 @@ def same(one, other, name):
 documents = st.lists(st.lists(st.integers(0, 9), min_size=2, max_size=40), min_size=1, max_size=4)
 
 
-@settings(max_examples=25, deadline=None)
 @given(documents, st.integers(2, 12))
 def test_learning_is_the_same_both_ways(both_ways, ids, window):
     auto = at.learn([[0, 1, 0, 0], *ids], window=window, threads=1)

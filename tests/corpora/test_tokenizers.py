@@ -77,6 +77,7 @@ def corpus(wikitext, tmp_path_factory):
     return folder, [*texts, *ODD]
 
 
+@pytest.mark.slow  # real tokenizers in several processes
 @pytest.mark.parametrize("name", ["gpt2", "cl100k"])
 def test_ids_are_those_of_the_library_also_in_parallel(name, files, references, corpus, tmp_path):
     folder, texts = corpus

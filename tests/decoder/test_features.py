@@ -298,6 +298,7 @@ def test_nearly_equal_contexts_are_answered_from_the_solution(rows):
         limit.predict_proba(rows.astype(np.float64).mean(axis=0))
 
 
+@pytest.mark.slow  # campaign
 @pytest.mark.filterwarnings("error")
 def test_what_is_certified_agrees_with_its_own_loss():
     rng, counts = np.random.default_rng(9), {"certified": 0, "all": 0}

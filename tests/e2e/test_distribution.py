@@ -53,6 +53,7 @@ def released(tmp_path_factory):
     return build(tmp_path_factory.mktemp("first"))
 
 
+@pytest.mark.slow  # builds the wheel several times
 @in_a_clone
 def test_two_builds_are_the_same_bytes(released, tmp_path):
     copy = copy_tree(tmp_path / "elsewhere" / "attomaton")
@@ -64,6 +65,7 @@ def test_two_builds_are_the_same_bytes(released, tmp_path):
     assert digests(again) == digests(released)
 
 
+@pytest.mark.slow  # builds the wheel again
 def test_the_wheel_of_the_unpacked_sdist_is_that_of_the_tree(released, tmp_path):
     sdist, from_sdist = split(released)
     with tarfile.open(sdist) as archive:
@@ -73,6 +75,7 @@ def test_the_wheel_of_the_unpacked_sdist_is_that_of_the_tree(released, tmp_path)
     assert digests(unpacked) == digests(tree) == digests([from_sdist])
 
 
+@pytest.mark.slow  # builds the wheel again
 def test_the_date_of_the_files_can_be_set(released, tmp_path):
     dated = build(tmp_path, SOURCE_DATE_EPOCH="1700000000")
     assert digests(dated) != digests(released)

@@ -108,6 +108,7 @@ def test_every_extra_has_its_feature():
     assert set(FEATURES) == set(EXTRAS) - NO_FEATURE
 
 
+@pytest.mark.slow  # a second environment
 @pytest.mark.parametrize("extra", FEATURES)
 def test_without_its_extra_a_feature_says_what_to_install(plain, extra):
     needed = FEATURES[extra].replace(OTHERS, "")  # other people's errors are not ours
@@ -116,6 +117,7 @@ def test_without_its_extra_a_feature_says_what_to_install(plain, extra):
     assert f"pip install 'attomaton[{wanted}]'" in plain.python(code)
 
 
+@pytest.mark.slow  # a fresh environment
 @pytest.mark.parametrize(
     ("extra", "command"),
     [

@@ -13,6 +13,7 @@ from tests.e2e.pages import (
     run_python,
     run_session,
 )
+from tests.sizes import some
 
 ELSEWHERE = {
     r"pip install ": "test_readme.py and test_extras.py install in fresh environments",
@@ -28,9 +29,22 @@ LONG = r"reproduce (all-mechanics|scan-snap-(6|7|10|meeting)|beginning( |-turn)|
 """Commands that take minutes: run in the full gate."""
 
 CODE = [page for page in PAGES if read_blocks(page)]
+LONG_PAGES = {
+    "decoder",
+    "figures",
+    "how-attention-turns",
+    "report",
+    "scale",
+    "scan-snap",
+    "train-and-verify",
+    "trained-on-text",
+}
+"""Pages that train, draw many pictures or start Spark."""
 
 
-@pytest.mark.parametrize("page", CODE, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", some(CODE, {page for page in CODE if page.stem not in LONG_PAGES}), ids=lambda page: page.stem
+)
 def test_the_code_on_the_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     prepare_inputs(tmp_path)

@@ -4,6 +4,8 @@ import json
 import re
 import shlex
 
+import pytest
+
 from tests.e2e.environments import ROOT
 
 EXTRAS = {
@@ -24,6 +26,7 @@ def blocks(text, language):
     return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
 
 
+@pytest.mark.slow  # a second environment; test_pages.py runs README in this one
 def test_the_quick_start_runs_from_an_installed_wheel(plain):
     commands = [line[2:] for line in blocks(README, "console")[0].splitlines() if line.startswith("$ ")]
     assert commands[0] == "pip install attomaton"
@@ -46,6 +49,7 @@ for name, code in json.loads(sys.argv[1]).items():
 """
 
 
+@pytest.mark.slow  # test_pages.py runs the same blocks in this environment
 def test_the_python_of_readme_and_docs_runs(plain):
     """One program runs all pages, each with names of its own."""
     docs = [page for page in sorted((ROOT / "docs").glob("*.md")) if page.name not in EXTRAS]

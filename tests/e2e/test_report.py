@@ -3,7 +3,6 @@
 import json
 import shutil
 import subprocess
-import sys
 import tarfile
 import time
 
@@ -22,6 +21,7 @@ from attomaton.report.page.packing import Packer, differences
 from attomaton.report.page.write import write_report
 from attomaton.tables import table_of
 from tests.audit.standin import StandIn, draw_documents
+from tests.cli.inside import run_inside
 from tests.e2e.browser import Opened, chromium
 
 HOSTILE = (
@@ -327,6 +327,7 @@ def axe(tmp_path_factory):
         return archive.extractfile("package/axe.min.js").read().decode()
 
 
+@pytest.mark.slow  # fetches axe from npm
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1440, 390])
 def test_no_serious_finding_of_axe(browser, drawn, axe, scheme, width):
@@ -461,8 +462,7 @@ def test_training_and_verdicts_are_shown(browser, folder):
 
 
 def report(*arguments, cwd):
-    command = [sys.executable, "-c", "from attomaton.cli import main; main()", "report", *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    return run_inside("report", *arguments, cwd=cwd)
 
 
 def test_the_command_writes_and_says_what(drawn, folder):

@@ -44,10 +44,9 @@ ALLOWED = {"cache.py": ["pickle"]}
 """The compiler's own cache is pickles; it is read from a private folder only, and only if its digest fits."""
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
-def test_nothing_is_unpickled_or_evaluated(path):
-    found = list(_breaches(ast.parse(path.read_text(encoding="utf-8"))))
-    assert found == ALLOWED.get(path.name, [])
+def test_nothing_is_unpickled_or_evaluated():
+    found = {path.name: list(_breaches(ast.parse(path.read_text(encoding="utf-8")))) for path in SOURCES}
+    assert {name: breaches for name, breaches in found.items() if breaches} == ALLOWED
 
 
 @pytest.mark.parametrize(

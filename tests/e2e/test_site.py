@@ -48,6 +48,7 @@ def test_links_of_the_files_beside_the_docs(name):
     assert [link for link in links if not (ROOT / urldefrag(link).url).exists()] == []
 
 
+@pytest.mark.slow  # every page in the browser
 def test_pages_open_from_the_disk_without_a_request_or_an_error(site):
     chosen = [path for path in site if path.stem in OPENED]
     assert {path.stem for path in chosen} == set(OPENED)

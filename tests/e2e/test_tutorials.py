@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.e2e.built import Links
+from tests.sizes import some
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "tutorials"
@@ -41,7 +42,7 @@ def need_data(tutorials, name):
         pytest.skip("no real corpora here: set ATTOMATON_DATA (listed in tests/SKIPS.md)")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", some(NAMES, {"first-automaton"}))  # most take minutes on real data
 def test_it_prints_what_it_shows(tutorials, name):
     need_data(tutorials, name)
     path = FOLDER / f"{name}.ipynb"

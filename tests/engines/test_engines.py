@@ -12,6 +12,7 @@ from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.selection import Selection
 from attomaton.readers import read_text
 from tests.engines.conftest import draw_documents, samples_of, write_shards
+from tests.sizes import some
 
 N_CORPORA = 200
 DIGEST = "eb1faa492a8a259483826a7051b3ae70983cdc80601804a487b3f215c77a3eb3"
@@ -34,9 +35,7 @@ def assert_same_passes(engine, samples, min_support=1, *, whole=True):
         assert same_tables(engine.choices(inside).table, at.extract_choices(samples, inside).table)
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 20))]
-)
+@pytest.mark.parametrize("seed", some(range(20), gate=range(2)))
 def test_random_corpora(make_quick_engine, tmp_path, seed, monkeypatch):
     monkeypatch.setattr(work, "JOB_TOKENS", 100)  # several jobs even here
     for number in range(N_CORPORA // 20):
@@ -51,9 +50,7 @@ def test_random_corpora(make_quick_engine, tmp_path, seed, monkeypatch):
         assert_same_passes(engine, samples_of(documents, n_tokens, window), whole=number % 5 == 0)
 
 
-@pytest.mark.parametrize(
-    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 20))]
-)
+@pytest.mark.parametrize("seed", some(range(20), gate=range(2)))
 def test_random_corpora_together(make_engine, tmp_path, seed):
     """Ten corpora over different tokens in one pass: documents and queries never meet."""
     rng = np.random.default_rng([7, seed])

@@ -101,6 +101,7 @@ def digests(folder):
     return {name: entry["sha256"] for name, entry in files.items() if name.endswith(".parquet")}
 
 
+@pytest.mark.slow  # campaign of kills
 def test_a_command_killed_at_every_stage_is_taken_up(text, tmp_path, whole):
     for stage, pattern in STAGES.items():
         process = start(text, tmp_path / "killed")

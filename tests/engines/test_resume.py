@@ -103,6 +103,7 @@ def test_finished_work_is_taken_up_and_changed_work_is_not(tmp_path, many_jobs):
     assert found.digest() == MemoryEngine(samples_of(documents, 500, 16)).edges().digest() != first.digest()
 
 
+@pytest.mark.slow  # fills a disk
 @pytest.mark.parametrize("stage", ["parts", "merging"])
 def test_no_room(tmp_path, many_jobs, stage):
     """A limit on the size of files stands for a full disk: both are an OSError in the middle of a write."""

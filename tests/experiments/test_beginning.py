@@ -52,6 +52,7 @@ def test_sequences_are_cut_from_documents_over_their_frequent_words(stories):
         text.some(500, 0)
 
 
+@pytest.mark.slow  # an experiment
 def test_the_published_curves_are_drawn_again_at_a_small_size(stories, tmp_path):
     page = run_curves(small("beginning", stories, epochs=10, marks=[5, 10]), silent)
     rows = page.record["tables"][0]["rows"]
@@ -83,6 +84,7 @@ def test_an_experiment_that_was_cut_short_goes_on(stories, tmp_path, monkeypatch
     assert whole.numbers.equals(page.numbers)
 
 
+@pytest.mark.slow  # an experiment
 def test_the_turn_is_reported_with_its_spread(stories, tmp_path):
     settings = small("beginning-turn", stories, steps=30, trials=3, every=3, courses=2)
     settings |= {"starts": [1e-6], "step_sizes": [1.0], "depths": [3], "work": tmp_path / "parts"}
@@ -95,6 +97,7 @@ def test_the_turn_is_reported_with_its_spread(stories, tmp_path):
     assert turn.run_turn is run_turn
 
 
+@pytest.mark.slow  # an experiment
 def test_first_and_last_are_compared_on_a_text(stories, tmp_path):
     page = run_ends(small("beginning-last", stories), silent)
     table = page.record["tables"][0]

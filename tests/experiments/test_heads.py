@@ -29,6 +29,7 @@ def source(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow  # an experiment
 def test_the_study_of_characters_goes_on_where_it_was(source, tmp_path):
     settings = read_settings("heads-study", data=source / "one.txt", trials=2, work=tmp_path / "work") | SMALL
     page = run_heads(settings, silent)

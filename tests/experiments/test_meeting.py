@@ -14,6 +14,7 @@ def page():
     return run_meeting(read_settings("scan-snap-meeting"))
 
 
+@pytest.mark.slow  # an experiment
 def test_tied_decoders_keep_the_label_and_learned_ones_what_tells_labels_apart(page):
     assert [verdict.status.value for verdict in page.verdicts] == ["holds", "holds"]
     table = page.record["tables"][0]
@@ -48,6 +49,7 @@ def test_in_the_story_the_mask_keeps_a_learned_decoder_from_the_query(page):
     assert story["learned decoder"]["retrieved"] < masked["retrieved"] < story["first paper"]["retrieved"]
 
 
+@pytest.mark.slow  # an experiment
 def test_the_page_is_written(page, tmp_path):
     written = {path.name for path in write_page(page, tmp_path)}
     assert written == {"figure.png", "figure.pdf", "numbers.parquet", "verdicts.json", "summary.md"}

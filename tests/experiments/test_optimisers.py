@@ -20,6 +20,7 @@ def small(**changed):
     return settings | {"steps": 200, "every": 20}
 
 
+@pytest.mark.slow  # an experiment
 def test_the_page_has_every_optimiser_with_and_without_cycles(tmp_path):
     page = run_optimisers(small(), silent)
     names = [asked["name"] for asked in small()["optimisers"]]

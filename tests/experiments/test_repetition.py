@@ -1,10 +1,13 @@
 """Layers fed their own output, at a small size."""
 
+import pytest
+
 from attomaton.experiments.run import run_experiment
 from attomaton.experiments.settings import read_settings
 from attomaton.progress import silent
 
 
+@pytest.mark.slow  # an experiment
 def test_drawn_layers_end_as_predicted(tmp_path):
     settings = read_settings("repetition", trials=2) | {"length": 300_000, "winners": 20_000, "runs": 2}
     page = run_experiment(settings, silent)

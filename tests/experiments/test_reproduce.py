@@ -37,6 +37,7 @@ def test_the_global_experiment_comes_out_as_published(outcome):
     assert {one.status for one in outcome.verdicts} == {VerdictStatus.HOLDS, VerdictStatus.NOT_APPLICABLE}
 
 
+@pytest.mark.slow  # experiments
 def test_every_experiment_runs_and_says_what_it_measured():
     for name in find_experiments(ALL):
         settings = read_settings(name, trials=2, seed=1)
@@ -59,6 +60,7 @@ def test_local_directions_are_closer_where_training_goes_astray():
     assert judged["direction"] is VerdictStatus.NOT_APPLICABLE
 
 
+@pytest.mark.slow  # an experiment
 def test_plain_descent_is_foretold():
     """Π_fin W → W_fin like 1/t; fast-forward on the curve; the third term within its own error."""
     outcome = measure_training(read_settings("mechanics-plain", trials=10, seed=2))
@@ -98,6 +100,7 @@ def test_figure_numbers_verdicts_and_page_are_written(outcome, tmp_path):
     assert len(json.loads((tmp_path / "out" / "verdicts.json").read_text())) == len(outcome.verdicts)
 
 
+@pytest.mark.slow  # an experiment
 def test_the_command_prints_published_beside_obtained(tmp_path):
     runner = CliRunner()
     shown = runner.invoke(

@@ -22,6 +22,7 @@ def status(page):
     return {verdict.claim: verdict.status.value for verdict in page.verdicts}
 
 
+@pytest.mark.slow  # an experiment
 def test_figure_3_corrects_the_printed_growth(tmp_path):
     page = run_experiment(read_settings("scan-snap-3"))
     assert set(status(page).values()) <= {"holds", "not_applicable"}

@@ -64,6 +64,7 @@ def tenth(folder):
     return run
 
 
+@pytest.mark.slow  # an experiment
 @pytest.mark.parametrize("name", ["seventh", "tenth"])
 def test_figure_numbers_and_page_are_written(name, request, tmp_path):
     page = request.getfixturevalue(name)()

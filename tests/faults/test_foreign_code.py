@@ -27,12 +27,14 @@ def texts(tmp_path):
     return folder
 
 
+@pytest.mark.slow  # processes beside foreign files
 def test_tokenize_in_workers(place, texts, tmp_path):
     """The smallest case of all: `attomaton tokenize --workers 2` beside a pickle.py."""
     place.assert_clean(place.attomaton("tokenize", texts, "--out", tmp_path / "out", "--workers", "2"))
     assert json.loads((tmp_path / "out" / "manifest.json").read_text())["documents"] == 3
 
 
+@pytest.mark.slow  # processes beside foreign files
 @pytest.mark.parametrize("options", [[], *(pytest.param([one], marks=slow) for one in ("-I", "-P", "-s"))])
 def test_tokenize_under_python_s_own_options(place, texts, tmp_path, options):
     """A script of the user, elsewhere, that asks for workers."""
@@ -52,6 +54,7 @@ def test_tokenize_under_python_s_own_options(place, texts, tmp_path, options):
     place.assert_clean(place.run([sys.executable, *options, script]))
 
 
+@pytest.mark.slow  # processes beside foreign files
 def test_a_script_keeps_what_it_has_itself(place, texts, tmp_path):
     """What lies beside a script is on its path by Python's own rule, and its workers find it too."""
     script = tmp_path / "scripts" / "mine.py"
@@ -107,6 +110,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.slow  # processes beside foreign files
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=slow if name in ("doctor", "reproduce") else ()) for name in COMMANDS]
 )
@@ -115,6 +119,7 @@ def test_commands(place, texts, tmp_path, name):
     place.assert_clean(place.attomaton(*(given.get(part, part) for part in COMMANDS[name])))
 
 
+@pytest.mark.slow  # a process with another matplotlib
 def test_report_with_figures(place, texts, tmp_path):
     """Its figures are the same beside a matplotlibrc that would have TeX and another backend."""
     pictures = {}
@@ -133,6 +138,7 @@ def test_report_with_figures(place, texts, tmp_path):
     assert pictures[plain] == pictures[place] != {}
 
 
+@pytest.mark.slow  # a process with another matplotlib
 def test_a_damaged_matplotlibrc(texts, tmp_path):
     place = plain_place(tmp_path)
     place.assert_clean(place.attomaton("learn", texts / "0.txt", "--window", "8", "--out", tmp_path / "run"))
@@ -144,6 +150,7 @@ def test_a_damaged_matplotlibrc(texts, tmp_path):
         assert result.returncode == code, result.stderr
 
 
+@pytest.mark.slow  # processes beside foreign files
 @pytest.mark.parametrize("command", ["learn on duckdb", "train"])
 def test_as_a_module(tmp_path, texts, command):
     """``python -m attomaton``, beside modules that Python has not loaded before it comes to attomaton."""
@@ -154,6 +161,7 @@ def test_as_a_module(tmp_path, texts, command):
     place.assert_clean(place.run([sys.executable, "-m", "attomaton", *arguments]))
 
 
+@pytest.mark.slow  # processes beside foreign files
 def test_workers_as_a_module(tmp_path, texts):
     place = hostile_place(tmp_path, ["pickle", "json", "random", "numpy", "pyarrow", "multiprocessing"])
     arguments = ["tokenize", texts, "--out", tmp_path / "out", "--workers", "2"]
@@ -189,6 +197,7 @@ def test_the_cache_of_compiled_code(tmp_path, texts):
 SPARK = ["learn", "TEXT", "--window", "8", "--engine", "spark", "--quiet"]
 
 
+@pytest.mark.slow  # processes beside foreign files
 def test_spark(place, texts):
     """The driver, Java, and Python workers, all started in that directory."""
     result = place.attomaton(*SPARK[:1], texts / "0.txt", *SPARK[2:], "--master", "local[2]")

@@ -94,6 +94,7 @@ def test_folders_that_cannot_be_listed_are_named(tmp_path):
 TEXT = "to be or not to be that is to be\n" * 9
 
 
+@pytest.mark.slow  # ten processes
 def test_standard_input_is_a_corpus(tmp_path):
     (tmp_path / "a.txt").write_text(TEXT)
     for options in (

@@ -25,6 +25,7 @@ def campaign(name, count, seed):
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow  # campaign
 @pytest.mark.parametrize("name", TARGETS)
 def test_few_mutants(name):
     done = campaign(name, FEW, seed=1)
@@ -61,6 +62,7 @@ print(sorted((one["number"], one["what"]) for one in outcome.failures), outcome.
 """
 
 
+@pytest.mark.slow  # campaign
 def test_a_campaign_finds_what_it_looks_for_and_goes_on():
     done = subprocess.run([sys.executable, "-c", FOUND], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.split("\n")[0] == "[(3, 'crash'), (5, 'hang'), (7, 'traceback'), (9, 'memory')] 12 8"

@@ -133,6 +133,7 @@ def on_spark(shards, work):
     return SparkEngine(shards, work, Selection(WINDOW))
 
 
+@pytest.mark.slow  # campaign of file names
 @pytest.mark.parametrize("name", NAMES)
 def test_duckdb(name, among_siblings, tmp_path):
     found, choices = run_among(among_siblings, name, on_duckdb)
@@ -168,6 +169,7 @@ def test_shards_of_any_name_count_on_spark(tmp_path):
     assert edges_of(found) == edges_by_definition(every)
 
 
+@pytest.mark.slow  # campaign of file names
 @pytest.mark.parametrize("name", ["a*", "[ab]", "x=1", "a'b", "{a,b}", "a\nb", "key=5"])
 def test_the_command_and_its_out_folder(name, tmp_path):
     """``learn --out 'a*'``: the work folder lies in the folder that the user names."""

@@ -57,6 +57,7 @@ def run_typed(place, cases):
     return len(found)
 
 
+@pytest.mark.slow  # campaign
 def test_some_values_for_some_options(place):
     assert run_typed(place, some_of(typed_cases(), GATE["commands"])) >= GATE["commands"]
 
@@ -134,6 +135,7 @@ def test_every_public_number_has_a_call(tmp_path):
     assert not missing
 
 
+@pytest.mark.slow  # campaign
 def test_some_values_for_some_numbers(tmp_path):
     assert run_called(tmp_path, some_of(called_cases(tmp_path), GATE["calls"])) >= GATE["calls"]
 

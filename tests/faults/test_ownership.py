@@ -81,6 +81,7 @@ def attempt(write, out):
         write(out)
 
 
+@pytest.mark.slow  # campaign
 def test_no_foreign_byte_is_changed_in_random_folders(made, tmp_path):
     """Strangers in the target, beside it, and inside a folder of ours that is to be replaced."""
     folder, _ = made

@@ -47,6 +47,7 @@ def _content(found):
     return {name: what for name, (_, what) in found.items() if what is not None}
 
 
+@pytest.mark.slow  # campaign of power cuts
 @pytest.mark.parametrize("replacing", [True, False], ids=["replacing", "new"])
 @pytest.mark.parametrize("name", NAMES)
 def test_old_or_new_at_every_cut(known, tmp_path, name, replacing):

@@ -51,6 +51,7 @@ def test_long_tokens_are_printed_at_once(long_run, capsys):
     assert "4,000,000" in cut.replace("\n", "")
 
 
+@pytest.mark.slow  # very long tokens
 def test_a_page_cuts_long_tokens_and_tables_keep_them(long_run):
     _, folder = long_run
     done = cli("report", folder / "run", "-o", folder / "a.html")

@@ -36,6 +36,7 @@ COMMANDS = [  # and how each must end
 ]
 
 
+@pytest.mark.slow  # whole sessions on imitated systems
 @pytest.mark.parametrize("system", ["macos", "windows"])
 def test_the_first_commands_end_as_on_linux(system, tmp_path):
     (tmp_path / "empty").mkdir()

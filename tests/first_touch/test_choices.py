@@ -15,6 +15,7 @@ GAMES = pd.DataFrame(
 )
 
 
+@pytest.mark.slow  # an hour of a choice modeller
 @pytest.mark.parametrize("step", choice_modeller.STEPS, ids=lambda step: step.__name__)
 def test_the_first_hour_of_a_choice_modeller(step, tmp_path):
     step(tmp_path)

@@ -3,9 +3,12 @@
 import subprocess
 import sys
 
+import pytest
+
 from tests.conftest import ROOT
 
 
+@pytest.mark.slow  # sixty commands, a process each
 def test_the_first_hour_of_an_engineer(tmp_path):
     script = ROOT / "tests" / "first_touch" / "engineer.py"
     done = subprocess.run([sys.executable, script, tmp_path], capture_output=True, text=True, check=False)

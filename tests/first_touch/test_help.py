@@ -39,6 +39,7 @@ TABLES = {
 }
 
 
+@pytest.mark.slow  # every example of every command
 def test_every_example_runs(tmp_path):
     """In the order of the list; nothing ends in an error."""
     for name, table in TABLES.items():

@@ -107,6 +107,7 @@ def test_the_way_to_the_limit_is_as_predicted(trace):
     assert alone["measured"].distance is None
 
 
+@pytest.mark.slow  # draws every figure
 def test_figures_show_the_way_to_the_limit(tmp_path, monkeypatch):
     from attomaton.report import pictures
 

@@ -12,6 +12,7 @@ def hour(tmp_path_factory):
     return spend(tmp_path_factory.mktemp("student"))
 
 
+@pytest.mark.slow  # an hour of a student
 def test_what_is_refused_is_a_mistake_and_says_how_to_go_on(hour):
     assert set(hour.refused) == set(MISTAKES)
     assert all("; " in text for text in hour.refused.values()), hour.refused

@@ -58,6 +58,7 @@ def test_the_suggested_command_answers(corpus, tokenizer, tmp_path):
     check_suggestion(corpus, tmp_path / "run", "--tokenizer", tokenizer)
 
 
+@pytest.mark.slow  # real tokenizers
 @pytest.mark.parametrize("tokenizer", REAL)
 def test_with_real_tokenizers_too(corpus, tokenizer, tmp_path, wikitext):
     check_suggestion(

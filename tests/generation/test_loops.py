@@ -4,7 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import attomaton as at
@@ -22,7 +22,6 @@ def draw_odds(rng: np.random.Generator, size: int, n_levels: int) -> Odds:
 
 
 @given(seed=st.integers(0, 10**9), size=st.integers(1, 4), window=st.integers(1, 4))
-@settings(max_examples=150, deadline=None)
 def test_loops_are_the_closed_sets_of_windows(seed: int, size: int, window: int) -> None:
     rng = np.random.default_rng(seed)
     odds = draw_odds(rng, size, int(rng.integers(1, 6)))
@@ -85,6 +84,7 @@ def test_many_windows_are_solved_by_iteration_to_the_same_chances(monkeypatch: p
     assert iterated.steps == pytest.approx(at_once.steps, rel=1e-9)
 
 
+@pytest.mark.slow  # measures memory
 def test_a_loop_of_many_tokens_is_found_in_little_memory() -> None:
     """Each of 200 tokens retrieves the next one."""
     size = 200

@@ -21,7 +21,6 @@ def draw_layer(seed: int, size: int) -> np.ndarray:
 
 
 @given(seed=st.integers(0, 10**9), size=st.integers(2, 5))
-@settings(max_examples=25, deadline=None)
 def test_a_certified_limit_is_a_fixed_point_of_the_chain_as_defined(seed: int, size: int) -> None:
     table = draw_layer(seed, size)
     found = at.winners(table, starts=0)
@@ -36,7 +35,7 @@ def test_a_certified_limit_is_a_fixed_point_of_the_chain_as_defined(seed: int, s
 
 
 @given(seed=st.integers(0, 10**9))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_two_tokens_have_a_closed_form(seed: int) -> None:
     """x₁/x₂ = w₁₂(w₂₂ − w₂₁)/(w₂₁(w₁₁ − w₁₂)) where the signs agree; else the token that both prefer wins."""
     table = draw_layer(seed, 2)
@@ -54,7 +53,6 @@ def test_two_tokens_have_a_closed_form(seed: int) -> None:
 
 
 @given(seed=st.integers(0, 10**9), size=st.integers(2, 5))
-@settings(max_examples=25, deadline=None)
 def test_slopes_are_the_derivative_of_the_flow(seed: int, size: int) -> None:
     rng, table = np.random.default_rng(seed), draw_layer(seed, size)
     shares = rng.dirichlet(np.full(size, 5.0))

@@ -108,6 +108,7 @@ def test_the_generalised_solution_meets_what_can_be_met_and_ties_the_rest(seed):
             assert abs(margin) < 1e-6 if inseparable else margin > 1 - 1e-6
 
 
+@pytest.mark.slow  # campaign
 def test_nearly_all_small_draws_are_certified():
     uncertified = 0
     for seed in range(60):
@@ -169,6 +170,7 @@ def infeasible_draws(count):
                 return
 
 
+@pytest.mark.slow  # trains
 def test_gradient_descent_follows_the_generalised_solution():
     """Ten draws in a row: W(10⁷) − W(2·10⁵) points along W_svm, and W's cyclic part nears W_fin."""
     for samples, embeddings, hard in infeasible_draws(10):

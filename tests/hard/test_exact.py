@@ -29,12 +29,14 @@ def test_positions_equal_the_exact_ones_on_500_random_orders():
         assert_exact(problem)
 
 
+@pytest.mark.slow  # scale
 @pytest.mark.parametrize("heaviest", [1, 5, 10**9])
 @pytest.mark.parametrize("n_edges", [5_000, 20_000, 100_000])
 def test_ten_thousand_nodes(n_edges, heaviest):
     assert_exact(random_order(np.random.default_rng(n_edges), 10_000, n_edges, heaviest))
 
 
+@pytest.mark.slow  # scale
 def test_a_chain_of_ten_thousand():
     steps = np.arange(9_999)
     check = assert_exact(one_group(np.ones(10_000), steps, steps + 1))

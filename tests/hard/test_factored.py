@@ -5,7 +5,7 @@ import time
 import cvxpy as cp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import linprog, minimize
 
@@ -138,7 +138,6 @@ def test_its_nuclear_norm_is_less_and_its_frobenius_norm_more_than_the_graph_svm
     assert np.linalg.norm(factored.weights) >= np.linalg.norm(hard) * (1 - 1e-6)
 
 
-@settings(max_examples=60)
 @given(with_any_rows(ordered_sets()), st.data())
 def test_no_multipliers_prove_more_than_any_answer_has(drawn, data):
     samples, embeddings = drawn
@@ -173,7 +172,6 @@ def test_multipliers_press_on_tight_priorities_and_add_up_to_the_lower_bound(dra
     assert -1e-9 * total <= slack <= 1e-6 * total
 
 
-@settings(max_examples=60)
 @given(embedded(paper_draws().filter(lambda one: components_of(one).order.num_rows > 0)), st.floats(-3, 3))
 def test_the_length_of_embeddings_scales_weights_and_bounds(drawn, exponent):
     (samples, embeddings), factor = drawn, 10**exponent
@@ -187,7 +185,6 @@ def test_the_length_of_embeddings_scales_weights_and_bounds(drawn, exponent):
     )
 
 
-@settings(max_examples=60)
 @given(paper_draws(n_samples=6), st.integers(2, 6).flatmap(lambda dim: unit_rows(6, dim)))
 def test_dependent_embeddings_are_certified_exactly_where_the_constraints_can_be_met(samples, rows):
     embeddings, dim = rows[: samples.n_tokens], rows.shape[1]
@@ -274,7 +271,6 @@ LARGE = st.one_of(paper_draws(n_tokens=32, n_samples=160, window=6, repeats=one)
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
 @given(with_any_rows(LARGE))
 def test_larger_draws_are_certified(drawn):
     samples, embeddings = drawn

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import attomaton as at
@@ -65,7 +65,6 @@ def test_ill_conditioned_embeddings_are_certified(condition):
 
 
 @given(embedded(sample_sets(min_samples=1), more=1))
-@settings(max_examples=60)
 def test_the_active_set_and_the_joint_solver_agree(drawn):
     """Two solvers, one from rows and one from Gram matrices, end at the same W where both are certified."""
     samples, table = drawn
@@ -82,7 +81,6 @@ def test_the_active_set_and_the_joint_solver_agree(drawn):
 
 
 @given(sample_sets(min_samples=1), unit_rows(6, 3), vectors(3, 3), st.data())
-@settings(max_examples=60)
 def test_sums_of_pairs_are_those_of_fractions(samples, table, weights, data):
     """Stretches and pressures, each formed again without any rounding."""
     ropes = tie_ropes(components_of(samples), table[: samples.n_tokens])
@@ -105,7 +103,6 @@ def test_sums_of_pairs_are_those_of_fractions(samples, table, weights, data):
 
 
 @given(st.integers(1, 8).flatmap(lambda size: vectors(size, 8)))
-@settings(max_examples=60)
 def test_singular_values_are_bounded_from_below(rows):
     least = np.linalg.svd(rows, compute_uv=False)[-1]
     assert bound_singular(rows) <= least * (1 + 1e-9)

@@ -56,6 +56,7 @@ def test_chains(n_nodes):
     assert norm(problem, positions) == pytest.approx(n_nodes * (n_nodes**2 - 1) / 12, rel=1e-12)
 
 
+@pytest.mark.slow  # scale
 def test_a_chain_of_a_million_in_no_order():
     nodes = np.random.default_rng(0).permutation(10**6)
     positions = solve(one_group(ones(10**6), *chain_edges(nodes)))
@@ -171,6 +172,7 @@ def test_repeated_edges_change_nothing():
         np.testing.assert_allclose(solve(thrice), solve(once), rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow  # scale
 @pytest.mark.parametrize("place", [0, 500, 999])
 def test_a_million_leaves_on_one_node_of_a_chain(place):
     """The leaves stay near zero; where their node would be less than 1 above them, the chain makes way."""
@@ -236,6 +238,7 @@ def test_deep_orders_are_exact(span, heaviest):
     assert certificate.exact
 
 
+@pytest.mark.slow  # scale
 def test_several_deep_orders_side_by_side():
     """Two groups, the second of two weak components of different depth, one of them upside down."""
     one, two = (deep_order(6_000, 40_000, np.random.default_rng(seed)) for seed in (0, 1))

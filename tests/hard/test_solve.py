@@ -49,6 +49,7 @@ def test_no_samples_at_all():
     assert auto.coverage.realisable == 0
 
 
+@pytest.mark.slow  # campaign
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_nearly_dependent_embeddings_end_without_an_error():
     contexts = [

@@ -19,6 +19,7 @@ def samples():
     return at.Samples.from_windows((61 * rng.random(1500) ** 3).astype(np.int32), window=6, n_tokens=61)
 
 
+@pytest.mark.slow  # slow definition on whole models
 @pytest.mark.parametrize("block", [1, 50, 1 << 17])
 @pytest.mark.parametrize("family", ["gpt2", "llama"])
 def test_blocks_count_what_the_definition_counts(family, block, samples, tmp_path, monkeypatch):

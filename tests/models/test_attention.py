@@ -111,7 +111,6 @@ def test_attention_is_a_distribution_over_the_filled_positions(samples, dim, dat
 
 
 @given(ragged_corpora(), unit_rows(5, 7), vectors(3, 7, 7))
-@settings(max_examples=30)
 def test_the_tied_head_reads_the_attention_mass_if_rows_are_independent(corpora, table, weights):
     weights = torch.as_tensor(weights)
     mass = lay_out(AttentionModel(Given(table), TokenId()), corpora, [table] * 3)

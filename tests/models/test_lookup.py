@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import attomaton as at
@@ -30,7 +30,6 @@ def as_matrix(scores, pairs):
     return weights
 
 
-@settings(max_examples=80)
 @given(realisable_sets(), st.sampled_from([Dense(), PerQuery(), Shared(0.5), Factored(2)]), st.data())
 def test_loss_and_gradient_are_those_of_embedded_contexts(samples, parametrisation, data):
     bags = count_tokens(samples)
@@ -52,7 +51,6 @@ def test_loss_and_gradient_are_those_of_embedded_contexts(samples, parametrisati
             torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
 
 
-@settings(max_examples=80)
 @given(realisable_sets(), st.sampled_from([Dense(), PerQuery(), Shared(0.5), Factored(2)]), st.data())
 def test_gradients_are_those_of_autograd(samples, parametrisation, data):
     bags = count_tokens(samples)

@@ -3,7 +3,7 @@
 import cvxpy as cp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import attomaton as at
 from attomaton.errors import UncertifiedSolution, UnsupportedOption
@@ -21,7 +21,6 @@ def dense(weights):
     return weights if isinstance(weights, np.ndarray) else weights.toarray()
 
 
-@settings(max_examples=500)
 @given(sample_sets(max_tokens=7))
 def test_the_max_norm_is_half_the_longest_path_as_its_linear_program_says(samples):
     components = components_of(samples)
@@ -35,7 +34,6 @@ def test_the_max_norm_is_half_the_longest_path_as_its_linear_program_says(sample
 
 
 @pytest.mark.parametrize("norm", ["max", "spectral"])
-@settings(max_examples=100)
 @given(drawn=with_any_rows(sample_sets(max_tokens=6)))
 def test_every_draw_is_certified_and_meets_every_constraint(norm, drawn):
     samples, embeddings = drawn

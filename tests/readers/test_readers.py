@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import attomaton as at
@@ -83,7 +83,6 @@ def lists_of(source, **reading):
 
 
 @given(texts_strategy)
-@settings(max_examples=60)
 def test_every_format_gives_the_texts_back(texts):
     with tempfile.TemporaryDirectory() as folder:
         for name, write in TEXT_WRITERS.items():
@@ -94,7 +93,6 @@ def test_every_format_gives_the_texts_back(texts):
 
 
 @given(ids_strategy, st.sampled_from([pa.int8(), pa.uint16(), pa.int32(), pa.int64(), pa.uint64()]))
-@settings(max_examples=60)
 def test_every_format_gives_the_ids_back(documents, dtype):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.parquet"

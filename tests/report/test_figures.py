@@ -8,7 +8,7 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import attomaton as at
@@ -198,7 +198,6 @@ def test_the_page_has_the_colours_of_the_figures():
 def test_a_graph_read_back_is_the_run():
     contexts = st.lists(st.lists(st.integers(0, 4), min_size=2, max_size=5), min_size=1, max_size=8)
 
-    @settings(max_examples=50)
     @given(contexts, st.data())
     def check(contexts, data):
         labels = [data.draw(st.sampled_from(context)) for context in contexts]

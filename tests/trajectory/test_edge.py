@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.strategies import realisable_sets, vectors
 
@@ -84,7 +84,6 @@ def test_below_the_edge_the_error_covers():
 
 
 @given(realisable_sets(), vectors(36), st.floats(0.1, 3.0))
-@settings(max_examples=50)
 def test_curvature_is_that_of_its_definition(samples, drawn, spread):
     """Bounds are above the largest eigenvalue, exact where asked, and the rough one above all."""
     loss = training_loss(samples, at.find_components(at.extract_edges(samples)))
@@ -103,7 +102,6 @@ def test_curvature_is_that_of_its_definition(samples, drawn, spread):
 
 
 @given(realisable_sets())
-@settings(max_examples=30)
 def test_the_edge_is_the_same_with_the_identity_as_embeddings(samples):
     auto = at.learn(samples)
     plain = at.fast_forward(samples, to=1.0).edge

@@ -24,7 +24,6 @@ def scores(table):
     return table.column("score").to_numpy()
 
 
-@settings(max_examples=60, deadline=None)
 @given(sample_sets(min_samples=3, max_samples=20))
 def test_both_solvers_agree_without_embeddings(samples):
     """One works on components, the other on W; with the identity as embeddings they must say the same."""
@@ -38,7 +37,6 @@ def test_both_solvers_agree_without_embeddings(samples):
     assert own.rate == pytest.approx(other.rate, abs=1e-6)
 
 
-@settings(max_examples=40, deadline=None)
 @given(sample_sets(min_samples=3, max_samples=20))
 def test_training_ends_where_the_expansion_says(samples):
     """At step 10^12, wherever data alone tell it; and the flow at R is a set of multipliers."""
@@ -50,7 +48,7 @@ def test_training_ends_where_the_expansion_says(samples):
     assert error <= 3 * expansion.error_at(1e12) + trajectory.error_at(1e12)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(suppress_health_check=[HealthCheck.filter_too_much])
 @given(embedded(sample_sets(min_samples=3, max_samples=20), perhaps=True))
 def test_where_data_alone_do_not_tell_nothing_is_promised(drawn):
     samples, table = drawn
@@ -60,7 +58,7 @@ def test_where_data_alone_do_not_tell_nothing_is_promised(drawn):
     assert expansion.error_at(1e12) == np.inf
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(embedded(sample_sets(min_samples=3, max_samples=12, max_tokens=5)), vectors(7, 7))
 def test_what_stays_of_a_start_is_outside_the_span_of_the_edges(drawn, start):
     samples, table = drawn
@@ -78,7 +76,6 @@ def test_what_stays_of_a_start_is_outside_the_span_of_the_edges(drawn, start):
     )
 
 
-@settings(max_examples=40, deadline=None)
 @given(sample_sets(min_samples=3, max_samples=20))
 def test_the_third_term_is_perpendicular_to_the_cyclic_subspace_and_sums_to_zero(samples):
     automaton = automaton_of(samples)

@@ -19,7 +19,6 @@ def dense(weights):
     return weights if isinstance(weights, np.ndarray) else weights.toarray()
 
 
-@settings(max_examples=25, deadline=None)
 @given(realisable_sets(max_samples=12), st.none() | vectors(6, 6), st.sampled_from([0.1, 1.0]))
 def test_it_is_where_plain_descent_gets(samples, drawn, step_size):
     size = samples.n_tokens
@@ -32,7 +31,7 @@ def test_it_is_where_plain_descent_gets(samples, drawn, step_size):
     assert np.linalg.norm(coupled.weights_at(STEPS) - walked) <= 1e-4 + coupled.error_at(STEPS)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     realisable_sets(max_samples=12),
     st.integers(2, 8).flatmap(lambda dim: unit_rows(6, dim)),
@@ -71,7 +70,6 @@ def test_the_error_estimate_holds_in_a_corpus_where_steps_are_small():
             assert len(rows) == len(walked)
 
 
-@settings(max_examples=25, deadline=None)
 @given(sample_sets(min_samples=3, max_samples=30))
 def test_queries_alone_go_where_all_together_go(samples):
     """The two solvers share no line below the integrator, up to steps where doubles hold no 1 − p."""

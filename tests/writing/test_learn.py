@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import attomaton as at
@@ -21,7 +21,6 @@ TEXTS = [
 streams = st.lists(st.integers(0, 5), min_size=2, max_size=40)
 
 
-@settings(max_examples=25)
 @given(streams, st.permutations(range(6)), st.integers(1, 5))
 def test_an_injective_map_is_learned_as_if_its_preimages_were_the_labels(stream, table, window):
     samples = at.Samples.from_windows(stream, window=window, n_tokens=6)

@@ -373,7 +373,8 @@ def _records(arrays: Mapping[str, NDArray[Any]]) -> tuple[Record, ...]:
 def _line(record: Record) -> str:
     """Step, loss (mean, min, max over trials) and mean norm of W; null where a number is not finite."""
     axes = tuple(range(1, record.weights.ndim))
-    norms: Sequence[float] = np.sqrt((record.weights * record.weights).sum(axis=axes)).tolist()
+    with np.errstate(over="ignore"):  # weights that run away are told as null
+        norms: Sequence[float] = np.sqrt((record.weights * record.weights).sum(axis=axes)).tolist()
     losses: Sequence[float] = record.losses.tolist()
     told = {
         "loss_mean": sum(losses) / len(losses),
