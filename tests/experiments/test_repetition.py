@@ -1,8 +1,8 @@
 """Layers fed their own output, at a small size."""
 
-from attomaton.experiments.run import run_experiment
-from attomaton.experiments.settings import read_settings
 from attomaton.progress import silent
+from attomaton_experiments.run import run_experiment
+from attomaton_experiments.settings import read_settings
 
 
 def test_drawn_layers_end_as_predicted(tmp_path):

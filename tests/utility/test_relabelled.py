@@ -7,9 +7,9 @@ import torch
 import attomaton as at
 from attomaton.errors import InvalidSamples
 from attomaton.utility.relabelled import relabel_by_utility
-from attomaton.utility.small import SmallConfig
+from attomaton_experiments.head_study.small import SmallConfig
+from tests.experiments.head_study.test_small import drawn
 from tests.utility.test_measured import CONFIGS, ROWS, loss_with
-from tests.utility.test_small import drawn
 
 
 @pytest.mark.parametrize("config", CONFIGS[:3])

@@ -314,9 +314,10 @@ def usefulness(tables: Sequence[UtilityTable], *, name: str = "utility") -> Tabl
 
     Examples
     --------
+    >>> from attomaton.heads.arrays import from_arrays
     >>> from attomaton.utility.measured import measure_utility
-    >>> from attomaton.utility.small import SmallConfig, SmallModel
-    >>> model = SmallModel(SmallConfig(5, longest=4, width=8, n_heads=2))
+    >>> maps = np.random.default_rng(0).normal(size=(4, 1, 2, 5, 5))  # query, key, value, output: 2 heads
+    >>> model = from_arrays(np.eye(5), *maps)
     >>> tables = measure_utility(model, np.array([[0, 1, 2, 1, 0], [3, 2, 1, 1, 4]]))
     >>> usefulness(tables).values.shape[0]
     2

@@ -48,8 +48,9 @@ def relabel_by_utility(
 
     Examples
     --------
-    >>> from attomaton.utility.small import SmallConfig, SmallModel
-    >>> layer = SmallModel(SmallConfig(4, longest=3, one_hot=True))  # the theory's layer: labels stay
+    >>> from attomaton.heads.arrays import from_arrays
+    >>> look, copy = np.zeros((1, 1, 4, 4)), np.eye(4)[None, None]
+    >>> layer = from_arrays(np.eye(4), look, look, copy, copy)  # it writes what it reads: labels stay
     >>> list(relabel_by_utility(layer, np.array([[2, 0, 1, 0]]), first=2))[0][0]
     Sample(context=(2, 0, 1), label=0)
     """
