@@ -13,7 +13,7 @@ from attomaton.claims.verdicts import Judgement
 from attomaton.corpora.samples import Samples
 from attomaton.pipeline import learn
 from attomaton.progress import Progress
-from attomaton.report.heads import draw_study
+from attomaton_experiments.figures.heads import draw_study
 from attomaton_experiments.head_study import run as study
 from attomaton_experiments.head_study.audit import StudyText, prepare_text
 from attomaton_experiments.page import Page

@@ -23,11 +23,11 @@ from attomaton.models.embeddings import RandomUnit
 from attomaton.models.heads import TokenId, Untied
 from attomaton.models.losses import CorrelationLoss, LogLoss, SquaredLoss
 from attomaton.progress import Progress
-from attomaton.report.figures import Panel
 from attomaton.tables import Float64
 from attomaton.training.loop import train
 from attomaton.training.steps import GradientDescent
 from attomaton.training.trace import Trace
+from attomaton_experiments.figures.panels import Panel
 from attomaton_experiments.outcome import Outcome, render_outcome
 from attomaton_experiments.page import Page
 from attomaton_experiments.settings import Settings

@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from attomaton.claims.verdicts import Verdict
 from attomaton.printing import Grid
-from attomaton.report.figures import Panel, draw_panels
 from attomaton.tables import make_table
+from attomaton_experiments.figures.panels import Panel, draw_panels
 from attomaton_experiments.page import Page, render_table, render_verdicts
 from attomaton_experiments.settings import Settings
 

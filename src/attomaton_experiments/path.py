@@ -13,12 +13,12 @@ from attomaton.claims.verdicts import Judgement, Verdict
 from attomaton.models.attention import AttentionModel
 from attomaton.models.embeddings import RandomUnit
 from attomaton.progress import Progress
-from attomaton.report.figures import Panel
 from attomaton.tables import Float64
 from attomaton.training.loop import train
 from attomaton.training.path import trace_path
 from attomaton.training.steps import GradientDescent
 from attomaton.training.trace import Trace
+from attomaton_experiments.figures.panels import Panel
 from attomaton_experiments.mechanics import LOSSES, draw_corpora
 from attomaton_experiments.outcome import Outcome, render_outcome
 from attomaton_experiments.page import Page

@@ -376,22 +376,3 @@ class Attending:
         found, _ = find_rows(pack_pairs(bags.sample, bags.token), wanted)
         weights = each[found].reshape(n, window)
         return np.log(np.maximum((1.0 - floor) * weights + floor / window, NOTHING))
-
-
-def finite_table(attention: FiniteAttention, *, name: str) -> Table:
-    """The scores of finite attention as a table: the same rung as :class:`Attending`, without its softmax.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
-    >>> finite_table(at.shrink(samples, strength=1.0), name="shrink").background.shape
-    (3,)
-    """
-    return Table(
-        name,
-        column(attention.scores, "query"),
-        column(attention.scores, "token"),
-        column(attention.scores, "score"),
-        attention.background,
-    )

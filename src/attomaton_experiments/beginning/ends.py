@@ -15,9 +15,9 @@ from attomaton.claims.ends import Ends, compare_ends
 from attomaton.pipeline import learn
 from attomaton.printing import Grid
 from attomaton.progress import Progress
-from attomaton.report.bags import draw_bags
 from attomaton.tables import Bool
 from attomaton_experiments.beginning.sequences import read_frequent
+from attomaton_experiments.figures.bags import draw_bags
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure
 from attomaton_experiments.settings import Settings

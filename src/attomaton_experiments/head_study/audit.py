@@ -19,8 +19,8 @@ from attomaton.heads.model import Head
 from attomaton.tables import Float64, Int64, Integers, column
 from attomaton.utility.closed import PairCounts, count_pairs, find_closed_utility, find_copy_utility
 from attomaton.utility.measured import UtilityTable, measure_utility
-from attomaton.utility.relabelled import relabel_by_utility
 from attomaton_experiments.head_study.measures import correlate, explain_share, fit_scale, share_obeyed
+from attomaton_experiments.head_study.relabelled import relabel_by_utility
 from attomaton_experiments.head_study.small import SmallModel
 from attomaton_experiments.head_study.training import Course, draw_windows
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 from attomaton.claims.verdicts import Verdict, VerdictStatus
 from attomaton.printing import Grid
 from attomaton.progress import Progress, silent
-from attomaton.report.figures import Panel, draw_panels
 from attomaton.tables import Float64, make_table
+from attomaton_experiments.figures.panels import Panel, draw_panels
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure
 from attomaton_experiments.scansnap.language import OUTSIDE, describe_model, make_training

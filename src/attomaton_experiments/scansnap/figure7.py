@@ -14,8 +14,8 @@ from attomaton.printing import Grid
 from attomaton.progress import Progress, silent
 from attomaton.ragged import offsets_of
 from attomaton.report.lines import Line, LinePanel, draw_lines
-from attomaton.report.maps import MapPanel, draw_maps
 from attomaton.tables import Float64, Int64, make_table
+from attomaton_experiments.figures.maps import MapPanel, draw_maps
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure
 from attomaton_experiments.scansnap.language import OUTSIDE, describe_model, make_training

@@ -21,8 +21,6 @@ from attomaton.pipeline import learn
 from attomaton.printing import Grid
 from attomaton.progress import Progress, silent
 from attomaton.readers import read_corpus
-from attomaton.report.grids import Grid as DrawnGrid
-from attomaton.report.grids import draw_grids
 from attomaton.scansnap.classes import CorpusClasses
 from attomaton.scansnap.contexts import classes_of_contexts
 from attomaton.scansnap.flow import LayerFlow, solve_flow
@@ -30,6 +28,8 @@ from attomaton.scansnap.heads import Head, LearnedHead, MassHead, TiedHead
 from attomaton.scansnap.law import Rates
 from attomaton.scansnap.pull import find_pulls
 from attomaton.tables import Bool, Float64
+from attomaton_experiments.figures.grids import Grid as DrawnGrid
+from attomaton_experiments.figures.grids import draw_grids
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure
 from attomaton_experiments.settings import Settings

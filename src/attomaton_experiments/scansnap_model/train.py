@@ -12,10 +12,10 @@ from torch import Tensor
 
 from attomaton.options import settle, whole_number
 from attomaton.progress import Advance, silent
-from attomaton.scansnap.draws import draw_counts
 from attomaton.scansnap.reduced import Reduced
 from attomaton.tables import Float64, Int64
 from attomaton.training.steps import GradientDescent, Parameters, Step
+from attomaton_experiments.scansnap_model.draws import draw_counts
 from attomaton_experiments.scansnap_model.forward import logits_of_counts
 
 CHUNK = 40

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from attomaton.scansnap.classes import draw_linear_classes
-from attomaton.scansnap.draws import draw_counts
 from attomaton.scansnap.flow import solve_flow
 from attomaton.scansnap.law import Rates
 from attomaton.scansnap.reduced import Reduced
+from attomaton_experiments.scansnap_model.draws import draw_counts
 
 torch = pytest.importorskip("torch")
 

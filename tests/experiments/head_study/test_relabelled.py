@@ -6,7 +6,7 @@ import torch
 
 import attomaton as at
 from attomaton.errors import InvalidSamples
-from attomaton.utility.relabelled import relabel_by_utility
+from attomaton_experiments.head_study.relabelled import relabel_by_utility
 from attomaton_experiments.head_study.small import SmallConfig
 from tests.experiments.head_study.test_small import drawn
 from tests.utility.test_measured import CONFIGS, ROWS, loss_with
