@@ -3,8 +3,8 @@
 Bars: under 5 minutes on two cores; mean absolute difference to the published table at most 0.03 nats.
 """
 
-from attomaton.experiments.run import run_experiment
-from attomaton.experiments.settings import read_settings
+from attomaton_experiments.run import run_experiment
+from attomaton_experiments.settings import read_settings
 from timing import DATA, report, timed
 
 if __name__ == "__main__":

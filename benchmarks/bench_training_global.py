@@ -5,8 +5,8 @@ Bars: 100 trials in under 3.5 s (median of 5 runs), 1,000 in under 25 s (median 
 
 from statistics import median
 
-from attomaton.experiments.mechanics import measure_training
-from attomaton.experiments.settings import read_settings
+from attomaton_experiments.mechanics import measure_training
+from attomaton_experiments.settings import read_settings
 from timing import peak_gigabytes, report, timed
 
 if __name__ == "__main__":

@@ -25,10 +25,10 @@ from attomaton.automaton.scoring import Score, score_prediction
 from attomaton.automaton.shrinkage import prepare_shrinkage
 from attomaton.claims.retrieval import attend
 from attomaton.graphs.bags import Bags, count_tokens
-from attomaton.models.lookup import Pairs, find_pairs
-from attomaton.models.parametrisations import PerQuery, Shared
-from attomaton.training.lookup import AtSeconds, LookupTraining, Moment
 from attomaton.training.steps import Adam, GradientDescent
+from attomaton_experiments.lookup.lookup import Pairs, find_pairs
+from attomaton_experiments.lookup.parametrisations import PerQuery, Shared
+from attomaton_experiments.lookup.training import AtSeconds, LookupTraining, Moment
 from bench_automaton_heldout import Split, read_split  # of wikitext-2
 from timing import peak_gigabytes, report
 

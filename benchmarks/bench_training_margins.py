@@ -6,8 +6,8 @@ asked twice, with averages over 10 and 100 steps and with the usual ones, over 1
 
 import numpy as np
 
-from attomaton.experiments.optimisers import draw_trials, train_optimiser
-from attomaton.experiments.settings import read_settings
+from attomaton_experiments.optimisers import draw_trials, train_optimiser
+from attomaton_experiments.settings import read_settings
 from timing import report, timed
 
 BARS = {"sign descent": 0.95, "Adam": 0.85, "Adam, usual averages": 0.85}

@@ -37,7 +37,7 @@ def link(match: "re.Match[str]", thing: griffe.Object) -> str:
 
 def find(name: str, thing: griffe.Object) -> str:
     """The whole path of a name as it is written inside a thing."""
-    if name.startswith("attomaton."):
+    if name.startswith(("attomaton.", "attomaton_experiments.")):
         return name
     if name.startswith("."):
         return f"{thing.module.parent.path}{name}" if thing.module.parent else name

@@ -10,11 +10,11 @@ from attomaton.graphs.bags import count_tokens
 from attomaton.models.attention import AttentionModel, lay_out
 from attomaton.models.embeddings import Given
 from attomaton.models.heads import Tied, TokenId, Untied
-from attomaton.models.lookup import find_pairs, lay_out_lookups
 from attomaton.models.losses import CorrelationLoss, LogLoss, SquaredLoss
-from attomaton.models.parametrisations import Dense, Factored, PerQuery, Places, Shared
 from attomaton.training.loop import Watch, combine, split, train
 from attomaton.training.steps import Adam, GradientDescent
+from attomaton_experiments.lookup.lookup import find_pairs, lay_out_lookups
+from attomaton_experiments.lookup.parametrisations import Dense, Factored, PerQuery, Places, Shared
 from tests.adversary.draws import describe, draw_corpus
 from tests.adversary.finding import Finding, unjudged, worst_of
 

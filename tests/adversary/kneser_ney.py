@@ -5,8 +5,8 @@ from math import fsum
 
 import numpy as np
 
-from attomaton.mixture.kneser_ney import learn_kneser_ney
-from attomaton.mixture.reading import Reading
+from attomaton_experiments.mixture.kneser_ney import learn_kneser_ney
+from attomaton_experiments.mixture.reading import Reading
 from tests.adversary.finding import Finding, worst_of
 
 VOCABULARIES = (1, 2, 3, 8, 100, 5_000, 33_278, 50_000)

@@ -17,15 +17,15 @@ from attomaton.decoder.features import EmbeddedLimit
 from attomaton.decoder.result import DecoderLimit
 from attomaton.engines import duckdb
 from attomaton.hard.solvers.placement import Placement
-from attomaton.mixture import kneser_ney
 from attomaton.models.losses import LogLoss
-from attomaton.models.parametrisations import Dense, Factored, PerQuery, Shared
 from attomaton.scansnap.law import SnapLaw
 from attomaton.training.steps import Adam, GradientDescent
 from attomaton.trajectory.expansion import Expansion
 from attomaton.trajectory.fast_forward import Trajectory
 from attomaton.utility import closed, measured
 from attomaton.writing.automaton import WritingAutomaton
+from attomaton_experiments.lookup.parametrisations import Dense, Factored, PerQuery, Shared
+from attomaton_experiments.mixture import kneser_ney
 from tests.adversary import causal, corpora, factored, generation, hard, ladder, limits, norms, scansnap
 from tests.adversary.runner import attempt
 from tests.sizes import some

@@ -17,13 +17,13 @@ from attomaton.audit.explanations import (
     Last,
     SameToken,
     Table,
-    finite_table,
     first_looks,
 )
 from attomaton.audit.fitting import log_softmax
 from attomaton.audit.ladder import KeyToken, Ladder, Position, climb
 from attomaton.audit.rows import watch_rows
 from attomaton.errors import MismatchedParts, UnsupportedOption
+from attomaton.tables import column
 from tests.audit.standin import StandIn, draw_documents
 
 DOCUMENTS = draw_documents(40)
@@ -139,8 +139,9 @@ def test_attention_of_our_own_explains_itself():
     by_position = [auto.attention(row[::-1]) for row in ROWS.tokens[:20]]
     expected = np.log(0.72 * np.array(by_position)[:, ::-1] + 0.28 / 8)
     np.testing.assert_allclose(rungs[0].scores(ROWS)[:20], expected, atol=1e-9)
-    table = finite_table(shrunk, name="table").scores(ROWS)
-    np.testing.assert_allclose(log_softmax(table), rungs[1].scores(ROWS), atol=1e-9)
+    parts = [column(shrunk.scores, part) for part in ("query", "token", "score")]
+    table = Table("table", *parts, shrunk.background)
+    np.testing.assert_allclose(log_softmax(table.scores(ROWS)), rungs[1].scores(ROWS), atol=1e-9)
 
 
 def test_the_beginning_is_a_rung():

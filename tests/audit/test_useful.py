@@ -13,8 +13,8 @@ from attomaton.corpora.samples import Samples
 from attomaton.heads.model import Head
 from attomaton.utility.closed import count_pairs, find_closed_utility
 from attomaton.utility.measured import measure_utility
-from attomaton.utility.small import SmallConfig
-from attomaton.utility.study.training import SmallTraining
+from attomaton_experiments.head_study.small import SmallConfig
+from attomaton_experiments.head_study.training import SmallTraining
 
 
 @pytest.fixture(scope="module")

@@ -78,9 +78,9 @@ def folder(tmp_path_factory):
 def small_work(monkeypatch):
     """An experiment on text that is done already, and kernels that are compiled already."""
     from attomaton import warming
-    from attomaton.experiments import text
-    from attomaton.experiments.text_outcome import CURVE_SCHEMA, RULES, TextOutcome
     from attomaton.tables import make_table
+    from attomaton_experiments import text
+    from attomaton_experiments.text_outcome import CURVE_SCHEMA, RULES, TextOutcome
 
     strings = {"model": "dense", "contexts": "held out", "rule": "all"}
     curves = make_table(CURVE_SCHEMA, {name: [strings.get(name, 1)] for name in CURVE_SCHEMA.names})
@@ -135,7 +135,7 @@ def test_every_command_has_a_list_of_keys():
 
 
 def test_the_other_shapes_of_reproduce(folder, monkeypatch):
-    from attomaton.experiments import settings
+    from attomaton_experiments import settings
 
     names = json.loads(run_inside("reproduce", "list", "--json", cwd=folder).stdout)["names"]
     assert "all-mechanics" in names

@@ -84,9 +84,8 @@ print(at.read_corpus("memory://texts/a.txt").ids.tolist() == [0, 1, 0, 1])
 """,
     "report": """
 from pathlib import Path
-import numpy as np
-from attomaton.report.figures import Panel, draw_panels
-draw_panels([Panel("loss", np.arange(3.0), np.ones((3, 2)))], Path("figure"), caption="A figure")
+from attomaton.report.lines import Line, LinePanel, draw_lines
+draw_lines([LinePanel("loss", [Line("", [0, 1, 2], [1, 1, 1], 0)])], Path("figure"), caption="A figure")
 print(Path("figure.pdf").read_bytes().startswith(b"%PDF"))
 """,
     "frames": """

@@ -11,7 +11,7 @@ from tests.audit.small import write_model
 from tests.cli.inside import run_inside
 from tests.e2e.pages import ROOT, prepare_inputs
 
-SOURCES = sorted((ROOT / "src" / "attomaton").rglob("*.py"))
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
 MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal", "yaml"}
 CALLS = {"eval", "exec", "torch.load", "joblib.load", "numpy.load", "np.load", "os.system"}
 

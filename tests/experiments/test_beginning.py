@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from attomaton.errors import UnsupportedOption
-from attomaton.experiments.beginning import curves, turn
-from attomaton.experiments.beginning.curves import run_curves
-from attomaton.experiments.beginning.ends import run_ends
-from attomaton.experiments.beginning.sequences import read_sequences
-from attomaton.experiments.beginning.turn import run_turn
-from attomaton.experiments.page import write_page
-from attomaton.experiments.settings import read_settings
 from attomaton.progress import silent
+from attomaton_experiments.beginning import curves, turn
+from attomaton_experiments.beginning.curves import run_curves
+from attomaton_experiments.beginning.ends import run_ends
+from attomaton_experiments.beginning.sequences import read_sequences
+from attomaton_experiments.beginning.turn import run_turn
+from attomaton_experiments.page import write_page
+from attomaton_experiments.settings import read_settings
 
 
 @pytest.fixture(scope="module")

@@ -2,10 +2,10 @@
 
 import pytest
 
-from attomaton.experiments.decoder import run_concepts, run_decoder, run_text
-from attomaton.experiments.page import write_page
-from attomaton.experiments.settings import read_settings
 from attomaton.progress import silent
+from attomaton_experiments.decoder import run_concepts, run_decoder, run_text
+from attomaton_experiments.page import write_page
+from attomaton_experiments.settings import read_settings
 
 FILES = {"figure.png", "figure.pdf", "numbers.parquet", "summary.md", "verdicts.json"}
 

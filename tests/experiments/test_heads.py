@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from attomaton.experiments.heads import run_heads
-from attomaton.experiments.page import write_page
-from attomaton.experiments.settings import read_settings
 from attomaton.progress import silent
+from attomaton_experiments.heads import run_heads
+from attomaton_experiments.page import write_page
+from attomaton_experiments.settings import read_settings
 
 SMALL = {
     "steps": 20,

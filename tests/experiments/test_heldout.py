@@ -9,11 +9,11 @@ from typer.testing import CliRunner
 pytest.importorskip("torch")
 
 from attomaton.cli import app
-from attomaton.experiments import settings as experiment_settings
-from attomaton.experiments.run import run_experiment
-from attomaton.experiments.settings import read_settings
 from attomaton.progress import silent
-from tests.mixture.texts import draw_text
+from attomaton_experiments import settings as experiment_settings
+from attomaton_experiments.run import run_experiment
+from attomaton_experiments.settings import read_settings
+from tests.experiments.mixture.texts import draw_text
 
 SMALL = {"seconds": 0.3, "width": 8, "heads": 2, "window": 8, "batch_size": 2, "cuts": [4, 8]}
 
@@ -49,7 +49,7 @@ def test_every_row_is_finite_and_the_work_is_taken_up(folder, monkeypatch):
     assert losses["mixture of the limits"] < losses["unigram"]
     assert losses["bigram, Kneser–Ney"] < losses["unigram"]
     assert sum(float(row[1].rstrip("%")) for row in first.printed[2].rows) == pytest.approx(100, abs=0.5)
-    monkeypatch.setattr("attomaton.mixture.table.judge", refuse)
+    monkeypatch.setattr("attomaton_experiments.mixture.table.judge", refuse)
     second = run_experiment(small(folder, work=work), silent)
     assert second.numbers["log_loss"].to_pylist() == first.numbers["log_loss"].to_pylist()
 
@@ -57,7 +57,7 @@ def test_every_row_is_finite_and_the_work_is_taken_up(folder, monkeypatch):
 def test_the_command_prints_and_writes_the_table(folder, monkeypatch):
     read = experiment_settings.read_settings
     monkeypatch.setattr(
-        "attomaton.experiments.settings.read_settings",
+        "attomaton_experiments.settings.read_settings",
         lambda name, **asked: (
             read(name, **asked)
             | {key: value for key, value in small(folder).items() if key in ("transformer", "held", "plan")}

@@ -4,9 +4,9 @@ from collections import defaultdict
 
 import pytest
 
-from attomaton.experiments.page import write_page
-from attomaton.experiments.scansnap.meeting import run_meeting
-from attomaton.experiments.settings import read_settings
+from attomaton_experiments.page import write_page
+from attomaton_experiments.scansnap.meeting import run_meeting
+from attomaton_experiments.settings import read_settings
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,10 @@ from typer.testing import CliRunner
 from attomaton.claims.verdicts import VerdictStatus
 from attomaton.cli import app
 from attomaton.errors import UnsupportedOption
-from attomaton.experiments.optimisers import draw_trials, make_step, run_optimisers
-from attomaton.experiments.page import write_page
-from attomaton.experiments.settings import read_settings
 from attomaton.progress import silent
+from attomaton_experiments.optimisers import draw_trials, make_step, run_optimisers
+from attomaton_experiments.page import write_page
+from attomaton_experiments.settings import read_settings
 
 
 def small(**changed):

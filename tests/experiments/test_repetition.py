@@ -2,9 +2,9 @@
 
 import pytest
 
-from attomaton.experiments.run import run_experiment
-from attomaton.experiments.settings import read_settings
 from attomaton.progress import silent
+from attomaton_experiments.run import run_experiment
+from attomaton_experiments.settings import read_settings
 
 
 @pytest.mark.slow  # an experiment

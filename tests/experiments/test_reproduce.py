@@ -9,12 +9,12 @@ from typer.testing import CliRunner
 from attomaton.claims.verdicts import VerdictStatus
 from attomaton.cli import app
 from attomaton.errors import UnsupportedOption
-from attomaton.experiments.mechanics import measure_training, train_trials
-from attomaton.experiments.outcome import render_outcome
-from attomaton.experiments.page import write_page
-from attomaton.experiments.path import measure_path
-from attomaton.experiments.run import KINDS
-from attomaton.experiments.settings import ALL, find_experiments, list_experiments, read_settings
+from attomaton_experiments.mechanics import measure_training, train_trials
+from attomaton_experiments.outcome import render_outcome
+from attomaton_experiments.page import write_page
+from attomaton_experiments.path import measure_path
+from attomaton_experiments.run import KINDS
+from attomaton_experiments.settings import ALL, find_experiments, list_experiments, read_settings
 
 
 @pytest.fixture(scope="module")

@@ -9,11 +9,11 @@ from typer.testing import CliRunner
 
 from attomaton.cli import app
 from attomaton.errors import UnreadableSource
-from attomaton.experiments.page import write_page
-from attomaton.experiments.run import run_experiment
-from attomaton.experiments.scansnap.figure4 import run_figure4
-from attomaton.experiments.scansnap.figure6 import read_published, run_figure6
-from attomaton.experiments.settings import read_settings
+from attomaton_experiments.page import write_page
+from attomaton_experiments.run import run_experiment
+from attomaton_experiments.scansnap.figure4 import run_figure4
+from attomaton_experiments.scansnap.figure6 import read_published, run_figure6
+from attomaton_experiments.settings import read_settings
 
 runner = CliRunner()
 

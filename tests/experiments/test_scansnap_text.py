@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from attomaton.errors import UnreadableSource, UnsupportedOption
-from attomaton.experiments.page import write_page
-from attomaton.experiments.scansnap.figure7 import run_figure7
-from attomaton.experiments.scansnap.figure10 import run_figure10
-from attomaton.experiments.settings import read_settings
-from attomaton.scansnap.model.texts import UNKNOWN, read_texts
 from attomaton.tables import column
+from attomaton_experiments.page import write_page
+from attomaton_experiments.scansnap.figure7 import run_figure7
+from attomaton_experiments.scansnap.figure10 import run_figure10
+from attomaton_experiments.scansnap_model.texts import UNKNOWN, read_texts
+from attomaton_experiments.settings import read_settings
 
 SMALL = {"width": 8, "hidden": 8, "dropout": 0.1, "window": 6}
 WORDS = ["the", "cat", "saw", "a", "dog", "and", "ran", "home", "to", "sleep", "<unk>"]

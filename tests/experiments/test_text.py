@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from attomaton.errors import UnreadableSource, UnsupportedOption
-from attomaton.experiments import settings as shipped
-from attomaton.experiments.page import write_page
-from attomaton.experiments.settings import read_settings
-from attomaton.experiments.text import compare_text, split_text
-from attomaton.experiments.text_outcome import render_text
+from attomaton_experiments import settings as shipped
+from attomaton_experiments.page import write_page
+from attomaton_experiments.settings import read_settings
+from attomaton_experiments.text import compare_text, split_text
+from attomaton_experiments.text_outcome import render_text
 from tests.cli.inside import run_inside
 
 

@@ -15,27 +15,27 @@ from attomaton.automaton.shrinkage import choose_strength
 from attomaton.engines.choose import make_engine
 from attomaton.engines.limits import parse_memory
 from attomaton.engines.selection import Selection
-from attomaton.experiments.settings import read_settings
 from attomaton.graphs.robustness import measure_robustness
 from attomaton.hard.factored.solve import solve_factored
 from attomaton.models.embeddings import Equicorrelated, Orthonormal, RandomUnit
 from attomaton.models.heads import Untied
-from attomaton.models.parametrisations import Factored, PerQuery, Shared
 from attomaton.norms.solve import solve_normed
 from attomaton.scansnap.classes import draw_linear_classes, make_star
 from attomaton.scansnap.flow import solve_flow
 from attomaton.scansnap.forecast import forecast_queries
 from attomaton.scansnap.kept import follow_attention
 from attomaton.scansnap.law import Rates, SnapLaw, star_constant
-from attomaton.scansnap.model.language_model import LanguageModel
-from attomaton.scansnap.model.language_training import LanguageTraining, cut_windows
-from attomaton.scansnap.model.train import Setup
 from attomaton.scansnap.survey import survey_samples
-from attomaton.training.lookup import AtSeconds, AtSteps, LookupTraining
 from attomaton.training.path import trace_path
 from attomaton.training.schedules import Decay
 from attomaton.training.steepest import Muon, SignDescent, SpectralDescent
 from attomaton.training.steps import Adam
+from attomaton_experiments.lookup.parametrisations import Factored, PerQuery, Shared
+from attomaton_experiments.lookup.training import AtSeconds, AtSteps, LookupTraining
+from attomaton_experiments.scansnap_model.language_model import LanguageModel
+from attomaton_experiments.scansnap_model.language_training import LanguageTraining, cut_windows
+from attomaton_experiments.scansnap_model.train import Setup
+from attomaton_experiments.settings import read_settings
 
 NUMERIC = re.compile(r"^(<class '(int|float)'>|(str \| )?(int|float)( \| None)?)$")
 """Annotations of parameters that are numbers; lists of numbers are data."""

@@ -16,7 +16,7 @@ from attomaton.errors import (
 from attomaton.models.embeddings import Orthonormal
 from attomaton.options import show
 from attomaton.training.checkpoints import Store
-from attomaton.training.lookup import AtSeconds
+from attomaton_experiments.lookup.training import AtSeconds
 from tests.cli.inside import run_inside
 from tests.faults import calls
 from tests.faults.commands import command_line, fresh

@@ -1,18 +1,19 @@
-"""Which file of the package imports which, read from the source: imports inside functions count too."""
+"""Which file of the two packages imports which, read from the source: imports inside functions count too."""
 
 import ast
 from pathlib import Path
 
 import attomaton
 
-SOURCE = Path(attomaton.__file__).parent
+SOURCE = Path(attomaton.__file__).parents[1]
+PACKAGES = ("attomaton", "attomaton_experiments")
 
 
 def module_names() -> dict[str, Path]:
-    """Every module of the package and its file."""
+    """Every module of the packages and its file."""
     names: dict[str, Path] = {}
-    for path in sorted(SOURCE.rglob("*.py")):
-        parts = ["attomaton", *path.relative_to(SOURCE).with_suffix("").parts]
+    for path in sorted(path for package in PACKAGES for path in (SOURCE / package).rglob("*.py")):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
         names[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return names
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import attomaton as at
-from tests.house.imports import find_circles, import_graph
+from tests.house.imports import SOURCE, find_circles, import_graph
 
 
 def test_no_file_imports_itself_through_others():
@@ -16,6 +16,12 @@ def test_no_file_imports_itself_through_others():
 
 def test_a_circle_is_found():
     assert find_circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [["a", "b", "c"]]
+
+
+def test_the_library_and_its_examples_do_without_the_experiments():
+    texts = {path: path.read_text(encoding="utf-8") for path in (SOURCE / "attomaton").rglob("*.py")}
+    found = [path.relative_to(SOURCE) for path, text in texts.items() if "attomaton_experiments" in text]
+    assert [path.as_posix() for path in found] == ["attomaton/cli/reproduce.py"]
 
 
 @pytest.mark.parametrize(

@@ -24,15 +24,15 @@ from attomaton.drawing import (
     paper_style,
 )
 from attomaton.errors import UnknownToken, UnsupportedOption, UnwritablePlace
-from attomaton.report.figures import Panel, draw_panels
-from attomaton.report.grids import Grid, draw_grids
 from attomaton.report.heat import choose_tokens, draw_heat, gather_scores
 from attomaton.report.lines import Line, LinePanel, draw_lines
-from attomaton.report.maps import MapPanel, draw_maps
 from attomaton.report.page.packing import Packer
 from attomaton.report.pictures import write_figures
 from attomaton.report.priority_graph import MOST_COMPONENTS, draw_graph, lay_out
 from attomaton.report.query_graph import read_graph
+from attomaton_experiments.figures.grids import Grid, draw_grids
+from attomaton_experiments.figures.maps import MapPanel, draw_maps
+from attomaton_experiments.figures.panels import Panel, draw_panels
 
 SAMPLES = at.Samples.from_lists([[0, 1, 3], [1, 0, 3], [1, 2, 3], [2, 1]], [0, 1, 1, 2], n_tokens=4)
 AUTO = at.learn(SAMPLES)
@@ -116,12 +116,13 @@ def test_the_style_can_be_used_by_its_name():
 
 def test_sizes_and_colours_are_said_in_the_style_only():
     """Beside it, only text that has to fit a cell or a map may have a size of its own."""
-    room = Path(at.__file__).parent / "report"
+    rooms = "attomaton/report/*.py", "attomaton_experiments/figures/*.py"
     found = {
         path.name: re.findall(
             r"fontsize=(?!\"(?:x-)?small\"|size)\S+|#[0-9a-f]{6}\b", path.read_text("utf-8")
         )
-        for path in room.glob("*.py")
+        for room in rooms
+        for path in Path(at.__file__).parents[1].glob(room)
     }
     assert {name: told for name, told in found.items() if told} == {"priority_graph.py": ["#d6e9f5"]}
 

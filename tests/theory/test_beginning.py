@@ -6,10 +6,10 @@ import pytest
 from attomaton.beginning.course import follow_course
 from attomaton.claims.agreement import compare_beginning, compare_course
 from attomaton.claims.beginning import verify_beginning
-from attomaton.experiments.beginning.sequences import read_sequences
 from attomaton.models.deep import DeepModel
 from attomaton.training.deep import train_deep
 from attomaton.training.loop import Watch
+from attomaton_experiments.beginning.sequences import read_sequences
 
 WEIGHTS = ("attention", "positions", "values", "output")
 

@@ -16,8 +16,8 @@ from attomaton.utility.closed import (
     find_mean_field,
 )
 from attomaton.utility.measured import measure_utility
-from attomaton.utility.small import SmallConfig
-from tests.utility.test_small import drawn
+from attomaton_experiments.head_study.small import SmallConfig
+from tests.experiments.head_study.test_small import drawn
 
 TEXT = np.random.default_rng(2).zipf(1.5, 600) % 6
 COUNTS = count_pairs(Samples.from_windows(TEXT, window=5, n_tokens=6))

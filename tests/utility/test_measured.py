@@ -7,8 +7,8 @@ import torch
 from attomaton.errors import InvalidSamples, MismatchedParts, TokenOutOfRange, UnsupportedOption
 from attomaton.heads.model import Head
 from attomaton.utility.measured import find_gains, find_mean_patterns, measure_utility
-from attomaton.utility.small import SmallConfig
-from tests.utility.test_small import drawn
+from attomaton_experiments.head_study.small import SmallConfig
+from tests.experiments.head_study.test_small import drawn
 
 ROWS = np.random.default_rng(1).integers(0, 6, (9, 6))
 CONFIGS = [

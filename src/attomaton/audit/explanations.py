@@ -314,9 +314,10 @@ def usefulness(tables: Sequence[UtilityTable], *, name: str = "utility") -> Tabl
 
     Examples
     --------
+    >>> from attomaton.heads.arrays import from_arrays
     >>> from attomaton.utility.measured import measure_utility
-    >>> from attomaton.utility.small import SmallConfig, SmallModel
-    >>> model = SmallModel(SmallConfig(5, longest=4, width=8, n_heads=2))
+    >>> maps = np.random.default_rng(0).normal(size=(4, 1, 2, 5, 5))  # query, key, value, output: 2 heads
+    >>> model = from_arrays(np.eye(5), *maps)
     >>> tables = measure_utility(model, np.array([[0, 1, 2, 1, 0], [3, 2, 1, 1, 4]]))
     >>> usefulness(tables).values.shape[0]
     2
@@ -375,22 +376,3 @@ class Attending:
         found, _ = find_rows(pack_pairs(bags.sample, bags.token), wanted)
         weights = each[found].reshape(n, window)
         return np.log(np.maximum((1.0 - floor) * weights + floor / window, NOTHING))
-
-
-def finite_table(attention: FiniteAttention, *, name: str) -> Table:
-    """The scores of finite attention as a table: the same rung as :class:`Attending`, without its softmax.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
-    >>> finite_table(at.shrink(samples, strength=1.0), name="shrink").background.shape
-    (3,)
-    """
-    return Table(
-        name,
-        column(attention.scores, "query"),
-        column(attention.scores, "token"),
-        column(attention.scores, "score"),
-        attention.background,
-    )

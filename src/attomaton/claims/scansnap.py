@@ -219,4 +219,4 @@ CLAIMS: tuple[Claim[ScanEvidence], ...] = (
     Claim("turn (4)", (_need_weak, _need_times), _judge_turn),
     Claim("snap (4)", (_need_weak, _need_times, _need_own_queries, _need_fast_decoder), _judge_snap),
 )
-"""Claims 1 to 4; claim 5 compares runs of different rates: see experiments/scansnap/figure6."""
+"""Claims 1 to 4; claim 5 compares runs of different rates: see figure 6 of the experiments."""

@@ -20,7 +20,7 @@ from attomaton.cli.values import check_folder, place, whole, words_argument
 from attomaton.options import MOST_TRIALS
 
 if TYPE_CHECKING:
-    from attomaton.experiments.page import Page
+    from attomaton_experiments.page import Page
 
 
 def reproduce(
@@ -41,7 +41,7 @@ def reproduce(
     quiet: Quiet = False,
 ) -> None:
     """Draw, train and measure EXPERIMENT again, put what was published beside what came out, and judge it."""
-    from attomaton.experiments.settings import ALL, find_experiments, list_experiments, read_settings
+    from attomaton_experiments.settings import ALL, find_experiments, list_experiments, read_settings
 
     if experiment == "list":
         first = find_experiments(ALL)
@@ -59,8 +59,8 @@ def reproduce(
     from attomaton.errors import needing
 
     with needing(experiment):
-        from attomaton.experiments.page import write_page
-        from attomaton.experiments.run import run_experiment
+        from attomaton_experiments.page import write_page
+        from attomaton_experiments.run import run_experiment
 
     records: list[dict[str, Any]] = []
     failed = False

@@ -194,9 +194,10 @@ def find_closed_utility(
 
     Examples
     --------
-    >>> from attomaton.utility.small import SmallConfig, SmallModel
+    >>> from attomaton.heads.arrays import from_arrays
     >>> counts = count_pairs(Samples.from_windows([0, 1, 2, 0, 1, 2, 0], window=3))
-    >>> [table] = find_closed_utility(SmallModel(SmallConfig(3, width=8)), counts)
+    >>> model = from_arrays(np.eye(3), *np.random.default_rng(0).normal(size=(4, 1, 1, 3, 3)))
+    >>> [table] = find_closed_utility(model, counts)
     >>> table.dense().shape
     (3, 3)
     """

@@ -156,8 +156,9 @@ def measure_utility(
 
     Examples
     --------
-    >>> from attomaton.utility.small import SmallConfig, SmallModel
-    >>> model = SmallModel(SmallConfig(5, longest=4, width=8, n_heads=2))
+    >>> from attomaton.heads.arrays import from_arrays
+    >>> maps = np.random.default_rng(0).normal(size=(4, 1, 2, 5, 5))  # query, key, value, output: 2 heads
+    >>> model = from_arrays(np.eye(5), *maps)
     >>> tables = measure_utility(model, np.array([[0, 1, 2, 1, 0], [3, 2, 1, 1, 4]]))
     >>> [str(table.head) for table in tables], tables[0].background.shape
     (['0.0', '0.1'], (5,))

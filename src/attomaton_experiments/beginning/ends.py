@@ -1,0 +1,107 @@
+"""First against last on a text: which queries keep what they look at first, and which must turn.
+
+Settings: ``tokenizer``, ``tokenised`` (endings of files whose tokens stand between blanks already),
+``n_tokens`` and ``window``; ``shown``, how many queries of each kind are named.
+"""
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from attomaton.beginning.begin import begin
+from attomaton.beginning.result import Beginning
+from attomaton.claims.ends import Ends, compare_ends
+from attomaton.pipeline import learn
+from attomaton.printing import Grid
+from attomaton.progress import Progress
+from attomaton.tables import Bool
+from attomaton_experiments.beginning.sequences import read_frequent
+from attomaton_experiments.figures.bags import draw_bags
+from attomaton_experiments.page import Page
+from attomaton_experiments.scansnap.figure import render_figure
+from attomaton_experiments.settings import Settings
+
+
+def run_ends(settings: Settings, progress: Progress) -> Page:
+    """Learn the limit and the beginning of one text, and compare them query by query."""
+    progress("reading", 0, 0)
+    told = Path(settings["source"]).suffix in settings["tokenised"]
+    tokenizer = "word" if told else settings["tokenizer"]
+    documents, vocabulary = read_frequent(settings["source"], settings["n_tokens"], tokenizer)
+    progress("the beginning", 0, 0)
+    beginning = begin(documents, window=settings["window"], engine="memory")
+    progress("the limit", 0, 0)
+    automaton = learn(documents.windows(settings["window"]), engine="memory")
+    ends = compare_ends(automaton, Beginning(beginning.statistics, vocabulary))
+    name = Path(settings["source"]).name
+    caption = (
+        f"{name}: {len(documents.ids):,} tokens, {len(vocabulary):,} different ones, window "
+        f"{settings['window']}; {len(ends):,} queries with at least 5 tokens to order"
+    )
+    return render_figure(
+        settings,
+        caption,
+        (_counts(ends), *(_examples(ends, course, settings["shown"]) for course in ("keep", "turn"))),
+        ends.to_arrow(),
+        partial(_draw, ends),
+        verdicts=(),
+        notes=tuple(settings.get("remarks", ())),
+        options="--data FILE",
+    )
+
+
+def _counts(ends: Ends) -> Grid:
+    """Queries and positions by what becomes of them."""
+    told = np.isfinite(ends.agreements)
+    bags = {"keep": ends.keeps, "turn": ends.turns, "neither": ~(ends.keeps | ends.turns)}
+    whole = max(int(ends.samples.sum()), 1)
+    rows = [
+        [
+            name,
+            f"{int(chosen.sum()):,}",
+            f"{100 * chosen.mean():.1f} %" if len(ends) else "",
+            f"{100 * ends.samples[chosen].sum() / whole:.1f} %",
+            _median(ends, chosen & told),
+        ]
+        for name, chosen in bags.items()
+    ]
+    headers = ["queries that", "number", "of the queries", "of the positions", "median agreement"]
+    return Grid("What becomes of the first looks", headers, rows)
+
+
+def _median(ends: Ends, chosen: Bool) -> str:
+    return f"{np.median(ends.agreements[chosen]):.2f}" if chosen.any() else ""
+
+
+def _examples(ends: Ends, course: str, count: int) -> Grid:
+    """The most frequent queries of a kind: what each looks at first, and what it ends with."""
+    chosen = np.flatnonzero(ends.keeps if course == "keep" else ends.turns)
+    order = chosen[np.argsort(-ends.samples[chosen], kind="stable")][:count]
+    names = ends.vocabulary.tokens if ends.vocabulary is not None else [str(one) for one in ends.queries]
+    rows = [
+        [
+            names[ends.queries[place]],
+            f"{ends.samples[place]:,}",
+            f"{ends.agreements[place]:.2f}",
+            names[ends.first[place]],
+            names[ends.last[place]],
+        ]
+        for place in order.tolist()
+    ]
+    headers = ["query", "positions", "agreement", "first looks at", "ends with"]
+    return Grid(f"Frequent queries that {course}", headers, rows)
+
+
+def _draw(ends: Ends, path: Path, *, caption: str) -> list[Path]:
+    told = np.isfinite(ends.agreements)
+    course = np.where(ends.keeps, 0, np.where(ends.turns, 1, 2))
+    names = ("keeps what it looks at first", "turns", "neither, as far as one can tell")
+    return draw_bags(
+        ends.samples[told].astype(np.float64),
+        ends.agreements[told],
+        course[told],
+        path,
+        names=names,
+        caption=caption,
+    )

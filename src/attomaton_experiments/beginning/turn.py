@@ -1,0 +1,133 @@
+"""How long the forecast of the first steps lasts on a text: over subsamples, step sizes, starts and depths.
+
+Settings: ``tokenizer``, ``n_tokens``, ``window`` and ``n_sequences`` (the corpus); ``n_layers``,
+``step_size``, ``steps`` and ``every`` (the run); ``trials`` (subsamples) and ``courses`` (of how many of them
+the course is followed too); ``step_sizes``, ``starts`` and ``depths`` (of one more run each); ``marks`` (the
+steps of the table).
+"""
+
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from attomaton.beginning.course import follow_course
+from attomaton.claims.agreement import Agreement, compare_beginning, compare_course
+from attomaton.claims.beginning import judge_course, verify_beginning
+from attomaton.claims.verdicts import as_record
+from attomaton.models.deep import DeepModel
+from attomaton.progress import Progress
+from attomaton.tables import Float64
+from attomaton.training.deep import train_deep
+from attomaton.training.loop import Watch
+from attomaton_experiments.beginning.curves import measured
+from attomaton_experiments.beginning.sequences import Sequences, read_sequences
+from attomaton_experiments.beginning.turn_page import render_turn
+from attomaton_experiments.page import Page
+from attomaton_experiments.parts import Parts
+from attomaton_experiments.settings import Settings
+
+SHOWN = 6
+"""Keys that are named as those that attention turns to."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One run: which subsample, how deep, how far, from where, and whether its course is followed too."""
+
+    trial: int
+    n_layers: int
+    step_size: float
+    steps: int
+    every: int
+    start: float = 0.0
+    course: bool = True
+
+
+def run_turn(settings: Settings, progress: Progress) -> Page:
+    """Train on every subsample, and once for each other step size, start and depth."""
+    progress("reading", 0, 0)
+    text = read_sequences(settings["source"], settings["n_tokens"], settings["window"], settings["tokenizer"])
+    parts = Parts(settings.get("work"))
+    common = {
+        **{name: settings[name] for name in ("n_sequences", "seed", "tokenizer")},
+        "text": text.name,
+        "n_tokens": text.n_tokens,
+        "shape": list(text.table.shape),
+    }
+    runs: dict[str, dict[str, Any]] = {}
+    asked = list_runs(settings)
+    for place, (name, one) in enumerate(asked.items()):
+        progress(f"training, {name}", place, len(asked))
+        told = {**common, **asdict(one)}
+        numbers = parts.take(name, told, partial(_train, settings, text, one))
+        runs[name] = {**numbers, "step_size": one.step_size, "start": one.start}
+    return render_turn(settings, text, runs)
+
+
+def list_runs(settings: Settings) -> dict[str, Asked]:
+    """Every run by its name: the subsamples, then what else is varied on the first of them."""
+    layers, size, steps, every = (settings[name] for name in ("n_layers", "step_size", "steps", "every"))
+    runs = {
+        f"subsample {trial}": Asked(trial, layers, size, steps, every, course=trial < settings["courses"])
+        for trial in range(settings["trials"])
+    }
+    for other in settings["step_sizes"]:
+        longer = round(steps * size / other)
+        runs[f"step size {other:g}"] = Asked(0, layers, other, longer, max(round(every * size / other), 1))
+    for start in settings["starts"]:
+        runs[f"start {start:g}"] = Asked(0, layers, size, steps, every, start, course=False)
+    for depth in settings["depths"]:
+        runs[f"{depth} layers"] = Asked(0, depth, size, steps, every)
+    return runs
+
+
+def _train(settings: Settings, text: Sequences, asked: Asked) -> dict[str, Any]:
+    """Losses, cosines with the forecast and with the course, verdicts, and what attention turns to."""
+    sequences = text.some(settings["n_sequences"], [settings["seed"], asked.trial])
+    trace = train_deep(
+        sequences,
+        DeepModel(n_layers=asked.n_layers, start=asked.start),
+        asked.step_size,
+        steps=asked.steps,
+        n_tokens=text.n_tokens,
+        watch=Watch(every=asked.every),
+        seed=settings["seed"],
+    )
+    agreement = compare_beginning(trace)
+    verdicts = [as_record(one) for one in verify_beginning(agreement)]
+    numbers = measured(agreement)
+    numbers["turns"] = [None if np.isnan(one) else float(one) for one in agreement.turns[0, :, 0]]
+    numbers["keys"] = _name_keys(agreement, text)
+    if asked.course:
+        course = follow_course(
+            sequences,
+            text.n_tokens,
+            step_size=asked.step_size,
+            steps=asked.steps,
+            n_layers=asked.n_layers,
+            every=asked.every,
+        )
+        near = compare_course(trace, course)
+        verdicts.append(as_record(judge_course(agreement, near["attention"])))
+        kept = [trace.steps.tolist().index(step) for step in numbers["steps"]]
+        numbers["course"] = {name: one.cosine[kept, 0, :, 0].T.tolist() for name, one in near.items()}
+        numbers["course_size"] = near["attention"].size[kept, 0, :, 0].T.tolist()
+    return {**numbers, "verdicts": verdicts}
+
+
+def _name_keys(agreement: Agreement, text: Sequences) -> dict[str, list[str]]:
+    """The keys that all queries together look at most and least, at first and in each layer at the end."""
+    trace, told = agreement.trace, agreement.beginnings[0].statistics
+    queries = np.asarray(told.counts.sum(axis=1)).ravel() / told.n_positions
+    last = trace.at(int(trace.steps[-1])).attention[0, :, 0]
+    tables = {"first": told.look_table} | {f"layer {place + 1}": one for place, one in enumerate(last)}
+    seen = np.asarray((told.looks != 0).sum(axis=0)).ravel() > 0
+    return {name: _extremes(queries @ table, seen, text) for name, table in tables.items()}
+
+
+def _extremes(score: Float64, seen: Any, text: Sequences) -> list[str]:
+    """The names of the highest keys and, after them, of the lowest."""
+    order = np.argsort(-np.where(seen, score, 0.0), kind="stable").tolist()
+    return [text.vocabulary.tokens[key] for key in (*order[:SHOWN], *order[: -SHOWN - 1 : -1])]

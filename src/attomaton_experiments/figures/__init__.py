@@ -1,0 +1,1 @@
+"""What only experiments draw: panels of trials, grids, maps, bags, heads."""

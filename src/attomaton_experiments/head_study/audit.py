@@ -1,0 +1,255 @@
+"""What explains where the heads of a small model look: the study's numbers, head by head."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from attomaton.artifacts.arrays import digest_arrays
+from attomaton.automaton.attention import Attention
+from attomaton.automaton.finite import FiniteAttention
+from attomaton.automaton.shrinkage import shrink
+from attomaton.corpora.samples import Samples
+from attomaton.graphs.bags import find_realisable
+from attomaton.graphs.components import Components
+from attomaton.graphs.grouping import find_rows, pack_pairs
+from attomaton.heads.model import Head
+from attomaton.tables import Float64, Int64, Integers, column
+from attomaton.utility.closed import PairCounts, count_pairs, find_closed_utility, find_copy_utility
+from attomaton.utility.measured import UtilityTable, measure_utility
+from attomaton_experiments.head_study.measures import correlate, explain_share, fit_scale, share_obeyed
+from attomaton_experiments.head_study.relabelled import relabel_by_utility
+from attomaton_experiments.head_study.small import SmallModel
+from attomaton_experiments.head_study.training import Course, draw_windows
+
+Score = Callable[[Int64], Float64]
+"""Contexts, shape (n, length), the query last, to a score for each place, of the same shape."""
+
+FLOOR = 0.28
+"""The share of uniform attention that is mixed into the automaton's, which gives most places none."""
+
+
+FAINT = 0.01
+"""What is added to the lift T·copies/occurrences of a token before its logarithm is taken."""
+
+
+@dataclass(frozen=True, eq=False)
+class StudyText:
+    """A text, and what explains attention without a look at the model.
+
+    Attributes
+    ----------
+    train, held : integers
+        Token ids to train and to measure on.
+    n_tokens, window : int
+        Size of the vocabulary, and the length of contexts.
+    scores : mapping of str to Score
+        The explanations that hang on the text alone, by name.
+    counts : dict of bool to PairCounts
+        What the closed form takes from the text; with True, from samples that have their label alone.
+    components : Components
+        Of the automaton, for the edges that a head obeys.
+    n_contexts, n_windows : int
+        How many contexts are fitted and measured, and how many windows utility is measured on.
+    strength : float
+        How hard the scores of relabelled samples are pulled to those over all queries.
+    """
+
+    train: Integers
+    held: Integers
+    n_tokens: int
+    window: int
+    scores: Mapping[str, Score]
+    counts: Mapping[bool, PairCounts]
+    components: Components
+    n_contexts: int = 2000
+    n_windows: int = 2000
+    strength: float = 0.4
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of both parts."""
+        return digest_arrays(np.asarray(self.train), np.asarray(self.held))
+
+    @property
+    def contexts(self) -> tuple[Int64, Int64]:
+        """Contexts to fit on and contexts to measure on."""
+        fitted = draw_windows(self.train, self.window, self.n_contexts, 2)
+        return fitted[:, :-1], draw_windows(self.held, self.window, self.n_contexts, 1)[:, :-1]
+
+
+def prepare_text(
+    train: Integers,
+    held: Integers,
+    samples: Samples,
+    answers: tuple[Attention, FiniteAttention],
+    components: Components,
+    **sizes: Any,
+) -> StudyText:
+    """The explanations of a text, from its samples, its automaton and its shrunk scores."""
+    automaton, shrunk = answers
+    some = samples.take(slice(0, 200_000))
+    inside = some.take(find_realisable(some))
+    counts = {False: count_pairs(some), True: count_pairs(inside)}
+    lift = table_score(find_copy_utility(counts[True]))
+    scores: dict[str, Score] = {
+        "automaton": lambda contexts: attend(automaton, contexts),
+        "shrink": lambda contexts: look_up(shrunk, contexts),
+        "PMI": _pmi(train, samples.n_tokens),
+        "lift": lambda contexts: np.log(np.maximum(lift(contexts) + 1, 0) + FAINT),
+        "same token": lambda contexts: (contexts == contexts[:, -1:]).astype(np.float64),
+    }
+    window = int((samples.stops - samples.starts).max())
+    return StudyText(train, held, samples.n_tokens, window, scores, counts, components, **sizes)
+
+
+def audit_model(text: StudyText, model: SmallModel, *, copying: bool) -> list[dict[str, Any]]:
+    """A record for each head: what each explanation explains on held-out contexts, and correlations.
+
+    ``utility`` is the head's own, ``other utility`` the mean over the other heads' of the model; ``closed``
+    and ``closed, copies`` are the closed form's, and the correlations are theirs with the measured table,
+    over pairs by how often they were seen, each query's mean taken off. ``relabelled`` is what ``shrink``
+    learns from samples whose label is the most useful token.
+    """
+    fitted, held = text.contexts
+    rows = draw_windows(text.train, text.window, text.n_windows, 7)
+    measured = measure_utility(model, rows, first=text.window // 2, copies=copying)
+    relabelled = relabel_by_utility(model, rows, first=text.window // 2, copies=copying)
+    repeated = text.window if model.config.positions else 1
+    counts = text.counts[copying]
+    closed = {"closed": find_closed_utility(model, counts, repeated=repeated)}
+    closed["closed, copies"] = (
+        [find_copy_utility(counts)]
+        if model.config.one_hot
+        else find_closed_utility(model, counts, repeated=repeated, copies=True)
+    )
+    looks = [read_patterns(model, part) for part in (fitted, held)]
+    records: list[dict[str, Any]] = []
+    for place, head in enumerate(model.shape.heads):
+        own = {"utility": measured[place], **{name: tables[place] for name, tables in closed.items()}}
+        attention = (looks[0][head], looks[1][head])
+        scores = {**text.scores, **{name: table_score(one) for name, one in own.items()}}
+        scores["relabelled"] = partial(look_up, shrink(relabelled[place], strength=text.strength))
+        shares = {name: explained(score, attention, (fitted, held)) for name, score in scores.items()}
+        others = [
+            explained(table_score(one), attention, (fitted, held)) for one in measured if one.head != head
+        ]
+        told = {
+            f"correlation, {name}": correlate_tables(measured[place], tables[place])
+            for name, tables in closed.items()
+        }
+        records.append(
+            {
+                "head": str(head),
+                "entropy": float(-(attention[1] * np.log(attention[1] + 1e-12)).sum(1).mean()),
+                **shares,
+                "profile": explain_profile(*attention),
+                **({"other utility": float(np.mean(others))} if others else {}),
+                **told,
+                "obeyed": share_obeyed(text.components, _token_scores(model, head)),
+            }
+        )
+    return records
+
+
+def follow_utility(text: StudyText, course: Course) -> list[dict[str, Any]]:
+    """What utility at every kept step explains of the pattern at the end: a record for each head and step."""
+    fitted, held = text.contexts
+    rows = draw_windows(text.train, text.window, text.n_windows // 2, 7)
+    looks = [read_patterns(course.last, part) for part in (fitted, held)]
+    records: list[dict[str, Any]] = []
+    for step in sorted(course.kept):
+        now = course.at(step)
+        tables = measure_utility(now, rows, first=text.window // 2, copies=course.training.copying)
+        patterns = [read_patterns(now, part) for part in (fitted, held)]
+        for table in tables:
+            attention = (looks[0][table.head], looks[1][table.head])
+            current = tuple(np.log(one[table.head] + 1e-12) for one in patterns)
+            scale = fit_scale(current[0], attention[0])
+            records.append(
+                {
+                    "head": str(table.head),
+                    "step": step,
+                    "utility": explained(table_score(table), attention, (fitted, held)),
+                    "pattern": explain_share(attention[1], current[1], scale),
+                }
+            )
+    return records
+
+
+def explained(score: Score, attention: tuple[Float64, Float64], contexts: tuple[Int64, Int64]) -> float:
+    """The share that a score explains of a head's attention, its scale fitted on other contexts."""
+    return explain_share(attention[1], score(contexts[1]), fit_scale(score(contexts[0]), attention[0]))
+
+
+def explain_profile(fitted: Float64, held: Float64) -> float:
+    """What the mean pattern over other contexts explains of a head's attention."""
+    mean = np.log(fitted.mean(0, keepdims=True) + 1e-9)
+    return explain_share(held, np.broadcast_to(mean, held.shape), 1.0)
+
+
+def read_patterns(model: SmallModel, contexts: Int64) -> dict[Head, Float64]:
+    """The attention of every head at the last position, each of shape (n, length)."""
+    parts = [
+        [one[:, :, -1].double().numpy() for one in model.watch(part).patterns]
+        for part in np.array_split(contexts, -(-len(contexts) // 250))
+    ]
+    layers = [np.concatenate([part[layer] for part in parts]) for layer in range(model.shape.n_layers)]
+    return {head: layers[head.layer][:, head.number] for head in model.shape.heads}
+
+
+def table_score(table: UtilityTable) -> Score:
+    """A table as a score for the places of contexts."""
+    return lambda contexts: table.at(contexts[:, -1:], contexts)
+
+
+def correlate_tables(first: UtilityTable, second: UtilityTable) -> float:
+    """The correlation of two tables within queries, over the pairs of the first, by how often it saw them."""
+    query, token = (column(first.scores, name).astype(np.int64) for name in ("query", "token"))
+    weights = first.counts.astype(np.float64)
+    sums = np.maximum(np.bincount(query, weights=weights), 1e-12)
+
+    def within(values: Float64) -> Float64:
+        return values - (np.bincount(query, weights=weights * values) / sums)[query]
+
+    return correlate(within(first.at(query, token)), within(second.at(query, token)), weights)
+
+
+def attend(attention: Attention, contexts: Int64) -> Float64:
+    """ln of attention with a floor, for the places of contexts."""
+    n, window = len(contexts), int(contexts.shape[1])
+    flat = np.ascontiguousarray(contexts).ravel()
+    offsets = window * np.arange(n + 1, dtype=np.int64)
+    samples = Samples.from_arrays(flat, offsets, contexts[:, 0], n_tokens=attention.n_tokens)
+    predicted = attention.predict_samples(samples)
+    bags = predicted.bags
+    wanted = pack_pairs(np.repeat(np.arange(n, dtype=np.int64), window), flat)
+    place, _ = find_rows(pack_pairs(bags.sample, bags.token), wanted)
+    each = (predicted.probabilities / bags.multiplicity)[place].reshape(n, window)
+    return np.log((1 - FLOOR) * each + FLOOR / window)
+
+
+def look_up(attention: FiniteAttention, contexts: Int64) -> Float64:
+    """Finite scores for the places of contexts."""
+    counts = np.ones(attention.scores.num_rows, np.int64)
+    return table_score(UtilityTable(Head(0, 0), attention.scores, attention.background, counts))(contexts)
+
+
+def _pmi(text: Integers, n_tokens: int) -> Score:
+    keys, counts = np.unique(np.asarray(text[:-1], np.int64) * n_tokens + text[1:], return_counts=True)
+    single = np.bincount(text, minlength=n_tokens)
+
+    def score(contexts: Int64) -> Float64:
+        place, there = find_rows(keys, (contexts[:, -1:] * n_tokens + contexts).ravel())
+        pairs = np.where(there, counts[place], 0).reshape(contexts.shape)
+        followed = np.log(single[contexts[:, -1:]] + 0.1 * n_tokens)
+        return np.log(pairs + 0.1) - followed - np.log(single[contexts] + 0.5)
+
+    return score
+
+
+def _token_scores(model: SmallModel, head: Head) -> Float64:
+    every = np.arange(model.shape.n_tokens)
+    return model.score_tokens(head, every, every)

@@ -1,0 +1,78 @@
+"""Samples whose label is the token that was most useful to look at: what a head's values make of a text.
+
+The automaton speaks of heads that predict what they look at. A head with other values can be put into its
+words: in each context the token with the highest utility takes the place of the label. What is learned from
+such samples is the order of tokens that a head would follow whose every look must be the best one.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from attomaton.corpora.samples import Samples
+from attomaton.errors import InvalidSamples
+from attomaton.heads.model import Head, HeadModel
+from attomaton.tables import Bool, Int32, Int64, Integers
+from attomaton.utility.measured import Baseline, find_gains
+
+
+def relabel_by_utility(
+    model: HeadModel,
+    rows: Integers,
+    *,
+    baseline: Baseline = "uniform",
+    alone: bool = False,
+    first: int = 1,
+    copies: bool = False,
+    heads: Sequence[Head] | None = None,
+) -> list[Samples]:
+    """Samples for each head: contexts as they are, labelled with the token that was most useful to look at.
+
+    The label of a context x_1, …, x_T is the x_i with the largest −∂loss/∂a_i, and the first of those that
+    are equal. All heads share their contexts. Learn from them as from any samples, with
+    :func:`~attomaton.learn` or :func:`~attomaton.shrink`.
+
+    Parameters
+    ----------
+    model : HeadModel
+        The trained model.
+    rows : integers, shape (n, length + 1)
+        Windows of text that the model was trained on: contexts, and the label of the last position.
+    baseline, alone, first, copies, heads
+        As for :func:`~attomaton.utility.measured.measure_utility`.
+
+    Returns
+    -------
+    list of Samples
+        In the order of the heads.
+
+    Examples
+    --------
+    >>> from attomaton.heads.arrays import from_arrays
+    >>> look, copy = np.zeros((1, 1, 4, 4)), np.eye(4)[None, None]
+    >>> layer = from_arrays(np.eye(4), look, look, copy, copy)  # it writes what it reads: labels stay
+    >>> list(relabel_by_utility(layer, np.array([[2, 0, 1, 0]]), first=2))[0][0]
+    Sample(context=(2, 0, 1), label=0)
+    """
+    asked = model.shape.heads if heads is None else list(heads)
+    values, labels = list[Int32](), {head: list[Int32]() for head in asked}
+    starts, stops, n_read = list[Int64](), list[Int64](), 0
+    for gains in find_gains(model, rows, baseline=baseline, alone=alone, heads=asked):
+        length = int(gains.tokens.shape[1])
+        row, last = np.nonzero(gains.counted(first, copies=copies))
+        values.append(gains.tokens.ravel().astype(np.int32))
+        starts.append(n_read + row * length)
+        stops.append(n_read + row * length + last + 1)
+        earlier: Bool = np.arange(length) <= last[:, None]
+        for head in asked:
+            worth = np.where(earlier, gains.values[head][row, last], -np.inf)
+            labels[head].append(gains.tokens[row, worth.argmax(1)].astype(np.int32))
+        n_read += gains.tokens.size
+    if not sum(len(some) for some in starts):
+        raise InvalidSamples(
+            "no position counts; give longer windows, a smaller `first`, or text whose labels are in the "
+            "context"
+        )
+    held, begin, end = np.concatenate(values), np.concatenate(starts), np.concatenate(stops)
+    every = [np.concatenate(labels[head]) for head in asked]
+    return [Samples(held, begin, end, label, model.shape.n_tokens) for label in every]

@@ -1,0 +1,199 @@
+"""The study: every model trained, audited and followed, and its numbers as tables."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from attomaton.printing import Grid
+from attomaton.tables import Float64
+from attomaton_experiments.head_study.audit import StudyText, audit_model, follow_utility
+from attomaton_experiments.head_study.training import take_course
+from attomaton_experiments.head_study.variants import plan_training
+
+Record = dict[str, Any]
+"""The numbers of one head, with its model and seed; ``step`` too where it is followed."""
+
+TEXT = ("automaton", "shrink", "PMI", "lift", "same token", "profile")
+"""What explains attention without a look at the head, and its mean pattern, in the order of the table."""
+
+OWN = ("utility", "other utility", "relabelled", "closed", "closed, copies")
+"""What explains attention by what looking is worth, in the order of the table."""
+
+CLOSED = ("correlation, closed", "correlation, closed, copies")
+
+PLAIN = ("values and residual", "four heads")
+"""Models whose heads are no priority heads: the plain graph should explain next to nothing."""
+
+STUDENT = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78}
+"""By the number of seeds: how many standard errors a 95 % interval has on either side."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One model of the study: which, how long, from which seed."""
+
+    variant: str
+    steps: int
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """What its file is called."""
+        return f"{self.variant} {self.seed}".replace("'", "").replace(" ", "-")
+
+    def run(self, text: StudyText, folder: Path | None) -> dict[str, list[Record]]:
+        """Train it, or take it up from the folder; audit every head, and follow utility over training."""
+        torch.set_num_threads(1)
+        training = plan_training(
+            self.variant, text.n_tokens, longest=text.window, steps=self.steps, seed=self.seed
+        )
+        path = None if folder is None else folder / f"{self.name}.safetensors"
+        course = take_course(training, text.train, path)
+        about = asdict(self)
+        audited = audit_model(text, course.last, copying=training.copying)
+        followed = follow_utility(text, course)
+        return {
+            "heads": [{**about, **one} for one in audited],
+            "course": [{**about, **one} for one in followed],
+        }
+
+
+def list_models(settings: Mapping[str, Any]) -> list[Asked]:
+    """Every model of the settings with every seed, seed by seed.
+
+    Examples
+    --------
+    >>> [one.name for one in list_models({"models": ["four heads"], "trials": 2, "seed": 5, "steps": 10})]
+    ['four-heads-5', 'four-heads-6']
+    """
+    seeds = range(settings["seed"], settings["seed"] + settings["trials"])
+    return [Asked(variant, settings["steps"], seed) for seed in seeds for variant in settings["models"]]
+
+
+def tell_sizes(settings: Mapping[str, Any]) -> str:
+    """The settings in one sentence, without its full stop."""
+    return (
+        f"{len(settings['models'])} models with {settings['trials']} seeds each, {settings['steps']:,} steps "
+        f"of Adam on {settings['tokens']} with contexts of {settings['window']} tokens: what utility and "
+        "attention during training explain of the attention at the end"
+    )
+
+
+def align(records: Sequence[Record]) -> list[Record]:
+    """Records that all have the same entries, None where one has none."""
+    names = dict.fromkeys(name for one in records for name in one)
+    return [{name: one.get(name) for name in names} for one in records]
+
+
+def tell_shares(records: Sequence[Record]) -> list[Grid]:
+    """The study: what the text and what utility explain, means over heads and seeds, with intervals."""
+    title = "Share of attention explained by {}, mean over heads (± 95 % over seeds)"
+    return [
+        _tell_means(records, title.format("the text, and by the mean pattern"), TEXT),
+        _tell_means(records, title.format("what looking is worth"), OWN),
+    ]
+
+
+def tell_closed(records: Sequence[Record]) -> Grid:
+    """Utility in closed form: its correlation with the measured table; and the edges that heads obey."""
+    title = "Correlation of closed forms with the measured table, and share of edges obeyed"
+    return _tell_means(records, title, (*CLOSED, "obeyed"))
+
+
+def _tell_means(records: Sequence[Record], title: str, names: Sequence[str]) -> Grid:
+    rows = [[variant, *(_cell(some, name) for name in names)] for variant, some in _by(records, "variant")]
+    return Grid(title, ["model", *names], rows)
+
+
+def tell_course(records: Sequence[Record]) -> Grid:
+    """What utility, and what attention, at each step explain of the attention at the end."""
+    steps = sorted({one["step"] for one in records})
+    rows = [
+        [variant, name, *(_cell([one for one in some if one["step"] == step], name) for step in steps)]
+        for variant, some in _by(records, "variant")
+        for name in ("utility", "pattern")
+    ]
+    title = "What utility and attention of a step explain of the last attention"
+    return Grid(title, ["model", "of the step", *(f"{step:,}" for step in steps)], rows)
+
+
+def judge_study(
+    records: Sequence[Record], bounds: dict[str, float]
+) -> list[tuple[str, float, float, bool, str]]:
+    """What was asked of the study: a name, a value, its bound, whether it holds, and what it means.
+
+    ``bounds`` names the least ``obeyed`` and ``shrink`` of the theory's layer, the largest ``plain`` share
+    and the least share of ``own`` utility above others'; what it does not name is not judged.
+    """
+    theory = [one for one in records if one["variant"] == "theory's layer"]
+    plain = [max(one["automaton"], one["shrink"]) for one in records if one["variant"] in PLAIN]
+    several = [one["utility"] > one["other utility"] for one in records if "other utility" in one]
+    told: list[tuple[str, float, float, bool, str]] = []
+    for name, meaning in (
+        ("obeyed", "least share of edges that the theory's layer obeys, over seeds"),
+        ("shrink", "least share of its attention that `shrink` explains, over seeds"),
+    ):
+        if theory and name in bounds:
+            least = min(one[name] for one in theory)
+            told.append((f"heads-{name}", least, bounds[name], least >= bounds[name], meaning))
+    if plain and "plain" in bounds:
+        most, meaning = max(plain), "largest share that the plain graph explains of a head with values"
+        told.append(("heads-plain", most, bounds["plain"], most <= bounds["plain"], meaning))
+    if several and "own" in bounds:
+        share, meaning = (
+            float(np.mean(several)),
+            "share of heads whose own utility explains more than others'",
+        )
+        told.append(("heads-own", share, bounds["own"], share >= bounds["own"], meaning))
+    return told
+
+
+def find_interval(values: Float64) -> tuple[float, float]:
+    """The mean, and half of its 95 % interval; 0 for one value.
+
+    Examples
+    --------
+    >>> [round(one, 3) for one in find_interval(np.array([0.8, 0.9, 1.0]))]
+    [0.9, 0.248]
+    """
+    if len(values) < 2:
+        return float(values.mean()), 0.0
+    factor = STUDENT.get(len(values), 2.6)
+    return float(values.mean()), float(factor * values.std(ddof=1) / len(values) ** 0.5)
+
+
+def _cell(records: Sequence[Record], name: str) -> str:
+    found = [
+        float(np.mean([one[name] for one in some if name in one]))
+        for _, some in _by(records, "seed")
+        if any(name in one for one in some)
+    ]
+    if not found:
+        return "-"
+    mean, half = find_interval(np.array(found, np.float64))
+    return _short(mean) + (f"±{_short(half)}" if len(found) > 1 else "")
+
+
+def _short(number: float) -> str:
+    """Two digits behind the point, and none before it where that is 0.
+
+    Examples
+    --------
+    >>> _short(-0.031), _short(10.04), _short(-0.001)
+    ('-.03', '10.04', '.00')
+    """
+    rounded = round(number, 2) or 0.0  # no -0.00
+    return re.sub(r"^(-?)0\.", r"\1.", f"{rounded:.2f}")
+
+
+def _by(records: Sequence[Record], name: str) -> list[tuple[Any, list[Record]]]:
+    """The records by one of their entries, in the order in which its values come."""
+    return [
+        (value, [one for one in records if one[name] == value])
+        for value in dict.fromkeys(one[name] for one in records)
+    ]

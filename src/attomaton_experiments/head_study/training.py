@@ -1,0 +1,224 @@
+"""Training of small models: Adam on windows of a text, by steps, with the weights kept at some of them."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attomaton.artifacts.arrays import digest_arrays, read_arrays, write_arrays
+from attomaton.artifacts.files import explained
+from attomaton.errors import CorruptRun, UnsupportedOption
+from attomaton.options import real_number, settle, whole_number
+from attomaton.tables import Int64, Integers
+from attomaton_experiments.head_study.small import SmallConfig, SmallModel
+
+_torch: Any = torch  # its types leave some functions partly unknown
+
+Weights = dict[str, Any]
+"""Names of tables to their float32 arrays."""
+
+
+@dataclass(frozen=True)
+class SmallTraining:
+    """How a small model is trained.
+
+    Attributes
+    ----------
+    config : SmallConfig
+        What is trained.
+    steps, batch_size : int
+        Steps, and windows of ``config.longest`` tokens in each.
+    rate : float
+        Learning rate of Adam at first; it falls in a straight line to a tenth.
+    copying : bool
+        Whether only positions count whose label is in the context, as in the theory.
+    seed : int
+        Of the start and of the windows.
+    marks : tuple of int
+        Steps at which the weights are kept besides the last.
+
+    Examples
+    --------
+    >>> text = np.arange(400) % 5
+    >>> training = SmallTraining(SmallConfig(5, longest=4, width=8), steps=60, batch_size=8, marks=(0,))
+    >>> course = training.run(text)
+    >>> rows = torch.from_numpy(text[None, :5])
+    >>> first, last = (course.at(step).loss(rows).mean().item() for step in sorted(course.kept))
+    >>> last < first
+    True
+    >>> batch = next(training.batches(text))
+    >>> batch.shape, training.mean_loss(course.last, batch).shape
+    (torch.Size([8, 5]), torch.Size([]))
+    """
+
+    config: SmallConfig
+    steps: int
+    batch_size: int = 64
+    rate: float = 3e-3
+    copying: bool = False
+    seed: int = 0
+    marks: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        settle(
+            self,
+            steps=whole_number(self.steps, "steps", least=1),
+            batch_size=whole_number(self.batch_size, "batch_size", least=1),
+            rate=real_number(self.rate, "rate", above=0),
+            seed=whole_number(self.seed, "seed"),
+        )
+
+    def run(self, text: Integers) -> "Course":
+        """Train on a text and keep the weights at the marks and at the end."""
+        model = SmallModel(self.config, seed=self.seed)
+        optimiser: Any = torch.optim.Adam(model.parameters(), lr=self.rate)
+        kept: dict[int, Weights] = {}
+        for step, batch in enumerate(self.batches(text)):
+            if step in self.marks:
+                kept[step] = _weights(model)
+            for group in optimiser.param_groups:
+                group["lr"] = self.rate * max(0.1, 1 - step / self.steps)
+            optimiser.zero_grad()
+            loss: Any = self.mean_loss(model, batch)
+            loss.backward()
+            optimiser.step()
+        return Course(self, {**kept, self.steps: _weights(model)})
+
+    def batches(self, text: Integers) -> Iterator[Tensor]:
+        """The windows of every step, shape (batch_size, longest + 1)."""
+        rng = np.random.default_rng(self.seed)
+        for _ in range(self.steps):
+            yield _torch.from_numpy(draw_windows(text, self.config.longest, self.batch_size, rng))
+
+    def mean_loss(self, model: SmallModel, batch: Tensor) -> Tensor:
+        """The loss of a batch, over the positions that count."""
+        losses = model.loss(batch)
+        if not self.copying:
+            return losses.mean()
+        inside = find_copies(batch)
+        return losses[inside].sum() / max(int(inside.sum()), 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Course:
+    """A trained model at every step that was kept.
+
+    Attributes
+    ----------
+    training : SmallTraining
+        How it was trained.
+    kept : dict of int to Weights
+        The weights by step.
+
+    Examples
+    --------
+    >>> training = SmallTraining(SmallConfig(5, longest=4, width=8), steps=3, batch_size=2, marks=(0, 1))
+    >>> course = training.run(np.arange(40) % 5)
+    >>> sorted(course.kept), course.at(1).name
+    ([0, 1, 3], 'small model (1 × 1; values, residual)')
+    """
+
+    training: SmallTraining
+    kept: dict[int, Weights]
+
+    def at(self, step: int) -> SmallModel:
+        """The model after so many steps."""
+        if step not in self.kept:
+            raise UnsupportedOption(f"step {step} was not kept; kept are {sorted(self.kept)}")
+        model = SmallModel(self.training.config)
+        for name, value in self.kept[step].items():
+            model.tables[name].data = _torch.from_numpy(value.copy())
+        return model
+
+    @property
+    def last(self) -> SmallModel:
+        """The model at the end."""
+        return self.at(self.training.steps)
+
+
+def take_course(training: SmallTraining, text: Integers, path: Path | None) -> Course:
+    """The course that a file holds if it is of this training and text, else trained and written there.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> training = SmallTraining(SmallConfig(3, longest=4, width=8), steps=2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     first, again = (take_course(training, np.arange(30) % 3, Path(folder, "a")) for _ in range(2))
+    >>> bool((first.kept[2]["bias"] == again.kept[2]["bias"]).all())
+    True
+    """
+    about = {"asked": json.dumps({**asdict(training), "text": digest_arrays(np.asarray(text, np.int64))})}
+    if path is not None and (found := _read_course(path, about)) is not None:
+        return Course(training, found)
+    course = training.run(text)
+    if path is not None:
+        with explained(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            arrays = {
+                f"{step}/{name}": one for step, held in course.kept.items() for name, one in held.items()
+            }
+            write_arrays(path, arrays, about)
+    return course
+
+
+def draw_windows(text: Integers, length: int, count: int, seed: Any) -> Int64:
+    """Windows of a text with the label of their last position, shape (count, length + 1).
+
+    Parameters
+    ----------
+    text : integers
+        Token ids.
+    length : int
+        Tokens of a context; the label comes after them.
+    count : int
+        How many windows are drawn.
+    seed : int or numpy.random.Generator
+        What draws where they begin.
+
+    Examples
+    --------
+    >>> draw_windows(np.arange(100), 4, 2, seed=0).shape
+    (2, 5)
+    """
+    if len(text) < length + 2:
+        raise UnsupportedOption(f"a text of {len(text)} tokens has no window of {length}; give a longer one")
+    rng = np.random.default_rng(seed)
+    starts = rng.integers(0, len(text) - length - 1, count)
+    return np.asarray(text)[starts[:, None] + np.arange(length + 1)].astype(np.int64)
+
+
+def find_copies(rows: Tensor) -> Tensor:
+    """Where the label of a position is among the tokens up to it, shape (n, length), of (n, length + 1).
+
+    Examples
+    --------
+    >>> find_copies(torch.tensor([[0, 1, 0, 2]])).tolist()
+    [[False, True, False]]
+    """
+    context, label = rows[:, :-1], rows[:, 1:]
+    return ((context[:, None, :] == label[:, :, None]).tril()).any(-1)
+
+
+def _weights(model: SmallModel) -> Weights:
+    return {name: one.detach().numpy().copy() for name, one in model.tables.items()}
+
+
+def _read_course(path: Path, about: dict[str, str]) -> dict[int, Weights] | None:
+    """The weights in a file, by step; None if it is of another training, or not whole."""
+    try:
+        arrays, found = read_arrays(path)
+    except CorruptRun:
+        return None
+    if found != about:
+        return None
+    kept: dict[int, Weights] = {}
+    for name, one in arrays.items():
+        step, _, table = name.partition("/")
+        kept.setdefault(int(step), {})[table] = one
+    return kept

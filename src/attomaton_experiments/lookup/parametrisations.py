@@ -1,0 +1,263 @@
+"""How parameters make scores: W itself, a number for each pair that occurs, or two factors.
+
+:class:`Dense` (W, orthonormal E), :class:`PerQuery` (the entries of W that contexts need), :class:`Shared`
+(that, and a number for each token), :class:`Factored` (W = K Qᵀ).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from torch import Tensor
+
+from attomaton.options import real_number, settle, whole_number
+from attomaton.ragged import group_borders
+from attomaton.tables import Float64, Int64
+from attomaton_experiments.lookup.lookup import Pairs
+
+Parameters = tuple[Tensor, ...]
+"""Each with a leading axis of one trial, as the steps of :mod:`attomaton.training.steps` take them."""
+
+
+class Parametrisation(Protocol):
+    """What turns parameters into scores of pairs, and derivatives by scores into those by parameters.
+
+    Examples
+    --------
+    >>> from attomaton.corpora.samples import Samples
+    >>> from attomaton.graphs.bags import count_tokens
+    >>> from attomaton_experiments.lookup.lookup import find_pairs
+    >>> pairs = find_pairs([count_tokens(Samples.from_lists([[0, 1], [1, 2]], [0, 1]))])
+    >>> for kind in (Dense(), PerQuery(), Shared(), Factored(rank=2)):
+    ...     print(kind, [part.shape for part in kind.draw_start(pairs, np.random.default_rng(0))])
+    Dense() [(1, 3, 3)]
+    PerQuery() [(1, 1, 4)]
+    Shared(scale=1.0) [(1, 1, 4), (1, 1, 3)]
+    Factored(rank=2, start=0.1) [(1, 3, 2), (1, 3, 2)]
+    >>> kind, start = Shared(), (torch.zeros(1, 1, 4), torch.ones(1, 1, 3))
+    >>> kind.scores(start, Places.of(pairs)).tolist()
+    [1.0, 1.0, 1.0, 1.0]
+    >>> [part.tolist() for part in kind.pull_back(start, Places.of(pairs), torch.arange(4.0))]
+    [[[[0.0, 1.0, 2.0, 3.0]]], [[[0.0, 3.0, 3.0]]]]
+    """
+
+    def draw_start(self, pairs: Pairs, rng: np.random.Generator) -> tuple[Float64, ...]:
+        """The parameters training starts from."""
+        ...
+
+    def scores(self, parameters: Parameters, pairs: "Places") -> Tensor:
+        """A score for each pair, shape (n_pairs,)."""
+        ...
+
+    def pull_back(self, parameters: Parameters, pairs: "Places", slopes: Tensor) -> Parameters:
+        """The gradient by the parameters, from the derivative by the scores, shape (n_pairs,)."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Pairs as tensors: query and token of each, int64, shape (n_pairs,).
+
+    Attributes
+    ----------
+    query, token : Tensor of int64, shape (n_pairs,)
+        The query and the token of each pair.
+    n_tokens : int
+        Size of the vocabulary.
+
+    Examples
+    --------
+    >>> from attomaton.corpora.samples import Samples
+    >>> from attomaton.graphs.bags import count_tokens
+    >>> from attomaton_experiments.lookup.lookup import find_pairs
+    >>> pairs = find_pairs([count_tokens(Samples.from_lists([[0, 1], [1, 2]], [0, 1]))])
+    >>> places = Places.of(pairs)
+    >>> places.query.tolist(), places.token.tolist(), places.flat.tolist()
+    ([1, 1, 2, 2], [0, 1, 1, 2], [1, 4, 5, 8])
+    """
+
+    query: Tensor
+    token: Tensor
+    n_tokens: int
+
+    @classmethod
+    def of(cls, pairs: Pairs) -> "Places":
+        """The same pairs as tensors."""
+        return cls(
+            torch.as_tensor(pairs.query), torch.as_tensor(pairs.token.astype(np.int64)), pairs.n_tokens
+        )
+
+    @cached_property
+    def first(self) -> Int64:
+        """Where the pairs of each query begin, shape (n_tokens + 1,)."""
+        return group_borders(self.query.numpy(), self.n_tokens)
+
+    @cached_property
+    def flat(self) -> Tensor:
+        """Where each pair stands in a matrix of (token, query), row after row."""
+        return self.token * self.n_tokens + self.query
+
+
+@dataclass(frozen=True)
+class Dense:
+    """W of shape (1, n_tokens, n_tokens) with orthonormal embeddings: rows are tokens, columns queries.
+
+    Examples
+    --------
+    >>> from attomaton.graphs.grouping import pack_pairs
+    >>> pairs = Pairs(pack_pairs(np.array([1, 1]), np.array([0, 1])), 2)  # tokens 0 and 1 under the query 1
+    >>> kind = Dense()
+    >>> [part.shape for part in kind.draw_start(pairs, np.random.default_rng(0))]
+    [(1, 2, 2)]
+    >>> weights = (torch.tensor([[[5.0, 1.0], [7.0, 2.0]]]),)
+    >>> kind.scores(weights, Places.of(pairs)).tolist()  # the column of the query 1
+    [1.0, 2.0]
+    >>> kind.pull_back(weights, Places.of(pairs), torch.tensor([-3.0, 3.0]))[0].tolist()
+    [[[0.0, -3.0], [0.0, 3.0]]]
+    """
+
+    def draw_start(self, pairs: Pairs, rng: np.random.Generator) -> tuple[Float64, ...]:  # noqa: ARG002
+        """Zeros."""
+        return (np.zeros((1, pairs.n_tokens, pairs.n_tokens)),)
+
+    def scores(self, parameters: Parameters, pairs: Places) -> Tensor:
+        """W_jk."""
+        return parameters[0].view(-1)[pairs.flat]
+
+    def pull_back(self, parameters: Parameters, pairs: Places, slopes: Tensor) -> Parameters:
+        """Each derivative in its place; zero elsewhere."""
+        gradient = torch.zeros_like(parameters[0])
+        gradient.view(-1)[pairs.flat] = slopes
+        return (gradient,)
+
+
+@dataclass(frozen=True)
+class PerQuery:
+    """A number for each pair, shape (1, 1, n_pairs): the entries of W that some context needs.
+
+    Examples
+    --------
+    >>> from attomaton.graphs.grouping import pack_pairs
+    >>> pairs = Pairs(pack_pairs(np.array([1, 1]), np.array([0, 1])), 2)  # tokens 0 and 1 under the query 1
+    >>> kind = PerQuery()
+    >>> [part.shape for part in kind.draw_start(pairs, np.random.default_rng(0))]
+    [(1, 1, 2)]
+    >>> kind.scores((torch.tensor([[[1.0, 2.0]]]),), Places.of(pairs)).tolist()
+    [1.0, 2.0]
+    >>> kind.pull_back((), Places.of(pairs), torch.tensor([-3.0, 3.0]))[0].tolist()
+    [[[-3.0, 3.0]]]
+    """
+
+    def draw_start(self, pairs: Pairs, rng: np.random.Generator) -> tuple[Float64, ...]:  # noqa: ARG002
+        """Zeros."""
+        return (np.zeros((1, 1, len(pairs))),)
+
+    def scores(self, parameters: Parameters, pairs: Places) -> Tensor:  # noqa: ARG002
+        """The numbers themselves."""
+        return parameters[0].view(-1)
+
+    def pull_back(self, parameters: Parameters, pairs: Places, slopes: Tensor) -> Parameters:  # noqa: ARG002
+        """The derivatives themselves."""
+        return (slopes.view(1, 1, -1),)
+
+
+@dataclass(frozen=True)
+class Shared:
+    """s_jk = v_jk + scale · u_j: a number for each pair and one for each token, whatever the query.
+
+    The same score matrices as :class:`PerQuery`, but tokens never seen under a query have a score to keep.
+
+    Attributes
+    ----------
+    scale : float
+        How much u counts. A token's u feels the samples of all queries, so that steps which suit v are too
+        long for u unless it counts less: its scores move by scale² times the step.
+
+    Examples
+    --------
+    >>> from attomaton.graphs.grouping import pack_pairs
+    >>> pairs = Pairs(pack_pairs(np.array([1, 1]), np.array([0, 1])), 2)  # tokens 0 and 1 under the query 1
+    >>> kind = Shared(scale=0.5)
+    >>> [part.shape for part in kind.draw_start(pairs, np.random.default_rng(0))]
+    [(1, 1, 2), (1, 1, 2)]
+    >>> numbers = torch.tensor([[[1.0, 2.0]]]), torch.tensor([[[4.0, 0.0]]])  # v under the query 1, and u
+    >>> kind.scores(numbers, Places.of(pairs)).tolist()
+    [3.0, 2.0]
+    >>> [part.tolist() for part in kind.pull_back(numbers, Places.of(pairs), torch.tensor([-3.0, 3.0]))]
+    [[[[-3.0, 3.0]]], [[[-1.5, 1.5]]]]
+    """
+
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        settle(self, scale=real_number(self.scale, "scale", least=0))
+
+    def draw_start(self, pairs: Pairs, rng: np.random.Generator) -> tuple[Float64, ...]:  # noqa: ARG002
+        """Zeros, shapes (1, 1, n_pairs) and (1, 1, n_tokens)."""
+        return np.zeros((1, 1, len(pairs))), np.zeros((1, 1, pairs.n_tokens))
+
+    def scores(self, parameters: Parameters, pairs: Places) -> Tensor:
+        """v_jk + scale · u_j."""
+        return parameters[0].view(-1) + self.scale * parameters[1].view(-1).index_select(0, pairs.token)
+
+    def pull_back(self, parameters: Parameters, pairs: Places, slopes: Tensor) -> Parameters:
+        """The derivatives, and their sums over the pairs of each token, scaled."""
+        summed = torch.zeros_like(parameters[1])
+        summed.view(-1).index_add_(0, pairs.token, slopes)
+        return slopes.view(1, 1, -1), self.scale * summed
+
+
+@dataclass(frozen=True)
+class Factored:
+    """W = K Qᵀ with orthonormal embeddings: s_jk = K_j · Q_k, two tables of shape (1, n_tokens, rank).
+
+    Attributes
+    ----------
+    rank : int
+        Columns of each factor (the width of the head).
+    start : float
+        Entries begin normal with standard deviation start/√rank: at zero the gradient of both is zero.
+
+    Examples
+    --------
+    >>> from attomaton.graphs.grouping import pack_pairs
+    >>> pairs = Pairs(pack_pairs(np.array([1, 1]), np.array([0, 1])), 2)  # tokens 0 and 1 under the query 1
+    >>> kind = Factored(rank=1)
+    >>> [part.shape for part in kind.draw_start(pairs, np.random.default_rng(0))]
+    [(1, 2, 1), (1, 2, 1)]
+    >>> keys, queries = torch.tensor([[[3.0], [1.0]]]), torch.tensor([[[0.0], [2.0]]])
+    >>> kind.scores((keys, queries), Places.of(pairs)).tolist()  # 3 · 2 and 1 · 2
+    [6.0, 2.0]
+    >>> slopes = torch.tensor([-1.0, 1.0])
+    >>> [part.tolist() for part in kind.pull_back((keys, queries), Places.of(pairs), slopes)]
+    [[[[-2.0], [2.0]]], [[[0.0], [-2.0]]]]
+    """
+
+    rank: int
+    start: float = 0.1
+
+    def __post_init__(self) -> None:
+        rank = whole_number(self.rank, "rank", least=1)
+        settle(self, rank=rank, start=real_number(self.start, "start", least=0))
+
+    def draw_start(self, pairs: Pairs, rng: np.random.Generator) -> tuple[Float64, ...]:
+        """K(0) and Q(0)."""
+        shape = (1, pairs.n_tokens, self.rank)
+        keys, queries = rng.normal(0.0, self.start / np.sqrt(self.rank), (2, *shape))
+        return keys, queries
+
+    def scores(self, parameters: Parameters, pairs: Places) -> Tensor:
+        """K_j · Q_k."""
+        keys, queries = (one[0] for one in parameters)
+        return (keys.index_select(0, pairs.token) * queries.index_select(0, pairs.query)).sum(1)
+
+    def pull_back(self, parameters: Parameters, pairs: Places, slopes: Tensor) -> Parameters:
+        """Σ_k slope_jk Q_k and Σ_j slope_jk K_j, by products with a sparse matrix (rows queries)."""
+        keys, queries = (one[0] for one in parameters)
+        shape = (pairs.n_tokens, pairs.n_tokens)
+        matrix = csr_array((slopes.numpy(), pairs.token.numpy(), pairs.first), shape=shape)
+        by_token, by_query = matrix.T @ queries.numpy(), matrix @ keys.numpy()
+        return torch.as_tensor(by_token)[None], torch.as_tensor(by_query)[None]

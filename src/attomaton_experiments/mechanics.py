@@ -1,0 +1,161 @@
+"""Training experiments of the first paper: draw, train, solve, measure, predict, judge.
+
+Settings: ``data`` (how samples are drawn), ``model`` (what is trained) and ``step`` (by which steps);
+``local`` to measure against the tokens that the model selects too; ``slope_from``, the step from which the
+fall of ‖Π_fin W − W_fin‖ is fitted; ``published``, the ranges that the paper reports, by the name of the
+measure; ``panels``, the measures that the figure shows, if not all; ``log_axis`` for steps on a logarithmic
+axis.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from attomaton.claims.forecast import predict_trace
+from attomaton.claims.local import solve_local
+from attomaton.claims.measures import Curves, aim_at, measure_against, solve_trials
+from attomaton.claims.mechanics import verify
+from attomaton.corpora import synthetic
+from attomaton.corpora.samples import Samples
+from attomaton.models.attention import AttentionModel
+from attomaton.models.embeddings import RandomUnit
+from attomaton.models.heads import TokenId, Untied
+from attomaton.models.losses import CorrelationLoss, LogLoss, SquaredLoss
+from attomaton.progress import Progress
+from attomaton.tables import Float64
+from attomaton.training.loop import train
+from attomaton.training.steps import GradientDescent
+from attomaton.training.trace import Trace
+from attomaton_experiments.figures.panels import Panel
+from attomaton_experiments.outcome import Outcome, render_outcome
+from attomaton_experiments.page import Page
+from attomaton_experiments.settings import Settings
+
+DRAWS: dict[str, Callable[..., Samples]] = {
+    "random": synthetic.draw_random,
+    "cyclic": synthetic.draw_cyclic,
+    "acyclic": synthetic.draw_acyclic,
+}
+MEASURES = {
+    "correlation": "correlation with W_svm",
+    "finite_distance": "‖Π_fin W − W_fin‖",
+    "outside_correlation": "corr(W_svm, Π⊥W)",
+    "retrieved": "mass on the best component",
+    "surprise": "−ln of that mass",
+    "norm": "‖W‖",
+}
+"""What is measured, by its name in :class:`~attomaton.claims.measures.Curves`."""
+
+LOCAL = "local_"
+LOCAL_MEASURES = {
+    "local_correlation": "correlation with the local W_svm",
+    "local_finite_distance": "‖Π_fin W − W_fin‖, local",
+    "local_outside_correlation": "corr(local W_svm, Π⊥W)",
+    "local_retrieved": "mass on the best local component",
+    "local_surprise": "−ln of that mass, local",
+}
+"""The same against the Graph-SVM of the tokens that the model selects."""
+
+LOGARITHMIC = ("finite_distance", "surprise")
+HEADS: dict[str, Any] = {"token-id": TokenId(), "softmax": Untied(1.0)}
+LOSSES: dict[str, Any] = {"log": LogLoss(), "squared": SquaredLoss(), "correlation": CorrelationLoss()}
+
+PREDICTED = 40
+"""Records at which curves are predicted too."""
+
+ASTRAY = 0.95
+"""Below this correlation with the global direction a trial has gone elsewhere."""
+
+
+def run_training(settings: Settings, progress: Progress) -> Page:
+    """Train, measure and judge every trial, and put it on a page."""
+    progress(f"{settings['name']}: drawing, training, solving, judging", 0, 0)
+    return render_outcome(measure_training(settings))
+
+
+def measure_training(settings: Settings, *, judged: bool = True) -> Outcome:
+    """Train every trial with samples, embeddings and W(0) of its own, measure it, and judge it if asked."""
+    trace = train_trials(settings)
+    automata = solve_trials(trace)
+    target = aim_at(trace, automata)
+    curves = measure_against(trace, target)
+    predicted = None
+    if settings["model"]["head"] == "token-id" and settings["model"]["loss"] == "log":
+        records = np.unique(np.linspace(0, len(trace.steps) - 1, PREDICTED).astype(np.int64))
+        predicted = measure_against(predict_trace(trace, tuple(automata), records), target)
+    measured = _panels(settings, MEASURES, curves, predicted)
+    notes: list[str] = []
+    if settings.get("local"):
+        local = measure_against(trace, solve_local(trace).target)
+        measured |= _panels(settings, LOCAL_MEASURES, local, None)
+        notes.append(_compare(curves.correlation[-1], local.correlation[-1]))
+    if "slope_from" in settings:
+        notes.append(_slope(trace, curves.finite_distance, settings["slope_from"]))
+    verdicts = tuple(verify(automata, trace)) if judged else ()
+    return Outcome(settings, measured, verdicts, tuple(notes))
+
+
+def train_trials(settings: Settings) -> Trace:
+    """The training runs of an experiment."""
+    asked, step = settings["model"], settings["step"]
+    head, loss = HEADS[asked["head"]], LOSSES[asked["loss"]]
+    model = AttentionModel(RandomUnit(asked["dim"]), head, loss, start=asked["start"])
+    descent = GradientDescent(step["size"], normalized=step["normalized"])
+    corpora = draw_corpora(settings, settings["data"]["draw"])
+    return train(corpora, model, descent, steps=step["steps"], seed=settings["seed"])
+
+
+def draw_corpora(settings: Settings, draw: str) -> list[Samples]:
+    """A corpus for each trial, from a generator of its own."""
+    sizes = {name: settings["data"][name] for name in ("n_tokens", "n_samples", "window")}
+    seeds = ([settings["seed"], trial, 1] for trial in range(settings["trials"]))
+    return [DRAWS[draw](np.random.default_rng(seed), **sizes) for seed in seeds]
+
+
+def _panels(
+    settings: Settings, titles: dict[str, str], curves: Curves, predicted: Curves | None
+) -> dict[str, Panel]:
+    """Every measure; nothing is predicted of the distance to W_fin, where the expansion is at its limit."""
+    panels: dict[str, Panel] = {}
+    for name, title in titles.items():
+        measure = name.removeprefix(LOCAL)
+        forecast, log = None, measure in LOGARITHMIC
+        if predicted is not None and measure not in ("finite_distance", "norm"):
+            told = np.asarray(getattr(predicted, measure))
+            mean = np.exp(np.log(told).mean(axis=1)) if log else told.mean(axis=1)
+            forecast = predicted.steps.astype(np.float64), mean
+        panels[name] = Panel(
+            title,
+            curves.steps.astype(np.float64),
+            getattr(curves, measure),
+            forecast,
+            settings.get("published", {}).get(name),
+            log=log,
+            log_axis=settings.get("log_axis", False),
+        )
+    return panels
+
+
+def _compare(globally: Float64, locally: Float64) -> str:
+    """How often the local direction is the closer one."""
+    astray = globally < ASTRAY
+    closer = int((locally > globally)[astray].sum())
+    return (
+        f"Median correlation with the local direction at the end: {np.median(locally):.4f}. In "
+        f"{int(astray.sum())} of {len(astray)} trials the correlation with the global direction is below "
+        f"{ASTRAY}; in {closer} of these the local direction is closer."
+    )
+
+
+def _slope(trace: Trace, distance: Float64, start: int) -> str:
+    """The slope of ln ‖Π_fin W − W_fin‖ over ln t."""
+    first = int(np.abs(trace.steps - start).argmin())
+    fallen = distance[-1] > 0
+    slopes = np.log(distance[-1, fallen] / distance[first, fallen])
+    slopes = slopes / np.log(trace.steps[-1] / trace.steps[first])
+    quarters = ", ".join(f"{one:.3f}" for one in np.quantile(slopes, [0.25, 0.5, 0.75]))
+    return (
+        f"Slope of ln ‖Π_fin W − W_fin‖ over ln t from step {trace.steps[first]:,} to {trace.steps[-1]:,}, "
+        f"quartiles over {int(fallen.sum())} trials: {quarters}."
+    )

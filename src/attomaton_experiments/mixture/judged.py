@@ -1,0 +1,132 @@
+"""What a model gave to every token of two texts, and what that cost; kept on disk if a folder is given."""
+
+import json
+import re
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attomaton.artifacts import explained, read_arrays, write_arrays
+from attomaton.tables import Float64, Int64
+from attomaton_experiments.mixture.parts import Part
+from attomaton_experiments.mixture.reading import Reading
+from attomaton_experiments.mixture.weights import fit_weights, share_out
+
+Read = tuple[Float64, Int64]
+"""The chance of each token, and how sure the model was."""
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """A model beside the text that was held back and the text that is judged.
+
+    Attributes
+    ----------
+    name : str
+        What it is called.
+    held, valid : pairs of arrays, shape (n,) each
+        Chances and confidences on both texts.
+    seconds : float
+        Seconds of a processor: learning, and reading both texts.
+
+    Examples
+    --------
+    >>> ones = np.ones(2, np.int64)
+    >>> one = Judged("coin", (np.array([0.5, 0.5]), ones), (np.array([0.5, 0.125]), ones), 0.0)
+    >>> round(one.loss, 4), round(one.perplexity, 4)
+    (1.3863, 4.0)
+    """
+
+    name: str
+    held: Read
+    valid: Read
+    seconds: float
+
+    @property
+    def losses(self) -> Float64:
+        """−ln p of each token of the text that is judged, shape (n,)."""
+        return -np.log(self.valid[0])
+
+    @property
+    def loss(self) -> float:
+        """The mean of −ln p over all positions, in nats."""
+        return float(self.losses.mean())
+
+    @property
+    def perplexity(self) -> float:
+        """e to the power of the loss."""
+        return float(np.exp(self.loss))
+
+
+def judge(name: str, learn: Callable[[], Part], held: Reading, valid: Reading) -> Judged:
+    """Learn a part and read both texts, by the clock of the processor."""
+    began = time.process_time()
+    part = learn()
+    return Judged(name, part.read(held), part.read(valid), time.process_time() - began)
+
+
+def blend(name: str, parts: Sequence[Judged], *, pull: float) -> tuple[Judged, Float64]:
+    """A mixture of models, its weights fitted on the held-back text; and who carried each judged token.
+
+    The second is the share of each part in the probability of each token, shape (n, n_parts).
+
+    Examples
+    --------
+    >>> ones = np.ones(2, np.int64)
+    >>> one = Judged("a", (np.array([0.5, 0.1]), ones), (np.array([0.5, 0.1]), ones), 1.0)
+    >>> other = Judged("b", (np.array([0.1, 0.5]), ones), (np.array([0.1, 0.5]), ones), 2.0)
+    >>> both, shares = blend("both", [one, other], pull=1.0)
+    >>> both.valid[0].round(3).tolist(), shares.round(3).tolist(), both.seconds >= 3
+    ([0.3, 0.3], [[0.833, 0.167], [0.167, 0.833]], True)
+    """
+    began = time.process_time()
+    (held, held_sure), (valid, valid_sure) = (
+        tuple(np.stack([getattr(part, text)[side] for part in parts], 1) for side in (0, 1))
+        for text in ("held", "valid")
+    )
+    weights = fit_weights(held, held_sure, pull=pull)
+    both = [(weights.of(held_sure), held), (weights.of(valid_sure), valid)]
+    read = [((weight * one).sum(1), np.ones(len(one), np.int64)) for weight, one in both]
+    seconds = sum(part.seconds for part in parts) + time.process_time() - began
+    return Judged(name, read[0], read[1], seconds), share_out(*both[1])
+
+
+def keep(folder: Path | None, name: str, asked: Any, make: Callable[[], Judged]) -> Judged:
+    """A model that was judged before with what is ``asked`` is read; any other is made, and written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> ones = np.ones(1, np.int64)
+    >>> made = []
+    >>> def make():
+    ...     made.append(1)
+    ...     return Judged("coin", (np.array([0.5]), ones), (np.array([0.5]), ones), 0.1)
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     kept = [keep(Path(place), "coin", {"window": 3}, make) for _ in range(2)]
+    >>> len(made), kept[1].loss == kept[0].loss
+    (1, True)
+    """
+    if folder is None:
+        return make()
+    path = folder / f"{re.sub('[^a-z0-9]+', '-', name.lower())}.safetensors"
+    told = json.dumps(asked)
+    if path.exists():
+        arrays, about = read_arrays(path)
+        if about.get("asked") == told:
+            read = [(arrays[f"{text}_chances"], arrays[f"{text}_sure"]) for text in ("held", "valid")]
+            return Judged(name, read[0], read[1], float(about["seconds"]))
+    made = make()
+    arrays = {
+        f"{text}_{what}": value
+        for text in ("held", "valid")
+        for what, value in zip(("chances", "sure"), getattr(made, text), strict=True)
+    }
+    with explained(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        write_arrays(path, arrays, {"holds": "judged", "asked": told, "seconds": repr(made.seconds)})
+    return made

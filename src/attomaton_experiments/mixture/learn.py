@@ -1,0 +1,103 @@
+"""``learn_mixture``: the limits of a text, and their weights from what was held back of it."""
+
+import numpy as np
+
+from attomaton.automaton.shrinkage import shrink
+from attomaton.decoder.learn import learn_decoder
+from attomaton.graphs.writing import find_successors
+from attomaton_experiments.mixture.mixture import Mixture, fit_mixture
+from attomaton_experiments.mixture.parts import Attending, Decoded, Uniform, relabel_written
+from attomaton_experiments.mixture.reading import Reading
+
+STRENGTH = 0.4
+"""How far scores of attention are held back: what held-back text chose on WikiText-2."""
+
+DECODERS = ("unigram", "bigram", "trigram")
+
+
+def learn_mixture(
+    fitted: Reading,
+    held: Reading,
+    *,
+    window: int = 32,
+    reach: int | None = None,
+    strength: float = STRENGTH,
+    pull: float = 50.0,
+) -> Mixture:
+    """Learn every part from one text, and weigh them by another.
+
+    Parameters
+    ----------
+    fitted : Reading
+        What the limits are learned from.
+    held : Reading
+        What the weights are fitted on: a text that was held back.
+    window : int
+        Tokens of the contexts that the heads learn from.
+    reach : int, optional
+        Tokens that the copying head reads; ``window`` if not given.
+    strength : float
+        How far scores of attention are held back, as in :func:`~attomaton.shrink`.
+    pull : float
+        How many positions the overall weights count for in each cell.
+
+    Examples
+    --------
+    >>> text = np.random.default_rng(0).integers(0, 5, 400)
+    >>> fitted, held = (Reading(part, before=0, n_tokens=5) for part in (text[:300], text[300:]))
+    >>> mixture = learn_mixture(fitted, held, window=4)
+    >>> [part.name for part in mixture.parts]
+    ['uniform', 'unigram', 'bigram', 'trigram', 'copies', 'writes successors']
+    >>> round(float(mixture.law(held, 7).sum()), 12)
+    1.0
+    """
+    decoders = [learn_decoded(fitted, width) for width in range(len(DECODERS))]
+    heads = [learn_copies(fitted, window, strength, reach), learn_writes(fitted, window, strength)]
+    return fit_mixture([Uniform(), *decoders, *heads], held, pull=pull)
+
+
+def learn_decoded(fitted: Reading, width: int) -> Decoded:
+    """The decoder's limit with ``width`` tokens of context, 0 for none.
+
+    Examples
+    --------
+    >>> learn_decoded(Reading(np.array([1, 0, 2]), before=0, n_tokens=3), 1).supports.totals.tolist()
+    [2, 1]
+    """
+    text = np.concatenate([np.full(width, fitted.before), fitted.text])
+    context = DECODERS[width] if width < 2 else f"ngram:{width + 1}"
+    supports = learn_decoder([text], context, engine="memory").supports
+    if supports.n_tokens < fitted.n_tokens:
+        supports = type(supports)(
+            supports.contexts, supports.offsets, supports.tokens, supports.counts, fitted.n_tokens
+        )
+    return Decoded(DECODERS[width] if width < len(DECODERS) else context, supports)
+
+
+def learn_copies(
+    fitted: Reading, window: int, strength: float = STRENGTH, reach: int | None = None
+) -> Attending:
+    """The head that writes what it reads: attention's limit, its scores held back.
+
+    A score belongs to a query and a token, wherever they stand: scores learned from contexts of ``window``
+    tokens are read over the last ``reach``.
+
+    Examples
+    --------
+    >>> learn_copies(Reading(np.array([1, 0, 1, 0]), before=0, n_tokens=2), 3).name
+    'copies'
+    """
+    return Attending("copies", shrink(fitted.all_samples(window), strength=strength), reach or window)
+
+
+def learn_writes(fitted: Reading, window: int, strength: float = STRENGTH) -> Attending:
+    """The head that writes the most frequent successor of what it reads.
+
+    Examples
+    --------
+    >>> learn_writes(Reading(np.array([1, 0, 1, 0]), before=0, n_tokens=2), 3).name
+    'writes successors'
+    """
+    writes = find_successors(fitted.stream, n_tokens=fitted.n_tokens)
+    samples = relabel_written(fitted.all_samples(window), writes)
+    return Attending("writes successors", shrink(samples, strength=strength), window, writes)

@@ -1,0 +1,160 @@
+"""One layer that copies, writes successors or falls back to the decoder, and which of them answers where."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from attomaton.printing import Block, Grid, Printed
+from attomaton.tables import Float64, Int64
+from attomaton_experiments.mixture.parts import Part
+from attomaton_experiments.mixture.reading import Reading
+from attomaton_experiments.mixture.weights import Weights, fit_weights, share_out
+
+SHOWN = 6
+"""Tokens that an answer shows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Parts with weights that depend on how sure each part is; never silent.
+
+    Attributes
+    ----------
+    parts : tuple of Part
+        What is mixed; one of them at least is never silent.
+    weights : Weights
+        What each weighs where.
+    name : str
+        What it is called.
+
+    Examples
+    --------
+    >>> from attomaton.decoder.supports import count_supports
+    >>> from attomaton_experiments.mixture.parts import Decoded, Uniform
+    >>> parts = (Uniform(), Decoded("bigram", count_supports([[0, 1, 0, 1, 0, 2]], 1)))
+    >>> mixture = fit_mixture(parts, Reading(np.array([1, 0, 1, 0, 0]), before=0, n_tokens=3), pull=1.0)
+    >>> reading = Reading(np.array([1, 2, 2]), before=0, n_tokens=3)
+    >>> mixture.rules(reading).tolist(), mixture.law(reading, 2).round(2).tolist()  # nothing was seen after 2
+    ([1, 0, 0], [0.33, 0.33, 0.33])
+    >>> mixture.answer(reading, 1).rule
+    'bigram'
+    >>> [one.round(2).tolist() for one in mixture.read(reading)], mixture.shares(reading).shape
+    ([[0.55, 0.11, 0.33], [1, 1, 1]], (3, 2))
+    """
+
+    parts: tuple[Part, ...]
+    weights: Weights
+    name: str = "mixture"
+
+    def read(self, reading: Reading) -> tuple[Float64, Int64]:
+        """The chance of each token, and ones: a mixture is a part that is always equally sure."""
+        chances, sure = read_parts(self.parts, reading)
+        return (self.weights.of(sure) * chances).sum(1), np.ones(len(reading), np.int64)
+
+    def shares(self, reading: Reading) -> Float64:
+        """Which share of the probability of each token each part carried, shape (n, n_parts)."""
+        chances, sure = read_parts(self.parts, reading)
+        return share_out(self.weights.of(sure), chances)
+
+    def rules(self, reading: Reading) -> Int64:
+        """The number of the part that carried most of the probability of each token, shape (n,)."""
+        return self.shares(reading).argmax(1)
+
+    def law(self, reading: Reading, place: int) -> Float64:
+        """All chances at one position, shape (n_tokens,): they sum to 1."""
+        return self._carried(reading, place).sum(0)
+
+    def answer(self, reading: Reading, place: int, words: Sequence[str] | None = None) -> "Answer":
+        """Which rule answers at one position: what it weighs, and who carries the likeliest tokens."""
+        carried = self._carried(reading, place)
+        best: list[int] = np.argsort(-carried.sum(0), kind="stable")[:SHOWN].tolist()
+        return Answer(
+            parts=tuple(part.name for part in self.parts),
+            weights=carried.sum(1),
+            tokens=tuple(str(token) if words is None else words[token] for token in best),
+            carried=carried[:, best],
+        )
+
+    def _carried(self, reading: Reading, place: int) -> Float64:
+        """Weight times chance of every token by every part, shape (n_parts, n_tokens)."""
+        until = Reading(reading.text[: place + 1], reading.before, reading.n_tokens)
+        sure = read_parts(self.parts, until)[1][-1:]
+        laws = [part.law(until, place) for part in self.parts]
+        return self.weights.of(sure)[0][:, None] * np.array(laws)
+
+
+@dataclass(frozen=True, eq=False)
+class Answer(Printed):
+    """What a mixture says at one position.
+
+    Attributes
+    ----------
+    parts : tuple of str
+        Names of the parts.
+    weights : float64 array, shape (n_parts,)
+        What each weighs here.
+    tokens : tuple of str
+        The likeliest tokens, likeliest first.
+    carried : float64 array, shape (n_parts, n_shown)
+        What each part brings to the chance of each of them.
+
+    Examples
+    --------
+    >>> answer = Answer(("copies", "decoder"), np.array([0.7, 0.3]), ("a",), np.array([[0.1], [0.2]]))
+    >>> answer.rule, answer.rules
+    ('copies', ('decoder',))
+    """
+
+    parts: tuple[str, ...]
+    weights: Float64
+    tokens: tuple[str, ...]
+    carried: Float64
+
+    @property
+    def rule(self) -> str:
+        """The part that weighs most here, whatever comes."""
+        return self.parts[int(self.weights.argmax())]
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """The part that brings most to the chance of each shown token."""
+        return tuple(self.parts[int(one)] for one in self.carried.argmax(0))
+
+    def _blocks(self) -> list[Block]:
+        weights = [(name, f"{one:.1%}") for name, one in zip(self.parts, self.weights.tolist(), strict=True)]
+        likely = [
+            (token, f"{chance:.1%}", rule)
+            for token, chance, rule in zip(self.tokens, self.carried.sum(0).tolist(), self.rules, strict=True)
+        ]
+        return [
+            Grid("What each rule weighs here", ["rule", "weight"], weights),
+            Grid("The likeliest tokens", ["token", "chance", "rule"], likely),
+        ]
+
+
+def read_parts(parts: Sequence[Part], reading: Reading) -> tuple[Float64, Int64]:
+    """The chances and confidences of several parts, shape (n, n_parts) each."""
+    chances, sure = zip(*(part.read(reading) for part in parts), strict=True)
+    return np.stack(chances, 1), np.stack(sure, 1)
+
+
+def fit_mixture(parts: Sequence[Part], held: Reading, *, pull: float = 50.0) -> Mixture:
+    """Weigh parts by a text that was held back from them.
+
+    Parameters
+    ----------
+    parts : sequence of Part
+        What is mixed; one of them at least is never silent.
+    held : Reading
+        A text that no part learned from.
+    pull : float
+        How many positions the overall weights count for in each cell.
+
+    Examples
+    --------
+    >>> from attomaton_experiments.mixture.parts import Uniform
+    >>> fit_mixture([Uniform()], Reading(np.array([1, 0]), before=0, n_tokens=2)).weights.overall.tolist()
+    [1.0]
+    """
+    return Mixture(tuple(parts), fit_weights(*read_parts(parts, held), pull=pull))

@@ -1,0 +1,211 @@
+"""The parts of a mixture: each a law of the next token at every position, or silent there.
+
+The limits of the library stand here: attention that copies, a head that writes successors, the decoder.
+Where a part is silent it has no law, all its chances are 0, and its confidence is 0.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from attomaton.automaton.attention import Attention
+from attomaton.automaton.prediction import BatchPrediction
+from attomaton.corpora.samples import Samples
+from attomaton.decoder.supports import Supports
+from attomaton.graphs.bags import count_all_tokens
+from attomaton.ragged import largest_of, sum_at
+from attomaton.tables import Float64, Int32, Int64
+from attomaton_experiments.mixture.reading import Reading
+
+SURE = (0.25, 0.6)
+"""Where the largest share of attention ends to be small, and where it begins to be large."""
+
+SEEN = (1, 2, 4, 8, 32, 128, 1024, 8192)
+"""Positions of a context from which a level of confidence begins."""
+
+
+class Part(Protocol):
+    """What foretells every token of a text, or is silent.
+
+    Examples
+    --------
+    >>> class Always:
+    ...     name = "always 0"
+    ...
+    ...     def read(self, reading):
+    ...         return (reading.text == 0).astype(float), np.ones(len(reading), np.int64)
+    ...
+    ...     def law(self, reading, place):
+    ...         return np.eye(reading.n_tokens)[0]
+    >>> part: Part = Always()
+    >>> part.read(Reading(np.array([1, 0]), before=0, n_tokens=2))[0].tolist()
+    [0.0, 1.0]
+    """
+
+    @property
+    def name(self) -> str:
+        """What it is called in tables."""
+        ...
+
+    def read(self, reading: Reading) -> tuple[Float64, Int64]:
+        """The chance of each token, and how sure the part is without knowing it (0: silent); shape (n,)."""
+        ...
+
+    def law(self, reading: Reading, place: int) -> Float64:
+        """All chances at one position, shape (n_tokens,): they sum to 1, or all are 0 where it is silent."""
+        ...
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Every token of the vocabulary alike.
+
+    Examples
+    --------
+    >>> reading = Reading(np.array([1, 2]), before=0, n_tokens=4)
+    >>> [one.tolist() for one in Uniform().read(reading)], Uniform().law(reading, 0).tolist()
+    ([[0.25, 0.25], [1, 1]], [0.25, 0.25, 0.25, 0.25])
+    """
+
+    name: str = "uniform"
+
+    def read(self, reading: Reading) -> tuple[Float64, Int64]:
+        """See :class:`Part`."""
+        return np.full(len(reading), 1 / reading.n_tokens), np.ones(len(reading), np.int64)
+
+    def law(self, reading: Reading, place: int) -> Float64:  # noqa: ARG002  the same everywhere
+        """See :class:`Part`."""
+        return np.full(reading.n_tokens, 1 / reading.n_tokens)
+
+
+@dataclass(frozen=True, eq=False)
+class Decoded:
+    """The decoder's limit: what followed the same context. It is silent after contexts that never occurred.
+
+    Attributes
+    ----------
+    name : str
+        What it is called.
+    supports : Supports
+        What follows each context, as of :func:`~attomaton.decoder.learn.learn_decoder`.
+
+    Examples
+    --------
+    >>> from attomaton.decoder.supports import count_supports
+    >>> part = Decoded("bigram", count_supports([[0, 1, 0, 2]], 1))
+    >>> chances, sure = part.read(Reading(np.array([1, 0, 2, 0]), before=0, n_tokens=3))
+    >>> chances.tolist(), sure.tolist()  # nothing was seen after 2
+    ([0.5, 1.0, 0.5, 0.0], [2, 1, 2, 0])
+    >>> part.law(Reading(np.array([1]), before=0, n_tokens=3), 0).tolist()
+    [0.0, 0.5, 0.5]
+    """
+
+    name: str
+    supports: Supports
+
+    def read(self, reading: Reading) -> tuple[Float64, Int64]:
+        """See :class:`Part`. The more often a context occurred, the surer."""
+        held, (number, known) = self.supports, self._number(reading)
+        wanted = number * held.n_tokens + reading.text
+        pairs = held.row * held.n_tokens + held.tokens
+        place = np.minimum(np.searchsorted(pairs, wanted), len(pairs) - 1)
+        found = known & (pairs[place] == wanted)
+        levels = np.searchsorted(SEEN, held.totals[number], side="right")
+        return np.where(found, held.chances[place], 0.0), np.where(known, levels, 0)
+
+    def law(self, reading: Reading, place: int) -> Float64:
+        """See :class:`Part`."""
+        held, (number, known) = self.supports, self._number(reading)
+        chances = np.zeros(held.n_tokens)
+        if known[place]:
+            pairs = held.pairs_of(int(number[place]))
+            chances[held.tokens[pairs]] = held.chances[pairs]
+        return chances
+
+    def _number(self, reading: Reading) -> tuple[Int64, np.ndarray]:
+        return self.supports.number_all(reading.contexts(self.supports.contexts.shape[1]))
+
+
+@dataclass(frozen=True, eq=False)
+class Attending:
+    """A head over the last tokens, which writes what it reads (it copies), or what its map says.
+
+    Attributes
+    ----------
+    name : str
+        What it is called.
+    attention : Attention
+        Where it looks: an automaton, or finite scores.
+    window : int
+        How many tokens it reads.
+    writes : int32 array, shape (n_tokens,), optional
+        What it writes where it reads each token; the token itself if not given.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> look = at.shrink(at.Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1]), strength=0.01)
+    >>> reading = Reading(np.array([1, 2, 0]), before=0, n_tokens=3)
+    >>> Attending("copies", look, 3).law(reading, 2).round(3).tolist()  # the context is 0 1 2
+    [0.747, 0.248, 0.006]
+    >>> Attending("writes", look, 3, np.array([1, 1, 0])).law(reading, 2).round(3).tolist()
+    [0.006, 0.994, 0.0]
+    >>> [one.round(3).tolist() for one in Attending("copies", look, 3).read(reading)]
+    [[0.0, 0.0, 0.747], [3, 3, 3]]
+    """
+
+    name: str
+    attention: Attention
+    window: int
+    writes: Int32 | None = None
+
+    def read(self, reading: Reading) -> tuple[Float64, Int64]:
+        """See :class:`Part`. The larger the largest share of attention, the surer."""
+        chances, sure = list[Float64](), list[Int64]()
+        for samples in reading.samples(self.window):
+            answer = self._ask(samples)
+            mine = self._written(answer) == samples.labels[answer.bags.sample]
+            sample, share = answer.bags.sample, answer.probabilities
+            chances.append(sum_at(sample[mine], share[mine], len(samples)))
+            sure.append(1 + np.searchsorted(SURE, largest_of(sample, share, len(samples))))
+        return np.concatenate(chances), np.concatenate(sure)
+
+    def law(self, reading: Reading, place: int) -> Float64:
+        """See :class:`Part`."""
+        answer = self._ask(reading.all_samples(self.window).take(slice(place, place + 1)))
+        return sum_at(self._written(answer), answer.probabilities, reading.n_tokens)
+
+    def _ask(self, samples: Samples) -> BatchPrediction:
+        return self.attention.predict_bags(count_all_tokens(samples))
+
+    def _written(self, answer: BatchPrediction) -> Int32:
+        return answer.bags.token if self.writes is None else self.writes[answer.bags.token]
+
+
+def relabel_written(samples: Samples, writes: Int32) -> Samples:
+    """What a head that writes learns from: each label as the token of the context that writes it.
+
+    Where several tokens of a context write the label, the label of the head is a set, and the likelihood is
+    no longer concave; the last of them is taken here. Samples whose label no token writes are left out.
+
+    Examples
+    --------
+    >>> samples = Samples.from_lists([[0, 1, 2], [1, 2, 2], [2, 0]], [1, 1, 1])
+    >>> list(relabel_written(samples, np.array([1, 1, 0])))  # 0 and 1 write 1
+    [Sample(context=(0, 1, 2), label=1), Sample(context=(1, 2, 2), label=1), Sample(context=(2, 0), label=0)]
+    """
+    written, labels = writes[samples.values], np.full(len(samples), -1, np.int32)
+    for some, place in _walk_back(samples):
+        open_still = (labels[some] < 0) & (written[place] == samples.labels[some])
+        labels[some[open_still]] = samples.values[place[open_still]]
+    kept = labels >= 0
+    return replace(samples.take(kept), labels=labels[kept])
+
+
+def _walk_back(samples: Samples) -> Iterator[tuple[Int64, Int64]]:
+    """From the last token of every context to the first: which samples have one there, and where."""
+    for back in range(1, int(samples.lengths.max(initial=0)) + 1):
+        some = np.flatnonzero(samples.lengths >= back)
+        yield some, samples.stops[some] - back

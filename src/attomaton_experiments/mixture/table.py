@@ -1,0 +1,217 @@
+"""The held-out table: every model over all positions of a text with its cost, and each position's rule."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attomaton.artifacts import digest_arrays
+from attomaton.graphs.bags import find_realisable
+from attomaton.progress import Progress, silent
+from attomaton.tables import Bool, Float64, Int64
+from attomaton_experiments.mixture.caches import read_cache
+from attomaton_experiments.mixture.judged import Judged, blend, judge, keep
+from attomaton_experiments.mixture.kneser_ney import learn_kneser_ney
+from attomaton_experiments.mixture.learn import DECODERS, STRENGTH, learn_copies, learn_decoded, learn_writes
+from attomaton_experiments.mixture.parts import Part, Uniform
+from attomaton_experiments.mixture.reading import Reading
+from attomaton_experiments.mixture.texts import Texts
+from attomaton_experiments.mixture.transformer import TrainedLayer, TransformerPlan, train_transformer
+
+LIMITS = (*DECODERS, "copies", "writes successors")
+MIXTURE = "mixture of the limits"
+
+
+@dataclass(frozen=True)
+class TablePlan:
+    """How the models of the table are made.
+
+    Attributes
+    ----------
+    window : int
+        Tokens of the contexts that the heads learn from.
+    reach : int
+        Tokens that the copying head reads.
+    strength : float
+        How far scores of attention are held back.
+    pull : float
+        How many positions the overall weights count for in each cell of a mixture.
+    cache : int
+        Words that a cache holds.
+    flatness : tuple of float
+        The θ of the neural cache that are tried on the held-back text.
+    transformer : TransformerPlan
+        The layer that is trained.
+    """
+
+    window: int = 32
+    reach: int = 128
+    strength: float = STRENGTH
+    pull: float = 50.0
+    cache: int = 2000
+    flatness: tuple[float, ...] = (0.02, 0.05, 0.1, 0.2)
+    transformer: TransformerPlan = TransformerPlan()  # noqa: RUF009  frozen
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """The table.
+
+    Attributes
+    ----------
+    rows : tuple of Judged
+        The models, in the order they are shown.
+    inside : bool array, shape (n,)
+        Where the token stands in the window before it: where attention's theory speaks.
+    parts : tuple of str
+        The parts of the mixture.
+    shares : float64 array, shape (n, n_parts)
+        Which share of each token's probability each part of the mixture carried.
+    trained : TrainedLayer
+        The transformer.
+    flatness : float
+        The θ that the held-back text chose.
+    """
+
+    rows: tuple[Judged, ...]
+    inside: Bool
+    parts: tuple[str, ...]
+    shares: Float64
+    trained: TrainedLayer
+    flatness: float
+
+    @property
+    def rules(self) -> Int64:
+        """The part of the mixture that carried most of each token's probability, shape (n,)."""
+        return self.shares.argmax(1)
+
+    def find(self, name: str) -> Judged:
+        """The row of this name."""
+        return next(row for row in self.rows if row.name == name)
+
+
+def judge_all(
+    texts: Texts, plan: TablePlan, *, folder: Path | None = None, progress: Progress = silent
+) -> HeldOut:
+    """Make every row; what ``folder`` holds of an earlier call with the same texts and plan is taken up."""
+    judging = _Judging(texts, plan, folder, progress)
+    floor, limits, smooth, counted = judging.floor(), judging.limits(), judging.smooth(), judging.counted()
+    trained, networks, flatness = judge_networks(texts, plan, folder, progress)
+    progress("mixing", 0, 0)
+
+    def mix(name: str, *parts: Judged) -> Judged:
+        return blend(name, parts, pull=plan.pull)[0]
+
+    mixture, shares = blend(MIXTURE, [floor, *limits], pull=plan.pull)
+    heads = limits[len(DECODERS) :]
+    rows = (
+        mix("unigram", floor, limits[0]),
+        *smooth,
+        mix("trigram, Kneser–Ney, and a unigram cache", smooth[1], counted),
+        networks[0],
+        mix("transformer and neural cache", *networks),
+        *(mix(f"{part.name}, else unigram", floor, limits[0], part) for part in limits[1:]),
+        mix("decoder: unigram, bigram, trigram", floor, *limits[: len(DECODERS)]),
+        mixture,
+        mix("trigram, Kneser–Ney, and both heads", smooth[1], *heads),
+        mix("all of them", floor, *limits, smooth[1], counted, *networks),
+    )
+    inside = find_realisable(judging.valid.all_samples(plan.window))
+    return HeldOut(rows, inside, ("uniform", *LIMITS), shares, trained, flatness)
+
+
+class _Judging:
+    """The parts that are judged alone, each kept as soon as it is done."""
+
+    def __init__(self, texts: Texts, plan: TablePlan, folder: Path | None, progress: Progress) -> None:
+        self.texts, self.plan, self.folder, self.progress = texts, plan, folder, progress
+        self.fitted, self.held, self.valid = (
+            Reading(text, texts.end, len(texts.tokens)) for text in (texts.fitted, texts.held, texts.valid)
+        )
+        self.digest = digest_arrays(texts.fitted, texts.held, texts.valid)
+
+    def floor(self) -> Judged:
+        """All types alike."""
+        return self._take("uniform", Uniform)
+
+    def limits(self) -> list[Judged]:
+        """The decoder's limits, then both heads, in the order of :data:`LIMITS`."""
+        asked = self.plan.window, self.plan.strength
+        found = [
+            self._take(name, partial(learn_decoded, self.fitted, width))
+            for width, name in enumerate(DECODERS)
+        ]
+        copies = partial(learn_copies, self.fitted, *asked, self.plan.reach)
+        writes = partial(learn_writes, self.fitted, *asked)
+        return [
+            *found,
+            self._take("copies", copies, *asked, self.plan.reach),
+            self._take("writes successors", writes, *asked),
+        ]
+
+    def smooth(self) -> list[Judged]:
+        """Kneser–Ney of two and of three tokens."""
+        names = {2: "bigram, Kneser–Ney", 3: "trigram, Kneser–Ney"}
+        return [self._take(name, partial(learn_kneser_ney, self.fitted, n)) for n, name in names.items()]
+
+    def counted(self) -> Judged:
+        """The unigram cache."""
+        self.progress("counting the last words", 0, 0)
+        texts, size = self.texts, self.plan.cache
+        blank = (np.zeros((len(texts.held), 1), np.float32), np.zeros((len(texts.valid), 1), np.float32))
+        make = partial(remember, blank, texts, 0.0, size)
+        return keep(self.folder, "unigram cache", [self.digest, size], make)
+
+    def _take(self, name: str, learn: Callable[[], Part], *asked: Any) -> Judged:
+        self.progress(name, 0, 0)
+        make = partial(judge, name, learn, self.held, self.valid)
+        return keep(self.folder, name, [self.digest, *asked], make)
+
+
+def judge_networks(
+    texts: Texts, plan: TablePlan, folder: Path | None, progress: Progress
+) -> tuple[TrainedLayer, list[Judged], float]:
+    """The transformer, and the cache over its states with the θ that fits the held-back text best."""
+    trained = train_transformer(
+        texts.fitted, len(texts.tokens), plan.transformer, folder=folder, progress=progress
+    )
+    progress("reading with the transformer", 0, 0)
+    began = time.process_time()
+    held, valid = (trained.read(text, texts.end) for text in (texts.held, texts.valid))
+    spent = trained.processor_seconds + time.process_time() - began
+    alone = Judged(
+        "transformer of one layer", *((np.exp(one), _ones(one)) for one, _ in (held, valid)), seconds=spent
+    )
+    progress("remembering", 0, 0)
+    digest = digest_arrays(held[1], valid[1], texts.held, texts.valid)
+    tried = [
+        keep(
+            folder,
+            f"neural cache {flatness}",
+            [digest, plan.cache, flatness],
+            partial(remember, (held[1], valid[1]), texts, flatness, plan.cache),
+        )
+        for flatness in plan.flatness
+    ]
+    losses = [-np.log(blend("", [alone, one], pull=plan.pull)[0].held[0]).mean() for one in tried]
+    best = int(np.argmin(losses))
+    return trained, [alone, tried[best]], plan.flatness[best]
+
+
+def remember(
+    states: tuple[NDArray[np.float32], NDArray[np.float32]], texts: Texts, flatness: float, size: int
+) -> Judged:
+    """A cache over the states that foretold the words of the held-back and of the judged text."""
+    began = time.process_time()
+    held = read_cache(states[0], texts.held, flatness, size)
+    valid = read_cache(states[1], texts.valid, flatness, size)
+    return Judged("cache", held, valid, time.process_time() - began)
+
+
+def _ones(values: Float64) -> Int64:
+    return np.ones(len(values), np.int64)

@@ -1,0 +1,91 @@
+"""The held-out table in words, numbers and bars."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.drawing import paper_style, wrap_caption
+from attomaton.printing import Grid
+from attomaton.report.style import new_figure, save_figure
+from attomaton.tables import table_of
+from attomaton_experiments.mixture.table import MIXTURE, HeldOut
+from attomaton_experiments.mixture.texts import Texts
+
+HEADERS = ["model", "log-loss", "perplexity", "in the window", "not in it", "seconds"]
+
+
+def tell_rows(table: HeldOut) -> Grid:
+    """A line for each model: loss over all positions, over both kinds of them, and the cost."""
+    rows = [
+        [
+            row.name,
+            f"{row.loss:.4f}",
+            f"{row.perplexity:.1f}",
+            *(f"{row.losses[kind].mean():.3f}" for kind in (table.inside, ~table.inside)),
+            f"{row.seconds:,.0f}",
+        ]
+        for row in table.rows
+    ]
+    return Grid("Log-loss by position, in nats, with seconds of one processor", HEADERS, rows)
+
+
+def tell_rules(table: HeldOut) -> Grid:
+    """Which part of the mixture answers how often, and how well the tokens are foretold that it answers."""
+    losses, rules = table.find(MIXTURE).losses, table.rules
+    rows = [
+        [
+            name,
+            f"{(rules == number).mean():.1%}",
+            f"{table.shares[:, number].mean():.1%}",
+            f"{losses[rules == number].mean():.3f}" if (rules == number).any() else "",
+            f"{table.inside[rules == number].mean():.0%}" if (rules == number).any() else "",
+        ]
+        for number, name in enumerate(table.parts)
+    ]
+    headers = ["rule", "positions", "share of the probability", "log-loss there", "in the window"]
+    return Grid("Which rule of the mixture answers", headers, rows)
+
+
+def tell_caption(table: HeldOut, texts: Texts) -> str:
+    """Sizes and settings in one sentence."""
+    trained = table.trained
+    return (
+        f"{len(texts.valid):,} positions of valid, all of them, over {len(texts.tokens):,} types; learned "
+        f"from {len(texts.fitted):,} tokens of train, weights and θ = {table.flatness:g} from the "
+        f"{len(texts.held):,} held back; the token stands in the window before it at "
+        f"{table.inside.mean():.1%} of the positions; the transformer was trained for "
+        f"{trained.seconds:,.0f} s by the clock ({trained.processor_seconds:,.0f} s of a processor, "
+        f"{trained.steps:,} steps)"
+    )
+
+
+def tell_numbers(table: HeldOut) -> pa.Table:
+    """Every number of the table."""
+    rows = table.rows
+    return table_of(
+        {
+            "model": [row.name for row in rows],
+            "log_loss": [row.loss for row in rows],
+            "perplexity": [row.perplexity for row in rows],
+            "inside": [float(row.losses[table.inside].mean()) for row in rows],
+            "outside": [float(row.losses[~table.inside].mean()) for row in rows],
+            "seconds": [row.seconds for row in rows],
+        }
+    )
+
+
+def draw_rows(table: HeldOut, path: Path, *, caption: str) -> list[Path]:
+    """A bar for each model, the best at the top."""
+    title = wrap_caption(caption)
+    order = sorted(table.rows, key=lambda row: row.loss, reverse=True)
+    with paper_style():
+        figure = new_figure(0.2 * len(order) + 0.11 * len(title) + 0.6)
+        axis: Any = figure.subplots()
+        limits = ["C1" if row.name == MIXTURE else "C0" for row in order]
+        axis.barh(range(len(order)), [row.loss for row in order], color=limits, height=0.7)
+        axis.set_yticks(range(len(order)), [row.name for row in order])
+        axis.set_xlim(left=np.floor(min(row.loss for row in order)))
+        axis.set_xlabel("log-loss by position, nats")
+        return save_figure(figure, path, caption="\n".join(title))

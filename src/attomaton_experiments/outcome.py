@@ -1,0 +1,158 @@
+"""What an experiment of the first paper came to: curves by trial, predicted ones beside them; its page."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.claims.verdicts import Verdict
+from attomaton.printing import Grid
+from attomaton.tables import make_table
+from attomaton_experiments.figures.panels import Panel, draw_panels
+from attomaton_experiments.page import Page, render_table, render_verdicts
+from attomaton_experiments.settings import Settings
+
+LEAST = 1e-16
+"""Smaller numbers are drawn as this on logarithmic axes."""
+
+NUMBER_SCHEMA = pa.schema([("at", pa.float64()), ("trial", pa.int64()), ("value", pa.float64())])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Outcome:
+    """One experiment, done.
+
+    Attributes
+    ----------
+    settings : dict
+        What was asked for; the figure shows the measures named by its ``panels``, or all.
+    measured : dict of str to Panel
+        All curves, along steps or radii, by their names in files. What is predicted is the mean over the
+        trials (geometric on a logarithmic axis); NaN where it does not speak.
+    verdicts : tuple of Verdict
+        What became of the claims; empty if they were not asked for.
+    notes : tuple of str
+        Sentences for the page: counts over trials that no single curve shows.
+    """
+
+    settings: Settings
+    measured: dict[str, Panel]
+    verdicts: tuple[Verdict, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Outcome({self.settings['name']}: {self.n_trials:,} trials, {len(self.measured)} measures)"
+
+    @property
+    def first(self) -> Panel:
+        """The first of the curves, which all run along the same axis."""
+        return next(iter(self.measured.values()))
+
+    @property
+    def n_trials(self) -> int:
+        """How many trials there were."""
+        return self.first.values.shape[1]
+
+    def last(self) -> dict[str, tuple[float, float, float]]:
+        """Mean, least and most over the trials of every measure at its last record."""
+        ends = {name: one.values[-1] for name, one in self.measured.items()}
+        return {name: (float(end.mean()), float(end.min()), float(end.max())) for name, end in ends.items()}
+
+    def table(self) -> pa.Table:
+        """Every number: columns measure, at, trial, value."""
+        names = [name for name, one in self.measured.items() for _ in range(one.values.size)]
+        curves = self.measured.values()
+        columns = {
+            "at": np.concatenate([np.repeat(one.at, one.values.shape[1]) for one in curves]),
+            "trial": np.concatenate([np.indices(one.values.shape)[1].ravel() for one in curves]),
+            "value": np.concatenate([one.values.ravel() for one in curves]),
+        }
+        return make_table(NUMBER_SCHEMA, columns).add_column(0, "measure", pa.array(names, pa.string()))
+
+
+def render_outcome(outcome: Outcome) -> Page:
+    """The page: settings, published beside obtained at the end, verdicts, and what differs."""
+    name, title = outcome.settings["name"], outcome.settings["title"]
+    caption, number = _caption(outcome), outcome.n_trials
+    ends = {one: dict(zip(("mean", "min", "max"), end, strict=True)) for one, end in outcome.last().items()}
+    headers = ["measure", "mean", "range", "published"]
+    rows = [
+        [one.title, f"{end['mean']:.4g}", f"{end['min']:.4g} to {end['max']:.4g}", _published(one)]
+        for one, end in zip(outcome.measured.values(), ends.values(), strict=True)
+    ]
+    return Page(
+        name=name,
+        paragraphs=(f"# {name}: {title}", f"{caption}.", *_paragraphs(outcome)),
+        printed=(Grid(f"{title} ({name})", headers, rows), *outcome.notes),
+        size=f"{number} trials in ",
+        record={"trials": number, "seconds": None, "measures": ends, "notes": outcome.notes},
+        numbers=outcome.table(),
+        numbers_file="curves.parquet",
+        draw=lambda path: draw_panels(_panels(outcome), path, caption=caption),
+        verdicts=outcome.verdicts,
+    )
+
+
+def _paragraphs(outcome: Outcome) -> list[str]:
+    first, number = outcome.first, outcome.n_trials
+    headers = ["measure", "mean", "std", "min", "max", "published range"]
+    rows = [[one.title, *_numbers(one), _published(one)] for one in outcome.measured.values()]
+    return [
+        f"At {first.axis} = {first.at[-1]:,g}, over {number} trials:",
+        render_table(headers, rows),
+        *_foretold(outcome),
+        *outcome.notes,
+        *outcome.settings.get("remarks", ()),
+        *render_verdicts(outcome.verdicts),
+        "![Curves](figure.png)",
+        "Lines are means over trials and bands one standard deviation (of logarithms on logarithmic axes); "
+        "dashed lines were computed from the data alone. All numbers: `curves.parquet`. Again: "
+        f"`attomaton reproduce {outcome.settings['name']} --trials {number} --out DIR`.",
+    ]
+
+
+def _caption(outcome: Outcome) -> str:
+    """Title and settings in one sentence."""
+    settings = outcome.settings
+    data, step = settings["data"], settings.get("step")
+    parts = [
+        f"{settings['title']}. K = {data['n_tokens']}, d = {settings['model']['dim']}, "
+        f"n = {data['n_samples']}, T = {data['window']}",
+        f"{outcome.n_trials} trials",
+    ]
+    if step:
+        kind = "normalised" if step["normalized"] else "plain"
+        parts.append(f"{kind} descent, η = {step['size']:g}")
+    return ", ".join(parts)
+
+
+def _numbers(one: Panel) -> list[str]:
+    end = one.values[-1]
+    return [f"{number:.4g}" for number in (end.mean(), end.std(), end.min(), end.max())]
+
+
+def _published(one: Panel) -> str:
+    return f"{one.published[0]:g} to {one.published[1]:g}" if one.published else ""
+
+
+def _foretold(outcome: Outcome) -> list[str]:
+    """What was predicted for the end, beside what was measured."""
+    shown = [
+        f"{one.title} {one.predicted[1][-1]:.4g}"
+        for one in outcome.measured.values()
+        if one.predicted is not None
+    ]
+    said = "Computed without training, for the same place (means; geometric where the axis is logarithmic): "
+    return [f"{said}{'; '.join(shown)}."] if shown else []
+
+
+def _panels(outcome: Outcome) -> list[Panel]:
+    """What the figure shows; a logarithmic panel shows the trials that have something to show."""
+    chosen = [outcome.measured[name] for name in outcome.settings.get("panels", outcome.measured)]
+    return [
+        replace(one, values=np.maximum(one.values[:, (one.values > LEAST).any(axis=0)], LEAST))
+        if one.log
+        else one
+        for one in chosen
+        if np.ptp(one.values) > 0  # without ties there is nothing
+    ]

@@ -1,0 +1,89 @@
+"""The regularisation path of the first paper: W_R for rising R, for several losses.
+
+Settings: ``path`` has the radii, as multiples of ‖W_svm‖, and the cases; ``data`` and ``model`` are as for
+training.
+"""
+
+import numpy as np
+
+from attomaton.automaton.automaton import Automaton
+from attomaton.claims.forecast import expand_trial, find_levels
+from attomaton.claims.measures import aim_at, dense, solve_trials
+from attomaton.claims.verdicts import Judgement, Verdict
+from attomaton.models.attention import AttentionModel
+from attomaton.models.embeddings import RandomUnit
+from attomaton.progress import Progress
+from attomaton.tables import Float64
+from attomaton.training.loop import train
+from attomaton.training.path import trace_path
+from attomaton.training.steps import GradientDescent
+from attomaton.training.trace import Trace
+from attomaton_experiments.figures.panels import Panel
+from attomaton_experiments.mechanics import LOSSES, draw_corpora
+from attomaton_experiments.outcome import Outcome, render_outcome
+from attomaton_experiments.page import Page
+from attomaton_experiments.settings import Settings
+
+REACHED = 0.9
+"""The tangent of the angle to W_svm must fall to this share when R doubles; in the limit it halves."""
+
+
+AXIS = "R / ‖W_svm‖"
+
+
+def run_path(settings: Settings, progress: Progress) -> Page:
+    """Follow every path, and put it on a page."""
+    progress(f"{settings['name']}: drawing, solving, following, judging", 0, 0)
+    return render_outcome(measure_path(settings))
+
+
+def measure_path(settings: Settings) -> Outcome:
+    """Follow the path of every trial for every case of the settings, and judge it."""
+    levels = np.array(settings["path"]["levels"], np.float64)
+    measured: dict[str, Panel] = {}
+    verdicts: list[Verdict] = []
+    for case in settings["path"]["cases"]:
+        draw, loss = case["draw"], case["loss"]
+        model = AttentionModel(RandomUnit(settings["model"]["dim"]), loss=LOSSES[loss])
+        corpora = draw_corpora(settings, draw)
+        trace = train(corpora, model, GradientDescent(1.0), steps=0, seed=settings["seed"])
+        automata = solve_trials(trace)
+        target = aim_at(trace, automata)
+        radii = levels[:, None] * np.linalg.norm(target.directions, axis=(1, 2))
+        weights = trace_path(corpora, model, list(trace.embeddings), radii=radii).weights
+        name, title = f"{loss}_{draw}", f"{loss} loss, {draw}: correlation with W_svm"
+        correlation = target.correlation(weights)
+        predicted = (levels, _predict(trace, automata, radii)) if loss == "log" else None
+        measured[f"correlation_{name}"] = Panel(title, levels, correlation, predicted, axis=AXIS)
+        if loss == "log" and draw == "cyclic":
+            distance = target.finite_distance(weights)
+            title = f"{loss} loss, {draw}: ‖Π_fin W_R − W_fin‖"
+            measured[f"finite_distance_{name}"] = Panel(title, levels, distance, axis=AXIS, log=True)
+        verdicts.append(_judge(f"path, {loss} loss, {draw}", levels, correlation))
+    return Outcome(settings, measured, tuple(verdicts))
+
+
+def _predict(trace: Trace, automata: list[Automaton], radii: Float64) -> Float64:
+    """The correlation of level·W_svm + W_fin + R with W_svm where its norm is the radius: the mean."""
+    found = np.empty(radii.shape)
+    for trial, automaton in enumerate(automata):
+        direction = dense(automaton.hard.weights)
+        rest = dense(expand_trial(trace, automaton, trial).weights_along(0.0))
+        level, size = find_levels(direction, rest, radii[:, trial]), np.linalg.norm(direction)
+        found[:, trial] = (level * size + np.sum(rest * direction) / size) / radii[:, trial]
+    return found.mean(axis=1)
+
+
+def _judge(claim: str, levels: Float64, correlation: Float64) -> Verdict:
+    """The tangent of the angle at the last radius against that at half of it, in the worst trial."""
+    half = int(np.abs(levels - levels[-1] / 2).argmin())
+    tangents = np.sqrt(np.maximum(1.0 / correlation[[half, -1]] ** 2 - 1.0, 0.0))
+    share = tangents[1] / np.maximum(tangents[0], 1e-6)
+    worst = int(share.argmax())
+    return Judgement(
+        float(share[worst]),
+        REACHED,
+        bool(share[worst] <= REACHED),
+        f"tangent of the angle to W_svm at R = {levels[-1]:g} ‖W_svm‖ over that at {levels[half]:g} (trial "
+        f"{worst}); {int((share <= REACHED).sum())} of {len(share)} trials are within the bound",
+    ).about(claim)

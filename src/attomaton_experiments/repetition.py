@@ -1,0 +1,212 @@
+"""Layers with drawn odds, fed their own output: whether the predicted tokens win, and how others fade.
+
+Settings: ``n_tokens``, ``length`` of the texts, ``each`` (a prompt of all tokens alike) and ``winners`` and
+``others`` (a prompt near the limit, which ``runs`` texts begin with, for exponents).
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.claims.verdicts import Judgement, Verdict
+from attomaton.generation.chain import Counts, draw_counts
+from attomaton.generation.claims import SLOW, continue_flow
+from attomaton.generation.winners import Winners, winners
+from attomaton.printing import Grid
+from attomaton.progress import Progress
+from attomaton.report.lines import Line, LinePanel, draw_lines
+from attomaton.tables import Float64
+from attomaton_experiments.page import Page
+from attomaton_experiments.scansnap.figure import render_figure
+from attomaton_experiments.settings import Settings
+
+NEAR = 0.05
+"""How far an exponent may be from what was measured."""
+
+ENOUGH = 0.9
+"""The share of layers whose winners must be those predicted."""
+
+FOLLOWED = 0.95
+"""The share of slopes on the way that must be near the flow's: where limits part, chance moves one text."""
+
+DRAWN = 4
+"""Layers that the figure shows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One layer: what is predicted of it, and what it drew after either prompt."""
+
+    found: Winners
+    even: Counts
+    near: Counts | None
+
+    @property
+    def right(self) -> bool:
+        """Whether the counts at the last length lead on to the predicted winners."""
+        end = continue_flow(self.found, self.even.mean[-1])
+        return end is not None and np.array_equal(end.winners, self.found.first.winners)
+
+    @property
+    def judged(self) -> Any:
+        """Tokens that fade and come up often enough."""
+        return ~self.found.first.winners & (self.found.exponents >= SLOW)
+
+    @property
+    def share_error(self) -> float:
+        """The largest error of a share at the last length, after the prompt of all tokens."""
+        last = int(self.even.lengths[-1])
+        return float(np.abs(self.even.shares[-1] - self.found.shares_at([last])[0]).max())
+
+    @property
+    def exponent_errors(self) -> Float64:
+        """Measured slope less ρ near the limit, for the judged tokens."""
+        if self.near is None:
+            return np.empty(0)
+        return (self.near.slopes(int(self.near.lengths[0])) - self.found.exponents)[self.judged]
+
+    @property
+    def slope_errors(self) -> Float64:
+        """Measured slope over the last two decades less the flow's, after the prompt of all tokens."""
+        last = int(self.even.lengths[-1])
+        expected = self.found.slopes_between(last // 100, last)
+        return (self.even.slopes(last // 100) - expected)[self.judged]
+
+
+def run_repetition(settings: Settings, progress: Progress) -> Page:
+    """Draw layers and texts, compare, judge, and put it on a page."""
+    trials: list[Trial] = []
+    for number in range(settings["trials"]):
+        progress(settings["name"], number, settings["trials"])
+        trials.append(run_trial(settings, number))
+    return render_figure(
+        settings,
+        _caption(settings),
+        (_table(trials),),
+        pa.Table.from_pylist([row for number, one in enumerate(trials) for row in _rows(number, one)]),
+        partial(_draw, trials),
+        verdicts=_judge(trials),
+        notes=NOTES,
+    )
+
+
+NOTES = (
+    "Winners are counted as right if the flow from the counts that the text has at its last length ends at "
+    "the predicted tokens: from there on chance moves shares by less than one in a thousand. By their shares "
+    "alone winners often cannot be told at that length, since other tokens fade like t^(ρ − 1), and ρ may be "
+    "near 1.",
+    "Exponents are measured on texts that begin near the limit; after a prompt of all tokens alike the "
+    "slopes of the last two decades are those of the flow there, which is not yet at its end.",
+)
+
+
+def draw_odds(settings: Settings, number: int) -> Float64:
+    """The odds of one layer, shape (n_tokens, n_tokens): e^N(0, 1), every second one without repeats."""
+    rng, size = np.random.default_rng([settings["seed"], number]), settings["n_tokens"]
+    table = np.exp(rng.normal(size=(size, size)))
+    if number % 2:
+        np.fill_diagonal(table, settings["itself"])
+    return table
+
+
+def run_trial(settings: Settings, number: int) -> Trial:
+    """Predict and draw for one layer."""
+    table, length = draw_odds(settings, number), int(settings["length"])
+    rng = np.random.default_rng([settings["seed"], number, 1])
+    prompt = np.repeat(np.arange(len(table)), settings["each"]).tolist()
+    found = winners(table, prompt)
+    marks = np.geomspace(max(len(prompt), length // 10**4), length, 25).tolist()
+    lengths = sorted({length // 100, *(round(mark) for mark in marks)})
+    even = draw_counts(table, prompt, lengths=lengths, seed=rng)
+    counts = np.maximum((settings["winners"] * found.shares).round(), settings["others"]).astype(np.int64)
+    close = np.repeat(np.arange(len(table)), counts).tolist()
+    near = draw_counts(table, close, lengths=[len(close), length], seed=rng, runs=settings["runs"])
+    return Trial(found, even, near if found.first.certified else None)
+
+
+def _judge(trials: list[Trial]) -> list[Verdict]:
+    right = float(np.mean([one.right for one in trials]))
+    errors = np.concatenate([one.exponent_errors for one in trials])
+    slopes = np.concatenate([one.slope_errors for one in trials])
+    exponent = float(np.abs(errors).max(initial=0.0))
+    slope = float((np.abs(slopes) <= NEAR).mean()) if len(slopes) else 1.0
+    share = max(one.share_error for one in trials)
+    told = f"largest error of {len(errors)} exponents of {SLOW} or more, near the limit"
+    flow = (
+        f"share of {len(slopes)} slopes of the last two decades within {NEAR} of the flow's, in one text each"
+    )
+    return [
+        Judgement(right, ENOUGH, right >= ENOUGH, "share of the layers with the predicted winners").about(
+            "repetition-winners"
+        ),
+        Judgement(exponent, NEAR, exponent <= NEAR, told).about("repetition-exponents"),
+        Judgement(slope, FOLLOWED, slope >= FOLLOWED, flow).about("repetition-slopes"),
+        Judgement(share, NEAR, share <= NEAR, "largest error of a share at the last length").about(
+            "repetition-shares"
+        ),
+    ]
+
+
+def _caption(settings: Settings) -> str:
+    return (
+        f"{settings['trials']} layers of {settings['n_tokens']} tokens with drawn odds, texts of "
+        f"{settings['length']:,} tokens: shares over the length of the text, drawn (solid) and predicted "
+        "(dashed)"
+    )
+
+
+def _table(trials: list[Trial]) -> Grid:
+    headers = ["layer", "winners", "limits", "right", "rate", "shares", "slopes", "exponents"]
+    rows = [
+        [
+            str(number),
+            " ".join(map(str, one.found.tokens)),
+            str(len(one.found.limits)),
+            "yes" if one.right else "no",
+            f"{one.found.first.rate:.3f}",
+            f"{one.share_error:.3f}",
+            f"{np.abs(one.slope_errors).max(initial=0.0):.3f}",
+            f"{np.abs(one.exponent_errors).max(initial=0.0):.3f}",
+        ]
+        for number, one in enumerate(trials)
+    ]
+    return Grid("Winners, and largest errors of shares, slopes and exponents", headers, rows)
+
+
+def _rows(number: int, trial: Trial) -> list[dict[str, Any]]:
+    """A row for each token at each length."""
+    lengths = trial.even.lengths.tolist()
+    predicted = trial.found.shares_at(lengths)
+    return [
+        {
+            "layer": number,
+            "length": length,
+            "token": token,
+            "share": float(trial.even.shares[at, token]),
+            "predicted": float(predicted[at, token]),
+            "limit": float(trial.found.shares[token]),
+            "exponent": float(trial.found.exponents[token]),
+        }
+        for at, length in enumerate(lengths)
+        for token in range(predicted.shape[1])
+    ]
+
+
+def _draw(trials: list[Trial], path: Path, *, caption: str) -> list[Path]:
+    panels = [_panel(number, one) for number, one in enumerate(trials[:DRAWN])]
+    return draw_lines(panels, path, caption=caption, n_columns=2)
+
+
+def _panel(number: int, trial: Trial) -> LinePanel:
+    lengths = trial.even.lengths.tolist()
+    predicted = trial.found.shares_at(lengths)
+    lines = [
+        Line(f"token {token}" * (not style), lengths, shares[:, token].tolist(), token, style)
+        for style, shares in ((0, trial.even.shares), (1, predicted))
+        for token in range(predicted.shape[1])
+    ]
+    return LinePanel(f"layer {number}", lines, least=0.0, axis="length of the text")

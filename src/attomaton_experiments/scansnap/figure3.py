@@ -1,0 +1,209 @@
+"""Figure 3: gain γ(t) and growth B(t), closed form beside the printed one beside the equations."""
+
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.claims.scansnap import verify_flow
+from attomaton.claims.verdicts import Judgement
+from attomaton.printing import Grid
+from attomaton.progress import Progress
+from attomaton.report.lines import Line, LinePanel, draw_lines
+from attomaton.scansnap.classes import make_star
+from attomaton.scansnap.flow import LayerFlow, solve_flow
+from attomaton.scansnap.law import Rates, SnapLaw, integrate_law, star_constant
+from attomaton.scansnap.measures import find_snap, find_turn, measure_gain
+from attomaton.tables import Float64
+from attomaton_experiments.page import Page
+from attomaton_experiments.scansnap.figure import render_figure
+from attomaton_experiments.settings import Settings
+
+Row = dict[str, Any]
+MOMENTS = (14.0, 70.0, 280.0, 700.0)
+"""Times of the table."""
+
+
+def run_figure3(settings: Settings, _: Progress) -> Page:
+    """Compute every curve and table of the page; nothing is drawn at random."""
+    curves, grid = _curves(settings), _grid(settings["grid"])
+    stars = _stars(settings["star"])
+    rows = [*curves, *grid, *stars]
+    names = sorted({name for row in rows for name in row})
+    numbers = pa.table({name: [row.get(name) for row in rows] for name in names})
+    worst = max(row["error"] for row in grid)
+    bound = settings["grid"]["bound"]
+    judged = Judgement(worst, bound, worst <= bound, "largest |ΔB| to the equation over the grid")
+    size = f"K = {settings['n_classes']}, M = {settings['n_tokens']:,}, η_Z = {settings['attention_rate']:g}"
+    return render_figure(
+        settings,
+        f"Gain and growth for {size}, C₀ = 1/K",
+        (_moments(settings), _grid_table(grid), _turn_table(stars), _growth_table(stars)),
+        numbers,
+        partial(_draw, curves),
+        verdicts=(judged.about("closed form"), *verify_flow(_flow(settings["star"], 10, 1000, 10.0))),
+        notes=NOTES,
+    )
+
+
+NOTES = (
+    "With C₀ = 1/K the printed ¼ ln(C₀ + 4Γ) is below the equation by ¼ ln K once Γ is large, and negative "
+    "at the start; ¼ ln(1 + 4Γ/C₀) is the solution.",
+    "C₀ = 1/K does not belong to the flow of Y and Z: there one common token gives C₀ = tan²θ₀ K (M − 1)²/"
+    "((K − 1) M), which the last table uses. Attention then moves far less than Figure 3 suggests.",
+    "The last table also shows how fast the decoder must be. Y remembers the attention it was learned with, "
+    "and the class's own term is M − 1 times those of the others: as soon as attention has moved by 1/M of "
+    "itself, that memory holds it back, and the closed form is too large.",
+)
+
+
+def _law(settings: Settings, decoder_rate: float) -> SnapLaw:
+    rates = Rates(decoder_rate, settings["attention_rate"])
+    return SnapLaw(settings["n_classes"], settings["n_tokens"], rates)
+
+
+def _curves(settings: Settings) -> list[Row]:
+    times: Float64 = np.geomspace(0.1, float(settings["until"]), 300)
+    rows: list[Row] = []
+    for rate in settings["decoder_rates"]:
+        law = _law(settings, rate)
+        gain, growth = integrate_law(law, times)
+        columns = (times, law.gain(times), gain, law.growth(times), growth, law.growth_as_printed(times))
+        names = ("time", "gain", "gain_by_equation", "growth", "growth_by_equation", "growth_as_printed")
+        rows += [
+            {"part": "curves", "decoder_rate": rate, **dict(zip(names, map(float, values), strict=True))}
+            for values in zip(*columns, strict=True)
+        ]
+    return rows
+
+
+def _moments(settings: Settings) -> Grid:
+    rows: list[list[str]] = []
+    for rate in settings["decoder_rates"]:
+        law = _law(settings, rate)
+        _, growth = integrate_law(law, MOMENTS)
+        for at, moment in enumerate(MOMENTS):
+            told = (growth[at], law.growth(moment), law.growth_as_printed(moment))
+            rows.append([f"{rate:g}", f"{moment:g}", *(f"{value:.4f}" for value in told)])
+    return Grid("Growth B", ["η_Y", "t", "equation", "closed form", "as printed"], rows)
+
+
+def _grid(grid: dict[str, Any]) -> list[Row]:
+    """Largest distance to the equation for every K, M and η_Y/η_Z."""
+    rows: list[Row] = []
+    for n_classes, n_tokens, ratio in product(grid["n_classes"], grid["n_tokens"], grid["ratios"]):
+        law = SnapLaw(n_classes, n_tokens, Rates(ratio, 1.0))
+        times: Float64 = np.geomspace(law.turn / 50, float(grid["turns"]) * law.turn, 60)
+        _, growth = integrate_law(law, times)
+        rows.append(
+            {
+                "part": "grid",
+                "n_classes": n_classes,
+                "n_tokens": n_tokens,
+                "ratio": ratio,
+                "error": float(np.abs(law.growth(times) - growth).max()),
+                "error_as_printed": float(np.abs(law.growth_as_printed(times) - growth).max()),
+                "growth": float(growth[-1]),
+            }
+        )
+    return rows
+
+
+def _grid_table(grid: list[Row]) -> Grid:
+    rows: list[list[str]] = []
+    for size in sorted({row["n_tokens"] for row in grid}):
+        some = [row for row in grid if row["n_tokens"] == size]
+        told = (max(row[name] for row in some) for name in ("error", "error_as_printed"))
+        least, most = (pick(row["growth"] for row in some) for pick in (min, max))
+        rows.append(
+            [f"{size:,}", f"{len(some)}", f"{least:.2f} to {most:.2f}", *(f"{one:.2g}" for one in told)]
+        )
+    headers = ["M", "cells (K, η_Y/η_Z)", "B at the end", "largest |ΔB|", "largest |ΔB| as printed"]
+    return Grid("Closed form against the equation", headers, rows)
+
+
+def _flow(star: dict[str, Any], n_classes: int, n_tokens: int, ratio: float) -> LayerFlow:
+    rates = Rates(star["decoder_rate"], star["decoder_rate"] / ratio)
+    turn = SnapLaw(n_classes, n_tokens, rates).turn
+    classes = make_star(n_classes, n_tokens, common=star["common"])
+    return solve_flow(classes, rates, np.geomspace(turn / 50, 100 * turn, 400))
+
+
+def _stars(star: dict[str, Any]) -> list[Row]:
+    """The flow of Y and Z beside the law with the derived constant."""
+    rows: list[Row] = []
+    for n_classes, n_tokens, ratio in product(star["n_classes"], star["n_tokens"], star["ratios"]):
+        flow = _flow(star, n_classes, n_tokens, ratio)
+        constant = star_constant(n_classes, n_tokens, common=star["common"])
+        law = SnapLaw(n_classes, n_tokens, flow.rates, start=constant)
+        turn = find_turn(flow.times, measure_gain(flow)[:, 0])
+        growth: Float64 = flow.growth[:, 0]
+        rows.append(
+            {
+                "part": "flow",
+                "n_classes": n_classes,
+                "n_tokens": n_tokens,
+                "ratio": ratio,
+                "turn": turn,
+                "turn_derived": law.turn,
+                "turn_as_printed": law.turn_as_printed,
+                "snap": find_snap(flow.times, growth, turn),
+                "snap_derived": law.snap_of_slow_growth,
+                "snap_as_printed": law.snap_as_printed,
+                "growth_by_flow": float(growth[-1]),
+                "growth": float(law.growth(flow.times[-1])),
+            }
+        )
+    return rows
+
+
+def _turn_table(stars: list[Row]) -> Grid:
+    rows = [
+        [f"{row['n_classes']}", f"{row['n_tokens']:,}", *(f"{row[name]:.3g}" for name in TIMES)]
+        for row in stars
+        if row["ratio"] == 100.0
+    ]
+    headers = ["K", "M", "t₀' in the flow", "derived", "K ln M/η_Y"]
+    return Grid(
+        "When the gain turns and growth slows (η_Y/η_Z = 100)",
+        [*headers, "t₀ in the flow", "derived", "2 K ln M/η_Y"],
+        rows,
+    )
+
+
+TIMES = ("turn", "turn_derived", "turn_as_printed", "snap", "snap_derived", "snap_as_printed")
+
+
+def _growth_table(stars: list[Row]) -> Grid:
+    rows = [
+        [
+            *(f"{row['n_classes']}", f"{row['n_tokens']:,}", f"{row['ratio']:g}"),
+            *(f"{row['growth_by_flow']:.3g}", f"{row['growth']:.3g}"),
+            f"{100 * (row['growth'] / row['growth_by_flow'] - 1):.1f} %",
+        ]
+        for row in stars
+        if row["n_classes"] == 10
+    ]
+    headers = ["K", "M", "η_Y/η_Z", "B in the flow", "closed form", "error"]
+    return Grid("Growth in the flow of Y and Z at 100 t₀', with the derived C₀", headers, rows)
+
+
+def _draw(curves: list[Row], path: Path, *, caption: str) -> list[Path]:
+    rates = sorted({row["decoder_rate"] for row in curves})
+    gains: list[Line] = []
+    growths: list[Line] = []
+    for colour, rate in enumerate(rates):
+        some = [row for row in curves if row["decoder_rate"] == rate]
+        times = [row["time"] for row in some]
+        gains.append(Line(f"η_Y = {rate:g}", times, [row["gain"] for row in some], colour))
+        growths.append(Line(f"η_Y = {rate:g}", times, [row["growth"] for row in some], colour))
+        printed = [row["growth_as_printed"] for row in some]
+        growths.append(Line(f"η_Y = {rate:g}, as printed", times, printed, colour, 1))
+    panels = [
+        LinePanel("gain γ(t)", gains, least=0.0, axis="t"),
+        LinePanel("growth B(t)", growths, axis="t"),
+    ]
+    return draw_lines(panels, path, caption=caption)
