@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from attomaton import errors
 from attomaton.errors import PACKAGES, MissingExtra, needing
 from attomaton.installation import MODULES
 
@@ -35,10 +34,3 @@ def test_other_modules_are_not_ours_to_explain():
     with pytest.raises(ModuleNotFoundError, match="No module named 'nowhere'") as told, needing("this"):
         import nowhere  # noqa: F401  # pyright: ignore[reportMissingImports]
     assert not isinstance(told.value, MissingExtra)
-
-
-def test_the_old_name_still_works():
-    with pytest.warns(DeprecationWarning, match="called needing now"):
-        assert errors.needing_torch is needing
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        errors.nothing  # noqa: B018

@@ -28,7 +28,6 @@ from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import EdgeTable, extract_edges
 from attomaton.hard.solve import HardSolution, solve_graph_svm
-from attomaton.moved import find_moved as _find_moved
 from attomaton.pipeline import diff, learn
 from attomaton.readers import read_corpus
 from attomaton.readers.tokenize import tokenize_corpus
@@ -134,6 +133,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_LAZY, *_LATER})
-
-
-_find_moved()

@@ -4,10 +4,8 @@ Each says what is wrong, where, and what to do. Each is also the builtin error t
 which knows nothing of attomaton can still catch it.
 """
 
-import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any
 
 PACKAGES = {
     "clarabel": ("Clarabel", "bench"),
@@ -243,17 +241,6 @@ def needing(what: str) -> Generator[None]:
             raise
         package, extra = PACKAGES[module]
         raise MissingExtra(f"{what} needs {package}: pip install 'attomaton[{extra}]'") from error
-
-
-def __getattr__(name: str) -> Any:
-    if name != "needing_torch":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    warnings.warn(
-        "attomaton.errors.needing_torch is called needing now; the old name goes with the next release",
-        DeprecationWarning,
-        stacklevel=2,
-    )
-    return needing
 
 
 class UndeterminedChoice(AttomatonError, ValueError):

@@ -22,7 +22,6 @@ from attomaton.automaton.automaton import Automaton
 from attomaton.errors import CorruptRun
 from attomaton.graphs import parts
 from attomaton.runs import stored
-from tests.automaton.olden import save_olden
 from tests.faults.resigned import text_of
 from tests.faults.resigning import change_record, set_value
 from tests.strategies import sample_sets
@@ -262,55 +261,15 @@ def test_an_opened_run_whose_folder_is_gone_says_so(written, tmp_path):
             opened_run.explain(contexts[0])
 
 
-@settings(max_examples=20)
-@given(samples=sample_sets(max_tokens=5, max_samples=25), asked=sample_sets(max_tokens=5, max_samples=8))
-def test_a_run_of_an_earlier_version_answers_as_it_did(samples, asked):
-    auto = at.learn(samples)
-    with tempfile.TemporaryDirectory(dir=SHM) as folder, patch.object(stored, "SMALL", 0):
-        old = Automaton.load(save_olden(auto, Path(folder, "run")))
-    assert tables_of(old) == tables_of(auto)
-    assert np.array_equal(old.predict_samples(asked).probabilities, auto.predict_samples(asked).probabilities)
-    assert old.coverage == auto.coverage
-
-
-@pytest.mark.parametrize("damage", ["altered", "truncated", "missing"])
-@pytest.mark.parametrize(
-    "name",
-    [
-        "edges.parquet",
-        "components.parquet",
-        "order.parquet",
-        "hard.parquet",
-        "soft.parquet",
-        "choices.parquet",
-        "arrays.safetensors",
-        "vocabulary.json",
-        "coverage.json",
-    ],
-)
-def test_a_damaged_run_of_an_earlier_version_is_refused_by_name(written, tmp_path, name, damage):
-    _, auto, _ = written
-    run = save_olden(auto, tmp_path / "run")
-    path, blob = run / name, (run / name).read_bytes()
-    if damage == "missing":
-        path.unlink()
-    else:
-        path.write_bytes(blob[:-5] if damage == "truncated" else blob[:-1] + bytes([blob[-1] ^ 1]))
-    with pytest.raises(CorruptRun, match=name.replace(".", r"\.")):
-        Automaton.load(run)
-
-
-def test_a_run_of_an_earlier_version_with_embeddings(tmp_path):
+def test_a_run_with_embeddings_in_parts(tmp_path):
     samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 0]], [0, 1, 2])
     table = np.random.default_rng(0).normal(size=(3, 4))
     auto = at.learn(samples, embeddings=table)
-    old = Automaton.load(save_olden(auto, tmp_path / "old"))
     with small_parts():
-        new = Automaton.load(auto.save(tmp_path / "new"))
-    for one in (old, new):
-        assert tables_of(one) == tables_of(auto)
-        assert np.array_equal(one.hard.weights, auto.hard.weights)
-        assert np.array_equal(one.soft.weights, auto.soft.weights)
+        read = Automaton.load(auto.save(tmp_path / "run"))
+    assert tables_of(read) == tables_of(auto)
+    assert np.array_equal(read.hard.weights, auto.hard.weights)
+    assert np.array_equal(read.soft.weights, auto.soft.weights)
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,6 @@ CASES = [
     ("example", 0, [["example", "story.txt"]]),
     ("doctor", 0, [["doctor"]]),
     ("warm-up", 0, [["warm-up"]]),
-    ("upgrade", 0, [["upgrade", "run"]]),
 ]
 """Command, which of its tables, and what to run: together they print every key that is listed."""
 

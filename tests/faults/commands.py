@@ -28,7 +28,6 @@ BASES = {
     "tokenize": ["corpus.txt", "--out=shards"],
     "choices": ["games.csv"],
     "example": ["example.txt"],
-    "upgrade": ["run"],
     "doctor": [],
 }
 """Arguments that each command runs with, quickly."""

@@ -6,94 +6,20 @@ import re
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from attomaton.errors import UnreadableSource
 from attomaton.readers import read_corpus
-from tests.faults import bombs
 from tests.faults.processes import measure
 
-BOMBS = {
-    "a list of 10⁹ equal ids in one page": (lambda: bombs.one_list(10**9), "has a page of 1,000,000,000 values"),
-    "a list of 6·10⁸ equal ids in 60 pages": (lambda: bombs.one_list(10**7, pages=60), "has a row of about 600,000,000 ids"),
-    "the same, packed": (lambda: bombs.one_list(10**7, pages=60, codec="zstd"), "has a row of about 600,000,000 ids"),
-    "1,000 times one text of 10 MB": (lambda: bombs.repeated_text(b"x" * 10_000_000, 1000), "unpacks to more than 67,108,864"),
-    "10⁹ nulls in one page": (lambda: bombs.nulls(10**9), "has a page of 1,000,000,000 values"),
-    "a page of 1.9 GB, zstd": (lambda: bombs.packed_text(1_900_000_000, codec="zstd"), "has a page that unpacks from .* to 1,900,000,010"),
-    "a page of 1 GB, gzip": (lambda: bombs.packed_text(1_000_000_000, codec="gzip"), "has a page that unpacks from .* to 1,000,000,010"),
-    "a page of 1 GB, snappy": (lambda: bombs.packed_text(1_000_000_000, codec="snappy"), "has a page that unpacks from .* to 1,000,000,010"),
-    "60 pages of 60 MB": (lambda: bombs.packed_text(60_000_000, codec="zstd", pages=60), "unpacks to more than"),
-    "5,000 texts that share 1 MB": (lambda: bombs.same_prefix(1_000_000, 5000), "unpacks to more than 67,108,864"),
-    "a footer of long lists": (lambda: bombs.claimed_containers(900_000), "Exceeded size limit"),
-    "a schema of 10⁵ groups": (lambda: bombs.deep_schema(100_000), "Exceeded size limit|too deeply nested"),
-}  # fmt: skip
 
-
-@pytest.mark.parametrize("name", BOMBS)
-def test_a_small_parquet_file_stays_small(name, tmp_path):
-    make, message = BOMBS[name]
-    (tmp_path / "a.parquet").write_bytes(make())
+def test_a_small_parquet_file_stays_small(tmp_path):
+    """A text of 300 MB in some kilobytes: the file says how large it is, and it is not unpacked."""
+    pq.write_table(pa.table({"text": ["x" * 300_000_000]}), tmp_path / "a.parquet", compression="zstd")
     megabytes, said = measure(tmp_path / "a.parquet")
-    assert re.search(message, said), said
-    assert megabytes < 1500
-
-
-def test_rows_without_end_are_counted_where_bad_ones_are_skipped(tmp_path):
-    (tmp_path / "a.parquet").write_bytes(bombs.nulls(10**7, pages=20))
-    megabytes, said = measure(tmp_path / "a.parquet", "skip")
-    assert "holds more than 1,048,576 documents" in said
+    assert re.search(r"row group 0, has rows that unpack to 300,0\d\d,\d\d\d bytes each; split", said), said
     assert megabytes < 500
-
-
-def test_the_crafted_files_are_parquet(tmp_path):
-    """The same files with small numbers are read, so what is refused above is their size."""
-    for blob, ids in (
-        (bombs.one_list(1000), [0] * 1000),
-        (bombs.one_list(100, pages=6, codec="zstd"), [0] * 600),
-        (bombs.repeated_text(b"a b", 1000), [0, 1] * 1000),
-        (bombs.packed_text(5, codec="gzip", rows=3, pages=2), [0] * 6),
-        (bombs.same_prefix(40, 300), [0] * 300),
-    ):
-        (tmp_path / "a.parquet").write_bytes(blob)
-        assert read_corpus(tmp_path / "a.parquet").ids.tolist() == ids
-
-
-def test_rows_of_lists_are_counted_only_where_needed_and_rightly(tmp_path, monkeypatch):
-    """With budgets of some values, real files of many shapes still give what was written."""
-    import pyarrow.parquet as pq
-
-    from attomaton.corpora.columnar import pages
-
-    counted = []
-    monkeypatch.setattr(pages, "values_most", lambda _: 900)
-    zeros = pages._count_zeros
-    monkeypatch.setattr(pages, "_count_zeros", lambda *given: counted.append(zeros(*given)) or counted[-1])
-    rng = np.random.default_rng(0)
-    lists = [rng.integers(0, 9, int(length)).tolist() for length in rng.integers(0, 30, 400)]
-    for options in (
-        {"compression": "none"},
-        {"compression": "zstd", "data_page_version": "2.0"},
-        {"compression": "gzip", "use_dictionary": False},
-        {"compression": "snappy"},
-    ):
-        counted.clear()
-        pq.write_table(
-            pa.table({"tokens": lists}),
-            tmp_path / "a.parquet",
-            data_page_size=200,
-            write_batch_size=64,
-            **options,
-        )
-        read = read_corpus(tmp_path / "a.parquet")
-        assert np.split(read.ids, read.offsets[1:-1])[7].tolist() == lists[7]
-        assert read.ids.tolist() == [token for one in lists for token in one]
-        assert np.diff(read.offsets).tolist() == [len(one) for one in lists]
-        assert sum(counted) == len(lists)
-    (tmp_path / "a.parquet").write_bytes(bombs.one_list(800, pages=6))
-    with pytest.raises(
-        UnreadableSource, match=r"a\.parquet, row group 0, has a row of about 4,800 ids; split"
-    ):
-        read_corpus(tmp_path / "a.parquet")
 
 
 def views(text, rows):
@@ -114,11 +40,10 @@ def arrow(table, packed):
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        (lambda: pa.table({"text": ["x" * 500_000_000]}), "has a batch, at byte .*, that unpacks from"),
         (lambda: pa.table({"text": pa.DictionaryArray.from_arrays(pa.array([0] * 1000, pa.int32()), ["x" * 10_000_000])}), "unpacks to more than"),
         (lambda: pa.table({"text": views("x" * 10_000_000, 1000)}), "unpacks to more than"),
     ],
-    ids=["one text of 500 MB", "a dictionary", "views"],
+    ids=["a dictionary", "views"],
 )  # fmt: skip
 def test_a_small_arrow_file_stays_small(table, message, tmp_path):
     (tmp_path / "a.arrow").write_bytes(arrow(table(), "zstd"))

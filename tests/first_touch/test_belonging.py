@@ -46,7 +46,7 @@ def test_the_library_refuses_it_too(story, run):
 
 
 @pytest.mark.parametrize("command", [["verify"], ["report", "-o", "page.html"]])
-def test_a_mixed_folder_of_an_earlier_version_is_refused(story, run, command, tmp_path, monkeypatch):
+def test_a_mixed_folder_is_refused(story, run, command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert train(story, tmp_path / "other").exit_code == 0
     shutil.copytree(tmp_path / "other" / "training", run / "training")

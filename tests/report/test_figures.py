@@ -290,12 +290,3 @@ def test_training_is_drawn_with_what_was_predicted(tmp_path):
     streams = re.findall(rb"stream\r?\n(.*?)\r?\nendstream", written[-1].read_bytes(), re.DOTALL)
     drawn = b"".join(zlib.decompress(one) for one in streams if one[:1] == b"x")
     assert drawn.count(b" d\n") or b"] 0 d" in drawn  # dashes: the predicted curve
-
-
-def test_a_name_that_moved_to_drawing_is_found_and_says_so():
-    from attomaton.report import style
-
-    with pytest.warns(DeprecationWarning, match=r"has moved to attomaton\.drawing"):
-        assert style.paper_style is paper_style
-    with pytest.raises(AttributeError):
-        _ = style.nothing_of_this_name

@@ -141,18 +141,9 @@ def test_callbacks_see_every_record_and_stop_ends_the_run():
     assert stopped.steps[-1] < 100
 
 
-def test_every_works_as_before_and_warns():
-    given = (paper_draw(0), AttentionModel(), GradientDescent(1.0))
-    with pytest.warns(DeprecationWarning, match=r"give watch=Watch\(every=10\) in its place"):
-        old = train(*given, steps=100, every=10)
-    new = train(*given, steps=100, watch=Watch(every=10))
-    assert old.steps.tolist() == new.steps.tolist() == list(range(0, 101, 10))
-    assert old.weights.tobytes() == new.weights.tobytes()
-    assert train(*given, steps=400, every=None).steps.tolist() == list(range(0, 401, 2))
-    with pytest.raises(UnsupportedOption, match="every"), pytest.warns(DeprecationWarning, match="every"):
-        train(*given, steps=100, every=0)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'ever'"):
-        train(*given, steps=100, ever=10)
+def test_an_option_that_is_none_is_refused():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'every'"):
+        train(paper_draw(0), AttentionModel(), GradientDescent(1.0), steps=100, every=10)
 
 
 def test_the_number_of_threads_is_as_before():

@@ -8,11 +8,10 @@ from typing import Any, cast
 import pyarrow as pa
 
 from attomaton.choices.columns import as_list, columns_of, find_column
-from attomaton.corpora.columnar.footers import open_parquet, read_chunks
-from attomaton.corpora.columnar.pages import rows_at_once
 from attomaton.errors import InvalidSamples, UnreadableSource, UnsupportedOption
 from attomaton.options import check_path
 from attomaton.readers.files import File, decode, naming
+from attomaton.readers.tables import open_parquet
 
 _arrow: Any = pa
 
@@ -85,14 +84,12 @@ def _read_separated(file: File) -> Any:
 
 
 def _read_parquet(file: File) -> Any:
-    """A Parquet file whose pages are no larger, unpacked, than they may be."""
+    """A Parquet file that does not say that it is too large."""
     with file.open_raw() as raw:
-        table = open_parquet(raw, file.source)
-        for place in range(len(table.schema.names)):
-            is_list = table.schema.column(place).max_repetition_level > 0
-            for chunks in read_chunks(raw, file.source, {place}, is_list=is_list):
-                for chunk in chunks:
-                    rows_at_once(raw, chunk, LARGEST)
+        table = open_parquet(raw)
+        about = table.metadata
+        size = sum(about.row_group(group).total_byte_size for group in range(about.num_row_groups))
+        _check_size(file, max(size, about.num_rows))
         return table.read(use_threads=False)
 
 
@@ -118,7 +115,11 @@ def _read_all(file: File) -> bytes:
     """The bytes of a text file, unpacked, if they are UTF-8 and not too many."""
     with file.open() as raw:
         blob = raw.read(LARGEST + 1)
-    if len(blob) > LARGEST:
-        raise UnreadableSource(f"{file.source} is larger than {LARGEST:,} bytes; count equal rows first")
+    _check_size(file, len(blob))
     decode(blob, file.source)
     return blob.removeprefix(b"\xef\xbb\xbf")
+
+
+def _check_size(file: File, size: int) -> None:
+    if size > LARGEST:
+        raise UnreadableSource(f"{file.source} is larger than {LARGEST:,} bytes; count equal rows first")

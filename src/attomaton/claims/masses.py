@@ -8,7 +8,6 @@ import numpy as np
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.bags import Bags, count_tokens
 from attomaton.graphs.components import Components
-from attomaton.moved import find_renamed
 from attomaton.ragged import softmax_runs
 from attomaton.tables import Bool, Float64, Int64, Integers
 
@@ -95,6 +94,3 @@ def read_contexts(samples: Samples, table: Float64) -> TrialContexts:
     [[0.333, 0.667]]
     """
     return TrialContexts(count_tokens(samples), table)
-
-
-__getattr__ = find_renamed(__name__, {"Contexts": "TrialContexts"})

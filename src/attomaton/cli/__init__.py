@@ -23,7 +23,6 @@ from attomaton.cli.scansnap import scansnap
 from attomaton.cli.score import score
 from attomaton.cli.tokenize import tokenize
 from attomaton.cli.train import train
-from attomaton.cli.upgrade import upgrade
 from attomaton.cli.verify import verify
 from attomaton.cli.warm_up import warm_up
 
@@ -51,7 +50,6 @@ COMMANDS = {
     "heads": heads,
     "tokenize": tokenize,
     "choices": choices,
-    "upgrade": upgrade,
     "example": example,
     "doctor": doctor,
     "warm-up": warm_up,

@@ -46,7 +46,6 @@ EXAMPLES = {
         "attomaton choices menus.csv --winner dish --choice-set menu --split '|'",
         "attomaton choices races.tsv --ranking result --split '>' --prior 1",
     ),
-    "upgrade": ("attomaton upgrade run",),
     "doctor": ("attomaton doctor",),
     "warm-up": ("attomaton warm-up",),
 }

@@ -28,12 +28,11 @@ TOKENIZER_BYTES = 1 << 26
 """Bytes of a tokenizer file: 64 MB. The largest in use, of 256 k tokens, has half of it."""
 
 UNPACKED = 1 << 28
-"""Bytes that a table may unpack at once: 256 MB, or four of the longest documents that are asked for. Arrow
-holds about three times as much while it decodes, which stays below a gigabyte."""
+"""Bytes that rows of a table may unpack to at once, as its file declares them: 256 MB, or four of the longest
+documents that are asked for. Arrow holds about three times as much while it decodes."""
 
 UNPACKED_RATIO = 16
-"""How many times its size a piece that is stored as such may unpack to: texts in use pack three- to
-tenfold, and a batch of a large table is legitimately large."""
+"""How many times its size a row may unpack to: texts in use pack three- to tenfold."""
 
 FILE_RATIO = 1000
 """What a whole file unpacks to, for each of its bytes. Gzip does no more; texts in use reach 10, logs 100."""
@@ -45,7 +44,7 @@ DOCUMENT_SLACK = 1 << 20
 """Documents that any file may hold, however small it is; beyond, ``FILE_RATIO`` for each of its bytes."""
 
 FOOTER = 1 << 26
-"""Bytes of a Parquet file's footer: 64 MB. One with a thousand groups of ten columns has two or three."""
+"""Bytes of one text of a Parquet file's footer: 64 MB."""
 
 CONTAINER = 100_000
 """Entries of one list of a Parquet file's footer: columns, row groups, pairs of metadata."""
@@ -61,13 +60,8 @@ SHOWN = 80
 
 
 def unpacked_most(stored: int, max_bytes: int) -> int:
-    """Bytes that one piece of a file may unpack to, given the bytes it is stored in."""
+    """Bytes that one row of a table may unpack to, given the bytes its file is stored in."""
     return max(UNPACKED, 4 * max_bytes, UNPACKED_RATIO * stored)
-
-
-def values_most(max_bytes: int) -> int:
-    """Numbers that a table may unpack at once; each takes about sixteen bytes while it is decoded."""
-    return max(UNPACKED, 4 * max_bytes) // 16
 
 
 def shown(text: str) -> str:

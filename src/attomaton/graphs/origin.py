@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from attomaton.artifacts import read_arrays, read_manifest
 from attomaton.artifacts.parted import read_whole
-from attomaton.artifacts.runs import Run, read_run
+from attomaton.artifacts.runs import read_run
 from attomaton.corpora.samples import Samples
 from attomaton.errors import MismatchedParts
 from attomaton.graphs.bags import find_realisable
@@ -57,7 +57,7 @@ def check_origin(run: str | Path, samples: Samples, name: Path | None = None) ->
     if not manifest.get("files"):
         return
     told, found = manifest.get("samples"), describe_origin(samples)
-    if told == found or (told is None and gives_edges(samples, _edges_of(read_run(place)))):
+    if told == found or (told is None and gives_edges(samples, _edges_of(place))):
         return
     raise MismatchedParts(
         f"the run in {name or place} was learned from other samples than the training is on (it has "
@@ -106,10 +106,9 @@ def gives_edges(samples: Samples, edges: pa.Table) -> bool:
     return bool(found.equals(edges.cast(found.schema)))
 
 
-def _edges_of(run: Run) -> pa.Table:
-    """The edges of a run, in parts or, as earlier versions wrote them, in one file."""
-    known = run.tables.get("edges")
-    return read_whole(run.place or Path(), run.parts, "edges") if known is None else known
+def _edges_of(place: Path) -> pa.Table:
+    run = read_run(place)
+    return read_whole(run.place or place, run.parts, "edges")
 
 
 def _window_of(manifest: dict[str, Any]) -> str:

@@ -144,7 +144,7 @@ def naming(source: str, place: Callable[[], str] = str) -> Generator[None]:
         advice = "give a path that can be read" if error.strerror else "fetch or write it again"
         advice += text_cure(source) if error.errno in (ENOENT, ENAMETOOLONG) else ""
         raise UnreadableSource(f"{shorten(source)}{place()} cannot be read: {reason}; {advice}") from error
-    except (_arrow.ArrowException, ValueError) as error:
+    except (_arrow.ArrowException, OverflowError, ValueError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise UnreadableSource(
             f"{source}{place()} is damaged, or not what its name says: {reason}; fetch or write it again"

@@ -7,15 +7,32 @@ from typing import Any, BinaryIO
 
 import pyarrow as pa
 
-from attomaton.corpora.columnar.footers import Chunk, open_parquet, read_chunks
-from attomaton.corpora.columnar.messages import MAGIC, check_messages
-from attomaton.corpora.columnar.pages import ROWS, rows_at_once
+from attomaton.corpora.budgets import CONTAINER, FOOTER, UNPACKED, unpacked_most
 from attomaton.errors import UnreadableSource
 from attomaton.readers.batches import Batch, HeldReader, Reading
 from attomaton.readers.columns import find_column, read_column
 from attomaton.readers.files import FileReader, naming
 
 _arrow: Any = pa
+MAGIC = b"ARROW1"
+ROWS = 1000
+"""Rows that are read at once, where nothing speaks against it."""
+
+
+def open_parquet(file: BinaryIO) -> Any:
+    """A Parquet file whose footer has no text or list that is longer than the file could hold."""
+    from pyarrow import parquet
+
+    tables: Any = parquet
+    size = file.seek(0, 2)
+    return tables.ParquetFile(
+        _arrow.PythonFile(file, "r"),
+        buffer_size=1 << 20,
+        pre_buffer=False,
+        page_checksum_verification=True,
+        thrift_string_size_limit=min(FOOTER, max(1, size)),
+        thrift_container_size_limit=min(CONTAINER, max(64, size // 8)),
+    )
 
 
 @dataclass(frozen=True)
@@ -28,28 +45,29 @@ class ParquetReader(FileReader):
         """The documents; rows are numbered from 0."""
         row = 0
         with naming(self.source, lambda: f", after row {row},"), self.file.open_raw() as file:
-            table = open_parquet(file, self.source)
+            stored, table = file.seek(0, 2), open_parquet(file)
             name = find_column(table.schema_arrow, self.reading, self.source)
-            for group, chunks in enumerate(self._chunks(file, table, name)):
-                at_once = min(
-                    (rows_at_once(file, one, self.reading.max_bytes) for one in chunks), default=ROWS
-                )
+            for group in range(table.num_row_groups):
+                at_once = self._rows_at_once(table, group, stored)
                 for batch in table.iter_batches(
                     at_once, row_groups=[group], columns=[name], use_threads=False
                 ):
                     yield from read_column(batch.column(0), row, self.source, self.reading)
                     row += len(batch)
 
-    def _chunks(self, file: BinaryIO, table: Any, name: str) -> list[list[Chunk]]:
-        """For each row group, where the column is."""
-        columns = [table.schema.column(place) for place in range(len(table.schema.names))]
-        leaves = {
-            place
-            for place, column in enumerate(columns)
-            if column.path == name or column.path.startswith(f"{name}.")
-        }
-        is_list = any(columns[place].max_repetition_level > 0 for place in leaves)
-        return read_chunks(file, self.source, leaves, is_list=is_list)
+    def _rows_at_once(self, table: Any, group: int, stored: int) -> int:
+        """How many rows may be read together, by the size that the file gives for the group; at least one.
+
+        Arrow's metadata of a column is not asked: where a footer is damaged that would end the process.
+        """
+        about, limit = table.metadata.row_group(group), self.reading.max_bytes
+        rows, size = max(1, about.num_rows), max(1, about.total_byte_size)
+        if size // rows > unpacked_most(stored, limit):
+            raise UnreadableSource(
+                f"{self.source}, row group {group}, has rows that unpack to {size // rows:,} bytes each; "
+                "split the documents, or raise the limit (max_bytes; --max-document on the command line)"
+            )
+        return max(1, min(ROWS, max(UNPACKED, 4 * limit) * rows // size))
 
 
 @dataclass(frozen=True)
@@ -62,7 +80,6 @@ class ArrowReader(FileReader):
         """The documents; rows are numbered from 0."""
         row = 0
         with naming(self.source, lambda: f", after row {row},"), self.file.open_raw() as raw:
-            check_messages(raw, self.source, self.reading.max_bytes)
             schema, _ = _open_arrow(raw, None)
             name = find_column(schema, self.reading, self.source)
             _, tables = _open_arrow(raw, schema.get_all_field_indices(name))

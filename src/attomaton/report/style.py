@@ -10,9 +10,6 @@ from typing import Any
 
 from attomaton.artifacts import explained
 from attomaton.drawing import ONE_COLUMN
-from attomaton.moved import find_elsewhere
-
-__getattr__ = find_elsewhere(__name__, "attomaton.drawing")
 
 
 def new_figure(height: float, *, width: float = ONE_COLUMN) -> Any:

@@ -11,12 +11,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from attomaton.artifacts import Building, Run, explained, fill_run
-from attomaton.borders import check_floats
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.errors import MismatchedParts
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components
-from attomaton.graphs.edges import QUERY_SCHEMA, EdgeTable
+from attomaton.graphs.edges import EdgeTable
 from attomaton.graphs.parts import cut_parts
 from attomaton.hard.certify import HardCertificate
 from attomaton.hard.solve import HardSolution
@@ -26,7 +24,7 @@ from attomaton.soft.certify import SoftCertificate
 from attomaton.soft.solve import SoftSolution
 from attomaton.solutions import Solution, check_scores, sparse_weights
 from attomaton.solved import Solved
-from attomaton.tables import Int64, column, make_table
+from attomaton.tables import Int64, column
 
 INDEX = "queries"
 """The table that says how many samples, and rows of each other table, every query has."""
@@ -182,42 +180,6 @@ def read_window(manifest: Mapping[str, Any]) -> int | None:
     windows: list[Any] = [told.get(name) for name in ("window", "max_window")]
     kept = [one for one in windows if isinstance(one, int) and not isinstance(one, bool) and one > 0]
     return min(kept, default=None)
-
-
-def modernise(run: Run) -> tuple[dict[str, pa.Table], pa.Table]:
-    """The tables of a run of an earlier version, one file each, as those of a run in parts; and its queries.
-
-    Examples
-    --------
-    >>> INDEX  # the table that runs of earlier versions do not have
-    'queries'
-    """
-    queries = make_table(QUERY_SCHEMA, {name: run.arrays[f"queries/{name}"] for name in QUERY_SCHEMA.names})
-    with _named("edges.parquet"):
-        edges = EdgeTable(run.tables["edges"], queries, run.manifest["n_tokens"])
-    with _named("components.parquet and order.parquet"):
-        components = Components(edges, run.tables["components"], run.tables["order"])
-        nodes = components.nodes
-    for name in ("hard", "soft"):
-        with _named(f"{name}.parquet"):
-            check_scores(run.tables[name], nodes, "the table of scores")
-    with _named("hard.parquet and arrays.safetensors"):
-        ends = ("above", "below")
-        if any(
-            not np.array_equal(run.arrays[f"multipliers/{name}"], column(components.order, name))
-            for name in ends
-        ):
-            raise MismatchedParts("the multipliers are of other edges than the order's")
-        pressed = run.arrays["multipliers/multiplier"]
-        order = layout.describe_order(components, check_floats(pressed, (components.order.num_rows,), "them"))
-    scores = (column(run.tables[name], "score") for name in ("hard", "soft"))
-    tables = {
-        "edges": edges.table,
-        "nodes": layout.describe_nodes(components, *scores),
-        "order": order,
-        "choices": run.tables["choices"],
-    }
-    return tables, queries
 
 
 @contextmanager

@@ -58,7 +58,7 @@ class StoredRun:
     counts : dict of int64 arrays, shape (n_tokens,)
         What the index says of every token: samples, and rows in each table.
     tables : dict of PartedTable
-        Edges, nodes, order and choices; none for runs of earlier versions, which are read whole.
+        Edges, nodes, order and choices.
     """
 
     run: Run
@@ -80,7 +80,7 @@ class StoredRun:
     def is_small(self) -> bool:
         """Whether it is read whole: it is small, or weights of embeddings join all its queries."""
         size = sum(int(entry["bytes"]) for entry in self.run.parts.values())
-        return size <= SMALL or not self.tables or bool(self.run.arrays)
+        return size <= SMALL or bool(self.run.arrays)
 
     @property
     def size(self) -> str:
@@ -197,8 +197,6 @@ class StoredRun:
     def solve_all(self) -> dict[str, Any]:
         """Components, hard and soft solution of all queries, read whole."""
         with self._explained():
-            if not self.tables:
-                return storage.assemble(*storage.modernise(self.run), self.run)
             n_parts = len(self.tables["nodes"].files)
             tables = {
                 name: _join([table.read_part(number) for number in range(n_parts)])
@@ -288,8 +286,6 @@ def open_run(path: str | Place) -> StoredRun:
             raise MismatchedParts(f"manifest.json gives no whole number up to {MAX_TOKENS:,} as n_tokens")
         vocabulary = storage.read_vocabulary(run, n_tokens)
         storage.read_proofs(run.manifest)
-        if "borders" not in run.manifest:  # an earlier version wrote it
-            return StoredRun(run, vocabulary, {}, {})
         counts = layout.check_index(run.tables[storage.INDEX], n_tokens)
         return StoredRun(run, vocabulary, counts, _open_tables(run, counts))
 

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from attomaton.errors import InvalidSamples
-from attomaton.moved import find_renamed
 from attomaton.options import real_number
 from attomaton.scansnap.classes import CorpusClasses
 from attomaton.scansnap.heads import Head, LearnedHead, MassHead
@@ -207,6 +206,3 @@ def _check_realisable(reduced: Reduced) -> None:
     own = classes.rows[classes.tokens == classes.labels[classes.rows]]
     if len(np.unique(own)) < len(classes):
         raise InvalidSamples("a label is not among its keys, so its mass is 0; keep realisable samples only")
-
-
-__getattr__ = find_renamed(__name__, {"Flow": "LayerFlow"})

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from os import PathLike
 from typing import Any, Protocol, Unpack, cast
@@ -83,10 +83,9 @@ class Watch:
 
 
 class _Options(ReadingOptions, total=False):
-    """How a source is read, and parameters of :func:`train` with another name or of an earlier release."""
+    """How a source is read, and a parameter of :func:`train` with another name."""
 
     step_size: float
-    every: int | None
 
 
 def train(
@@ -128,8 +127,7 @@ def train(
         embeddings of your own classes are compared by name when a run is resumed.
     **options
         For a source that is not samples yet: ``window`` (32), ``tokenizer``, ``column``, ``documents`` and
-        ``reading``, as in :func:`~attomaton.learn`. ``every=10`` is ``watch=Watch(every=10)`` now; it works
-        for one more release, and warns.
+        ``reading``, as in :func:`~attomaton.learn`.
 
     Warns
     -----
@@ -148,7 +146,7 @@ def train(
     """
     steps, seed = whole_number(steps, "steps", most=MOST_STEPS), whole_number(seed, "seed")
     step, model = chosen_step(step, options), _checked_model(model)
-    watch = _with_retired(Watch() if watch is None else watch, options)
+    watch = Watch() if watch is None else watch
     corpora = _per_trial(_read(samples, options), trials)
     every = watch.interval(steps)
     store, checkpoint_every = as_store(out), checkpoint_interval(out, steps)
@@ -294,25 +292,12 @@ def _checked_model(model: Any) -> AttentionModel:
 
 def _read(samples: Any, options: _Options) -> Samples | Sequence[Samples]:
     """The samples of each trial, or those of a source."""
-    own = ("step_size", "every")
-    reading = cast("ReadingOptions", {name: one for name, one in options.items() if name not in own})
+    reading = cast("ReadingOptions", {name: one for name, one in options.items() if name != "step_size"})
     check_options(reading)
     listed = isinstance(samples, list | tuple) and all(
         isinstance(one, Samples) for one in cast("Sequence[Any]", samples)
     )
     return cast("Sequence[Samples]", samples) if listed else read_samples(samples, **reading)
-
-
-def _with_retired(watch: Watch, retired: _Options) -> Watch:
-    """The watch with ``every``, where that is given as it used to be."""
-    if retired.get("every") is None:
-        return watch
-    warnings.warn(
-        "train(..., every=10) goes with the next release; give watch=Watch(every=10) in its place",
-        DeprecationWarning,
-        stacklevel=3,
-    )
-    return replace(watch, every=retired.get("every"))
 
 
 def _asked(model: AttentionModel, step: Step, corpora: Sequence[Samples], **settings: Any) -> dict[str, Any]:

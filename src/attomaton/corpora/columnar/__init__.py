@@ -1,1 +1,0 @@
-"""Columnar files, Parquet and Arrow: what they claim of themselves, checked before it is believed."""
