@@ -11,125 +11,126 @@ from attomaton import startup as _startup  # noqa: F401  # pyright: ignore[repor
 
 # Startup comes before any other module is looked for.
 # isort: split
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from attomaton.automaton.automaton import Automaton
-from attomaton.automaton.explanation import Explanation as Explanation
-from attomaton.automaton.explanation import Rule
-from attomaton.automaton.shrinkage import shrink
-from attomaton.choices.fit import fit_choices
-from attomaton.choices.result import ChoiceFit
-from attomaton.corpora import synthetic
-from attomaton.corpora.samples import Sample, Samples
-from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.errors import AttomatonError, needing
-from attomaton.graphs.choices import ChoiceTable, extract_choices
-from attomaton.graphs.components import Components, find_components
-from attomaton.graphs.edges import EdgeTable, extract_edges
-from attomaton.hard.solve import HardSolution, solve_graph_svm
-from attomaton.pipeline import diff, learn
-from attomaton.readers import read_corpus
-from attomaton.readers.tokenize import tokenize_corpus
-from attomaton.runs.coverage import Coverage
-from attomaton.soft.solve import SoftSolution, solve_luce
-from attomaton.solutions import Status
-from attomaton.trajectory.expansion import expand
-from attomaton.trajectory.fast_forward import fast_forward
+from attomaton.errors import needing
 
 if TYPE_CHECKING:
-    from attomaton.automaton.estimator import AttentionLimit
-    from attomaton.beginning.begin import begin
-    from attomaton.beginning.result import Beginning
-    from attomaton.claims.mechanics import verify
-    from attomaton.decoder.learn import learn_decoder
-    from attomaton.generation.winners import winners
-    from attomaton.models.attention import AttentionModel
-    from attomaton.models.deep import DeepModel
-    from attomaton.training.deep import train_deep
-    from attomaton.training.loop import Watch, train
-    from attomaton.training.steps import GradientDescent
+    from attomaton.automaton.automaton import Automaton as Automaton
+    from attomaton.automaton.estimator import AttentionLimit as AttentionLimit
+    from attomaton.automaton.explanation import Explanation as Explanation
+    from attomaton.automaton.explanation import Rule as Rule
+    from attomaton.automaton.shrinkage import shrink as shrink
+    from attomaton.beginning.begin import begin as begin
+    from attomaton.beginning.result import Beginning as Beginning
+    from attomaton.choices.fit import fit_choices as fit_choices
+    from attomaton.choices.result import ChoiceFit as ChoiceFit
+    from attomaton.claims.mechanics import verify as verify
+    from attomaton.corpora import synthetic as synthetic
+    from attomaton.corpora.samples import Sample as Sample
+    from attomaton.corpora.samples import Samples as Samples
+    from attomaton.corpora.tokenizers import Vocabulary as Vocabulary
+    from attomaton.decoder.learn import learn_decoder as learn_decoder
+    from attomaton.errors import AttomatonError as AttomatonError
+    from attomaton.generation.winners import winners as winners
+    from attomaton.graphs.choices import ChoiceTable as ChoiceTable
+    from attomaton.graphs.choices import extract_choices as extract_choices
+    from attomaton.graphs.components import Components as Components
+    from attomaton.graphs.components import find_components as find_components
+    from attomaton.graphs.edges import EdgeTable as EdgeTable
+    from attomaton.graphs.edges import extract_edges as extract_edges
+    from attomaton.hard.solve import HardSolution as HardSolution
+    from attomaton.hard.solve import solve_graph_svm as solve_graph_svm
+    from attomaton.models.attention import AttentionModel as AttentionModel
+    from attomaton.models.deep import DeepModel as DeepModel
+    from attomaton.pipeline import diff as diff
+    from attomaton.pipeline import learn as learn
+    from attomaton.readers import read_corpus as read_corpus
+    from attomaton.readers.tokenize import tokenize_corpus as tokenize_corpus
+    from attomaton.runs.coverage import Coverage as Coverage
+    from attomaton.soft.solve import SoftSolution as SoftSolution
+    from attomaton.soft.solve import solve_luce as solve_luce
+    from attomaton.solutions import Status as Status
+    from attomaton.training.deep import train_deep as train_deep
+    from attomaton.training.loop import Watch as Watch
+    from attomaton.training.loop import train as train
+    from attomaton.training.steps import GradientDescent as GradientDescent
+    from attomaton.trajectory.expansion import expand as expand
+    from attomaton.trajectory.fast_forward import fast_forward as fast_forward
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "AttentionLimit",
-    "AttentionModel",
-    "AttomatonError",
-    "Automaton",
-    "Beginning",
-    "ChoiceFit",
-    "ChoiceTable",
-    "Components",
-    "Coverage",
-    "DeepModel",
-    "EdgeTable",
-    "GradientDescent",
-    "HardSolution",
-    "Rule",
-    "Sample",
-    "Samples",
-    "SoftSolution",
-    "Status",
-    "Vocabulary",
-    "Watch",
-    "begin",
-    "diff",
-    "expand",
-    "extract_choices",
-    "extract_edges",
-    "fast_forward",
-    "find_components",
-    "fit_choices",
-    "learn",
-    "learn_decoder",
-    "read_corpus",
-    "shrink",
-    "solve_graph_svm",
-    "solve_luce",
-    "synthetic",
-    "tokenize_corpus",
-    "train",
-    "train_deep",
-    "verify",
-    "winners",
+_HOMES = {
+    "AttentionLimit": "automaton.estimator",
+    "AttentionModel": "models.attention",
+    "AttomatonError": "errors",
+    "Automaton": "automaton.automaton",
+    "Beginning": "beginning.result",
+    "ChoiceFit": "choices.result",
+    "ChoiceTable": "graphs.choices",
+    "Components": "graphs.components",
+    "Coverage": "runs.coverage",
+    "DeepModel": "models.deep",
+    "EdgeTable": "graphs.edges",
+    "Explanation": "automaton.explanation",
+    "GradientDescent": "training.steps",
+    "HardSolution": "hard.solve",
+    "Rule": "automaton.explanation",
+    "Sample": "corpora.samples",
+    "Samples": "corpora.samples",
+    "SoftSolution": "soft.solve",
+    "Status": "solutions",
+    "Vocabulary": "corpora.tokenizers",
+    "Watch": "training.loop",
+    "begin": "beginning.begin",
+    "diff": "pipeline",
+    "expand": "trajectory.expansion",
+    "extract_choices": "graphs.choices",
+    "extract_edges": "graphs.edges",
+    "fast_forward": "trajectory.fast_forward",
+    "find_components": "graphs.components",
+    "fit_choices": "choices.fit",
+    "learn": "pipeline",
+    "learn_decoder": "decoder.learn",
+    "read_corpus": "readers",
+    "shrink": "automaton.shrinkage",
+    "solve_graph_svm": "hard.solve",
+    "solve_luce": "soft.solve",
+    "synthetic": "corpora.synthetic",
+    "tokenize_corpus": "readers.tokenize",
+    "train": "training.loop",
+    "train_deep": "training.deep",
+    "verify": "claims.mechanics",
+    "winners": "generation.winners",
+}
+"""Public names and where they stand: they are loaded when asked for, with what they need."""
+
+_NEEDING = {
+    "AttentionLimit": "sklearn",
+    **dict.fromkeys(
+        ["AttentionModel", "DeepModel", "GradientDescent", "Watch", "train", "train_deep", "verify"], "torch"
+    ),
+}
+"""Names that need a package of an extra; a plain install can still ``from attomaton import *``."""
+
+__all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
+    name
+    for name in _HOMES
+    if name != "Explanation" and (name not in _NEEDING or find_spec(_NEEDING[name]) is not None)
 ]
 
 
-_LAZY = {
-    "AttentionLimit": "attomaton.automaton.estimator",
-    "AttentionModel": "attomaton.models.attention",
-    "DeepModel": "attomaton.models.deep",
-    "GradientDescent": "attomaton.training.steps",
-    "Watch": "attomaton.training.loop",
-    "train": "attomaton.training.loop",
-    "train_deep": "attomaton.training.deep",
-    "verify": "attomaton.claims.mechanics",
-}
-"""Names that need scikit-learn or PyTorch (the extras ``sklearn`` and ``train``), loaded when asked for."""
-
-_LATER = {
-    "Beginning": "attomaton.beginning.result",
-    "begin": "attomaton.beginning.begin",
-    "learn_decoder": "attomaton.decoder.learn",
-    "winners": "attomaton.generation.winners",
-}
-"""Names that need nothing more and are loaded when asked for, so that all others come sooner."""
-
-for _name in _LAZY:  # so that a plain install can still ``from attomaton import *``
-    if find_spec("sklearn" if _name == "AttentionLimit" else "torch") is None:
-        __all__.remove(_name)  # pyright: ignore[reportUnsupportedDunderAll]
-
-
 def __getattr__(name: str) -> Any:
-    module = _LAZY.get(name) or _LATER.get(name)
-    if module is None:
+    home = _HOMES.get(name)
+    if home is None and find_spec(f"attomaton.{name}") is None:
         raise AttributeError(f"module 'attomaton' has no attribute {name!r}")
-    from importlib import import_module
-
     with needing(name):
-        return getattr(import_module(module), name)
+        module = import_module(f"attomaton.{home or name}")
+    value = globals()[name] = getattr(module, name, module) if home else module
+    return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, *_LATER})
+    return sorted({*globals(), *_HOMES})

@@ -11,9 +11,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any, NewType
+from typing import TYPE_CHECKING, Any, NewType
 
-import pyarrow as pa
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Html = NewType("Html", str)
 """Markup that is safe to show; made by this module only."""
@@ -220,11 +221,12 @@ def render_table(
     )
 
 
-def render_first_rows(table: pa.Table, *, title: str = "") -> Html:
+def render_first_rows(table: "pa.Table", *, title: str = "") -> Html:
     """The first rows of an Arrow table; the others are never touched.
 
     Examples
     --------
+    >>> import pyarrow as pa
     >>> "and 992 more rows" in render_first_rows(pa.table({"token": range(1000)}))
     True
     """

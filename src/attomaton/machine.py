@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
@@ -45,6 +44,8 @@ def share_out(
     """
     if len(shares) <= 1 or threads == 1:
         return list(map(work, shares))
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(threads or count_processors()) as pool:
         return list(pool.map(work, shares))
 

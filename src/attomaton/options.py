@@ -11,11 +11,12 @@ from numbers import Real
 from operator import index
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, cast
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, cast
 
 from attomaton.errors import UnsupportedOption
+
+if TYPE_CHECKING:
+    import numpy as np
 
 LARGEST = 2**63 - 1
 """No whole number may be above this: compiled code and files hold 64 bits."""
@@ -52,6 +53,7 @@ def whole_number(value: object, name: str, *, least: int = 0, most: int = LARGES
 
     Examples
     --------
+    >>> import numpy as np
     >>> whole_number(1e6, "steps"), whole_number(np.int32(3), "window", least=1)
     (1000000, 3)
     >>> whole_number(1.5, "steps")
@@ -103,6 +105,7 @@ def real_number(
 
     Examples
     --------
+    >>> import numpy as np
     >>> real_number(np.float32(0.5), "momentum", least=0, below=1), real_number(2, "step_size", above=0)
     (0.5, 2.0)
     >>> real_number(float("nan"), "step_size", above=0)
@@ -220,14 +223,17 @@ def _leads_in_a_circle(path: str) -> bool:
     return False
 
 
-def make_rng(given: object) -> np.random.Generator:
+def make_rng(given: object) -> "np.random.Generator":
     """What draws: a generator as it is, a seed as the generator of it, None as one that nobody has seen.
 
     Examples
     --------
+    >>> import numpy as np
     >>> int(make_rng(7).integers(100)) == int(make_rng(np.random.default_rng(7)).integers(100))
     True
     """
+    import numpy as np
+
     if given is None or isinstance(given, np.random.Generator):
         return np.random.default_rng(given)
     return np.random.default_rng(whole_number(given, "the seed"))
@@ -275,6 +281,7 @@ def settle(owner: object, **values: object) -> None:
 
     Examples
     --------
+    >>> import numpy as np
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
     ... class Step:
@@ -298,7 +305,7 @@ def show(value: object) -> str:
     """
     if isinstance(value, int) and value.bit_length() > 8 * SHOWN:
         return f"a whole number of about {round(value.bit_length() * math.log10(2)):,} digits"
-    number = isinstance(value, int | float | np.number)
+    number = isinstance(value, Real)
     text = str(cast("object", value)) if number else repr(value)
     line = " ".join(text.split())
     return line if len(line) <= SHOWN else f"{line[:SHOWN]}…"
@@ -306,6 +313,8 @@ def show(value: object) -> str:
 
 def _scalar(value: object) -> object:
     """What an array without axes holds; anything else as it is."""
+    import numpy as np
+
     if isinstance(value, np.ndarray):
         array = cast("np.ndarray[Any, Any]", value)
         return array[()] if array.ndim == 0 else array
@@ -313,6 +322,8 @@ def _scalar(value: object) -> object:
 
 
 def _whole(value: Any) -> int | None:
+    import numpy as np
+
     if isinstance(value, bool | np.bool_ | np.ndarray):
         return None
     if isinstance(value, float | np.floating):
@@ -325,7 +336,7 @@ def _whole(value: Any) -> int | None:
 
 
 def _real(value: Any) -> float | None:
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+    if isinstance(value, bool) or not isinstance(value, Real):
         return None
     try:
         number = float(value)

@@ -2,18 +2,20 @@
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
-from scipy.sparse import csc_array
 
-from attomaton.borders import MEND, check_floats, check_table
+from attomaton.borders import MEND, check_floats, check_table, keep_checked
 from attomaton.display import Cell, render_card, render_facts, render_first_rows, render_status
 from attomaton.errors import InvalidEmbeddings, MismatchedParts, UncertifiedSolution
 from attomaton.frames import Tabular
 from attomaton.ragged import group_borders
 from attomaton.tables import Float64, column, make_table
+
+if TYPE_CHECKING:
+    from scipy.sparse import csc_array
 
 SCORE_SCHEMA = pa.schema([("query", pa.int32()), ("token", pa.int32()), ("score", pa.float64())])
 
@@ -76,8 +78,15 @@ class Solution(Tabular):
     """
 
     scores: pa.Table
-    weights: Float64 | csc_array
+    weights: "Float64 | csc_array"
     certificate: Certificate
+
+    def __getattr__(self, name: str) -> Any:
+        """Weights that are the scores themselves are made when they are first looked at."""
+        if name != "weights" or "components" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        keep_checked(self, weights=sparse_weights(self.scores, self.components.edges.n_tokens))
+        return self.weights
 
     def __repr__(self) -> str:
         size, status = f"{self.scores.num_rows:,} scores", self.status.name.lower()
@@ -98,6 +107,11 @@ class Solution(Tabular):
     def _facts(self) -> list[tuple[str, Cell]]:
         """What else is shown of this kind of solution."""
         return []
+
+    @property
+    def embedded(self) -> bool:
+        """Whether embeddings were given, so that weights have shape (dim, dim)."""
+        return isinstance(self.__dict__.get("weights"), np.ndarray)
 
     @property
     def status(self) -> Status:
@@ -123,6 +137,8 @@ def check_scores(scores: pa.Table, nodes: pa.Table, what: str) -> None:
 
 def check_weights(weights: object, n_tokens: int, what: str) -> None:
     """Weights are a square array of finite numbers, or a sound sparse one of one row for each token."""
+    from scipy.sparse import csc_array  # takes long to import, so only when needed
+
     if not isinstance(weights, csc_array):
         sides: Any = np.shape(check_floats(weights, (None, None), what))
         check_floats(weights, (sides[0], sides[0]), what)
@@ -141,11 +157,13 @@ def score_table(nodes: pa.Table, scores: Float64) -> pa.Table:
     return make_table(SCORE_SCHEMA, columns)
 
 
-def sparse_weights(scores: pa.Table, n_tokens: int) -> csc_array:
+def sparse_weights(scores: pa.Table, n_tokens: int) -> "csc_array":
     """The score table as a sparse matrix, rows key tokens, columns queries, shape (n_tokens, n_tokens).
 
     The table is sorted by query, then token, so its columns are the matrix's own.
     """
+    from scipy.sparse import csc_array  # takes long to import, so only when needed
+
     start = group_borders(column(scores, "query"), n_tokens)
     return csc_array((column(scores, "score"), column(scores, "token"), start), shape=(n_tokens, n_tokens))
 

@@ -6,13 +6,13 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from attomaton.borders import trusted
 from attomaton.compiled import is_kept
-from attomaton.compiled.ahead import start_helpers
 from attomaton.corpora.samples import Samples
 from attomaton.errors import MismatchedParts
 from attomaton.graphs.choices import ChoiceTable, extract_choices
@@ -29,15 +29,16 @@ from attomaton.graphs.parts import (
 from attomaton.hard.certify import join_hard
 from attomaton.hard.constraints import multiplier_table
 from attomaton.hard.solve import HardSolution, solve_graph_svm
-from attomaton.hard.solvers.placement import solve_parts
 from attomaton.machine import count_processors, share_out
 from attomaton.options import check_threads, real_number
 from attomaton.progress import Progress, silent
 from attomaton.soft.certify import join_soft
 from attomaton.soft.solve import SoftSolution, solve_luce
-from attomaton.soft.tied import TieScores, group_choices, solve_groups
-from attomaton.solutions import SCORE_SCHEMA, score_table, sparse_weights
+from attomaton.solutions import SCORE_SCHEMA, score_table
 from attomaton.tables import Float64, column
+
+if TYPE_CHECKING:
+    from attomaton.soft.tied import TieScores
 
 LEARNING = (("pivots", "orders", "choices"), ("planting", "sets", "luce"))
 """Exercises of :mod:`attomaton.warming` that compile what is needed here, in chains of about equal length."""
@@ -56,7 +57,12 @@ def compile_beside(n_positions: int) -> None:
     --------
     >>> compile_beside(100)  # a small corpus is not compiled for
     """
-    if n_positions >= LARGE and count_processors() > 1 and is_kept(solve_parts) is False:
+    if n_positions < LARGE or count_processors() == 1:
+        return
+    from attomaton.compiled.ahead import start_helpers
+    from attomaton.hard.solvers.placement import solve_parts
+
+    if is_kept(solve_parts) is False:
         start_helpers(LEARNING)
 
 
@@ -104,7 +110,7 @@ class Solved:
     @property
     def embedded(self) -> bool:
         """Whether embeddings were given, so that weights have shape (dim, dim)."""
-        return isinstance(self.hard.weights, np.ndarray)
+        return self.hard.embedded
 
 
 def solve_edges(
@@ -184,7 +190,7 @@ def _solve_by_part(
 
 def solve_ties(
     components: Components, choices: ChoiceTable, *, atol: float = 1e-8, threads: int | None = None
-) -> TieScores:
+) -> "TieScores":
     """The soft side of components, of which only those with more than one token are looked at.
 
     Its scores are those of the tokens that tie; all others are 0.
@@ -207,6 +213,8 @@ def solve_ties(
     >>> solve_ties(found, extract_choices(samples, found)).scores.round(4).tolist()
     [0.5493, -0.5493]
     """
+    from attomaton.soft.tied import group_choices, solve_groups
+
     return solve_groups(group_choices(choices, keep_ties(components)), atol=atol, threads=threads)
 
 
@@ -233,19 +241,17 @@ def _join_hard(components: Components, parts: Sequence[HardSolution]) -> HardSol
         HardSolution,
         components=components,
         scores=scores,
-        weights=sparse_weights(scores, components.edges.n_tokens),
         certificate=join_hard([part.certificate for part in parts]),
         multipliers=multiplier_table(components.order, pressed),
     )
 
 
-def _join_soft(components: Components, parts: Sequence[TieScores], choices: ChoiceTable) -> SoftSolution:
+def _join_soft(components: Components, parts: "Sequence[TieScores]", choices: ChoiceTable) -> SoftSolution:
     ties = np.concatenate([part.scores for part in parts])
     scores = score_table(components.nodes, spread_scores(components, ties))
     return trusted(
         SoftSolution,
         scores=scores,
-        weights=sparse_weights(scores, components.edges.n_tokens),
         certificate=join_soft([part.certificate for part in parts]),
         loss=sum(part.loss for part in parts),
         choices=choices,
@@ -364,14 +370,14 @@ class SoftByQuery(SolverByQuery):
 def _check_parts(components: Components, hard: object, soft: object) -> None:
     """The solutions must be of these components: one score for each node, in the same kind of space."""
     nodes = components.nodes.select(["query", "token"])
-    spaces: set[type] = set()
+    spaces: set[bool] = set()
     for part, kind in ((hard, HardSolution), (soft, SoftSolution)):
         if not isinstance(part, kind) or not part.scores.select(["query", "token"]).equals(nodes):
             raise MismatchedParts(
                 f"the {kind.__name__} given is not one of these components; "
                 "give Automaton(components, hard, soft), both solved from the same components"
             )
-        spaces.add(type(part.weights))
+        spaces.add(part.embedded)
     if isinstance(hard, HardSolution) and not np.array_equal(
         hard.components.component_of_node, components.component_of_node
     ):

@@ -6,7 +6,7 @@ import shlex
 import pytest
 from typer.testing import CliRunner
 
-from attomaton.cli import COMMANDS, app
+from attomaton.cli.commands import COMMANDS, app
 from attomaton.cli.examples import EXAMPLES
 from tests.audit.small import write_model, write_steps
 from tests.cli.inside import run_inside

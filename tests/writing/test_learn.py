@@ -12,7 +12,8 @@ import attomaton as at
 from attomaton.errors import AttomatonError, InvalidSamples, NothingRealisable, UnsupportedOption
 from attomaton.graphs.writing import find_successors, measure_reach, replace_labels
 from attomaton.tables import column
-from attomaton.writing.automaton import WritingAutomaton, load_attention
+from attomaton.writing.automaton import WritingAutomaton
+from attomaton.writing.load import load_attention
 
 TEXTS = [
     "the cat sat on the mat and the dog sat on the log",

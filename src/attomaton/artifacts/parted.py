@@ -223,7 +223,7 @@ class PartedTable:
         if not whole or table.schema.names != self.schema.names:
             name = self.files[part]["name"]
             raise CorruptRun(f"{self.folder / name} holds other rows or columns; write the run again")
-        return table.cast(self.schema)
+        return table if table.schema.equals(self.schema) else table.cast(self.schema)  # loads much
 
     def _group_size(self, part: int, group: int) -> int:
         size = self._group_rows(part)

@@ -8,7 +8,7 @@ batch, and how they explain one answer.
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -28,8 +28,10 @@ from attomaton.errors import TokenOutOfRange, UnknownToken, UnsupportedOption
 from attomaton.graphs.bags import Bags, count_all_tokens, count_tokens
 from attomaton.options import LARGEST, make_rng, whole_number
 from attomaton.ragged import group_borders
-from attomaton.readers.given import WINDOW, ReadingOptions, read_ids, read_named
 from attomaton.tables import Float64, Int32
+
+if TYPE_CHECKING:
+    from attomaton.readers.given import ReadingOptions
 
 
 class Attention(ABC):
@@ -305,7 +307,7 @@ class Attention(ABC):
             raise unknown_token(names.unknown, self.n_tokens)
         return int(ids[0])
 
-    def score(self, samples: Any, *, epsilon: float = 0.0, **options: Unpack[ReadingOptions]) -> Score:
+    def score(self, samples: Any, *, epsilon: float = 0.0, **options: Unpack["ReadingOptions"]) -> Score:
         """Log-loss and top-1 on the realisable samples among these, or among those of new text.
 
         The limit gives some labels of new text no chance at all, so that the log-loss is infinite; with
@@ -333,7 +335,7 @@ class Attention(ABC):
         scored = score_prediction(mix_uniform(self.predict_bags(count_tokens(read)), epsilon))
         return replace(scored, unknown=unknown)
 
-    def read(self, source: Any, **options: Unpack[ReadingOptions]) -> Samples:
+    def read(self, source: Any, **options: Unpack["ReadingOptions"]) -> Samples:
         """New text as samples, in the tokens of this vocabulary; tokens that it lacks are unseen ones.
 
         Parameters
@@ -352,7 +354,7 @@ class Attention(ABC):
         """
         return self._read(source, options)[0]
 
-    def _read(self, source: Any, options: ReadingOptions) -> tuple[Samples, tuple[str, ...]]:
+    def _read(self, source: Any, options: "ReadingOptions") -> tuple[Samples, tuple[str, ...]]:
         """New text as samples, and its words that the vocabulary does not have."""
         if isinstance(source, Samples):
             return source, ()
@@ -360,6 +362,8 @@ class Attention(ABC):
             raise UnsupportedOption(
                 f"the tokenizer is that of this vocabulary ({self.vocabulary.tokenizer}); leave it out"
             )
+        from attomaton.readers.given import WINDOW, read_ids, read_named
+
         asked: ReadingOptions = {"window": self.window or WINDOW, **options}
         if self.vocabulary is None:
             return read_ids(source, **asked), ()

@@ -7,7 +7,7 @@ drawn from its tokens with Luce odds m_j e^{s_j}.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,6 @@ from attomaton.automaton.explanation import Explanation
 from attomaton.automaton.finite import FiniteAttention
 from attomaton.automaton.pictures import MOST_ROWS, Ranking
 from attomaton.automaton.prediction import BatchPrediction, answer
-from attomaton.automaton.stopped import StoppedTraining
 from attomaton.borders import keep_checked, trusted
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
@@ -43,6 +42,9 @@ from attomaton.runs.outline import Outline
 from attomaton.runs.stored import StoredRun, open_run
 from attomaton.solved import Solved
 from attomaton.tables import Float64, Int64, Integers, column
+
+if TYPE_CHECKING:
+    from attomaton.automaton.stopped import StoppedTraining
 
 WRITES = "writes"
 """The record of a run whose keys write other tokens; only :mod:`attomaton.writing` can answer by it."""
@@ -189,6 +191,8 @@ class Automaton(Tabular, Solved, Attention):
                 "fast_forward(samples, embeddings=…) and read scores_at(step)"
             )
         if not (self._training and self._training[0].serves(given, step_size)):
+            from attomaton.automaton.stopped import StoppedTraining
+
             self._training[:] = [StoppedTraining(given, self.components, step_size)]
         return self._training[0].at(step, self.vocabulary, self.window)
 
@@ -346,7 +350,7 @@ class Automaton(Tabular, Solved, Attention):
         )
 
     @cached_property
-    def _training(self) -> list[StoppedTraining]:
+    def _training(self) -> "list[StoppedTraining]":
         """The training that :meth:`at` was asked for last, if any."""
         return []
 

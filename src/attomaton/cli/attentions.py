@@ -30,15 +30,15 @@ def pick_attention(
     run: Any, how: How, corpus: str | None, *, step: float | None = None, strength: float | None = None
 ) -> "Attention":
     """The limit, or what these options ask for; the corpus must be the one that the run was learned from."""
-    from attomaton.automaton.shrinkage import shrink
-    from attomaton.writing.automaton import WritingAutomaton, load_attention
+    from attomaton.automaton.automaton import Automaton
+    from attomaton.writing.load import load_attention
 
     automaton = load_attention(run)
     if step is None and strength is None:
         if corpus is not None:
             raise UnsupportedOption("--learned-from is for --step and --shrink; give one of them too")
         return automaton
-    if isinstance(automaton, WritingAutomaton):
+    if not isinstance(automaton, Automaton):
         raise UnsupportedOption(
             "the run writes other tokens than it reads, of which only the limit is known; leave out --step "
             "and --shrink"
@@ -53,6 +53,8 @@ def pick_attention(
     samples = _read_again(automaton, corpus, how)
     if step is not None:
         return automaton.at(step, samples=samples)
+    from attomaton.automaton.shrinkage import shrink
+
     shrunken = shrink(samples, strength=strength, vocabulary=automaton.vocabulary)
     return replace(shrunken, window=automaton.window)
 

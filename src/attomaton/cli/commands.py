@@ -1,11 +1,17 @@
-"""How commands show their help: ``-h`` works, flags carry no type, and examples stand below the options."""
+"""All commands, each loaded when it is asked for, and how they show their help.
 
-from collections.abc import Callable
+``-h`` works, flags carry no type, and examples stand below the options.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from attomaton import __version__
 from attomaton.cli.examples import EXAMPLES
 from attomaton.cli.output import print_error
 
@@ -13,6 +19,28 @@ STOPPED = 130
 """The exit code of what Ctrl-C stopped, by the custom of shells: 128 and the number of the signal."""
 
 HELP = {"help_option_names": ["-h", "--help"]}
+
+COMMANDS = {
+    "learn": "learn",
+    "explain": "explain",
+    "generate": "generate",
+    "score": "score",
+    "diff": "diff",
+    "export": "export",
+    "report": "report",
+    "reproduce": "reproduce",
+    "train": "train",
+    "verify": "verify",
+    "scan-snap": "scansnap",
+    "begin": "begin",
+    "heads": "heads",
+    "tokenize": "tokenize",
+    "choices": "choices",
+    "example": "example",
+    "doctor": "doctor",
+    "warm-up": "warm_up",
+}
+"""Commands in the order of the help → what their file, and the function in it, is called."""
 
 
 class Command(TyperCommand):
@@ -23,8 +51,26 @@ class Command(TyperCommand):
         return _bare_flags(super().get_params(ctx))
 
 
+class OnDemand(Mapping[str, Any]):
+    """The commands by their names; one that is looked up is loaded."""
+
+    def __getitem__(self, name: str) -> Any:
+        return load_command(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
 class Commands(TyperGroup):
     """All commands together, whose own flags are shown in the same way."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        commands: Any = OnDemand()
+        self.commands = commands
 
     def get_params(self, ctx: Any) -> list[Any]:
         """All parameters before the command, with what is shown beside them."""
@@ -46,9 +92,14 @@ def _bare_flags(params: list[Any]) -> list[Any]:
     return params
 
 
-def add_command(app: typer.Typer, name: str, function: Callable[..., None]) -> None:
-    """Make a function the command of this name."""
-    app.command(name, cls=Command, epilog=show_examples(name), context_settings=HELP)(function)
+@cache
+def load_command(name: str) -> Any:
+    """The command of this name, out of its file."""
+    file = COMMANDS[name]
+    function = getattr(import_module(f"attomaton.cli.{file}"), file)
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    alone.command(name, cls=Command, epilog=show_examples(name), context_settings=HELP)(function)
+    return typer.main.get_command(alone)
 
 
 def show_examples(name: str) -> str:
@@ -60,3 +111,28 @@ def show_examples(name: str) -> str:
     ['Examples', '$', 'attomaton', 'doctor']
     """
     return "\n\n".join(["Examples", *(f"$ {line}" for line in EXAMPLES[name])])
+
+
+app = typer.Typer(
+    add_completion=True,
+    cls=Commands,
+    no_args_is_help=True,
+    context_settings=HELP,
+    pretty_exceptions_enable=False,
+    help="What gradient descent makes of a self-attention layer, computed from token sequences alone.",
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"attomaton {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Print the version."
+    ),
+) -> None:
+    """Options before the command."""

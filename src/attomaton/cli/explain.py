@@ -14,7 +14,7 @@ def explain(
     quiet: Quiet = False,
 ) -> None:
     """Say which tokens of CONTEXT attention retrieves, why, and with what probabilities."""
-    from attomaton.writing.automaton import WritingExplanation, load_attention
+    from attomaton.writing.load import load_attention
 
     automaton = load_attention(run)
     explanation = automaton.explain(read_words(automaton, context))
@@ -22,9 +22,8 @@ def explain(
         print_json(explanation.to_dict(explanation.name))
     elif quiet:
         tell_unknown(explanation.unknown)
-        writes = isinstance(explanation, WritingExplanation)
-        chances = explanation.written if writes else explanation.probabilities
-        name = explanation.token_name if writes else explanation.name
+        chances = getattr(explanation, "written", explanation.probabilities)
+        name = getattr(explanation, "token_name", explanation.name)
         print_line(name(max(chances, key=chances.__getitem__)))
     else:
         print_value(explanation)

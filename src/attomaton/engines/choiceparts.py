@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.artifacts.parted import write_part
-from attomaton.engines.parts import CHOICE_FILE, count_rows, scan_rows
+from attomaton.engines.parts import count_rows, scan_rows
 from attomaton.errors import CorruptRun
 from attomaton.graphs.choices import (
+    CHOICE_FILE,
     CHOICE_SCHEMA,
     ChoiceTable,
     count_choices,

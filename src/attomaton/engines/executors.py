@@ -23,8 +23,6 @@ from attomaton.engines.choiceparts import write_choices
 from attomaton.engines.kept import Kept
 from attomaton.engines.kernel import choices_of_piece, query_rows
 from attomaton.engines.parts import (
-    CHOICE_FILE,
-    EDGE_FILE,
     EdgeParts,
     scan_rows,
     sum_neighbours,
@@ -34,9 +32,9 @@ from attomaton.engines.selection import Selection
 from attomaton.engines.slots import Slots
 from attomaton.engines.stages import Stage
 from attomaton.engines.ties import Ties
-from attomaton.graphs.choices import CHOICE_SCHEMA, encode_choices
+from attomaton.graphs.choices import CHOICE_FILE, CHOICE_SCHEMA, encode_choices
 from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components
-from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
+from attomaton.graphs.edges import EDGE_FILE, EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
 from attomaton.graphs.parts import slice_queries
 from attomaton.graphs.windows import Links, link_repeats, window_edges
 from attomaton.remote import Place

@@ -46,6 +46,8 @@ CHOICE_SCHEMA = pa.schema(
         ("count", pa.int64()),
     ]
 )
+CHOICE_FILE: dict[str, Any] = {"compression": "lz4"}
+"""How choices are written."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -8,7 +8,7 @@ from attomaton.compiled import compiled, compiled_within
 from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS
 from attomaton.graphs.grouping import distinct_keys, find_rows, pack_pairs, sum_by_key
 from attomaton.graphs.scanning import NUMPY
-from attomaton.graphs.strong import label_strong_components
+from attomaton.graphs.strong import label_strong_components, search_all
 from attomaton.ragged import run_starts
 from attomaton.tables import Int32, Int64, Integers
 
@@ -114,7 +114,7 @@ def label_components(winner: Int64, loser: Int64, n_nodes: int) -> Int64:
         start[winner[edge] + 1] += 1
     for node in range(n_nodes):
         start[node + 1] += start[node]
-    label, n_components = _search_all(start, loser)
+    label, n_components = search_all(start, loser)
     number = np.full(n_components, -1, np.int64)
     n_numbered = 0
     for node in range(n_nodes):
@@ -134,62 +134,7 @@ def count_components(start: Int64, loser: Int32) -> int:
     >>> count_components(np.array([0, 1, 3, 3]), np.array([1, 0, 2], np.int32))  # 0 and 1 tie, and beat 2
     2
     """
-    return _search_all(start, loser)[1]
-
-
-@compiled_within
-def _search_all(start: Int64, loser: Any) -> tuple[Int64, int]:
-    """A label for the strong component of each node, in the order in which they are found; how many."""
-    n_nodes = len(start) - 1
-    label = np.full(n_nodes, -1, np.int64)
-    room = (
-        np.zeros(n_nodes, np.int64),  # when each node was found, from 1 on
-        np.zeros(n_nodes, np.int64),  # the earliest node that it leads back to
-        start[:-1].copy(),  # the next edge to follow
-        np.empty(n_nodes, np.int64),  # found, without a component
-        np.empty(n_nodes, np.int64),  # on the way
-    )
-    n_found = n_components = 0
-    for node in range(n_nodes):
-        if label[node] < 0:
-            n_found, n_components = _search(node, start, loser, label, room, (n_found, n_components))
-    return label, n_components
-
-
-@compiled_within
-def _search(root: int, start: Int64, loser: Any, label: Int64, room: Any, so_far: Any) -> Any:
-    """Label all that can be reached from ``root``; how many nodes and components were found by then."""
-    found, back, following, waiting, way = room
-    n_found, n_components = so_far
-    n_waiting, depth = 0, 1
-    way[0] = root
-    while depth > 0:
-        node = way[depth - 1]
-        if found[node] == 0:
-            n_found += 1
-            found[node] = back[node] = n_found
-            waiting[n_waiting] = node
-            n_waiting += 1
-        if following[node] < start[node + 1]:
-            other = loser[following[node]]
-            following[node] += 1
-            if found[other] == 0:
-                way[depth] = other
-                depth += 1
-            elif label[other] < 0:
-                back[node] = min(back[node], found[other])
-            continue
-        depth -= 1
-        if depth > 0:
-            back[way[depth - 1]] = min(back[way[depth - 1]], back[node])
-        if back[node] == found[node]:
-            last = -1
-            while last != node:
-                n_waiting -= 1
-                last = waiting[n_waiting]
-                label[last] = n_components
-            n_components += 1
-    return n_found, n_components
+    return search_all(start, loser)[1]
 
 
 def _condense_work(above: Int64, *_: Any) -> float:

@@ -7,12 +7,11 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from attomaton.errors import MismatchedParts
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import EdgeTable
-from attomaton.ragged import group_borders
+from attomaton.ragged import group_borders, ranges_of
 from attomaton.tables import Bool, Int32, Int64, Integers, column
 
 
@@ -95,19 +94,23 @@ class QueryOrder:
     """What the components of one query, which are consecutive numbers, reach, and on what evidence."""
 
     def __init__(self, graph: QueryGraph) -> None:
-        self._query, size = graph, len(graph)
-        rows = group_borders(graph.above - graph.first, size)
-        targets = graph.below - graph.first
-        self._graph = csr_array((np.ones(len(targets), np.int8), targets, rows), shape=(size, size))
+        self._query, self._size = graph, len(graph)
+        self._rows = group_borders(graph.above - graph.first, self._size)
+        self._below = graph.below - graph.first
 
     def search(self, top: int) -> tuple[Bool, Integers]:
         """What ``top`` reaches, and the component before each on a shortest path; both local numbers."""
-        from scipy.sparse.csgraph import breadth_first_order  # a tenth of the start-up time
-
-        reached, before = breadth_first_order(self._graph, self.local(top))
-        mask = np.zeros(self._graph.shape[0], bool)
-        mask[reached] = True
-        return mask, before
+        reached, before = np.zeros(self._size, bool), np.full(self._size, -1, np.int64)
+        front = np.array([self.local(top)])
+        while len(front):  # breadth first, and in the order of the table where several lead to one
+            reached[front] = True
+            lengths = self._rows[front + 1] - self._rows[front]
+            above, below = np.repeat(front, lengths), self._below[ranges_of(self._rows[front], lengths)]
+            new = np.flatnonzero(~reached[below])
+            new = new[np.sort(np.unique(below[new], return_index=True)[1])]
+            front = below[new]
+            before[front] = above[new]
+        return reached, before
 
     def local(self, component: int) -> int:
         """The component's number inside this query."""
@@ -161,7 +164,7 @@ class QueryOrder:
 
     def _pair(self, above: Any, below: Any) -> Any:
         """One number for a pair of components of this query."""
-        return above * self._graph.shape[0] + below
+        return above * self._size + below
 
 
 def _edges_of(edges: EdgeTable, rows: slice) -> Edges:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from attomaton.errors import UncertifiedSolution
 from attomaton.graphs.components import Components, merge_components
@@ -264,10 +263,11 @@ def _forces(components: Components, basis: Float64, multipliers: Float64) -> Flo
 
 def _merge(components: Components, joined: Bool) -> tuple[Components, Bool]:
     """The components with these edges as ties, and which edges of the order are inside one now."""
+    from scipy.sparse import csr_array  # takes long to import, so only when needed
+    from scipy.sparse.csgraph import connected_components
+
     above, below = column(components.order, "above"), column(components.order, "below")
     size = len(components)
     links = csr_array((np.ones(int(joined.sum())), (above[joined], below[joined])), shape=(size, size))
-    from scipy.sparse.csgraph import connected_components  # a tenth of the start-up time
-
     group = connected_components(links, directed=False)[1]
     return merge_components(components, group), group[above] == group[below]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Literal, Protocol, overload, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, overload, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,6 @@ from attomaton.hard.certify import (
     repair_positions,
 )
 from attomaton.hard.constraints import MULTIPLIER_SCHEMA, embedded_problem, multiplier_table, order_problem
-from attomaton.hard.factored.solve import FactoredSolution, FactoredSolver, solve_factored
 from attomaton.hard.problem import EmbeddedProblem, OrderProblem
 from attomaton.hard.rows import Answer, Ropes, certify_answer, in_pairs, tie_ropes
 from attomaton.options import check_threads, real_number, show
@@ -34,9 +33,11 @@ from attomaton.solutions import (
     check_weights,
     scale_rows,
     score_table,
-    sparse_weights,
 )
 from attomaton.tables import Float64, column
+
+if TYPE_CHECKING:
+    from attomaton.hard.factored.solve import FactoredSolution, FactoredSolver
 
 FEW_PRODUCTS = 100_000
 """Scores of problems up to this size are summed with twice the digits."""
@@ -141,7 +142,8 @@ class HardSolution(Solution):
         """Refuse what later code must not be given."""
         check_kind(self.components, Components, "components")
         check_scores(self.scores, self.components.nodes, "the table of hard scores")
-        check_weights(self.weights, self.components.edges.n_tokens, "the array of hard weights")
+        if "weights" in self.__dict__:
+            check_weights(self.weights, self.components.edges.n_tokens, "the array of hard weights")
         check_table(self.multipliers, MULTIPLIER_SCHEMA, "the table of multipliers")
         ends = ["above", "below"]
         if not self.multipliers.select(ends).equals(self.components.order.select(ends)):
@@ -178,8 +180,8 @@ def solve_graph_svm(
     embeddings: object = None,
     norm: Literal["nuclear"],
     rtol: float | None = None,
-    solver: FactoredSolver | None = None,
-) -> FactoredSolution: ...
+    solver: "FactoredSolver | None" = None,
+) -> "FactoredSolution": ...
 
 
 def solve_graph_svm(
@@ -188,9 +190,9 @@ def solve_graph_svm(
     embeddings: object = None,
     norm: Literal["frobenius", "nuclear"] = "frobenius",
     rtol: float | None = None,
-    solver: OrderSolver | EmbeddedSolver | FactoredSolver | None = None,
+    solver: "OrderSolver | EmbeddedSolver | FactoredSolver | None" = None,
     threads: int | None = None,
-) -> HardSolution | FactoredSolution:
+) -> "HardSolution | FactoredSolution":
     """Solve the Graph-SVM of every query: min ‖W‖ s.t. ties score equal and priorities score ≥ 1 apart.
 
     Parameters
@@ -246,7 +248,7 @@ def solve_graph_svm(
             f"the norm is {show(norm)}; give 'frobenius' or 'nuclear' (attomaton.norms.solve.solve_normed "
             "has 'max' and 'spectral')"
         )
-    if isinstance(solver, FactoredSolver):
+    if hasattr(solver, "solve_factored"):
         raise UnsupportedOption(f"{solver!r} finds the least nuclear norm; give norm='nuclear' with it")
     rtol = None if rtol is None else real_number(rtol, "rtol", least=0, below=1)
     threads = check_threads(threads)
@@ -257,7 +259,9 @@ def solve_graph_svm(
 
 def _solve_nuclear(
     components: Components, embeddings: object, rtol: float, solver: object, threads: int | None
-) -> FactoredSolution:
+) -> "FactoredSolution":
+    from attomaton.hard.factored.solve import FactoredSolver, solve_factored
+
     if not isinstance(solver, FactoredSolver | None):
         raise UnsupportedOption(
             f"{solver!r} does not find the least nuclear norm; use InteriorPoint, or norm='frobenius' with it"
@@ -288,7 +292,6 @@ def _solve_orthonormal(
         HardSolution,
         components=components,
         scores=scores,
-        weights=sparse_weights(scores, components.edges.n_tokens),
         certificate=certificate,
         multipliers=multiplier_table(components.order, flow),
     )

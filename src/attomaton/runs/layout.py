@@ -13,11 +13,10 @@ import pyarrow as pa
 
 from attomaton.artifacts.parted import part_name, write_part
 from attomaton.borders import check_counts, check_ids_of, check_rising, check_table
-from attomaton.engines.parts import CHOICE_FILE, EDGE_FILE
 from attomaton.errors import MismatchedParts
-from attomaton.graphs.choices import CHOICE_SCHEMA
+from attomaton.graphs.choices import CHOICE_FILE, CHOICE_SCHEMA
 from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components
-from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA
+from attomaton.graphs.edges import EDGE_FILE, EDGE_SCHEMA, QUERY_SCHEMA
 from attomaton.graphs.gathering import Gathered
 from attomaton.graphs.parts import slice_queries
 from attomaton.hard.constraints import MULTIPLIER_SCHEMA

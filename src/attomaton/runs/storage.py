@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from attomaton.artifacts import Building, Run, explained, fill_run
+from attomaton.borders import trusted
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components
@@ -22,7 +23,7 @@ from attomaton.runs import layout
 from attomaton.runs.coverage import Coverage
 from attomaton.soft.certify import SoftCertificate
 from attomaton.soft.solve import SoftSolution
-from attomaton.solutions import Solution, check_scores, sparse_weights
+from attomaton.solutions import Solution, check_scores
 from attomaton.solved import Solved
 from attomaton.tables import Int64, column
 
@@ -128,7 +129,7 @@ def finish(
 def assemble(tables: Mapping[str, pa.Table], queries: pa.Table, run: Run) -> dict[str, Any]:
     """Components, hard and soft solution of some queries of a run in parts.
 
-    Every part goes through its constructor, which checks it, in the order in which one indexes another. The
+    Every part is checked as its constructor does, in the order in which one indexes another. The
     certificates and the loss are those of the whole run.
     """
     n_tokens, proofs = run.manifest["n_tokens"], read_proofs(run.manifest)
@@ -140,26 +141,30 @@ def assemble(tables: Mapping[str, pa.Table], queries: pa.Table, run: Run) -> dic
         for name in ("hard", "soft"):
             check_scores(scores[name], components.nodes, "the table of scores")
     with _named("the parts of nodes and order"):
-        hard = HardSolution(
+        hard = trusted(
+            HardSolution,
             components=components,
             scores=scores["hard"],
-            weights=_weights(run, "hard", scores["hard"]),
             certificate=proofs.hard,
             multipliers=layout.restore_multipliers(components.order, tables["order"]),
+            **_read_dense(run, "hard"),
         )
+        hard.__post_init__()
     with _named("the parts of choices"):
         choices = ChoiceTable(tables["choices"])
     with _named("the parts of nodes"):
-        soft = SoftSolution(
+        soft = trusted(
+            SoftSolution,
             scores=scores["soft"],
-            weights=_weights(run, "soft", scores["soft"]),
             certificate=proofs.soft,
             choices=choices,
             components=components,
             loss=proofs.loss,
             ridge=proofs.ridge,
             free=proofs.free,
+            **_read_dense(run, "soft"),
         )
+        soft.__post_init__()
     return {"components": components, "hard": hard, "soft": soft}
 
 
@@ -231,9 +236,9 @@ def _finite(value: float | str | None) -> bool:
 
 def _dense_weights(name: str, solution: Solution) -> dict[str, NDArray[Any]]:
     """Weights in embedding space; for orthonormal ones they are the score table and need no copy."""
-    return {name: solution.weights} if isinstance(solution.weights, np.ndarray) else {}
+    return {name: np.asarray(solution.weights)} if solution.embedded else {}
 
 
-def _weights(run: Run, name: str, scores: pa.Table) -> Any:
+def _read_dense(run: Run, name: str) -> dict[str, NDArray[Any]]:
     dense = run.arrays.get(f"{name}/weights")
-    return sparse_weights(scores, run.manifest["n_tokens"]) if dense is None else dense
+    return {} if dense is None else {"weights": dense}

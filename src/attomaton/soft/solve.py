@@ -27,7 +27,6 @@ from attomaton.solutions import (
     check_weights,
     scale_rows,
     score_table,
-    sparse_weights,
 )
 from attomaton.tables import Float64, column
 
@@ -102,7 +101,8 @@ class SoftSolution(Solution):
         """Refuse what later code must not be given."""
         check_kind(self.components, Components, "components")
         check_scores(self.scores, self.components.nodes, "the table of soft scores")
-        check_weights(self.weights, self.components.edges.n_tokens, "the array of soft weights")
+        if "weights" in self.__dict__:
+            check_weights(self.weights, self.components.edges.n_tokens, "the array of soft weights")
         check_kind(self.choices, ChoiceTable, "choices")
         if not (np.isfinite(self.loss) and 0.0 <= self.ridge < np.inf):
             raise MismatchedParts(f"loss is {self.loss} and ridge {self.ridge}, which cannot be; {MEND}")
@@ -196,20 +196,19 @@ def solve_luce(
     scores = np.zeros(components.nodes.num_rows)
     scores[rows] = (solver or _newton(threads)).solve(problem, stiffness=ridge)
     scores = centre(components.component_of_node, scores)
-    if table is None:
-        weights = sparse_weights(score_table(components.nodes, scores), components.edges.n_tokens)
-    else:
-        weights, scores = _embed(components, scores, table)
+    embedded: dict[str, Float64] = {}
+    if table is not None:
+        embedded["weights"], scores = _embed(components, scores, table)
     inside = centre(problem.component, scores[rows])
     return trusted(
         SoftSolution,
         scores=score_table(components.nodes, scores),
-        weights=weights,
         certificate=certify_scores(problem, inside, atol=atol, ridge=ridge, threads=threads),
         loss=problem.loss(inside),
         choices=choices,
         components=components,
         ridge=ridge,
+        **embedded,
     )
 
 

@@ -29,7 +29,7 @@ from attomaton.ragged import sum_at
 from attomaton.readers.given import ReadingOptions
 from attomaton.remote import Place, as_place
 from attomaton.runs.coverage import Coverage
-from attomaton.runs.stored import explained_run, open_run
+from attomaton.runs.stored import StoredRun, explained_run, open_run
 from attomaton.tables import Float64, Int32
 from attomaton.writing.maps import KeyNames, Writing
 from attomaton.writing.settle import Settling
@@ -305,10 +305,10 @@ class WritingAutomaton(Printed, Attention):
     @classmethod
     def load(cls, path: str | Place, *, whole: bool = False) -> "WritingAutomaton":
         """Open a run folder of a head that writes; ``whole`` as in :meth:`Automaton.load`."""
-        loaded = load_attention(path, whole=whole)
-        if isinstance(loaded, WritingAutomaton):
-            return loaded
-        raise UnsupportedOption(f"the run in {path} writes what it reads; load it with Automaton.load")
+        run = open_run(path)
+        if WRITES not in run.run.records:
+            raise UnsupportedOption(f"the run in {path} writes what it reads; load it with Automaton.load")
+        return open_writing(run, whole=whole)
 
     def _ranking(self, query: int) -> Ranking:
         raise UnsupportedOption(
@@ -340,20 +340,9 @@ def fill_writing(building: Building, automaton: WritingAutomaton, about: Mapping
     fill_run(building, automaton.reads, about, {WRITES: record})
 
 
-def load_attention(path: str | Place, *, whole: bool = False) -> Automaton | WritingAutomaton:
-    """The automaton of a run folder, whichever of both kinds it is.
-
-    Examples
-    --------
-    >>> import tempfile, attomaton as at
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     load_attention(at.learn([0, 1, 0, 2, 0, 1, 0, 1], window=3).save(folder))
-    Automaton(3 queries, 8 components, 3 tokens)
-    """
-    run = open_run(path)
-    record: Any = run.run.records.get(WRITES)
-    if record is None:
-        return open_automaton(run, whole=whole)
+def open_writing(run: StoredRun, *, whole: bool = False) -> WritingAutomaton:
+    """The automaton of an open run of a head that writes."""
+    record: Any = run.run.records[WRITES]
     with explained_run(run.run.place):
         writing = Writing(np.array(record["table"]), str(record["name"]))
         words: Any = record["vocabulary"]

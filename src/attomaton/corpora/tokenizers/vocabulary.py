@@ -9,7 +9,6 @@ import numpy as np
 
 from attomaton.corpora.tokenizers.encoders import ByteEncoder, Encoder, TableEncoder, unknown_token
 from attomaton.corpora.tokenizers.splitting import BYTES, find_splitter, join_words
-from attomaton.corpora.tokenizers.subwords import is_subword_file, read_definition, subword_encoder
 from attomaton.errors import CorruptRun, TokenOutOfRange
 from attomaton.ragged import offsets_of
 from attomaton.tables import Int32, Int64, number_strings
@@ -74,6 +73,8 @@ class Vocabulary:
         """
         if tokenizer == "byte":
             return cls(BYTES, "byte")
+        from attomaton.corpora.tokenizers.subwords import is_subword_file, read_definition, subword_encoder
+
         if not is_subword_file(tokenizer):
             find_splitter(tokenizer)  # an error, if there is none
             return None
@@ -108,6 +109,8 @@ class Vocabulary:
     def encoder(self) -> Encoder:
         """What turns many texts into ids at once."""
         if self.definition is not None:
+            from attomaton.corpora.tokenizers.subwords import subword_encoder
+
             return subword_encoder(self.tokenizer, self.definition)
         return ByteEncoder() if self.tokenizer == "byte" else TableEncoder(self.tokenizer, self.ids)
 
@@ -151,6 +154,8 @@ class Vocabulary:
         """
         wanted = [int(index) for index in ids]
         if self.definition is not None:
+            from attomaton.corpora.tokenizers.subwords import subword_encoder
+
             return subword_encoder(self.tokenizer, self.definition).decode(wanted)
         if self.tokenizer == "byte":
             return bytes(wanted).decode("utf-8", errors="replace")

@@ -5,7 +5,6 @@ has tokens, and elimination needs one pass.
 """
 
 import numpy as np
-from scipy.sparse import csc_array
 
 from attomaton.ragged import centre, offsets_of, rows_of, sum_at
 from attomaton.soft.likelihood import LuceProblem
@@ -54,6 +53,9 @@ def _pairs(problem: LuceProblem) -> tuple[Int64, Int64, Int64]:
 
 def _eliminate(one: Int64, other: Int64, weight: Float64, system: tuple[Float64, float]) -> Float64:
     """Solve (Σ weight (e_i − e_j)(e_i − e_j)ᵀ + stiffness) x = right; with stiffness 0, x has mean zero."""
+    from scipy.sparse import csc_array  # takes long to import, so only when needed
+    from scipy.sparse.linalg import splu
+
     right, stiffness = system
     size = len(right)
     diagonal = sum_at(one, weight, size) + sum_at(other, weight, size) + stiffness
@@ -63,8 +65,6 @@ def _eliminate(one: Int64, other: Int64, weight: Float64, system: tuple[Float64,
     kept = every if stiffness else every[1:]  # what is left out is held at zero
     answer = np.zeros(size)
     try:
-        from scipy.sparse.linalg import splu  # a tenth of the start-up time
-
         answer[kept] = splu(matrix[kept][:, kept].tocsc(), options={"SymmetricMode": True}).solve(right[kept])
     except RuntimeError:  # exactly singular: chances too small for floating point
         return np.full(size, np.nan)
