@@ -1,7 +1,6 @@
 """The adversary for some seconds, with fixed seeds.
 
-``.ci/run --full`` runs ``python -m tests.adversary`` for ``ATTOMATON_ADVERSARY_MINUTES`` (60), with a fresh
-seed, which it prints.
+``.ci/run --full`` runs each target of ``python -m tests.adversary`` for minutes, with a fresh seed.
 """
 
 import numpy as np
