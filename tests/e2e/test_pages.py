@@ -17,7 +17,7 @@ from tests.sizes import some
 
 ELSEWHERE = {
     r"pip install ": "test_readme.py and test_extras.py install in fresh environments",
-    r"python benchmarks/": "test_benchmarks.py runs them, in the full gate",
+    r"python benchmarks/": ".ci/campaigns.py runs them, at night",
     r"--master spark://": "tests/engines/test_spark.py starts a cluster and gives its address",
     r"reproduce heldout": "tests/experiments/test_heldout.py runs it small; it takes more than an hour",
     r"reproduce heads-study": "tests/experiments/test_heads.py runs it small; it takes half an hour",
