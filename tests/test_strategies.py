@@ -46,6 +46,7 @@ def has_stranger(samples):
     return any(label not in context for context, label in samples)
 
 
+@pytest.mark.slow  # two thousand draws
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(
     ("condition", "n_samples", "n_positions", "n_used"),

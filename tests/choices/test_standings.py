@@ -283,6 +283,7 @@ def test_probability_of_one_against_another():
     assert tuples.probability((0, 1), ((0, 1), (0, 2))) == pytest.approx(0.5)
 
 
+@pytest.mark.slow  # a solver that must fail
 def test_uncertified_scores_have_no_numbers_in_the_table():
     pairs = [(item, (item + 1) % 1_000) for item in range(1_000)]
     fit = at.fit_choices(range(1_000), pairs, counts=[10] * 999 + [1])

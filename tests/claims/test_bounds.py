@@ -81,6 +81,7 @@ def test_a_start_that_still_hides_the_direction_is_too_early(step):
         assert verdict.status is VerdictStatus.TOO_EARLY
 
 
+@pytest.mark.slow  # trains
 def test_no_bound_of_a_total_variation_is_near_one():
     for size in (0.01, 0.05, 0.09, 0.11, 0.5, 3.0):
         trace = train(

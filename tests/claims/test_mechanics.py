@@ -66,6 +66,7 @@ def test_without_its_assumptions_the_global_direction_fails():
     assert verdict.value < 0.95
 
 
+@pytest.mark.slow  # a thousand points
 @pytest.mark.parametrize("model", [AttentionModel(RandomUnit(8)), AttentionModel(RandomUnit(8), head=Tied())])
 def test_log_loss_is_convex_at_a_thousand_points(model):
     evidence = evidence_of(train(draws(5), model, NORMAL, steps=1))

@@ -119,6 +119,7 @@ def test_the_null_is_said_and_can_be_chosen(folder):
     assert "give one of intact, rotated" in " ".join(ended.stderr.split())
 
 
+@pytest.mark.slow  # audits several checkpoints
 def test_heads_over_training(folder):
     asked = ["heads", *(f"steps/checkpoint-{step}" for step in (100, 20, 3)), *COURSE]
     written = ["--out", "course.parquet", "--figure", "course.png"]

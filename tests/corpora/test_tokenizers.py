@@ -214,6 +214,7 @@ def test_missing_libraries_are_named_with_the_command_that_installs_them(files):
     ] * 3
 
 
+@pytest.mark.slow  # a real corpus
 @given(st.text(), st.sampled_from(["word", "word-lower", "word-punct"]))
 def test_words_joined_by_blanks_are_split_as_before(text, tokenizer):
     split = at.corpora.tokenizers.TOKENIZERS[tokenizer]

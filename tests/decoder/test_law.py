@@ -56,6 +56,7 @@ def test_uniform_supports_follow_lamberts_equation():
         assert np.allclose(told[inside], tau[inside], rtol=1e-3)
 
 
+@pytest.mark.slow  # long descent
 def test_the_course_ends_in_the_law():
     rng = np.random.default_rng(3)
     for _ in range(10):

@@ -1,3 +1,5 @@
+import pytest
+
 """The docs speak of things that exist."""
 
 import re
@@ -50,6 +52,7 @@ def test_the_picture_of_the_landing_page_is_what_its_command_draws():
     assert picture["PLACE"].read_text(encoding="utf-8") == picture["draw"]()
 
 
+@pytest.mark.slow  # reads the whole site
 def test_cross_references_of_docstrings_become_links():
     hook = griffe.load_extensions(str(ROOT / "docs" / ".hooks" / "roles.py"))
     package = griffe.load("attomaton", search_paths=[ROOT / "src"], extensions=hook)

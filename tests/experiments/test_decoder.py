@@ -18,6 +18,7 @@ def story(tmp_path_factory):
     return path
 
 
+@pytest.mark.slow  # an experiment
 def test_random_contexts_are_trained_and_judged(tmp_path):
     settings = read_settings("decoder", trials=2) | {"steps": 4000, "n_tokens": 6, "n_contexts": 2}
     page = run_decoder(settings, silent)
@@ -33,6 +34,7 @@ def test_the_loss_of_a_text_is_foretold(story, tmp_path):
     assert {path.name for path in write_page(page, tmp_path)} == FILES
 
 
+@pytest.mark.slow  # an experiment
 def test_concepts_of_a_text_are_listed_and_drawn(story, tmp_path):
     settings = read_settings("decoder-concepts", data=story) | {"count": 4}
     page = run_concepts(settings, silent)

@@ -54,6 +54,7 @@ def test_every_row_is_finite_and_the_work_is_taken_up(folder, monkeypatch):
     assert second.numbers["log_loss"].to_pylist() == first.numbers["log_loss"].to_pylist()
 
 
+@pytest.mark.slow  # an experiment
 def test_the_command_prints_and_writes_the_table(folder, monkeypatch):
     read = experiment_settings.read_settings
     monkeypatch.setattr(

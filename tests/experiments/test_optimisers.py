@@ -36,6 +36,7 @@ def test_the_page_has_every_optimiser_with_and_without_cycles(tmp_path):
     assert {path.name for path in written} >= {"figure.png", "figure.pdf", "numbers.parquet", "summary.md"}
 
 
+@pytest.mark.slow  # an experiment
 def test_what_was_trained_is_read_again_and_gives_the_same_page(tmp_path):
     chosen = [one for one in small()["optimisers"] if one["name"] in ("sign descent", "Adam, usual averages")]
     kept, free = (small(work=work) | {"optimisers": chosen} for work in (tmp_path, None))

@@ -26,6 +26,7 @@ def end(outcome, name):
     return outcome.measured[name].values[-1]
 
 
+@pytest.mark.slow  # an experiment
 def test_the_global_experiment_comes_out_as_published(outcome):
     assert outcome.measured["correlation"].at[-1] == 4000
     assert 0.96 < end(outcome, "correlation").mean() < 0.999
@@ -48,6 +49,7 @@ def test_every_experiment_runs_and_says_what_it_measured():
         assert {*settings.get("panels", ()), *settings.get("published", ())} <= set(outcome.measured)
 
 
+@pytest.mark.slow  # an experiment
 def test_local_directions_are_closer_where_training_goes_astray():
     outcome = measure_training(read_settings("mechanics-local", trials=20))
     globally, locally = end(outcome, "correlation"), end(outcome, "local_correlation")
@@ -74,6 +76,7 @@ def test_plain_descent_is_foretold():
     assert VerdictStatus.FAILS not in judged.values()
 
 
+@pytest.mark.slow  # an experiment
 def test_the_path_goes_along_the_graph_svm():
     outcome = measure_path(read_settings("mechanics-path", trials=3))
     assert {one.status for one in outcome.verdicts} == {VerdictStatus.HOLDS}
@@ -82,6 +85,7 @@ def test_the_path_goes_along_the_graph_svm():
             assert abs(measured.predicted[1][-1] - measured.values[-1].mean()) < 0.01
 
 
+@pytest.mark.slow  # an experiment
 def test_a_trial_is_the_same_alone_and_among_others():
     """Until normalised steps swing around W_fin, where any rounding grows."""
     alone, among = (train_trials(read_settings("mechanics-global", trials=trials)) for trials in (1, 5))
@@ -89,6 +93,7 @@ def test_a_trial_is_the_same_alone_and_among_others():
     assert np.allclose(alone.weights[early, 0], among.weights[early, 0], rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow  # an experiment
 def test_figure_numbers_verdicts_and_page_are_written(outcome, tmp_path):
     page = render_outcome(outcome)
     written = write_page(page, tmp_path / "out")

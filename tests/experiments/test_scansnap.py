@@ -54,6 +54,7 @@ def few():
     return {**settings, "n_queries": [1], "attention_rates": [0.5, 3.0], "ratios": [2.0, 10.0]}
 
 
+@pytest.mark.slow  # an experiment
 def test_figure_6_beside_a_table(tmp_path, few):
     table = tmp_path / "published.csv"
     lines = ["num_last,eta_Z,etaY_over_etaZ,entropy_mean,entropy_pm"]

@@ -51,6 +51,7 @@ def test_the_same_seed_gives_the_same_numbers(outcome):
     assert compare_text(outcome.settings).curves.equals(outcome.curves)
 
 
+@pytest.mark.slow  # an experiment
 def test_figure_numbers_and_page_are_written(outcome, tmp_path):
     page = render_text(outcome)
     written = write_page(page, tmp_path / "out")
@@ -76,6 +77,7 @@ def test_what_cannot_be_done_is_refused(tmp_path):
         split_text(small("text-shakespeare", tmp_path / "short.txt"))
 
 
+@pytest.mark.slow  # an experiment
 def test_the_command_prints_how_both_agree(story, tmp_path, monkeypatch):
     monkeypatch.setattr(shipped, "read_settings", small)
     asked = ["reproduce", "text-wikitext", "--data", str(story)]

@@ -168,6 +168,7 @@ def test_workers_as_a_module(tmp_path, texts):
     place.assert_clean(place.run([sys.executable, "-m", "attomaton", *arguments]))
 
 
+@pytest.mark.slow  # processes beside foreign files
 def test_safely_as_a_module(place, texts, tmp_path):
     """With -P nothing at all is found there."""
     arguments = ["tokenize", texts, "--out", tmp_path / "out", "--workers", "2"]

@@ -36,6 +36,7 @@ def test_joint_is_certified_on_ill_conditioned_embeddings(seed, condition):
     assert certificate.certified, certificate
 
 
+@pytest.mark.slow  # scale
 @pytest.mark.parametrize("sizes", [(48, 64, 300, 8), (48, 48, 300, 8), (30, 31, 400, 6)])
 def test_joint_is_certified_at_the_size_of_the_paper_and_above(sizes):
     certificate = certificate_of(problem_for(0, sizes), Joint(), 1e-9)

@@ -50,6 +50,7 @@ def test_what_cannot_be_proved_names_the_rows():
         hard.expect()
 
 
+@pytest.mark.slow  # scale
 @pytest.mark.parametrize("condition", [1e2, 1e4, 1e6])
 def test_ill_conditioned_embeddings_are_certified(condition):
     rng = np.random.default_rng(int(np.log10(condition)))

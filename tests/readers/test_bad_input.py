@@ -182,6 +182,7 @@ WHOLE = {
 }
 
 
+@pytest.mark.slow  # campaign
 @pytest.mark.parametrize("name", WHOLE)
 @given(
     cut=st.none() | st.floats(0, 1),
@@ -325,6 +326,7 @@ def test_a_line_of_a_gigabyte(tmp_path):
     path.unlink()
 
 
+@pytest.mark.slow  # processes
 def test_the_command_line_shows_no_traceback(tmp_path):
     (tmp_path / "a.jsonl").write_text(f'{GOOD}{{"text"\n')
     command = [

@@ -93,6 +93,7 @@ def test_shards_are_closed_when_they_are_full_and_keep_documents_whole(tmp_path,
     assert pq.ParquetFile(tokens.shards[0]).num_row_groups > 3
 
 
+@pytest.mark.slow  # processes
 def test_workers_change_nothing(corpus, tokens, tmp_path):
     tokenize_corpus(corpus, tmp_path, shard_tokens=500, workers=2)
     assert content(tmp_path) == content(tokens.folder)
@@ -272,6 +273,7 @@ def larger(tmp_path_factory):
     return source, place / "whole", place / "run.py"
 
 
+@pytest.mark.slow  # processes that are killed
 @pytest.mark.parametrize(
     ("workers", "moments"),
     [(1, [("words/*.json", 3), ("part-*.parquet", 2), ("inputs/*.json", 5)]), (2, [("inputs/*.json", 2)])],

@@ -90,6 +90,7 @@ def test_finished_parts_are_taken_up_by_tags_and_not_by_reading(
         list(shards.pieces(100, 6))
 
 
+@pytest.mark.slow  # a store of its own
 def test_learn_takes_a_bucket_of_shards(bucket: RemotePath, proxy: Proxy, tmp_path: Path) -> None:
     write_local(tmp_path / "shards")
     url = send(tmp_path / "shards", bucket / "shards").url

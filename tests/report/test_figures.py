@@ -86,6 +86,7 @@ def colours():
         return mpl.rcParams["axes.prop_cycle"].by_key()["color"]
 
 
+@pytest.mark.slow  # draws each figure twice
 @pytest.mark.parametrize("kind", DRAWN)
 def test_a_figure_is_a_vector_with_real_fonts_in_the_columns_width_and_always_the_same(tmp_path, kind):
     before = dict(mpl.rcParams)
@@ -273,6 +274,7 @@ def test_a_run_without_any_graph_has_no_picture(tmp_path):
         write_figures(tmp_path / "run", tmp_path / "pictures")
 
 
+@pytest.mark.slow  # trains
 def test_training_is_drawn_with_what_was_predicted(tmp_path):
     from typer.testing import CliRunner
 

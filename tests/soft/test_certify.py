@@ -133,6 +133,7 @@ def solve_cycle(count):
     return centre(np.zeros(len(count), np.int64), -np.concatenate([[0.0], np.cumsum(found[:-1])]))
 
 
+@pytest.mark.slow  # scale
 @pytest.mark.parametrize("n", [30, 3_000, pytest.param(20_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("heaviest", [1, 3, 10**9])
 def test_long_cycles_are_proven_or_not_certified(n, heaviest):

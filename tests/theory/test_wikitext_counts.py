@@ -11,6 +11,7 @@ from attomaton.readers import read_text
 from tests.drawn import as_counter
 
 
+@pytest.mark.slow  # a real corpus
 def test_valid_and_test_give_the_published_counts(wikitext):
     """Theory §2.3, up to the first 31 positions: those contexts are shorter than the window."""
     text = "".join((wikitext / f"{part}.txt").read_text(encoding="utf-8") for part in ("valid", "test"))
@@ -51,6 +52,7 @@ def test_valid_and_test_differ_by_a_few_odd_samples(wikitext):
     ]
 
 
+@pytest.mark.slow  # a real corpus
 def test_slices_of_train_equal_the_definition(wikitext):
     documents = read_text(wikitext / "train.articles-shuffled.txt")
     assert len(documents.ids) == 2_088_628

@@ -43,6 +43,7 @@ def whole():
     return run()
 
 
+@pytest.mark.slow  # processes that are killed
 def test_a_resumed_run_has_the_bits_of_an_uninterrupted_one(tmp_path, whole):
     direct = run(Store(tmp_path / "direct", every=100))
     assert_same_bits(direct, whole)

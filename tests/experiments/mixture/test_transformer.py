@@ -44,6 +44,7 @@ def test_reading_in_windows_keeps_every_position_and_its_state():
     assert -chances.mean() < np.log(9)
 
 
+@pytest.mark.slow  # trains
 def test_a_training_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
     text = np.arange(400) % 7
     clock = iter(np.arange(0, 1e6, 0.05).tolist())

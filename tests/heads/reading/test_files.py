@@ -217,6 +217,7 @@ def read_mutants(folder, family, count, seed):
 TINY = ("gpt2", "llama")
 
 
+@pytest.mark.slow  # campaign
 @pytest.mark.parametrize("family", TINY)
 def test_mutants_are_read_or_refused_by_name(family, tmp_path):
     ends = read_mutants(tmp_path, family, 1000, seed=0)
