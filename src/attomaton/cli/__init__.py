@@ -24,7 +24,6 @@ from attomaton.cli.score import score
 from attomaton.cli.tokenize import tokenize
 from attomaton.cli.train import train
 from attomaton.cli.verify import verify
-from attomaton.cli.warm_up import warm_up
 
 app = typer.Typer(
     add_completion=True,
@@ -52,7 +51,6 @@ COMMANDS = {
     "choices": choices,
     "example": example,
     "doctor": doctor,
-    "warm-up": warm_up,
 }
 for _name, _function in COMMANDS.items():
     add_command(app, _name, _function)
