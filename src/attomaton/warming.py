@@ -34,8 +34,8 @@ OTHERS: tuple[Chain, ...] = (("flows", "windows", "errors"), ("embedded", "robus
 def warm_up(*, processes: int | None = None) -> None:
     """Compile every kernel for this machine and keep the code on disk, side by side in several processes.
 
-    Later programs read the code in a fraction of a second. In a Docker image, run ``attomaton warm-up`` in a
-    layer after the installation, as the user who will run attomaton.
+    Later programs read the code in a fraction of a second. In a Docker image, run
+    ``attomaton doctor --compile`` in a layer after the installation, as the user who will run attomaton.
 
     Parameters
     ----------

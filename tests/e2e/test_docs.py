@@ -1,5 +1,3 @@
-import pytest
-
 """The docs speak of things that exist."""
 
 import re
@@ -7,6 +5,7 @@ import runpy
 from pathlib import Path
 
 import griffe
+import pytest
 
 from attomaton.claims.mechanics import CLAIMS
 from attomaton_experiments.settings import ALL, find_experiments, list_experiments

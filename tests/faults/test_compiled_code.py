@@ -1,13 +1,12 @@
-"""Compiled code on disk that was damaged, or is someone else's, is compiled anew."""
+"""Compiled code is kept on disk for the next program; where it cannot be, a warning says so."""
 
 import os
-import pickle
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+
+from attomaton.compiled import code
 
 PROGRAM = """
 import numpy as np
@@ -26,9 +25,7 @@ def total(values):
 """
 
 
-@pytest.fixture
-def compiled_once(tmp_path):
-    """A folder with a compiled function in a cache of its own; a way to run it in a new program."""
+def test_the_next_program_reads_what_was_compiled(tmp_path):
     (tmp_path / "sums.py").write_text(SOURCE)
 
     def run():
@@ -48,44 +45,21 @@ def compiled_once(tmp_path):
 
     assert run() == 0
     assert run() == 1
-    return run, sorted((tmp_path / "cache").rglob("sums.*.nbc"))
-
-
-class Touch:
-    """What a foreign pickle does: it runs code."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return Path.touch, (self.path,)
-
-
-def test_a_damaged_cache_is_compiled_anew(compiled_once, tmp_path):
-    run, files = compiled_once
-    assert files
-    whole = files[0].read_bytes()
-    flipped = bytearray(whole)
-    flipped[len(whole) // 2] ^= 1
-    for damage in (b"", whole[:40], whole[: len(whole) // 2], bytes(flipped), b"garbage" * 99, whole[1:]):
-        files[0].write_bytes(damage)
-        assert run() == 0  # compiled, not taken from the file
-        assert run() == 1  # and the file is whole again
-    files[0].write_bytes(pickle.dumps(Touch(tmp_path / "touched")))
+    assert list((tmp_path / "cache").rglob("sums.total-*.nbi"))
+    (tmp_path / "sums.py").write_text(SOURCE + "\n# a newer source\n")
     assert run() == 0
-    assert not (tmp_path / "touched").exists()
 
 
-def test_a_cache_that_anyone_can_write_is_not_read(compiled_once):
-    run, files = compiled_once
-    files[0].parent.chmod(0o777)
-    assert run() == 0
-    files[0].parent.chmod(0o755)
-    assert run() == 1
+def test_where_nothing_can_be_kept_a_warning_says_so(monkeypatch):
+    real = code.njit
 
+    def njit(function, *, cache=False, **options):
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return real(function, **options)
 
-def test_a_cache_that_cannot_be_written_is_no_error(compiled_once):
-    run, files = compiled_once
-    shutil.rmtree(files[0].parent)
-    files[0].parent.write_text("a file where the folder should be")
-    assert run() == 0
+    monkeypatch.setattr(code, "njit", njit)
+    with pytest.warns(UserWarning, match="set NUMBA_CACHE_DIR to a folder that can be written"):
+        made = code.dispatcher_of(lambda number: 2 * number)
+    assert made(4) == 8
+    assert code.is_kept(made) is None

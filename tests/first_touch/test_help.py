@@ -11,9 +11,6 @@ from attomaton.cli.examples import EXAMPLES
 from tests.audit.small import write_model, write_steps
 from tests.cli.inside import run_inside
 
-SLOW = {"warm-up"}
-"""Commands whose examples compile everything; another test runs them."""
-
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 @pytest.mark.parametrize("command", ["", *COMMANDS])
@@ -46,8 +43,8 @@ def test_every_example_runs(tmp_path):
         (tmp_path / name).write_text(table)
     write_model(tmp_path)
     write_steps(tmp_path)
-    for command, lines in EXAMPLES.items():
-        for line in lines if command not in SLOW else ():
+    for lines in EXAMPLES.values():
+        for line in lines:
             ended = run_inside(*shlex.split(line)[1:], cwd=tmp_path)
             assert ended.returncode == 0, (line, ended.stderr)
 

@@ -38,7 +38,6 @@ COMMANDS = {
     "choices": "choices",
     "example": "example",
     "doctor": "doctor",
-    "warm-up": "warm_up",
 }
 """Commands in the order of the help → what their file, and the function in it, is called."""
 

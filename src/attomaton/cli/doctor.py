@@ -1,10 +1,11 @@
 """``attomaton doctor``: what is installed here, and what to do about what is not."""
 
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_table
+from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_table, stages
 
 if TYPE_CHECKING:
     from attomaton.installation import Installation, Machine, Package, Place, Program
@@ -14,19 +15,43 @@ def doctor(
     probe: Annotated[
         bool, typer.Option("--probe", help="Import every package that is found, which takes some seconds.")
     ] = False,
+    compile_all: Annotated[
+        bool,
+        typer.Option(
+            "--compile", help="Compile all kernels for this machine first, so that no later command has to."
+        ),
+    ] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Say what is installed here: packages, extras, Java, processors, memory, folders; always exit code 0."""
+    """Say what is installed here: packages, extras, Java, processors, memory, folders; exit code 0.
+
+    Small texts need no compiling. The first large text compiles what it needs by itself; --compile does it
+    ahead, for example in a layer of a Docker image.
+    """
     from attomaton.installation import find_installation
 
+    seconds = _compile(quiet or as_json) if compile_all else None
     installation = find_installation(probe=probe)
     if as_json:
-        print_json(installation.to_dict())
+        print_json(installation.to_dict() | ({} if seconds is None else {"seconds": seconds}))
     elif not quiet:
         _print_packages(installation)
         _print_machine(installation)
         _print_advice(installation)
+        if seconds is not None:
+            print_line(f"All kernels are compiled and kept on disk ({seconds} s).")
+
+
+def _compile(quiet: bool) -> float:
+    """Compile everything ahead; the seconds that it took."""
+    from attomaton import warming
+
+    begin = monotonic()
+    with stages(quiet) as progress:
+        progress("compiling")
+        warming.warm_up()
+    return round(monotonic() - begin, 1)
 
 
 def _print_packages(installation: "Installation") -> None:

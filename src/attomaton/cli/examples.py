@@ -47,6 +47,5 @@ EXAMPLES = {
         "attomaton choices races.tsv --ranking result --split '>' --prior 1",
     ),
     "doctor": ("attomaton doctor",),
-    "warm-up": ("attomaton warm-up",),
 }
 """The name of each command → examples of it."""

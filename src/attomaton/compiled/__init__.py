@@ -1,4 +1,4 @@
-"""The one way to compile: numba, where compiling pays, kept on disk and checked when it is read.
+"""The one way to compile: numba, where compiling pays, with its own cache on disk.
 
 What is decorated here stays an ordinary function of numbers and arrays, and both ways of running it give the
 same numbers. Small work is done by Python itself, because numba needs seconds to compile a solver; larger

@@ -71,7 +71,7 @@ def _tell_once(text: str) -> None:
     if _state.told:
         return
     _state.told = True
-    advice = f"{text}; `attomaton warm-up` does it ahead"
+    advice = f"{text}; `attomaton doctor --compile` does it ahead"
     if _state.tell is not None:
         _state.tell(advice)
     elif "ipykernel" in sys.modules or (sys.stderr is not None and sys.stderr.isatty()):

@@ -1,14 +1,14 @@
 """numba's side of a kernel: the only module that imports it."""
 
 import os
+import warnings
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numba
 import numba.core.config
-
-from attomaton.compiled.cache import CheckedCache
 
 njit: Any = numba.njit
 _config: Any = numba.core.config
@@ -22,10 +22,16 @@ def dispatcher_of(function: Callable[..., Any], **options: bool) -> Any:
     It runs without Python's lock, so threads may call it side by side.
     """
     options |= {"nogil": True, "no_cfunc_wrapper": True}  # C does not call any of it
-    compiled: Any = njit(function, **options)
-    with suppress(RuntimeError, AttributeError), _own_cache():  # no place to write, or another numba
-        compiled._cache = CheckedCache(function)
-    return compiled
+    try:
+        with _own_cache():
+            return njit(function, cache=True, **options)
+    except RuntimeError:  # numba finds no folder that it can write
+        warnings.warn(
+            "compiled code cannot be kept on disk, so every program compiles anew; set NUMBA_CACHE_DIR to a "
+            "folder that can be written (`attomaton doctor` says where it was looked for)",
+            stacklevel=1,
+        )
+        return njit(function, **options)
 
 
 def type_of_dispatcher(compiled: Any) -> Any:
@@ -34,19 +40,15 @@ def type_of_dispatcher(compiled: Any) -> Any:
     return types.Dispatcher(compiled)
 
 
-def is_on_disk(compiled: Any, given: tuple[Any, ...]) -> bool:
-    """Whether an earlier program kept code for arguments of these types."""
-    cache = getattr(compiled, "_cache", None)
-    if not isinstance(cache, CheckedCache):
-        return False
-    types = tuple(compiled.typeof_pyval(value) for value in given)
-    return cache.holds(types, compiled.targetctx)
-
-
 def is_kept(compiled: Any) -> bool | None:
-    """Whether an earlier program kept code of this function, for whatever types; None if none can be kept."""
-    cache = getattr(compiled, "_cache", None)
-    return cache.holds_any() if isinstance(cache, CheckedCache) and cache.keeps else None
+    """Whether an earlier program kept code of this function as it is now; None if none can be kept."""
+    folder = compiled.stats.cache_path
+    if folder is None:
+        return None
+    source = Path(compiled.py_func.__code__.co_filename)
+    name = f"{source.stem}.{compiled.py_func.__qualname__}".replace("<", "").replace(">", "")
+    written = source.stat().st_mtime
+    return any(index.stat().st_mtime >= written for index in Path(folder).glob(f"{name}-*.nbi"))
 
 
 @contextmanager

@@ -115,7 +115,7 @@ class Kernel(Inner):
             except TooLong:  # the work is more than it looked: begin again
                 restore_arrays(given, before)
         if not self._is_loaded:
-            self._prepare(given)
+            self._prepare()
         return self.code(*given)
 
     def _run_plain(self, given: tuple[Any, ...]) -> Any:
@@ -124,7 +124,7 @@ class Kernel(Inner):
         def ask() -> float:
             if is_switched("off"):
                 return math.inf
-            if thread_time() > end or self._finds_code(given):
+            if thread_time() > end or self._finds_code():
                 raise TooLong
             return end - thread_time()
 
@@ -150,14 +150,14 @@ class Kernel(Inner):
                 waiting += [other for other in named if isinstance(other, Inner)]
         return sum(len(one.plain.__code__.co_code) for one in found)
 
-    def _prepare(self, given: tuple[Any, ...]) -> None:
+    def _prepare(self) -> None:
         """Wait for programs that compile ahead, and say what a user waits for if this one must compile."""
         from attomaton.compiled.ahead import announce_compiling, wait_for_helpers
-        from attomaton.compiled.code import is_on_disk
+        from attomaton.compiled.code import is_kept
 
-        if not is_on_disk(self.code, given):
+        if not is_kept(self.code):
             wait_for_helpers()
-            if not is_on_disk(self.code, given):
+            if not is_kept(self.code):
                 announce_compiling(SECONDS_FOR_BYTE * self.n_bytes)
         self._is_loaded = True
 
@@ -181,14 +181,12 @@ class Kernel(Inner):
         self.expect(self._work(*given))
         if self._asked <= LOAD_WORK:
             return True
-        return self._asked <= WORK_FOR_BYTE * self.n_bytes and not self._finds_code(given)
+        return self._asked <= WORK_FOR_BYTE * self.n_bytes and not self._finds_code()
 
-    def _finds_code(self, given: tuple[Any, ...]) -> bool:
-        """Whether an earlier program left compiled code for such arguments; it is looked for once."""
+    def _finds_code(self) -> bool:
+        """Whether an earlier program left compiled code; it is looked for once."""
         if self._is_on_disk is None:
-            from attomaton.compiled.code import is_on_disk
-
-            self._is_on_disk = is_on_disk(self.code, given)
+            self._is_on_disk = bool(self.is_kept())
         return self._is_on_disk
 
 
