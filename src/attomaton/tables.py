@@ -57,6 +57,11 @@ def ragged_column(table: pa.Table, name: str) -> tuple[Int64, NDArray[Any]]:
     return offsets - offsets[0], _numbers(lists.values)[offsets[0] : offsets[-1]]
 
 
+def empty_table(schema: pa.Schema) -> pa.Table:
+    """A table of this schema without a row. Arrow's own way would import pandas first: 0.5 s."""
+    return _arrow.table([_arrow.nulls(0, field.type) for field in schema], schema=schema)
+
+
 def keep_rows(table: pa.Table, mask: Bool) -> pa.Table:
     """The rows of a table where ``mask`` is true."""
     return table.filter(_arrow.array(mask))
@@ -151,7 +156,7 @@ def _join(chunked: Any) -> Any:
     filled = [chunk for chunk in chunked.chunks if len(chunk)]
     if len(filled) == 1:  # Arrow would copy it
         return filled[0]
-    return _arrow.concat_arrays(filled or [_arrow.array([], chunked.type)])
+    return _arrow.concat_arrays(filled or [_arrow.nulls(0, chunked.type)])
 
 
 def _array(values: Any, kind: Any) -> Any:

@@ -1,5 +1,6 @@
-"""Start-up: quick, and without the heavy parts."""
+"""Start-up: which modules are loaded, and how many, where little is asked for."""
 
+import ast
 import os
 import resource
 import subprocess
@@ -8,25 +9,75 @@ from pathlib import Path
 
 import pytest
 
-BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "bench_cli_startup.py"
-HEAVY = ("torch", "duckdb", "pyspark", "numba", "matplotlib", "sklearn")
+import attomaton as at
+
+EXTRAS = {"torch", "duckdb", "pyspark", "numba", "matplotlib", "sklearn", "fsspec", "pandas", "tokenizers"}
+ARRAYS = {"numpy", "pyarrow", "scipy"}
+COMMAND = "import sys; sys.argv[0] = 'attomaton'; from attomaton.cli import main; main()"
+LOADED = "import atexit, sys; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); "
 
 
-def test_import_loads_nothing_heavy():
-    code = f"import sys, attomaton; print([name for name in {HEAVY} if name in sys.modules])"
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-        == "[]\n"
-    )
+def load(code, *arguments, cwd=None):
+    """The modules that a program has loaded when it ends."""
+    command = [sys.executable, "-c", LOADED + code, *arguments]
+    told = subprocess.run(command, capture_output=True, text=True, check=True, cwd=cwd)
+    return set(told.stderr.split())
 
 
-@pytest.mark.timing
-def test_start_up_is_quick():
-    """Import under 1 s, help under 1.5 s."""
-    result = subprocess.run(
-        [sys.executable, BENCHMARK, "--check"], capture_output=True, text=True, check=False
-    )
-    assert result.returncode == 0, result.stdout
+def rooms(modules):
+    return {name.split(".")[1] for name in modules if name.startswith("attomaton.")}
+
+
+def test_import_loads_nothing():
+    loaded = load("import attomaton")
+    assert not loaded & (EXTRAS | ARRAYS | {"typer", "rich"})
+    assert len(loaded) < 120
+    assert rooms(loaded) <= {"errors", "moved", "startup"}
+
+
+def test_version_loads_no_command():
+    loaded = load(COMMAND, "--version")
+    assert not loaded & (EXTRAS | ARRAYS | {"typer", "rich"})
+    assert len(loaded) < 120
+
+
+def test_help_loads_no_room():
+    loaded = load(COMMAND, "--help")
+    assert not loaded & (EXTRAS | ARRAYS)
+    assert not rooms(loaded) & {"automaton", "corpora", "graphs", "readers", "runs", "artifacts"}
+
+
+def test_explain_loads_what_it_needs(tmp_path):
+    load(COMMAND, "example", "story.txt", cwd=tmp_path)
+    learned = load(COMMAND, "learn", "story.txt", "--window", "8", "--out", "run", "--quiet", cwd=tmp_path)
+    assert not learned & (EXTRAS | {"scipy"})
+    loaded = load(COMMAND, "explain", "run", "the wind saw the lamp and the", cwd=tmp_path)
+    assert not loaded & (EXTRAS | {"scipy", "pyarrow.compute", "pyarrow.dataset"})
+    assert not rooms(loaded) & {"choices", "claims", "decoder", "engines", "readers", "trajectory"}
+    assert len(loaded) < 620
+    assert len([name for name in loaded if name.startswith("attomaton")]) <= 110
+    assert {name for name in loaded if name.startswith("attomaton.writing")} == {
+        "attomaton.writing",
+        "attomaton.writing.load",
+    }
+
+
+def test_a_room_is_loaded_when_it_is_asked_for():
+    code = "import attomaton as at; print(at.readers.Reading(), at.synthetic); at.no_such_room"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert told.stdout.startswith("Reading(")
+    assert told.stderr.endswith("AttributeError: module 'attomaton' has no attribute 'no_such_room'\n")
+
+
+def test_type_checkers_see_what_is_loaded_on_demand():
+    [seen] = [node for node in ast.parse(Path(at.__file__).read_text()).body if isinstance(node, ast.If)]
+    homes = {alias.asname: node.module for node in seen.body for alias in node.names}
+    assert {name: f"attomaton.{home}" for name, home in at._HOMES.items()} == {
+        **homes,
+        "synthetic": "attomaton.corpora.synthetic",
+    }
+    assert {*at.__all__, "Explanation"} == set(homes)
+    assert set(homes) <= set(dir(at))
 
 
 @pytest.mark.slow

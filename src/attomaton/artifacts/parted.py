@@ -21,7 +21,7 @@ from attomaton.artifacts.files import write_file
 from attomaton.errors import CorruptRun
 from attomaton.ragged import offsets_of, ranges_of
 from attomaton.remote import Place
-from attomaton.tables import Int64, arrow_parquet, exact_file, take_rows
+from attomaton.tables import Int64, arrow_parquet, empty_table, exact_file, take_rows
 
 GROUP_ROWS = 1 << 16
 MOST_OPEN = 16
@@ -165,7 +165,7 @@ class PartedTable:
             if first < last
         ]
         if not found:
-            return self.schema.empty_table()
+            return empty_table(self.schema)
         whole: Any = pa.concat_tables(found)
         return whole.combine_chunks()
 
@@ -191,7 +191,7 @@ class PartedTable:
         filled = last > first
         first, last = first[filled], last[filled]
         if not len(first):
-            return self.schema.empty_table()
+            return empty_table(self.schema)
         size = self._group_rows(part)
         needed = np.zeros(-(-int(self.files[part]["rows"]) // size) + 1, np.int64)
         np.add.at(needed, first // size, 1)

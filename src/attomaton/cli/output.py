@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
@@ -205,6 +204,8 @@ def stages(quiet: bool) -> Generator[Stages]:
 
     The line has the stage and, where its end can be told, a bar and the time left.
     """
+    from rich.progress import Progress
+
     from attomaton.compiled.ahead import told_by
 
     console = Console(stderr=True)

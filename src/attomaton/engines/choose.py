@@ -1,23 +1,25 @@
 """Which engine runs the passes: what an engine is, and the choice by name."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Union
 
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.shards import Shards
-from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.limits import parse_memory
 from attomaton.engines.memory import MemoryEngine
 from attomaton.engines.selection import Selection
-from attomaton.engines.spark import SparkEngine
 from attomaton.engines.sparksession import check_master, check_spark
 from attomaton.errors import UnsupportedOption
 from attomaton.options import check_threads, show
 from attomaton.progress import Progress, silent
 
+if TYPE_CHECKING:
+    from attomaton.engines.duckdb import DuckDBEngine
+    from attomaton.engines.spark import SparkEngine
+
 ENGINES = ("auto", "memory", "duckdb", "spark")
 
-
-Engine = MemoryEngine | DuckDBEngine | SparkEngine
+Engine = Union[MemoryEngine, "DuckDBEngine", "SparkEngine"]
 """What has ``edges()``, ``choices(components)``, ``map_queries(function, …)`` and the queries ``kept``."""
 
 
@@ -106,5 +108,9 @@ def make_engine(
     if isinstance(corpus, Samples) or name == "memory" or (name == "auto" and _fits(corpus, memory)):
         return MemoryEngine(corpus, selection, threads)
     if name == "spark":
+        from attomaton.engines.spark import SparkEngine
+
         return SparkEngine(corpus, work / "engine", selection, master, memory, threads, progress)
+    from attomaton.engines.duckdb import DuckDBEngine
+
     return DuckDBEngine(corpus, work / "engine", selection, memory, threads, progress)

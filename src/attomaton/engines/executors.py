@@ -38,7 +38,7 @@ from attomaton.graphs.edges import EDGE_FILE, EDGE_SCHEMA, QUERY_SCHEMA, EdgeTab
 from attomaton.graphs.parts import slice_queries
 from attomaton.graphs.windows import Links, link_repeats, window_edges
 from attomaton.remote import Place
-from attomaton.tables import Bool, exact_file, rows_to_bytes
+from attomaton.tables import Bool, empty_table, exact_file, rows_to_bytes
 
 BATCH_ROWS = 1 << 17
 TOLD = "told string"
@@ -297,8 +297,8 @@ class StoredComponents:
 
     def __call__(self) -> Components:
         """Open them; the edges and the order between components stay behind."""
-        nothing = EdgeTable(EDGE_SCHEMA.empty_table(), QUERY_SCHEMA.empty_table(), self.n_tokens)
-        return Components(nothing, open_arrow(self.path), ORDER_SCHEMA.empty_table())
+        nothing = EdgeTable(empty_table(EDGE_SCHEMA), empty_table(QUERY_SCHEMA), self.n_tokens)
+        return Components(nothing, open_arrow(self.path), empty_table(ORDER_SCHEMA))
 
 
 def no_components() -> None:
@@ -308,7 +308,7 @@ def no_components() -> None:
 def store_arrow(path: Path, tables: Iterable[pa.Table]) -> dict[str, Any]:
     """Write tables of one schema as an Arrow file, which can be mapped into memory; its name and digest."""
     rows = iter(tables)
-    first = next(rows, NODE_SCHEMA.empty_table())
+    first = next(rows, empty_table(NODE_SCHEMA))
 
     def write(draft: Path) -> None:
         with exact_file(draft, "wb") as sink, _arrow.ipc.new_file(sink, first.schema) as writer:

@@ -46,6 +46,7 @@ from attomaton.tables import (
     Int64,
     arrow_parquet,
     column,
+    empty_table,
     exact_file,
     make_table,
     read_parquet,
@@ -281,7 +282,7 @@ def plainly_named(folder: Path) -> Generator[Path]:
 
 def sum_query_parts(paths: Sequence[Path]) -> pa.Table:
     """The samples read by query, over all parts."""
-    tables = [QUERY_SCHEMA.empty_table(), *(read_parquet(path.read_bytes()) for path in paths)]
+    tables = [empty_table(QUERY_SCHEMA), *(read_parquet(path.read_bytes()) for path in paths)]
     counted = pa.concat_tables(tables)
     query, realisable, unrealisable = sum_by_key(
         column(counted, "query").astype(np.int64),

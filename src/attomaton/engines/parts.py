@@ -20,7 +20,7 @@ from attomaton.errors import CorruptRun
 from attomaton.graphs.edges import EDGE_FILE, EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
 from attomaton.graphs.parts import cut_parts, slice_queries
 from attomaton.ragged import run_starts
-from attomaton.tables import Int64, arrow_parquet, column, exact_file, keep_rows, read_parquet
+from attomaton.tables import Int64, arrow_parquet, column, empty_table, exact_file, keep_rows, read_parquet
 
 MANIFEST = "edges.json"
 QUERIES = "queries.parquet"
@@ -108,7 +108,7 @@ class EdgeParts:
     def load(self) -> EdgeTable:
         """All edges in memory: 20 bytes each."""
         tables: Any = list(self)
-        whole = pa.concat_tables(tables).combine_chunks() if tables else EDGE_SCHEMA.empty_table()
+        whole = pa.concat_tables(tables).combine_chunks() if tables else empty_table(EDGE_SCHEMA)
         return EdgeTable(whole, self.queries, self.n_tokens)
 
     def read(self, first: int, stop: int) -> pa.Table:
@@ -116,7 +116,7 @@ class EdgeParts:
         low, high = np.searchsorted(self.borders, [first, stop - 1], side="right") - 1
         near = self.pieces[max(low, 0) : high + 1] if first < stop else ()
         found = [_rows_between(_read_near(piece, first, stop), first, stop) for piece in near]
-        return pa.concat_tables([EDGE_SCHEMA.empty_table(), *found]).combine_chunks()
+        return pa.concat_tables([empty_table(EDGE_SCHEMA), *found]).combine_chunks()
 
     def digest(self) -> str:
         """The SHA-256 of all rows and of the samples by query, however they are cut into parts."""

@@ -45,7 +45,7 @@ from attomaton.graphs.edges import QUERY_SCHEMA
 from attomaton.graphs.parts import cut_parts
 from attomaton.progress import Progress, silent
 from attomaton.remote import Place
-from attomaton.tables import Bool, Int64, column, make_table, write_parquet
+from attomaton.tables import Bool, Int64, column, empty_table, make_table, write_parquet
 
 PIECE_TOKENS = 1 << 19
 """Tokens counted at once by one Python worker: about 230 MB with their edges at window 32."""
@@ -259,7 +259,7 @@ class SparkEngine:
         place = self._new_folder("samples")
         told = self._collect("samples", map_batches(by_query.coalesce(1), run.StoreRows(place), run.TOLD))
         if not told:
-            return QUERY_SCHEMA.empty_table()
+            return empty_table(QUERY_SCHEMA)
         rows: Any = run.open_arrow(place / told[0]["name"])
         found = rows.sort_by("query")
         columns = zip(QUERY_SCHEMA.names, found.schema.names, strict=True)

@@ -16,7 +16,7 @@ from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components
 from attomaton.graphs.condensing import Order, condense, find_nodes, in_order_of_appearance, label_components
 from attomaton.graphs.edges import EDGE_SCHEMA, EdgeTable
 from attomaton.graphs.grouping import distinct_keys, pack_pairs, unpack_pairs
-from attomaton.tables import Int64, column, make_table
+from attomaton.tables import Int64, column, empty_table, make_table
 
 
 class Gathered(NamedTuple):
@@ -84,7 +84,7 @@ def gather_components(pieces: Iterable[pa.Table], queries: pa.Table, n_tokens: i
     nodes = {"query": query.astype(np.int32), "token": token.astype(np.int32), "component": component}
     components = trusted(
         Components,
-        edges=trusted(EdgeTable, table=EDGE_SCHEMA.empty_table(), queries=queries, n_tokens=n_tokens),
+        edges=trusted(EdgeTable, table=empty_table(EDGE_SCHEMA), queries=queries, n_tokens=n_tokens),
         nodes=make_table(NODE_SCHEMA, nodes),
         order=make_table(ORDER_SCHEMA, dict(zip(ORDER_SCHEMA.names, order, strict=True))),
     )

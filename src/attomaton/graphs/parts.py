@@ -14,7 +14,7 @@ from attomaton.borders import trusted
 from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components
 from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
 from attomaton.ragged import offsets_of
-from attomaton.tables import Int64, column, make_table
+from attomaton.tables import Int64, column, empty_table, make_table
 
 PART_SAMPLES = 1 << 17
 """Realisable samples of a part, about, if it holds more than one query: some million edges."""
@@ -103,7 +103,7 @@ def shift(table: pa.Table, number: Any, *names: str) -> pa.Table:
 
 def join(schema: pa.Schema, tables: Sequence[pa.Table]) -> pa.Table:
     """The rows of tables of one schema, in one piece."""
-    whole: Any = pa.concat_tables([schema.empty_table(), *tables])
+    whole: Any = pa.concat_tables([empty_table(schema), *tables])
     return whole.combine_chunks()
 
 
@@ -131,6 +131,6 @@ def keep_ties(components: Components) -> Components:
 def of_nodes(nodes: pa.Table, n_tokens: int) -> Components:
     """Components of which only the nodes are known: no edges and no order."""
     nothing = trusted(
-        EdgeTable, table=EDGE_SCHEMA.empty_table(), queries=QUERY_SCHEMA.empty_table(), n_tokens=n_tokens
+        EdgeTable, table=empty_table(EDGE_SCHEMA), queries=empty_table(QUERY_SCHEMA), n_tokens=n_tokens
     )
-    return trusted(Components, edges=nothing, nodes=nodes, order=ORDER_SCHEMA.empty_table())
+    return trusted(Components, edges=nothing, nodes=nodes, order=empty_table(ORDER_SCHEMA))

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from attomaton.corpora.budgets import PIECE_ROWS, shown
 from attomaton.errors import AttomatonError, UnreadableSource
@@ -22,10 +21,9 @@ from attomaton.readers.batches import (
     token_batch,
     too_long,
 )
-from attomaton.tables import Int64, Integers
+from attomaton.tables import Int64, Integers, arrow_compute
 
 _arrow: Any = pa
-_compute: Any = pc
 _types: Any = pa.types
 NAMES = ("text", "content", "tokens", "input_ids", "ids")
 """Columns that are taken without being named, if only one of them is there."""
@@ -90,8 +88,9 @@ def _sizes(array: Any) -> Int64:
         views: Int64 = np.frombuffer(array.buffers()[1] or b"", np.int32)[::4].astype(np.int64)
         return views[array.offset : array.offset + len(array)]
     if _kind(kind) == "text":
-        return _compute.binary_length(array).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    lengths = _compute.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
+        bytes_of = arrow_compute().binary_length(array).fill_null(0)
+        return bytes_of.to_numpy(zero_copy_only=False).astype(np.int64)
+    lengths = arrow_compute().list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
     return 4 * lengths.astype(np.int64)
 
 
@@ -176,7 +175,7 @@ def _text(value: str | UnicodeDecodeError | None, place: str) -> str:
 def _tokens(array: Any, rows: Int64, source: str, reading: Reading, skips: Skips) -> TokenBatch:
     """Lists of ids; the common case, in which nothing is wrong, looks at all of them at once."""
     flat: Any = array.flatten()
-    lengths: Int64 = _compute.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
+    lengths: Int64 = arrow_compute().list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
     if not array.null_count and not flat.null_count and 4 * int(lengths.max(initial=0)) <= reading.max_bytes:
         ids = flat.to_numpy(zero_copy_only=False)
         if bad_id(ids, source, reading.n_tokens) is None:
