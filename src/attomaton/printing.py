@@ -4,18 +4,15 @@ A value says once what it has to tell, as blocks: a text is a line, a :class:`Gr
 draws them here; the command line draws the same blocks to the width of its terminal.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
-from unicodedata import combining, east_asian_width
+from io import StringIO
+from typing import Any
 
 from attomaton.display import cut_long, show_hidden
 
 WIDTH = 100
 """Signs of a line that a drawn table fills at most."""
-
-NARROWEST = 8
-"""Signs that a column keeps when a table is squeezed."""
 
 
 @dataclass(frozen=True)
@@ -92,80 +89,23 @@ def clean(text: str) -> str:
     return show_hidden(cut_long(text))
 
 
-def measure(text: str) -> int:
-    """How many columns of a terminal a text takes.
+def draw_table(grid: Grid, show: Callable[[str], Any]) -> Any:
+    """The table of a grid, for a console of rich; ``show`` makes what stands in a cell of its text."""
+    from rich.table import Table
 
-    Examples
-    --------
-    >>> measure("lamp"), measure("灯"), measure("e\N{COMBINING ACUTE ACCENT}")
-    (4, 2, 1)
-    """
-    return sum(0 if combining(sign) else 1 + (east_asian_width(sign) in "WF") for sign in text)
+    table = Table(show_header=any(grid.headers))
+    for header in grid.headers:
+        table.add_column(show(header), overflow="fold")
+    for row in grid.rows:
+        table.add_row(*(show(str(cell)) for cell in row))
+    return table
 
 
 def _draw(grid: Grid, width: int) -> list[str]:
-    headed = any(grid.headers)
-    rows = [
-        [clean(str(cell)) for cell in row] for row in ([grid.headers] if headed else []) + list(grid.rows)
-    ]
-    widths = _fit([max(map(measure, cells)) for cells in zip(*rows, strict=True)], width)
-    lines = [clean(grid.title)] if grid.title else []
-    rules = ["┏━┳┓", "┡━╇┩"] if headed else ["┌─┬┐"]
-    lines.append(_rule(rules[0], widths))
-    for number, row in enumerate(rows):
-        lines += _lay(row, widths, "┃" if headed and not number else "│")
-        if headed and not number:
-            lines.append(_rule(rules[1], widths))
-    return [*lines, _rule("└─┴┘", widths)]
+    from rich.console import Console
+    from rich.text import Text
 
-
-def _fit(widths: list[int], width: int) -> list[int]:
-    """The widths of columns, the widest made narrower until the table fits."""
-    fitted = list(widths)
-    while (over := sum(fitted) + 3 * len(fitted) + 1 - width) > 0 and max(fitted) > NARROWEST:
-        most = max(fitted)
-        places = [place for place, one in enumerate(fitted) if one == most]
-        next_most = max([one for one in fitted if one < most], default=0)
-        step = min(most - max(next_most, NARROWEST), max(over // len(places), 1))
-        for place in places[:over]:
-            fitted[place] -= step
-    return fitted
-
-
-def _rule(signs: str, widths: Sequence[int]) -> str:
-    return signs[0] + signs[2].join(signs[1] * (width + 2) for width in widths) + signs[3]
-
-
-def _lay(row: Sequence[str], widths: Sequence[int], edge: str) -> list[str]:
-    """One row, its cells broken to their columns."""
-    broken = [_break(cell, width) for cell, width in zip(row, widths, strict=True)]
-    return [
-        f"{edge} "
-        + f" {edge} ".join(
-            part + " " * (width - measure(part)) for part, width in zip(parts, widths, strict=True)
-        )
-        + f" {edge}"
-        for parts in zip_longest(*broken, fillvalue="")
-    ]
-
-
-def _break(text: str, width: int) -> list[str]:
-    """The text in lines of this width, broken at blanks where there are any."""
-    if measure(text) <= width:
-        return [text]
-    lines, line = list[str](), ""
-    for word in text.split(" "):
-        longer = f"{line} {word}" if line else word
-        if measure(longer) <= width:
-            line = longer
-            continue
-        if line:
-            lines.append(line)
-        line = word
-        while measure(line) > width:
-            cut = 1
-            while cut < len(line) and measure(line[: cut + 1]) <= width:
-                cut += 1
-            lines.append(line[:cut])
-            line = line[cut:]
-    return [*lines, line]
+    paper = StringIO()
+    console = Console(file=paper, width=width, color_system=None, force_terminal=False, force_jupyter=False)
+    console.print(draw_table(grid, lambda text: Text(clean(text))))
+    return [*([clean(grid.title)] if grid.title else []), *paper.getvalue().splitlines()]

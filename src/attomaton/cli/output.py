@@ -11,11 +11,10 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from attomaton.display import show_hidden
-from attomaton.printing import Block, Printed, blocks_of, clean
+from attomaton.printing import Block, Grid, Printed, blocks_of, clean, draw_table
 from attomaton.progress import Stages, silent
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
@@ -88,12 +87,7 @@ def print_table(title: str, headers: list[str], rows: list[tuple[object, ...]]) 
     """A table on stdout; cells are shown as they are, never read as markup or obeyed by the terminal."""
     console = Console(highlight=False)
     console.print(_shown(title, console))
-    table = Table(show_header=any(headers))
-    for header in headers:
-        table.add_column(_shown(header, console), overflow="fold")
-    for row in rows:
-        table.add_row(*(_shown(str(cell), console) for cell in row))
-    console.print(table)
+    console.print(draw_table(Grid(title, headers, rows), lambda text: _shown(text, console)))
 
 
 def print_value(value: Printed) -> None:
