@@ -1,5 +1,7 @@
 """Values that are tables: pandas and Polars hold what Arrow does, and tokens are text where they can be."""
 
+from functools import cache
+
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -12,37 +14,51 @@ from attomaton.frames import TOKENS, name_tokens
 from attomaton.graphs.robustness import measure_robustness
 
 TEXTS = ["the cat saw the dog", "the dog saw the cat and the cat ran", "to be or to be", "be or to or be"] * 2
-AUTO = at.learn(TEXTS, window=8)
-SAMPLES = AUTO.samples
 SMALL = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])
-TRACE = at.train(SMALL, at.AttentionModel(), at.GradientDescent(0.5), steps=20, trials=2)
+
+
+@cache
+def auto():
+    return at.learn(TEXTS, window=8)
+
+
+@cache
+def trace():
+    return at.train(SMALL, at.AttentionModel(), at.GradientDescent(0.5), steps=20, trials=2)
+
+
 VALUES = {
-    "samples": SAMPLES,
-    "edges": AUTO.components.edges,
-    "components": AUTO.components,
-    "choices": AUTO.soft.choices,
-    "hard": AUTO.hard,
-    "soft": AUTO.soft,
-    "automaton": AUTO,
-    "coverage": AUTO.coverage,
-    "robustness": measure_robustness(AUTO.components),
-    "prediction": AUTO.predict_samples(SAMPLES),
-    "explanation": AUTO.explain("the zebra saw the"),
-    "score": AUTO.score(SAMPLES),
-    "tuning": choose_strength(SAMPLES, SAMPLES, strengths=(0.1, 1.0)),
-    "finite": AUTO.at(10),
-    "difference": at.diff(AUTO, at.learn(TEXTS[:1], window=8)),
-    "trace": TRACE,
-    "curves": measure_trace(TRACE, solve_trials(TRACE)),
-    "verdicts": at.verify(solve_trials(TRACE), TRACE),
+    "samples": lambda: auto().samples,
+    "edges": lambda: auto().components.edges,
+    "components": lambda: auto().components,
+    "choices": lambda: auto().soft.choices,
+    "hard": lambda: auto().hard,
+    "soft": lambda: auto().soft,
+    "automaton": auto,
+    "coverage": lambda: auto().coverage,
+    "robustness": lambda: measure_robustness(auto().components),
+    "prediction": lambda: auto().predict_samples(auto().samples),
+    "explanation": lambda: auto().explain("the zebra saw the"),
+    "score": lambda: auto().score(auto().samples),
+    "tuning": lambda: choose_strength(auto().samples, auto().samples, strengths=(0.1, 1.0)),
+    "finite": lambda: auto().at(10),
+    "difference": lambda: at.diff(auto(), at.learn(TEXTS[:1], window=8)),
+    "trace": trace,
+    "curves": lambda: measure_trace(trace(), solve_trials(trace())),
+    "verdicts": lambda: at.verify(solve_trials(trace()), trace()),
 }
 TEXTUAL = {"automaton", "finite", "difference"}
 """Values that know what their tokens are called."""
 
 
+@cache
+def make(name):
+    return VALUES[name]()
+
+
 @pytest.mark.parametrize("name", VALUES)
 def test_every_table_is_a_frame_of_pandas_and_polars(name):
-    value = VALUES[name]
+    value = make(name)
     table = value.to_arrow()
     assert table.num_rows
     frame = value.to_pandas()
@@ -56,7 +72,7 @@ def test_every_table_is_a_frame_of_pandas_and_polars(name):
 
 @pytest.mark.parametrize("name", sorted(VALUES.keys() - {"coverage", "score", "tuning", "trace", "curves"}))
 def test_tokens_are_text_where_a_vocabulary_is_given(name):
-    value, words = VALUES[name], AUTO.vocabulary
+    value, words = make(name), auto().vocabulary
     given = None if name in TEXTUAL else words
     named = value.to_arrow(given)
     for column in named.column_names:
@@ -72,15 +88,15 @@ def test_tokens_are_text_where_a_vocabulary_is_given(name):
 
 @pytest.mark.parametrize("name", VALUES)
 def test_every_table_prints_as_one(name):
-    printed = str(VALUES[name])
+    printed = str(make(name))
     assert "│" in printed
-    assert not printed.startswith(("[Verdict(", f"{type(VALUES[name]).__name__}(n_"))
+    assert not printed.startswith(("[Verdict(", f"{type(make(name)).__name__}(n_"))
     assert max(map(len, printed.splitlines())) <= 400
 
 
 def test_another_vocabulary_is_refused():
     with pytest.raises(at.AttomatonError, match="the vocabulary of the same corpus"):
-        AUTO.components.edges.to_pandas(at.Vocabulary(("the",)))
+        auto().components.edges.to_pandas(at.Vocabulary(("the",)))
 
 
 @given(st.lists(st.lists(st.integers(0, 3), max_size=4), max_size=5), st.integers(0, 5))
@@ -95,7 +111,7 @@ def test_a_missing_library_is_named(monkeypatch):
 
     monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(at.AttomatonError, match=r"to_polars needs Polars: pip install 'attomaton\[frames\]'"):
-        AUTO.to_polars()
+        auto().to_polars()
 
 
 def test_learn_names_tokens_in_its_record(tmp_path):
