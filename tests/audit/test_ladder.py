@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import log_softmax
 
 import attomaton as at
 from attomaton.audit.bootstrap import Estimates
@@ -19,7 +20,6 @@ from attomaton.audit.explanations import (
     Table,
     first_looks,
 )
-from attomaton.audit.fitting import log_softmax
 from attomaton.audit.ladder import KeyToken, Ladder, Position, climb
 from attomaton.audit.rows import watch_rows
 from attomaton.errors import MismatchedParts, UnsupportedOption
@@ -45,7 +45,7 @@ PLAIN = [
 
 def stand_for(scores):
     """Rows whose only head attends by softmax of these scores."""
-    attention = np.exp(log_softmax(scores))[:, None].astype(np.float32)
+    attention = np.exp(log_softmax(scores, axis=-1))[:, None].astype(np.float32)
     ones = np.ones((len(scores), 1), np.float32)
     return replace(ROWS, heads=ROWS.heads[:1], attention=attention, inside=ones, first=0 * ones)
 
@@ -141,7 +141,7 @@ def test_attention_of_our_own_explains_itself():
     np.testing.assert_allclose(rungs[0].scores(ROWS)[:20], expected, atol=1e-9)
     parts = [column(shrunk.scores, part) for part in ("query", "token", "score")]
     table = Table("table", *parts, shrunk.background)
-    np.testing.assert_allclose(log_softmax(table.scores(ROWS)), rungs[1].scores(ROWS), atol=1e-9)
+    np.testing.assert_allclose(log_softmax(table.scores(ROWS), axis=-1), rungs[1].scores(ROWS), atol=1e-9)
 
 
 def test_the_beginning_is_a_rung():

@@ -7,6 +7,7 @@ offsets c are the position profile, the tokens' effects e the key tokens; either
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import log_softmax
 
 from attomaton.audit.rows import NOTHING
 from attomaton.tables import Float64, Int32
@@ -105,18 +106,6 @@ class Design:
         return own
 
 
-def log_softmax(scores: Float64) -> Float64:
-    """ln softmax along the last axis.
-
-    Examples
-    --------
-    >>> np.exp(log_softmax(np.array([[0.0, 0.0]]))).tolist()
-    [[0.5, 0.5]]
-    """
-    shifted = scores - scores.max(-1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
-
-
 def fit_head(design: Design, attention: Float64, start: Float64 | None = None) -> Float64:
     """The coefficients that explain attention rows of shape (n_rows, window) best, shape (size,).
 
@@ -128,12 +117,12 @@ def fit_head(design: Design, attention: Float64, start: Float64 | None = None) -
     --------
     >>> rows = np.array([[0.8, 0.2], [0.8, 0.2]])
     >>> design = Design(True, None, 1, np.zeros((0, 2, 2)))
-    >>> np.exp(log_softmax(design.scores(fit_head(design, rows)))).round(3).tolist()[0]
+    >>> np.exp(log_softmax(design.scores(fit_head(design, rows)), axis=-1)).round(3).tolist()[0]
     [0.8, 0.2]
     """
     penalty, n = design.penalty, len(attention)
     found = np.zeros(design.size) if start is None else start.copy()
-    logs = log_softmax(design.scores(found))
+    logs = log_softmax(design.scores(found), axis=-1)
     value = -np.vdot(attention, logs) / n + 0.5 * np.vdot(penalty, found**2)
     flat = np.full((1, attention.shape[1]), -np.log(attention.shape[1]))
     enough = ENOUGH * np.sqrt(np.clip(divergence(attention, flat).mean(), 1e-12, 1.0))
@@ -146,7 +135,7 @@ def fit_head(design: Design, attention: Float64, start: Float64 | None = None) -
         slope, size = np.vdot(gradient, step), 1.0
         while True:
             tried = found + size * step
-            logs = log_softmax(design.scores(tried))
+            logs = log_softmax(design.scores(tried), axis=-1)
             new = -np.vdot(attention, logs) / n + 0.5 * np.vdot(penalty, tried**2)
             if new <= value + 1e-4 * size * slope + ROUNDING or size < 1e-6:
                 break

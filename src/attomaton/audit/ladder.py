@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from scipy.special import log_softmax
 
 from attomaton.audit.bootstrap import Estimates, Resampled, above_chance
 from attomaton.audit.controls import Chance
 from attomaton.audit.explanations import Rung
-from attomaton.audit.fitting import Design, divergence, fit_head, log_softmax
+from attomaton.audit.fitting import Design, divergence, fit_head
 from attomaton.audit.rows import Rows
 from attomaton.errors import MismatchedParts, UnsupportedOption
 from attomaton.frames import Tabular
@@ -361,7 +362,7 @@ def climb_head(fitted: Features, scored: Features, place: int, *, nested: bool =
         used.append(number)
         design = fitted.design(used, place, spreads)
         start = fit_head(design, attention, _extend(before, design, start))
-        logs = log_softmax(scored.design(used, place, spreads).scores(start))
+        logs = log_softmax(scored.design(used, place, spreads).scores(start), axis=-1)
         free = fitted.scores[number] is None
         yield Fitted(rung.name, logs, np.nan if free else float(start[-1] / spreads[number]))
         before = design

@@ -17,6 +17,7 @@ from functools import cached_property
 from itertools import accumulate
 
 import numpy as np
+from scipy.special import softmax
 
 from attomaton.errors import InvalidSamples, UnknownToken
 from attomaton.options import real_number, whole_number
@@ -320,7 +321,7 @@ def _find_slopes(corpus: _Corpus, weights: CourseWeights) -> CourseWeights:
     pairs = np.einsum("lij,ljk->ik", before, values, optimize=True)
     means, shares = corpus.tables.means, corpus.tables.shares
     omega, omega_twice = total @ output, pairs @ output
-    chances = _softmax(output + means[0] @ omega + means[1] @ omega_twice)
+    chances = softmax(output + means[0] @ omega + means[1] @ omega_twice, axis=-1)
     jacobian = np.diag(shares @ chances) - (chances * shares[:, None]).T @ chances
     residual = _Residual(corpus, chances, omega, omega_twice, jacobian)
     once, twice = residual.over_contexts()
@@ -354,7 +355,7 @@ def _find_looks(
         scores = (
             scores + uniform @ corpus.look_up(before @ table) + corpus.look_up(table @ before.T) @ uniform.T
         )
-    attention = _softmax(np.where(corpus.seen, scores, -np.inf))
+    attention = softmax(np.where(corpus.seen, scores, -np.inf), axis=-1)
     pressed = attention * (worth - (attention * worth).sum(axis=2, keepdims=True))
     looks = corpus.collect(pressed)
     if before.any():
@@ -365,8 +366,3 @@ def _find_looks(
         )
     lags = np.bincount(corpus.behind[corpus.seen], pressed.sum(axis=0)[corpus.seen], corpus.window)
     return looks, lags / corpus.tokens.size
-
-
-def _softmax(scores: Float64) -> Float64:
-    raised = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return raised / raised.sum(axis=-1, keepdims=True)

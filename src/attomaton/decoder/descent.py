@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import softmax
 
 from attomaton.decoder.supports import Supports
 from attomaton.errors import MismatchedParts, UnsupportedOption
@@ -90,7 +91,7 @@ def train_decoder(
     rates, kept, now = step_size * supports.shares[:, None], list[Float64](), 0
     for step in asked:
         for _ in range(step - now):
-            pull = (rates * (law - _softmax(_logits(weights, table)))).T
+            pull = (rates * (law - softmax(_logits(weights, table), axis=1))).T
             weights = weights + (pull if table is None else pull @ table)
         kept.append(weights)
         now = step
@@ -130,8 +131,3 @@ def find_excess(supports: Supports, logits: Float64) -> float:
 
 def _logits(weights: Float64, features: Float64 | None) -> Float64:
     return weights.T if features is None else features @ weights.T
-
-
-def _softmax(logits: Float64) -> Float64:
-    raised = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return raised / raised.sum(axis=1, keepdims=True)

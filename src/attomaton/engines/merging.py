@@ -236,7 +236,7 @@ class Merger:
 
     def _batches(self, sql: str, size: int) -> Iterator[Any]:
         with self._connection.cursor() as cursor:
-            for batch in cursor.sql(sql).to_arrow_reader(size):
+            for batch in cursor.sql(sql).arrow(size):
                 if self._stop.is_set():
                     raise Stopped
                 if batch.num_rows:
