@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from attomaton.artifacts import Building
+from attomaton.artifacts import Building, explained_run
 from attomaton.artifacts.manifests import RUN
 from attomaton.artifacts.uploads import build_at
 from attomaton.automaton.attention import Attention
@@ -29,7 +29,7 @@ from attomaton.ragged import sum_at
 from attomaton.readers.given import ReadingOptions
 from attomaton.remote import Place, as_place
 from attomaton.runs.coverage import Coverage
-from attomaton.runs.stored import explained_run, open_run
+from attomaton.runs.stored import open_run
 from attomaton.tables import Float64, Int32
 from attomaton.writing.maps import KeyNames, Writing
 from attomaton.writing.settle import Settling
