@@ -4,7 +4,7 @@ from attomaton.artifacts.arrays import digest_arrays, read_arrays, save_arrays, 
 from attomaton.artifacts.files import digest_file, explained, identify_file, write_file
 from attomaton.artifacts.folders import Building, build_folder
 from attomaton.artifacts.manifests import check_files, list_digests, read_checked, read_manifest
-from attomaton.artifacts.runs import Run, fill_run, read_run, write_run
+from attomaton.artifacts.runs import Run, explained_run, fill_run, load_run, read_run, write_run
 from attomaton.artifacts.seals import MANIFEST, digest_record, json_writer, read_sealed, write_sealed
 from attomaton.artifacts.targets import begins_with, check_target, write_target
 from attomaton.artifacts.uploads import check_upload, upload_folder
@@ -22,10 +22,12 @@ __all__ = [
     "digest_file",
     "digest_record",
     "explained",
+    "explained_run",
     "fill_run",
     "identify_file",
     "json_writer",
     "list_digests",
+    "load_run",
     "read_arrays",
     "read_checked",
     "read_manifest",

@@ -4,11 +4,13 @@ A run that was cut short or altered does not load. Nothing is ever unpickled.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from os import PathLike
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +23,11 @@ from attomaton.artifacts.folders import Building, build_folder, standing
 from attomaton.artifacts.manifests import RUN, list_digests, read_checked, read_manifest
 from attomaton.artifacts.seals import json_writer
 from attomaton.errors import CorruptRun
+from attomaton.options import given_path
 from attomaton.remote import Place, as_place
 from attomaton.tables import read_parquet, write_parquet
+
+Stored = TypeVar("Stored")
 
 ARRAYS = "arrays.safetensors"
 PACKAGES = ("attomaton", "numpy", "scipy", "pyarrow", "numba")
@@ -44,15 +49,38 @@ class Run:
     """Where it was read."""
 
 
-def write_run(folder: str | Path, run: Run, *, overwrite: bool = False) -> Path:
-    """Write a run folder whole; an earlier run in the same place is replaced if ``overwrite`` says so.
+def write_run(folder: str | PathLike[str], run: Run, kind: str = RUN, *, overwrite: bool = False) -> Path:
+    """Write a folder of this kind whole; an earlier one in the same place is replaced if that is asked for.
 
     Tables become ``NAME.parquet``, records ``NAME.json``, arrays one safetensors file; ``run.manifest`` goes
     into the manifest beside versions and digests.
     """
-    with build_folder(folder, RUN, overwrite=overwrite) as building:
+    place = given_path(folder, "path")
+    with build_folder(place, kind, overwrite=overwrite) as building:
         fill_run(building, run)
-    return Path(folder)
+    return place
+
+
+@contextmanager
+def explained_run(
+    place: object, holds: str = "automaton", cure: str = "write the run again"
+) -> Generator[None]:
+    """Whatever is wrong in a folder becomes one kind of error that says where."""
+    try:
+        yield
+    except CorruptRun:
+        raise
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:  # or MismatchedParts
+        reason = str(error).partition(";")[0]
+        raise CorruptRun(f"{place} holds no whole {holds} ({reason}); {cure}") from error
+
+
+def load_run(folder: str | PathLike[str], kind: str, holds: str, assemble: Callable[[Run], Stored]) -> Stored:
+    """What ``assemble`` makes of a folder of this kind; what was altered does not load."""
+    place = given_path(folder, "path")
+    run = read_run(place, kind)
+    with explained_run(place, holds, "save it again"):
+        return assemble(run)
 
 
 def fill_run(building: Building, run: Run) -> None:

@@ -8,14 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from attomaton.artifacts import Run, build_folder, fill_run, read_run
+from attomaton.artifacts import Run, load_run, write_run
 from attomaton.artifacts.manifests import BEGINNING
 from attomaton.beginning.statistics import Statistics
 from attomaton.borders import check_counts, check_floats, check_ids, check_int64, check_offsets, check_size
 from attomaton.corpora.samples import MAX_TOKENS, Skipped
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.errors import CorruptRun
-from attomaton.options import given_path
 
 TABLES = ("counts", "smoothed", "looks")
 SIZES = ("n_sequences", "n_documents", "n_read", "n_labels")
@@ -49,21 +47,12 @@ def save(stored: Stored, path: str | PathLike[str], *, overwrite: bool) -> Path:
         records={} if vocabulary is None else {"vocabulary": vocabulary.to_record()},
         manifest={"n_tokens": statistics.n_tokens, **sizes, "skipped": asdict(skipped)},
     )
-    place = given_path(path, "path")
-    with build_folder(place, BEGINNING, overwrite=overwrite) as building:
-        fill_run(building, run)
-    return place
+    return write_run(path, run, BEGINNING, overwrite=overwrite)
 
 
 def load(path: str | PathLike[str]) -> Stored:
     """Read a folder that :func:`save` wrote; what was altered does not load."""
-    place = given_path(path, "path")
-    run = read_run(place, BEGINNING)
-    try:
-        return _assemble(run)
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:  # or MismatchedParts
-        reason = str(error).partition(";")[0]
-        raise CorruptRun(f"{place} holds no whole beginning ({reason}); save it again") from error
+    return load_run(path, BEGINNING, "beginning", _assemble)
 
 
 def _assemble(run: Run) -> Stored:

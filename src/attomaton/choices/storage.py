@@ -11,15 +11,14 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
-from attomaton.artifacts import Run, build_folder, fill_run, read_run
+from attomaton.artifacts import Run, load_run, write_run
 from attomaton.borders import check_counts, check_ids, check_table
 from attomaton.choices.priors import join_components
 from attomaton.choices.rankings import RANKING_SCHEMA
-from attomaton.errors import CorruptRun, UnsupportedOption
+from attomaton.errors import UnsupportedOption
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import QUERY_SCHEMA, EdgeTable
-from attomaton.options import given_path
 from attomaton.ragged import centre
 from attomaton.soft.certify import certify_scores
 from attomaton.soft.likelihood import luce_problem
@@ -63,21 +62,12 @@ def save(stored: Stored, path: str | Path, *, overwrite: bool) -> Path:
             "parts": stored.parts,
         },
     )
-    place = given_path(path, "path")
-    with build_folder(place, KIND, overwrite=overwrite) as building:
-        fill_run(building, run)
-    return place
+    return write_run(path, run, KIND, overwrite=overwrite)
 
 
 def load(path: str | Path) -> Stored:
     """Read a folder that :func:`save` wrote; what was altered does not load."""
-    place = given_path(path, "path")
-    run = read_run(place, KIND)
-    try:
-        return _assemble(run)
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:  # or MismatchedParts
-        reason = str(error).partition(";")[0]
-        raise CorruptRun(f"{place} holds no whole fit of choices ({reason}); save it again") from error
+    return load_run(path, KIND, "fit of choices", _assemble)
 
 
 def _assemble(run: Run) -> Stored:

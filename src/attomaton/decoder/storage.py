@@ -6,14 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attomaton.artifacts import Run, build_folder, fill_run, read_run
+from attomaton.artifacts import Run, load_run, write_run
 from attomaton.artifacts.manifests import DECODER
 from attomaton.borders import check_int64, check_size
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.decoder.counting import Read
 from attomaton.decoder.supports import Supports
-from attomaton.errors import CorruptRun
-from attomaton.options import given_path
 
 ARRAYS = ("offsets", "tokens", "counts")
 READ = ("n_documents", "n_tokens", "n_labels")
@@ -42,21 +40,12 @@ def save(stored: Stored, path: str | PathLike[str], *, overwrite: bool) -> Path:
             **{name: getattr(read, name) for name in READ},
         },
     )
-    place = given_path(path, "path")
-    with build_folder(place, DECODER, overwrite=overwrite) as building:
-        fill_run(building, run)
-    return place
+    return write_run(path, run, DECODER, overwrite=overwrite)
 
 
 def load(path: str | PathLike[str]) -> Stored:
     """Read a folder that :func:`save` wrote; what was altered does not load."""
-    place = given_path(path, "path")
-    run = read_run(place, DECODER)
-    try:
-        return _assemble(run)
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:  # or MismatchedParts
-        reason = str(error).partition(";")[0]
-        raise CorruptRun(f"{place} holds no whole decoder ({reason}); save it again") from error
+    return load_run(path, DECODER, "decoder", _assemble)
 
 
 def _assemble(run: Run) -> Stored:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.artifacts import Run, read_run
+from attomaton.artifacts import Run, explained_run, read_run
 from attomaton.artifacts.parted import PartedTable
 from attomaton.borders import (
     check_counts,
@@ -23,7 +23,7 @@ from attomaton.borders import (
 )
 from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.errors import CorruptRun, MismatchedParts
+from attomaton.errors import MismatchedParts
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components, check_acyclic
 from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA
@@ -254,18 +254,6 @@ class StoredRun:
     def _explained(self) -> Generator[None]:
         with explained_run(self.run.place):
             yield
-
-
-@contextmanager
-def explained_run(place: Place | None) -> Generator[None]:
-    """Whatever is wrong in a run becomes one kind of error that says where."""
-    try:
-        yield
-    except CorruptRun:
-        raise
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:  # or MismatchedParts
-        reason = str(error).partition(";")[0]
-        raise CorruptRun(f"{place} holds no whole automaton ({reason}); write the run again") from error
 
 
 def open_run(path: str | Place) -> StoredRun:

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from attomaton.artifacts import Building
+from attomaton.artifacts import Building, explained_run
 from attomaton.artifacts.manifests import RUN
 from attomaton.artifacts.uploads import build_at
 from attomaton.automaton.attention import Attention
