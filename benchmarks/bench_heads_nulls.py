@@ -37,9 +37,9 @@ from attomaton.audit.randomised import permute_weights, rotate_beside, rotate_he
 from attomaton.audit.rows import Rows, watch_rows
 from attomaton.audit.seeking import Seeking, seek_labels
 from attomaton.drawing import paper_style
-from attomaton.heads.edges import ObeyedEdges
 from attomaton.heads.model import HeadModel
-from attomaton.heads.shuffled import compare_shuffled
+from attomaton_experiments.head_study.edges import ObeyedEdges
+from attomaton_experiments.head_study.shuffled import compare_shuffled
 from stories import make_rungs, open_stories, read_stories
 from timing import peak_gigabytes, report
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 import attomaton
 import attomaton as at
+import attomaton_experiments
 from attomaton.automaton.rules import answer_bags
 from attomaton.compiled.kernels import Inner, Kernel
 from attomaton.corpora.pieces import Piece
@@ -40,7 +41,6 @@ from attomaton.hard.problem import EmbeddedProblem, OrderProblem
 from attomaton.hard.solvers.joint import Joint
 from attomaton.hard.solvers.placement import Placement
 from attomaton.heads.arrays import from_arrays
-from attomaton.heads.edges import measure_edges
 from attomaton.soft.certify import certify_scores
 from attomaton.soft.information import score_errors
 from attomaton.soft.likelihood import LuceProblem
@@ -48,6 +48,7 @@ from attomaton.soft.solvers.groups import Newton
 from attomaton.tables import column, ragged_column
 from attomaton.trajectory.flow.embedded import EmbeddedFlow, Losers
 from attomaton.trajectory.flow.orthonormal import orthonormal_flow
+from attomaton_experiments.head_study.edges import measure_edges
 from tests.drawn import any_problem, random_order
 
 SECONDS = 60
@@ -64,7 +65,8 @@ straight = False
 def find_kernels() -> dict[str, Inner]:
     """Every compiled function of the package by module and name."""
     found: dict[str, Inner] = {}
-    for module in pkgutil.walk_packages(attomaton.__path__, "attomaton."):
+    packages = (attomaton, attomaton_experiments)
+    for module in (one for of in packages for one in pkgutil.walk_packages(of.__path__, f"{of.__name__}.")):
         if module.name.endswith("__main__"):
             continue
         for value in vars(importlib.import_module(module.name)).values():

@@ -29,7 +29,7 @@ from attomaton.ragged import sum_at
 from attomaton.readers.given import ReadingOptions
 from attomaton.remote import Place, as_place
 from attomaton.runs.coverage import Coverage
-from attomaton.runs.stored import StoredRun, explained_run, open_run
+from attomaton.runs.stored import StoredRun, open_run
 from attomaton.tables import Float64, Int32
 from attomaton.writing.maps import KeyNames, Writing
 from attomaton.writing.settle import Settling

@@ -16,9 +16,9 @@ from attomaton.corpora.samples import Samples
 from attomaton.errors import InvalidSamples
 from attomaton.frames import Tabular
 from attomaton.graphs.edges import extract_edges
-from attomaton.heads.edges import ObeyedEdges, ProjectsTokens, measure_edges
 from attomaton.options import make_rng
 from attomaton.tables import Int32, table_of
+from attomaton_experiments.head_study.edges import ObeyedEdges, ProjectsTokens, measure_edges
 
 
 @dataclass(frozen=True, eq=False)

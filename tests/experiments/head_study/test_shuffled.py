@@ -5,7 +5,7 @@ import pytest
 
 from attomaton.errors import InvalidSamples
 from attomaton.heads.own import watch_layer
-from attomaton.heads.shuffled import compare_shuffled, shuffle_documents
+from attomaton_experiments.head_study.shuffled import compare_shuffled, shuffle_documents
 
 N = 24
 
