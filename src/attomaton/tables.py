@@ -57,7 +57,7 @@ def ragged_column(table: pa.Table, name: str) -> tuple[Int64, NDArray[Any]]:
     return offsets - offsets[0], _numbers(lists.values)[offsets[0] : offsets[-1]]
 
 
-def empty_table(schema: pa.Schema) -> pa.Table:
+def empty_table(schema: Any) -> pa.Table:
     """A table of this schema without a row. Arrow's own way would import pandas first: 0.5 s."""
     return _arrow.table([_arrow.nulls(0, field.type) for field in schema], schema=schema)
 

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import attomaton as at
+from attomaton.corpora.tokenizers import TOKENIZERS
 from attomaton.corpora.tokenizers.patterns import SCHEMES
 from attomaton.errors import UnknownToken, UnreadableSource, UnsupportedOption
 from attomaton.readers import read_corpus
@@ -217,7 +218,7 @@ def test_missing_libraries_are_named_with_the_command_that_installs_them(files):
 @pytest.mark.slow  # a real corpus
 @given(st.text(), st.sampled_from(["word", "word-lower", "word-punct"]))
 def test_words_joined_by_blanks_are_split_as_before(text, tokenizer):
-    split = at.corpora.tokenizers.TOKENIZERS[tokenizer]
+    split = TOKENIZERS[tokenizer]
     tokens = split(text)
     assert split(" ".join(tokens)) == tokens
 
@@ -232,7 +233,7 @@ def test_words_joined_by_blanks_are_split_as_before(text, tokenizer):
 )
 def test_word_tokenizers_are_saved_loaded_and_decoded(tmp_path, tokenizer, tokens):
     text = "Don't Stop: GET /A_b\nÉ नमस्ते।"
-    assert at.corpora.tokenizers.TOKENIZERS[tokenizer](text) == tokens
+    assert TOKENIZERS[tokenizer](text) == tokens
     learned = at.learn([f"{text} {text}"], tokenizer=tokenizer, window=12, out=tmp_path / "run")
     loaded = at.Automaton.load(tmp_path / "run")
     assert loaded.vocabulary == learned.vocabulary

@@ -11,6 +11,7 @@ from attomaton.heads.opening import open_model
 from attomaton.heads.own import watch_deep, watch_layer, watch_trace
 from attomaton.models.attention import lay_out
 from attomaton.models.deep import lay_out_sequences
+from attomaton.models.heads import Untied
 
 
 @pytest.mark.parametrize("head", ["token-id", "tied", "untied", "softmax"])
@@ -18,7 +19,7 @@ def test_the_theory_s_layer_attends_and_answers_as_it_was_trained(head):
     rng = np.random.default_rng(0)
     contexts = [list(rng.integers(0, 5, 6)) for _ in range(12)]
     samples = at.Samples.from_lists(contexts, [int(one[rng.integers(0, 6)]) for one in contexts], n_tokens=5)
-    chosen = at.models.heads.Untied(0.5) if head == "softmax" else head
+    chosen = Untied(0.5) if head == "softmax" else head
     model = at.AttentionModel(np.eye(5) + 0.1, head=chosen)
     trace = at.train(samples, model, at.GradientDescent(0.5), steps=20)
     layer = watch_trace(trace)

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import attomaton as at
+from attomaton.corpora.tokenizers import TOKENIZERS
 from attomaton.errors import UnsupportedOption
 from attomaton.readers import Reading, find_readers, read_corpus, read_text
 from attomaton.readers import batches as batches_module
@@ -218,7 +219,7 @@ def test_a_column_is_found_or_asked_for(tmp_path):
 
 @given(texts_strategy, st.sampled_from(["word", "character"]), st.integers(1, 5))
 def test_words_are_numbered_as_in_one_text_whatever_the_batches(texts, tokenizer, size):
-    split = at.corpora.tokenizers.TOKENIZERS[tokenizer]
+    split = TOKENIZERS[tokenizer]
     expected = dict.fromkeys(token for text in texts for token in split(text))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batches_module, "BATCH_BYTES", size)

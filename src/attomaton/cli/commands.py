@@ -3,7 +3,7 @@
 ``-h`` works, flags carry no type, and examples stand below the options.
 """
 
-from collections.abc import Iterator, Mapping
+from collections import UserDict
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -20,27 +20,6 @@ STOPPED = 130
 
 HELP = {"help_option_names": ["-h", "--help"]}
 
-COMMANDS = {
-    "learn": "learn",
-    "explain": "explain",
-    "generate": "generate",
-    "score": "score",
-    "diff": "diff",
-    "export": "export",
-    "report": "report",
-    "reproduce": "reproduce",
-    "train": "train",
-    "verify": "verify",
-    "scan-snap": "scansnap",
-    "begin": "begin",
-    "heads": "heads",
-    "tokenize": "tokenize",
-    "choices": "choices",
-    "example": "example",
-    "doctor": "doctor",
-}
-"""Commands in the order of the help → what their file, and the function in it, is called."""
-
 
 class Command(TyperCommand):
     """A command whose flags are shown without a type, since nothing can be written behind them."""
@@ -50,17 +29,13 @@ class Command(TyperCommand):
         return _bare_flags(super().get_params(ctx))
 
 
-class OnDemand(Mapping[str, Any]):
+class OnDemand(UserDict[str, Any]):
     """The commands by their names; one that is looked up is loaded."""
 
     def __getitem__(self, name: str) -> Any:
+        if name not in self.data:
+            raise KeyError(name)
         return load_command(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(COMMANDS)
-
-    def __len__(self) -> int:
-        return len(COMMANDS)
 
 
 class Commands(TyperGroup):
@@ -68,8 +43,7 @@ class Commands(TyperGroup):
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
-        commands: Any = OnDemand()
-        self.commands = commands
+        self.commands = OnDemand(EXAMPLES)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """All parameters before the command, with what is shown beside them."""
@@ -94,7 +68,7 @@ def _bare_flags(params: list[Any]) -> list[Any]:
 @cache
 def load_command(name: str) -> Any:
     """The command of this name, out of its file."""
-    file = COMMANDS[name]
+    file = name.replace("-", "_")
     function = getattr(import_module(f"attomaton.cli.{file}"), file)
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     alone.command(name, cls=Command, epilog=show_examples(name), context_settings=HELP)(function)

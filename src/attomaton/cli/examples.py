@@ -1,4 +1,4 @@
-"""What ``--help`` shows below the options: commands to try.
+"""All commands in the order of the help, and what ``--help`` shows below the options of each: lines to try.
 
 In this order and in an empty folder all of them work, those of ``choices`` beside tables of these names,
 those of ``heads`` beside a model and its text.

@@ -13,7 +13,7 @@ SHOWN = 3
 
 
 @reads
-def scansnap(
+def scan_snap(
     corpus: Corpus,
     how: How,
     window: Annotated[int, whole("Longest context, in tokens, with the query.", least=2)] = 32,
