@@ -5,8 +5,8 @@ import time
 import numpy as np
 
 import attomaton as at
-from attomaton.decoder.concepts import find_concepts
 from attomaton.decoder.supports import Supports
+from attomaton_experiments.concepts import find_concepts
 from timing import DATA, median_run, peak_gigabytes, report
 
 STEPS = [10**3, 10**5, 10**7, 10**9, 10**11]

@@ -15,7 +15,6 @@ import numpy as np
 
 from attomaton.claims.decoder import verify_decoder
 from attomaton.claims.verdicts import Judgement, Verdict
-from attomaton.decoder.concepts import HEADERS, Concepts, find_concepts, group_supports
 from attomaton.decoder.course import EDGE, find_levels, follow
 from attomaton.decoder.descent import DecoderTrace, train_decoder
 from attomaton.decoder.law import asymptote, squared_norm
@@ -27,6 +26,7 @@ from attomaton.progress import Progress
 from attomaton.report.lines import Line, LinePanel, draw_lines
 from attomaton.report.style import new_figure, save_figure
 from attomaton.tables import Float64, Int64, table_of
+from attomaton_experiments.concepts import HEADERS, Concepts, find_concepts, group_supports
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure
 from attomaton_experiments.settings import Settings

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from attomaton.errors import InvalidEmbeddings, InvalidSamples
@@ -90,6 +90,7 @@ def test_gradients_by_factors_are_those_of_autograd(corpora, table, drawn):
         torch.testing.assert_close(move, one.grad, rtol=1e-10, atol=1e-12)
 
 
+@settings(suppress_health_check=[HealthCheck.filter_too_much])
 @given(sample_sets(max_tokens=3, max_samples=3), unit_rows(3, 3))
 def test_samples_without_a_label_in_its_context_are_refused(samples, table):
     assume(not any(label in context for context, label in samples))

@@ -9,13 +9,13 @@ The dual of the largest entry is the sum of all entries' sizes; that of the larg
 of the singular values.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from attomaton.hard.certify import FEASIBLE
-from attomaton.hard.factored.certify import find_violation, relative_gap
+from attomaton.hard.factored.certify import FactoredCertificate, find_violation, relative_gap
 from attomaton.hard.factored.problem import FactoredProblem
 from attomaton.tables import Float64
 
@@ -24,13 +24,11 @@ Norm = Literal["max", "spectral"]
 
 
 @dataclass(frozen=True)
-class NormCertificate:
+class NormCertificate(FactoredCertificate):
     """Bounds on the least norm of a W with margins of 1; the best margin of a W of norm 1 is its inverse.
 
     Attributes
     ----------
-    norm : str
-        "max" for the largest entry of W in size, "spectral" for its largest singular value.
     lower, upper : float
         ``lower ≤ min ‖W‖ ≤ upper``; ``upper`` is the norm of the returned answer, or infinite if that is not
         feasible.
@@ -40,6 +38,8 @@ class NormCertificate:
         Largest amount by which the returned answer misses a constraint (rounding, if anything).
     rtol : float
         The relative gap asked for.
+    norm : str
+        "max" for the largest entry of W in size, "spectral" for its largest singular value.
 
     Examples
     --------
@@ -57,27 +57,10 @@ class NormCertificate:
     """
 
     norm: Norm
-    lower: float
-    upper: float
-    gap: float
-    violation: float
-    rtol: float
 
     @property
-    def certified(self) -> bool:
-        """Whether all numbers are finite, and gap and violation within tolerance."""
-        finite = np.isfinite([self.lower, self.upper, self.gap, self.violation]).all()
-        return bool(finite and abs(self.gap) <= self.rtol and self.violation <= FEASIBLE)
-
-    def scaled(self, factor: float) -> "NormCertificate":
-        """The same bounds for ``factor`` · W, as other units of the embeddings give."""
-        return replace(self, lower=factor * self.lower, upper=factor * self.upper)
-
-    def __str__(self) -> str:
-        bounds = f"{self.lower:.12g} ≤ min ‖W‖_{self.norm} ≤ {self.upper:.12g}"
-        return (
-            f"{bounds}, relative gap {self.gap:.1e} (asked {self.rtol:.0e}), violation {self.violation:.1e}"
-        )
+    def _symbol(self) -> str:
+        return f"‖W‖_{self.norm}"
 
 
 def measure_norm(weights: Float64, norm: Norm | Literal["frobenius"]) -> Float64:
@@ -113,7 +96,7 @@ def certify_normed(
     violation = find_violation(problem, weights)
     upper = float(measure_norm(weights, norm)) if violation <= FEASIBLE else np.inf
     lower = bound_below(problem, multipliers, norm)
-    return NormCertificate(norm, lower, upper, relative_gap(lower, upper), violation, rtol)
+    return NormCertificate(lower, upper, relative_gap(lower, upper), violation, rtol, norm)
 
 
 def bound_below(problem: FactoredProblem, multipliers: Float64, norm: Norm) -> float:

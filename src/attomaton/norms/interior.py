@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, eigh, qr, solve_triangular
+from scipy.linalg import cho_factor, cho_solve, qr, solve_triangular
 
 from attomaton.hard.certify import FEASIBLE
 from attomaton.hard.factored.certify import find_violation, relative_gap, repair_weights
+from attomaton.hard.factored.interior import reach_matrix, reach_vector, symmetric
 from attomaton.hard.factored.problem import FactoredProblem
 from attomaton.norms.certify import bound_below, measure_norm
 from attomaton.tables import Float64
@@ -181,7 +182,7 @@ def _advance(frame: Frame, point: Point) -> Point:
     primal, dual = _reach(point, guess)
     before, after = point.distance(), point.move(guess, min(1.0, primal), min(1.0, dual)).distance()
     aim = before * min(max((after / before) ** 3, 1e-6), 1.0)
-    curved = _symmetric(guess.dual @ guess.pencil() @ system.inverse)
+    curved = symmetric(guess.dual @ guess.pencil() @ system.inverse)
     step = _solve(system, aim, curved, guess.slack * guess.flow)
     primal, dual = _reach(point, step)
     return point.move(step, min(1.0, SHORT * primal), min(1.0, SHORT * dual))
@@ -189,7 +190,7 @@ def _advance(frame: Frame, point: Point) -> Point:
 
 def _linearise(frame: Frame, point: Point) -> System:
     """Newton's equations, with the matrix factored; ``LinAlgError`` where rounding has made it indefinite."""
-    inverse = _symmetric(np.asarray(np.linalg.inv(point.pencil()), np.float64))
+    inverse = symmetric(np.asarray(np.linalg.inv(point.pencil()), np.float64))
     matrix = _curvature(point.dual, inverse, point.weights.shape)
     matrix[1:, 1:] += frame.asked.T @ ((point.flow / point.slack)[:, None] * frame.asked)
     if frame.held.size:
@@ -234,27 +235,12 @@ def _solve(system: System, aim: float, curved: Float64, product: Float64) -> Poi
     slack = frame.asked @ moved.ravel() + missed
     flow = aimed - point.flow - point.flow / point.slack * slack
     step = Point(float(found[0]), moved, slack, curved, flow)
-    dual = target - point.dual - _symmetric(point.dual @ step.pencil() @ inverse)
+    dual = target - point.dual - symmetric(point.dual @ step.pencil() @ inverse)
     return step._replace(dual=dual)
 
 
 def _reach(point: Point, step: Point) -> tuple[float, float]:
     """How many times the primal and the dual part of a step fit before the border."""
-    pencil = _reach_matrix(point.pencil(), step.pencil())
-    primal = min(pencil, _reach_vector(point.slack, step.slack))
-    return primal, min(_reach_matrix(point.dual, step.dual), _reach_vector(point.flow, step.flow))
-
-
-def _reach_matrix(matrix: Float64, step: Float64) -> float:
-    """The largest t with matrix + t·step ⪰ 0."""
-    lowest = float(eigh(step, matrix, eigvals_only=True, check_finite=False)[0])
-    return -1.0 / lowest if lowest < 0 else np.inf
-
-
-def _reach_vector(vector: Float64, step: Float64) -> float:
-    """The largest t with vector + t·step ≥ 0."""
-    return float(np.min(-vector[step < 0] / step[step < 0], initial=np.inf))
-
-
-def _symmetric(matrix: Float64) -> Float64:
-    return (matrix + matrix.T) / 2
+    pencil = reach_matrix(point.pencil(), step.pencil())
+    primal = min(pencil, reach_vector(point.slack, step.slack))
+    return primal, min(reach_matrix(point.dual, step.dual), reach_vector(point.flow, step.flow))

@@ -174,7 +174,7 @@ def _solve_levels(components: Components, rtol: float) -> NormedSolution:
     return NormedSolution(
         scores=scores,
         weights=sparse_weights(scores, components.edges.n_tokens),
-        certificate=NormCertificate("max", lower, upper, relative_gap(lower, upper), missed, rtol),
+        certificate=NormCertificate(lower, upper, relative_gap(lower, upper), missed, rtol, "max"),
         multipliers=multiplier_table(components.order, flow),
     )
 

@@ -7,6 +7,7 @@ with D = Σ_c α_c u_c v_cᵀ,
 """
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
@@ -50,17 +51,22 @@ class FactoredCertificate:
     rtol: float
 
     @property
+    def _symbol(self) -> str:
+        """The norm, as formulas write it."""
+        return "‖W‖_*"
+
+    @property
     def certified(self) -> bool:
         """Whether all numbers are finite, and gap and violation within tolerance."""
         finite = np.isfinite([self.lower, self.upper, self.gap, self.violation]).all()
         return bool(finite and abs(self.gap) <= self.rtol and self.violation <= FEASIBLE)
 
-    def scaled(self, factor: float) -> "FactoredCertificate":
+    def scaled(self, factor: float) -> Self:
         """The same bounds for ``factor`` · W, as other units of the embeddings give."""
         return replace(self, lower=factor * self.lower, upper=factor * self.upper)
 
     def __str__(self) -> str:
-        bounds = f"{self.lower:.12g} ≤ min ‖W‖_* ≤ {self.upper:.12g}"
+        bounds = f"{self.lower:.12g} ≤ min {self._symbol} ≤ {self.upper:.12g}"
         return (
             f"{bounds}, relative gap {self.gap:.1e} (asked {self.rtol:.0e}), violation {self.violation:.1e}"
         )

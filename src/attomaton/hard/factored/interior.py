@@ -158,7 +158,7 @@ def _advance(problem: FactoredProblem, point: Point) -> Point:
     primal, dual = _reach(point, guess)
     before, after = point.distance(), point.move(guess, min(1.0, primal), min(1.0, dual)).distance()
     aim = before * min(max((after / before) ** 3, 1e-6), 1.0)
-    curved = _symmetric(guess.primal @ guess.dual @ system.inverse)
+    curved = symmetric(guess.primal @ guess.dual @ system.inverse)
     step = _solve(system, aim, curved, guess.slack * guess.flow)
     primal, dual = _reach(point, step)
     return point.move(step, min(1.0, SHORT * primal), min(1.0, SHORT * dual))
@@ -167,7 +167,7 @@ def _advance(problem: FactoredProblem, point: Point) -> Point:
 def _linearise(problem: FactoredProblem, point: Point) -> System:
     """Newton's equations, with the matrix factored; ``LinAlgError`` where rounding has made it indefinite."""
     n_rows, n_priorities = problem.tokens.shape[1], problem.n_priorities
-    inverse = _symmetric(np.asarray(np.linalg.inv(point.dual), np.float64))
+    inverse = symmetric(np.asarray(np.linalg.inv(point.dual), np.float64))
     missed = -problem.differences(point.primal[:n_rows, n_rows:])
     missed[:n_priorities] += 1.0 + point.slack
     primal, dual = _see(problem, point.primal), _see(problem, inverse)
@@ -226,27 +226,28 @@ def _solve(system: System, aim: float, curved: Float64, product: Float64) -> Poi
         left[:n_priorities] += slack
         multipliers = multipliers + cho_solve(factor, left, check_finite=False)
         dual = _dual_step(problem, multipliers)
-        primal = base - _symmetric(point.primal @ dual @ inverse)
+        primal = base - symmetric(point.primal @ dual @ inverse)
         slack = base_slack - point.slack / point.flow * multipliers[:n_priorities]
     return Point(primal, slack, dual, multipliers)
 
 
 def _reach(point: Point, step: Point) -> tuple[float, float]:
     """How many times the primal and the dual part of a step fit before the border."""
-    primal = min(_reach_matrix(point.primal, step.primal), _reach_vector(point.slack, step.slack))
-    return primal, min(_reach_matrix(point.dual, step.dual), _reach_vector(point.flow, step.flow))
+    primal = min(reach_matrix(point.primal, step.primal), reach_vector(point.slack, step.slack))
+    return primal, min(reach_matrix(point.dual, step.dual), reach_vector(point.flow, step.flow))
 
 
-def _reach_matrix(matrix: Float64, step: Float64) -> float:
+def reach_matrix(matrix: Float64, step: Float64) -> float:
     """The largest t with matrix + t·step ⪰ 0."""
     lowest = float(eigh(step, matrix, eigvals_only=True, check_finite=False)[0])
     return -1.0 / lowest if lowest < 0 else np.inf
 
 
-def _reach_vector(vector: Float64, step: Float64) -> float:
+def reach_vector(vector: Float64, step: Float64) -> float:
     """The largest t with vector + t·step ≥ 0."""
     return float(np.min(-vector[step < 0] / step[step < 0], initial=np.inf))
 
 
-def _symmetric(matrix: Float64) -> Float64:
+def symmetric(matrix: Float64) -> Float64:
+    """The symmetric part of a matrix."""
     return (matrix + matrix.T) / 2

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import attomaton as at
-from attomaton.decoder import concepts as module
-from attomaton.decoder.concepts import define_matrix, find_concepts, group_supports
 from attomaton.errors import UnsupportedOption
+from attomaton_experiments import concepts as module
+from attomaton_experiments.concepts import define_matrix, find_concepts, group_supports
 from tests.decoder.draws import draw_supports
 
 
