@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from attomaton.choices.fit import fit_choices
+from attomaton.choices.result import ChoiceFit
 from attomaton.compiled import is_kept
 from attomaton.compiled.ahead import start_helpers, wait_for_helpers
 from attomaton.corpora.samples import Samples
@@ -31,24 +32,18 @@ OTHERS: tuple[Chain, ...] = (("flows", "windows", "errors"), ("embedded", "robus
 """What only trajectories, given embeddings, robustness and tokens on disk need."""
 
 
-def warm_up(*, processes: int | None = None) -> None:
+def warm_up() -> None:
     """Compile every kernel for this machine and keep the code on disk, side by side in several processes.
 
     Later programs read the code in a fraction of a second. In a Docker image, run
     ``attomaton doctor --compile`` in a layer after the installation, as the user who will run attomaton.
-
-    Parameters
-    ----------
-    processes : int, optional
-        How many programs compile at the same time; one for each processor if not given.
 
     Examples
     --------
     >>> from attomaton.warming import warm_up
     >>> warm_up()  # doctest: +SKIP
     """
-    chains = [*LEARNING, *OTHERS]
-    at_once = processes or count_processors()
+    chains, at_once = [*LEARNING, *OTHERS], count_processors()
     shares = [[name for chain in chains[start::at_once] for name in chain] for start in range(at_once)]
     start_helpers([share for share in shares if share])
     if not (wait_for_helpers() and is_kept(placement.solve_parts)):
@@ -83,8 +78,8 @@ def _deep_orders() -> None:
     placement.Placement().solve_order(chain)
 
 
-def _choices() -> None:
-    fit_choices(["a", "b", "c"], [["a", "b"], ["b", "c"], ["c", "a"]])
+def _choices() -> ChoiceFit:
+    return fit_choices(["a", "b", "c"], [["a", "b"], ["b", "c"], ["c", "a"]])
 
 
 def _sets() -> None:
@@ -99,7 +94,7 @@ def _luce() -> None:
 
 
 def _errors() -> None:
-    _ = fit_choices(["a", "b", "c"], [["a", "b"], ["b", "c"], ["c", "a"]]).standard_errors
+    _ = _choices().standard_errors
 
 
 def _flows() -> None:
@@ -126,7 +121,7 @@ def _samples() -> Samples:
     return Samples.from_lists([[0, 1, 2], [1, 0, 2], [3, 0, 2], [0, 1, 2]], [0, 1, 0, 1], n_tokens=4)
 
 
-EXERCISES: dict[str, Callable[[], None]] = {
+EXERCISES: dict[str, Callable[[], object]] = {
     "pivots": _pivots,
     "planting": _planting,
     "orders": _orders,

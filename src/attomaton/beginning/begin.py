@@ -12,12 +12,10 @@ from attomaton.beginning.sequences import Frequent
 from attomaton.beginning.statistics import AddUp, add_statistics
 from attomaton.corpora.samples import Samples, Skipped
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.engines.add_up import Adder, workplace
-from attomaton.engines.source import read_documents
+from attomaton.engines.add_up import Adder
 from attomaton.errors import UnsupportedOption
 from attomaton.options import whole_number
 from attomaton.progress import as_stages
-from attomaton.readers.batches import asked_reading
 from attomaton.readers.given import WINDOW, ReadingOptions, check_options
 from attomaton.tables import Int64
 
@@ -87,16 +85,7 @@ def begin(
         most_frequent = whole_number(most_frequent, "most_frequent", least=1)
     announce = as_stages(progress)
     adder = Adder(engine, memory, threads, master, announce)
-    reading = asked_reading(
-        options.get("reading"), column=options.get("column"), documents=options.get("documents")
-    )
-    with workplace(work) as folder:
-        announce("reading")
-        shards = folder / "tokens" if adder.on_disk else None
-        tokens, vocabulary, about = read_documents(
-            corpus, tokenizer=options.get("tokenizer") or "word", tokens=shards, reading=reading
-        )
-        add_up = adder.over(tokens, folder)
+    with adder.reading(corpus, options, work) as (tokens, vocabulary, about, add_up):
         cutting, vocabulary = _cut(window, tokens.n_tokens, most_frequent, add_up, vocabulary)
         statistics = add_statistics(cutting, add_up, announce)
     return Beginning(statistics, vocabulary, Skipped(**about["skipped"]))

@@ -11,15 +11,13 @@ from scipy import sparse
 from attomaton.beginning.gain import DENSE_TOKENS, find_gain
 from attomaton.beginning.passes import READ, CountContexts, CountLooks, Cutting
 from attomaton.corpora.pieces import Piece
-from attomaton.engines.sums import Counting, Sums, sum_pieces
+from attomaton.engines.sums import AddUp, sum_pieces
 from attomaton.errors import UnreadableSource, UnsupportedOption
 from attomaton.options import whole_number
 from attomaton.progress import silent
 from attomaton.tables import Float64, Int64
 
 _sparse: Any = sparse
-AddUp = Callable[[Counting], dict[str, Sums]]
-"""What an engine does: add up what is counted, over the whole corpus."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,6 @@
 """Contexts of a corpus and what follows them, counted by any engine."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -11,14 +11,11 @@ from attomaton.artifacts import digest_arrays
 from attomaton.beginning.sequences import Frequent
 from attomaton.corpora.pieces import Piece
 from attomaton.decoder.supports import Supports, pack_contexts, supports_of
-from attomaton.engines.sums import Counting, Sums
+from attomaton.engines.sums import AddUp
 from attomaton.errors import UnreadableSource, UnsupportedOption
 from attomaton.options import show, whole_number
 from attomaton.ragged import rows_of
 from attomaton.tables import Int64
-
-AddUp = Callable[[Counting], dict[str, Sums]]
-"""What an engine does: add up what is counted, over the whole corpus."""
 
 NAMED = {"unigram": 1, "bigram": 2, "trigram": 3}
 MOST_KEYS = 1 << 62

@@ -17,12 +17,10 @@ from attomaton.decoder.descent import check_features
 from attomaton.decoder.features import EmbeddedLimit, solve_decoder
 from attomaton.decoder.result import DecoderLimit
 from attomaton.decoder.supports import Supports
-from attomaton.engines.add_up import Adder, workplace
-from attomaton.engines.source import read_documents
+from attomaton.engines.add_up import Adder
 from attomaton.errors import UnsupportedOption
 from attomaton.options import whole_number
 from attomaton.progress import as_stages
-from attomaton.readers.batches import asked_reading
 from attomaton.readers.given import ReadingOptions, check_options
 
 
@@ -127,15 +125,7 @@ def learn_decoder(
     width = read_width(context) if named else None
     announce = as_stages(progress)
     adder = Adder(engine, memory, threads, master, announce)
-    reading = asked_reading(
-        given.get("reading"), column=given.get("column"), documents=given.get("documents")
-    )
-    with workplace(work) as folder:
-        announce("reading")
-        shards = folder / "tokens" if adder.on_disk else None
-        tokenizer = given.get("tokenizer") or "word"
-        tokens, vocabulary, _ = read_documents(corpus, tokenizer=tokenizer, tokens=shards, reading=reading)
-        add_up = adder.over(tokens, folder)
+    with adder.reading(corpus, given, work) as (tokens, vocabulary, _, add_up):
         frequent, vocabulary = find_frequent(tokens.n_tokens, most_frequent, add_up, vocabulary)
         announce("counting contexts and next tokens")
         if width is None:

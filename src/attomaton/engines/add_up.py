@@ -1,19 +1,24 @@
 """Sums over a whole corpus by the engine of a user's choice; see :mod:`attomaton.engines.sums`."""
 
 import tempfile
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from attomaton.corpora.pieces import Piece
 from attomaton.corpora.shards import Shards
+from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.engines.choose import check_engine, make_engine
 from attomaton.engines.selection import Selection
-from attomaton.engines.sums import Counting, Sums, sum_pieces
+from attomaton.engines.source import read_documents
+from attomaton.engines.sums import AddUp, sum_pieces
 from attomaton.options import given_path
 from attomaton.progress import Progress, silent
+from attomaton.readers.batches import asked_reading
+from attomaton.readers.given import ReadingOptions
 
 
 @dataclass(frozen=True)
@@ -22,7 +27,7 @@ class Adder:
 
     Examples
     --------
-    >>> Adder("duckdb").on_disk, Adder("abacus")
+    >>> Adder("abacus")
     Traceback (most recent call last):
         ...
     attomaton.errors.UnsupportedOption: there is no engine 'abacus'; choose auto, memory, duckdb or spark
@@ -38,12 +43,21 @@ class Adder:
         """Say at once what an engine cannot do with these options."""
         self._check(None)
 
-    @property
-    def on_disk(self) -> bool:
-        """Whether the engine reads shards only."""
-        return self._check(None)
+    @contextmanager
+    def reading(
+        self, corpus: Any, options: ReadingOptions, work: str | PathLike[str] | None
+    ) -> Generator[tuple[Piece | Shards, Vocabulary | None, dict[str, Any], AddUp]]:
+        """Whole documents, their vocabulary, what a manifest says of them, and what adds up over them."""
+        column, documents = options.get("column"), options.get("documents")
+        reading = asked_reading(options.get("reading"), column=column, documents=documents)
+        with workplace(work) as folder:
+            self.progress("reading")
+            shards = folder / "tokens" if self._check(None) else None
+            tokenizer = options.get("tokenizer") or "word"
+            read = read_documents(corpus, tokenizer=tokenizer, tokens=shards, reading=reading)
+            yield *read, self.over(read[0], folder)
 
-    def over(self, corpus: Piece | Shards, work: Path) -> Callable[[Counting], dict[str, Sums]]:
+    def over(self, corpus: Piece | Shards, work: Path) -> AddUp:
         """What adds up over this corpus: whole documents in memory, or shards."""
         if isinstance(corpus, Piece):
             return lambda count: sum_pieces([corpus], count)
@@ -60,6 +74,7 @@ class Adder:
         return engine.sums
 
     def _check(self, corpus: object) -> bool:
+        """Whether the engine reads shards only."""
         return check_engine(self.engine, corpus, memory=self.memory, threads=self.threads, master=self.master)
 
 

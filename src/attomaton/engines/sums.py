@@ -4,7 +4,7 @@ A number is two integers, ``high`` · 2⁻³⁰ + ``low`` · 2⁻⁶⁰, so that
 taken: every engine, cut and number of threads gives the same digits.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -118,6 +118,10 @@ class Counting(Protocol):
     def __call__(self, piece: Piece, /) -> Iterator[tuple[str, Int64, Int64, Int64 | None]]:
         """The kind, keys, high and low of some numbers at a time; low is None for counts."""
         ...
+
+
+AddUp = Callable[[Counting], dict[str, Sums]]
+"""What an engine does: add up what is counted, over the whole corpus."""
 
 
 def split_numbers(numbers: Float64) -> tuple[Int64, Int64]:
