@@ -317,6 +317,7 @@ def test_items_may_be_anything_hashable(items):
     assert set(fit.items) == set(items)
 
 
+@pytest.mark.slow  # solvers that must fail, many times
 def test_scores_that_are_not_certified_are_no_numbers():
     """A cycle of 1,000, ten choices for each pair and one for the last: one choice holds all together."""
     pairs = [(item, (item + 1) % 1_000) for item in range(1_000)]

@@ -60,6 +60,7 @@ def test_another_loss_and_an_untied_head_get_a_local_verdict_only():
     assert others == {VerdictStatus.NOT_APPLICABLE}
 
 
+@pytest.mark.slow  # long training
 def test_without_its_assumptions_the_global_direction_fails():
     verdict = claim("direction").judge_anyway(evidence_of(local_run()))
     assert verdict.status is VerdictStatus.FAILS
@@ -127,6 +128,7 @@ def test_a_run_that_goes_elsewhere_fails():
         assert found[name] is VerdictStatus.FAILS
 
 
+@pytest.mark.slow  # long training
 @pytest.mark.parametrize("wrong", ["shifted", "swinging"])
 def test_a_finite_part_that_settles_elsewhere_or_nowhere_fails(wrong):
     from dataclasses import replace

@@ -180,6 +180,7 @@ def test_the_flow_is_where_descent_is():
             assert np.abs(one - other).max() < 0.02 * np.abs(one).max()
 
 
+@pytest.mark.slow  # trains
 def test_given_features_are_certified_or_refuted_and_training_follows():
     counts = check_given(6, 0, (2000, 6000), 2)
     assert 0 < counts["separable"] < 18

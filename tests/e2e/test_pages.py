@@ -43,6 +43,7 @@ LONG_PAGES = {
 SHORT = [page for page in CODE if page.stem not in LONG_PAGES]
 
 
+@pytest.mark.costly("README trains, verifies and audits heads")
 @pytest.mark.parametrize("page", some(CODE, SHORT), ids=lambda page: page.stem)
 def test_the_code_on_the_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -42,6 +42,7 @@ def need_data(tutorials, name):
         pytest.skip("no real corpora here: set ATTOMATON_DATA (listed in tests/SKIPS.md)")
 
 
+@pytest.mark.costly("a notebook in a kernel of its own")
 @pytest.mark.parametrize("name", some(NAMES, {"first-automaton"}))  # most take minutes on real data
 def test_it_prints_what_it_shows(tutorials, name):
     need_data(tutorials, name)

@@ -366,6 +366,7 @@ def ask(module: str, *arguments: object) -> dict:
 SIZES = [pytest.param(1, id="gate"), pytest.param(200, id="campaign", marks=pytest.mark.slow)]
 
 
+@pytest.mark.costly("a process of its own, which may be killed by what it reads")
 @pytest.mark.parametrize("times", SIZES)
 @pytest.mark.parametrize(("kind", "count"), [("run", 20), ("trace", 15), ("checkpoint", 15)])
 def test_nothing_that_was_altered_and_signed_ends_badly(kind, count, times):

@@ -41,6 +41,7 @@ def ended_by(sign, code, said):
     return code == -sign or interrupted
 
 
+@pytest.mark.costly("the gate's campaign of kills")
 def test_killed_at_every_kind_of_moment(known, tmp_path):
     listed, trees, changes, old_place = known
     rng = random.Random(int(os.environ.get("ATTOMATON_SEED", "0")))  # noqa: S311
@@ -70,6 +71,7 @@ def test_killed_at_every_kind_of_moment(known, tmp_path):
     assert len(missed) <= number / 10, missed
 
 
+@pytest.mark.slow  # campaign of writers
 def test_two_writers_leave_one_of_the_two_and_the_other_says_why(known, tmp_path):
     listed, trees, _, old_place = known
     rng = random.Random(int(os.environ.get("ATTOMATON_SEED", "0")))  # noqa: S311

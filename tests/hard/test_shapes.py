@@ -14,6 +14,7 @@ from attomaton.hard.solvers.pivots import pivot
 from attomaton.hard.solvers.placement import Placement
 from attomaton.hard.solvers.planting import longest_paths, plant, rank_edges
 from tests.drawn import edge_table, one_group, random_order
+from tests.sizes import some
 
 
 def solve(problem) -> np.ndarray:
@@ -48,7 +49,7 @@ def upside_down(problem) -> OrderProblem:
     return one_group(problem.sizes, problem.below, problem.above)
 
 
-@pytest.mark.parametrize("n_nodes", [2, 3, 1_000, 10**5, 10**6])
+@pytest.mark.parametrize("n_nodes", some([2, 3, 1_000, 10**5, 10**6], gate=[2, 3, 1_000]))
 def test_chains(n_nodes):
     problem = one_group(ones(n_nodes), *chain_edges(np.arange(n_nodes)))
     positions = solve(problem)
@@ -63,6 +64,7 @@ def test_a_chain_of_a_million_in_no_order():
     np.testing.assert_allclose(positions[nodes], (10**6 - 1) / 2 - np.arange(10**6), atol=1e-6)
 
 
+@pytest.mark.slow  # scale
 def test_a_chain_of_a_million_from_components():
     above, below = chain_edges(np.arange(10**6))
     components = at.find_components(edge_table(np.zeros(10**6 - 1, int), above, below, 10**6))

@@ -10,6 +10,8 @@ import attomaton as at
 from tests.drawn import learn_parts
 from tests.strategies import embedded, ordered_sets, paper_draws, sample_sets
 
+pytestmark = pytest.mark.costly("200 examples each")
+
 CONTEXTS = st.lists(st.integers(0, 5), min_size=1, max_size=6)
 
 

@@ -10,6 +10,8 @@ from attomaton.soft.likelihood import LuceProblem
 from attomaton.soft.solvers.groups import Newton
 from tests.drawn import components_of, luce_problem_of, paper_draw
 
+pytestmark = pytest.mark.costly("200 examples each")
+
 
 def random_choices(rng):
     """Choices among a few alternatives, taken as one group whether connected or not, and who beats whom."""

@@ -18,6 +18,8 @@ from attomaton.graphs.reduction import find_ties, reduce_order
 from tests.drawn import as_counter, components_of, networkx_graph, parts_of
 from tests.strategies import arcs, edge_tables, many, orderings, sample_sets, seeds, tied_sets
 
+pytestmark = pytest.mark.costly("200 examples each")
+
 
 @st.composite
 def block_orders(draw, max_blocks, largest):

@@ -5,6 +5,7 @@ from dataclasses import replace
 import clarabel
 import networkx as nx
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csc_array, eye_array
@@ -20,6 +21,8 @@ from attomaton.hard.solvers.placement import Placement
 from attomaton.hard.solvers.reference import Reference
 from tests.drawn import components_of, edge_table, networkx_graph, scores_of
 from tests.strategies import embedded, ordered_sets, orders, paper_draws, vectors
+
+pytestmark = pytest.mark.costly("200 examples each")
 
 
 def all_pairs(edges):

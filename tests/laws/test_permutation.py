@@ -1,11 +1,14 @@
 """Renaming tokens renames every answer."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 
 import attomaton as at
 from tests.drawn import as_counter, parts_of, scores_of
 from tests.strategies import orderings, paper_draws
+
+pytestmark = pytest.mark.costly("200 examples each")
 
 
 @given(paper_draws(repeats=True), orderings(6))

@@ -2,6 +2,7 @@
 
 import choix
 import numpy as np
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.linalg import orth
@@ -12,6 +13,8 @@ from attomaton.graphs.choices import choices_by_definition
 from attomaton.graphs.components import find_components
 from tests.drawn import components_of, scores_of
 from tests.strategies import embedded, many, paper_draws, read_samples, tied_sets
+
+pytestmark = pytest.mark.costly("200 examples each")
 
 
 def is_tied(samples):
