@@ -113,8 +113,8 @@ def lengthen(evidence: Evidence, steps: int) -> Evidence:
     for trial in np.flatnonzero(evidence.once(compute_way).known).tolist():
         path = follow_trial(evidence, trial)
         times = _times_ahead(evidence, path, trial, halves) if evidence.normalized else halves
-        weights[1:, trial] = [dense(path.weights_at(float(time))) for time in times]
-        losses[1:, trial] = [path.loss_at(float(time)) for time in times]
+        for at, time in enumerate(map(float, times), start=1):  # one by one: a path holds the last place only
+            weights[at, trial], losses[at, trial] = dense(path.weights_at(time)), path.loss_at(time)
     longer = replace(trace, steps=np.array([0, *halves]), weights=weights, losses=losses)
     return replace(evidence, trace=longer)
 
