@@ -104,6 +104,7 @@ def test_laws_have_something_to_speak_of():
     """Of 200 sample sets at least 60 have a tie, 60 a priority, and 30 a label outside of its context."""
     seen = []
 
+    @settings(max_examples=200)
     @given(sample_sets())
     def look(samples):
         seen.append([has_tie(samples), has_priority(samples), has_stranger(samples), len(samples) > 20])

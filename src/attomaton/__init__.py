@@ -124,7 +124,7 @@ __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
 
 def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
-    if home is None and find_spec(f"attomaton.{name}") is None:
+    if home is None and ("." in name or find_spec(f"attomaton.{name}") is None):
         raise AttributeError(f"module 'attomaton' has no attribute {name!r}")
     with needing(name):
         module = import_module(f"attomaton.{home or name}")

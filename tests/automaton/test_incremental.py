@@ -1,6 +1,7 @@
 """A corpus learned in pieces, and edges asked for more than one sample."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,6 +23,7 @@ def learn_in_pieces(pieces):
     return at.Automaton(components, at.solve_graph_svm(components), at.solve_luce(choices, components))
 
 
+@pytest.mark.filterwarnings("ignore::attomaton.errors.NothingRealisable")
 @given(sample_sets(max_samples=30), st.lists(st.integers(0, 30), min_size=1, max_size=3))
 def test_learning_the_pieces_of_a_corpus_is_learning_the_whole(samples, cuts):
     borders = [0, *sorted(cuts), None]

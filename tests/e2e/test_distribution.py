@@ -100,7 +100,11 @@ def test_the_sdist_holds_all_that_git_does(released):
 def test_the_wheel_holds_the_package_and_nothing_else(released):
     with zipfile.ZipFile(split(released)[1]) as archive:
         names = archive.namelist()
-    assert {name.partition("/")[0] for name in names} == {"attomaton", f"{NAME}.dist-info"}
+    assert {name.partition("/")[0] for name in names} == {
+        "attomaton",
+        "attomaton_experiments",
+        f"{NAME}.dist-info",
+    }
     assert "attomaton/py.typed" in names
     assert f"{NAME}.dist-info/licenses/LICENSE" in names
     assert not [name for name in names if re.search(r"__pycache__|\.py[co]$|\.nb[ic]$|/tests?/", name)]

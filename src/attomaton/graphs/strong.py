@@ -10,7 +10,7 @@ from attomaton.ragged import group_borders
 from attomaton.tables import Int32, Int64
 
 SMALL = 4_000
-"""Edges up to which Python's own search is over before scipy is loaded."""
+"""Edges and nodes up to which Python's own search is over before scipy is loaded."""
 
 
 def label_strong_components(winner: Int64, loser: Int64, n_nodes: int) -> Int32 | Int64:
@@ -19,7 +19,7 @@ def label_strong_components(winner: Int64, loser: Int64, n_nodes: int) -> Int32 
     Edges come sorted by winner and loser, each once: scipy's search does not end on some that repeat.
     """
     start = group_borders(winner, n_nodes)
-    if len(winner) <= SMALL and "scipy.sparse" not in sys.modules:
+    if max(len(winner), n_nodes) <= SMALL and "scipy.sparse" not in sys.modules:
         return search_all(start, loser)[0]
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import connected_components

@@ -5,10 +5,10 @@ import pytest
 
 import attomaton as at
 from attomaton.errors import MismatchedParts
-from attomaton.heads import edges as counting
 from attomaton.heads.opening import open_model
 from attomaton.heads.own import watch_layer
 from attomaton.heads.random import randomise_heads
+from attomaton_experiments.head_study import edges as counting
 from attomaton_experiments.head_study.edges import measure_edges, obeyed_by_definition
 from tests.heads import made
 
