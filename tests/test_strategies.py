@@ -58,6 +58,7 @@ def test_sample_sets_shrink_to_the_fewest_samples_and_tokens(condition, n_sample
     assert len(set(samples.values.tolist())) == n_used
 
 
+@pytest.mark.slow  # two thousand draws
 def test_other_sets_shrink_as_far():
     for sets in (tied_sets(), paper_draws(), paper_draws(repeats=True)):
         samples = smallest(sets, has_tie)
@@ -70,6 +71,7 @@ def test_other_sets_shrink_as_far():
     assert many_ones == [9]
 
 
+@pytest.mark.slow  # two thousand draws
 def test_the_simplest_of_each_kind():
     def anything(_):
         return True

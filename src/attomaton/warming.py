@@ -68,8 +68,7 @@ def _planting() -> None:
 
 
 def _orders() -> None:
-    components = find_components(extract_edges(_samples()))
-    solve_graph_svm(components)
+    solve_graph_svm(find_components(extract_edges(_samples())))
 
 
 def _deep_orders() -> None:
@@ -91,10 +90,6 @@ def _luce() -> None:
     samples = _samples()
     found = find_components(extract_edges(samples))
     solve_ties(found, extract_choices(samples, found))
-
-
-def _errors() -> None:
-    _ = _choices().standard_errors
 
 
 def _flows() -> None:
@@ -127,7 +122,7 @@ EXERCISES: dict[str, Callable[[], object]] = {
     "orders": _orders,
     "deep-orders": _deep_orders,
     "choices": _choices,
-    "errors": _errors,
+    "errors": lambda: _choices().standard_errors,
     "sets": _sets,
     "luce": _luce,
     "flows": _flows,

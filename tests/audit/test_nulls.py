@@ -68,6 +68,7 @@ def test_random_heads_deep_in_a_model_are_rarely_beyond_two():
     assert np.mean(np.abs(z) > 2) <= 0.08
 
 
+@pytest.mark.slow  # campaign
 def test_over_documents_alone_many_are(random):
     shares = np.mean([np.abs(ladder.z) > 2 for ladder, _ in random], axis=(0, 2))
     assert shares.max() > 0.3, shares

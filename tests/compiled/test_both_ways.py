@@ -73,6 +73,7 @@ def test_solvers_are_the_same_both_ways(both_ways):
     assert {"find_labels", "link_ahead", "pack_contexts", "collect_sets", "count_sets"} <= set(both_ways)
 
 
+@pytest.mark.slow  # compiles everything twice
 def test_trajectories_are_the_same_both_ways(both_ways):
     samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [3, 0, 2]], [0, 1, 0], n_tokens=4)
     at.fast_forward(samples, step_size=1.0, to=1e6)

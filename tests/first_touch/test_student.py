@@ -18,6 +18,7 @@ def test_what_is_refused_is_a_mistake_and_says_how_to_go_on(hour):
     assert all("; " in text for text in hour.refused.values()), hour.refused
 
 
+@pytest.mark.slow  # an hour of a student
 def test_everything_prints_for_a_reader(hour):
     dumps = ("Explanation(", "[Verdict(", "Score(", "Coverage(", "Expansion(", " object at 0x")
     for step, text in hour.printed.items():

@@ -73,6 +73,7 @@ def test_min_support_splits_a_component_just_above_its_support(samples):
             assert (len(numbers) == 1) is whole
 
 
+@pytest.mark.slow  # scale
 def test_long_cycles_are_walked_without_recursion():
     n_tokens = 100_000
     ring = np.arange(n_tokens)

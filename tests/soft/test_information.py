@@ -28,6 +28,7 @@ def test_equal_to_the_pseudo_inverse(samples, ridge):
         np.testing.assert_allclose(errors[kept], exact, rtol=1e-6)
 
 
+@pytest.mark.slow  # simulation
 def test_estimates_spread_as_the_errors_say():
     """300 draws of 2,000 choices from known scores: estimates differ from them by one standard error."""
     rng, n, n_choices = np.random.default_rng(0), 6, 2_000

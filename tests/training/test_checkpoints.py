@@ -195,6 +195,7 @@ def test_a_trace_is_saved_and_loaded(tmp_path, whole):
         Trace.load(tmp_path / "nothing")
 
 
+@pytest.mark.slow  # processes that are killed
 @pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])
 def test_killed_runs_resume_with_the_same_bits(tmp_path, whole, kills):
     """Processes killed without warning, at random moments from start to end; then one that may end."""

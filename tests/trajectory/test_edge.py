@@ -69,6 +69,7 @@ def test_instability_that_begins_after_the_warm_up_is_seen():
     assert "beyond the edge" in trajectory.caveat
 
 
+@pytest.mark.slow  # campaign
 def test_below_the_edge_the_error_covers():
     contexts, labels = LATE
     samples = at.Samples.from_lists(contexts, labels)

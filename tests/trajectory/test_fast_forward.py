@@ -44,6 +44,7 @@ def test_any_embeddings_will_do(samples, rows, length):
     assert np.linalg.norm(trajectory.weights_at(STEPS) - walked) <= 1e-3 + trajectory.error_at(STEPS)
 
 
+@pytest.mark.slow  # long descent
 @pytest.mark.parametrize(
     ("step_size", "length"), [(1e-3, 1.0), (1e-2, 1.0), (1.0, 0.1), (1.0, 1.0), (3.0, 1.0)]
 )
@@ -58,6 +59,7 @@ def test_the_error_estimate_covers_the_error_for_small_and_large_steps(step_size
             assert error <= 1e-3
 
 
+@pytest.mark.slow  # long descent
 def test_the_error_estimate_holds_in_a_corpus_where_steps_are_small():
     rng = np.random.default_rng(0)
     contexts = rng.integers(0, 100, (4_000, 8))

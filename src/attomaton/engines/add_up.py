@@ -51,7 +51,7 @@ class Adder:
         column, documents = options.get("column"), options.get("documents")
         reading = asked_reading(options.get("reading"), column=column, documents=documents)
         with workplace(work) as folder:
-            self.progress("reading")
+            self.progress("reading", 0, 0)
             shards = folder / "tokens" if self._check(None) else None
             tokenizer = options.get("tokenizer") or "word"
             read = read_documents(corpus, tokenizer=tokenizer, tokens=shards, reading=reading)

@@ -93,6 +93,7 @@ def test_every_step_is_told():
     assert told == [(1, 3), (2, 3), (3, 3)]
 
 
+@pytest.mark.slow  # processes
 def test_runs_in_processes_give_the_same_numbers():
     runs = [LanguageRun(replace(TRAINING, seed=seed), TEXT, WINDOWS, (0, 4)) for seed in (0, 1, 2)]
     told = []

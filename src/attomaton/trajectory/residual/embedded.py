@@ -93,6 +93,7 @@ def _find_degenerate(directions: Float64, pressure: Float64) -> Bool:
         b_eq=axes @ pressure,
         bounds=[(0.0, None)] * size + [(0.0, enough)] * size,
         method="highs",
+        options={"primal_feasibility_tolerance": 1e-10},  # far below what counts as zero
     )
     if program.status != 0:
         raise UncertifiedSolution(
