@@ -29,6 +29,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 RECORD = ROOT / "docs" / "campaigns.md"
+CODE = ("src", "tests", "benchmarks", "pyproject.toml")
 FAULTS = os.environ.get("ATTOMATON_FAULTS", "30")
 TARGET_MINUTES = 3
 """Of each target of the adversary."""
@@ -122,15 +123,12 @@ def write_record(record: dict[str, Done]) -> None:
 
 
 def code_now() -> str:
-    """A short name of everything that can change a result."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-s", "src", "tests", "benchmarks", "pyproject.toml"],
-        cwd=ROOT,
-        capture_output=True,
-        check=True,
-    ).stdout
-    changed = subprocess.run(["git", "diff", "HEAD"], cwd=ROOT, capture_output=True, check=True).stdout
-    return hashlib.sha256(listed + changed).hexdigest()[:8]
+    """A short name of everything that can change a result, committed or not; the record cannot."""
+    digest = hashlib.sha256()
+    for command in (["ls-tree", "-r", "HEAD"], ["diff", "HEAD"]):
+        listed = subprocess.run(["git", *command, "--", *CODE], cwd=ROOT, capture_output=True, check=True)
+        digest.update(listed.stdout)
+    return digest.hexdigest()[:8]
 
 
 def is_done(done: Done | None, code: str) -> bool:

@@ -1,6 +1,7 @@
 """``.ci/campaigns.py`` runs what fits, writes down how it ended, and goes on where it stopped."""
 
 import importlib.util
+import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -50,3 +51,20 @@ def test_what_takes_longer_than_the_budget_is_cut_off_or_not_begun(campaigns):
     later = {"endless": replace(done, day="2026-02-01"), "other": replace(done, work="other")}
     listed = [endless, replace(endless, name="other"), replace(endless, name="never")]
     assert [one.name for one in campaigns.choose_work(listed, later, "new")] == ["never", "other", "endless"]
+
+
+def test_the_record_is_no_part_of_the_code(campaigns, tmp_path, monkeypatch):
+    """Else what was written after a night would make everything run again."""
+    source, record = tmp_path / "src" / "a.py", tmp_path / "docs" / "campaigns.md"
+    for file in (source, record):
+        file.parent.mkdir()
+        file.write_text("one\n")
+    named = ["-c", "user.name=a", "-c", "user.email=a@b.example"]
+    for command in (["init", "-q"], ["add", "-A"], [*named, "commit", "-qm", "all"]):
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    monkeypatch.setattr(campaigns, "ROOT", tmp_path)
+    before = campaigns.code_now()
+    record.write_text("two\n")
+    assert campaigns.code_now() == before
+    source.write_text("two\n")
+    assert campaigns.code_now() != before

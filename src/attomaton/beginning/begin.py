@@ -9,10 +9,11 @@ import numpy as np
 from attomaton.beginning.passes import CountTokens, Cutting
 from attomaton.beginning.result import Beginning
 from attomaton.beginning.sequences import Frequent
-from attomaton.beginning.statistics import AddUp, add_statistics
+from attomaton.beginning.statistics import add_statistics
 from attomaton.corpora.samples import Samples, Skipped
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.engines.add_up import Adder
+from attomaton.engines.sums import AddUp
 from attomaton.errors import UnsupportedOption
 from attomaton.options import whole_number
 from attomaton.progress import as_stages

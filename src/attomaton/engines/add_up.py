@@ -41,7 +41,7 @@ class Adder:
 
     def __post_init__(self) -> None:
         """Say at once what an engine cannot do with these options."""
-        self._check(None)
+        self._reads_shards()
 
     @contextmanager
     def reading(
@@ -52,12 +52,12 @@ class Adder:
         reading = asked_reading(options.get("reading"), column=column, documents=documents)
         with workplace(work) as folder:
             self.progress("reading", 0, 0)
-            shards = folder / "tokens" if self._check(None) else None
+            shards = folder / "tokens" if self._reads_shards() else None
             tokenizer = options.get("tokenizer") or "word"
             read = read_documents(corpus, tokenizer=tokenizer, tokens=shards, reading=reading)
-            yield *read, self.over(read[0], folder)
+            yield *read, self._over(read[0], folder)
 
-    def over(self, corpus: Piece | Shards, work: Path) -> AddUp:
+    def _over(self, corpus: Piece | Shards, work: Path) -> AddUp:
         """What adds up over this corpus: whole documents in memory, or shards."""
         if isinstance(corpus, Piece):
             return lambda count: sum_pieces([corpus], count)
@@ -73,9 +73,9 @@ class Adder:
         )
         return engine.sums
 
-    def _check(self, corpus: object) -> bool:
+    def _reads_shards(self) -> bool:
         """Whether the engine reads shards only."""
-        return check_engine(self.engine, corpus, memory=self.memory, threads=self.threads, master=self.master)
+        return check_engine(self.engine, None, memory=self.memory, threads=self.threads, master=self.master)
 
 
 @contextmanager
