@@ -35,11 +35,10 @@ def tests_of(file: Path) -> set[Path]:
         return set()
     if file.parts[0] == "tests":
         return {file} if file.name.startswith("test_") else set(file.parent.glob("test_*.py"))
-    package, *inside = file.parts[1:]
-    if len(inside) == 1:
-        return {file, TESTS / f"test_{file.name}"}
-    tests = TESTS / "experiments" if package == "attomaton_experiments" else TESTS / inside[0]
-    return {Path(*file.parts[:3]), tests}
+    package, *inside = file.parts[1:-1]
+    rooms = ["experiments", *inside] if package == "attomaton_experiments" else inside
+    folders = [TESTS.joinpath(*rooms[:depth]) for depth in range(len(rooms), 0, -1)]
+    return {file.parent if inside else file, *[one for one in folders if one.is_dir()][:1]}
 
 
 def main() -> int:

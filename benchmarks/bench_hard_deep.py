@@ -9,9 +9,9 @@ import statistics
 
 import numpy as np
 
-from attomaton.hard.certify import HardCertificate, certify_positions
-from attomaton.hard.problem import OrderProblem
-from attomaton.hard.solvers.placement import Placement
+from attomaton.solvers.hard.certify import HardCertificate, certify_positions
+from attomaton.solvers.hard.problem import OrderProblem
+from attomaton.solvers.hard.solvers.placement import Placement
 from orders import deep_order
 from timing import peak_gigabytes, report, timed
 

@@ -18,11 +18,11 @@ import numpy as np
 import piqp
 from scipy.sparse import csc_matrix, diags_array
 
+from attomaton.base.ragged import group_borders
 from attomaton.graphs.topology import find_irredundant
-from attomaton.hard.certify import HardCertificate, certify_positions, repair_positions
-from attomaton.hard.problem import OrderProblem
-from attomaton.hard.solvers.placement import Placement
-from attomaton.ragged import group_borders
+from attomaton.solvers.hard.certify import HardCertificate, certify_positions, repair_positions
+from attomaton.solvers.hard.problem import OrderProblem
+from attomaton.solvers.hard.solvers.placement import Placement
 from orders import random_order
 from timing import peak_gigabytes, report
 

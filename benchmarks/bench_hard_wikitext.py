@@ -10,9 +10,9 @@ import statistics
 import numpy as np
 
 import attomaton as at
-from attomaton.hard.constraints import order_problem
-from attomaton.hard.problem import OrderProblem
-from attomaton.hard.solvers.reference import Reference
+from attomaton.solvers.hard.constraints import order_problem
+from attomaton.solvers.hard.problem import OrderProblem
+from attomaton.solvers.hard.solvers.reference import Reference
 from timing import peak_gigabytes, read_wikitext, report, timed
 
 

@@ -27,16 +27,16 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.audit.bootstrap import Estimates, above_chance
-from attomaton.audit.explanations import Counts
-from attomaton.audit.heads import audit_heads
-from attomaton.audit.ladder import Ladder, Position, climb
-from attomaton.audit.pictures import draw_audit
-from attomaton.audit.prepared import Audit
-from attomaton.audit.randomised import permute_weights, rotate_beside, rotate_heads
-from attomaton.audit.rows import Rows, watch_rows
-from attomaton.audit.seeking import Seeking, seek_labels
-from attomaton.drawing import paper_style
+from attomaton.base.drawing import paper_style
+from attomaton.heads.audit.bootstrap import Estimates, above_chance
+from attomaton.heads.audit.explanations import Counts
+from attomaton.heads.audit.heads import audit_heads
+from attomaton.heads.audit.ladder import Ladder, Position, climb
+from attomaton.heads.audit.pictures import draw_audit
+from attomaton.heads.audit.prepared import Audit
+from attomaton.heads.audit.randomised import permute_weights, rotate_beside, rotate_heads
+from attomaton.heads.audit.rows import Rows, watch_rows
+from attomaton.heads.audit.seeking import Seeking, seek_labels
 from attomaton.heads.model import HeadModel
 from attomaton_experiments.head_study.edges import ObeyedEdges
 from attomaton_experiments.head_study.shuffled import compare_shuffled
@@ -45,7 +45,7 @@ from timing import peak_gigabytes, report
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the built heads of the tests
 
-from tests.audit.built import KINDS, Seeker, build_heads, draw_chains, draw_deep, draw_text
+from tests.heads.audit.built import KINDS, Seeker, build_heads, draw_chains, draw_deep, draw_text
 
 COUNTED, FITTED, SCORED = slice(0, 750), slice(500, 750), slice(750, None)
 AUDITS = 20

@@ -9,8 +9,8 @@ import choix
 import numpy as np
 
 from attomaton.choices.fit import fit_choices
-from attomaton.soft.likelihood import luce_problem
-from attomaton.soft.solvers.groups import Newton
+from attomaton.solvers.soft.likelihood import luce_problem
+from attomaton.solvers.soft.solvers.groups import Newton
 from timing import median_run, report, timed
 
 N_ITEMS, N_CHOICES, SIZE = 2_000, 20_000, 8

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 import attomaton as at
-from attomaton.audit.explanations import (
+from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.heads.audit.explanations import (
     PMI,
     Bigram,
     Counts,
@@ -17,13 +18,12 @@ from attomaton.audit.explanations import (
     first_looks,
     usefulness,
 )
-from attomaton.audit.ladder import KeyToken, Position, Step
-from attomaton.audit.usual import learned_rungs
-from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.heads.audit.ladder import KeyToken, Position, Step
+from attomaton.heads.audit.usual import learned_rungs
 from attomaton.heads.model import HeadModel
 from attomaton.heads.opening import open_model
-from attomaton.utility.closed import count_pairs, find_closed_utility
-from attomaton.utility.measured import measure_utility
+from attomaton.heads.utility.closed import count_pairs, find_closed_utility
+from attomaton.heads.utility.measured import measure_utility
 from timing import DATA
 
 WINDOW = 32

@@ -4,11 +4,11 @@ import networkx as nx
 import numpy as np
 
 import attomaton as at
+from attomaton.base.ragged import offsets_of
 from attomaton.graphs.edges import EdgeTable, make_edges, pack_edges
 from attomaton.graphs.grouping import count_keys
-from attomaton.hard.problem import OrderProblem
-from attomaton.ragged import offsets_of
-from attomaton.soft.likelihood import LuceProblem, luce_problem
+from attomaton.solvers.hard.problem import OrderProblem
+from attomaton.solvers.soft.likelihood import LuceProblem, luce_problem
 
 
 def components_of(samples):

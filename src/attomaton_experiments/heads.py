@@ -8,11 +8,11 @@ from functools import partial
 
 import pyarrow as pa
 
+from attomaton.automaton.learn import learn
 from attomaton.automaton.shrinkage import shrink
+from attomaton.base.progress import Progress
 from attomaton.claims.verdicts import Judgement
 from attomaton.corpora.samples import Samples
-from attomaton.pipeline import learn
-from attomaton.progress import Progress
 from attomaton_experiments.figures.heads import draw_study
 from attomaton_experiments.head_study import run as study
 from attomaton_experiments.head_study.audit import StudyText, prepare_text

@@ -12,19 +12,19 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.base.progress import Progress
+from attomaton.base.tables import Float64
 from attomaton.claims.forecast import predict_trace
 from attomaton.claims.local import solve_local
 from attomaton.claims.measures import Curves, aim_at, measure_against, solve_trials
 from attomaton.claims.mechanics import verify
 from attomaton.corpora import synthetic
 from attomaton.corpora.samples import Samples
-from attomaton.models.attention import AttentionModel
-from attomaton.models.embeddings import RandomUnit
-from attomaton.models.heads import TokenId, Untied
-from attomaton.models.losses import CorrelationLoss, LogLoss, SquaredLoss
-from attomaton.progress import Progress
-from attomaton.tables import Float64
 from attomaton.training.loop import train
+from attomaton.training.models.attention import AttentionModel
+from attomaton.training.models.embeddings import RandomUnit
+from attomaton.training.models.heads import TokenId, Untied
+from attomaton.training.models.losses import CorrelationLoss, LogLoss, SquaredLoss
 from attomaton.training.steps import GradientDescent
 from attomaton.training.trace import Trace
 from attomaton_experiments.figures.panels import Panel

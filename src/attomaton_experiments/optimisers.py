@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from attomaton.base.printing import Grid
+from attomaton.base.progress import Progress
 from attomaton.claims.evidence import Evidence
 from attomaton.claims.margins import NORMS, OWN, Margins, Norm, measure_margins
 from attomaton.claims.measures import solve_trials
@@ -23,13 +25,11 @@ from attomaton.corpora.samples import Samples
 from attomaton.corpora.synthetic import draw_ordered
 from attomaton.graphs.components import find_components
 from attomaton.graphs.edges import extract_edges
-from attomaton.models.attention import AttentionModel
-from attomaton.models.embeddings import Orthonormal
-from attomaton.printing import Grid
-from attomaton.progress import Progress
 from attomaton.report.lines import Line, LinePanel, draw_lines
 from attomaton.training.checkpoints import Store
 from attomaton.training.loop import Watch, train
+from attomaton.training.models.attention import AttentionModel
+from attomaton.training.models.embeddings import Orthonormal
 from attomaton.training.schedules import Decay
 from attomaton.training.steepest import Muon, SignDescent, SpectralDescent
 from attomaton.training.steps import Adam, GradientDescent, Step

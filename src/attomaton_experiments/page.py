@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from attomaton.artifacts import build_folder, explained, json_writer
+from attomaton.base.artifacts import build_folder, explained, json_writer
+from attomaton.base.printing import Block
+from attomaton.base.tables import write_parquet
 from attomaton.claims.verdicts import Verdict, as_record
-from attomaton.printing import Block
-from attomaton.tables import write_parquet
 
 
 @dataclass(frozen=True, eq=False)

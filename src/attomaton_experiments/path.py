@@ -7,14 +7,14 @@ training.
 import numpy as np
 
 from attomaton.automaton.automaton import Automaton
+from attomaton.base.progress import Progress
+from attomaton.base.tables import Float64
 from attomaton.claims.forecast import expand_trial, find_levels
 from attomaton.claims.measures import aim_at, dense, solve_trials
 from attomaton.claims.verdicts import Judgement, Verdict
-from attomaton.models.attention import AttentionModel
-from attomaton.models.embeddings import RandomUnit
-from attomaton.progress import Progress
-from attomaton.tables import Float64
 from attomaton.training.loop import train
+from attomaton.training.models.attention import AttentionModel
+from attomaton.training.models.embeddings import RandomUnit
 from attomaton.training.path import trace_path
 from attomaton.training.steps import GradientDescent
 from attomaton.training.trace import Trace

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from attomaton.automaton.repetition.chain import Counts, draw_counts
+from attomaton.automaton.repetition.winners import Winners, winners
+from attomaton.base.printing import Grid
+from attomaton.base.progress import Progress
+from attomaton.base.tables import Float64
+from attomaton.claims.repetition import SLOW, continue_flow
 from attomaton.claims.verdicts import Judgement, Verdict
-from attomaton.generation.chain import Counts, draw_counts
-from attomaton.generation.claims import SLOW, continue_flow
-from attomaton.generation.winners import Winners, winners
-from attomaton.printing import Grid
-from attomaton.progress import Progress
 from attomaton.report.lines import Line, LinePanel, draw_lines
-from attomaton.tables import Float64
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure
 from attomaton_experiments.settings import Settings

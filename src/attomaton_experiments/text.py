@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.automaton.learn import learn
+from attomaton.base.errors import UnreadableSource, UnsupportedOption
+from attomaton.base.progress import Progress, silent
+from attomaton.base.tables import Float64, Int64, Integers, make_table
 from attomaton.claims.retrieval import Retrieval, attend, read_retrieval
+from attomaton.corpora.readers import read_text
 from attomaton.corpora.samples import Samples
-from attomaton.errors import UnreadableSource, UnsupportedOption
 from attomaton.graphs.bags import Bags, count_tokens
-from attomaton.pipeline import learn
-from attomaton.progress import Progress, silent
-from attomaton.readers import read_text
-from attomaton.tables import Float64, Int64, Integers, make_table
 from attomaton.training.steps import Adam, GradientDescent, Step
 from attomaton_experiments.lookup.lookup import Pairs, find_pairs
 from attomaton_experiments.lookup.parametrisations import Dense, Factored, Parametrisation, PerQuery

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from attomaton.automaton.rules import RULES
-from attomaton.printing import Grid
+from attomaton.base.printing import Grid
 from attomaton.report.lines import Line, LinePanel, draw_lines
 from attomaton_experiments.page import Page, render_table
 from attomaton_experiments.settings import Settings

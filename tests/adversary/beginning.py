@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 import attomaton as at
-from attomaton.errors import AttomatonError
+from attomaton.base.errors import AttomatonError
 from tests.adversary.finding import Finding, worst_of
 
 STEP = 2e-3

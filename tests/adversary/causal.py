@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from scipy.stats import t as student
 
-from attomaton.audit.causal import Contexts, replace_heads, share_out
+from attomaton.heads.audit.causal import Contexts, replace_heads, share_out
 from attomaton.heads.model import Head
 from tests.adversary.finding import Finding, worst_of
 from tests.adversary.transformers import build, describe, draw_plain, kind_of

@@ -8,7 +8,7 @@ from math import inf
 import numpy as np
 
 import attomaton as at
-from attomaton.errors import UndeterminedChoice
+from attomaton.base.errors import UndeterminedChoice
 from tests.adversary.draws import describe, draw_corpus
 from tests.adversary.finding import Finding, unjudged, worst_of
 from tests.adversary.reference.graphs import graphs_of, reach

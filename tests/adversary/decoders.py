@@ -12,10 +12,10 @@ from math import inf
 import numpy as np
 
 import attomaton as at
-from attomaton.decoder.counting import Read
-from attomaton.decoder.result import DecoderLimit
-from attomaton.decoder.supports import Supports
-from attomaton.errors import AttomatonError
+from attomaton.base.errors import AttomatonError
+from attomaton.theories.decoder.counting import Read
+from attomaton.theories.decoder.result import DecoderLimit
+from attomaton.theories.decoder.supports import Supports
 from tests.adversary.finding import Finding, unjudged, worst_of
 from tests.adversary.reference.least_norm import Constraints, Unsolved, gram_of, least_norm
 

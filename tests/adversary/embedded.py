@@ -6,8 +6,8 @@ from math import inf
 import numpy as np
 
 import attomaton as at
-from attomaton.errors import AttomatonError
-from attomaton.hard.solve import Kind
+from attomaton.base.errors import AttomatonError
+from attomaton.solvers.hard.solve import Kind
 from tests.adversary.draws import EMBEDDINGS, describe, draw_corpus, draw_embeddings
 from tests.adversary.finding import Finding, unjudged, worst_of
 from tests.adversary.reference.automaton import constraints_of

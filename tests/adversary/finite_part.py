@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 
 import attomaton as at
-from attomaton.errors import AttomatonError
+from attomaton.base.errors import AttomatonError
 from tests.adversary.draws import describe, draw_corpus, draw_embeddings
 from tests.adversary.finding import Finding, unjudged, worst_of
 

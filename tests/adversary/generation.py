@@ -10,7 +10,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 import attomaton as at
-from attomaton.generation.loops import find_loops
+from attomaton.automaton.repetition.loops import find_loops
 from tests.adversary.finding import Finding, unjudged, worst_of
 
 SECONDS = 10.0

@@ -7,11 +7,11 @@ import torch
 
 import attomaton as at
 from attomaton.graphs.bags import count_tokens
-from attomaton.models.attention import AttentionModel, lay_out
-from attomaton.models.embeddings import Given
-from attomaton.models.heads import Tied, TokenId, Untied
-from attomaton.models.losses import CorrelationLoss, LogLoss, SquaredLoss
 from attomaton.training.loop import Watch, combine, split, train
+from attomaton.training.models.attention import AttentionModel, lay_out
+from attomaton.training.models.embeddings import Given
+from attomaton.training.models.heads import Tied, TokenId, Untied
+from attomaton.training.models.losses import CorrelationLoss, LogLoss, SquaredLoss
 from attomaton.training.steps import Adam, GradientDescent
 from attomaton_experiments.lookup.lookup import find_pairs, lay_out_lookups
 from attomaton_experiments.lookup.parametrisations import Dense, Factored, PerQuery, Places, Shared

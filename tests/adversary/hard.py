@@ -6,9 +6,9 @@ from fractions import Fraction
 import numpy as np
 
 import attomaton as at
-from attomaton.hard.certify import certify_positions
-from attomaton.hard.problem import OrderProblem
-from attomaton.hard.solvers.placement import Placement
+from attomaton.solvers.hard.certify import certify_positions
+from attomaton.solvers.hard.problem import OrderProblem
+from attomaton.solvers.hard.solvers.placement import Placement
 from tests.adversary.draws import describe, draw_corpus
 from tests.adversary.finding import Finding, unjudged, worst_of
 from tests.adversary.reference.automaton import hard_scores

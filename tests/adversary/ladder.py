@@ -6,13 +6,13 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.stats import t as student
 
-from attomaton.audit.explanations import SameToken
-from attomaton.audit.heads import audit_heads
-from attomaton.audit.ladder import KeyToken, Position, climb
-from attomaton.audit.prepared import Audit
-from attomaton.audit.rows import Rows, split_documents
-from attomaton.audit.usual import learned_rungs, plain_rungs
-from attomaton.errors import InvalidSamples
+from attomaton.base.errors import InvalidSamples
+from attomaton.heads.audit.explanations import SameToken
+from attomaton.heads.audit.heads import audit_heads
+from attomaton.heads.audit.ladder import KeyToken, Position, climb
+from attomaton.heads.audit.prepared import Audit
+from attomaton.heads.audit.rows import Rows, split_documents
+from attomaton.heads.audit.usual import learned_rungs, plain_rungs
 from attomaton.heads.model import Head
 from tests.adversary.finding import Finding, unjudged, worst_of
 from tests.adversary.transformers import build, describe, draw_plain

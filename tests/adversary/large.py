@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 import attomaton as at
-from attomaton.errors import AttomatonError
+from attomaton.base.errors import AttomatonError
 from tests.adversary.finding import Finding, unjudged, worst_of
 from tests.adversary.hard import bound_checks
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 import attomaton as at
-from attomaton.errors import AttomatonError
+from attomaton.base.errors import AttomatonError
 from attomaton.graphs.separation import separate
 from tests.adversary.finding import Finding, unjudged, worst_of
 

@@ -9,9 +9,9 @@ from attomaton.claims.evidence import Evidence
 from attomaton.claims.measures import solve_trials
 from attomaton.claims.steepest import MARGIN_CLAIMS
 from attomaton.claims.verdicts import VerdictStatus
-from attomaton.models.attention import AttentionModel
-from attomaton.models.embeddings import Given, Orthonormal
-from attomaton.models.losses import SquaredLoss
+from attomaton.training.models.attention import AttentionModel
+from attomaton.training.models.embeddings import Given, Orthonormal
+from attomaton.training.models.losses import SquaredLoss
 from attomaton.training.schedules import Decay
 from attomaton.training.steepest import Muon, SignDescent, SpectralDescent
 from attomaton.training.steps import Adam, GradientDescent

@@ -8,11 +8,11 @@ from unittest.mock import patch
 import numpy as np
 
 import attomaton as at
-from attomaton.artifacts import parted
+from attomaton.automaton.runs import staged
+from attomaton.base.artifacts import parted
+from attomaton.base.errors import AttomatonError
 from attomaton.engines import parts as edge_parts
-from attomaton.errors import AttomatonError
 from attomaton.graphs import parts
-from attomaton.runs import staged
 from tests.adversary.finding import Finding, worst_of
 from tests.adversary.reference.automaton import Limit
 from tests.adversary.reference.graphs import QueryGraph, graphs_of

@@ -7,11 +7,11 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
 import attomaton as at
-from attomaton.errors import AttomatonError
-from attomaton.scansnap.classes import CorpusClasses
-from attomaton.scansnap.flow import solve_flow
-from attomaton.scansnap.law import Rates, SnapLaw
-from attomaton.scansnap.survey import survey_samples
+from attomaton.base.errors import AttomatonError
+from attomaton.theories.scansnap.classes import CorpusClasses
+from attomaton.theories.scansnap.flow import solve_flow
+from attomaton.theories.scansnap.law import Rates, SnapLaw
+from attomaton.theories.scansnap.survey import survey_samples
 from tests.adversary.draws import describe, draw_corpus
 from tests.adversary.finding import Finding, unjudged, worst_of
 

@@ -8,14 +8,14 @@ import math
 
 import numpy as np
 
-from attomaton.audit.heads import audit_heads
-from attomaton.audit.ladder import Position
-from attomaton.audit.prepared import Audit
-from attomaton.audit.randomised import rotate_beside
-from attomaton.audit.rows import split_documents, watch_rows
-from attomaton.errors import InvalidSamples
+from attomaton.base.errors import InvalidSamples
+from attomaton.heads.audit.heads import audit_heads
+from attomaton.heads.audit.ladder import Position
+from attomaton.heads.audit.prepared import Audit
+from attomaton.heads.audit.randomised import rotate_beside
+from attomaton.heads.audit.rows import split_documents, watch_rows
 from tests.adversary.finding import Finding, Rng, unjudged
-from tests.audit.built import KINDS, Seeker, build_heads, draw_chains, draw_text
+from tests.heads.audit.built import KINDS, Seeker, build_heads, draw_chains, draw_text
 
 ALLOWED = 2.0
 """Above 1 is an error of the test, which may happen; above this is a wrong number."""

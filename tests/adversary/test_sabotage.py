@@ -7,23 +7,23 @@ import pyarrow as pa
 import pytest
 
 import attomaton as at
-from attomaton.audit import habits, heads
 from attomaton.automaton import automaton
 from attomaton.automaton.automaton import Automaton
+from attomaton.automaton.writing.automaton import WritingAutomaton
 from attomaton.choices.fit import ChoiceFit
 from attomaton.choices.sandwich import Sandwich
 from attomaton.claims import margins as claimed
-from attomaton.decoder.features import EmbeddedLimit
-from attomaton.decoder.result import DecoderLimit
 from attomaton.engines import duckdb
-from attomaton.hard.solvers.placement import Placement
-from attomaton.models.losses import LogLoss
-from attomaton.scansnap.law import SnapLaw
+from attomaton.heads.audit import habits, heads
+from attomaton.heads.utility import closed, measured
+from attomaton.solvers.hard.solvers.placement import Placement
+from attomaton.theories.decoder.features import EmbeddedLimit
+from attomaton.theories.decoder.result import DecoderLimit
+from attomaton.theories.scansnap.law import SnapLaw
+from attomaton.training.models.losses import LogLoss
 from attomaton.training.steps import Adam, GradientDescent
 from attomaton.trajectory.expansion import Expansion
 from attomaton.trajectory.fast_forward import Trajectory
-from attomaton.utility import closed, measured
-from attomaton.writing.automaton import WritingAutomaton
 from attomaton_experiments.lookup.parametrisations import Dense, Factored, PerQuery, Shared
 from attomaton_experiments.mixture import kneser_ney
 from tests.adversary import causal, corpora, factored, generation, hard, ladder, limits, norms, scansnap

@@ -3,7 +3,7 @@
 import numpy as np
 
 import attomaton as at
-from attomaton.errors import AttomatonError
+from attomaton.base.errors import AttomatonError
 from tests.adversary.draws import describe, draw_corpus
 from tests.adversary.finding import Finding, unjudged
 from tests.adversary.reference.descent import curvatures_of

@@ -4,8 +4,8 @@ import numpy as np
 import torch
 
 from attomaton.corpora.samples import Samples
-from attomaton.utility.closed import count_pairs, find_closed_utility
-from attomaton.utility.measured import measure_utility
+from attomaton.heads.utility.closed import count_pairs, find_closed_utility
+from attomaton.heads.utility.measured import measure_utility
 from tests.adversary.finding import Finding, worst_of
 from tests.adversary.transformers import build, describe, draw_plain, kind_of
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 import attomaton as at
-from attomaton.models.attention import AttentionModel
-from attomaton.models.embeddings import Given, Orthonormal
+from attomaton.training.models.attention import AttentionModel
+from attomaton.training.models.embeddings import Given, Orthonormal
 from tests.adversary.draws import describe
 from tests.adversary.finding import Finding, unjudged
 from tests.adversary.reference.descent import curvatures_of

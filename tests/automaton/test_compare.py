@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import attomaton as at
 from attomaton.automaton.compare import Change, diff
-from attomaton.errors import MismatchedParts
+from attomaton.base.errors import MismatchedParts
 from tests.drawn import learn_parts, networkx_graph
 from tests.strategies import sample_sets
 

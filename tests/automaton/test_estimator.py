@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import attomaton as at
 from attomaton.automaton.estimator import AttentionLimit
-from attomaton.errors import EmptyContext, InvalidSamples, TokenOutOfRange
+from attomaton.base.errors import EmptyContext, InvalidSamples, TokenOutOfRange
 from tests.strategies import embedded, sample_sets
 
 
@@ -44,7 +44,7 @@ SETS = sample_sets(max_samples=25, min_samples=1)
 
 @given(embedded(SETS, perhaps=True), SETS)
 @pytest.mark.filterwarnings("ignore:the labels of all:UserWarning")
-@pytest.mark.filterwarnings("ignore::attomaton.errors.NothingRealisable")
+@pytest.mark.filterwarnings("ignore::attomaton.base.errors.NothingRealisable")
 def test_the_estimator_is_the_automaton_given_that_the_label_is_a_class(drawn, asked):
     samples, embeddings = drawn
     model = AttentionLimit(embeddings=embeddings).fit(as_rows(samples), samples.labels)

@@ -23,7 +23,7 @@ def learn_in_pieces(pieces):
     return at.Automaton(components, at.solve_graph_svm(components), at.solve_luce(choices, components))
 
 
-@pytest.mark.filterwarnings("ignore::attomaton.errors.NothingRealisable")
+@pytest.mark.filterwarnings("ignore::attomaton.base.errors.NothingRealisable")
 @given(sample_sets(max_samples=30), st.lists(st.integers(0, 30), min_size=1, max_size=3))
 def test_learning_the_pieces_of_a_corpus_is_learning_the_whole(samples, cuts):
     borders = [0, *sorted(cuts), None]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import attomaton as at
-from attomaton.errors import MismatchedParts, TokenOutOfRange, UnknownToken, UnsupportedOption
+from attomaton.base.errors import MismatchedParts, TokenOutOfRange, UnknownToken, UnsupportedOption
 
 
 def test_learn_equals_the_steps_one_by_one():

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import attomaton as at
-from attomaton.artifacts import Run, parted, runs, write_run
-from attomaton.artifacts.seals import seal
-from attomaton.errors import CorruptRun, UnwritablePlace
-from attomaton.runs import stored
+from attomaton.automaton.runs import stored
+from attomaton.base.artifacts import Run, parted, runs, write_run
+from attomaton.base.artifacts.seals import seal
+from attomaton.base.errors import CorruptRun, UnwritablePlace
 
 FILES = {
     "manifest.json", "vocabulary.json", "coverage.json", "queries.parquet",
@@ -128,7 +128,7 @@ def test_two_runs_of_the_same_input_are_the_same_bytes(text, tmp_path):
 def test_a_program_that_loads_and_ends_at_once_ends_well(run):
     """Arrow's scanner threads used to abort the interpreter here, in most runs (docs/log.md)."""
     code = (
-        "from pathlib import Path; from attomaton.tables import read_parquet;"
+        "from pathlib import Path; from attomaton.base.tables import read_parquet;"
         "[read_parquet(path.read_bytes()) for path in sorted(Path('.').glob('*.parquet'))]"
     )
     for _ in range(10):

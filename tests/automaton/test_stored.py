@@ -17,11 +17,11 @@ import pytest
 from hypothesis import given, settings
 
 import attomaton as at
-from attomaton.artifacts import blocks, parted
 from attomaton.automaton.automaton import Automaton
-from attomaton.errors import CorruptRun
+from attomaton.automaton.runs import stored
+from attomaton.base.artifacts import blocks, parted
+from attomaton.base.errors import CorruptRun
 from attomaton.graphs import parts
-from attomaton.runs import stored
 from tests.faults.resigned import text_of
 from tests.faults.resigning import change_record, set_value
 from tests.strategies import sample_sets
@@ -197,8 +197,8 @@ def test_an_altered_block_of_any_part_is_refused_by_name_when_it_is_read(written
 
 ASKING = """
 import json, sys
-from attomaton.artifacts import blocks
-from attomaton.runs import stored
+from attomaton.base.artifacts import blocks
+from attomaton.automaton.runs import stored
 blocks.BLOCK, stored.SMALL = 512, 0
 from attomaton.automaton.automaton import Automaton
 run = Automaton.load(sys.argv[1])

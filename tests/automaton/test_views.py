@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import attomaton as at
 from attomaton.automaton.explanation import Rule
 from attomaton.automaton.views import POSITIONS
-from attomaton.display import SHOWN
+from attomaton.base.display import SHOWN
 
 SAMPLES = at.Samples.from_lists(
     [[0, 1, 3], [1, 0, 3], [1, 2, 3], [4, 5, 3], [0, 1, 3], [6, 2]], [0, 1, 1, 4, 0, 6], n_tokens=8

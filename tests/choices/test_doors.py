@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import attomaton as at
+from attomaton.base.errors import InvalidSamples, UnreadableSource, UnsupportedOption
 from attomaton.choices.columns import number_columns
 from attomaton.choices.rankings import LARGEST_TIE, unroll
-from attomaton.errors import InvalidSamples, UnreadableSource, UnsupportedOption
 
 WON, LOST, MADE = ["b", "a", "b", "a", "c"], ["a", "b", "c", "d", "b"], [3, 1, 2, 1, 1]
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from tests.strategies import many
 
+from attomaton.base.errors import InvalidSamples, UncertifiedSolution, UndeterminedChoice, UnknownToken
+from attomaton.base.solutions import Status
 from attomaton.choices.fit import fit_choices, unroll_rankings
-from attomaton.errors import InvalidSamples, UncertifiedSolution, UndeterminedChoice, UnknownToken
-from attomaton.solutions import Status
 
 
 def draw(seed, *, n_items=6, n_choices=12, longest=4, repeats=False):

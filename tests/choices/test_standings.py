@@ -11,8 +11,7 @@ from scipy.optimize import minimize
 from tests.choices.test_fit import beats_graph, choices
 
 import attomaton as at
-from attomaton.choices.standings import find_fixed
-from attomaton.errors import (
+from attomaton.base.errors import (
     CorruptRun,
     UncertifiedSolution,
     UndeterminedChoice,
@@ -20,6 +19,7 @@ from attomaton.errors import (
     UnsupportedOption,
     UnwritablePlace,
 )
+from attomaton.choices.standings import find_fixed
 
 
 @given(choices(n_items=7, max_choices=9))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import attomaton as at
-from attomaton.errors import UnsupportedOption
+from attomaton.base.errors import UnsupportedOption
 
 
 def mean_loss(ranking, scores):

@@ -15,15 +15,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 import attomaton as at
+from attomaton.base.errors import StepBeyondEdge
 from attomaton.claims.evidence import Evidence
 from attomaton.claims.measures import solve_trials
 from attomaton.claims.mechanics import CLAIMS
-from attomaton.errors import StepBeyondEdge
-from attomaton.models.attention import AttentionModel
-from attomaton.models.embeddings import Given, Orthonormal, RandomUnit
-from attomaton.models.heads import Tied, TokenId, Untied
-from attomaton.models.losses import CorrelationLoss, LogLoss, SquaredLoss
 from attomaton.training.configuration import describe
+from attomaton.training.models.attention import AttentionModel
+from attomaton.training.models.embeddings import Given, Orthonormal, RandomUnit
+from attomaton.training.models.heads import Tied, TokenId, Untied
+from attomaton.training.models.losses import CorrelationLoss, LogLoss, SquaredLoss
 from attomaton.training.steps import Adam, GradientDescent
 
 LIMITS = {"norm grows", "direction", "finite part", "hard retrieval", "soft composition"}

@@ -5,11 +5,11 @@ from functools import cache
 import numpy as np
 
 import attomaton as at
-from attomaton.models.attention import AttentionModel
-from attomaton.models.embeddings import Orthonormal, RandomUnit
-from attomaton.models.heads import Untied
-from attomaton.models.losses import SquaredLoss
 from attomaton.training.loop import train
+from attomaton.training.models.attention import AttentionModel
+from attomaton.training.models.embeddings import Orthonormal, RandomUnit
+from attomaton.training.models.heads import Untied
+from attomaton.training.models.losses import SquaredLoss
 from attomaton.training.steps import GradientDescent
 
 

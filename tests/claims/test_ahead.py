@@ -12,10 +12,10 @@ from attomaton.claims.measures import solve_trials
 from attomaton.claims.mechanics import CLAIMS, verify
 from attomaton.claims.verdicts import Verdict, Verdicts, VerdictStatus
 from attomaton.cli import app
-from attomaton.models.attention import AttentionModel
-from attomaton.models.embeddings import Orthonormal, RandomUnit
-from attomaton.models.losses import SquaredLoss
 from attomaton.training.loop import Watch, train
+from attomaton.training.models.attention import AttentionModel
+from attomaton.training.models.embeddings import Orthonormal, RandomUnit
+from attomaton.training.models.losses import SquaredLoss
 from attomaton.training.schedules import Decay
 from attomaton.training.steepest import SignDescent
 from attomaton.training.steps import Adam, GradientDescent

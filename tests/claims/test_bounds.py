@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 import attomaton as at
+from attomaton.base.errors import StepBeyondEdge
 from attomaton.claims.evidence import Evidence
 from attomaton.claims.measures import solve_trials
 from attomaton.claims.mechanics import CLAIMS, verify
 from attomaton.claims.verdicts import VerdictStatus
-from attomaton.errors import StepBeyondEdge
-from attomaton.models.attention import AttentionModel
-from attomaton.models.embeddings import Given, Orthonormal, RandomUnit
-from attomaton.models.heads import Tied, Untied
-from attomaton.models.losses import SquaredLoss
 from attomaton.training.configuration import describe
 from attomaton.training.loop import train
+from attomaton.training.models.attention import AttentionModel
+from attomaton.training.models.embeddings import Given, Orthonormal, RandomUnit
+from attomaton.training.models.heads import Tied, Untied
+from attomaton.training.models.losses import SquaredLoss
 from attomaton.training.schedules import Decay
 from attomaton.training.steepest import Muon, SignDescent, SpectralDescent
 from attomaton.training.steps import Adam, GradientDescent

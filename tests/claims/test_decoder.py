@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 from attomaton.claims.decoder import verify_decoder
-from attomaton.decoder.descent import train_decoder
-from attomaton.decoder.supports import count_supports
-from tests.decoder.draws import draw_supports
+from attomaton.theories.decoder.descent import train_decoder
+from attomaton.theories.decoder.supports import count_supports
+from tests.theories.decoder.draws import draw_supports
 
 
 def statuses(trace):

@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import spearmanr
 
 import attomaton as at
+from attomaton.base.errors import MismatchedParts
 from attomaton.claims.ends import FEWEST, compare_ends, correlate_ranks
-from attomaton.errors import MismatchedParts
 
 
 def test_ranks_are_correlated_inside_groups_with_ties():

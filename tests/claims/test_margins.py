@@ -13,9 +13,9 @@ from attomaton.claims.mechanics import verify
 from attomaton.claims.pace import bound_share
 from attomaton.claims.steepest import BOUNDERS, MARGIN_CLAIMS
 from attomaton.claims.verdicts import VerdictStatus
-from attomaton.models.attention import AttentionModel
-from attomaton.models.embeddings import Orthonormal, RandomUnit
 from attomaton.training.loop import train
+from attomaton.training.models.attention import AttentionModel
+from attomaton.training.models.embeddings import Orthonormal, RandomUnit
 from attomaton.training.schedules import Decay
 from attomaton.training.steepest import Muon, SignDescent, SpectralDescent
 from attomaton.training.steps import Adam, GradientDescent

@@ -7,9 +7,9 @@ from hypothesis import given
 
 import attomaton as at
 from attomaton.claims.measures import measure_trace, solve_trials
-from attomaton.models.attention import AttentionModel
-from attomaton.models.embeddings import RandomUnit
 from attomaton.training.loop import Watch, train
+from attomaton.training.models.attention import AttentionModel
+from attomaton.training.models.embeddings import RandomUnit
 from attomaton.training.steps import GradientDescent
 from tests.claims.runs import global_run
 from tests.strategies import ordered_sets

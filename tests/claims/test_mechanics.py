@@ -8,11 +8,11 @@ from attomaton.claims.evidence import Evidence
 from attomaton.claims.measures import cyclic_axes, solve_trials
 from attomaton.claims.mechanics import CLAIMS, verify
 from attomaton.claims.verdicts import VerdictStatus
-from attomaton.models.attention import AttentionModel
-from attomaton.models.embeddings import Equicorrelated, Orthonormal, RandomUnit
-from attomaton.models.heads import Tied, Untied
-from attomaton.models.losses import CorrelationLoss, SquaredLoss
 from attomaton.training.loop import train
+from attomaton.training.models.attention import AttentionModel
+from attomaton.training.models.embeddings import Equicorrelated, Orthonormal, RandomUnit
+from attomaton.training.models.heads import Tied, Untied
+from attomaton.training.models.losses import CorrelationLoss, SquaredLoss
 from attomaton.training.steps import Adam, GradientDescent
 from tests.claims.runs import draws, global_run, local_run, plain_run
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from attomaton.claims.scansnap import CLAIMS, ScanEvidence, verify_flow
-from attomaton.scansnap.classes import CorpusClasses, draw_linear_classes, make_star
-from attomaton.scansnap.flow import solve_flow
-from attomaton.scansnap.law import Rates, SnapLaw
+from attomaton.theories.scansnap.classes import CorpusClasses, draw_linear_classes, make_star
+from attomaton.theories.scansnap.flow import solve_flow
+from attomaton.theories.scansnap.law import Rates, SnapLaw
 
 
 def follow(classes, rates):

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from attomaton import installation
-from attomaton.installation import find_installation
+from attomaton.cli import installation
+from attomaton.cli.installation import find_installation
 from tests.cli.test_commands import attomaton
 
 REQUIRES = ["numpy>=2.0", "torch>=2.10; extra == 'train'", "scikit-learn>=1.6 ; extra == 'sklearn'"]
@@ -34,7 +34,7 @@ def test_json_is_the_record(tmp_path):
 
 def test_nothing_heavy_is_loaded():
     code = (
-        "import sys; from attomaton.installation import find_installation; find_installation();"
+        "import sys; from attomaton.cli.installation import find_installation; find_installation();"
         "print([n for n in ('torch', 'numba', 'duckdb', 'pyspark', 'matplotlib') if n in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -8,8 +8,8 @@ import sys
 import pyarrow.parquet as pq
 import pytest
 
-from tests.audit.small import write_model, write_steps
 from tests.cli.inside import run_inside
+from tests.heads.audit.small import write_model, write_steps
 
 PLAIN = ["heads", "model", "story.jsonl", "--window", "8", "--length", "12", "--random", "1"]
 

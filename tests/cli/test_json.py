@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from attomaton.cli.examples import EXAMPLES
-from tests.audit.small import write_model
 from tests.cli.inside import run_inside
+from tests.heads.audit.small import write_model
 
 PAGE = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
 CASES = [
@@ -75,8 +75,8 @@ def folder(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def small_work(monkeypatch):
     """An experiment on text that is done already, and kernels that are compiled already."""
-    from attomaton import warming
-    from attomaton.tables import make_table
+    from attomaton.base.tables import make_table
+    from attomaton.cli import warming
     from attomaton_experiments import text
     from attomaton_experiments.text_outcome import CURVE_SCHEMA, RULES, TextOutcome
 

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import attomaton as at
-from attomaton.errors import NothingRealisable
+from attomaton.base.errors import NothingRealisable
 from tests.cli.test_commands import attomaton
 
 VISITS = "front news sport\nnews front sport\nfront sport news\nweather news front\nweather front news\n" * 5

@@ -6,9 +6,9 @@ import pytest
 import typer
 
 import attomaton as at
+from attomaton.base.errors import SkippedDocuments
 from attomaton.cli import app
-from attomaton.errors import SkippedDocuments
-from attomaton.readers import Reading
+from attomaton.corpora.readers import Reading
 from tests.cli.inside import run_inside
 
 SENTENCE = "1 document was skipped; the first: broken.jsonl, line 2, is not JSON"

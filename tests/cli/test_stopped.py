@@ -64,7 +64,7 @@ CASES = {
 PLACES = {
     "learn": "attomaton.engines.duckdb.DuckDBEngine.edges",
     "begin": "attomaton.engines.duckdb.DuckDBEngine.sums",
-    "tokenize": "attomaton.readers.tokenize.EncodeJob.run",
+    "tokenize": "attomaton.corpora.readers.tokenize.EncodeJob.run",
 }
 
 
@@ -79,5 +79,5 @@ def test_only_what_can_be_resumed_says_how(name, folder):
 
 
 def test_other_commands_say_that_they_were_stopped(folder):
-    with patch("attomaton.readers.given.read_given", stop):
+    with patch("attomaton.corpora.readers.given.read_given", stop):
         assert advice_of(run_inside("scan-snap", "a text.txt", cwd=folder)) is None

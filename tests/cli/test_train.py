@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from attomaton.readers import read_text
+from attomaton.corpora.readers import read_text
 from attomaton.training.trace import Trace
 from attomaton.trajectory.flow.definition import descend_by_definition
 from tests.cli.test_commands import attomaton

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from attomaton.base.errors import CorruptRun
 from attomaton.cli import app
-from attomaton.errors import CorruptRun
 from attomaton.training.checkpoints import read_trace
 
 runner = CliRunner()
@@ -62,7 +62,7 @@ def test_a_folder_without_training_is_refused(tmp_path):
 
 
 def test_a_restored_run_knows_its_model_and_step(run):
-    from attomaton.models.embeddings import Orthonormal
+    from attomaton.training.models.embeddings import Orthonormal
     from attomaton.training.steps import GradientDescent
 
     trace = read_trace(run)

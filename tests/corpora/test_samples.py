@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import attomaton as at
-from attomaton.errors import EmptyContext, InvalidSamples, TokenOutOfRange
+from attomaton.base.errors import EmptyContext, InvalidSamples, TokenOutOfRange
 
 documents_strategy = st.lists(st.lists(st.integers(0, 9), max_size=12), max_size=6)
 

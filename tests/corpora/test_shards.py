@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import attomaton as at
-from attomaton.artifacts import MANIFEST, digest_file, write_sealed
+from attomaton.base.artifacts import MANIFEST, digest_file, write_sealed
+from attomaton.base.errors import CorruptRun, InvalidSamples, UnreadableSource
 from attomaton.corpora.shards import Shards, read_tokens
-from attomaton.errors import CorruptRun, InvalidSamples, UnreadableSource
 
 
 def write_lists(path, documents, kind=None):

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 
 import attomaton as at
+from attomaton.base.errors import InvalidSamples
 from attomaton.corpora.synthetic import has_cycle
-from attomaton.errors import InvalidSamples
 from tests.strategies import sample_sets, seeds
 
 

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import attomaton as at
+from attomaton.base.errors import UnknownToken, UnreadableSource, UnsupportedOption
+from attomaton.corpora.readers import read_corpus
+from attomaton.corpora.readers.tokenize import tokenize_corpus
 from attomaton.corpora.tokenizers import TOKENIZERS
 from attomaton.corpora.tokenizers.patterns import SCHEMES
-from attomaton.errors import UnknownToken, UnreadableSource, UnsupportedOption
-from attomaton.readers import read_corpus
-from attomaton.readers.tokenize import tokenize_corpus
 
 ODD = [
     "",
@@ -196,8 +196,8 @@ WITHOUT = """
 import sys
 for name in ("tokenizers", "tiktoken", "fsspec"):
     sys.modules[name] = None
-from attomaton.readers import read_corpus
-from attomaton.errors import MissingExtra
+from attomaton.corpora.readers import read_corpus
+from attomaton.base.errors import MissingExtra
 for source, tokenizer in ((["a"], sys.argv[1]), (["a"], sys.argv[2]), ("memory://a.txt", "word")):
     try:
         read_corpus(source, tokenizer=tokenizer)

@@ -38,7 +38,7 @@ with {tracker} as tracker:
 """
 OTHERS = "import clarabel, cvxpy, highspy, piqp, scs"
 CATCH = """except ImportError as error:
-    from attomaton.errors import MissingExtra
+    from attomaton.base.errors import MissingExtra
     if not isinstance(error, MissingExtra):
         raise
     print(error)"""
@@ -77,7 +77,7 @@ print(spark.hard.scores.equals(memory.hard.scores))
     "hf": TOKENIZER + "print(corpus.vocabulary.encode('a b').tolist() == [1, 2])",
     "remote": """
 import attomaton as at
-from attomaton.remote import RemotePath
+from attomaton.base.remote import RemotePath
 RemotePath("s3://bucket/a").system()
 RemotePath("memory://texts/a.txt").write_bytes(b"a b a b")
 print(at.read_corpus("memory://texts/a.txt").ids.tolist() == [0, 1, 0, 1])
@@ -95,7 +95,7 @@ print(fit.to_pandas().shape == fit.to_polars().shape)
 """,
     "bench": f"""{SAMPLES}
 {OTHERS}
-from attomaton.hard.solvers.reference import Reference
+from attomaton.solvers.hard.solvers.reference import Reference
 components = at.find_components(at.extract_edges(samples))
 hard = at.solve_graph_svm(components, rtol=1e-8, solver=Reference()).expect()
 print(hard.certificate.certified)

@@ -21,7 +21,7 @@ ELSEWHERE = {
     r"--master spark://": "tests/engines/test_spark.py starts a cluster and gives its address",
     r"reproduce heldout": "tests/experiments/test_heldout.py runs it small; it takes more than an hour",
     r"reproduce heads-study": "tests/experiments/test_heads.py runs it small; it takes half an hour",
-    r"s3://bucket": "tests/remote starts a store and reads and writes there",
+    r"s3://bucket": "tests/base/remote starts a store and reads and writes there",
 }
 """Commands that another test runs."""
 

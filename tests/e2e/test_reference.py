@@ -15,12 +15,12 @@ from typing import get_args, get_type_hints
 from scipy.sparse import csc_array
 
 import attomaton as at
+from attomaton.automaton.writing.automaton import WritingAutomaton
+from attomaton.corpora.readers.given import ReadingOptions
 from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.spark import SparkEngine
-from attomaton.hard.factored.solve import FactoredSolution, FactoredSolver
-from attomaton.readers.given import ReadingOptions
-from attomaton.soft.tied import TieScores
-from attomaton.writing.automaton import WritingAutomaton
+from attomaton.solvers.hard.factored.solve import FactoredSolution, FactoredSolver
+from attomaton.solvers.soft.tied import TieScores
 
 LATER = {
     one.__name__: one
@@ -118,7 +118,7 @@ def parameters(thing: object) -> list[str]:
 def mentioned(annotation: object) -> Iterator[type]:
     """The public classes of attomaton that an annotation names; markup for notebooks is nobody's input."""
     ours = inspect.isclass(annotation) and annotation.__module__.startswith("attomaton.")
-    if ours and not annotation.__name__.startswith("_") and annotation.__module__ != "attomaton.display":
+    if ours and not annotation.__name__.startswith("_") and annotation.__module__ != "attomaton.base.display":
         yield annotation
     for part in get_args(annotation):
         for one in part if isinstance(part, list) else [part]:

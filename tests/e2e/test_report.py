@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 
 import attomaton as at
-from attomaton.audit.course import audit_course
-from attomaton.audit.prepared import Audit
-from attomaton.audit.saved import About, mark
+from attomaton.base.tables import table_of
 from attomaton.claims.kept import digest_trace, write_verdicts
 from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.heads.audit.course import audit_course
+from attomaton.heads.audit.prepared import Audit
+from attomaton.heads.audit.saved import About, mark
 from attomaton.report.page import content
 from attomaton.report.page.content import choose_queries
 from attomaton.report.page.packing import Packer, differences
 from attomaton.report.page.write import write_report
-from attomaton.tables import table_of
-from tests.audit.standin import StandIn, draw_documents
 from tests.cli.inside import run_inside
 from tests.e2e.browser import Opened, chromium
+from tests.heads.audit.standin import StandIn, draw_documents
 
 HOSTILE = (
     "</script><script>document.title='broken'</script>",
@@ -415,7 +415,7 @@ def test_of_a_large_vocabulary_the_tokens_shown_are_kept(browser, drawn, folder,
     opened.page.close()
 
 
-@pytest.mark.filterwarnings("ignore::attomaton.errors.NothingRealisable")
+@pytest.mark.filterwarnings("ignore::attomaton.base.errors.NothingRealisable")
 def test_a_run_without_any_query_has_a_page(browser, folder):
     at.learn(at.Samples.from_lists([[0, 1], [1, 0]], [2, 2])).save(folder / "empty")
     assert write_report(folder / "empty", folder / "empty.html").n_shown == 0

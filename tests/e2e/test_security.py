@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.audit.small import write_model
 from tests.cli.inside import run_inside
 from tests.e2e.pages import ROOT, prepare_inputs
+from tests.heads.audit.small import write_model
 
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal", "yaml"}

@@ -55,14 +55,14 @@ def test_explain_loads_what_it_needs(tmp_path):
     assert not rooms(loaded) & {"choices", "claims", "decoder", "engines", "readers", "trajectory"}
     assert len(loaded) < 620
     assert len([name for name in loaded if name.startswith("attomaton")]) <= 110
-    assert {name for name in loaded if name.startswith("attomaton.writing")} == {
-        "attomaton.writing",
-        "attomaton.writing.load",
+    assert {name for name in loaded if name.startswith("attomaton.automaton.writing")} == {
+        "attomaton.automaton.writing",
+        "attomaton.automaton.writing.load",
     }
 
 
 def test_a_room_is_loaded_when_it_is_asked_for():
-    code = "import attomaton as at; print(at.readers.Reading(), at.synthetic); at.no_such_room"
+    code = "import attomaton as at; print(at.corpora.readers.Reading(), at.synthetic); at.no_such_room"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert told.stdout.startswith("Reading(")
     assert told.stderr.endswith("AttributeError: module 'attomaton' has no attribute 'no_such_room'\n")

@@ -8,15 +8,15 @@ import pyarrow as pa
 import pytest
 
 import attomaton as at
-from attomaton.artifacts import parted
+from attomaton.automaton.runs import staged
+from attomaton.base.artifacts import parted
+from attomaton.base.tables import rows_to_bytes
 from attomaton.engines import kept as keeping
 from attomaton.engines import parts as edge_parts
 from attomaton.engines.choiceparts import cut_choices, sum_choices
 from attomaton.engines.kept import Kept, run_weighed
 from attomaton.graphs import parts
 from attomaton.graphs.choices import count_choices, encode_choices, extract_choices
-from attomaton.runs import staged
-from attomaton.tables import rows_to_bytes
 from tests.engines.conftest import draw_documents, samples_of, write_shards
 
 
@@ -32,7 +32,7 @@ def told(folder):
     return {name: manifest[name] for name in ("files", "certificates", "soft", "borders", "n_tokens")}
 
 
-@pytest.mark.filterwarnings("ignore::attomaton.errors.NothingRealisable")
+@pytest.mark.filterwarnings("ignore::attomaton.base.errors.NothingRealisable")
 @pytest.mark.parametrize("seed", range(12))
 def test_the_same_bytes_in_memory_and_on_disk(tmp_path, small_parts, seed):
     documents, n_tokens = draw_documents(np.random.default_rng(seed))
@@ -55,7 +55,7 @@ def test_parts_whose_edges_are_not_held(tmp_path, monkeypatch, seed):
     assert told(tmp_path / "held") == told(tmp_path / "scanned")
 
 
-@pytest.mark.filterwarnings("ignore::attomaton.errors.NothingRealisable")
+@pytest.mark.filterwarnings("ignore::attomaton.base.errors.NothingRealisable")
 @pytest.mark.parametrize("seed", range(20))
 def test_parts_join_to_the_whole(monkeypatch, seed):
     documents, n_tokens = draw_documents(np.random.default_rng(seed))
@@ -97,7 +97,7 @@ def test_a_record_is_taken_up_only_if_it_is_of_the_same_work_and_its_files_are_w
     def work(number):
         calls.append(number)
         (tmp_path / "file").write_bytes(b"whole")
-        from attomaton.artifacts.files import entry_of
+        from attomaton.base.artifacts.files import entry_of
 
         return {"files": {"file": entry_of(tmp_path / "file")}}
 

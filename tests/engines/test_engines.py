@@ -6,11 +6,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import attomaton as at
+from attomaton.corpora.readers import read_text
 from attomaton.corpora.shards import Shards
 from attomaton.engines import work
 from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.selection import Selection
-from attomaton.readers import read_text
 from tests.engines.conftest import draw_documents, samples_of, write_shards
 from tests.sizes import some
 

@@ -10,6 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import attomaton as at
+from attomaton.base.errors import (
+    InvalidSamples,
+    TokenOutOfRange,
+    UnreadableSource,
+    UnsupportedOption,
+)
+from attomaton.base.machine import available_memory
 from attomaton.corpora.pieces import Piece
 from attomaton.corpora.shards import Shards
 from attomaton.engines.duckdb import DuckDBEngine
@@ -18,14 +25,7 @@ from attomaton.engines.limits import parse_memory
 from attomaton.engines.memory import MemoryEngine
 from attomaton.engines.queries import cut_queries
 from attomaton.engines.selection import Selection, hash_share
-from attomaton.errors import (
-    InvalidSamples,
-    TokenOutOfRange,
-    UnreadableSource,
-    UnsupportedOption,
-)
 from attomaton.graphs.windows import link_repeats, window_edges
-from attomaton.machine import available_memory
 from tests.drawn import as_counter
 from tests.engines.conftest import samples_of
 

@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 import attomaton as at
+from attomaton.base.errors import UnsupportedOption
 from attomaton.cli import app
-from attomaton.errors import UnsupportedOption
 from tests.engines.conftest import samples_of, write_shards
 
 

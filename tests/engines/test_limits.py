@@ -2,8 +2,8 @@
 
 import pytest
 
+from attomaton.base.errors import UnsupportedOption
 from attomaton.engines.limits import parse_memory
-from attomaton.errors import UnsupportedOption
 
 
 @pytest.mark.parametrize("unit", ["G", "g", "GB", "gb", "Gb", " G", " gb "])

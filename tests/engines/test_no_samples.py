@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import attomaton as at
+from attomaton.base.errors import UnreadableSource
 from attomaton.corpora.shards import Shards
-from attomaton.errors import UnreadableSource
 
 ENGINES = ("memory", "duckdb", "spark")
 CORPORA = {

@@ -9,11 +9,11 @@ import time
 import numpy as np
 import pytest
 
+from attomaton.base.errors import CorruptRun, UnwritablePlace
 from attomaton.engines import parts, work
 from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.memory import MemoryEngine
 from attomaton.engines.selection import Selection
-from attomaton.errors import CorruptRun, UnwritablePlace
 from tests.engines.conftest import samples_of, write_shards
 
 PROGRAM = textwrap.dedent("""
@@ -114,7 +114,7 @@ def test_no_room(tmp_path, many_jobs, stage):
     limit = 100 if stage == "parts" else largest["."]
     code = PROGRAM.replace("engine.edges()", f"limits = ({limit}, {limit})\n") + textwrap.dedent("""
         import resource
-        from attomaton.errors import AttomatonError
+        from attomaton.base.errors import AttomatonError
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         try:
             engine.edges()

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from attomaton.base.tables import make_table
 from attomaton.corpora.samples import TOKEN_BITS
 from attomaton.engines.slots import cut_slots
 from attomaton.graphs import parts
 from attomaton.graphs.edges import QUERY_SCHEMA
-from attomaton.tables import make_table
 
 
 def draw_queries(seed):

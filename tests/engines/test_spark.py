@@ -12,13 +12,13 @@ import pytest
 from typer.testing import CliRunner
 
 import attomaton as at
+from attomaton.base.errors import MissingExtra, TokenOutOfRange, UnreadableSource, UnsupportedOption
 from attomaton.cli import app
 from attomaton.engines import spark, sparksession
 from attomaton.engines.memory import MemoryEngine
 from attomaton.engines.selection import Selection
 from attomaton.engines.spark import SparkEngine
-from attomaton.errors import MissingExtra, TokenOutOfRange, UnreadableSource, UnsupportedOption
-from attomaton.solved import HardByQuery, SoftByQuery
+from attomaton.solvers.solved import HardByQuery, SoftByQuery
 from tests.engines.conftest import SPARKS, write_shards
 from tests.engines.sparks import cluster_in, session_on
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 import attomaton as at
+from attomaton.automaton.runs.staged import learn_by_part
 from attomaton.engines import spark
 from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.memory import MemoryEngine
 from attomaton.engines.selection import Selection
 from attomaton.engines.spark import SparkEngine
 from attomaton.graphs import parts
-from attomaton.runs.staged import learn_by_part
 from tests.engines.conftest import write_shards
 from tests.engines.sparkfaults import KINDS, MANY, failing_tasks, read_attempts, workers_killed
 from tests.engines.sparks import cluster_in, session_on

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import attomaton as at
+from attomaton.automaton.runs.staged import learn_by_part
 from attomaton.engines import spark
 from attomaton.engines.selection import Selection
 from attomaton.graphs import parts
-from attomaton.runs.staged import learn_by_part
 from tests.engines.conftest import SPARKS, draw_documents, write_shards
 
 SAMPLES = 90
@@ -35,7 +35,7 @@ def check_equal(source, place, **options):
     assert told(place / "spark") == told(place / "duckdb")
 
 
-@pytest.mark.filterwarnings("ignore::attomaton.errors.NothingRealisable")
+@pytest.mark.filterwarnings("ignore::attomaton.base.errors.NothingRealisable")
 @pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 200), marks=pytest.mark.slow)])
 @on_spark
 def test_the_same_run_as_duckdb(make_engine, tmp_path, small_parts, seeds):

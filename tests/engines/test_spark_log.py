@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from attomaton.base.errors import MissingExtra
 from attomaton.engines import sparksession
-from attomaton.errors import MissingExtra
 
 
 class Builder:

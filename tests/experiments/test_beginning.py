@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from attomaton.errors import UnsupportedOption
-from attomaton.progress import silent
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.progress import silent
 from attomaton_experiments.beginning import curves, turn
 from attomaton_experiments.beginning.curves import run_curves
 from attomaton_experiments.beginning.ends import run_ends

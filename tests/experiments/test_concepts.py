@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import attomaton as at
-from attomaton.errors import UnsupportedOption
+from attomaton.base.errors import UnsupportedOption
 from attomaton_experiments import concepts as module
 from attomaton_experiments.concepts import define_matrix, find_concepts, group_supports
-from tests.decoder.draws import draw_supports
+from tests.theories.decoder.draws import draw_supports
 
 
 def test_the_sparse_decomposition_equals_the_dense_one(monkeypatch):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from attomaton.progress import silent
+from attomaton.base.progress import silent
 from attomaton_experiments.decoder import run_concepts, run_decoder, run_text
 from attomaton_experiments.page import write_page
 from attomaton_experiments.settings import read_settings

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attomaton.progress import silent
+from attomaton.base.progress import silent
 from attomaton_experiments.heads import run_heads
 from attomaton_experiments.page import write_page
 from attomaton_experiments.settings import read_settings

@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 pytest.importorskip("torch")
 
+from attomaton.base.progress import silent
 from attomaton.cli import app
-from attomaton.progress import silent
 from attomaton_experiments import settings as experiment_settings
 from attomaton_experiments.run import run_experiment
 from attomaton_experiments.settings import read_settings

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.progress import silent
 from attomaton.claims.verdicts import VerdictStatus
 from attomaton.cli import app
-from attomaton.errors import UnsupportedOption
-from attomaton.progress import silent
 from attomaton_experiments.optimisers import draw_trials, make_step, run_optimisers
 from attomaton_experiments.page import write_page
 from attomaton_experiments.settings import read_settings

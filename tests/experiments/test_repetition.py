@@ -2,7 +2,7 @@
 
 import pytest
 
-from attomaton.progress import silent
+from attomaton.base.progress import silent
 from attomaton_experiments.run import run_experiment
 from attomaton_experiments.settings import read_settings
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from attomaton.base.errors import UnsupportedOption
 from attomaton.claims.verdicts import VerdictStatus
 from attomaton.cli import app
-from attomaton.errors import UnsupportedOption
 from attomaton_experiments.mechanics import measure_training, train_trials
 from attomaton_experiments.outcome import render_outcome
 from attomaton_experiments.page import write_page

@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from attomaton.base.errors import UnreadableSource
 from attomaton.cli import app
-from attomaton.errors import UnreadableSource
 from attomaton_experiments.page import write_page
 from attomaton_experiments.run import run_experiment
 from attomaton_experiments.scansnap.figure4 import run_figure4

@@ -6,8 +6,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from attomaton.errors import UnreadableSource, UnsupportedOption
-from attomaton.tables import column
+from attomaton.base.errors import UnreadableSource, UnsupportedOption
+from attomaton.base.tables import column
 from attomaton_experiments.page import write_page
 from attomaton_experiments.scansnap.figure7 import run_figure7
 from attomaton_experiments.scansnap.figure10 import run_figure10

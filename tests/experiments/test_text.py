@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from attomaton.errors import UnreadableSource, UnsupportedOption
+from attomaton.base.errors import UnreadableSource, UnsupportedOption
 from attomaton_experiments import settings as shipped
 from attomaton_experiments.page import write_page
 from attomaton_experiments.settings import read_settings

@@ -16,16 +16,16 @@ from attomaton.engines.choose import make_engine
 from attomaton.engines.limits import parse_memory
 from attomaton.engines.selection import Selection
 from attomaton.graphs.robustness import measure_robustness
-from attomaton.hard.factored.solve import solve_factored
-from attomaton.models.embeddings import Equicorrelated, Orthonormal, RandomUnit
-from attomaton.models.heads import Untied
-from attomaton.norms.solve import solve_normed
-from attomaton.scansnap.classes import draw_linear_classes, make_star
-from attomaton.scansnap.flow import solve_flow
-from attomaton.scansnap.forecast import forecast_queries
-from attomaton.scansnap.kept import follow_attention
-from attomaton.scansnap.law import Rates, SnapLaw, star_constant
-from attomaton.scansnap.survey import survey_samples
+from attomaton.solvers.hard.factored.solve import solve_factored
+from attomaton.solvers.norms.solve import solve_normed
+from attomaton.theories.scansnap.classes import draw_linear_classes, make_star
+from attomaton.theories.scansnap.flow import solve_flow
+from attomaton.theories.scansnap.forecast import forecast_queries
+from attomaton.theories.scansnap.kept import follow_attention
+from attomaton.theories.scansnap.law import Rates, SnapLaw, star_constant
+from attomaton.theories.scansnap.survey import survey_samples
+from attomaton.training.models.embeddings import Equicorrelated, Orthonormal, RandomUnit
+from attomaton.training.models.heads import Untied
 from attomaton.training.path import trace_path
 from attomaton.training.schedules import Decay
 from attomaton.training.steepest import Muon, SignDescent, SpectralDescent

@@ -6,8 +6,8 @@ from pathlib import Path
 import typer
 
 from attomaton.cli import app
-from tests.audit.small import write_model
 from tests.cli.inside import run_inside
+from tests.heads.audit.small import write_model
 
 WORDS = "the cat sat on the mat and the dog sat on the cat and so it was the end of it\n"
 

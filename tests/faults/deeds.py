@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import attomaton as at
-from attomaton.artifacts import renaming
-from attomaton.errors import AttomatonError
+from attomaton.base.artifacts import renaming
+from attomaton.base.errors import AttomatonError
 from attomaton.report.csv_tables import write_csv
 from attomaton.report.export import pick_queries
 from attomaton.report.graphml import write_graphml
 from attomaton.report.page.write import write_report
-from attomaton.scansnap.law import Rates
-from attomaton.scansnap.survey import survey_samples
+from attomaton.theories.scansnap.law import Rates
+from attomaton.theories.scansnap.survey import survey_samples
 from attomaton.training.checkpoints import Store
 from tests.faults.strangers import look
 

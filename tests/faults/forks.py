@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from attomaton.errors import AttomatonError
+from attomaton.base.errors import AttomatonError
 
 SECONDS, LONGEST = 10, 60
 """Of computing, and of waiting: a busy machine makes a child wait that does nothing wrong."""

@@ -23,8 +23,10 @@ def main():
     sys.path.insert(0, str(Path(__file__).parents[2]))
     import atheris
 
-    with atheris.instrument_imports(include=["attomaton.corpora", "attomaton.readers", "json", "gzip"]):
-        from attomaton.errors import AttomatonError
+    with atheris.instrument_imports(
+        include=["attomaton.corpora", "attomaton.corpora.readers", "json", "gzip"]
+    ):
+        from attomaton.base.errors import AttomatonError
         from tests.faults.targets import TARGETS
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("target", choices=TARGETS)

@@ -21,13 +21,14 @@ import pyarrow as pa
 import attomaton
 import attomaton as at
 import attomaton_experiments
+from attomaton.automaton.repetition.chain import draw_counts
 from attomaton.automaton.rules import answer_bags
-from attomaton.compiled.kernels import Inner, Kernel
+from attomaton.base.compiled.kernels import Inner, Kernel
+from attomaton.base.errors import AttomatonError
+from attomaton.base.tables import column, ragged_column
 from attomaton.corpora.pieces import Piece
 from attomaton.engines.kernel import choices_of_piece
 from attomaton.engines.selection import Selection
-from attomaton.errors import AttomatonError
-from attomaton.generation.chain import draw_counts
 from attomaton.graphs.bags import count_all_tokens
 from attomaton.graphs.choices import CHOICE_SCHEMA
 from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA
@@ -35,17 +36,16 @@ from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA
 from attomaton.graphs.reduction import reduce_order
 from attomaton.graphs.robustness import measure_robustness
 from attomaton.graphs.windows import Links, link_repeats, window_edges
-from attomaton.hard.certify import certify_positions
-from attomaton.hard.factored.solve import solve_factored
-from attomaton.hard.problem import EmbeddedProblem, OrderProblem
-from attomaton.hard.solvers.joint import Joint
-from attomaton.hard.solvers.placement import Placement
 from attomaton.heads.arrays import from_arrays
-from attomaton.soft.certify import certify_scores
-from attomaton.soft.information import score_errors
-from attomaton.soft.likelihood import LuceProblem
-from attomaton.soft.solvers.groups import Newton
-from attomaton.tables import column, ragged_column
+from attomaton.solvers.hard.certify import certify_positions
+from attomaton.solvers.hard.factored.solve import solve_factored
+from attomaton.solvers.hard.problem import EmbeddedProblem, OrderProblem
+from attomaton.solvers.hard.solvers.joint import Joint
+from attomaton.solvers.hard.solvers.placement import Placement
+from attomaton.solvers.soft.certify import certify_scores
+from attomaton.solvers.soft.information import score_errors
+from attomaton.solvers.soft.likelihood import LuceProblem
+from attomaton.solvers.soft.solvers.groups import Newton
 from attomaton.trajectory.flow.embedded import EmbeddedFlow, Losers
 from attomaton.trajectory.flow.orthonormal import orthonormal_flow
 from attomaton_experiments.head_study.edges import measure_edges
@@ -226,7 +226,7 @@ def try_order(rng: Rng) -> None:
 def try_embedded_problem(rng: Rng) -> None:
     """Embedded problems → the joint solver."""
     components = at.find_components(at.extract_edges(draw_samples(rng)))
-    from attomaton.hard.constraints import embedded_problem
+    from attomaton.solvers.hard.constraints import embedded_problem
 
     given = embedded_problem(components, rng.normal(size=(components.edges.n_tokens, 8)))
     names = ("token_gram", "query_gram", "token", "query", "component")
@@ -236,7 +236,7 @@ def try_embedded_problem(rng: Rng) -> None:
 
 def try_ropes(rng: Rng) -> None:
     """Constraints as differences of rows → sums with twice the digits, and the certificate."""
-    from attomaton.hard.rows import Answer, Ropes, certify_answer, tie_ropes
+    from attomaton.solvers.hard.rows import Answer, Ropes, certify_answer, tie_ropes
 
     components = at.find_components(at.extract_edges(draw_samples(rng)))
     given = tie_ropes(components, rng.normal(size=(components.edges.n_tokens, 6)))
@@ -306,7 +306,7 @@ def try_flows(rng: Rng) -> None:
     component = bend_some(rng, component=np.sort(problem.component))["component"]
     size = problem.n_alternatives
     if rng.random() < 0.5:
-        from attomaton.soft.contexts import context_problem
+        from attomaton.solvers.soft.contexts import context_problem
 
         _, problem = context_problem(at.extract_choices(draw_samples(rng)))
         component, size = bend_some(rng, c=np.arange(problem.n_alternatives))["c"], problem.n_alternatives

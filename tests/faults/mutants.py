@@ -321,7 +321,7 @@ def _child(target, seed, numbers, folder, shared):
 
 def _try(target, path, number):
     """None if the mutant was read, "named" for an error of ours, else what went wrong."""
-    from attomaton.errors import AttomatonError
+    from attomaton.base.errors import AttomatonError
 
     try:
         target.consume(path, number)

@@ -6,8 +6,8 @@ import sys
 MEASURED = """
 import re, resource, sys
 from pathlib import Path
-from attomaton.readers import Reading, read_corpus
-from attomaton.errors import AttomatonError
+from attomaton.corpora.readers import Reading, read_corpus
+from attomaton.base.errors import AttomatonError
 resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30))
 try:
     told = len(read_corpus(sys.argv[1], reading=Reading(skip_bad=sys.argv[2] == "skip")).ids)

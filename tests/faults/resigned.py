@@ -16,12 +16,12 @@ from unittest.mock import patch
 import numpy as np
 
 import attomaton as at
+from attomaton.automaton.runs import stored
 from attomaton.graphs.robustness import measure_robustness
 from attomaton.report.csv_tables import write_csv
 from attomaton.report.export import pick_queries
 from attomaton.report.graphml import write_graphml
 from attomaton.report.page.write import write_report
-from attomaton.runs import stored
 from tests.faults.forks import in_child, summarise
 from tests.faults.resigning import (
     alter_arrays_file,

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import safetensors.numpy
 
-from attomaton.artifacts import digest_file, read_arrays, write_arrays
+from attomaton.base.artifacts import digest_file, read_arrays, write_arrays
 
 EVIL_NUMBERS = (-1, -2, 0, 1, 2**21, 2**31 - 1, -(2**31), 2**62, 2**63 - 1, -(2**63), 10**6)
 EVIL_FLOATS = (float("nan"), float("inf"), -float("inf"), 1e308, -1e308, 0.0, -1.0)

@@ -18,12 +18,12 @@ import pyarrow.parquet as pq
 import tokenizers
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 
+from attomaton.corpora.readers import Reading, TextBatch, read_corpus
+from attomaton.corpora.readers.corpus import checked_batches
+from attomaton.corpora.readers.files import File
+from attomaton.corpora.readers.sources import reader_of
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.patterns import SCHEMES, Scheme
-from attomaton.readers import Reading, TextBatch, read_corpus
-from attomaton.readers.corpus import checked_batches
-from attomaton.readers.files import File
-from attomaton.readers.sources import reader_of
 from tests.faults.mutants import mutate_bytes, mutate_json
 
 LINES = ["to be or not to be", "é 漢字 x", "", "that is the question: whether 'tis nobler", "a a a b"] * 3

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from attomaton.errors import UnreadableSource
-from attomaton.readers import read_corpus
+from attomaton.base.errors import UnreadableSource
+from attomaton.corpora.readers import read_corpus
 from tests.faults.processes import measure
 
 

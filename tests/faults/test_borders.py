@@ -13,22 +13,22 @@ import pyarrow as pa
 import pytest
 
 import attomaton as at
-from attomaton.corpora.pieces import Piece
-from attomaton.engines.parts import EdgeParts, open_parts
-from attomaton.errors import (
+from attomaton.base.errors import (
     CorruptRun,
     EmptyContext,
     InvalidSamples,
     MismatchedParts,
     TokenOutOfRange,
 )
+from attomaton.corpora.pieces import Piece
+from attomaton.engines.parts import EdgeParts, open_parts
 from attomaton.graphs.choices import CHOICE_SCHEMA
 from attomaton.graphs.components import ORDER_SCHEMA
 from attomaton.graphs.robustness import measure_robustness
 from attomaton.graphs.windows import Links, link_repeats, window_edges
-from attomaton.hard.problem import OrderProblem
-from attomaton.scansnap.classes import CorpusClasses
-from attomaton.soft.likelihood import LuceProblem
+from attomaton.solvers.hard.problem import OrderProblem
+from attomaton.solvers.soft.likelihood import LuceProblem
+from attomaton.theories.scansnap.classes import CorpusClasses
 from tests.drawn import components_of
 from tests.faults import resigned
 from tests.faults.resigning import (
@@ -345,7 +345,7 @@ def test_a_checkpoint_beyond_the_last_step_is_refused(tmp_path):
     ],
 )
 def test_a_signed_trace_that_does_not_fit_is_refused(whole_training, tmp_path, name, array):
-    from attomaton.artifacts import read_arrays, write_arrays
+    from attomaton.base.artifacts import read_arrays, write_arrays
     from attomaton.training.trace import Trace
 
     arrays, about = read_arrays(whole_training / "training" / "trace.safetensors")

@@ -8,8 +8,8 @@ import pytest
 import tokenizers
 
 import attomaton as at
+from attomaton.base.errors import UnreadableSource
 from attomaton.corpora.tokenizers.patterns import SCHEMES, Scheme
-from attomaton.errors import UnreadableSource
 from tests.faults.processes import cli
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import attomaton as at
+from attomaton.automaton.runs import stored
 from attomaton.report.page.training import read_training, read_verdicts
-from attomaton.runs import stored
 from attomaton.training.checkpoints import Store, read_trace
 from tests.cli.inside import run_inside
 from tests.faults.counts import trials

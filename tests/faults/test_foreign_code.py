@@ -89,7 +89,7 @@ def test_where_python_would_not_listen(place, texts, tmp_path):
 def test_the_environment_is_given_back(monkeypatch):
     import os
 
-    from attomaton.readers.processes import SAFE_PATH, safe_path
+    from attomaton.corpora.readers.processes import SAFE_PATH, safe_path
 
     for before in (None, "", "1"):
         monkeypatch.delenv(SAFE_PATH, raising=False)

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 
 import attomaton as at
-from attomaton.errors import UnreadableSource, UnwritablePlace
-from attomaton.readers import Reading, read_corpus
-from attomaton.readers.tokenize import tokenize_corpus
+from attomaton.base.errors import UnreadableSource, UnwritablePlace
+from attomaton.corpora.readers import Reading, read_corpus
+from attomaton.corpora.readers.tokenize import tokenize_corpus
 from tests.faults.processes import cli
 
 
@@ -132,7 +132,7 @@ def test_a_full_temporary_folder_is_not_called_unreadable_input(monkeypatch):
     told = r"the temporary folder, .* \(TMPDIR says where\), cannot be written: No space left on device; make"
     for make in (lambda **_: FullFile(), lambda **_: FullFile().write(b"")):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"to be or not to be")))
-        monkeypatch.setattr("attomaton.readers.standard.tempfile.TemporaryFile", make)
+        monkeypatch.setattr("attomaton.corpora.readers.standard.tempfile.TemporaryFile", make)
         with pytest.raises(UnwritablePlace, match=told):
             at.learn("-")
 

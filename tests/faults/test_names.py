@@ -14,12 +14,12 @@ import pytest
 from typer.testing import CliRunner
 
 import attomaton as at
+from attomaton.base.errors import UnsupportedOption, UnwritablePlace
 from attomaton.cli import app
 from attomaton.corpora.shards import Shards
 from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.selection import Selection
 from attomaton.engines.spark import SparkEngine
-from attomaton.errors import UnsupportedOption, UnwritablePlace
 from tests.engines.sparks import session_on
 
 NAMES = [

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 import attomaton as at
-from attomaton.engines.limits import parse_memory
-from attomaton.errors import (
+from attomaton.base.errors import (
     AttomatonError,
     InvalidSamples,
     UnreadableSource,
     UnsupportedOption,
 )
-from attomaton.models.embeddings import Orthonormal
-from attomaton.options import show
+from attomaton.base.options import show
+from attomaton.engines.limits import parse_memory
 from attomaton.training.checkpoints import Store
+from attomaton.training.models.embeddings import Orthonormal
 from attomaton_experiments.lookup.training import AtSeconds
 from tests.cli.inside import run_inside
 from tests.faults import calls

@@ -11,8 +11,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from attomaton.errors import AttomatonError, NothingRealisable, UnsupportedOption
-from attomaton.options import LARGEST, given_path, real_number, share, whole_number
+from attomaton.base.errors import AttomatonError, NothingRealisable, UnsupportedOption
+from attomaton.base.options import LARGEST, given_path, real_number, share, whole_number
 from tests.cli.inside import run_inside
 from tests.faults import calls
 from tests.faults.commands import BASES, command_line, fresh, options

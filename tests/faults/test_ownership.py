@@ -9,13 +9,13 @@ import warnings
 import pytest
 
 import attomaton as at
-from attomaton.errors import AttomatonError
+from attomaton.base.errors import AttomatonError
 from attomaton.report.csv_tables import write_csv
 from attomaton.report.export import pick_queries
 from attomaton.report.graphml import write_graphml
 from attomaton.report.page.write import write_report
-from attomaton.scansnap.law import Rates
-from attomaton.scansnap.survey import survey_samples
+from attomaton.theories.scansnap.law import Rates
+from attomaton.theories.scansnap.survey import survey_samples
 from attomaton.training.checkpoints import Store
 from tests.cli.inside import run_inside
 from tests.faults.counts import trials
@@ -284,7 +284,7 @@ def test_notes_in_an_unfinished_training_stay(made, tmp_path):
 
 
 def test_the_lock_does_not_depend_on_where_one_stands(made, tmp_path):
-    from attomaton.artifacts.folders import find_place, hold
+    from attomaton.base.artifacts.folders import find_place, hold
 
     _, auto = made
     auto.save(tmp_path / "run")

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 import attomaton as at
-from attomaton.artifacts import renaming
+from attomaton.base.artifacts import renaming
 
 
 @pytest.fixture

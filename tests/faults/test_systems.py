@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 import attomaton
-from attomaton.artifacts import locks, renaming, systems
-from attomaton.artifacts.locks import locked
-from attomaton.errors import UnwritablePlace
+from attomaton.base.artifacts import locks, renaming, systems
+from attomaton.base.artifacts.locks import locked
+from attomaton.base.errors import UnwritablePlace
 from tests.e2e.test_readme import README, blocks
 from tests.faults import systems as imitated
 

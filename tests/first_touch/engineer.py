@@ -17,7 +17,7 @@ import warnings
 from pathlib import Path
 
 import attomaton as at
-from attomaton.readers import Reading
+from attomaton.corpora.readers import Reading
 
 PAGES = ("home", "search", "item", "cart", "pay", "help", "log out")
 SEED = 17

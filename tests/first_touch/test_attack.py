@@ -5,8 +5,8 @@ import pytest
 from typer.testing import CliRunner
 
 import attomaton as at
+from attomaton.base.errors import CorruptRun, InvalidSamples, UnreadableSource, UnwritablePlace
 from attomaton.cli import app
-from attomaton.errors import CorruptRun, InvalidSamples, UnreadableSource, UnwritablePlace
 
 
 def call(*words):

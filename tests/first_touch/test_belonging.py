@@ -6,8 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 import attomaton as at
+from attomaton.base.errors import MismatchedParts, UnsupportedOption, UnwritablePlace
 from attomaton.cli import app
-from attomaton.errors import MismatchedParts, UnsupportedOption, UnwritablePlace
 from attomaton.training.trace import Trace
 
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import attomaton as at
-from attomaton.models.embeddings import Given, Orthonormal
-from attomaton.models.heads import Tied
-from attomaton.models.losses import SquaredLoss
-from attomaton.scansnap.law import Rates
-from attomaton.scansnap.survey import survey_samples
+from attomaton.theories.scansnap.law import Rates
+from attomaton.theories.scansnap.survey import survey_samples
+from attomaton.training.models.embeddings import Given, Orthonormal
+from attomaton.training.models.heads import Tied
+from attomaton.training.models.losses import SquaredLoss
 from tests.cli.inside import run_inside
 
 SAMPLES = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])

@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 from attomaton.cli import app
 from attomaton.cli.examples import EXAMPLES
-from tests.audit.small import write_model, write_steps
 from tests.cli.inside import run_inside
+from tests.heads.audit.small import write_model, write_steps
 
 
 @pytest.mark.parametrize("flag", ["-h", "--help"])

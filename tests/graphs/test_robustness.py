@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 import attomaton as at
-from attomaton.errors import MismatchedParts, UnknownToken
+from attomaton.base.errors import MismatchedParts, UnknownToken
 from attomaton.graphs.components import merge_components
 from attomaton.graphs.robustness import measure_robustness
 from tests.drawn import edge_table

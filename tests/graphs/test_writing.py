@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import attomaton as at
-from attomaton.errors import AttomatonError
+from attomaton.base.errors import AttomatonError
 from attomaton.graphs.edges import edges_by_definition
 from attomaton.graphs.writing import find_successors, measure_reach, replace_labels
 

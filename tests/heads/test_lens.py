@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from attomaton.errors import UnreadableModel
+from attomaton.base.errors import UnreadableModel
 from attomaton.heads.opening import open_model
 from tests.heads import made
 

@@ -5,13 +5,13 @@ import pytest
 import torch
 
 import attomaton as at
-from attomaton.errors import MismatchedParts, UnknownToken, UnreadableModel, UnsupportedOption
+from attomaton.base.errors import MismatchedParts, UnknownToken, UnreadableModel, UnsupportedOption
 from attomaton.heads.model import Head
 from attomaton.heads.opening import open_model
 from attomaton.heads.own import watch_deep, watch_layer, watch_trace
-from attomaton.models.attention import lay_out
-from attomaton.models.deep import lay_out_sequences
-from attomaton.models.heads import Untied
+from attomaton.training.models.attention import lay_out
+from attomaton.training.models.deep import lay_out_sequences
+from attomaton.training.models.heads import Untied
 
 
 @pytest.mark.parametrize("head", ["token-id", "tied", "untied", "softmax"])

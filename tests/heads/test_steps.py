@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import attomaton as at
-from attomaton.errors import AttomatonError, CorruptRun, MismatchedParts, UnreadableModel
+from attomaton.base.errors import AttomatonError, CorruptRun, MismatchedParts, UnreadableModel
 from attomaton.heads.opening import open_model
 from attomaton.heads.own import watch_trace
 from attomaton.heads.runs import open_checkpoint, read_run

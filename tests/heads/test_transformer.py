@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from attomaton.audit.causal import Contexts
-from attomaton.audit.rows import watch_rows
-from attomaton.errors import InvalidSamples, MismatchedParts, TokenOutOfRange, UnsupportedOption
+from attomaton.base.errors import InvalidSamples, MismatchedParts, TokenOutOfRange, UnsupportedOption
 from attomaton.heads.arrays import from_arrays
+from attomaton.heads.audit.causal import Contexts
+from attomaton.heads.audit.rows import watch_rows
 from attomaton.heads.deviation import compare_logits
 from attomaton.heads.model import BATCH_BYTES, Head
 from attomaton.heads.opening import open_model

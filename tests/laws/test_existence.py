@@ -4,10 +4,10 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from attomaton.ragged import centre, offsets_of
-from attomaton.soft.certify import certify_scores
-from attomaton.soft.likelihood import LuceProblem
-from attomaton.soft.solvers.groups import Newton
+from attomaton.base.ragged import centre, offsets_of
+from attomaton.solvers.soft.certify import certify_scores
+from attomaton.solvers.soft.likelihood import LuceProblem
+from attomaton.solvers.soft.solvers.groups import Newton
 from tests.drawn import components_of, luce_problem_of, paper_draw
 
 pytestmark = pytest.mark.costly("200 examples each")

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import attomaton as at
+from attomaton.base.display import show_hidden
+from attomaton.base.errors import UnknownToken, UnsupportedOption, UnwritablePlace
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.display import show_hidden
-from attomaton.errors import UnknownToken, UnsupportedOption, UnwritablePlace
 from attomaton.report import csv_tables, graphml
 from attomaton.report.csv_tables import write_csv
 from attomaton.report.escaping import escape_cell, escape_text, unescape_text
@@ -164,7 +164,7 @@ def test_what_cannot_be_picked_is_an_error(automaton):
 
 
 def test_a_run_without_edges_gives_whole_files(tmp_path):
-    with pytest.warns(at.errors.NothingRealisable):
+    with pytest.warns(at.base.errors.NothingRealisable):
         nothing = at.learn(at.Samples.from_lists([[0, 1]], [2], n_tokens=3))
     for nodes in ("components", "tokens"):
         write_graphml(nothing, tmp_path / "a.graphml", pick_queries(nothing), nodes=nodes)

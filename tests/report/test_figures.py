@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import attomaton as at
-from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.drawing import (
+from attomaton.base.drawing import (
     FONT_SIZE,
     ONE_COLUMN,
     STYLE,
@@ -23,7 +22,8 @@ from attomaton.drawing import (
     measure_text,
     paper_style,
 )
-from attomaton.errors import UnknownToken, UnsupportedOption, UnwritablePlace
+from attomaton.base.errors import UnknownToken, UnsupportedOption, UnwritablePlace
+from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.report.heat import choose_tokens, draw_heat, gather_scores
 from attomaton.report.lines import Line, LinePanel, draw_lines
 from attomaton.report.page.packing import Packer
@@ -268,7 +268,7 @@ def test_pictures_of_a_run(tmp_path):
 
 
 def test_a_run_without_any_graph_has_no_picture(tmp_path):
-    with pytest.warns(at.errors.NothingRealisable):
+    with pytest.warns(at.base.errors.NothingRealisable):
         at.learn(at.Samples.from_lists([[0, 1]], [2]), out=tmp_path / "run")
     with pytest.raises(UnsupportedOption):
         write_figures(tmp_path / "run", tmp_path / "pictures")

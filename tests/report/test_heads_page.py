@@ -8,15 +8,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import attomaton as at
-from attomaton.audit.course import audit_course
-from attomaton.audit.heads import audit_heads
-from attomaton.audit.prepared import Audit
-from attomaton.audit.saved import KEY, About, mark
-from attomaton.errors import UnreadableSource
+from attomaton.base.errors import UnreadableSource
+from attomaton.heads.audit.course import audit_course
+from attomaton.heads.audit.heads import audit_heads
+from attomaton.heads.audit.prepared import Audit
+from attomaton.heads.audit.saved import KEY, About, mark
 from attomaton.report.page.heads import MOST_HEADS, read_heads
 from attomaton.report.page.write import write_report
-from tests.audit.standin import StandIn, draw_documents
 from tests.cli.inside import run_inside
+from tests.heads.audit.standin import StandIn, draw_documents
 
 HOW = Audit(window=6, per_document=6, length=10)
 HOSTILE = "</script><img src=x onerror=alert(1)>"

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from attomaton.beginning.course import follow_course
 from attomaton.claims.agreement import compare_beginning, compare_course
 from attomaton.claims.beginning import verify_beginning
-from attomaton.models.deep import DeepModel
+from attomaton.theories.beginning.course import follow_course
 from attomaton.training.deep import train_deep
 from attomaton.training.loop import Watch
+from attomaton.training.models.deep import DeepModel
 from attomaton_experiments.beginning.sequences import read_sequences
 
 WEIGHTS = ("attention", "positions", "values", "output")

@@ -10,10 +10,10 @@ import piqp
 import pytest
 from scipy.sparse import csc_matrix, diags_array
 
-from attomaton.hard.certify import certify_positions
-from attomaton.hard.problem import OrderProblem
-from attomaton.hard.solvers.placement import Placement
-from attomaton.hard.solvers.reference import Reference
+from attomaton.solvers.hard.certify import certify_positions
+from attomaton.solvers.hard.problem import OrderProblem
+from attomaton.solvers.hard.solvers.placement import Placement
+from attomaton.solvers.hard.solvers.reference import Reference
 from tests.drawn import mixed_orders
 
 pytestmark = pytest.mark.slow

@@ -5,7 +5,7 @@ import json
 import pytest
 
 import attomaton as at
-from attomaton.errors import NothingRealisable
+from attomaton.base.errors import NothingRealisable
 from tests.cli.test_commands import attomaton
 
 

@@ -5,9 +5,9 @@ import pytest
 
 import attomaton as at
 from attomaton.automaton.compare import Change, diff
+from attomaton.corpora.readers import read_text
 from attomaton.graphs.edges import edges_by_definition
 from attomaton.graphs.robustness import measure_robustness
-from attomaton.readers import read_text
 from tests.drawn import as_counter
 
 

@@ -3,10 +3,10 @@
 import sys
 from dataclasses import replace
 
-from attomaton.models.attention import AttentionModel
-from attomaton.models.embeddings import RandomUnit
 from attomaton.training.checkpoints import Store
 from attomaton.training.loop import Watch, train
+from attomaton.training.models.attention import AttentionModel
+from attomaton.training.models.embeddings import RandomUnit
 from attomaton.training.steps import Adam
 from tests.drawn import paper_draw
 

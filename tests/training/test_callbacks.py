@@ -12,10 +12,10 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
-from attomaton.errors import MissingExtra
-from attomaton.models.attention import AttentionModel
+from attomaton.base.errors import MissingExtra
 from attomaton.training.callbacks import TensorBoard, Trackio, WandB
 from attomaton.training.loop import Watch, train
+from attomaton.training.models.attention import AttentionModel
 from attomaton.training.steps import GradientDescent
 from tests.drawn import paper_draw
 

@@ -9,11 +9,11 @@ import time
 import numpy as np
 import pytest
 
-from attomaton.errors import CorruptRun, MismatchedParts, UnwritablePlace
-from attomaton.models.attention import AttentionModel
-from attomaton.models.embeddings import Orthonormal
+from attomaton.base.errors import CorruptRun, MismatchedParts, UnwritablePlace
 from attomaton.training.checkpoints import Store, read_trace
 from attomaton.training.loop import Watch, train
+from attomaton.training.models.attention import AttentionModel
+from attomaton.training.models.embeddings import Orthonormal
 from attomaton.training.steps import GradientDescent
 from attomaton.training.trace import Trace
 from tests.conftest import ROOT

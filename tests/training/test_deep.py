@@ -5,12 +5,12 @@ import pytest
 import torch
 
 import attomaton as at
-from attomaton.errors import CorruptRun, InvalidSamples, MismatchedParts, UnsupportedOption
-from attomaton.models.deep import DeepModel, lay_out_sequences
+from attomaton.base.errors import CorruptRun, InvalidSamples, MismatchedParts, UnsupportedOption
 from attomaton.training.checkpoints import Store
 from attomaton.training.deep import train_deep
 from attomaton.training.deep_trace import DeepTrace
 from attomaton.training.loop import Watch
+from attomaton.training.models.deep import DeepModel, lay_out_sequences
 from attomaton.training.steps import Adam, GradientDescent
 
 

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import attomaton as at
-from attomaton.errors import StepBeyondEdge
-from attomaton.models.attention import AttentionModel
-from attomaton.models.embeddings import Given, Orthonormal, RandomUnit
-from attomaton.models.heads import Tied, Untied
-from attomaton.models.losses import SquaredLoss
+from attomaton.base.errors import StepBeyondEdge
 from attomaton.training.edge import describe_unstable
 from attomaton.training.loop import Watch, train
+from attomaton.training.models.attention import AttentionModel
+from attomaton.training.models.embeddings import Given, Orthonormal, RandomUnit
+from attomaton.training.models.heads import Tied, Untied
+from attomaton.training.models.losses import SquaredLoss
 from attomaton.training.steps import Adam, GradientDescent
 from attomaton.trajectory import stability
 from tests.claims.campaign import draw_samples, find_curvature

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import attomaton as at
-from attomaton.errors import MismatchedParts, UnwritablePlace
+from attomaton.base.errors import MismatchedParts, UnwritablePlace
 from attomaton.training.checkpoints import Store, read_trace
 
 TEXT = ["to be or not to be or to do be to be or not", "be or to do not be to or be"]

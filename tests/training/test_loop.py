@@ -5,12 +5,12 @@ import pytest
 import torch
 
 import attomaton as at
-from attomaton.errors import UnsupportedOption
-from attomaton.models.attention import AttentionModel, lay_out
-from attomaton.models.embeddings import Given, Orthonormal, RandomUnit
-from attomaton.models.heads import Untied
-from attomaton.models.losses import SquaredLoss
+from attomaton.base.errors import UnsupportedOption
 from attomaton.training.loop import Watch, combine, train
+from attomaton.training.models.attention import AttentionModel, lay_out
+from attomaton.training.models.embeddings import Given, Orthonormal, RandomUnit
+from attomaton.training.models.heads import Untied
+from attomaton.training.models.losses import SquaredLoss
 from attomaton.training.steps import Adam, GradientDescent
 from attomaton.trajectory.flow.definition import descend_by_definition
 from tests.drawn import embeddings_for, paper_draw

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from attomaton.errors import UnsupportedOption
-from attomaton.models.attention import AttentionModel
-from attomaton.models.embeddings import Orthonormal, RandomUnit
+from attomaton.base.errors import UnsupportedOption
 from attomaton.training.checkpoints import Store
 from attomaton.training.configuration import describe, restore
 from attomaton.training.loop import Watch, train
+from attomaton.training.models.attention import AttentionModel
+from attomaton.training.models.embeddings import Orthonormal, RandomUnit
 from attomaton.training.schedules import Decay
 from attomaton.training.steepest import Muon, SignDescent, SpectralDescent, flatten_spectrum, near_spectrum
 from attomaton.training.steps import Adam, GradientDescent

@@ -8,7 +8,7 @@ from tests.drawn import components_of, embeddings_for, paper_draw
 from tests.strategies import embedded, paper_draws, sample_sets, vectors
 
 import attomaton as at
-from attomaton.errors import MismatchedParts, UnsupportedOption
+from attomaton.base.errors import MismatchedParts, UnsupportedOption
 from attomaton.trajectory.residual.orthonormal import find_degenerate
 from attomaton.trajectory.residual.problem import Priorities
 

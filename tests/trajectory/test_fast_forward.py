@@ -8,7 +8,7 @@ from tests.drawn import components_of, embeddings_for, paper_draw
 from tests.strategies import realisable_sets, sample_sets, unit_rows, vectors
 
 import attomaton as at
-from attomaton.errors import MismatchedParts, UncertifiedSolution, UnsupportedOption
+from attomaton.base.errors import MismatchedParts, UncertifiedSolution, UnsupportedOption
 from attomaton.trajectory.flow.definition import descend_by_definition
 from attomaton.trajectory.flow.integrate import COMPARED, STAGES, TIMES, WEIGHTS
 

@@ -9,7 +9,7 @@ from attomaton.automaton.explanation import Rule
 from attomaton.automaton.rules import RULES, answer_bags
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.bags import count_all_tokens
-from attomaton.solved import solve_samples
+from attomaton.solvers.solved import solve_samples
 
 MOST = 20_000
 """Contexts that are asked; of more, so many are taken, evenly spread."""

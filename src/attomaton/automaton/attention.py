@@ -19,19 +19,19 @@ from attomaton.automaton.pictures import Ranking, draw_positions, draw_ranking
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.automaton.scoring import Score, mix_uniform, score_prediction
 from attomaton.automaton.views import ContextView
+from attomaton.base.display import shorten
+from attomaton.base.errors import TokenOutOfRange, UnknownToken, UnsupportedOption
+from attomaton.base.options import LARGEST, make_rng, whole_number
+from attomaton.base.ragged import group_borders
+from attomaton.base.tables import Float64, Int32
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.encoders import unknown_token
 from attomaton.corpora.tokenizers.vocabulary import name_token
-from attomaton.display import shorten
-from attomaton.errors import TokenOutOfRange, UnknownToken, UnsupportedOption
 from attomaton.graphs.bags import Bags, count_all_tokens, count_tokens
-from attomaton.options import LARGEST, make_rng, whole_number
-from attomaton.ragged import group_borders
-from attomaton.tables import Float64, Int32
 
 if TYPE_CHECKING:
-    from attomaton.readers.given import ReadingOptions
+    from attomaton.corpora.readers.given import ReadingOptions
 
 
 class Attention(ABC):
@@ -362,7 +362,7 @@ class Attention(ABC):
             raise UnsupportedOption(
                 f"the tokenizer is that of this vocabulary ({self.vocabulary.tokenizer}); leave it out"
             )
-        from attomaton.readers.given import WINDOW, read_ids, read_named
+        from attomaton.corpora.readers.given import WINDOW, read_ids, read_named
 
         asked: ReadingOptions = {"window": self.window or WINDOW, **options}
         if self.vocabulary is None:

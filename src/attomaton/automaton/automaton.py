@@ -12,9 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.artifacts import Building
-from attomaton.artifacts.manifests import RUN
-from attomaton.artifacts.uploads import build_at
 from attomaton.automaton.attention import Attention, check_ranked
 from attomaton.automaton.beaten import explain_answer
 from attomaton.automaton.card import render_automaton
@@ -23,31 +20,34 @@ from attomaton.automaton.explanation import Explanation
 from attomaton.automaton.finite import FiniteAttention
 from attomaton.automaton.pictures import MOST_ROWS, Ranking
 from attomaton.automaton.prediction import BatchPrediction, answer
-from attomaton.borders import keep_checked, trusted
+from attomaton.automaton.runs import layout, storage
+from attomaton.automaton.runs.coverage import Coverage, measure_coverage
+from attomaton.automaton.runs.nodes import Known, Nodes
+from attomaton.automaton.runs.outline import Outline
+from attomaton.automaton.runs.stored import StoredRun, open_run
+from attomaton.base.artifacts import Building
+from attomaton.base.artifacts.manifests import RUN
+from attomaton.base.artifacts.uploads import build_at
+from attomaton.base.borders import keep_checked, trusted
+from attomaton.base.errors import MismatchedParts, UnsupportedOption
+from attomaton.base.frames import Tabular
+from attomaton.base.options import real_number, whole_number
+from attomaton.base.printing import Block, blocks_of
+from attomaton.base.ragged import odds_of, shares_of
+from attomaton.base.remote import Place, as_place
+from attomaton.base.tables import Float64, Int64, Integers, column
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.errors import MismatchedParts, UnsupportedOption
-from attomaton.frames import Tabular
 from attomaton.graphs.bags import Bags
 from attomaton.graphs.evidence import count_evidence
 from attomaton.graphs.paths import QueryGraph, graph_of
-from attomaton.options import real_number, whole_number
-from attomaton.printing import Block, blocks_of
-from attomaton.ragged import odds_of, shares_of
-from attomaton.remote import Place, as_place
-from attomaton.runs import layout, storage
-from attomaton.runs.coverage import Coverage, measure_coverage
-from attomaton.runs.nodes import Known, Nodes
-from attomaton.runs.outline import Outline
-from attomaton.runs.stored import StoredRun, open_run
-from attomaton.solved import Solved
-from attomaton.tables import Float64, Int64, Integers, column
+from attomaton.solvers.solved import Solved
 
 if TYPE_CHECKING:
     from attomaton.automaton.stopped import StoppedTraining
 
 WRITES = "writes"
-"""The record of a run whose keys write other tokens; only :mod:`attomaton.writing` can answer by it."""
+"""The record of a run whose keys write other tokens, which :mod:`attomaton.automaton.writing` opens."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -107,7 +107,7 @@ class Automaton(Tabular, Solved, Attention):
     samples: Samples | None = None
     window: int | None = None
     _run: Any = field(default=None, init=False)
-    """The :class:`~attomaton.runs.stored.StoredRun` that it asks, if it was opened and not read."""
+    """The :class:`~attomaton.automaton.runs.stored.StoredRun` that it asks, if it was opened and not read."""
 
     def __getattr__(self, name: str) -> Any:
         """The parts of an opened run, which are read whole when they are first looked at."""
@@ -313,8 +313,8 @@ class Automaton(Tabular, Solved, Attention):
         run = open_run(path)
         if WRITES in run.run.records:
             raise UnsupportedOption(
-                f"the run in {path} writes other tokens than it reads; load it with "
-                "attomaton.writing.automaton.WritingAutomaton.load, and ask its reads for what this asks"
+                f"the run in {path} writes other tokens than it reads; load it with attomaton.automaton."
+                "writing.automaton.WritingAutomaton.load, and ask its reads for what this asks"
             )
         return open_automaton(run, whole=whole, kind=cls)
 

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.corpora.tokenizers.vocabulary import name_token
-from attomaton.display import (
+from attomaton.automaton.runs.coverage import Coverage
+from attomaton.base.display import (
     SHOWN,
     Cell,
     Html,
@@ -16,10 +15,11 @@ from attomaton.display import (
     render_table,
     shorten,
 )
+from attomaton.base.tables import column
+from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.graphs.evidence import count_evidence
-from attomaton.runs.coverage import Coverage
-from attomaton.solved import Solved
-from attomaton.tables import column
+from attomaton.solvers.solved import Solved
 
 
 def render_automaton(solved: Solved, coverage: Coverage, vocabulary: Vocabulary | None) -> Html:

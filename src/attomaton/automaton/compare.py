@@ -15,16 +15,16 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.automaton.automaton import Automaton
+from attomaton.base.errors import MismatchedParts, UnsupportedOption
+from attomaton.base.frames import Tabular
+from attomaton.base.options import whole_number
+from attomaton.base.printing import Block, Grid
+from attomaton.base.tables import Int32, Int64, Integers, column, keep_rows, make_table, number_strings
 from attomaton.corpora.samples import MAX_TOKENS
-from attomaton.errors import MismatchedParts, UnsupportedOption
-from attomaton.frames import Tabular
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import pack_edges, unpack_edges
 from attomaton.graphs.grouping import distinct_keys
 from attomaton.graphs.parts import cut_queries
-from attomaton.options import whole_number
-from attomaton.printing import Block, Grid
-from attomaton.tables import Int32, Int64, Integers, column, keep_rows, make_table, number_strings
 
 DIFFERENCE_SCHEMA = pa.schema(
     [

@@ -6,14 +6,14 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from attomaton.borders import trusted
+from attomaton.base.borders import trusted
+from attomaton.base.errors import EmptyContext, TokenOutOfRange, UnknownToken
+from attomaton.base.options import check_text
+from attomaton.base.tables import Int32
 from attomaton.corpora.budgets import shown
 from attomaton.corpora.samples import MAX_TOKENS, Samples
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
-from attomaton.errors import EmptyContext, TokenOutOfRange, UnknownToken
-from attomaton.options import check_text
-from attomaton.tables import Int32
 
 Context = str | Sequence[str] | Sequence[int]
 """A text or tokens as strings (with a vocabulary), or token ids."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from math import exp
 
 from attomaton.automaton.prediction import TIE
-from attomaton.solved import Solved
+from attomaton.solvers.solved import Solved
 
 
 def predict_by_definition(solved: Solved, context: Sequence[int]) -> dict[int, float]:
@@ -24,7 +24,7 @@ def predict_by_definition(solved: Solved, context: Sequence[int]) -> dict[int, f
     Examples
     --------
     >>> from attomaton.corpora.samples import Samples
-    >>> from attomaton.solved import solve_samples
+    >>> from attomaton.solvers.solved import solve_samples
     >>> solved = solve_samples(Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 2]], [0, 1, 1]))
     >>> {token: round(chance, 6) for token, chance in predict_by_definition(solved, [1, 0, 0, 2]).items()}
     {1: 0.333333, 0: 0.666667}

@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.prediction import BatchPrediction
-from attomaton.borders import trusted
+from attomaton.base.borders import trusted
+from attomaton.base.errors import EmptyContext, InvalidSamples, TokenOutOfRange, needing
+from attomaton.base.options import LARGEST, whole_number
+from attomaton.base.ragged import offsets_of
+from attomaton.base.solutions import Status
+from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.corpora.samples import MAX_TOKENS, Samples
-from attomaton.errors import EmptyContext, InvalidSamples, TokenOutOfRange, needing
 from attomaton.graphs.bags import count_all_tokens
-from attomaton.options import LARGEST, whole_number
-from attomaton.ragged import offsets_of
-from attomaton.solutions import Status
-from attomaton.solved import solve_samples
-from attomaton.tables import Bool, Float64, Int64
+from attomaton.solvers.solved import solve_samples
 
 with needing("AttentionLimit"):
     from sklearn.base import BaseEstimator, ClassifierMixin

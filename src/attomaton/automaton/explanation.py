@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from attomaton.automaton.reasons import Beaten, Rule
 from attomaton.automaton.telling import draw_explanation, tell_explanation
-from attomaton.frames import Tabular
+from attomaton.base.frames import Tabular
+from attomaton.base.printing import Block
+from attomaton.base.tables import table_of
 from attomaton.graphs.paths import Edge
-from attomaton.printing import Block
-from attomaton.tables import table_of
 
 __all__ = ["Beaten", "Edge", "Explanation", "Rule"]
 

@@ -15,13 +15,13 @@ from attomaton.automaton.context import Context
 from attomaton.automaton.explanation import Explanation, Rule
 from attomaton.automaton.pictures import MOST_ROWS, Ranking
 from attomaton.automaton.prediction import BatchPrediction
+from attomaton.base.errors import MismatchedParts
+from attomaton.base.frames import Tabular
+from attomaton.base.ragged import softmax
+from attomaton.base.tables import Bool, Float64, Int64, column
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.errors import MismatchedParts
-from attomaton.frames import Tabular
 from attomaton.graphs.bags import Bags
 from attomaton.graphs.grouping import find_rows, pack_pairs
-from attomaton.ragged import softmax
-from attomaton.tables import Bool, Float64, Int64, column
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,7 +43,7 @@ class FiniteAttention(Tabular, Attention):
 
     Examples
     --------
-    >>> from attomaton.solutions import SCORE_SCHEMA
+    >>> from attomaton.base.solutions import SCORE_SCHEMA
     >>> table = pa.table({"query": [2, 2], "token": [0, 1], "score": [np.log(3), 0.0]}, schema=SCORE_SCHEMA)
     >>> attention = FiniteAttention(table, np.array([0.0, 0.0, -50.0]))
     >>> attention.predict_proba([0, 1, 1, 2]).round(3).tolist()  # odds 1·3 to 2·1

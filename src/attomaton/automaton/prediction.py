@@ -5,11 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from attomaton.frames import Tabular
+from attomaton.automaton.runs.nodes import Known
+from attomaton.base.frames import Tabular
+from attomaton.base.ragged import largest_of, occurs, odds_of, run_starts, shares_of
+from attomaton.base.tables import Bool, Float64, Int32, Int64, table_of
 from attomaton.graphs.bags import Bags
-from attomaton.ragged import largest_of, occurs, odds_of, run_starts, shares_of
-from attomaton.runs.nodes import Known
-from attomaton.tables import Bool, Float64, Int32, Int64, table_of
 
 TIE = 1e-9
 """Hard scores closer than this count as equal: they are exact to rounding, and rational, so ties are real."""

@@ -9,9 +9,9 @@ import numpy as np
 from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.explanation import Rule
 from attomaton.automaton.prediction import BatchPrediction
+from attomaton.base.ragged import group_borders, occurs, offsets_of, ranges_of
+from attomaton.base.tables import Bool, Int32, Int64
 from attomaton.graphs.bags import Bags
-from attomaton.ragged import group_borders, occurs, offsets_of, ranges_of
-from attomaton.tables import Bool, Int32, Int64
 
 RULES = (Rule.DETERMINED, Rule.INCOMPARABLE, Rule.UNSEEN_IGNORED, Rule.BACK_OFF)
 """The rules of the automaton; :func:`find_rules` numbers them so."""

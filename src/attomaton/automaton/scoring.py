@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.automaton.prediction import BatchPrediction
-from attomaton.display import SHOWN
-from attomaton.errors import InvalidSamples
-from attomaton.frames import Tabular
+from attomaton.base.display import SHOWN
+from attomaton.base.errors import InvalidSamples
+from attomaton.base.frames import Tabular
+from attomaton.base.options import real_number, whole_number
+from attomaton.base.printing import Block, Grid
+from attomaton.base.ragged import largest_of, occurs, run_starts
+from attomaton.base.tables import Float64, table_of
 from attomaton.graphs.bags import Bags
-from attomaton.options import real_number, whole_number
-from attomaton.printing import Block, Grid
-from attomaton.ragged import largest_of, occurs, run_starts
-from attomaton.tables import Float64, table_of
 
 EQUAL = 1e-9
 """Chances whose ratio is closer to 1 than this count as equal: solvers leave that much of a real tie."""

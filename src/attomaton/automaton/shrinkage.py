@@ -12,17 +12,17 @@ import pyarrow as pa
 
 from attomaton.automaton.finite import FiniteAttention
 from attomaton.automaton.scoring import Score
+from attomaton.base.errors import InvalidSamples, UnsupportedOption
+from attomaton.base.frames import Tabular
+from attomaton.base.options import real_number
+from attomaton.base.solutions import score_table
+from attomaton.base.tables import Float64, column, table_of
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.errors import InvalidSamples, UnsupportedOption
-from attomaton.frames import Tabular
 from attomaton.graphs.bags import find_realisable
 from attomaton.graphs.choices import ChoiceTable, extract_choices
-from attomaton.options import real_number
-from attomaton.soft.contexts import context_problem, pooled_problem
-from attomaton.soft.likelihood import LuceProblem
-from attomaton.solutions import score_table
-from attomaton.tables import Float64, column, table_of
+from attomaton.solvers.soft.contexts import context_problem, pooled_problem
+from attomaton.solvers.soft.likelihood import LuceProblem
 
 STRENGTHS = (0.03, 0.1, 0.2, 0.3, 0.5, 0.8, 1.5, 5.0, 50.0)
 """The strengths tried if none are given."""
@@ -54,7 +54,7 @@ class Shrinkage:
     def solve(self, strength: float, *, vocabulary: Vocabulary | None = None) -> FiniteAttention:
         """The attention whose scores are pulled towards the pooled ones with this strength r > 0."""
         _check_positive(strength, "strength")
-        from attomaton.soft.solvers.groups import Newton  # compiles, so only when needed
+        from attomaton.solvers.soft.solvers.groups import Newton  # compiles, so only when needed
 
         anchor = self.background[column(self.pairs, "token")]
         scores = Newton(atol=ATOL).solve(self.problem, anchor=anchor, stiffness=strength)
@@ -183,7 +183,7 @@ def pool_scores(choices: ChoiceTable, n_tokens: int, *, ridge: float = 1.0) -> F
     [1.33, 0.25, -1.57, 0.0]
     """
     _check_positive(ridge, "ridge")
-    from attomaton.soft.solvers.groups import Newton  # compiles, so only when needed
+    from attomaton.solvers.soft.solvers.groups import Newton  # compiles, so only when needed
 
     return Newton(atol=ATOL).solve(pooled_problem(choices, n_tokens), stiffness=ridge)
 

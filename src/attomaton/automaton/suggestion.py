@@ -7,8 +7,8 @@ import numpy as np
 from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.context import Names, read_context
 from attomaton.automaton.explanation import Rule
+from attomaton.base.errors import AttomatonError
 from attomaton.corpora.tokenizers.splitting import EOS
-from attomaton.errors import AttomatonError
 
 N_TRIED = 200
 """Contexts of the corpus that are tried, spread over all of it."""

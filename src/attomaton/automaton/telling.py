@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from attomaton.automaton.reasons import Beaten, Rule, Told
-from attomaton.display import (
+from attomaton.base.display import (
     SHOWN,
     Bar,
     Chip,
@@ -19,7 +19,7 @@ from attomaton.display import (
     render_table,
     shorten,
 )
-from attomaton.printing import Block, Grid
+from attomaton.base.printing import Block, Grid
 
 POSITIONS = 48
 """Positions of a context that are shown: the last ones."""

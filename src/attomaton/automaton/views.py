@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from attomaton.automaton.explanation import Explanation
 from attomaton.automaton.telling import BAR, POSITIONS, STEPS, THEOREM, Drawing
-from attomaton.display import Html
+from attomaton.base.display import Html
 
 __all__ = ["BAR", "POSITIONS", "STEPS", "THEOREM", "ContextView"]
 

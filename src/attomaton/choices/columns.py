@@ -12,11 +12,11 @@ from unicodedata import normalize
 import numpy as np
 import pyarrow as pa
 
+from attomaton.base.errors import InvalidSamples
+from attomaton.base.options import show
+from attomaton.base.tables import Int64
 from attomaton.choices.numbering import check_size, number_hashable
-from attomaton.errors import InvalidSamples
 from attomaton.graphs.grouping import distinct_keys, find_keys
-from attomaton.options import show
-from attomaton.tables import Int64
 
 _arrow: Any = pa
 _is: Any = pa.types
@@ -301,8 +301,8 @@ def check_items(items: Sequence[Any]) -> None:
     >>> check_items(["7", 7])
     Traceback (most recent call last):
         ...
-    attomaton.errors.InvalidSamples: items are of different kinds, such as '7' and 7; convert all to text,
-    or all to numbers
+    attomaton.base.errors.InvalidSamples: items are of different kinds, such as '7' and 7; convert all to
+    text, or all to numbers
     """
     missing = next((one for one in items if _is_missing(one)), items)
     if missing is not items:

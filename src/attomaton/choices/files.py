@@ -7,11 +7,11 @@ from typing import Any, cast
 
 import pyarrow as pa
 
+from attomaton.base.errors import InvalidSamples, UnreadableSource, UnsupportedOption
+from attomaton.base.options import check_path
 from attomaton.choices.columns import as_list, columns_of, find_column
-from attomaton.errors import InvalidSamples, UnreadableSource, UnsupportedOption
-from attomaton.options import check_path
-from attomaton.readers.files import File, decode, naming
-from attomaton.readers.tables import open_parquet
+from attomaton.corpora.readers.files import File, decode, naming
+from attomaton.corpora.readers.tables import open_parquet
 
 _arrow: Any = pa
 
@@ -30,7 +30,7 @@ def read_columns(path: str | PathLike[str]) -> Mapping[Any, Any]:
     >>> read_columns("results.doc")
     Traceback (most recent call last):
         ...
-    attomaton.errors.UnreadableSource: 'results.doc' is no file of choices; give one that ends in .csv,
+    attomaton.base.errors.UnreadableSource: 'results.doc' is no file of choices; give one that ends in .csv,
     .tsv, .parquet, .jsonl, .ndjson, .json, or sequences of winners and losers
     """
     source = check_path(fspath(path), "the file of choices")

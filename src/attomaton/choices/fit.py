@@ -9,6 +9,9 @@ from typing import Any, Unpack
 
 import numpy as np
 
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.options import real_number
+from attomaton.base.ragged import offsets_of
 from attomaton.choices.given import Columns, read_given
 from attomaton.choices.numbering import NumberedChoices
 from attomaton.choices.order import Comparison
@@ -16,14 +19,11 @@ from attomaton.choices.priors import check_prior, join_components
 from attomaton.choices.rankings import unroll_rankings
 from attomaton.choices.result import ChoiceFit
 from attomaton.choices.sequences import Asked
-from attomaton.errors import UnsupportedOption
 from attomaton.graphs.choices import ChoiceTable, count_choices, make_choices
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import EdgeTable, make_edges, pack_edges
 from attomaton.graphs.grouping import count_keys, sum_by_key
-from attomaton.options import real_number
-from attomaton.ragged import offsets_of
-from attomaton.soft.solve import solve_luce
+from attomaton.solvers.soft.solve import solve_luce
 
 __all__ = ["ChoiceFit", "Comparison", "fit_choices", "unroll_rankings"]
 

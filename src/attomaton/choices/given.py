@@ -6,13 +6,13 @@ from typing import Any, TypedDict, cast
 
 import numpy as np
 
+from attomaton.base.errors import InvalidSamples, UnsupportedOption
+from attomaton.base.options import show
 from attomaton.choices.columns import as_arrow, as_list, columns_of, find_column, is_frame, number_columns
 from attomaton.choices.files import read_columns
 from attomaton.choices.numbering import check_counts
 from attomaton.choices.outcomes import TIES, read_outcomes
 from attomaton.choices.sequences import Asked, Given, holds_items, pair_rows, read_sequences
-from attomaton.errors import InvalidSamples, UnsupportedOption
-from attomaton.options import show
 
 
 class Columns(TypedDict, total=False):

@@ -1,7 +1,7 @@
 """The observed information of the scores of one component, factored.
 
-The plain form of :mod:`attomaton.soft.information`, which finds the diagonal alone, for all components at
-once and compiled; a law in ``tests/choices`` ties the two.
+The plain form of :mod:`attomaton.solvers.soft.information`, which finds the diagonal alone, for all
+components at once and compiled; a law in ``tests/choices`` ties the two.
 """
 
 from typing import Any
@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from attomaton.errors import UnsupportedOption
-from attomaton.soft.information import LARGEST
-from attomaton.soft.likelihood import LuceProblem
-from attomaton.tables import Float64, Int64
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.tables import Float64, Int64
+from attomaton.solvers.soft.information import LARGEST
+from attomaton.solvers.soft.likelihood import LuceProblem
 
 
 class Information:

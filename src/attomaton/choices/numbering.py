@@ -7,8 +7,10 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from attomaton.base.errors import InvalidSamples
+from attomaton.base.ragged import occurs
+from attomaton.base.tables import Bool, Int64
 from attomaton.corpora.samples import MAX_TOKENS
-from attomaton.errors import InvalidSamples
 from attomaton.graphs.grouping import (
     count_keys,
     distinct_keys,
@@ -17,8 +19,6 @@ from attomaton.graphs.grouping import (
     sum_by_key,
     unpack_pairs,
 )
-from attomaton.ragged import occurs
-from attomaton.tables import Bool, Int64
 
 MOST_MADE = 1 << 53
 """Most choices made in all: beyond it floating point cannot count."""

@@ -6,14 +6,14 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from attomaton.errors import UncertifiedSolution
+from attomaton.base.errors import UncertifiedSolution
+from attomaton.base.ragged import group_borders
+from attomaton.base.solutions import Status
+from attomaton.base.tables import Bool, Float64, Int64, column, keep_rows
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.connection import connect
-from attomaton.hard.solve import solve_graph_svm
-from attomaton.ragged import group_borders
-from attomaton.soft.solve import SoftSolution
-from attomaton.solutions import Status
-from attomaton.tables import Bool, Float64, Int64, column, keep_rows
+from attomaton.solvers.hard.solve import solve_graph_svm
+from attomaton.solvers.soft.solve import SoftSolution
 
 
 class Comparison(NamedTuple):

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.base.errors import InvalidSamples
+from attomaton.base.options import show
+from attomaton.base.tables import Bool, Int64
 from attomaton.choices.columns import as_arrow, as_list
-from attomaton.errors import InvalidSamples
-from attomaton.options import show
-from attomaton.tables import Bool, Int64
 
 TIES = ("tie", "draw", "tied")
 """Words for a tie; ``tie (…)`` is one too."""

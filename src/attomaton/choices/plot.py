@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from attomaton.base.display import shorten
+from attomaton.base.drawing import house_axes
+from attomaton.base.errors import UnsupportedOption
 from attomaton.choices.standings import Standings, rows_of_table
-from attomaton.display import shorten
-from attomaton.drawing import house_axes
-from attomaton.errors import UnsupportedOption
 
 MOST = 40
 """Items that a picture shows unless more are asked for."""

@@ -5,8 +5,8 @@ What then stands between components is the prior's word and not the data's; a fi
 
 import numpy as np
 
+from attomaton.base.options import real_number
 from attomaton.graphs.components import Components, merge_components
-from attomaton.options import real_number
 
 NARROWEST, WIDEST = 1e-3, 1e3
 """Standard deviations that a prior may have: odds of two items are e to about that."""

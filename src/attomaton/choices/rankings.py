@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
-from attomaton.errors import InvalidSamples
+from attomaton.base.errors import InvalidSamples
+from attomaton.base.ragged import offsets_of, rows_of
+from attomaton.base.tables import Bool, Int64, column, make_table, ragged_column
 from attomaton.graphs.grouping import pack_pairs, sum_by_key, unpack_pairs
-from attomaton.ragged import offsets_of, rows_of
-from attomaton.tables import Bool, Int64, column, make_table, ragged_column
 
 RANKING_SCHEMA = pa.schema(
     [("items", pa.large_list(pa.int32())), ("places", pa.large_list(pa.int32())), ("count", pa.int64())]

@@ -9,18 +9,18 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
+from attomaton.base.errors import InvalidSamples, UndeterminedChoice, UnknownToken, UnsupportedOption
+from attomaton.base.options import whole_number
+from attomaton.base.ragged import sum_at
+from attomaton.base.solutions import Status
+from attomaton.base.tables import Bool, Float64, column
 from attomaton.choices import storage, summary
 from attomaton.choices.order import OrderedItems
 from attomaton.choices.plot import MOST, plot_standings
 from attomaton.choices.rankings import count_ties
 from attomaton.choices.standings import Standing, Standings, make_standings
 from attomaton.choices.uncertainty import Covariances, Difference
-from attomaton.errors import InvalidSamples, UndeterminedChoice, UnknownToken, UnsupportedOption
 from attomaton.graphs.paths import QueryOrder, graph_of
-from attomaton.options import whole_number
-from attomaton.ragged import sum_at
-from attomaton.solutions import Status
-from attomaton.tables import Bool, Float64, column
 
 MOST_PRINTED = 2_048
 """Items of a component up to which a table has standard errors, which need a dense matrix of that size."""

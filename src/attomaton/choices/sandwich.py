@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 from scipy.sparse import coo_array, csr_array
 
+from attomaton.base.ragged import group_borders, offsets_of, rows_of
+from attomaton.base.tables import Float64, Int64, column, ragged_column
 from attomaton.choices.information import Information, unit_columns
 from attomaton.choices.rankings import parts_of, steps_of
 from attomaton.graphs.components import Components
-from attomaton.ragged import group_borders, offsets_of, rows_of
-from attomaton.tables import Float64, Int64, column, ragged_column
 
 AT_ONCE = 1 << 22
 """Entries of curvatures, times the items of a component, that are held at once."""

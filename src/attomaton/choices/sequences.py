@@ -6,6 +6,10 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
+from attomaton.base.errors import InvalidSamples
+from attomaton.base.options import show
+from attomaton.base.ragged import occurs
+from attomaton.base.tables import Bool, Int64
 from attomaton.choices.columns import (
     as_arrow,
     as_list,
@@ -17,10 +21,6 @@ from attomaton.choices.columns import (
 from attomaton.choices.numbering import NumberedChoices, arrange, check_counts, number_choices, pair_up
 from attomaton.choices.outcomes import TIES, read_flags
 from attomaton.choices.rankings import table_pairs, table_rankings, unroll
-from attomaton.errors import InvalidSamples
-from attomaton.options import show
-from attomaton.ragged import occurs
-from attomaton.tables import Bool, Int64
 
 HOW = (
     "give winners and losers (fit_choices(winners, losers=losers)), winners and choice sets, rankings=…, or "

@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from attomaton.display import render_first_rows
-from attomaton.errors import UnknownToken
-from attomaton.options import show
-from attomaton.soft.certify import SCORES_WITHIN
-from attomaton.tables import Bool, Float64, Int64, to_pandas, to_polars
+from attomaton.base.display import render_first_rows
+from attomaton.base.errors import UnknownToken
+from attomaton.base.options import show
+from attomaton.base.tables import Bool, Float64, Int64, to_pandas, to_polars
+from attomaton.solvers.soft.certify import SCORES_WITHIN
 
 _arrow: Any = pa
 

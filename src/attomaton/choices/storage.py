@@ -11,20 +11,20 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
-from attomaton.artifacts import Run, load_run, write_run
-from attomaton.borders import check_counts, check_ids, check_table
+from attomaton.base.artifacts import Run, load_run, write_run
+from attomaton.base.borders import check_counts, check_ids, check_table
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.ragged import centre
+from attomaton.base.solutions import check_scores, sparse_weights
+from attomaton.base.tables import column, make_table, ragged_column
 from attomaton.choices.priors import join_components
 from attomaton.choices.rankings import RANKING_SCHEMA
-from attomaton.errors import UnsupportedOption
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import QUERY_SCHEMA, EdgeTable
-from attomaton.ragged import centre
-from attomaton.soft.certify import certify_scores
-from attomaton.soft.likelihood import luce_problem
-from attomaton.soft.solve import SoftSolution
-from attomaton.solutions import check_scores, sparse_weights
-from attomaton.tables import column, make_table, ragged_column
+from attomaton.solvers.soft.certify import certify_scores
+from attomaton.solvers.soft.likelihood import luce_problem
+from attomaton.solvers.soft.solve import SoftSolution
 
 KIND = "choices"
 """What a folder says it holds."""

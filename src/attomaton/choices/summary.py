@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import Any, NamedTuple
 
+from attomaton.base.display import Cell, render_card, render_note, render_status, render_table, shorten
 from attomaton.choices.standings import Standings, item_column, lay_out, rows_of_table
-from attomaton.display import Cell, render_card, render_note, render_status, render_table, shorten
-from attomaton.soft.certify import SCORES_WITHIN
+from attomaton.solvers.soft.certify import SCORES_WITHIN
 
 SHOWN_ROWS, SHOWN = 20, 12
 """Most items, and most of anything else, that a summary prints."""

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.options import real_number
+from attomaton.base.tables import Float64, Int64, column
 from attomaton.choices.information import Information, curvature_of
 from attomaton.choices.sandwich import Sandwich, SplitRankings
-from attomaton.errors import UnsupportedOption
-from attomaton.options import real_number
-from attomaton.soft.likelihood import LuceProblem, luce_problem
-from attomaton.soft.solve import SoftSolution
-from attomaton.tables import Float64, Int64, column
+from attomaton.solvers.soft.likelihood import LuceProblem, luce_problem
+from attomaton.solvers.soft.solve import SoftSolution
 
 
 class Difference(NamedTuple):

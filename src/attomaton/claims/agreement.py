@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.beginning.course import Course
-from attomaton.beginning.result import Beginning
-from attomaton.beginning.statistics import find_statistics
-from attomaton.beginning.theorem import WEIGHTS, Bounds
-from attomaton.errors import MismatchedParts
-from attomaton.frames import Tabular
-from attomaton.tables import Float64, Int64, make_table
+from attomaton.base.errors import MismatchedParts
+from attomaton.base.frames import Tabular
+from attomaton.base.tables import Float64, Int64, make_table
+from attomaton.theories.beginning.course import Course
+from attomaton.theories.beginning.result import Beginning
+from attomaton.theories.beginning.statistics import find_statistics
+from attomaton.theories.beginning.theorem import WEIGHTS, Bounds
 from attomaton.training.deep_trace import DeepTrace
 
 SCHEMA = pa.schema(
@@ -212,7 +212,7 @@ def compare_course(trace: DeepTrace, courses: Course | Sequence[Course]) -> dict
     trace : DeepTrace
         The run.
     courses : Course or sequence of Course
-        That of all trials, or of each (:func:`~attomaton.beginning.course.follow_course`).
+        That of all trials, or of each (:func:`~attomaton.theories.beginning.course.follow_course`).
 
     Returns
     -------
@@ -222,7 +222,7 @@ def compare_course(trace: DeepTrace, courses: Course | Sequence[Course]) -> dict
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.beginning.course import follow_course
+    >>> from attomaton.theories.beginning.course import follow_course
     >>> corpus = np.random.default_rng(0).integers(0, 5, (40, 7))
     >>> trace = at.train_deep(corpus, at.DeepModel(n_layers=2), 1.0, steps=30)
     >>> near = compare_course(trace, follow_course(corpus, 5, step_size=1.0, steps=30, n_layers=2))

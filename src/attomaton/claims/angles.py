@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attomaton.base.tables import Bool, Float64
 from attomaton.claims.approach import NEAR, SETTLED, bound_direction, find_worst, tangent_of
 from attomaton.claims.evidence import (
     Evidence,
@@ -17,8 +18,7 @@ from attomaton.claims.evidence import (
 )
 from attomaton.claims.local import SELECTED, UNDECIDED, find_local_directions
 from attomaton.claims.verdicts import Judgement
-from attomaton.models.losses import LogLoss
-from attomaton.tables import Bool, Float64
+from attomaton.training.models.losses import LogLoss
 from attomaton.training.path import MOST_DIMENSIONS, trace_path
 
 CLOSER = 0.9

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attomaton.base.tables import Bool, Float64
 from attomaton.claims.evidence import Evidence, correlation_of, find_tangents
 from attomaton.claims.measures import dense
 from attomaton.claims.verdicts import Judgement
 from attomaton.claims.way import Way, compute_way
-from attomaton.tables import Bool, Float64
 
 SETTLED = 1e-6
 """Distances and angles below this are as good as none."""

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.beginning.theorem import WEIGHTS, Coefficients
+from attomaton.base.tables import Float64
 from attomaton.claims.agreement import TURNED, Agreement, Near, compare_beginning
 from attomaton.claims.verdicts import Claim, Judgement, Verdict, Verdicts, VerdictStatus
-from attomaton.tables import Float64
+from attomaton.theories.beginning.theorem import WEIGHTS, Coefficients
 from attomaton.training.deep_trace import DeepTrace
 from attomaton.training.steps import GradientDescent
 
@@ -166,7 +166,7 @@ def _need_two_layers(agreement: Agreement) -> str:
 
 
 def judge_course(agreement: Agreement, near: Near) -> Verdict:
-    """Whether W is along its course (:func:`~attomaton.beginning.course.follow_course`) late in the run.
+    """Whether W is along :func:`~attomaton.theories.beginning.course.follow_course` late in the run.
 
     What is judged is the last record at which the loss has fallen by at most 40 % of its start; how near W
     was on the way is told, too. Where a layer turns fast, a course that is a step ahead is far off for a
@@ -175,7 +175,7 @@ def judge_course(agreement: Agreement, near: Near) -> Verdict:
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.beginning.course import follow_course
+    >>> from attomaton.theories.beginning.course import follow_course
     >>> from attomaton.claims.agreement import compare_course
     >>> corpus = np.random.default_rng(0).integers(0, 5, (40, 7))
     >>> trace = at.train_deep(corpus, step=1.0, steps=30)

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attomaton.base.tables import Float64
 from attomaton.claims.evidence import Evidence
 from attomaton.claims.verdicts import Judgement
-from attomaton.models.attention import measure_curvatures
-from attomaton.tables import Float64
+from attomaton.training.models.attention import measure_curvatures
 
 N_POINTS = 1_000
 """Random points at which the curvature is computed, over all trials."""

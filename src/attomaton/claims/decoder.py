@@ -8,9 +8,9 @@ contexts at every step.
 import math
 
 from attomaton.claims.verdicts import Claim, Judgement, Verdicts
-from attomaton.decoder.descent import DecoderTrace
-from attomaton.decoder.evidence import DecoderEvidence
-from attomaton.decoder.features import solve_decoder
+from attomaton.theories.decoder.descent import DecoderTrace
+from attomaton.theories.decoder.evidence import DecoderEvidence
+from attomaton.theories.decoder.features import solve_decoder
 
 LATE = 200.0
 """η t π p of the rarest next token of any context from which on the laws of large steps are judged."""
@@ -36,8 +36,8 @@ def verify_decoder(trace: DecoderTrace) -> Verdicts:
 
     Examples
     --------
-    >>> from attomaton.decoder.descent import train_decoder
-    >>> from attomaton.decoder.supports import count_supports
+    >>> from attomaton.theories.decoder.descent import train_decoder
+    >>> from attomaton.theories.decoder.supports import count_supports
     >>> trace = train_decoder(count_supports([[0, 1, 0, 2, 0, 1]], 1), [1000, 5000], 1.0)
     >>> [(one.claim, one.status.value) for one in verify_decoder(trace)]
     ... # doctest: +NORMALIZE_WHITESPACE

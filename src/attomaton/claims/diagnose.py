@@ -23,7 +23,7 @@ def diagnose(trace: Trace, automata: Sequence[Automaton]) -> list[str]:
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.models.embeddings import Orthonormal
+    >>> from attomaton.training.models.embeddings import Orthonormal
     >>> corpus = at.Samples.from_lists([[0, 1]], [0])
     >>> trace = at.train(corpus, at.AttentionModel(Orthonormal()), at.GradientDescent(1e-6), steps=100)
     >>> diagnose(trace, [at.learn(corpus)])[0][:43]

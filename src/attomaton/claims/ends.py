@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.automaton.automaton import Automaton
-from attomaton.beginning.result import Beginning
+from attomaton.base.errors import MismatchedParts
+from attomaton.base.frames import Tabular
+from attomaton.base.tables import Bool, Float64, Int64, column, make_table
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.errors import MismatchedParts
-from attomaton.frames import Tabular
-from attomaton.tables import Bool, Float64, Int64, column, make_table
+from attomaton.theories.beginning.result import Beginning
 
 FEWEST = 5
 """Tokens that a query must have: fewer have no order to speak of."""

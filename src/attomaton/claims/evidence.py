@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from attomaton.automaton.automaton import Automaton
+from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
+from attomaton.base.tables import Bool, Float64
 from attomaton.claims.local import find_local_directions
 from attomaton.claims.measures import Curves, Target, aim_at, measure_against
-from attomaton.errors import UncertifiedSolution, UnsupportedOption
-from attomaton.models.heads import Tied, TokenId
-from attomaton.models.losses import LogLoss
-from attomaton.tables import Bool, Float64
+from attomaton.training.models.heads import Tied, TokenId
+from attomaton.training.models.losses import LogLoss
 from attomaton.training.steps import GradientDescent
 from attomaton.training.trace import Trace
 from attomaton.trajectory.stability import find_passed

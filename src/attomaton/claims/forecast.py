@@ -6,13 +6,13 @@ import numpy as np
 from scipy.sparse import csc_array
 
 from attomaton.automaton.automaton import Automaton
+from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.claims.approach import find_worst
 from attomaton.claims.evidence import Evidence, step_size_of
 from attomaton.claims.measures import dense, solve_trial
 from attomaton.claims.verdicts import Judgement
 from attomaton.claims.way import follow_trial
-from attomaton.models.heads import Tied
-from attomaton.tables import Bool, Float64, Int64
+from attomaton.training.models.heads import Tied
 from attomaton.training.trace import Trace
 from attomaton.trajectory.expansion import Expansion, expand
 from attomaton.trajectory.sharpness import EDGE

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attomaton.artifacts import MANIFEST, digest_file, explained, read_sealed, write_sealed
-from attomaton.artifacts.folders import hold
-from attomaton.artifacts.seals import FORMAT
-from attomaton.errors import CorruptRun, UnwritablePlace
+from attomaton.base.artifacts import MANIFEST, digest_file, explained, read_sealed, write_sealed
+from attomaton.base.artifacts.folders import hold
+from attomaton.base.artifacts.seals import FORMAT
+from attomaton.base.errors import CorruptRun, UnwritablePlace
 
 VERDICTS = "verdicts.json"
 TRACE = Path("training", "trace.safetensors")

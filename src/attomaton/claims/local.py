@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attomaton.base.ragged import ranges_of
+from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.claims.masses import TrialContexts, read_contexts
 from attomaton.claims.measures import Target, cyclic_axes, cyclic_place, dense, unless_orthonormal
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import EdgeTable, make_edges, pack_edges
 from attomaton.graphs.grouping import count_keys
-from attomaton.hard.solve import HardSolution, solve_graph_svm
-from attomaton.ragged import ranges_of
-from attomaton.tables import Bool, Float64, Int64
+from attomaton.solvers.hard.solve import HardSolution, solve_graph_svm
 from attomaton.training.settle import settle_within
 from attomaton.training.trace import Trace
 
@@ -45,7 +45,7 @@ class LocalSolutions:
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.models.embeddings import Orthonormal
+    >>> from attomaton.training.models.embeddings import Orthonormal
     >>> corpus = at.Samples.from_lists([[0, 1]], [0])
     >>> trace = at.train(corpus, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=1000)
     >>> local = solve_local(trace)
@@ -71,7 +71,7 @@ def solve_local(trace: Trace, *, step: int | None = None) -> LocalSolutions:
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.models.embeddings import Orthonormal
+    >>> from attomaton.training.models.embeddings import Orthonormal
     >>> corpus = at.Samples.from_lists([[0, 1, 2]], [0])
     >>> trace = at.train(corpus, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=1000)
     >>> solve_local(trace, step=0).directions[0].any()  # all three are still selected: they tie

@@ -1,7 +1,7 @@
 """How large the margins of a run are, in the norm that its optimiser keeps small, beside the best there are.
 
 The margin of W is the smallest score difference of any priority. Divided by ‖W‖ it is at most the best
-margin, the inverse of the least norm of the Graph-SVM (:func:`~attomaton.norms.solve.solve_normed`).
+margin, the inverse of the least norm of the Graph-SVM (:func:`~attomaton.solvers.norms.solve.solve_normed`).
 """
 
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ from typing import Literal
 import numpy as np
 
 from attomaton.automaton.automaton import Automaton
+from attomaton.base.errors import UncertifiedSolution
+from attomaton.base.tables import Float64, Int64
 from attomaton.claims.measures import check_automata, unless_orthonormal
-from attomaton.errors import UncertifiedSolution
 from attomaton.graphs.components import Components
-from attomaton.norms.certify import measure_norm
-from attomaton.norms.solve import solve_normed
-from attomaton.tables import Float64, Int64
+from attomaton.solvers.norms.certify import measure_norm
+from attomaton.solvers.norms.solve import solve_normed
 from attomaton.training.steepest import Muon, SignDescent, SpectralDescent
 from attomaton.training.steps import Adam, GradientDescent, Step
 from attomaton.training.trace import Trace
@@ -69,7 +69,7 @@ class Margins:
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.models.embeddings import Orthonormal
+    >>> from attomaton.training.models.embeddings import Orthonormal
     >>> from attomaton.training.schedules import Decay
     >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1])  # under 2, 0 beats 1 and 1 beats 2
     >>> step = SignDescent(0.1, schedule=Decay())
@@ -109,7 +109,7 @@ def measure_margins(trace: Trace, automata: Sequence[Automaton], norm: Norm) -> 
     --------
     >>> import attomaton as at
     >>> from attomaton.claims.measures import solve_trials
-    >>> from attomaton.models.embeddings import Orthonormal
+    >>> from attomaton.training.models.embeddings import Orthonormal
     >>> samples = at.Samples.from_lists([[0, 1]], [0])
     >>> trace = at.train(samples, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=10)
     >>> for norm in ("frobenius", "max", "spectral"):  # one priority: every W of the run is the best

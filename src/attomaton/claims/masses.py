@@ -5,11 +5,11 @@ from functools import cached_property
 
 import numpy as np
 
+from attomaton.base.ragged import softmax_runs
+from attomaton.base.tables import Bool, Float64, Int64, Integers
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.bags import Bags, count_tokens
 from attomaton.graphs.components import Components
-from attomaton.ragged import softmax_runs
-from attomaton.tables import Bool, Float64, Int64, Integers
 
 SMALL_VOCABULARY = 1_000
 """Up to this many tokens all scores E W Eᵀ are computed at once."""

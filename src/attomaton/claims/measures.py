@@ -9,14 +9,14 @@ import pyarrow as pa
 from scipy.sparse import csc_array
 
 from attomaton.automaton.automaton import Automaton
+from attomaton.base.errors import MismatchedParts
+from attomaton.base.frames import Tabular
+from attomaton.base.solutions import is_orthonormal
+from attomaton.base.tables import Bool, Float64, Int64, make_table, table_of
 from attomaton.claims.masses import TrialContexts, read_contexts
 from attomaton.corpora.samples import Samples
-from attomaton.errors import MismatchedParts
-from attomaton.frames import Tabular
 from attomaton.graphs.components import Components
-from attomaton.solutions import is_orthonormal
-from attomaton.solved import solve_samples
-from attomaton.tables import Bool, Float64, Int64, make_table, table_of
+from attomaton.solvers.solved import solve_samples
 from attomaton.training.trace import Trace
 from attomaton.trajectory.basis import find_basis
 
@@ -48,7 +48,7 @@ class Curves(Tabular):
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.models.embeddings import Orthonormal
+    >>> from attomaton.training.models.embeddings import Orthonormal
     >>> corpus = Samples.from_lists([[0, 1]], [0])
     >>> model = at.AttentionModel(Orthonormal())
     >>> trace = at.train(corpus, model, at.GradientDescent(1.0), steps=1000, trials=2)
@@ -104,7 +104,7 @@ def solve_trials(trace: Trace) -> list[Automaton]:
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.models.embeddings import Orthonormal
+    >>> from attomaton.training.models.embeddings import Orthonormal
     >>> corpus = Samples.from_lists([[0, 1]], [0])
     >>> trace = at.train(corpus, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=1000)
     >>> automaton, = solve_trials(trace)
@@ -139,7 +139,7 @@ def measure_trace(trace: Trace, automata: Sequence[Automaton]) -> Curves:
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.models.embeddings import Orthonormal
+    >>> from attomaton.training.models.embeddings import Orthonormal
     >>> corpus = Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])  # 0 and 1 tie, and both beat 2
     >>> trace = at.train(corpus, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=1000)
     >>> curves = measure_trace(trace, solve_trials(trace))
@@ -169,7 +169,7 @@ class Target:
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.models.embeddings import Orthonormal
+    >>> from attomaton.training.models.embeddings import Orthonormal
     >>> from attomaton.training.loop import Watch
     >>> corpus = Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])  # 0 and 1 tie, and both beat 2
     >>> model, watch = at.AttentionModel(Orthonormal()), Watch(every=100)

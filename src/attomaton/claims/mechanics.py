@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from attomaton.automaton.automaton import Automaton
+from attomaton.base.errors import MismatchedParts
+from attomaton.base.tables import column
 from attomaton.claims.angles import judge_local, judge_path, need_decided, need_path
 from attomaton.claims.approach import (
     judge_composition,
@@ -54,11 +56,9 @@ from attomaton.claims.measures import check_automata, solve_trials
 from attomaton.claims.steepest import MARGIN_CLAIMS
 from attomaton.claims.verdicts import Claim, Judgement, Verdicts
 from attomaton.claims.way import look_ahead
-from attomaton.errors import MismatchedParts
 from attomaton.graphs.edges import extract_edges
 from attomaton.graphs.reduction import find_ends
-from attomaton.hard.solve import Kind
-from attomaton.tables import column
+from attomaton.solvers.hard.solve import Kind
 from attomaton.training.trace import Trace
 
 
@@ -82,7 +82,7 @@ def verify(automata: Automaton | Sequence[Automaton], trace: Trace) -> Verdicts:
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.models.embeddings import Orthonormal
+    >>> from attomaton.training.models.embeddings import Orthonormal
     >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 2]], [0, 1, 1])
     >>> trace = at.train(samples, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=2000)
     >>> for verdict in verify(at.learn(samples), trace):

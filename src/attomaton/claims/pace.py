@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from attomaton.tables import Float64
+from attomaton.base.tables import Float64
 
 
 def list_paces(step_size: float, schedule: Callable[[int], float] | None, first: int, last: int) -> Float64:

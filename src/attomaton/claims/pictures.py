@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
-from attomaton.display import GREEN, ORANGE
-from attomaton.drawing import GREY, TWO_COLUMNS, house_axes
+from attomaton.base.display import GREEN, ORANGE
+from attomaton.base.drawing import GREY, TWO_COLUMNS, house_axes
 
 ROW, BESIDES = 0.17, 0.6
 """Inches of one row, and of all that is not rows."""

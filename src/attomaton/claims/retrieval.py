@@ -10,9 +10,9 @@ from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.automaton.rules import RULES, answer_bags
 from attomaton.automaton.scoring import EQUAL, Score, score_prediction
+from attomaton.base.ragged import largest_of, run_starts, shares_of, softmax_runs
+from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.graphs.bags import Bags
-from attomaton.ragged import largest_of, run_starts, shares_of, softmax_runs
-from attomaton.tables import Bool, Float64, Int64
 
 
 def attend(bags: Bags, scores: Float64) -> Float64:

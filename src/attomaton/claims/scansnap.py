@@ -9,12 +9,12 @@ from functools import cached_property
 
 import numpy as np
 
+from attomaton.base.tables import Float64
 from attomaton.claims.verdicts import Claim, Judgement, Verdicts
-from attomaton.scansnap.assumptions import largest_overlap
-from attomaton.scansnap.flow import LayerFlow
-from attomaton.scansnap.law import SnapLaw
-from attomaton.scansnap.measures import find_snap, find_turn, fit_power, measure_gain
-from attomaton.tables import Float64
+from attomaton.theories.scansnap.assumptions import largest_overlap
+from attomaton.theories.scansnap.flow import LayerFlow
+from attomaton.theories.scansnap.law import SnapLaw
+from attomaton.theories.scansnap.measures import find_snap, find_turn, fit_power, measure_gain
 
 NEAR = 0.25
 """Times are held against their formulas within this share."""
@@ -80,9 +80,9 @@ def verify_flow(flow: LayerFlow) -> Verdicts:
 
     Examples
     --------
-    >>> from attomaton.scansnap.classes import make_star
-    >>> from attomaton.scansnap.flow import solve_flow
-    >>> from attomaton.scansnap.law import Rates
+    >>> from attomaton.theories.scansnap.classes import make_star
+    >>> from attomaton.theories.scansnap.flow import solve_flow
+    >>> from attomaton.theories.scansnap.law import Rates
     >>> times = np.geomspace(0.1, 1000, 300)
     >>> verdicts = verify_flow(solve_flow(make_star(10, 1000, common=0.05), Rates(5.0, 0.5), times))
     >>> [verdict.claim for verdict in verdicts if verdict.status.value != "holds"]  # η_Y/η_Z is below M

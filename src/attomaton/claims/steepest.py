@@ -12,6 +12,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.tables import Bool, Float64
 from attomaton.claims.approach import Bounds, find_worst, need_way
 from attomaton.claims.evidence import (
     DIGITS,
@@ -40,11 +42,9 @@ from attomaton.claims.margins import (
 from attomaton.claims.pace import bound_share, find_gains, list_paces
 from attomaton.claims.verdicts import Claim, Judgement
 from attomaton.claims.way import compute_way, look_ahead
-from attomaton.errors import UnsupportedOption
-from attomaton.hard.solve import Kind
-from attomaton.models.heads import Tied
-from attomaton.norms.certify import measure_norm
-from attomaton.tables import Bool, Float64
+from attomaton.solvers.hard.solve import Kind
+from attomaton.solvers.norms.certify import measure_norm
+from attomaton.training.models.heads import Tied
 from attomaton.training.steepest import SignDescent, SpectralDescent
 from attomaton.training.steps import Adam, GradientDescent
 

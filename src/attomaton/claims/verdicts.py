@@ -8,11 +8,11 @@ from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
+from attomaton.base.display import render_card, render_status, render_table
+from attomaton.base.frames import Tabular
+from attomaton.base.printing import Block, Grid
+from attomaton.base.tables import make_table
 from attomaton.claims.pictures import draw_verdicts
-from attomaton.display import render_card, render_status, render_table
-from attomaton.frames import Tabular
-from attomaton.printing import Block, Grid
-from attomaton.tables import make_table
 
 Evidence = TypeVar("Evidence")
 """What a claim looks at: each theory has its own."""
@@ -28,7 +28,7 @@ class VerdictStatus(Enum):
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.models.embeddings import Orthonormal
+    >>> from attomaton.training.models.embeddings import Orthonormal
     >>> corpus = at.Samples.from_lists([[0, 1]], [0])
     >>> trace = at.train(corpus, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=100)
     >>> verdicts = at.verify(at.learn(corpus), trace)
@@ -80,7 +80,7 @@ class Verdict:
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.models.embeddings import Orthonormal
+    >>> from attomaton.training.models.embeddings import Orthonormal
     >>> corpus = at.Samples.from_lists([[0, 1]], [0])
     >>> trace = at.train(corpus, at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), steps=100)
     >>> verdict = {one.claim: one for one in at.verify(at.learn(corpus), trace)}["finite part"]

@@ -14,6 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
+from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.claims.evidence import (
     FEWEST_STEPS,
     Evidence,
@@ -22,8 +24,6 @@ from attomaton.claims.evidence import (
     need_mass_head,
 )
 from attomaton.claims.measures import Curves, dense, measure_against, unless_orthonormal
-from attomaton.errors import UncertifiedSolution, UnsupportedOption
-from attomaton.tables import Bool, Float64, Int64
 from attomaton.trajectory.fast_forward import Trajectory, fast_forward
 from attomaton.trajectory.stability import bound_any_sharpness
 

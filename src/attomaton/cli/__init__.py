@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from attomaton import __version__
-from attomaton.errors import AttomatonError
+from attomaton.base.errors import AttomatonError
 
 if TYPE_CHECKING:
     from attomaton.cli.commands import app as app
@@ -30,7 +30,7 @@ def main() -> None:
     try:
         _run()
     except (AttomatonError, OSError) as error:
-        from attomaton.artifacts.files import unwritable
+        from attomaton.base.artifacts.files import unwritable
         from attomaton.cli.output import print_error
 
         ours = isinstance(error, AttomatonError)

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
+from attomaton.base.errors import MismatchedParts, UnsupportedOption
 from attomaton.cli.sources import How
 from attomaton.cli.values import real, words
-from attomaton.errors import MismatchedParts, UnsupportedOption
 
 if TYPE_CHECKING:
     from attomaton.automaton.attention import Attention
@@ -31,7 +31,7 @@ def pick_attention(
 ) -> "Attention":
     """The limit, or what these options ask for; the corpus must be the one that the run was learned from."""
     from attomaton.automaton.automaton import Automaton
-    from attomaton.writing.load import load_attention
+    from attomaton.automaton.writing.load import load_attention
 
     automaton = load_attention(run)
     if step is None and strength is None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from attomaton.base.options import MOST_THREADS
 from attomaton.cli.output import (
     AsJson,
     Overwrite,
@@ -15,10 +16,9 @@ from attomaton.cli.output import (
 )
 from attomaton.cli.sources import Corpus, How, reads
 from attomaton.cli.values import place, read_queries, real, whole, words
-from attomaton.options import MOST_THREADS
 
 if TYPE_CHECKING:
-    from attomaton.beginning.result import Beginning
+    from attomaton.theories.beginning.result import Beginning
 
 
 @reads
@@ -69,9 +69,9 @@ def begin(
     quiet: Quiet = False,
 ) -> None:
     """Say what each query of CORPUS looks at first, and how far back, when a deep model begins to learn."""
-    from attomaton.artifacts.folders import check_replaceable, find_place
-    from attomaton.beginning.begin import begin as begin_with
-    from attomaton.beginning.result import tell_beginning
+    from attomaton.base.artifacts.folders import check_replaceable, find_place
+    from attomaton.theories.beginning.begin import begin as begin_with
+    from attomaton.theories.beginning.result import tell_beginning
 
     if out is not None:
         check_replaceable(find_place(out), "beginning", overwrite=overwrite)

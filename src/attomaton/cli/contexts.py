@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from attomaton.base.errors import TokenOutOfRange
+from attomaton.base.options import show
 from attomaton.cli.output import print_error
 from attomaton.cli.values import read_number
-from attomaton.errors import TokenOutOfRange
-from attomaton.options import show
 
 if TYPE_CHECKING:
     from attomaton.automaton.attention import Attention

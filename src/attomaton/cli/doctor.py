@@ -8,7 +8,7 @@ import typer
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_table, stages
 
 if TYPE_CHECKING:
-    from attomaton.installation import Installation, Machine, Package, Place, Program
+    from attomaton.cli.installation import Installation, Machine, Package, Place, Program
 
 
 def doctor(
@@ -29,7 +29,7 @@ def doctor(
     Small texts need no compiling. The first large text compiles what it needs by itself; --compile does it
     ahead, for example in a layer of a Docker image.
     """
-    from attomaton.installation import find_installation
+    from attomaton.cli.installation import find_installation
 
     seconds = _compile(quiet or as_json) if compile_all else None
     installation = find_installation(probe=probe)
@@ -45,7 +45,7 @@ def doctor(
 
 def _compile(quiet: bool) -> float:
     """Compile everything ahead; the seconds that it took."""
-    from attomaton import warming
+    from attomaton.cli import warming
 
     begin = monotonic()
     with stages(quiet) as progress:

@@ -14,7 +14,7 @@ def example(
     quiet: Quiet = False,
 ) -> None:
     """Write the sample text that comes with attomaton to PATH. A file that already exists is kept."""
-    from attomaton.artifacts import write_target
+    from attomaton.base.artifacts import write_target
 
     text = files("attomaton.corpora").joinpath("example.txt").read_text(encoding="utf-8")
     write_target(

@@ -14,7 +14,7 @@ def explain(
     quiet: Quiet = False,
 ) -> None:
     """Say which tokens of CONTEXT attention retrieves, why, and with what probabilities."""
-    from attomaton.writing.load import load_attention
+    from attomaton.automaton.writing.load import load_attention
 
     automaton = load_attention(run)
     explanation = automaton.explain(read_words(automaton, context))

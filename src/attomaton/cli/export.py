@@ -23,7 +23,7 @@ def export(
 ) -> None:
     """Write the priority graphs of RUN as GraphML, its tables as CSV, or both."""
     from attomaton.automaton.automaton import Automaton
-    from attomaton.errors import UnsupportedOption, UnwritablePlace
+    from attomaton.base.errors import UnsupportedOption, UnwritablePlace
     from attomaton.report.csv_tables import write_csv
     from attomaton.report.export import check_place, pick_queries
     from attomaton.report.graphml import write_graphml

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attomaton.base.errors import SameWeights, UnsupportedOption, needing
+from attomaton.base.progress import Stages
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_value, stages, told_as_lines
 from attomaton.cli.sources import Corpus, How, reads_beside_model
 from attomaton.cli.values import place, whole, words, words_argument
-from attomaton.errors import SameWeights, UnsupportedOption, needing
-from attomaton.progress import Stages
 
 if TYPE_CHECKING:
-    from attomaton.audit.prepared import Audit
     from attomaton.corpora.documents import Documents
+    from attomaton.heads.audit.prepared import Audit
     from attomaton.heads.model import Head, HeadModel
     from attomaton.heads.steps import ModelStep
 
@@ -71,7 +71,7 @@ def heads(
     from attomaton.cli.trained import find_models, read_for
 
     with needing("heads"):
-        from attomaton.audit.prepared import Audit
+        from attomaton.heads.audit.prepared import Audit
 
     settings = Audit(window, per_document, longest, length=length, seed=seed)
     asked = None if head is None else read_head(head)
@@ -123,8 +123,8 @@ class _Watching:
 
     def audit(self, random: int, null: str) -> Any:
         """The audit of one model, or of the steps of a training."""
-        from attomaton.audit.course import audit_course
-        from attomaton.audit.heads import audit_heads
+        from attomaton.heads.audit.course import audit_course
+        from attomaton.heads.audit.heads import audit_heads
 
         asked: Any = {"rungs": self.rungs, "random": random, "null": null}
         asked |= {"how": self.settings, "progress": self.announce}
@@ -134,7 +134,7 @@ class _Watching:
 
     def show(self, head: "Head", limit: int) -> Any:
         """Contexts of one head."""
-        from attomaton.audit.contexts import show_head
+        from attomaton.heads.audit.contexts import show_head
 
         if self.is_course:
             raise UnsupportedOption("--head shows contexts of one model; leave it out, or give one model")
@@ -150,8 +150,8 @@ class _Watching:
 
     def rungs(self, documents: Any) -> Any:
         """The usual rungs, the automaton and ``shrink``, and utility unless it is left out."""
-        from attomaton.audit.useful import useful_rungs
-        from attomaton.audit.usual import learned_rungs, plain_rungs
+        from attomaton.heads.audit.useful import useful_rungs
+        from attomaton.heads.audit.usual import learned_rungs, plain_rungs
 
         sizes = {"n_tokens": self.last.shape.n_tokens, "window": self.settings.window}
         plain = plain_rungs(documents, n_tokens=sizes["n_tokens"])
@@ -191,7 +191,7 @@ def _is_a(kind: str) -> Callable[[Path], bool]:
 
 def _check_targets(out: Path | None, figure: Path | None, head: str | None) -> None:
     """Say at once why a file cannot be written: before the audit, not after."""
-    from attomaton.artifacts import check_target
+    from attomaton.base.artifacts import check_target
 
     if out is not None:
         check_target(out, is_ours=_is_a("parquet"))
@@ -210,16 +210,16 @@ def _kind_of(figure: Path) -> str:
 
 
 def _write(found: Any, out: Path | None, figure: Path | None) -> None:
-    from attomaton.artifacts import write_target
+    from attomaton.base.artifacts import write_target
 
     if out is not None:
-        from attomaton.tables import write_parquet
+        from attomaton.base.tables import write_parquet
 
         ours = _is_a("parquet")
         write_target(out, lambda draft: write_parquet(found.to_arrow(), draft), is_ours=ours)
     if figure is None:
         return
-    from attomaton.drawing import paper_style
+    from attomaton.base.drawing import paper_style
 
     kind = _kind_of(figure)
     with paper_style():

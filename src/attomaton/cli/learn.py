@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
+from attomaton.base.options import MOST_THREADS
 from attomaton.cli.output import (
     AsJson,
     Overwrite,
@@ -22,11 +23,10 @@ from attomaton.cli.output import (
 )
 from attomaton.cli.sources import Corpus, How, Window, reads
 from attomaton.cli.values import fraction, read_queries, run_option, whole, words
-from attomaton.options import MOST_THREADS
 
 if TYPE_CHECKING:
     from attomaton.automaton.automaton import Automaton
-    from attomaton.writing.automaton import WritingAutomaton
+    from attomaton.automaton.writing.automaton import WritingAutomaton
 
 RULES = {
     "determined": "the theorem decides",
@@ -87,8 +87,8 @@ def learn(
     quiet: Quiet = False,
 ) -> None:
     """Compute what attention must learn from CORPUS, and report how much of it the theory covers."""
-    from attomaton.errors import NothingRealisable
-    from attomaton.pipeline import learn as learn_automaton
+    from attomaton.automaton.learn import learn as learn_automaton
+    from attomaton.base.errors import NothingRealisable
 
     kept = engine in ("duckdb", "spark") and isinstance(out, Path) and corpus != "-"
     with resumable(kept), stages(quiet or as_json) as announce, warnings.catch_warnings():
@@ -129,7 +129,7 @@ Named = Literal["identity", "successor", "identity+successor"]
 
 def _read_writes(writes: str | None) -> Named | dict[str, str | int] | None:
     """The map that is asked for: one of the names, or what a JSON file says."""
-    from attomaton.writing.maps import NAMED, read_map
+    from attomaton.automaton.writing.maps import NAMED, read_map
 
     return cast("Named | None", writes) if writes is None or writes in NAMED else read_map(writes)
 

@@ -13,9 +13,9 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from attomaton.display import show_hidden
-from attomaton.printing import Block, Grid, Printed, blocks_of, clean, draw_table
-from attomaton.progress import Stages, silent
+from attomaton.base.display import show_hidden
+from attomaton.base.printing import Block, Grid, Printed, blocks_of, clean, draw_table
+from attomaton.base.progress import Stages, silent
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
 Overwrite = Annotated[
@@ -143,7 +143,7 @@ def resumable(can: bool, *options: str) -> Generator[None]:
 @contextmanager
 def counting_skipped() -> Generator[None]:
     """Say which documents a command skips as it reads: on stderr, and in the JSON that it prints."""
-    from attomaton.errors import SkippedDocuments
+    from attomaton.base.errors import SkippedDocuments
 
     counted: dict[str, Any] = {"skipped": 0, "first_skipped": None}
 
@@ -200,7 +200,7 @@ def stages(quiet: bool) -> Generator[Stages]:
     """
     from rich.progress import Progress
 
-    from attomaton.compiled.ahead import told_by
+    from attomaton.base.compiled.ahead import told_by
 
     console = Console(stderr=True)
     if quiet or not console.is_terminal:

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Annotated, Any
 
+from attomaton.base.errors import UnsupportedOption, UnwritablePlace
+from attomaton.base.progress import Stages
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, stages
 from attomaton.cli.values import check_folder, is_stream, place, place_argument, whole, words
-from attomaton.errors import UnsupportedOption, UnwritablePlace
-from attomaton.progress import Stages
 
 
 def report(

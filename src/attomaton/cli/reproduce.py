@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from attomaton.base.options import MOST_TRIALS
 from attomaton.cli.output import (
     AsJson,
     Quiet,
@@ -17,7 +18,6 @@ from attomaton.cli.output import (
     stages,
 )
 from attomaton.cli.values import check_folder, place, whole, words_argument
-from attomaton.options import MOST_TRIALS
 
 if TYPE_CHECKING:
     from attomaton_experiments.page import Page
@@ -56,7 +56,7 @@ def reproduce(
         read_settings(name, data=data, trials=trials, seed=seed, work=work)
         for name in find_experiments(experiment)
     ]
-    from attomaton.errors import needing
+    from attomaton.base.errors import needing
 
     with needing(experiment):
         from attomaton_experiments.page import write_page

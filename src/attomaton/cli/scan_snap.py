@@ -45,9 +45,9 @@ def scan_snap(
     quiet: Quiet = False,
 ) -> None:
     """Say which tokens of CORPUS attention drops first and which it keeps, when, and what that assumes."""
-    from attomaton.readers.given import read_given
-    from attomaton.scansnap.law import Rates
-    from attomaton.scansnap.survey import survey_samples
+    from attomaton.corpora.readers.given import read_given
+    from attomaton.theories.scansnap.law import Rates
+    from attomaton.theories.scansnap.survey import survey_samples
 
     check_folder(out, "survey")
     rates = Rates.with_momentum(decoder_rate, attention_rate, momentum)

@@ -19,7 +19,7 @@ from attomaton.cli.output import counting_skipped
 from attomaton.cli.values import source_argument, whole, words
 
 if TYPE_CHECKING:
-    from attomaton.readers.batches import Reading
+    from attomaton.corpora.readers.batches import Reading
 
 MOST_MEGABYTES = 1 << 20
 """Megabytes that one document may be allowed: a terabyte."""
@@ -108,7 +108,7 @@ def _options(
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip and count bad documents.")] = False,
 ) -> How:
     """The options, and what they say."""
-    from attomaton.readers.batches import Reading
+    from attomaton.corpora.readers.batches import Reading
 
     reading = Reading(
         column=column,

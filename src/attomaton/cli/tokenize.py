@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Annotated
 
+from attomaton.base.options import MOST_THREADS
 from attomaton.cli.output import (
     AsJson,
     Overwrite,
@@ -15,7 +16,6 @@ from attomaton.cli.output import (
 )
 from attomaton.cli.sources import Corpus, How, reads
 from attomaton.cli.values import place, whole
-from attomaton.options import MOST_THREADS
 
 
 @reads
@@ -29,8 +29,8 @@ def tokenize(
     quiet: Quiet = False,
 ) -> None:
     """Tokenise CORPUS to Parquet shards; a run that was stopped continues where it stopped."""
-    from attomaton.readers.given import tell_skipped
-    from attomaton.readers.tokenize import tokenize_corpus
+    from attomaton.corpora.readers.given import tell_skipped
+    from attomaton.corpora.readers.tokenize import tokenize_corpus
 
     with resumable(corpus != "-"), stages(quiet or as_json) as announce:
         announce("tokenizing")

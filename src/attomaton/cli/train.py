@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attomaton.base.options import MOST_STEPS
 from attomaton.cli.output import (
     AsJson,
     Overwrite,
@@ -19,7 +20,6 @@ from attomaton.cli.output import (
 )
 from attomaton.cli.sources import Corpus, How, Window, reads
 from attomaton.cli.values import place, real, whole, words
-from attomaton.options import MOST_STEPS
 
 if TYPE_CHECKING:
     from attomaton.corpora.samples import Samples
@@ -58,14 +58,14 @@ def train(
     quiet: Quiet = False,
 ) -> None:
     """Train a layer of attention on CORPUS: log-loss, token-id head, W(0) = 0, all samples in each step."""
-    from attomaton.errors import StepBeyondEdge, needing
-    from attomaton.readers.given import read_samples
+    from attomaton.base.errors import StepBeyondEdge, needing
+    from attomaton.corpora.readers.given import read_samples
 
     with needing("training"):
-        from attomaton.models.attention import AttentionModel
-        from attomaton.models.embeddings import Orthonormal, RandomUnit
         from attomaton.training import loop
         from attomaton.training.checkpoints import Store
+        from attomaton.training.models.attention import AttentionModel
+        from attomaton.training.models.embeddings import Orthonormal, RandomUnit
 
     read = read_samples(corpus, window=window, tokenizer=how.tokenizer, reading=how.reading)
     samples = _realisable(read)
@@ -94,8 +94,8 @@ def train(
 
 def _make_step(optimiser: str, step_size: float, decay: float, *, normalized: bool) -> "Step":
     """The step that the options ask for."""
-    from attomaton.errors import UnsupportedOption
-    from attomaton.options import show
+    from attomaton.base.errors import UnsupportedOption
+    from attomaton.base.options import show
     from attomaton.training.schedules import Decay
     from attomaton.training.steepest import Muon, SignDescent, SpectralDescent
     from attomaton.training.steps import Adam, GradientDescent
@@ -122,7 +122,7 @@ def _realisable(samples: "Samples") -> "Samples":
 
 def _check_size(samples: "Samples", dim: int) -> None:
     """Say at once that a training would not fit into memory: before the work, not during it."""
-    from attomaton.errors import UnsupportedOption
+    from attomaton.base.errors import UnsupportedOption
 
     longest = int(samples.lengths.max(initial=0))
     numbers = max(len(samples) * longest * dim, dim * dim)

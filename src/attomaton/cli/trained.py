@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attomaton.errors import MismatchedParts, UnsupportedOption
+from attomaton.base.errors import MismatchedParts, UnsupportedOption
 
 if TYPE_CHECKING:
     from attomaton.cli.sources import How
@@ -32,7 +32,7 @@ def find_models(
 
 def read_for(models: "Sequence[ModelStep]", corpus: str, how: "How") -> "Documents":
     """The corpus as ids of the models: by the tokenizer asked for, by their own, or ids as they are."""
-    from attomaton.readers.given import read_given
+    from attomaton.corpora.readers.given import read_given
 
     tokenizer: Any = how.tokenizer or own_tokenizer([one.name for one in models])
     read, _ = read_given(corpus, tokenizer or "word", how.reading)
@@ -48,7 +48,7 @@ def read_for(models: "Sequence[ModelStep]", corpus: str, how: "How") -> "Documen
 
 def own_tokenizer(names: Sequence[str]) -> Any:
     """The tokenizer that stands beside models, the same beside all; None where there is none."""
-    from attomaton.artifacts import digest_file
+    from attomaton.base.artifacts import digest_file
 
     found = {name: place for name in names if (place := _beside(name)) is not None}
     digests = {name: digest_file(place) for name, place in found.items()}

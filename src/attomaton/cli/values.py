@@ -7,9 +7,17 @@ from typing import Any
 
 import typer
 
-from attomaton.errors import UnsupportedOption
-from attomaton.options import LARGEST, check_path, check_text, given_path, real_number, share, whole_number
-from attomaton.remote import as_place, is_url
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.options import (
+    LARGEST,
+    check_path,
+    check_text,
+    given_path,
+    real_number,
+    share,
+    whole_number,
+)
+from attomaton.base.remote import as_place, is_url
 
 MOST_DIGITS = 4_000
 """Python itself reads no longer numbers."""
@@ -29,7 +37,7 @@ def whole(help_text: str, *, least: int = 0, most: int = LARGEST, names: tuple[s
 
 
 def real(help_text: str, *, sign: str = "", **limits: float) -> Any:
-    """An option that is a finite number within the limits of :func:`~attomaton.options.real_number`."""
+    """An option that is a finite number within the limits of :func:`~attomaton.base.options.real_number`."""
 
     def check(text: Any) -> float:
         return real_number(read_number(text), "it", **limits)
@@ -94,7 +102,7 @@ def is_stream(path: Path | None, as_json: bool) -> bool:
 
 def check_folder(folder: Path | None, kind: str) -> None:
     """Refuse, before the work, a folder that may not be written or replaced."""
-    from attomaton.artifacts.folders import check_replaceable, find_place
+    from attomaton.base.artifacts.folders import check_replaceable, find_place
 
     if folder is not None:
         check_replaceable(find_place(folder), kind, overwrite=True)

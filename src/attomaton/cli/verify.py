@@ -18,7 +18,7 @@ def verify(
 
     Verdicts are written to verdicts.json in RUN. Known ways for a run to go wrong are named with their cure.
     """
-    from attomaton.errors import needing
+    from attomaton.base.errors import needing
 
     with needing("verifying"):
         from attomaton.claims import mechanics

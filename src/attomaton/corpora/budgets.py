@@ -7,9 +7,9 @@ None of them is reached by data that is in use: where a real file comes near, th
 
 from dataclasses import dataclass
 
+from attomaton.base.display import show_hidden
+from attomaton.base.errors import UnreadableSource
 from attomaton.corpora.samples import MAX_TOKENS
-from attomaton.display import show_hidden
-from attomaton.errors import UnreadableSource
 
 VOCABULARY = MAX_TOKENS
 """Ids of a vocabulary: 2,097,152, eight times the 256 k that the largest tokenizers have. Names are made for
@@ -97,7 +97,7 @@ class Allowance:
     >>> allowance.spend(n_bytes=200_000_000, documents=1)
     Traceback (most recent call last):
         ...
-    attomaton.errors.UnreadableSource: a.parquet has 1,400 bytes and unpacks to more than 67,108,864: it
+    attomaton.base.errors.UnreadableSource: a.parquet has 1,400 bytes and unpacks to more than 67,108,864: it
     repeats one thing without end, or is damaged; leave out what is repeated, or store it unpacked
     """
 

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, replace
 
-from attomaton.borders import check_int32, check_int64, check_offsets, keep_checked
+from attomaton.base.borders import check_int32, check_int64, check_offsets, keep_checked
+from attomaton.base.errors import InvalidSamples, TokenOutOfRange
+from attomaton.base.tables import Int32, Int64
 from attomaton.corpora.samples import NOTHING_SKIPPED, Samples, Skipped
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
-from attomaton.errors import InvalidSamples, TokenOutOfRange
-from attomaton.tables import Int32, Int64
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attomaton.borders import (
+from attomaton.base.borders import (
     check_ids,
     check_int32,
     check_int64,
@@ -14,9 +14,9 @@ from attomaton.borders import (
     keep_checked,
     trusted,
 )
+from attomaton.base.errors import InvalidSamples, TokenOutOfRange
+from attomaton.base.tables import Int32, Int64
 from attomaton.corpora.samples import MAX_TOKENS, Samples
-from attomaton.errors import InvalidSamples, TokenOutOfRange
-from attomaton.tables import Int32, Int64
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
-from attomaton.errors import UnreadableSource
+from attomaton.base.errors import UnreadableSource
 
 STANDARD_INPUT = "-"
 """The name of standard input as a corpus."""
@@ -27,7 +27,7 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     >>> open_regular("/dev/zero")
     Traceback (most recent call last):
         ...
-    attomaton.errors.UnreadableSource: /dev/zero is a device, not a regular file; to read what it gives,
+    attomaton.base.errors.UnreadableSource: /dev/zero is a device, not a regular file; to read what it gives,
     save it to a file, or send it to standard input and give '-' as the corpus
     """
     place = Path(path)

@@ -14,14 +14,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from attomaton.borders import check_int64, check_size, keep_checked, trusted
-from attomaton.display import SHOWN
-from attomaton.errors import EmptyContext, InvalidSamples, TokenOutOfRange, UnsupportedOption
-from attomaton.frames import Tabular, first_rows
-from attomaton.options import show, whole_number
-from attomaton.printing import Block
-from attomaton.ragged import offsets_of, ranges_of
-from attomaton.tables import Int32, Int64, make_table
+from attomaton.base.borders import check_int64, check_size, keep_checked, trusted
+from attomaton.base.display import SHOWN
+from attomaton.base.errors import EmptyContext, InvalidSamples, TokenOutOfRange, UnsupportedOption
+from attomaton.base.frames import Tabular, first_rows
+from attomaton.base.options import show, whole_number
+from attomaton.base.printing import Block
+from attomaton.base.ragged import offsets_of, ranges_of
+from attomaton.base.tables import Int32, Int64, make_table
 
 SAMPLE_SCHEMA = pa.schema([("context", pa.large_list(pa.int32())), ("label", pa.int32())])
 
@@ -60,7 +60,7 @@ class Skipped:
     Examples
     --------
     >>> import tempfile, attomaton as at
-    >>> from attomaton.readers import Reading
+    >>> from attomaton.corpora.readers import Reading
     >>> with tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
     ...     print('{"text": "to be"}', file=file)
     ...     print('{"title": "no text"}', file=file, flush=True)

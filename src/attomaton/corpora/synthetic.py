@@ -11,10 +11,10 @@ from itertools import accumulate
 
 import numpy as np
 
+from attomaton.base.errors import InvalidSamples
+from attomaton.base.options import real_number, settle, whole_number
+from attomaton.base.tables import Bool, Int64
 from attomaton.corpora.samples import MAX_TOKENS, Sample, Samples
-from attomaton.errors import InvalidSamples
-from attomaton.options import real_number, settle, whole_number
-from attomaton.tables import Bool, Int64
 
 MOST_SAMPLES = 10**9
 """Samples that may be drawn, one by one."""

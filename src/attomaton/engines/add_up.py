@@ -8,17 +8,17 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from attomaton.base.options import given_path
+from attomaton.base.progress import Progress, silent
 from attomaton.corpora.pieces import Piece
+from attomaton.corpora.readers.batches import asked_reading
+from attomaton.corpora.readers.given import ReadingOptions
 from attomaton.corpora.shards import Shards
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.engines.choose import check_engine, make_engine
 from attomaton.engines.selection import Selection
 from attomaton.engines.source import read_documents
 from attomaton.engines.sums import AddUp, sum_pieces
-from attomaton.options import given_path
-from attomaton.progress import Progress, silent
-from attomaton.readers.batches import asked_reading
-from attomaton.readers.given import ReadingOptions
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Adder:
     >>> Adder("abacus")
     Traceback (most recent call last):
         ...
-    attomaton.errors.UnsupportedOption: there is no engine 'abacus'; choose auto, memory, duckdb or spark
+    attomaton.base.errors.UnsupportedOption: there is no engine 'abacus'; choose auto, memory, duckdb or spark
     """
 
     engine: str = "auto"

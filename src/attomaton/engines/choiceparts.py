@@ -9,9 +9,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.artifacts.parted import write_part
+from attomaton.base.artifacts.parted import write_part
+from attomaton.base.errors import CorruptRun
+from attomaton.base.tables import (
+    Int64,
+    arrow_compute,
+    arrow_parquet,
+    column,
+    exact_file,
+    make_table,
+    ragged_column,
+)
 from attomaton.engines.parts import count_rows, scan_rows
-from attomaton.errors import CorruptRun
 from attomaton.graphs.choices import (
     CHOICE_FILE,
     CHOICE_SCHEMA,
@@ -21,15 +30,6 @@ from attomaton.graphs.choices import (
     unpack_in_any_order,
 )
 from attomaton.graphs.parts import join, slice_queries
-from attomaton.tables import (
-    Int64,
-    arrow_compute,
-    arrow_parquet,
-    column,
-    exact_file,
-    make_table,
-    ragged_column,
-)
 
 _arrow: Any = pa
 

@@ -3,15 +3,15 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Union
 
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.options import check_threads, show
+from attomaton.base.progress import Progress, silent
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.shards import Shards
 from attomaton.engines.limits import parse_memory
 from attomaton.engines.memory import MemoryEngine
 from attomaton.engines.selection import Selection
 from attomaton.engines.sparksession import check_master, check_spark
-from attomaton.errors import UnsupportedOption
-from attomaton.options import check_threads, show
-from attomaton.progress import Progress, silent
 
 if TYPE_CHECKING:
     from attomaton.engines.duckdb import DuckDBEngine

@@ -14,7 +14,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.artifacts import digest_arrays, digest_record, explained
+from attomaton.base.artifacts import digest_arrays, digest_record, explained
+from attomaton.base.errors import CorruptRun
+from attomaton.base.machine import count_processors
+from attomaton.base.options import check_threads
+from attomaton.base.progress import Progress, silent
+from attomaton.base.tables import Bool, Int64, column, rows_to_bytes
 from attomaton.corpora.pieces import Piece
 from attomaton.corpora.shards import Shards
 from attomaton.engines.choiceparts import ChoiceParts
@@ -30,14 +35,9 @@ from attomaton.engines.stages import Stage
 from attomaton.engines.sums import MOST_ROWS, Counting, Sums, sum_in_parts
 from attomaton.engines.ties import Ties
 from attomaton.engines.work import Task, Workshop, clear_drafts, fingerprint, working_in
-from attomaton.errors import CorruptRun
 from attomaton.graphs.choices import ChoiceTable, encode_choices
 from attomaton.graphs.components import Components
 from attomaton.graphs.windows import link_repeats, window_edges
-from attomaton.machine import count_processors
-from attomaton.options import check_threads
-from attomaton.progress import Progress, silent
-from attomaton.tables import Bool, Int64, column, rows_to_bytes
 
 _arrow: Any = pa
 
@@ -67,7 +67,7 @@ class DuckDBEngine:
     --------
     >>> import tempfile, pyarrow.parquet
     >>> from attomaton.graphs.components import find_components
-    >>> from attomaton.solved import HardByQuery
+    >>> from attomaton.solvers.solved import HardByQuery
     >>> documents = pa.table({"tokens": pa.array([[0, 2, 1, 1, 2, 0, 1, 2, 2]], pa.list_(pa.int32()))})
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     pyarrow.parquet.write_table(documents, f"{folder}/0.parquet")
@@ -149,7 +149,7 @@ class DuckDBEngine:
         Examples
         --------
         >>> import tempfile
-        >>> from attomaton.beginning.passes import CountTokens
+        >>> from attomaton.theories.beginning.passes import CountTokens
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     ids, offsets = np.array([0, 1, 1], np.int32), np.array([0, 3])
         ...     shards = Shards.write(Path(folder, "shards"), ids, offsets, n_tokens=2)

@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.artifacts import explained, identify_file, write_file, write_sealed
-from attomaton.artifacts.parted import write_part
+from attomaton.base.artifacts import explained, identify_file, write_file, write_sealed
+from attomaton.base.artifacts.parted import write_part
+from attomaton.base.remote import Place
+from attomaton.base.tables import Bool, empty_table, exact_file, rows_to_bytes
 from attomaton.corpora.pieces import Piece, regroup
 from attomaton.corpora.shards import Cuts
 from attomaton.engines.choiceparts import write_choices
@@ -37,8 +39,6 @@ from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components
 from attomaton.graphs.edges import EDGE_FILE, EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
 from attomaton.graphs.parts import slice_queries
 from attomaton.graphs.windows import Links, link_repeats, window_edges
-from attomaton.remote import Place
-from attomaton.tables import Bool, empty_table, exact_file, rows_to_bytes
 
 BATCH_ROWS = 1 << 17
 TOLD = "told string"

@@ -8,8 +8,8 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from attomaton.artifacts import check_files, explained, read_sealed, write_sealed
-from attomaton.errors import CorruptRun
+from attomaton.base.artifacts import check_files, explained, read_sealed, write_sealed
+from attomaton.base.errors import CorruptRun
 
 Record = dict[str, Any]
 """What is known of a finished part: plain values, and under ``files`` the entry of each file by its name."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from attomaton.base.tables import Bool, Int64, make_table
 from attomaton.corpora.pieces import Piece
 from attomaton.corpora.shards.lists import piece_of
 from attomaton.engines.selection import Selection
@@ -18,7 +19,6 @@ from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA, unpack_edges
 from attomaton.graphs.grouping import sum_by_key
 from attomaton.graphs.sets import find_tied
 from attomaton.graphs.windows import Links, link_repeats, window_edges
-from attomaton.tables import Bool, Int64, make_table
 
 MAX_KEYS = 1 << 24
 """Edges packed at once before they are counted: 128 MB."""

@@ -2,9 +2,9 @@
 
 import re
 
-from attomaton.errors import UnsupportedOption
-from attomaton.machine import available_memory
-from attomaton.options import LARGEST, show, whole_number
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.machine import available_memory
+from attomaton.base.options import LARGEST, show, whole_number
 
 SHARE = 0.6
 """Of the machine's memory, unless told otherwise."""

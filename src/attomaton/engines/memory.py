@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
+from attomaton.base.tables import Bool, Int64, column
 from attomaton.corpora.pieces import Piece
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.shards import Shards
@@ -23,7 +24,6 @@ from attomaton.graphs.components import Components
 from attomaton.graphs.edges import EdgeTable, extract_edges, make_edges, merge_edges
 from attomaton.graphs.grouping import gather
 from attomaton.graphs.windows import link_repeats, window_edges
-from attomaton.tables import Bool, Int64, column
 
 PIECE_TOKENS = 1 << 21
 
@@ -44,7 +44,7 @@ class MemoryEngine:
     Examples
     --------
     >>> from attomaton.graphs.components import find_components
-    >>> from attomaton.solved import HardByQuery
+    >>> from attomaton.solvers.solved import HardByQuery
     >>> engine = MemoryEngine(Samples.from_windows([0, 2, 1, 1, 2, 0, 1, 2, 2], window=3))
     >>> edges = engine.edges()
     >>> components = find_components(edges.load())
@@ -102,7 +102,7 @@ class MemoryEngine:
         --------
         >>> import tempfile
         >>> from pathlib import Path
-        >>> from attomaton.beginning.passes import CountTokens
+        >>> from attomaton.theories.beginning.passes import CountTokens
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     ids, offsets = np.array([0, 1, 1], np.int32), np.array([0, 3])
         ...     shards = Shards.write(Path(folder, "shards"), ids, offsets, n_tokens=2)

@@ -20,9 +20,21 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from attomaton.artifacts import explained, write_file
-from attomaton.artifacts.files import unwritable
-from attomaton.artifacts.parted import part_name
+from attomaton.base.artifacts import explained, write_file
+from attomaton.base.artifacts.files import unwritable
+from attomaton.base.artifacts.parted import part_name
+from attomaton.base.errors import AttomatonError, UnsupportedOption
+from attomaton.base.progress import Progress
+from attomaton.base.tables import (
+    Int64,
+    arrow_parquet,
+    column,
+    empty_table,
+    exact_file,
+    make_table,
+    read_parquet,
+    write_parquet,
+)
 from attomaton.corpora.samples import TOKEN_BITS
 from attomaton.engines.choiceparts import ChoiceParts, count_unsorted, write_choices
 from attomaton.engines.kept import Kept, Record, run_weighed
@@ -37,21 +49,9 @@ from attomaton.engines.parts import (
 )
 from attomaton.engines.sums import Sums, merge_sums, sums_of
 from attomaton.engines.work import clear_drafts
-from attomaton.errors import AttomatonError, UnsupportedOption
 from attomaton.graphs.edges import QUERY_SCHEMA
 from attomaton.graphs.grouping import sum_by_key
 from attomaton.graphs.parts import cut_parts
-from attomaton.progress import Progress
-from attomaton.tables import (
-    Int64,
-    arrow_parquet,
-    column,
-    empty_table,
-    exact_file,
-    make_table,
-    read_parquet,
-    write_parquet,
-)
 
 BATCH_ROWS = 1 << 20
 CHOICE_ROWS = 1 << 16

@@ -11,16 +11,31 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.artifacts import check_files, read_sealed, write_sealed
-from attomaton.artifacts.parted import write_part
-from attomaton.borders import check_counts, check_ids_of, check_lengths, check_rising, check_size, check_table
+from attomaton.base.artifacts import check_files, read_sealed, write_sealed
+from attomaton.base.artifacts.parted import write_part
+from attomaton.base.borders import (
+    check_counts,
+    check_ids_of,
+    check_lengths,
+    check_rising,
+    check_size,
+    check_table,
+)
+from attomaton.base.errors import CorruptRun
+from attomaton.base.ragged import run_starts
+from attomaton.base.tables import (
+    Int64,
+    arrow_parquet,
+    column,
+    empty_table,
+    exact_file,
+    keep_rows,
+    read_parquet,
+)
 from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.engines.kernel import edge_rows
-from attomaton.errors import CorruptRun
 from attomaton.graphs.edges import EDGE_FILE, EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
 from attomaton.graphs.parts import cut_parts, slice_queries
-from attomaton.ragged import run_starts
-from attomaton.tables import Int64, arrow_parquet, column, empty_table, exact_file, keep_rows, read_parquet
 
 MANIFEST = "edges.json"
 QUERIES = "queries.parquet"
@@ -179,7 +194,7 @@ def open_parts(
 ) -> EdgeParts:
     """The result that :func:`finish` made of the same settings, every file checked.
 
-    ``check`` is called as :func:`~attomaton.artifacts.check_files` is, and may have others do the work.
+    ``check`` is called as :func:`~attomaton.base.artifacts.check_files` is, and may have others do the work.
     """
     record = read_sealed(folder / MANIFEST)
     if record is None:

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from attomaton.base.machine import share_out
+from attomaton.base.ragged import offsets_of
+from attomaton.base.tables import Int64, column
 from attomaton.engines.parts import EdgeParts
 from attomaton.graphs.parts import cut_queries, slice_queries
-from attomaton.machine import share_out
-from attomaton.ragged import offsets_of
-from attomaton.tables import Int64, column
 
 QueryTable = pa.Table | EdgeParts
 """A table with a column ``query``, sorted by it, or an engine's edges."""

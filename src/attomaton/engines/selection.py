@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.errors import TokenOutOfRange, UnsupportedOption
-from attomaton.options import settle, share, whole_number
-from attomaton.tables import Bool, Float64, Int64
+from attomaton.base.errors import TokenOutOfRange, UnsupportedOption
+from attomaton.base.options import settle, share, whole_number
+from attomaton.base.tables import Bool, Float64, Int64
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
+from attomaton.base.tables import Float64, Int64, column
 from attomaton.corpora.samples import TOKEN_BITS
 from attomaton.graphs.parts import cut_queries
-from attomaton.tables import Float64, Int64, column
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,9 +8,18 @@ from typing import Any, cast
 
 import numpy as np
 
-from attomaton.artifacts import digest_arrays
+from attomaton.base.artifacts import digest_arrays
+from attomaton.base.errors import UnsupportedOption, UnwritablePlace
+from attomaton.base.options import show, whole_number
+from attomaton.base.remote import Place, RemotePath
+from attomaton.base.tables import Bool
 from attomaton.corpora.documents import Documents
 from attomaton.corpora.pieces import Piece
+from attomaton.corpora.readers.batches import Reading
+from attomaton.corpora.readers.files import printable
+from attomaton.corpora.readers.given import name_of, no_samples, path_of, read_given, tell_skipped
+from attomaton.corpora.readers.sources import is_ids, is_run
+from attomaton.corpora.readers.tokenize import tokenize_into
 from attomaton.corpora.samples import NOTHING_SKIPPED, Samples
 from attomaton.corpora.shards import Shards, holds_shards, is_tokenized, read_tokens
 from attomaton.corpora.shards.lists import TOKENS
@@ -20,15 +29,6 @@ from attomaton.corpora.tokenizers.subwords import is_subword_file, read_definiti
 from attomaton.engines.memory import PIECE_TOKENS, trim
 from attomaton.engines.selection import Selection
 from attomaton.engines.work import fingerprint
-from attomaton.errors import UnsupportedOption, UnwritablePlace
-from attomaton.options import show, whole_number
-from attomaton.readers.batches import Reading
-from attomaton.readers.files import printable
-from attomaton.readers.given import name_of, no_samples, path_of, read_given, tell_skipped
-from attomaton.readers.sources import is_ids, is_run
-from attomaton.readers.tokenize import tokenize_into
-from attomaton.remote import Place, RemotePath
-from attomaton.tables import Bool
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.artifacts import digest_arrays, explained, read_sealed, write_file
-from attomaton.artifacts.manifests import list_digests
+from attomaton.base.artifacts import digest_arrays, explained, read_sealed, write_file
+from attomaton.base.artifacts.manifests import list_digests
+from attomaton.base.errors import CorruptRun
+from attomaton.base.progress import Progress, silent
+from attomaton.base.remote import Place
+from attomaton.base.tables import Bool, Int64, column, empty_table, make_table, write_parquet
 from attomaton.corpora.shards import Cuts, Shards
 from attomaton.engines import executors as run
 from attomaton.engines import sumtasks
@@ -38,14 +42,10 @@ from attomaton.engines.stages import Stage
 from attomaton.engines.sums import Counting, Sums
 from attomaton.engines.ties import Ties
 from attomaton.engines.work import clear_drafts, fingerprint, prepare_work, working_in
-from attomaton.errors import CorruptRun
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import QUERY_SCHEMA
 from attomaton.graphs.parts import cut_parts
-from attomaton.progress import Progress, silent
-from attomaton.remote import Place
-from attomaton.tables import Bool, Int64, column, empty_table, make_table, write_parquet
 
 PIECE_TOKENS = 1 << 19
 """Tokens counted at once by one Python worker: about 230 MB with their edges at window 32."""
@@ -87,10 +87,10 @@ class SparkEngine:
     Examples
     --------
     >>> import tempfile
-    >>> from attomaton.beginning.passes import CountTokens
+    >>> from attomaton.theories.beginning.passes import CountTokens
     >>> from attomaton.graphs.components import find_components
-    >>> from attomaton.runs.staged import learn_by_part
-    >>> from attomaton.solved import HardByQuery
+    >>> from attomaton.automaton.runs.staged import learn_by_part
+    >>> from attomaton.solvers.solved import HardByQuery
     >>> with tempfile.TemporaryDirectory() as folder:  # doctest: +SKIP
     ...     ids, offsets = np.array([0, 2, 1, 1, 2, 0, 1, 2, 2], np.int32), np.array([0, 9])
     ...     shards = Shards.write(Path(folder, "shards"), ids, offsets, n_tokens=3)

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from attomaton import errors
+from attomaton.base import errors
+from attomaton.base.errors import AttomatonError, MissingExtra, UnsupportedOption, UnwritablePlace, needing
+from attomaton.base.options import show
+from attomaton.corpora.readers.processes import SAFE_PATH
 from attomaton.engines.limits import parse_memory
-from attomaton.errors import AttomatonError, MissingExtra, UnsupportedOption, UnwritablePlace, needing
-from attomaton.options import show
-from attomaton.readers.processes import SAFE_PATH
 
 JAVA = "Spark needs Java 17 or later: apt install openjdk-17-jre-headless, or set JAVA_HOME"
 MASTERS = re.compile(
@@ -83,7 +83,7 @@ def check_master(master: object) -> None:
     >>> check_master("abacus")
     Traceback (most recent call last):
         ...
-    attomaton.errors.UnsupportedOption: master is 'abacus'; give local[2], spark://host:7077, yarn or k8s://…
+    attomaton.base.errors.UnsupportedOption: master is 'abacus'; give local[2], spark://host:7077, yarn or k8s://…
     """
     if master is not None and not (isinstance(master, str) and MASTERS.fullmatch(master)):
         raise UnsupportedOption(

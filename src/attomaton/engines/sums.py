@@ -11,9 +11,9 @@ from typing import Any, Protocol, Self
 import numpy as np
 import pyarrow as pa
 
+from attomaton.base.tables import Float64, Int64, column
 from attomaton.corpora.pieces import Piece
 from attomaton.graphs.grouping import gather, sum_by_key
-from attomaton.tables import Float64, Int64, column
 
 BITS = 30
 """Bits of each of the two integers behind the point."""

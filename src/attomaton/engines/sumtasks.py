@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from attomaton.base.tables import column
 from attomaton.corpora.shards import Cuts
 from attomaton.engines.executors import (
     Batches,
@@ -20,7 +21,6 @@ from attomaton.engines.executors import (
     tell,
 )
 from attomaton.engines.sums import MOST_ROWS, PIECE_TOKENS, Counting, Sums, add_rows, merge_sums, sum_in_parts
-from attomaton.tables import column
 
 LISTED = "kind int, key long, high long, low long"
 """The rows of a pass, before they are added up; ``kind`` is a number."""

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from attomaton.artifacts import digest_record
+from attomaton.base.artifacts import digest_record
+from attomaton.base.tables import column, read_parquet
 from attomaton.graphs.components import NODE_SCHEMA, Components
 from attomaton.graphs.parts import join, of_nodes, shift
-from attomaton.tables import column, read_parquet
 
 
 @dataclass(frozen=True)

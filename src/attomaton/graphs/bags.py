@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attomaton.base.tables import Bool, Int32, Int64
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.grouping import count_keys, pack_pairs, unpack_pairs
 from attomaton.graphs.scanning import find_labels, flatten
-from attomaton.tables import Bool, Int32, Int64
 
 
 @dataclass(frozen=True, eq=False)

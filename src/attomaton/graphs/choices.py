@@ -15,10 +15,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from attomaton.borders import check_counts, check_ids, check_ids_of, check_rising, check_table, trusted
+from attomaton.base.borders import check_counts, check_ids, check_ids_of, check_rising, check_table, trusted
+from attomaton.base.errors import MismatchedParts
+from attomaton.base.frames import Tabular
+from attomaton.base.machine import share_out
+from attomaton.base.options import check_threads
+from attomaton.base.ragged import group_borders, offsets_of, ranges_of
+from attomaton.base.tables import Int32, Int64, bytes_to_rows, column, make_table, ragged_column
 from attomaton.corpora.samples import MAX_TOKENS, Samples
-from attomaton.errors import MismatchedParts
-from attomaton.frames import Tabular
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import CHUNK_VALUES
 from attomaton.graphs.grouping import order_pairs, pack_pairs, unpack_pairs
@@ -32,10 +36,6 @@ from attomaton.graphs.sets import (
     members_of,
     select_sets,
 )
-from attomaton.machine import share_out
-from attomaton.options import check_threads
-from attomaton.ragged import group_borders, offsets_of, ranges_of
-from attomaton.tables import Int32, Int64, bytes_to_rows, column, make_table, ragged_column
 
 CHOICE_SCHEMA = pa.schema(
     [

@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from attomaton.borders import (
+from attomaton.base.borders import (
     check_counts,
     check_ids,
     check_ids_of,
@@ -20,9 +20,13 @@ from attomaton.borders import (
     check_table,
     trusted,
 )
-from attomaton.display import SHOWN, render_card, render_facts, render_table
-from attomaton.errors import MismatchedParts, UnknownToken
-from attomaton.frames import Tabular
+from attomaton.base.display import SHOWN, render_card, render_facts, render_table
+from attomaton.base.errors import MismatchedParts, UnknownToken
+from attomaton.base.frames import Tabular
+from attomaton.base.machine import count_processors, share_out
+from attomaton.base.options import check_threads, whole_number
+from attomaton.base.ragged import group_borders, offsets_of, run_starts
+from attomaton.base.tables import Bool, Int32, Int64, Integers, column, make_table
 from attomaton.graphs.condensing import (
     Found,
     condense,
@@ -41,10 +45,6 @@ from attomaton.graphs.grouping import (
 from attomaton.graphs.ordered import SHARES, SMALLEST
 from attomaton.graphs.robustness import measure_robustness
 from attomaton.graphs.strong import label_strong_components
-from attomaton.machine import count_processors, share_out
-from attomaton.options import check_threads, whole_number
-from attomaton.ragged import group_borders, offsets_of, run_starts
-from attomaton.tables import Bool, Int32, Int64, Integers, column, make_table
 
 NODE_SCHEMA = pa.schema([("query", pa.int32()), ("token", pa.int32()), ("component", pa.int64())])
 ORDER_SCHEMA = pa.schema(

@@ -4,13 +4,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attomaton.compiled import compiled, compiled_within
+from attomaton.base.compiled import compiled, compiled_within
+from attomaton.base.ragged import run_starts
+from attomaton.base.tables import Int32, Int64, Integers
 from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS
 from attomaton.graphs.grouping import distinct_keys, find_rows, pack_pairs, sum_by_key
 from attomaton.graphs.scanning import NUMPY
 from attomaton.graphs.strong import label_strong_components, search_all
-from attomaton.ragged import run_starts
-from attomaton.tables import Int32, Int64, Integers
 
 Order = tuple[Int64, Int64, Int64, Int64]
 """Above, below, edges and support: the columns of an order."""

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attomaton.ragged import group_borders
-from attomaton.tables import Int64
+from attomaton.base.ragged import group_borders
+from attomaton.base.tables import Int64
 
 Pair = tuple[int, int]
 

@@ -7,8 +7,8 @@ disjoint graphs at once, each reached from its own root.
 
 import numpy as np
 
-from attomaton.compiled import compiled
-from attomaton.tables import Bool, Int64
+from attomaton.base.compiled import compiled
+from attomaton.base.tables import Bool, Int64
 
 
 @compiled

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from attomaton.borders import (
+from attomaton.base.borders import (
     check_counts,
     check_ids_of,
     check_rising,
@@ -23,16 +23,16 @@ from attomaton.borders import (
     keep_checked,
     trusted,
 )
+from attomaton.base.display import render_card, render_facts, render_first_rows
+from attomaton.base.errors import MismatchedParts, TokenOutOfRange
+from attomaton.base.frames import Tabular
+from attomaton.base.machine import share_out
+from attomaton.base.options import check_threads, whole_number
+from attomaton.base.tables import Int32, Int64, Integers, column, keep_rows, make_table
 from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS, Samples
-from attomaton.display import render_card, render_facts, render_first_rows
-from attomaton.errors import MismatchedParts, TokenOutOfRange
-from attomaton.frames import Tabular
 from attomaton.graphs.grouping import count_keys, join_counted, sum_by_key
 from attomaton.graphs.ordered import cut_shares, order_samples
 from attomaton.graphs.scanning import link_ahead, pack_contexts
-from attomaton.machine import share_out
-from attomaton.options import check_threads, whole_number
-from attomaton.tables import Int32, Int64, Integers, column, keep_rows, make_table
 
 EDGE_SCHEMA = pa.schema(
     [("query", pa.int32()), ("winner", pa.int32()), ("loser", pa.int32()), ("support", pa.int64())]

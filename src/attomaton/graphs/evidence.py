@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from attomaton.base.tables import Int64, Integers
 from attomaton.graphs.components import Components
-from attomaton.tables import Int64, Integers
 
 
 def count_evidence(components: Components, queries: Integers | None = None) -> Int64:

@@ -6,9 +6,9 @@ from typing import TypeVar, cast
 
 import numpy as np
 
+from attomaton.base.ragged import run_starts
+from attomaton.base.tables import Bool, Int32, Int64, Integers
 from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS
-from attomaton.ragged import run_starts
-from attomaton.tables import Bool, Int32, Int64, Integers
 
 Table = TypeVar("Table", bound=Sized)
 

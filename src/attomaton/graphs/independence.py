@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from attomaton.tables import Float64
+from attomaton.base.tables import Float64
 
 FINEST = 13
 """Squares of singular values are bounded by the powers 4⁻¹ … of the shortest row's, down to this one."""

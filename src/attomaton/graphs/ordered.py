@@ -7,11 +7,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from attomaton.base.machine import count_processors
+from attomaton.base.ragged import run_starts
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.bags import find_realisable
 from attomaton.graphs.grouping import order_pairs, pack_pairs
-from attomaton.machine import count_processors
-from attomaton.ragged import run_starts
 
 SMALLEST = 1 << 18
 """Context tokens below which a share is not worth a thread."""

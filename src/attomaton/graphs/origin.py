@@ -9,14 +9,14 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from attomaton.artifacts import read_arrays, read_manifest
-from attomaton.artifacts.parted import read_whole
-from attomaton.artifacts.runs import read_run
+from attomaton.base.artifacts import read_arrays, read_manifest
+from attomaton.base.artifacts.parted import read_whole
+from attomaton.base.artifacts.runs import read_run
+from attomaton.base.errors import MismatchedParts
+from attomaton.base.ragged import ranges_of
 from attomaton.corpora.samples import Samples
-from attomaton.errors import MismatchedParts
 from attomaton.graphs.bags import find_realisable
 from attomaton.graphs.edges import extract_edges
-from attomaton.ragged import ranges_of
 
 CHUNK = 4_000_000
 """Tokens of contexts that are digested at once."""

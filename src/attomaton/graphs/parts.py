@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.borders import trusted
+from attomaton.base.borders import trusted
+from attomaton.base.ragged import offsets_of
+from attomaton.base.tables import Int64, column, empty_table, make_table
 from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components
 from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA, EdgeTable
-from attomaton.ragged import offsets_of
-from attomaton.tables import Int64, column, empty_table, make_table
 
 PART_SAMPLES = 1 << 17
 """Realisable samples of a part, about, if it holds more than one query: some million edges."""

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attomaton.errors import MismatchedParts
+from attomaton.base.errors import MismatchedParts
+from attomaton.base.ragged import group_borders, ranges_of
+from attomaton.base.tables import Bool, Int32, Int64, Integers, column
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import EdgeTable
-from attomaton.ragged import group_borders, ranges_of
-from attomaton.tables import Bool, Int32, Int64, Integers, column
 
 
 class Edge(NamedTuple):

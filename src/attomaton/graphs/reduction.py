@@ -7,8 +7,8 @@ all pairs of a component follows from the ties between neighbours.
 import numpy as np
 import pyarrow as pa
 
+from attomaton.base.tables import Bool, Int64, column, keep_rows
 from attomaton.graphs.components import Components
-from attomaton.tables import Bool, Int64, column, keep_rows
 
 
 def reduce_order(components: Components) -> pa.Table:

@@ -13,13 +13,13 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from attomaton.errors import MismatchedParts, UnknownToken
-from attomaton.frames import Tabular
+from attomaton.base.errors import MismatchedParts, UnknownToken
+from attomaton.base.frames import Tabular
+from attomaton.base.options import LARGEST, whole_number
+from attomaton.base.ragged import group_borders
+from attomaton.base.tables import Bool, Int32, Int64, Integers, make_table
 from attomaton.graphs.edges import EdgeTable
 from attomaton.graphs.strong import label_strong_components
-from attomaton.options import LARGEST, whole_number
-from attomaton.ragged import group_borders
-from attomaton.tables import Bool, Int32, Int64, Integers, make_table
 
 LINK_SCHEMA = pa.schema(
     [

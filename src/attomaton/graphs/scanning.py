@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.compiled import compiled
+from attomaton.base.compiled import compiled
+from attomaton.base.ragged import occurs, ranges_of
+from attomaton.base.tables import Bool, Int32, Int64
 from attomaton.corpora.samples import TOKEN_BITS
 from attomaton.graphs.grouping import pack_pairs, stable_order
 from attomaton.graphs.sliding import pack_context
-from attomaton.ragged import occurs, ranges_of
-from attomaton.tables import Bool, Int32, Int64
 
 NUMPY = 50
 """Entries that numpy looks at while Python looks at one."""

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.errors import UncertifiedSolution
+from attomaton.base.errors import UncertifiedSolution
+from attomaton.base.ragged import sum_at
+from attomaton.base.solutions import check_embeddings, scale_rows
+from attomaton.base.tables import Bool, Float64, Integers, column
 from attomaton.graphs.components import Components, merge_components
 from attomaton.graphs.independence import bound_singular, unit_rows
 from attomaton.graphs.reduction import find_ends, find_needed, find_ties
-from attomaton.ragged import sum_at
-from attomaton.solutions import check_embeddings, scale_rows
-from attomaton.tables import Bool, Float64, Integers, column
 
 MOST_NODES = 4000
 """Above this many nodes the linear program is too large, and priorities are taken to be separable."""

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from attomaton.compiled import compiled, compiled_within
+from attomaton.base.compiled import compiled, compiled_within
+from attomaton.base.ragged import offsets_of, ranges_of, rows_of
+from attomaton.base.tables import Bool, Int32, Int64, ragged_column
 from attomaton.graphs.condensing import sort_between
 from attomaton.graphs.grouping import count_keys, find_rows, pack_pairs, unpack_pairs
 from attomaton.graphs.scanning import flatten
-from attomaton.ragged import offsets_of, ranges_of, rows_of
-from attomaton.tables import Bool, Int32, Int64, ragged_column
 
 SEARCHED = 10
 """Entries that numpy searches for while Python looks at one."""

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.compiled import compiled, compiled_within
+from attomaton.base.compiled import compiled, compiled_within
+from attomaton.base.tables import Bool, Int32, Int64, Integers
 from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS
-from attomaton.tables import Bool, Int32, Int64, Integers
 
 NEVER = 2**31 - 1
 """Where a token returns that does not."""

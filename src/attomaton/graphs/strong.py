@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.compiled import compiled_within
-from attomaton.ragged import group_borders
-from attomaton.tables import Int32, Int64
+from attomaton.base.compiled import compiled_within
+from attomaton.base.ragged import group_borders
+from attomaton.base.tables import Int32, Int64
 
 SMALL = 4_000
 """Edges and nodes up to which Python's own search is over before scipy is loaded."""

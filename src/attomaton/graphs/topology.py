@@ -6,8 +6,8 @@ because these walks are sequential; iterative, because a chain may be a million 
 
 import numpy as np
 
-from attomaton.compiled import compiled
-from attomaton.tables import Bool, Int64, Integers
+from attomaton.base.compiled import compiled
+from attomaton.base.tables import Bool, Int64, Integers
 
 
 def _walk_work(start: Int64, below: Int64, *_: object) -> float:

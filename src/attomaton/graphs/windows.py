@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attomaton.borders import check_int32, check_int64, check_lengths
+from attomaton.base.borders import check_int32, check_int64, check_lengths
+from attomaton.base.errors import MismatchedParts
+from attomaton.base.tables import Bool, Int32, Int64
 from attomaton.corpora.pieces import Piece
-from attomaton.errors import MismatchedParts
-from attomaton.tables import Bool, Int32, Int64
 
 
 @dataclass(frozen=True, eq=False)

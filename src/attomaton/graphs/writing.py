@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from attomaton.borders import trusted
+from attomaton.base.borders import trusted
+from attomaton.base.errors import MismatchedParts, TokenOutOfRange
+from attomaton.base.tables import Int32, Integers
 from attomaton.corpora.samples import Samples
-from attomaton.errors import MismatchedParts, TokenOutOfRange
 from attomaton.graphs.bags import find_realisable
-from attomaton.tables import Int32, Integers
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from attomaton.errors import MismatchedParts
+from attomaton.base.errors import MismatchedParts
+from attomaton.base.options import real_number
 from attomaton.heads.parts import Attention, Layer, Linear
 from attomaton.heads.transformer import Transformer
-from attomaton.options import real_number
 
 
 def from_arrays(

@@ -7,10 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attomaton.errors import InvalidSamples, MismatchedParts, TokenOutOfRange
+from attomaton.base.errors import InvalidSamples, MismatchedParts, TokenOutOfRange
+from attomaton.base.options import show
+from attomaton.base.tables import Integers
 from attomaton.heads.model import Head, ModelShape
-from attomaton.options import show
-from attomaton.tables import Integers
 
 
 def check_contexts(tokens: Integers | Tensor, shape: ModelShape) -> Tensor:
@@ -21,8 +21,8 @@ def check_contexts(tokens: Integers | Tensor, shape: ModelShape) -> Tensor:
     >>> check_contexts(np.array([[0, 4]]), ModelShape(1, 1, n_tokens=4))
     Traceback (most recent call last):
         ...
-    attomaton.errors.TokenOutOfRange: token 4 at place 1 of context 0 is not in 0 … 3; give ids of the model's
-    own tokenizer
+    attomaton.base.errors.TokenOutOfRange: token 4 at place 1 of context 0 is not in 0 … 3; give ids of the
+    model's own tokenizer
     """
     try:
         given: Any = tokens.detach().cpu().numpy() if isinstance(tokens, Tensor) else np.asarray(tokens)
@@ -73,7 +73,7 @@ def check_head(head: Head, shape: ModelShape) -> Head:
     >>> check_head(Head(1, 0), ModelShape(1, 1, n_tokens=4))
     Traceback (most recent call last):
         ...
-    attomaton.errors.MismatchedParts: there is no head 1.0; layers are 0 … 0 and heads 0 … 0
+    attomaton.base.errors.MismatchedParts: there is no head 1.0; layers are 0 … 0 and heads 0 … 0
     """
     given = cast("Any", head)
     pair: tuple[Any, ...] = tuple(cast("tuple[Any, ...]", given)) if isinstance(given, tuple | list) else ()
@@ -96,7 +96,7 @@ def check_heads(heads: Iterable[Head], shape: ModelShape) -> list[Head]:
     >>> check_heads([Head(0, 0), Head(0, 0)], ModelShape(1, 1, n_tokens=4))
     Traceback (most recent call last):
         ...
-    attomaton.errors.MismatchedParts: head 0.0 is there twice; give each head once
+    attomaton.base.errors.MismatchedParts: head 0.0 is there twice; give each head once
     """
     found = [check_head(one, shape) for one in heads]
     twice = [one for place, one in enumerate(found) if one in found[:place]]
@@ -113,7 +113,8 @@ def keep_shape(edited: Tensor, given: Tensor, what: str) -> Tensor:
     >>> keep_shape(torch.zeros(2), torch.zeros(3), "edit_patterns")
     Traceback (most recent call last):
         ...
-    attomaton.errors.MismatchedParts: edit_patterns returned shape (2,) for shape (3,); return the same shape
+    attomaton.base.errors.MismatchedParts: edit_patterns returned shape (2,) for shape (3,); return the same
+    shape
     """
     if edited.shape != given.shape:
         raise MismatchedParts(

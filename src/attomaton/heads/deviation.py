@@ -6,10 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attomaton.errors import MismatchedParts
+from attomaton.base.errors import MismatchedParts
+from attomaton.base.tables import Integers
 from attomaton.heads.contexts import check_contexts
 from attomaton.heads.model import HeadModel
-from attomaton.tables import Integers
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attomaton.base.errors import UnreadableModel
 from attomaton.corpora.budgets import shown
-from attomaton.errors import UnreadableModel
 from attomaton.heads.parts import ACTIVATIONS, Attention, FeedForward, Layer, Linear, Norm, Rotary
 from attomaton.heads.transformer import Transformer
 
@@ -61,7 +61,7 @@ def read_lens(model: Any, *, name: str = "TransformerLens", dtype: torch.dtype |
     >>> read_lens(SimpleNamespace(cfg=SimpleNamespace(attention_dir="bidirectional"), state_dict=dict))
     Traceback (most recent call last):
         ...
-    attomaton.errors.UnreadableModel: its attention_dir is 'bidirectional'; supported is 'causal'
+    attomaton.base.errors.UnreadableModel: its attention_dir is 'bidirectional'; supported is 'causal'
     """
     cfg = model.cfg
     for setting, allowed in PLAIN.items():

@@ -11,9 +11,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from attomaton.base.errors import UnreadableModel
 from attomaton.corpora.budgets import shown
 from attomaton.corpora.regular import open_regular
-from attomaton.errors import UnreadableModel
 from attomaton.heads.reading.configs import parse_settings
 from attomaton.heads.reading.families import build_model
 from attomaton.heads.reading.files import named
@@ -34,7 +34,7 @@ def read_mingpt(path: str | PathLike[str], *, dtype: torch.dtype = torch.float32
     >>> read_mingpt("nowhere.json")
     Traceback (most recent call last):
         ...
-    attomaton.errors.UnreadableModel: nowhere.json cannot be read: No such file or directory; restore the
+    attomaton.base.errors.UnreadableModel: nowhere.json cannot be read: No such file or directory; restore the
     file, or give another model
     """
     place = Path(path)

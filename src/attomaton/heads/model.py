@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
-from attomaton.tables import Float64, Integers
+from attomaton.base.tables import Float64, Integers
 
 PatternEdit = Callable[[int, Tensor], Tensor]
 """A layer and its patterns, shape (n, n_heads, length, length), to the patterns that are applied instead."""

@@ -6,8 +6,9 @@ from typing import Any, cast
 
 import torch
 
+from attomaton.base.errors import UnreadableModel, UnsupportedOption
+from attomaton.base.options import show
 from attomaton.corpora.budgets import shown
-from attomaton.errors import UnreadableModel, UnsupportedOption
 from attomaton.heads.lens import read_lens
 from attomaton.heads.mingpt import read_mingpt
 from attomaton.heads.model import HeadModel
@@ -18,7 +19,6 @@ from attomaton.heads.reading.folders import read_folder
 from attomaton.heads.reading.hub import HUB_ID, read_hub
 from attomaton.heads.runs import is_run, open_checkpoint, read_run
 from attomaton.heads.transformer import Transformer
-from attomaton.options import show
 from attomaton.training.deep_trace import DeepTrace
 from attomaton.training.trace import Trace
 
@@ -51,8 +51,8 @@ def open_model(source: Any, *, revision: str | None = None, dtype: str = "float3
     >>> open_model("owner/name")
     Traceback (most recent call last):
         ...
-    attomaton.errors.UnreadableModel: there is no folder owner/name; give one, or, for a model of the hub,
-    also a revision: best its commit, 40 digits
+    attomaton.base.errors.UnreadableModel: there is no folder owner/name; give one, or, for a model of the
+    hub, also a revision: best its commit, 40 digits
     """
     if dtype not in DTYPES:
         raise UnsupportedOption(f"dtype is {show(dtype)}; choose float32 or float64")
@@ -90,7 +90,7 @@ def read_object(model: Any, *, dtype: torch.dtype = torch.float32) -> Transforme
     >>> read_object(SimpleNamespace(config={"model_type": "t5"}, state_dict=dict))
     Traceback (most recent call last):
         ...
-    attomaton.errors.UnreadableModel: model_type is 't5'; gpt2, gpt_neox, llama, mistral, qwen2 are read
+    attomaton.base.errors.UnreadableModel: model_type is 't5'; gpt2, gpt_neox, llama, mistral, qwen2 are read
     """
     given: Any = model.config
     settings = parse_settings(cast("dict[str, Any]", given if isinstance(given, dict) else given.to_dict()))

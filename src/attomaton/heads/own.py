@@ -7,16 +7,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attomaton.errors import MismatchedParts
+from attomaton.base.errors import MismatchedParts
+from attomaton.base.options import whole_number
+from attomaton.base.tables import Float64, Integers
 from attomaton.heads.contexts import check_contexts, check_head, check_tokens, keep_shape
 from attomaton.heads.model import Head, ModelShape, OutputEdit, PatternEdit, Watched
 from attomaton.heads.parts import Attention, FeedForward, Layer, Linear
 from attomaton.heads.transformer import Transformer
-from attomaton.models.deep import DeepModel
-from attomaton.models.heads import Tied, TokenId, Untied
-from attomaton.options import whole_number
-from attomaton.tables import Float64, Integers
 from attomaton.training.deep_trace import DeepTrace
+from attomaton.training.models.deep import DeepModel
+from attomaton.training.models.heads import Tied, TokenId, Untied
 from attomaton.training.trace import Trace
 
 
@@ -194,7 +194,8 @@ def watch_layer(
     weights : float64 array, shape (dim, dim)
         W.
     head : optional
-        ``TokenId()``, ``Tied()`` or ``Untied()`` of :mod:`attomaton.models.heads`; the first if not given.
+        ``TokenId()``, ``Tied()`` or ``Untied()`` of :mod:`attomaton.training.models.heads`; the first if not
+        given.
     name : str
         What it is called.
 

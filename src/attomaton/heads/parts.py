@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from attomaton.errors import UnsupportedOption
-from attomaton.options import show
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.options import show
 
 Part = TypeVar("Part")
 

@@ -15,7 +15,7 @@ def randomise_heads(model: Transformer, rng: np.random.Generator) -> Transformer
 
     Both sets of singular vectors are drawn uniformly, and biases of queries and keys are left out. Heads that
     shared keys get keys of their own; values, outputs and all other parts stay. This is enough for token
-    scores at one lag. :func:`~attomaton.audit.randomised.rotate_heads`, which an audit uses, keeps the
+    scores at one lag. :func:`~attomaton.heads.audit.randomised.rotate_heads`, which an audit uses, keeps the
     singular values at every lag, shared keys and biases.
 
     Parameters

@@ -7,11 +7,11 @@ from typing import cast
 
 import torch
 
-from attomaton.artifacts import MANIFEST, read_manifest
-from attomaton.errors import CorruptRun, UnreadableModel
+from attomaton.base.artifacts import MANIFEST, read_manifest
+from attomaton.base.errors import CorruptRun, UnreadableModel
+from attomaton.base.tables import Float64
 from attomaton.heads.model import HeadModel
 from attomaton.heads.own import watch_weights
-from attomaton.tables import Float64
 from attomaton.training.checkpoints import CHECKPOINTS, TRACE, TRAINING, read_checkpoint, read_trace
 from attomaton.training.deep_trace import DeepTrace
 from attomaton.training.loop import combine

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.errors import MismatchedParts, UnreadableModel
+from attomaton.base.errors import MismatchedParts, UnreadableModel
+from attomaton.base.options import whole_number
 from attomaton.heads.model import HeadModel
 from attomaton.heads.opening import open_model
 from attomaton.heads.own import watch_trace
 from attomaton.heads.runs import is_run, open_checkpoint, read_run
-from attomaton.options import whole_number
 
 NAMED = re.compile(
     r"(?:step|checkpoint|ckpt|iteration|iter|epoch)s?[-_=. ]?([0-9]{1,18})(?![0-9A-Za-z])", re.I
@@ -72,8 +72,8 @@ def find_steps(sources: Sequence[str], *, most: int | None = None) -> tuple[Mode
     >>> find_steps(["run/final"])
     Traceback (most recent call last):
         ...
-    attomaton.errors.UnreadableModel: run/final is not named after a step; give names with one whole number,
-    such as checkpoint-100
+    attomaton.base.errors.UnreadableModel: run/final is not named after a step; give names with one whole
+    number, such as checkpoint-100
     """
     read = cache(read_run)
     found: list[ModelStep] = []
@@ -91,7 +91,7 @@ def sort_steps(found: Iterable[ModelStep]) -> list[ModelStep]:
     >>> sort_steps([ModelStep(1, "a", open), ModelStep(1, "b", open)])
     Traceback (most recent call last):
         ...
-    attomaton.errors.MismatchedParts: a and b are both of step 1; give one model of each step
+    attomaton.base.errors.MismatchedParts: a and b are both of step 1; give one model of each step
     """
     ordered = sorted(found, key=lambda one: one.step)
     for one, other in pairwise(ordered):

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from attomaton.base.options import LARGEST, whole_number
+from attomaton.base.tables import Float64, Integers
 from attomaton.heads.contexts import check_contexts, check_head, check_tokens, keep_shape
 from attomaton.heads.model import Head, ModelShape, OutputEdit, PatternEdit, Watched
 from attomaton.heads.parts import Attention, Layer, Linear, Norm, Rotary, in_dtype
-from attomaton.options import LARGEST, whole_number
-from attomaton.tables import Float64, Integers
 
 
 @dataclass(frozen=True, eq=False)

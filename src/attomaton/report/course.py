@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.errors import CorruptRun, MissingExtra, needing
+from attomaton.base.errors import CorruptRun, MissingExtra, needing
+from attomaton.base.tables import Float64
 from attomaton.report.lines import Line, LinePanel
 from attomaton.report.page.training import follow_trials, why_unpredicted
-from attomaton.tables import Float64
 
 MOST_NUMBERS = 50_000_000
 """Numbers that the axes of the cyclic subspace may take: more, and neither curve is drawn."""

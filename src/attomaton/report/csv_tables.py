@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.artifacts import build_folder, explained, write_file
 from attomaton.automaton.automaton import Automaton
+from attomaton.base.artifacts import build_folder, explained, write_file
+from attomaton.base.tables import Bool, column, keep_rows, ragged_column
 from attomaton.report.escaping import escape_cell
 from attomaton.report.token_texts import TokenTexts, as_text, join_rows
-from attomaton.tables import Bool, column, keep_rows, ragged_column
 
 _arrow: Any = pa
 BATCH = 1 << 16

@@ -6,7 +6,7 @@ One rule for all of them: what cannot be seen or could be obeyed is written as i
 
 import re
 
-from attomaton.display import show_hidden
+from attomaton.base.display import show_hidden
 
 _FORMULA = re.compile("(?:^|(?<=[;,|\"']))(\\s*)([=+\\-@\uff1d\uff0b\uff0d\uff20])(?=.)")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-f]{4})|(.))", re.DOTALL)

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from attomaton.automaton.automaton import Automaton
-from attomaton.errors import UnknownToken, UnsupportedOption, UnwritablePlace
-from attomaton.options import whole_number
-from attomaton.tables import Bool, column
+from attomaton.base.errors import UnknownToken, UnsupportedOption, UnwritablePlace
+from attomaton.base.options import whole_number
+from attomaton.base.tables import Bool, column
 
 
 def pick_queries(automaton: Automaton, asked: Sequence[str] | int | None = None) -> Bool:

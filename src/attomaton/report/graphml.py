@@ -8,13 +8,13 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from attomaton.artifacts import begins_with, explained, write_target
 from attomaton.automaton.automaton import Automaton
-from attomaton.ragged import offsets_of, ranges_of
+from attomaton.automaton.runs.outline import Outline
+from attomaton.base.artifacts import begins_with, explained, write_target
+from attomaton.base.ragged import offsets_of, ranges_of
+from attomaton.base.tables import Bool, Int64, column
 from attomaton.report.escaping import escape_text
 from attomaton.report.token_texts import TokenTexts, as_text, join_columns, join_rows
-from attomaton.runs.outline import Outline
-from attomaton.tables import Bool, Int64, column
 
 BATCH = 1 << 16
 """Nodes or edges that are turned into text at a time."""

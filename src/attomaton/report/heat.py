@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.drawing import LIGHT, drawable, paper_style, wrap_caption
+from attomaton.base.drawing import LIGHT, drawable, paper_style, wrap_caption
+from attomaton.base.tables import Float64, Int64
 from attomaton.report.query_graph import QueryGraph
 from attomaton.report.style import new_figure, save_figure
-from attomaton.tables import Float64, Int64
 
 ROWS, COLUMNS = 14, 8
 """Tokens and queries that are shown."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attomaton.drawing import HEIGHT, paper_style, wrap_caption
+from attomaton.base.drawing import HEIGHT, paper_style, wrap_caption
 from attomaton.report.style import finish_figure, hide_rest, new_figure
 
 STYLES = ("-", "--", ":", "-.")

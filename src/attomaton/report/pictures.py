@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.artifacts import build_folder
 from attomaton.automaton.automaton import Automaton
-from attomaton.errors import UnsupportedOption
-from attomaton.options import given_path
+from attomaton.base.artifacts import build_folder
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.options import given_path
 from attomaton.report.course import draw_course
 from attomaton.report.export import check_place, pick_queries
 from attomaton.report.heat import COLUMNS, draw_heat

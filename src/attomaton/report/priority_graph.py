@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.drawing import GREY, ONE_COLUMN, drawable, measure_text, paper_style, wrap_caption
+from attomaton.base.drawing import GREY, ONE_COLUMN, drawable, measure_text, paper_style, wrap_caption
 from attomaton.report.query_graph import QueryGraph
 from attomaton.report.style import new_figure, save_figure
 

@@ -5,8 +5,8 @@ from functools import cached_property
 
 import numpy as np
 
+from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.report.page.packing import FIELDS, Packer, expand, sum_up
-from attomaton.tables import Bool, Float64, Int64
 
 
 @dataclass(frozen=True, eq=False)

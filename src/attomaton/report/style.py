@@ -1,4 +1,4 @@
-"""How figures of the report and of experiments are made and saved, in the style of :mod:`attomaton.drawing`.
+"""How figures are made and saved, in the style of :mod:`attomaton.base.drawing`.
 
 They are made without pyplot, so the backend and the windows of the session that asks for them stay as they
 are.
@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from attomaton.artifacts import explained
-from attomaton.drawing import ONE_COLUMN
+from attomaton.base.artifacts import explained
+from attomaton.base.drawing import ONE_COLUMN
 
 
 def new_figure(height: float, *, width: float = ONE_COLUMN) -> Any:

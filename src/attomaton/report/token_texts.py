@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from attomaton.automaton.automaton import Automaton
-from attomaton.tables import Int64, Integers
+from attomaton.base.tables import Int64, Integers
 
 _arrow: Any = pa
 _compute: Any = pc

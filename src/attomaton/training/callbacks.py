@@ -5,8 +5,8 @@ from functools import cached_property
 from importlib import import_module
 from typing import Any, ClassVar, Protocol, Self
 
-from attomaton.errors import needing
-from attomaton.tables import Float64
+from attomaton.base.errors import needing
+from attomaton.base.tables import Float64
 
 
 class Callback(Protocol):

@@ -19,7 +19,7 @@ from typing import Any, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from attomaton.artifacts import (
+from attomaton.base.artifacts import (
     MANIFEST,
     Building,
     build_folder,
@@ -31,7 +31,7 @@ from attomaton.artifacts import (
     write_file,
     write_sealed,
 )
-from attomaton.artifacts.folders import (
+from attomaton.base.artifacts.folders import (
     check_kind,
     check_replaceable,
     drop_partial,
@@ -39,16 +39,16 @@ from attomaton.artifacts.folders import (
     find_place,
     hold,
 )
-from attomaton.artifacts.locks import Lock
-from attomaton.artifacts.naming import shown
-from attomaton.artifacts.ownership import PARTIAL, is_partial, take_stock
-from attomaton.artifacts.seals import FORMAT
-from attomaton.borders import check_floats, check_int64
+from attomaton.base.artifacts.locks import Lock
+from attomaton.base.artifacts.naming import shown
+from attomaton.base.artifacts.ownership import PARTIAL, is_partial, take_stock
+from attomaton.base.artifacts.seals import FORMAT
+from attomaton.base.borders import check_floats, check_int64
+from attomaton.base.errors import CorruptRun, MismatchedParts, UnwritablePlace
+from attomaton.base.options import given_path, whole_number
+from attomaton.base.tables import Float64
 from attomaton.corpora.samples import NOTHING_SKIPPED, Samples, Skipped
-from attomaton.errors import CorruptRun, MismatchedParts, UnwritablePlace
 from attomaton.graphs.origin import check_origin
-from attomaton.options import given_path, whole_number
-from attomaton.tables import Float64
 from attomaton.training.configuration import first_difference
 from attomaton.training.trace import Record, Trace
 

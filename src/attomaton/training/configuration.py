@@ -7,14 +7,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from attomaton.artifacts import digest_arrays
+from attomaton.base.artifacts import digest_arrays
+from attomaton.base.errors import UnsupportedOption
 from attomaton.corpora.samples import Samples
-from attomaton.errors import UnsupportedOption
-from attomaton.models.attention import AttentionModel
-from attomaton.models.deep import DeepModel
-from attomaton.models.embeddings import Equicorrelated, Given, Orthonormal, RandomUnit
-from attomaton.models.heads import Tied, TokenId, Untied
-from attomaton.models.losses import CorrelationLoss, LogLoss, SquaredLoss
+from attomaton.training.models.attention import AttentionModel
+from attomaton.training.models.deep import DeepModel
+from attomaton.training.models.embeddings import Equicorrelated, Given, Orthonormal, RandomUnit
+from attomaton.training.models.heads import Tied, TokenId, Untied
+from attomaton.training.models.losses import CorrelationLoss, LogLoss, SquaredLoss
 from attomaton.training.schedules import Decay
 from attomaton.training.steepest import Muon, SignDescent, SpectralDescent
 from attomaton.training.steps import Adam, GradientDescent
@@ -28,7 +28,7 @@ def describe(value: object) -> Any:
 
     Examples
     --------
-    >>> from attomaton.models.heads import Untied
+    >>> from attomaton.training.models.heads import Untied
     >>> describe(Untied(temperature=2.0))
     {'kind': 'Untied', 'temperature': 2.0}
     """

@@ -9,15 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attomaton.artifacts import digest_arrays
-from attomaton.errors import InvalidSamples, UnsupportedOption
-from attomaton.models.deep import DeepModel, DeepTrials, lay_out_sequences
-from attomaton.options import MOST_STEPS, show, whole_number
-from attomaton.tables import Float64, Integers
+from attomaton.base.artifacts import digest_arrays
+from attomaton.base.errors import InvalidSamples, UnsupportedOption
+from attomaton.base.options import MOST_STEPS, show, whole_number
+from attomaton.base.tables import Float64, Integers
 from attomaton.training.checkpoints import Store
 from attomaton.training.configuration import describe, versions
 from attomaton.training.deep_trace import DeepTrace
 from attomaton.training.loop import Run, Watch, as_store, checkpoint_interval, open_store, use_threads
+from attomaton.training.models.deep import DeepModel, DeepTrials, lay_out_sequences
 from attomaton.training.steps import Parameters, Step, as_step
 
 SMALL = 400_000
@@ -64,7 +64,7 @@ def train_deep(
 
     Examples
     --------
-    >>> from attomaton.models.deep import DeepModel
+    >>> from attomaton.training.models.deep import DeepModel
     >>> sequences = np.array([[0, 1, 2, 0, 1], [2, 0, 1, 2, 0]])
     >>> trace = train_deep(sequences, DeepModel(n_layers=2), 1.0, steps=20)
     >>> trace.losses[[0, -1], 0].round(2).tolist()

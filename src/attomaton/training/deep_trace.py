@@ -10,16 +10,16 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from attomaton.artifacts import read_arrays, save_arrays
-from attomaton.artifacts.arrays import MEND
-from attomaton.borders import check_floats, check_ids, check_int64, check_rising, keep_checked
-from attomaton.errors import CorruptRun, MismatchedParts, UnknownToken
-from attomaton.frames import Tabular
-from attomaton.models.deep import DeepModel, DeepWeights
-from attomaton.options import given_path
-from attomaton.printing import Block, Grid
-from attomaton.tables import Float64, Int64, table_of
+from attomaton.base.artifacts import read_arrays, save_arrays
+from attomaton.base.artifacts.arrays import MEND
+from attomaton.base.borders import check_floats, check_ids, check_int64, check_rising, keep_checked
+from attomaton.base.errors import CorruptRun, MismatchedParts, UnknownToken
+from attomaton.base.frames import Tabular
+from attomaton.base.options import given_path
+from attomaton.base.printing import Block, Grid
+from attomaton.base.tables import Float64, Int64, table_of
 from attomaton.training.configuration import restore
+from attomaton.training.models.deep import DeepModel, DeepWeights
 from attomaton.training.pictures import draw_run
 from attomaton.training.trace import Record
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
+from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
+from attomaton.base.tables import Float64
 from attomaton.corpora.samples import Samples
-from attomaton.errors import UncertifiedSolution, UnsupportedOption
-from attomaton.models.attention import AttentionModel
-from attomaton.models.heads import Tied, TokenId
-from attomaton.models.losses import LogLoss
-from attomaton.tables import Float64
+from attomaton.training.models.attention import AttentionModel
+from attomaton.training.models.heads import Tied, TokenId
+from attomaton.training.models.losses import LogLoss
 from attomaton.training.steps import GradientDescent, Step
 from attomaton.trajectory.stability import find_passed
 

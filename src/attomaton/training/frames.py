@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from attomaton.models.attention import Trials
+from attomaton.training.models.attention import Trials
 
 NOISE = 1e-13
 """Differences of losses below this are rounding."""

@@ -12,12 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attomaton.base.errors import CorruptRun, InvalidSamples, StepBeyondEdge, UnsupportedOption
+from attomaton.base.options import MOST_STEPS, MOST_TRIALS, real_number, settle, show, whole_number
+from attomaton.base.tables import Float64
+from attomaton.corpora.readers.given import ReadingOptions, check_options, read_samples
 from attomaton.corpora.samples import Samples
-from attomaton.errors import CorruptRun, InvalidSamples, StepBeyondEdge, UnsupportedOption
-from attomaton.models.attention import AttentionModel, Trials, lay_out
-from attomaton.options import MOST_STEPS, MOST_TRIALS, real_number, settle, show, whole_number
-from attomaton.readers.given import ReadingOptions, check_options, read_samples
-from attomaton.tables import Float64
 from attomaton.training.callbacks import Callback
 from attomaton.training.checkpoints import (
     Checkpoint,
@@ -29,6 +28,7 @@ from attomaton.training.checkpoints import (
 )
 from attomaton.training.configuration import describe, digest_corpora, versions
 from attomaton.training.edge import describe_unstable
+from attomaton.training.models.attention import AttentionModel, Trials, lay_out
 from attomaton.training.steps import Parameters, Step, as_step
 from attomaton.training.trace import Record, Trace
 
@@ -136,7 +136,7 @@ def train(
 
     Examples
     --------
-    >>> from attomaton.models.embeddings import Orthonormal
+    >>> from attomaton.training.models.embeddings import Orthonormal
     >>> from attomaton.training.steps import GradientDescent
     >>> corpus = Samples.from_lists([[0, 1]], [0])
     >>> trace = train(corpus, AttentionModel(Orthonormal()), GradientDescent(1.0), steps=1000)

@@ -11,13 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.options import real_number, whole_number
+from attomaton.base.tables import Float64
 from attomaton.corpora.samples import Samples
-from attomaton.errors import UnsupportedOption
-from attomaton.models.attention import AttentionModel, lay_out
-from attomaton.models.losses import LogLoss
-from attomaton.options import real_number, whole_number
-from attomaton.tables import Float64
 from attomaton.training.frames import TINY, Frame, descend, find_frame, norms, shorten, solve_downhill
+from attomaton.training.models.attention import AttentionModel, lay_out
+from attomaton.training.models.losses import LogLoss
 
 MOST_DIMENSIONS = 64
 """Axes are dense, of dim² numbers each."""

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.display import BLUE
-from attomaton.drawing import HEIGHT, house_axes
-from attomaton.tables import Float64, Int64
+from attomaton.base.display import BLUE
+from attomaton.base.drawing import HEIGHT, house_axes
+from attomaton.base.tables import Float64, Int64
 
 
 def draw_run(steps: Int64, losses: Float64, norms: Float64, ax: Any = None) -> Any:

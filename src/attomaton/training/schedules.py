@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from attomaton.options import real_number, settle
+from attomaton.base.options import real_number, settle
 
 
 @dataclass(frozen=True)

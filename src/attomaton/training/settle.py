@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+from attomaton.base.options import whole_number
+from attomaton.base.tables import Float64
 from attomaton.corpora.samples import Samples
-from attomaton.models.attention import AttentionModel, lay_out
-from attomaton.options import whole_number
-from attomaton.tables import Float64
 from attomaton.training.frames import Frame, descend, norms, shorten, solve_downhill
+from attomaton.training.models.attention import AttentionModel, lay_out
 
 FLAT = 1e-12
 """Curvatures below this are none."""

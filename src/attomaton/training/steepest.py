@@ -12,7 +12,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from attomaton.options import real_number, settle
+from attomaton.base.options import real_number, settle
 from attomaton.training.schedules import find_pace
 from attomaton.training.steps import LARGEST_STEP, RAISED, Parameters
 

@@ -8,8 +8,8 @@ from typing import Any, Protocol, cast
 import torch
 from torch import Tensor
 
-from attomaton.errors import UnsupportedOption
-from attomaton.options import real_number, settle, show
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.options import real_number, settle, show
 from attomaton.training.schedules import find_pace
 
 Parameters = tuple[Tensor, ...]
@@ -35,7 +35,7 @@ class Step(Protocol):
     ...     def move(self, parameters, gradients, state, step):
     ...         pairs = zip(parameters, gradients, strict=True)
     ...         return tuple(one - 0.1 * slope.sign() for one, slope in pairs), state
-    >>> from attomaton.models.embeddings import Orthonormal
+    >>> from attomaton.training.models.embeddings import Orthonormal
     >>> samples = at.Samples.from_lists([[0, 1]], [0])
     >>> at.train(samples, at.AttentionModel(Orthonormal()), SignDescent(), steps=3).at(3)[0].round(6).tolist()
     [[0.0, 0.3], [0.0, -0.3]]
@@ -119,8 +119,8 @@ def as_step(value: object) -> Step:
     >>> as_step("adam")
     Traceback (most recent call last):
         ...
-    attomaton.errors.UnsupportedOption: step is 'adam'; give a step size such as 0.5, GradientDescent(0.5),
-    Adam(0.1), or another object with the methods begin and move
+    attomaton.base.errors.UnsupportedOption: step is 'adam'; give a step size such as 0.5,
+    GradientDescent(0.5), Adam(0.1), or another object with the methods begin and move
     """
     if isinstance(value, Real):
         return GradientDescent(cast("float", value))

@@ -10,20 +10,20 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
-from attomaton.artifacts import read_arrays, save_arrays
-from attomaton.artifacts.arrays import MEND
-from attomaton.borders import check_floats, check_ids, check_int64, check_rising, keep_checked
+from attomaton.base.artifacts import read_arrays, save_arrays
+from attomaton.base.artifacts.arrays import MEND
+from attomaton.base.borders import check_floats, check_ids, check_int64, check_rising, keep_checked
+from attomaton.base.errors import CorruptRun, MismatchedParts, UnknownToken, UnsupportedOption
+from attomaton.base.frames import Tabular
+from attomaton.base.options import given_path
+from attomaton.base.printing import Block, Grid
+from attomaton.base.solutions import LARGEST
+from attomaton.base.tables import Float64, Int64, table_of
 from attomaton.corpora.samples import Samples
-from attomaton.errors import CorruptRun, MismatchedParts, UnknownToken, UnsupportedOption
-from attomaton.frames import Tabular
 from attomaton.graphs.origin import read_corpora
-from attomaton.models.attention import AttentionModel
-from attomaton.models.embeddings import Given
-from attomaton.options import given_path
-from attomaton.printing import Block, Grid
-from attomaton.solutions import LARGEST
-from attomaton.tables import Float64, Int64, table_of
 from attomaton.training.configuration import restore
+from attomaton.training.models.attention import AttentionModel
+from attomaton.training.models.embeddings import Given
 from attomaton.training.pictures import draw_run
 from attomaton.training.steepest import Muon, SignDescent, SpectralDescent
 from attomaton.training.steps import Adam, GradientDescent, Step
@@ -68,7 +68,7 @@ class Trace(Tabular):
     Examples
     --------
     >>> import tempfile, attomaton as at
-    >>> from attomaton.models.embeddings import Orthonormal
+    >>> from attomaton.training.models.embeddings import Orthonormal
     >>> samples = at.Samples.from_lists([[0, 1]], [0])
     >>> model, step, watch = at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), at.Watch(every=50)
     >>> trace = at.train(samples, model, step, steps=100, trials=2, watch=watch)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attomaton.errors import UnsupportedOption
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.solutions import scale_rows
+from attomaton.base.tables import Float64
 from attomaton.graphs.components import Components
 from attomaton.graphs.reduction import find_ends, find_ties
 from attomaton.graphs.separation import NEGLIGIBLE, node_features
-from attomaton.solutions import scale_rows
-from attomaton.tables import Float64
 
 MOST_NUMBERS = 50_000_000
 """More numbers than this in the table of features are too many for dense coordinates."""

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 from scipy.sparse import csc_array
 
-from attomaton.errors import MismatchedParts
-from attomaton.options import real_number
-from attomaton.tables import Float64, column, make_table
+from attomaton.base.errors import MismatchedParts
+from attomaton.base.options import real_number
+from attomaton.base.tables import Float64, column, make_table
 from attomaton.trajectory.loss import TrainingLoss
 
 CURVES = ("step", "norm", "correlation", "loss", "error")

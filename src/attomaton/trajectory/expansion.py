@@ -8,15 +8,15 @@ import numpy as np
 import pyarrow as pa
 from scipy.sparse import csc_array
 
+from attomaton.base.display import render_card, render_code, render_facts, render_status
+from attomaton.base.errors import MismatchedParts, UncertifiedSolution, UnsupportedOption
+from attomaton.base.options import real_number
+from attomaton.base.printing import Block, Grid, Printed
+from attomaton.base.solutions import check_embeddings, score_table
+from attomaton.base.tables import Bool, Float64, column, keep_rows
 from attomaton.corpora.samples import Samples
-from attomaton.display import render_card, render_code, render_facts, render_status
-from attomaton.errors import MismatchedParts, UncertifiedSolution, UnsupportedOption
 from attomaton.graphs.choices import ChoiceTable
-from attomaton.options import real_number
-from attomaton.printing import Block, Grid, Printed
-from attomaton.solutions import check_embeddings, score_table
-from attomaton.solved import Solved
-from attomaton.tables import Bool, Float64, column, keep_rows
+from attomaton.solvers.solved import Solved
 from attomaton.trajectory.curves import WeightPath, inner
 from attomaton.trajectory.fast_forward import Course, Trajectory, follow
 from attomaton.trajectory.loss import training_loss

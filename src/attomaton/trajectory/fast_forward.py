@@ -10,17 +10,17 @@ import numpy as np
 import pyarrow as pa
 from scipy.sparse import csc_array
 
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.machine import count_processors
+from attomaton.base.options import real_number
+from attomaton.base.progress import silent
+from attomaton.base.solutions import check_embeddings, score_table, sparse_weights
+from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.corpora.samples import Samples
-from attomaton.errors import UnsupportedOption
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import extract_edges
 from attomaton.graphs.separation import separate
-from attomaton.machine import count_processors
-from attomaton.options import real_number
-from attomaton.progress import silent
-from attomaton.solutions import check_embeddings, score_table, sparse_weights
-from attomaton.tables import Bool, Float64, Int64
 from attomaton.trajectory.curves import WeightPath
 from attomaton.trajectory.loss import TrainingLoss, training_loss
 from attomaton.trajectory.sharpness import (

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from attomaton.base.errors import MismatchedParts
+from attomaton.base.tables import Float64, Int32, Int64, column, ragged_column
 from attomaton.corpora.samples import Samples
-from attomaton.errors import MismatchedParts
 from attomaton.graphs.choices import ChoiceTable, extract_choices
 from attomaton.graphs.components import Components
-from attomaton.soft.contexts import context_problem
-from attomaton.soft.likelihood import LuceProblem
-from attomaton.tables import Float64, Int32, Int64, column, ragged_column
+from attomaton.solvers.soft.contexts import context_problem
+from attomaton.solvers.soft.likelihood import LuceProblem
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import csr_array
 
-from attomaton.borders import trusted
-from attomaton.ragged import largest_of, offsets_of, rows_of, sum_at
-from attomaton.soft.likelihood import LuceProblem
-from attomaton.tables import Float64, Int64
+from attomaton.base.borders import trusted
+from attomaton.base.ragged import largest_of, offsets_of, rows_of, sum_at
+from attomaton.base.tables import Float64, Int64
+from attomaton.solvers.soft.likelihood import LuceProblem
 from attomaton.trajectory.loss import TrainingLoss
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def find_orthonormal_edge(loss: TrainingLoss, step_size: float, soft: Float64 | 
     if not len(problem.winner):
         return Edge(0.0, step_size)
     if soft is None:
-        from attomaton.soft.solvers.groups import Newton  # compiles, so only when needed
+        from attomaton.solvers.soft.solvers.groups import Newton  # compiles, so only when needed
 
         scores = Newton().solve(problem)
     else:

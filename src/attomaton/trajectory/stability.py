@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from attomaton.base.solutions import is_orthonormal
+from attomaton.base.tables import Float64
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import extract_edges
 from attomaton.graphs.separation import separate
-from attomaton.solutions import is_orthonormal
-from attomaton.tables import Float64
 from attomaton.trajectory.basis import find_basis
 from attomaton.trajectory.loss import TrainingLoss, training_loss
 from attomaton.trajectory.sharpness import (

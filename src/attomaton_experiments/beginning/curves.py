@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.beginning.theorem import WEIGHTS
+from attomaton.base.printing import Grid
+from attomaton.base.progress import Progress
+from attomaton.base.tables import make_table
 from attomaton.claims.agreement import Agreement, compare_beginning
 from attomaton.claims.beginning import verify_beginning
 from attomaton.claims.verdicts import Verdict, VerdictStatus, as_record
-from attomaton.models.deep import DeepModel
-from attomaton.printing import Grid
-from attomaton.progress import Progress
 from attomaton.report.lines import Line, LinePanel, draw_lines
-from attomaton.tables import make_table
+from attomaton.theories.beginning.theorem import WEIGHTS
 from attomaton.training.deep import train_deep
 from attomaton.training.loop import Watch
+from attomaton.training.models.deep import DeepModel
 from attomaton_experiments.beginning.sequences import Sequences, read_sequences
 from attomaton_experiments.page import Page
 from attomaton_experiments.parts import Parts

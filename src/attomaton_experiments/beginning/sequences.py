@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.beginning.begin import REST
-from attomaton.beginning.sequences import Frequent, cut_documents
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.tables import Int64
 from attomaton.corpora.documents import Documents
+from attomaton.corpora.readers import read_corpus
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.errors import UnsupportedOption
-from attomaton.readers import read_corpus
-from attomaton.tables import Int64
+from attomaton.theories.beginning.begin import REST
+from attomaton.theories.beginning.sequences import Frequent, cut_documents
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.beginning.course import follow_course
+from attomaton.base.progress import Progress
+from attomaton.base.tables import Float64
 from attomaton.claims.agreement import Agreement, compare_beginning, compare_course
 from attomaton.claims.beginning import judge_course, verify_beginning
 from attomaton.claims.verdicts import as_record
-from attomaton.models.deep import DeepModel
-from attomaton.progress import Progress
-from attomaton.tables import Float64
+from attomaton.theories.beginning.course import follow_course
 from attomaton.training.deep import train_deep
 from attomaton.training.loop import Watch
+from attomaton.training.models.deep import DeepModel
 from attomaton_experiments.beginning.curves import measured
 from attomaton_experiments.beginning.sequences import Sequences, read_sequences
 from attomaton_experiments.beginning.turn_page import render_turn

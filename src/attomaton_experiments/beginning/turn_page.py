@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.beginning.theorem import WEIGHTS
+from attomaton.base.printing import Grid
+from attomaton.base.tables import make_table
 from attomaton.claims.verdicts import Verdict, VerdictStatus
-from attomaton.printing import Grid
 from attomaton.report.lines import Line, LinePanel, draw_lines
-from attomaton.tables import make_table
+from attomaton.theories.beginning.theorem import WEIGHTS
 from attomaton_experiments.beginning.sequences import Sequences
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure

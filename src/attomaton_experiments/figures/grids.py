@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attomaton.drawing import TWO_COLUMNS, paper_style, wrap_caption
+from attomaton.base.drawing import TWO_COLUMNS, paper_style, wrap_caption
 from attomaton.report.style import hide_rest, new_figure, save_figure
 
 ROW = 0.17

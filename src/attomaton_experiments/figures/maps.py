@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.drawing import LIGHT, drawable, paper_style, wrap_caption
+from attomaton.base.drawing import LIGHT, drawable, paper_style, wrap_caption
+from attomaton.base.tables import Float64
 from attomaton.report.style import hide_rest, new_figure, save_figure
-from attomaton.tables import Float64
 
 SIDE = 1.5
 """Inches of one map."""

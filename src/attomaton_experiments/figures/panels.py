@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.drawing import GREY, HEIGHT, paper_style, wrap_caption
+from attomaton.base.drawing import GREY, HEIGHT, paper_style, wrap_caption
+from attomaton.base.tables import Float64
 from attomaton.report.style import finish_figure, hide_rest, new_figure
-from attomaton.tables import Float64
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.artifacts.arrays import digest_arrays
 from attomaton.automaton.attention import Attention
 from attomaton.automaton.finite import FiniteAttention
 from attomaton.automaton.shrinkage import shrink
+from attomaton.base.artifacts.arrays import digest_arrays
+from attomaton.base.tables import Float64, Int64, Integers, column
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.bags import find_realisable
 from attomaton.graphs.components import Components
 from attomaton.graphs.grouping import find_rows, pack_pairs
 from attomaton.heads.model import Head
-from attomaton.tables import Float64, Int64, Integers, column
-from attomaton.utility.closed import PairCounts, count_pairs, find_closed_utility, find_copy_utility
-from attomaton.utility.measured import UtilityTable, measure_utility
+from attomaton.heads.utility.closed import PairCounts, count_pairs, find_closed_utility, find_copy_utility
+from attomaton.heads.utility.measured import UtilityTable, measure_utility
 from attomaton_experiments.head_study.measures import correlate, explain_share, fit_scale, share_obeyed
 from attomaton_experiments.head_study.relabelled import relabel_by_utility
 from attomaton_experiments.head_study.small import SmallModel

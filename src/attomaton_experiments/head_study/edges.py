@@ -15,16 +15,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attomaton.compiled import compiled, expect_work
+from attomaton.base.compiled import compiled, expect_work
+from attomaton.base.errors import MismatchedParts
+from attomaton.base.frames import Tabular
+from attomaton.base.machine import share_out
+from attomaton.base.tables import Float64, Int32, Int64, table_of
 from attomaton.corpora.samples import Samples
-from attomaton.errors import MismatchedParts
-from attomaton.frames import Tabular
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import EdgeTable
 from attomaton.graphs.grouping import count_keys, find_rows, pack_pairs
 from attomaton.heads.model import Head, HeadModel
-from attomaton.machine import share_out
-from attomaton.tables import Float64, Int32, Int64, table_of
 
 BLOCK = 1 << 17
 """(query, token) pairs whose scores are held at once by a thread."""

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from attomaton.base.tables import Float64
 from attomaton.graphs.components import Components
-from attomaton.tables import Float64
 
 STEPS = 40
 """Newton steps for the scale of a score, each at most 1 long."""

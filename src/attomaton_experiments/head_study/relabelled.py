@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from attomaton.base.errors import InvalidSamples
+from attomaton.base.tables import Bool, Int32, Int64, Integers
 from attomaton.corpora.samples import Samples
-from attomaton.errors import InvalidSamples
 from attomaton.heads.model import Head, HeadModel
-from attomaton.tables import Bool, Int32, Int64, Integers
-from attomaton.utility.measured import Baseline, find_gains
+from attomaton.heads.utility.measured import Baseline, find_gains
 
 
 def relabel_by_utility(
@@ -39,7 +39,7 @@ def relabel_by_utility(
     rows : integers, shape (n, length + 1)
         Windows of text that the model was trained on: contexts, and the label of the last position.
     baseline, alone, first, copies, heads
-        As for :func:`~attomaton.utility.measured.measure_utility`.
+        As for :func:`~attomaton.heads.utility.measured.measure_utility`.
 
     Returns
     -------

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from attomaton.base.errors import InvalidSamples
+from attomaton.base.frames import Tabular
+from attomaton.base.options import make_rng
+from attomaton.base.tables import Int32, table_of
 from attomaton.corpora.samples import Samples
-from attomaton.errors import InvalidSamples
-from attomaton.frames import Tabular
 from attomaton.graphs.edges import extract_edges
-from attomaton.options import make_rng
-from attomaton.tables import Int32, table_of
 from attomaton_experiments.head_study.edges import ObeyedEdges, ProjectsTokens, measure_edges
 
 

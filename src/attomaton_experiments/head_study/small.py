@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attomaton.errors import UnsupportedOption
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.options import settle, whole_number
+from attomaton.base.tables import Float64, Integers
 from attomaton.heads.model import Head, ModelShape, OutputEdit, PatternEdit, Watched
-from attomaton.options import settle, whole_number
-from attomaton.tables import Float64, Integers
 
 FAINT = 1e-9
 """Chances of the theory's layer are held above this, where the label is not in the context."""

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attomaton.artifacts.arrays import digest_arrays, read_arrays, write_arrays
-from attomaton.artifacts.files import explained
-from attomaton.errors import CorruptRun, UnsupportedOption
-from attomaton.options import real_number, settle, whole_number
-from attomaton.tables import Int64, Integers
+from attomaton.base.artifacts.arrays import digest_arrays, read_arrays, write_arrays
+from attomaton.base.artifacts.files import explained
+from attomaton.base.errors import CorruptRun, UnsupportedOption
+from attomaton.base.options import real_number, settle, whole_number
+from attomaton.base.tables import Int64, Integers
 from attomaton_experiments.head_study.small import SmallConfig, SmallModel
 
 _torch: Any = torch  # its types leave some functions partly unknown

@@ -13,11 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attomaton.errors import InvalidSamples, MismatchedParts
+from attomaton.base.errors import InvalidSamples, MismatchedParts
+from attomaton.base.ragged import run_starts
+from attomaton.base.tables import Int32, Int64
 from attomaton.graphs.bags import Bags
 from attomaton.graphs.grouping import distinct_keys, find_rows, pack_pairs, unpack_pairs
-from attomaton.ragged import run_starts
-from attomaton.tables import Int32, Int64
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,9 +13,9 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from attomaton.options import real_number, settle, whole_number
-from attomaton.ragged import group_borders
-from attomaton.tables import Float64, Int64
+from attomaton.base.options import real_number, settle, whole_number
+from attomaton.base.ragged import group_borders
+from attomaton.base.tables import Float64, Int64
 from attomaton_experiments.lookup.lookup import Pairs
 
 Parameters = tuple[Tensor, ...]

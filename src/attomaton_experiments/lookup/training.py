@@ -12,9 +12,9 @@ from typing import Protocol
 import numpy as np
 import torch
 
+from attomaton.base.options import real_number, settle, whole_number
+from attomaton.base.tables import Float64
 from attomaton.graphs.bags import Bags
-from attomaton.options import real_number, settle, whole_number
-from attomaton.tables import Float64
 from attomaton.training.steps import Parameters, Step
 from attomaton_experiments.lookup.lookup import Lookups, Pairs, lay_out_lookups
 from attomaton_experiments.lookup.parametrisations import Parametrisation, Places

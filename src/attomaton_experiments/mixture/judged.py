@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.artifacts import explained, read_arrays, write_arrays
-from attomaton.tables import Float64, Int64
+from attomaton.base.artifacts import explained, read_arrays, write_arrays
+from attomaton.base.tables import Float64, Int64
 from attomaton_experiments.mixture.parts import Part
 from attomaton_experiments.mixture.reading import Reading
 from attomaton_experiments.mixture.weights import fit_weights, share_out

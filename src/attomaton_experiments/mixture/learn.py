@@ -3,8 +3,8 @@
 import numpy as np
 
 from attomaton.automaton.shrinkage import shrink
-from attomaton.decoder.learn import learn_decoder
 from attomaton.graphs.writing import find_successors
+from attomaton.theories.decoder.learn import learn_decoder
 from attomaton_experiments.mixture.mixture import Mixture, fit_mixture
 from attomaton_experiments.mixture.parts import Attending, Decoded, Uniform, relabel_written
 from attomaton_experiments.mixture.reading import Reading

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attomaton.printing import Block, Grid, Printed
-from attomaton.tables import Float64, Int64
+from attomaton.base.printing import Block, Grid, Printed
+from attomaton.base.tables import Float64, Int64
 from attomaton_experiments.mixture.parts import Part
 from attomaton_experiments.mixture.reading import Reading
 from attomaton_experiments.mixture.weights import Weights, fit_weights, share_out
@@ -30,7 +30,7 @@ class Mixture:
 
     Examples
     --------
-    >>> from attomaton.decoder.supports import count_supports
+    >>> from attomaton.theories.decoder.supports import count_supports
     >>> from attomaton_experiments.mixture.parts import Decoded, Uniform
     >>> parts = (Uniform(), Decoded("bigram", count_supports([[0, 1, 0, 1, 0, 2]], 1)))
     >>> mixture = fit_mixture(parts, Reading(np.array([1, 0, 1, 0, 0]), before=0, n_tokens=3), pull=1.0)

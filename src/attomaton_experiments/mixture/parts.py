@@ -12,11 +12,11 @@ import numpy as np
 
 from attomaton.automaton.attention import Attention
 from attomaton.automaton.prediction import BatchPrediction
+from attomaton.base.ragged import largest_of, sum_at
+from attomaton.base.tables import Float64, Int32, Int64
 from attomaton.corpora.samples import Samples
-from attomaton.decoder.supports import Supports
 from attomaton.graphs.bags import count_all_tokens
-from attomaton.ragged import largest_of, sum_at
-from attomaton.tables import Float64, Int32, Int64
+from attomaton.theories.decoder.supports import Supports
 from attomaton_experiments.mixture.reading import Reading
 
 SURE = (0.25, 0.6)
@@ -89,11 +89,11 @@ class Decoded:
     name : str
         What it is called.
     supports : Supports
-        What follows each context, as of :func:`~attomaton.decoder.learn.learn_decoder`.
+        What follows each context, as of :func:`~attomaton.theories.decoder.learn.learn_decoder`.
 
     Examples
     --------
-    >>> from attomaton.decoder.supports import count_supports
+    >>> from attomaton.theories.decoder.supports import count_supports
     >>> part = Decoded("bigram", count_supports([[0, 1, 0, 2]], 1))
     >>> chances, sure = part.read(Reading(np.array([1, 0, 2, 0]), before=0, n_tokens=3))
     >>> chances.tolist(), sure.tolist()  # nothing was seen after 2

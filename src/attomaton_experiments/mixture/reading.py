@@ -6,8 +6,8 @@ from functools import cached_property
 
 import numpy as np
 
+from attomaton.base.tables import Int64
 from attomaton.corpora.samples import Samples
-from attomaton.tables import Int64
 
 VALUES_AT_ONCE = 1 << 22
 """Tokens of contexts that are read at once."""

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attomaton.artifacts import digest_arrays
+from attomaton.base.artifacts import digest_arrays
+from attomaton.base.progress import Progress, silent
+from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.graphs.bags import find_realisable
-from attomaton.progress import Progress, silent
-from attomaton.tables import Bool, Float64, Int64
 from attomaton_experiments.mixture.caches import read_cache
 from attomaton_experiments.mixture.judged import Judged, blend, judge, keep
 from attomaton_experiments.mixture.kneser_ney import learn_kneser_ney

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.drawing import paper_style, wrap_caption
-from attomaton.printing import Grid
+from attomaton.base.drawing import paper_style, wrap_caption
+from attomaton.base.printing import Grid
+from attomaton.base.tables import table_of
 from attomaton.report.style import new_figure, save_figure
-from attomaton.tables import table_of
 from attomaton_experiments.mixture.table import MIXTURE, HeldOut
 from attomaton_experiments.mixture.texts import Texts
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from attomaton.errors import InvalidSamples, UnreadableSource
-from attomaton.tables import Int64
+from attomaton.base.errors import InvalidSamples, UnreadableSource
+from attomaton.base.tables import Int64
 
 END, UNKNOWN = "<eos>", "<unk>"
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attomaton.errors import MismatchedParts
-from attomaton.tables import Bool, Float64, Int64
+from attomaton.base.errors import MismatchedParts
+from attomaton.base.tables import Bool, Float64, Int64
 
 LEVELS = 16
 """More than the levels of confidence that a part has."""

@@ -7,10 +7,10 @@ from time import perf_counter
 import numpy as np
 import pyarrow as pa
 
+from attomaton.base.printing import Grid
+from attomaton.base.progress import Progress, silent
+from attomaton.base.tables import Float64, make_table
 from attomaton.claims.verdicts import Verdict, VerdictStatus
-from attomaton.printing import Grid
-from attomaton.progress import Progress, silent
-from attomaton.tables import Float64, make_table
 from attomaton_experiments.figures.panels import Panel, draw_panels
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure

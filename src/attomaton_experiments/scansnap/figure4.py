@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 from scipy.stats import spearmanr
 
+from attomaton.base.printing import Grid
+from attomaton.base.progress import Progress, silent
+from attomaton.base.tables import Float64
 from attomaton.claims.verdicts import Judgement, Verdict
-from attomaton.printing import Grid
-from attomaton.progress import Progress, silent
 from attomaton.report.lines import Line, LinePanel, draw_lines
-from attomaton.scansnap.classes import draw_linear_classes
-from attomaton.scansnap.reduced import Reduced
-from attomaton.tables import Float64
+from attomaton.theories.scansnap.classes import draw_linear_classes
+from attomaton.theories.scansnap.reduced import Reduced
 from attomaton.training.steps import GradientDescent
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure

@@ -9,12 +9,12 @@ from time import perf_counter
 import numpy as np
 import pyarrow as pa
 
+from attomaton.base.printing import Grid
+from attomaton.base.progress import Progress, silent
+from attomaton.base.ragged import offsets_of
+from attomaton.base.tables import Float64, Int64, make_table
 from attomaton.claims.verdicts import Verdict, VerdictStatus
-from attomaton.printing import Grid
-from attomaton.progress import Progress, silent
-from attomaton.ragged import offsets_of
 from attomaton.report.lines import Line, LinePanel, draw_lines
-from attomaton.tables import Float64, Int64, make_table
 from attomaton_experiments.figures.maps import MapPanel, draw_maps
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure

@@ -14,20 +14,20 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.automaton.automaton import Automaton
+from attomaton.automaton.learn import learn
+from attomaton.base.printing import Grid
+from attomaton.base.progress import Progress, silent
+from attomaton.base.tables import Bool, Float64
 from attomaton.claims.verdicts import Judgement, Verdict
+from attomaton.corpora.readers import read_corpus
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.bags import find_realisable
-from attomaton.pipeline import learn
-from attomaton.printing import Grid
-from attomaton.progress import Progress, silent
-from attomaton.readers import read_corpus
-from attomaton.scansnap.classes import CorpusClasses
-from attomaton.scansnap.contexts import classes_of_contexts
-from attomaton.scansnap.flow import LayerFlow, solve_flow
-from attomaton.scansnap.heads import Head, LearnedHead, MassHead, TiedHead
-from attomaton.scansnap.law import Rates
-from attomaton.scansnap.pull import find_pulls
-from attomaton.tables import Bool, Float64
+from attomaton.theories.scansnap.classes import CorpusClasses
+from attomaton.theories.scansnap.contexts import classes_of_contexts
+from attomaton.theories.scansnap.flow import LayerFlow, solve_flow
+from attomaton.theories.scansnap.heads import Head, LearnedHead, MassHead, TiedHead
+from attomaton.theories.scansnap.law import Rates
+from attomaton.theories.scansnap.pull import find_pulls
 from attomaton_experiments.figures.grids import Grid as DrawnGrid
 from attomaton_experiments.figures.grids import draw_grids
 from attomaton_experiments.page import Page

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from attomaton.errors import UnreadableSource, UnsupportedOption
-from attomaton.readers import read_text
-from attomaton.tables import Float64, Int64, Integers
+from attomaton.base.errors import UnreadableSource, UnsupportedOption
+from attomaton.base.tables import Float64, Int64, Integers
+from attomaton.corpora.readers import read_text
 
 UNKNOWN = "<unk>"
 """What stands for every word that has no token of its own."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import attomaton as at
-from attomaton.errors import MismatchedParts
+from attomaton.base.errors import MismatchedParts
 from attomaton.heads.opening import open_model
 from attomaton.heads.own import watch_layer
 from attomaton.heads.random import randomise_heads

@@ -5,11 +5,11 @@ import pytest
 import torch
 
 import attomaton as at
-from attomaton.errors import InvalidSamples
+from attomaton.base.errors import InvalidSamples
 from attomaton_experiments.head_study.relabelled import relabel_by_utility
 from attomaton_experiments.head_study.small import SmallConfig
 from tests.experiments.head_study.test_small import drawn
-from tests.utility.test_measured import CONFIGS, ROWS, loss_with
+from tests.heads.utility.test_measured import CONFIGS, ROWS, loss_with
 
 
 @pytest.mark.parametrize("config", CONFIGS[:3])

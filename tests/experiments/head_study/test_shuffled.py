@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attomaton.errors import InvalidSamples
+from attomaton.base.errors import InvalidSamples
 from attomaton.heads.own import watch_layer
 from attomaton_experiments.head_study.shuffled import compare_shuffled, shuffle_documents
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import attomaton as at
-from attomaton.errors import UnsupportedOption
+from attomaton.base.errors import UnsupportedOption
 from attomaton.heads.model import Head
 from attomaton_experiments.head_study.measures import share_obeyed
 from attomaton_experiments.head_study.small import SmallConfig, SmallModel

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import attomaton as at
-from attomaton.errors import UnsupportedOption
+from attomaton.base.errors import UnsupportedOption
 from attomaton_experiments.head_study.audit import audit_model, correlate_tables, prepare_text
 from attomaton_experiments.head_study.measures import explain_share, fit_scale
 from attomaton_experiments.head_study.run import (
@@ -111,7 +111,7 @@ def test_the_closed_form_follows_the_measured_table_where_labels_hang_on_the_que
 
 
 def test_a_table_correlates_with_itself(text):
-    from attomaton.utility.closed import find_closed_utility
+    from attomaton.heads.utility.closed import find_closed_utility
 
     [table] = find_closed_utility(SmallModel(SmallConfig(8, width=8)), text.counts[False])
     assert correlate_tables(table, table) == pytest.approx(1.0)

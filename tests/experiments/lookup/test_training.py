@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import attomaton as at
-from attomaton.errors import UnsupportedOption
+from attomaton.base.errors import UnsupportedOption
 from attomaton.graphs.bags import count_tokens
-from attomaton.models.attention import AttentionModel
-from attomaton.models.embeddings import Orthonormal
 from attomaton.training.loop import Watch, train
+from attomaton.training.models.attention import AttentionModel
+from attomaton.training.models.embeddings import Orthonormal
 from attomaton.training.steps import Adam, GradientDescent
 from attomaton_experiments.lookup.lookup import find_pairs
 from attomaton_experiments.lookup.parametrisations import Dense, Factored, PerQuery, Shared

@@ -2,7 +2,7 @@
 
 import pytest
 
-from attomaton.errors import InvalidSamples, UnreadableSource
+from attomaton.base.errors import InvalidSamples, UnreadableSource
 from attomaton_experiments.mixture.texts import read_texts, split_texts
 
 

@@ -5,7 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from attomaton.artifacts import read_arrays  # noqa: E402
+from attomaton.base.artifacts import read_arrays  # noqa: E402
 from attomaton_experiments.mixture import transformer  # noqa: E402
 from attomaton_experiments.mixture.transformer import OneLayer, TransformerPlan, train_transformer  # noqa: E402
 

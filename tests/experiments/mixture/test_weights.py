@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from attomaton.errors import MismatchedParts
+from attomaton.base.errors import MismatchedParts
 from attomaton_experiments.mixture.weights import fit_weights
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from attomaton.errors import UnsupportedOption
+from attomaton.base.errors import UnsupportedOption
 from attomaton_experiments.scansnap_model.language_model import LanguageLayer, LanguageModel, place_codes
 
 SMALL = LanguageModel(n_tokens=11, width=8, hidden=6, dropout=0.5, window=7)

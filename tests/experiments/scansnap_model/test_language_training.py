@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from attomaton.errors import InvalidSamples, UnsupportedOption
+from attomaton.base.errors import InvalidSamples, UnsupportedOption
 from attomaton_experiments.scansnap_model.language_model import LanguageLayer, LanguageModel
 from attomaton_experiments.scansnap_model.language_training import (
     LanguageRun,

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from attomaton.scansnap.classes import draw_linear_classes
-from attomaton.scansnap.flow import solve_flow
-from attomaton.scansnap.law import Rates
-from attomaton.scansnap.reduced import Reduced
+from attomaton.theories.scansnap.classes import draw_linear_classes
+from attomaton.theories.scansnap.flow import solve_flow
+from attomaton.theories.scansnap.law import Rates
+from attomaton.theories.scansnap.reduced import Reduced
 from attomaton_experiments.scansnap_model.draws import draw_counts
 
 torch = pytest.importorskip("torch")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from attomaton.errors import UnreadableModel
+from attomaton.base.errors import UnreadableModel
 from attomaton.heads.deviation import compare_logits
 from attomaton.heads.model import Head
 from attomaton.heads.opening import open_model

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from attomaton.errors import AttomatonError, UnreadableModel
+from attomaton.base.errors import AttomatonError, UnreadableModel
 from attomaton.heads.reading.files import map_file
 from attomaton.heads.reading.folders import read_folder
 from attomaton.heads.reading.headers import parse_header, parse_json

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from attomaton.errors import MissingExtra, UnreadableModel
+from attomaton.base.errors import MissingExtra, UnreadableModel
 from attomaton.heads.opening import open_model
 from tests.heads import made
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.artifacts import write_file
+from attomaton.base.artifacts import write_file
+from attomaton.base.errors import AttomatonError, UnreadableSource
+from attomaton.base.remote import Place, RemotePath
+from attomaton.base.tables import Int32, Int64, arrow_parquet, exact_file, make_table, write_parquet
 from attomaton.corpora.shards.lists import TOKENS
-from attomaton.errors import AttomatonError, UnreadableSource
-from attomaton.remote import Place, RemotePath
-from attomaton.tables import Int32, Int64, arrow_parquet, exact_file, make_table, write_parquet
 
 _arrow: Any = pa
 ROWS_AT_ONCE = 1 << 14

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.borders import trusted
+from attomaton.base.borders import trusted
+from attomaton.base.errors import InvalidSamples, TokenOutOfRange, UnreadableSource
+from attomaton.base.tables import Int32, Int64
 from attomaton.corpora.pieces import Piece
-from attomaton.errors import InvalidSamples, TokenOutOfRange, UnreadableSource
-from attomaton.tables import Int32, Int64
 
 TOKENS = "tokens"
 """The column that holds a document."""

@@ -9,17 +9,24 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.artifacts import MANIFEST, check_files, list_digests, read_checked, read_manifest, read_sealed
-from attomaton.artifacts.seals import was_sealed
+from attomaton.base.artifacts import (
+    MANIFEST,
+    check_files,
+    list_digests,
+    read_checked,
+    read_manifest,
+    read_sealed,
+)
+from attomaton.base.artifacts.seals import was_sealed
+from attomaton.base.errors import CorruptRun
+from attomaton.base.ragged import offsets_of
+from attomaton.base.remote import Place, RemotePath, as_place
+from attomaton.base.tables import Int32, Int64
 from attomaton.corpora.documents import Documents
 from attomaton.corpora.samples import Skipped
 from attomaton.corpora.shards.format import GROUP_TOKENS, read_batches
 from attomaton.corpora.shards.lists import flatten_lists
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
-from attomaton.errors import CorruptRun
-from attomaton.ragged import offsets_of
-from attomaton.remote import Place, RemotePath, as_place
-from attomaton.tables import Int32, Int64
 
 TOKENIZED = "tokens"
 """The kind of a tokenised corpus in its manifest."""

@@ -7,8 +7,8 @@ from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any, cast
 
+from attomaton.base.errors import AttomatonError, UnreadableSource
 from attomaton.corpora.budgets import TOKEN_TEXT, TOKENIZER_BYTES, VOCABULARY, ids_most, shown
-from attomaton.errors import AttomatonError, UnreadableSource
 
 LONGEST_WORD = 1000
 """Characters of a word that WordPiece may look at: it takes time with their square, and asks for 100."""
@@ -28,7 +28,7 @@ def check_json(definition: str) -> None:
     >>> check_json('{"model": {"vocab": {"a": 0, "b": 4000000000}}}')
     Traceback (most recent call last):
         ...
-    attomaton.errors.UnreadableSource: not a tokenizer.json (the id of 'b' is 4000000000, and its ids are
+    attomaton.base.errors.UnreadableSource: not a tokenizer.json (the id of 'b' is 4000000000, and its ids are
     whole numbers from 0 to 65543); restore the file, or give another
     """
     if len(definition) > TOKENIZER_BYTES:

@@ -7,11 +7,11 @@ from typing import Protocol
 
 import numpy as np
 
+from attomaton.base.errors import UnknownToken
+from attomaton.base.ragged import offsets_of
+from attomaton.base.tables import Int32, Int64, number_strings
 from attomaton.corpora.budgets import shown
 from attomaton.corpora.tokenizers.splitting import find_splitter
-from attomaton.errors import UnknownToken
-from attomaton.ragged import offsets_of
-from attomaton.tables import Int32, Int64, number_strings
 
 
 class Encoder(Protocol):

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 from itertools import pairwise
 
+from attomaton.base.errors import UnreadableSource
+from attomaton.base.tables import Int32, Int64
 from attomaton.corpora.budgets import TOKEN_TEXT, VOCABULARY
 from attomaton.corpora.tokenizers.encoders import name_all, ragged, show_bytes
-from attomaton.errors import UnreadableSource
-from attomaton.tables import Int32, Int64
 
 LLAMA2C = "llama2.c"
 FIRST_BYTE, BEGIN = 3, 1

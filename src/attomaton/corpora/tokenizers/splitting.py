@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from unicodedata import category
 
-from attomaton.errors import UnsupportedOption
+from attomaton.base.errors import UnsupportedOption
 
 EOS = "<eos>"
 

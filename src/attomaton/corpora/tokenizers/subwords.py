@@ -12,14 +12,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
+from attomaton.base.errors import AttomatonError, UnreadableSource, UnsupportedOption, needing
+from attomaton.base.tables import Int32, Int64
 from attomaton.corpora.budgets import TOKENIZER_BYTES, VOCABULARY, shown
 from attomaton.corpora.regular import open_regular
 from attomaton.corpora.tokenizers.definitions import check_json, parse_ranks, running
 from attomaton.corpora.tokenizers.encoders import Encoder, name_all, ragged, show_bytes
 from attomaton.corpora.tokenizers.llama2c import LLAMA2C, Llama2cEncoder
 from attomaton.corpora.tokenizers.patterns import SCHEMES
-from attomaton.errors import AttomatonError, UnreadableSource, UnsupportedOption, needing
-from attomaton.tables import Int32, Int64
 
 HUGGING_FACE = "tokenizer.json"
 TIKTOKEN = "tiktoken"

@@ -7,11 +7,11 @@ from typing import Any, cast
 
 import numpy as np
 
+from attomaton.base.errors import CorruptRun, TokenOutOfRange
+from attomaton.base.ragged import offsets_of
+from attomaton.base.tables import Int32, Int64, number_strings
 from attomaton.corpora.tokenizers.encoders import ByteEncoder, Encoder, TableEncoder, unknown_token
 from attomaton.corpora.tokenizers.splitting import BYTES, find_splitter, join_words
-from attomaton.errors import CorruptRun, TokenOutOfRange
-from attomaton.ragged import offsets_of
-from attomaton.tables import Int32, Int64, number_strings
 
 
 @dataclass(frozen=True)

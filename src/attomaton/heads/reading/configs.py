@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from attomaton.base.errors import UnreadableModel
 from attomaton.corpora.budgets import VOCABULARY, shown
-from attomaton.errors import UnreadableModel
 from attomaton.heads.parts import ACTIVATIONS, Rotary
 
 FAMILIES = ("gpt2", "gpt_neox", "llama", "mistral", "qwen2")
@@ -80,7 +80,8 @@ def parse_settings(config: Mapping[str, Any]) -> Settings:
     >>> parse_settings({"model_type": "bloom", "auto_map": {"AutoModel": "run_me.py"}})
     Traceback (most recent call last):
         ...
-    attomaton.errors.UnreadableModel: model_type is 'bloom'; gpt2, gpt_neox, llama, mistral, qwen2 are read
+    attomaton.base.errors.UnreadableModel: model_type is 'bloom'; gpt2, gpt_neox, llama, mistral, qwen2 are
+    read
     """
     said = _Said(config)
     family = config.get("model_type")

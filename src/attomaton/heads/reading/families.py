@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from attomaton.base.errors import UnreadableModel
 from attomaton.corpora.budgets import shown
-from attomaton.errors import UnreadableModel
 from attomaton.heads.parts import Attention, FeedForward, Layer, Linear, Norm
 from attomaton.heads.reading.configs import Settings
 from attomaton.heads.transformer import Transformer
@@ -28,7 +28,7 @@ class Weights:
     >>> weights.take("a", 3, 2)
     Traceback (most recent call last):
         ...
-    attomaton.errors.UnreadableModel: tensor 'a' has shape [2, 3], and the configuration asks for [3, 2]
+    attomaton.base.errors.UnreadableModel: tensor 'a' has shape [2, 3], and the configuration asks for [3, 2]
     """
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:

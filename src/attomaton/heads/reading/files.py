@@ -11,9 +11,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
+from attomaton.base.errors import UnreadableModel, UnreadableSource
 from attomaton.corpora.budgets import shown
 from attomaton.corpora.regular import open_regular
-from attomaton.errors import UnreadableModel, UnreadableSource
 from attomaton.heads.reading.headers import HEADER_BYTES, parse_header, parse_json
 
 TYPES = {
@@ -48,8 +48,8 @@ def map_file(path: Path) -> dict[str, Tensor]:
     ...     map_file(file)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    attomaton.errors.UnreadableModel: ...model.safetensors is no safetensors file: it has 8 bytes; restore the
-    file, or give another model
+    attomaton.base.errors.UnreadableModel: ...model.safetensors is no safetensors file: it has 8 bytes;
+    restore the file, or give another model
     """
     with named(path, "is no safetensors file"), open_regular(path) as stream:
         size = fstat(stream.fileno()).st_size

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from attomaton.errors import UnreadableModel
+from attomaton.base.errors import UnreadableModel
 from attomaton.heads.reading.configs import Settings, parse_settings
 from attomaton.heads.reading.families import build_model
 from attomaton.heads.reading.files import RESTORE, map_file, map_shards, named, parse_index, read_json
@@ -35,8 +35,8 @@ def read_folder(
     >>> read_folder("nowhere")
     Traceback (most recent call last):
         ...
-    attomaton.errors.UnreadableModel: nowhere/config.json cannot be read: No such file or directory; restore
-    the file, or give another model
+    attomaton.base.errors.UnreadableModel: nowhere/config.json cannot be read: No such file or directory;
+    restore the file, or give another model
     """
     place = Path(folder)
     settings = read_settings(place)

@@ -8,8 +8,8 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
+from attomaton.base.errors import UnreadableModel
 from attomaton.corpora.budgets import shown
-from attomaton.errors import UnreadableModel
 
 HEADER_BYTES = 100_000_000
 """The longest header that the format allows."""
@@ -62,7 +62,8 @@ def parse_header(text: bytes, n_data: int) -> dict[str, Entry]:
     >>> parse_header(b'{"a": {"dtype": "F32", "shape": [3], "data_offsets": [0, 8]}}', 8)
     Traceback (most recent call last):
         ...
-    attomaton.errors.UnreadableModel: tensor 'a' has shape [3] of F32, hence 12 bytes, and is said to have 8
+    attomaton.base.errors.UnreadableModel: tensor 'a' has shape [3] of F32, hence 12 bytes, and is said to
+    have 8
     """
     whole = parse_json(text, "the header")
     if not isinstance(whole, dict) or not text.startswith(b"{"):

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
+from attomaton.base.errors import AttomatonError, UnreadableModel, needing
 from attomaton.corpora.budgets import shown
-from attomaton.errors import AttomatonError, UnreadableModel, needing
 from attomaton.heads.reading.files import parse_index, read_json
 from attomaton.heads.reading.folders import CONFIG, INDEX, SINGLE, read_folder, read_settings
 from attomaton.heads.transformer import Transformer
@@ -39,7 +39,7 @@ def read_hub(repository: str, revision: str, *, dtype: torch.dtype = torch.float
     >>> read_hub("no id", "main")
     Traceback (most recent call last):
         ...
-    attomaton.errors.UnreadableModel: 'no id' is no model of the hub; give owner/name
+    attomaton.base.errors.UnreadableModel: 'no id' is no model of the hub; give owner/name
     """
     if not HUB_ID.fullmatch(repository):
         raise UnreadableModel(f"{shown(repository)!r} is no model of the hub; give owner/name")

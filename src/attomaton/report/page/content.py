@@ -10,10 +10,10 @@ import numpy as np
 from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.explanation import Rule
 from attomaton.automaton.prediction import TIE
+from attomaton.base.display import cut_long
+from attomaton.base.tables import Int64
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.display import cut_long
 from attomaton.report.page.packing import FIELDS, Packer, differences
-from attomaton.tables import Int64
 
 MOST_BYTES = 4_700_000
 """Room for queries and tokens; with code and text a page stays below 5 MB."""

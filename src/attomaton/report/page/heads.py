@@ -4,7 +4,7 @@ from math import isfinite
 from os import PathLike
 from typing import Any
 
-from attomaton.audit.saved import NO_EVIDENCE, read_saved
+from attomaton.heads.audit.saved import NO_EVIDENCE, read_saved
 
 MOST_HEADS = 2_000
 """Heads that a page shows; of more, the first."""

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from attomaton.automaton.automaton import Automaton
+from attomaton.automaton.runs.outline import Outline
+from attomaton.base.tables import Float64, Int32, Int64, Integers, column, keep_rows
 from attomaton.graphs.components import Components
-from attomaton.runs.outline import Outline
-from attomaton.tables import Float64, Int32, Int64, Integers, column, keep_rows
 
 FIELDS = (
     "query",

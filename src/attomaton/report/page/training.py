@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.artifacts import read_checked, read_manifest
+from attomaton.base.artifacts import read_checked, read_manifest
+from attomaton.base.errors import CorruptRun, MissingExtra, needing
 from attomaton.claims.kept import read_verdicts as read_kept
-from attomaton.errors import CorruptRun, MissingExtra, needing
 
 MOST_POINTS = 300
 """Points of a curve in the page."""

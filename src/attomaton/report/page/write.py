@@ -9,10 +9,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from attomaton.artifacts import begins_with, check_target, read_manifest, write_target
 from attomaton.automaton.automaton import Automaton
-from attomaton.errors import CorruptRun
-from attomaton.options import given_path, whole_number
+from attomaton.base.artifacts import begins_with, check_target, read_manifest, write_target
+from attomaton.base.errors import CorruptRun
+from attomaton.base.options import given_path, whole_number
 from attomaton.report.page.content import MOST_BYTES, choose_queries, gather, measure_tokens, to_json
 from attomaton.report.page.heads import read_heads
 from attomaton.report.page.packing import Packer

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from attomaton.base.tables import Float64
 from attomaton.corpora.samples import Samples
-from attomaton.tables import Float64
 
 
 def descend_by_definition(

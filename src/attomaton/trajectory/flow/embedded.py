@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attomaton.borders import check_floats
-from attomaton.compiled import compiled
-from attomaton.ragged import largest_of, offsets_of, rows_of
-from attomaton.tables import Float64
+from attomaton.base.borders import check_floats
+from attomaton.base.compiled import compiled
+from attomaton.base.ragged import largest_of, offsets_of, rows_of
+from attomaton.base.tables import Float64
 from attomaton.trajectory.basis import Basis
 from attomaton.trajectory.loss import TrainingLoss
 

@@ -15,8 +15,8 @@ from typing import Protocol
 
 import numpy as np
 
-from attomaton.errors import UncertifiedSolution
-from attomaton.tables import Float64
+from attomaton.base.errors import UncertifiedSolution
+from attomaton.base.tables import Float64
 
 
 class LossFlow(Protocol):

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attomaton.borders import check_floats, check_int64, check_lengths
-from attomaton.compiled import compiled
-from attomaton.errors import MismatchedParts
-from attomaton.ragged import run_starts, sum_at
-from attomaton.soft.likelihood import LuceProblem
-from attomaton.soft.solvers.groups import Groups, find_part, make_room, problem_of, sort_by_group
-from attomaton.soft.solvers.newton import Choices, Part, Space, bend, find_diagonal, weigh
-from attomaton.tables import Float64, Int64
+from attomaton.base.borders import check_floats, check_int64, check_lengths
+from attomaton.base.compiled import compiled
+from attomaton.base.errors import MismatchedParts
+from attomaton.base.ragged import run_starts, sum_at
+from attomaton.base.tables import Float64, Int64
+from attomaton.solvers.soft.likelihood import LuceProblem
+from attomaton.solvers.soft.solvers.groups import Groups, find_part, make_room, problem_of, sort_by_group
+from attomaton.solvers.soft.solvers.newton import Choices, Part, Space, bend, find_diagonal, weigh
 from attomaton.trajectory.flow.together import descend_together
 from attomaton.trajectory.sharpness import bound_curvatures
 

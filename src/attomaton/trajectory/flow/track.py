@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from attomaton.tables import Bool, Float64
+from attomaton.base.tables import Bool, Float64
 from attomaton.trajectory.flow.integrate import LossFlow, State, integrate
 from attomaton.trajectory.sharpness import EDGE
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csc_array
 
-from attomaton.ragged import largest_of, rows_of, sum_at
-from attomaton.tables import Bool, Float64, Int64, column
+from attomaton.base.ragged import largest_of, rows_of, sum_at
+from attomaton.base.tables import Bool, Float64, Int64, column
 from attomaton.trajectory.loss import TrainingLoss
 
 

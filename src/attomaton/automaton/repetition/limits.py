@@ -1,0 +1,382 @@
+"""Where the flow of token shares ends: its fixed points, found by following it and proved by their residual.
+
+A flow is followed far in ln t; the tokens that are left are taken for the winners, and Newton's method on
+ρ_j = 1 over these gives the shares to rounding. What is certified is looked up again from the shares alone:
+ρ = 1 on the winners, ρ < 1 elsewhere, and that nearby shares come back.
+
+Where some token that fades has ρ = 1, too, the first order does not decide. Let Z be these tokens and y their
+shares. Near the limit dy_j / d ln t = y_j ((A y)_j + O(y²)), where column k of A is the derivative of
+q_j / x_j along the direction d with d_k = 1, d = 0 on the rest of Z, Σ d = 0, in which the flow stands still
+to first order. If the matrix with A's diagonal and the positive part of A elsewhere has its eigenvalues left
+of 0, then it takes some u > 0 to a vector below 0, and max_j y_j / u_j falls like 1/ln t: all shares near the
+limit come back. One token in Z with A > 0 drives them away.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from attomaton.automaton.repetition.flow import (
+    MOST_EVALUATIONS,
+    allow_evaluations,
+    find_exponents,
+    find_rates,
+    find_slopes,
+    follow_flow,
+)
+from attomaton.base.errors import UncertifiedSolution
+from attomaton.base.tables import Bool, Float64, Int64
+
+EXACT = 1e-9
+"""The largest |ρ − 1| of a winner, and the least 1 − ρ of any other token, for a limit to be certified."""
+
+FADED = 1e-6
+"""Shares below this count as faded when winners are looked for."""
+
+TIED = 1e-12
+"""|1 − ρ| of a token that fades below which it is 0 to rounding, and singular values below which they are."""
+
+BENT = 1e-6
+"""How far from 0 the second order must be to decide."""
+
+NEAR = 0.01
+"""How near a flow must have come to a limit to be taken for ending there."""
+
+SPANS = (10.0, 100.0, 1_000.0, 10_000.0)
+"""How far the flow is followed, in ln t, until its end can be told."""
+
+SAME = 1e-6
+"""Limits with shares closer than this are one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Limit:
+    """Shares at which the flow stands still.
+
+    Attributes
+    ----------
+    shares : float64 array, shape (K,)
+        x, 0 for tokens that fade.
+    exponents : float64 array, shape (K,)
+        ρ: 1 for winners; the count of any other token grows like t^ρ.
+    residual : float
+        The largest |ρ − 1| of a winner.
+    slack : float
+        The least 1 − ρ of the other tokens; infinite if there are none.
+    rate : float
+        The largest real part of an eigenvalue of the flow: below 0, shares come nearer like t^rate. It is nan
+        where the winners fall into parts that do not reach each other.
+    bend : float
+        What decides where the rate is 0 because some tokens that fade have ρ = 1, too: below 0, all shares
+        near the limit come back to it, like 1/ln t. nan where it is not needed or cannot be had.
+    neutral : bool
+        Whether the limit is proved to lie on a line of shares that all stand still: which of them a text ends
+        with is then chance.
+    returns : bool
+        Whether every token that keeps coming up leads to a winner at once. Otherwise tokens may hold each
+        other up away from the winners, and exponents are not told.
+
+    Examples
+    --------
+    >>> limit = find_limit(np.array([[3.0, 1.0], [3.0, 1.0]]), np.array([0.5, 0.5]))
+    >>> limit.shares.tolist(), limit.exponents.round(4).tolist(), round(limit.rate, 4)
+    ([1.0, 0.0], [1.0, 0.3333], -0.6667)
+    >>> limit.winners.tolist(), limit.certified, limit.neutral
+    ([True, False], True, False)
+    >>> print(limit)
+    ρ = 1 on 1 winner within 0.0e+00, ρ ≤ 1 − 0.667 on 1 other, shares near their limit like t^-0.667
+    """
+
+    shares: Float64
+    exponents: Float64
+    residual: float
+    slack: float
+    rate: float
+    bend: float
+    neutral: bool
+    returns: bool
+
+    @property
+    def winners(self) -> Bool:
+        """Which tokens keep a share, shape (K,)."""
+        return self.shares > 0
+
+    @property
+    def ties(self) -> Bool:
+        """Which tokens fade although their ρ is 1, shape (K,)."""
+        return ~self.winners & (np.abs(1 - self.exponents) <= TIED)
+
+    @property
+    def slow(self) -> bool:
+        """Whether shares come back like 1/ln t, which is slower than any power of t."""
+        return self.bend < -BENT
+
+    @property
+    def certified(self) -> bool:
+        """Whether this is a fixed point to rounding that attracts every start near it."""
+        attracts = self.slow or (self.slack > EXACT and self.rate < -EXACT)
+        return self.residual <= EXACT and attracts and self.returns
+
+    def __str__(self) -> str:
+        others, there = int((~self.winners).sum()), int(self.winners.sum())
+        words = [f"ρ = 1 on {there} winner{'s' * (there > 1)} within {self.residual:.1e}"]
+        if others:
+            ties = int(self.ties.sum())
+            most = f"ρ = 1, too, on {ties} of" if ties else f"ρ ≤ 1 − {self.slack:.3g} on"
+            words.append(f"{most} {others} other{'s' * (others > 1)}")
+        return ", ".join([*words, self._approach()])
+
+    def _approach(self) -> str:
+        if self.certified:
+            return f"shares near their limit like {'1/ln t' if self.slow else f't^{self.rate:.3g}'}"
+        if self.neutral:
+            return "a whole range of shares stands still"
+        if not self.returns:
+            why = "some tokens that fade lead to no winner"
+        elif self.bend > BENT:
+            why = "to second order some tokens with ρ = 1 grow"
+        else:
+            why = "the first and second order do not decide"
+        return f"the flow comes near, and that all shares nearby do is not proved: {why}"
+
+
+def find_limit(odds: Float64, shares: Float64, allowed: Iterator[int] | None = None) -> Limit | None:
+    """Where the flow from these shares ends; None if it does not settle.
+
+    Parameters
+    ----------
+    odds : float64 array, shape (K, K)
+        w: rows are queries; from every token every other can be reached.
+    shares : float64 array, shape (K,)
+        Where it begins, all above 0.
+    allowed : iterator, optional
+        Has an item for each evaluation of the flow's rates that may be made.
+
+    Examples
+    --------
+    >>> odds = np.array([[4.0, 1.0], [1.0, 4.0]])  # each token prefers itself: the larger one wins
+    >>> [find_limit(odds, np.array([one, 1 - one])).shares.tolist() for one in (0.4, 0.6)]
+    [[0.0, 1.0], [1.0, 0.0]]
+    """
+    before, now, last = 0.0, shares, None
+    allowed = islice(allow_evaluations(len(odds)) if allowed is None else allowed, MOST_EVALUATIONS)
+    with np.errstate(divide="ignore"):
+        logs = np.log(odds)
+    for span in SPANS:
+        try:
+            now = follow_flow(odds, now, np.array([before, span]), allowed)[-1]
+        except UncertifiedSolution:
+            return last
+        now, before = np.maximum(now, np.finfo(np.float64).tiny), span
+        kept: Bool = now > FADED
+        fading = kept & (find_rates(logs, np.log(now)) * span < -0.5)  # 1/ln t falls at the rate −1/ln t
+        near = [limit for limit in (_polish(odds, now, kept), _polish(odds, now, kept & ~fading)) if limit]
+        proved = [limit for limit in near if limit.certified or limit.neutral]
+        if proved:
+            return proved[0]
+        last = near[-1] if near else None
+    return last
+
+
+def _polish(odds: Float64, shares: Float64, kept: Bool) -> Limit | None:
+    """The fixed point with these winners that shares have come near to, if they have come near to one."""
+    whole = np.where(kept, shares, 0.0)
+    while True:
+        there = whole > FADED
+        solved = (
+            _solve(odds[np.ix_(there, there)], whole[there] / whole[there].sum()) if there.any() else None
+        )
+        if solved is None:
+            return None
+        whole = np.zeros(len(shares))
+        whole[there] = solved
+        if solved.min() > FADED:
+            break
+    limit = judge_limit(odds, whole)
+    leaves = not np.abs(whole - shares).max() <= NEAR or (limit.bend > BENT and limit.ties.sum() == 1)
+    fixed = limit.residual <= EXACT and limit.slack >= -TIED and not limit.rate > EXACT
+    return limit if fixed and not leaves else None
+
+
+def _solve(odds: Float64, shares: Float64) -> Float64 | None:
+    """Newton's method on ρ = 1 over winners, with shares that sum to 1; None if a share leaves (0, 1]."""
+    if not (odds > 0).any(axis=1).all():
+        return None
+    for _ in range(50):
+        sums = odds @ shares
+        miss = 1.0 - (shares / sums) @ odds
+        pulled = odds / sums[:, None]
+        slopes = pulled.T - pulled.T @ (shares[:, None] * pulled)
+        step: Any = np.linalg.lstsq(
+            np.vstack([slopes, np.ones(len(shares))]), np.append(miss, 1.0 - shares.sum()), rcond=1e-12
+        )[0]
+        shares = shares + step
+        if not ((shares > 0) & (shares < 2)).all():
+            return None
+        if np.abs(step).max() < 1e-15:
+            break
+    return shares / shares.sum()
+
+
+def judge_limit(odds: Float64, shares: Float64) -> Limit:
+    """All that can be said of shares as a limit, from the shares alone.
+
+    Examples
+    --------
+    >>> odds = np.array([[4.0, 1.0], [1.0, 4.0]])
+    >>> judge_limit(odds, np.array([0.5, 0.5])).rate > 0  # a fixed point, and nothing stays there
+    True
+    """
+    there = shares > 0
+    exponents = find_exponents(odds, shares)
+    residual = float(np.abs(exponents[there] - 1).max())
+    slack = float((1 - exponents[~there]).min(initial=np.inf))
+    inside = _find_rate(odds[np.ix_(there, there)], shares[there])
+    held = find_held(odds, there, exponents)
+    tied: Bool = ~there & (np.abs(1 - exponents) <= TIED)
+    others = (1 - exponents[~there & ~tied]).min(initial=np.inf)
+    fixed = residual <= EXACT and inside < -EXACT and others > EXACT
+    return Limit(
+        shares,
+        np.where(there, 1.0, np.where(held, np.nan, exponents)),
+        residual,
+        slack,
+        np.nan if np.isnan(inside) else max(inside, -slack),
+        _find_bend(odds, shares, tied) if fixed and tied.any() and not held.any() else np.nan,
+        _has_line(odds[np.ix_(there, there)], shares[there]),
+        not held.any(),
+    )
+
+
+def _find_bend(odds: Float64, shares: Float64, tied: Bool) -> float:
+    """The largest eigenvalue of A with only the positive part beside its diagonal, and at least that."""
+    kept = (shares > 0) | tied
+    odds, shares, tied = odds[np.ix_(kept, kept)], shares[kept], tied[kept]
+    slopes, sums = find_slopes(odds, shares), odds @ shares
+    system = np.vstack([slopes[~tied][:, ~tied], np.ones((~tied).sum())])
+    right = np.vstack([slopes[~tied][:, tied], np.ones(tied.sum())])
+    along = np.zeros((len(shares), tied.sum()))
+    along[tied] = np.eye(tied.sum())
+    along[~tied] = -np.linalg.lstsq(system, right, rcond=None)[0]
+    pulled = odds / sums[:, None]
+    bends = (pulled.T @ (along - shares[:, None] * (pulled @ along)))[tied]
+    upper = np.where(np.eye(len(bends), dtype=np.bool_), bends, np.maximum(bends, 0.0))
+    return float(np.linalg.eigvals(upper).real.max())
+
+
+def _has_line(odds: Float64, shares: Float64) -> bool:
+    """Whether all x + sv stand still for some v ≠ 0: Σ v = 0, w v = 0 and Σ_i v_i w_ij / Σ_l x_l w_il = 0."""
+    pulled = odds / (odds @ shares)[:, None]
+    system = np.vstack([pulled, pulled.T, np.ones(len(shares))])
+    values: Any = np.linalg.svd(system, compute_uv=False)
+    return bool(values[-1] <= TIED)
+
+
+def _find_rate(odds: Float64, shares: Float64) -> float:
+    """The largest real part of an eigenvalue of the flow on the winners, along shares that sum to 1."""
+    if len(shares) == 1:
+        return -np.inf
+    if len(find_classes(odds)) > 1:
+        return np.nan
+    slopes = find_slopes(odds, shares)
+    basis = np.vstack([np.eye(len(shares) - 1), -np.ones(len(shares) - 1)])
+    values: Any = np.linalg.eigvals(slopes[:-1] @ basis).real
+    return float(values.max())
+
+
+def find_held(odds: Float64, winners: Bool, exponents: Float64) -> Bool:
+    """Which tokens keep coming up through tokens that lead to no winner, shape (K,).
+
+    Examples
+    --------
+    >>> odds = np.array([[1.0, 0.5, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]])  # 0 → 0 or 1, 1 → 2, 2 → 0
+    >>> find_held(odds, np.array([True, False, False]), np.array([1.0, 0.5, 0.0])).tolist()
+    [False, False, True]
+    """
+    away = ~winners & ~(odds[:, winners] > 0).any(axis=1)
+    comes: Bool = ~winners & (exponents > 0)
+    held = np.zeros(len(winners), np.bool_)
+    while True:
+        more = (odds[away & (comes | held)] > 0).any(axis=0) & ~winners
+        if not (more & ~held).any():
+            return held
+        held = held | more
+
+
+def find_classes(odds: Float64, first: int | None = None) -> list[Int64]:
+    """The sets of tokens that a text does not leave again, each as rising places.
+
+    Parameters
+    ----------
+    odds : float64 array, shape (K, K)
+        w: rows are queries.
+    first : int, optional
+        The last token of the prompt: only sets that can be reached from it. None means all.
+
+    Examples
+    --------
+    >>> odds = np.array([[1.0, 1.0, 1.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    >>> [one.tolist() for one in find_classes(odds)]
+    [[1], [2]]
+    """
+    reach = (odds > 0) | np.eye(len(odds), dtype=np.bool_)
+    while True:
+        further: Bool = (reach.astype(np.float32) @ reach.astype(np.float32)) > 0
+        if (further == reach).all():
+            break
+        reach = further
+    closed = (reach <= reach.T).all(axis=1)
+    seen = closed if first is None else closed & reach[first]
+    sets = {tuple(np.flatnonzero(reach[place]).tolist()) for place in np.flatnonzero(seen)}
+    return [np.array(one, np.int64) for one in sorted(sets)]
+
+
+def find_single(odds: Float64, among: Int64) -> Iterator[Limit]:
+    """Every limit that is a single token, of these: the token must prefer itself to all others.
+
+    Examples
+    --------
+    >>> [one.shares.tolist() for one in find_single(np.array([[4.0, 1.0], [1.0, 4.0]]), np.arange(2))]
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    for place in among[odds[among, among] >= odds[among].max(axis=1)].tolist():
+        limit = judge_limit(odds, np.eye(len(odds))[place])
+        if limit.certified:
+            yield limit
+
+
+def draw_starts(n_tokens: int, n_starts: int, rng: np.random.Generator) -> Iterator[Float64]:
+    """Shares to begin with: each token with nine tenths of all, then drawn ones; ``n_starts`` at most.
+
+    Examples
+    --------
+    >>> [one.round(2).tolist() for one in draw_starts(2, 2, np.random.default_rng(0))]
+    [[0.9, 0.1], [0.1, 0.9]]
+    """
+    if n_tokens == 1:
+        return
+    for number in range(n_starts):
+        if number < n_tokens:
+            shares = np.full(n_tokens, 0.1 / (n_tokens - 1))
+            shares[number] = 0.9
+            yield shares
+        else:
+            yield np.maximum(rng.dirichlet(np.ones(n_tokens)), 1e-6)
+
+
+def nudge(shares: Float64, rng: np.random.Generator) -> list[Float64]:
+    """Shares a millionth to either side of these: where the two end apart, a border of limits is between.
+
+    Examples
+    --------
+    >>> [one.round(3).tolist() for one in nudge(np.array([0.4, 0.6]), np.random.default_rng(0))]
+    [[0.4, 0.6], [0.4, 0.6]]
+    """
+    if len(shares) == 1:
+        return []
+    along = 1e-6 * rng.choice([-1.0, 1.0], len(shares)) * rng.uniform(0.5, 1.0, len(shares))
+    moved = [shares * np.exp(along), shares * np.exp(-along)]
+    return [one / one.sum() for one in moved]

@@ -1,0 +1,295 @@
+"""A layer that sees only its last T tokens: it always ends in a loop, and here are the loops.
+
+A token that has left the window cannot come back, so the set of tokens in the window only shrinks. Once it
+stays the same, A say, every walk of T tokens through the graph "i → j: j is retrieved under i, A present"
+must visit all of A; so every cycle of that graph passes through all of A, and a cycle with a chord would have
+a shorter one. What is left is one cycle through A without any choice: **the sets that absorb a text are those
+A, of at most T tokens, in which every token retrieves exactly one, round in a single cycle.** One token alone
+is always such a set.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from attomaton.automaton.context import Context
+from attomaton.automaton.prediction import TIE
+from attomaton.automaton.repetition.odds import Layer, Odds, read_odds
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.options import whole_number
+from attomaton.base.tables import Bool, Float64
+
+MOST_LOOPS = 10_000
+"""Loops that are looked for."""
+
+MOST_PATHS = 1_000_000
+"""Paths that are tried to find loops."""
+
+MOST_WINDOWS = 200_000
+"""Windows that are gone through to find the chances of loops."""
+
+MOST_PLACES = 20_000_000
+"""Places of all windows that are gone through, together."""
+
+MOST_SHOWN = 20
+"""Loops that are printed."""
+
+DIRECT = 3_000
+"""Windows up to which chances are solved for at once; more of them by iteration."""
+
+CLOSE = 1e-12
+"""The residual at which iteration ends, relative to 1."""
+
+Window = tuple[int, ...]
+"""The last tokens of a text, as places."""
+
+LOST = 1e-6
+"""By how much chances may be negative, or their sum miss 1, before they are not told."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Loops:
+    """The loops that a layer with a window ends in.
+
+    Attributes
+    ----------
+    odds : Odds
+        How the layer ranks the prompt's tokens under each other.
+    window : int
+        T: how many of the last tokens are seen.
+    loops : tuple of tuple of int
+        Each loop as token ids in the order of writing, the lowest first.
+    chances : float64 array, shape (n_loops,), or None
+        The chance that the text after the prompt ends in each; None if there are too many windows to go
+        through, if being caught takes so long that doubles cannot tell, or if no prompt was given.
+    steps : float, or None
+        How many tokens are written on average until the window holds the loop's tokens alone.
+
+    Examples
+    --------
+    >>> found = find_loops([[0.0, 1.0], [1.0, 0.0]], [0, 1], window=3)  # each token is followed by the other
+    >>> found.loops, found.chances.tolist()
+    (((0,), (0, 1), (1,)), [0.0, 1.0, 0.0])
+    >>> print(found)
+    Loops(3 loops, window 3)
+      1.0000  0 1
+      0.0000  0
+      0.0000  1
+    """
+
+    odds: Odds
+    window: int
+    loops: tuple[tuple[int, ...], ...]
+    chances: Float64 | None
+    steps: float | None
+
+    def __repr__(self) -> str:
+        return f"Loops({len(self.loops):,} loops, window {self.window})"
+
+    def __str__(self) -> str:
+        """The loops with their chances, the likeliest first."""
+        falling = np.zeros(len(self.loops)) if self.chances is None else -self.chances
+        order: list[int] = np.argsort(falling, stable=True).tolist()
+        lines = [repr(self)]
+        for place in order[:MOST_SHOWN]:
+            told = "" if self.chances is None else f"{self.chances[place]:.4f}  "
+            lines.append(f"  {told}{' '.join(map(self.odds.name, self.loops[place]))}")
+        if len(order) > MOST_SHOWN:
+            lines.append(f"  and {len(order) - MOST_SHOWN:,} more")
+        return "\n".join(lines)
+
+
+def find_loops(layer: Layer, prompt: Context | None = None, *, window: int) -> Loops:
+    """Find the loops that a layer ends in when it sees only the last ``window`` tokens of its own output.
+
+    Parameters
+    ----------
+    layer : Attention or float array, shape (n_tokens, n_tokens)
+        An automaton, another attention, or odds with a row for each query.
+    prompt : str or sequence, optional
+        The first context: a text never has other tokens. None means any prompt of the layer's tokens.
+    window : int
+        T. With finite scores every loop is one token, however long that takes; in the limit of training
+        longer loops are common.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> auto = at.learn(["a b c a b c a", "b c a b c a b"])
+    >>> found = find_loops(auto, "a b c a", window=3)
+    >>> [[auto.name(token) for token in loop] for loop in found.loops]
+    [['a'], ['a', 'b', 'c'], ['b'], ['c']]
+    >>> found.chances.tolist(), found.steps
+    ([0.0, 1.0, 0.0, 0.0], 0.0)
+    """
+    window = whole_number(window, "window", least=1)
+    odds, places = read_odds(layer, prompt)
+    cycles = list_cycles(odds, window)
+    loops = tuple(tuple(odds.tokens[list(cycle)].tolist()) for cycle in cycles)
+    told = None if prompt is None else _absorb(odds, tuple(places[-window:].tolist()), window, cycles)
+    return Loops(odds, window, loops, *(told or (None, None)))
+
+
+def list_cycles(odds: Odds, window: int) -> list[Window]:
+    """The cycles of at most ``window`` places in which each place retrieves the next one alone, sorted.
+
+    A path grows from its lowest place: with each place v that joins, every step a → b so far must prefer b
+    to v under a, and the step to v must prefer v to all before it.
+    """
+    found: list[Window] = []
+    for n_paths, (path, closed) in enumerate(_grow(odds.levels, window)):
+        if closed:
+            found.append(path)
+        if len(found) > MOST_LOOPS or n_paths >= MOST_PATHS:
+            raise UnsupportedOption(
+                f"there are more than {MOST_LOOPS:,} loops or {MOST_PATHS:,} paths to try; give a shorter "
+                "prompt or a smaller window"
+            )
+    return sorted(found)
+
+
+def _grow(levels: Float64, window: int) -> Iterator[tuple[Window, bool]]:
+    """Every path that may become a cycle, and whether it is one."""
+    for first in range(len(levels)):
+        waiting: list[tuple[Window, Bool]] = [((first,), np.arange(len(levels)) > first)]
+        while waiting:
+            path, allowed = waiting.pop()  # the places that no step of the path is drawn to
+            last, before = path[-1], levels[path[-1], list(path)]
+            yield path, bool(last == first or _leads(before[0], before[1:]).all())
+            if len(path) == window:
+                continue
+            for place in np.flatnonzero(allowed & _leads(levels[last], before.max())).tolist():
+                left = allowed & _leads(levels[last, place], levels[last])
+                waiting.append(((*path, place), left))
+
+
+def _leads(one: Float64 | float, other: Float64 | float) -> Bool:
+    """Whether a level is so far above another that, where both are present, it alone is retrieved."""
+    with np.errstate(invalid="ignore"):
+        return np.isfinite(one) & (np.subtract(one, other) > TIE)
+
+
+def next_windows(odds: Odds, state: Window, window: int) -> dict[Window, float]:
+    """The windows that can follow one, with their chances.
+
+    Examples
+    --------
+    >>> odds = read_odds([[3.0, 1.0], [1.0, 1.0]], None)[0]
+    >>> next_windows(odds, (1, 0, 0), 3)
+    {(0, 0, 0): 0.8571428571428571, (0, 0, 1): 0.14285714285714285}
+    """
+    counts = np.bincount(state, minlength=len(odds.tokens)).astype(np.float64)
+    weights = counts * odds.among(counts > 0)[state[-1]]
+    chances = weights / weights.sum()
+    return {(*state, token)[-window:]: float(chances[token]) for token in np.flatnonzero(chances).tolist()}
+
+
+def loops_by_definition(odds: Odds, window: int) -> list[Window]:
+    """What :func:`list_cycles` finds, by going through all K^T windows: the sets that no text leaves.
+
+    Examples
+    --------
+    >>> loops_by_definition(read_odds([[0.0, 1.0], [1.0, 0.0]], None)[0], 3)
+    [(0,), (0, 1), (1,)]
+    """
+    size = len(odds.tokens)
+    states = [tuple(one) for one in np.indices((size,) * window).reshape(window, -1).T.tolist()]
+    number = {state: place for place, state in enumerate(states)}
+    edges = [(number[a], number[b]) for a in states for b in next_windows(odds, a, window)]
+    source, target = np.array(edges).T
+    graph = csr_array((np.ones(len(edges)), (source, target)), shape=(len(states), len(states)))
+    labels = connected_components(graph, directed=True, connection="strong")[1]
+    left = np.unique(labels[source[labels[source] != labels[target]]])
+    found = {_cycle_of(odds, states[place], window) for place in np.flatnonzero(~np.isin(labels, left))}
+    return sorted(found)
+
+
+def _cycle_of(odds: Odds, state: Window, window: int) -> Window:
+    """The tokens that a window of a closed set goes round, the lowest first."""
+    walked = [state[-1]]
+    for _ in range(len(odds.tokens) * window):
+        (state,) = next_windows(odds, state, window)
+        if state[-1] == walked[0]:
+            break
+        walked.append(state[-1])
+    lowest = walked.index(min(walked))
+    return (*walked[lowest:], *walked[:lowest])
+
+
+def _absorb(odds: Odds, start: Window, window: int, cycles: list[Window]) -> tuple[Float64, float] | None:
+    """The chance of each cycle, and the mean number of tokens before it; None if it is too much."""
+    ends = {frozenset(cycle): place for place, cycle in enumerate(cycles)}
+    most = min(MOST_WINDOWS, MOST_PLACES // window)
+    number, waiting = {start: 0}, [start]
+    rows: list[tuple[int, int, float]] = []
+    while waiting:
+        state = waiting.pop()
+        here = number[state]
+        if _is_caught(odds, state, window, ends):
+            continue
+        for after, chance in next_windows(odds, state, window).items():
+            if after not in number:
+                if len(number) >= most:
+                    return None
+                number[after] = len(number)
+                waiting.append(after)
+            rows.append((here, number[after], chance))
+    return _solve_absorption(number, rows, ends)
+
+
+def _is_caught(odds: Odds, state: Window, window: int, ends: dict[frozenset[int], int]) -> bool:
+    """Whether a window holds the tokens of one cycle alone, and goes on round it for ever."""
+    held = frozenset(state)
+    if held not in ends:
+        return False
+    for _ in range(window):
+        following = next_windows(odds, state, window)
+        if len(following) > 1 or frozenset(*following) != held:
+            return False
+        (state,) = following
+    return True
+
+
+def _solve_absorption(
+    number: dict[Window, int], rows: list[tuple[int, int, float]], ends: dict[frozenset[int], int]
+) -> tuple[Float64, float] | None:
+    """Chances and mean steps from the first window, from a sparse system; None if its digits are lost."""
+    from scipy.sparse import eye_array
+
+    n = len(number)
+    chances = np.zeros(len(ends))
+    if not rows:
+        chances[ends[frozenset(next(iter(number)))]] = 1.0
+        return chances, 0.0
+    here, after, chance = (np.array(one) for one in zip(*rows, strict=True))
+    moving = np.bincount(here, minlength=n) > 0
+    table = csr_array((chance, (here, after)), shape=(n, n))
+    first = np.zeros(n)
+    first[0] = 1.0
+    inner = eye_array(n, format="csc") - table.T.tocsc() @ _diagonal(moving)
+    visits = _solve_sparse(inner.tocsc(), first)
+    for state, place in number.items():
+        if not moving[place]:
+            chances[ends[frozenset(state)]] += visits[place]
+    lost = visits.min() < -LOST or abs(chances.sum() - 1) > LOST  # doubles cannot tell: it takes too long
+    return None if lost or not np.isfinite(visits).all() else (chances, float(visits[moving].sum()))
+
+
+def _diagonal(kept: Bool) -> csr_array:
+    places = np.flatnonzero(kept)
+    return csr_array((np.ones(len(places)), (places, places)), shape=(len(kept), len(kept)))
+
+
+def _solve_sparse(system: Any, right: Float64) -> Float64:
+    """The solution; with many rows by iteration, since elimination fills in, and NaN if that does not end."""
+    from scipy.sparse.linalg import gmres, spsolve
+
+    solve: Any = spsolve
+    if len(right) <= DIRECT:
+        return solve(system, right)
+    found, failed = gmres(system, right, rtol=CLOSE, atol=0.0, restart=60, maxiter=40)
+    return np.full_like(right, np.nan) if failed else found

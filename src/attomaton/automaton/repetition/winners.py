@@ -1,0 +1,326 @@
+"""Which tokens a layer ends with when it is fed its own output, in which shares, and how others fade."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from operator import length_hint
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.automaton.context import Context
+from attomaton.automaton.repetition.chain import Counts, check_lengths
+from attomaton.automaton.repetition.flow import allow_evaluations, follow_flow
+from attomaton.automaton.repetition.limits import (
+    NEAR,
+    SAME,
+    Limit,
+    draw_starts,
+    find_classes,
+    find_limit,
+    find_single,
+    judge_limit,
+    nudge,
+)
+from attomaton.automaton.repetition.odds import Layer, Odds, count_places, read_odds
+from attomaton.automaton.repetition.pictures import draw_shares
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.frames import Tabular
+from attomaton.base.options import make_rng, whole_number
+from attomaton.base.printing import Block, Grid
+from attomaton.base.tables import Float64, Int64, table_of
+
+MOST_SHOWN = 20
+"""Tokens of a limit that are printed."""
+
+NO_END = (
+    "their flow led to no limit up to t = e^10000, or could not be followed so far, or passes between limits"
+)
+"""Why no limit is named for the prompt."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Winners(Tabular):
+    """What a layer ends with when it is fed its own output, with all of it as the context.
+
+    Attributes
+    ----------
+    odds : Odds
+        How the layer ranks the prompt's tokens under each other.
+    prompt : int64 array, shape (length,)
+        The prompt, as places in ``odds.tokens``.
+    limits : tuple of Limit
+        The fixed points that starts of the flow ended at, the first that of the prompt's own shares; then all
+        others of a single token.
+    n_starts : int
+        How many starts of the flow were tried.
+    unsettled : int
+        How many of these did not settle.
+    settled : bool
+        Whether the prompt's own shares settled, and shares a millionth beside them at the same limit: between
+        two limits chance decides.
+    n_classes : int
+        How many sets of tokens a text may be caught in: one, unless some odds are 0.
+
+    Examples
+    --------
+    >>> found = winners([[0.2, 0.8], [0.2, 0.8]])
+    >>> found
+    Winners(token 1; 1 limit from 3 starts)
+    >>> found.shares.tolist(), found.exponents.tolist(), found.certain
+    ([0.0, 1.0], [0.25, 1.0], True)
+    >>> found.shares_at([100, 10_000]).round(3).tolist()  # from one token each on
+    [[0.031, 0.969], [0.001, 0.999]]
+    >>> found.slopes_between(1_000, 100_000).round(3).tolist()  # near the exponents
+    [0.25, 1.001]
+    >>> found.to_pandas().columns.tolist()
+    ['limit', 'token', 'share', 'exponent', 'winner']
+    """
+
+    odds: Odds
+    prompt: Int64
+    limits: tuple[Limit, ...]
+    n_starts: int
+    unsettled: int
+    settled: bool
+    n_classes: int
+
+    def __repr__(self) -> str:
+        limits = f"{len(self.limits) or 'no'} limit{'s' * (len(self.limits) > 1)}"
+        if not self.settled:
+            return f"Winners(open; {limits} from {self.n_starts} starts)"
+        names = [self.odds.name(one) for one in self.tokens[:3]]
+        more = f" and {len(self.tokens) - 3} more" * (len(self.tokens) > 3)
+        word = "token" + "s" * (len(self.tokens) > 1)
+        return f"Winners({word} {', '.join(names)}{more}; {limits} from {self.n_starts} starts)"
+
+    def _table(self) -> pa.Table:
+        """Columns limit, token, share, exponent and winner, a row for each token of each limit."""
+        n, size = len(self.limits), len(self.odds.tokens)
+        empty = np.empty((0, size))
+        shares = np.array([one.shares for one in self.limits]) if n else empty
+        exponents = np.array([one.exponents for one in self.limits]) if n else empty
+        columns = {"limit": np.repeat(np.arange(n), size), "token": np.tile(self.odds.tokens, n)}
+        told = {"share": shares.ravel(), "exponent": exponents.ravel(), "winner": shares.ravel() > 0}
+        return table_of({**columns, **told})
+
+    def _words(self) -> Any:
+        return self.odds.name.vocabulary
+
+    def _blocks(self) -> list[Block]:
+        blocks: list[Block] = [repr(self)]
+        if not self.settled:
+            blocks.append(f"Where the prompt's own shares end is not known: {NO_END}.")
+        if self.unsettled:
+            blocks.append(f"{self.unsettled} of {self.n_starts} starts settled nowhere.")
+        for number, limit in enumerate(self.limits):
+            best = np.lexsort((-limit.exponents, -limit.shares))[:MOST_SHOWN]
+            rows = [
+                (self.odds.name(int(self.odds.tokens[at])), f"{limit.shares[at]:.4f}", _tell(limit, at))
+                for at in best.tolist()
+            ]
+            blocks.append(Grid(f"Limit {number}: {limit}", ["token", "share", "grows like"], rows))
+        return blocks
+
+    @property
+    def first(self) -> Limit:
+        """The limit that the prompt's own shares lead to."""
+        if not self.settled:
+            raise UnsupportedOption(
+                f"no winner can be named, since where the prompt's shares end is not known: {NO_END}; look "
+                "at limits for where other starts end, and at shares_at"
+            )
+        return self.limits[0]
+
+    @property
+    def shares(self) -> Float64:
+        """The share of each token in the limit, shape (K,)."""
+        return self.first.shares
+
+    @property
+    def exponents(self) -> Float64:
+        """ρ, shape (K,): the count of each token grows like t^ρ."""
+        return self.first.exponents
+
+    @property
+    def tokens(self) -> list[int]:
+        """The ids of the winners."""
+        return self.odds.tokens[self.first.winners].tolist()
+
+    @property
+    def certain(self) -> bool:
+        """Whether every start that was tried leads to the one limit, which is certified.
+
+        That there is no other limit is proved for limits of a single token only.
+        """
+        alone = len(self.limits) == 1 and self.settled and not self.unsettled and self.n_classes == 1
+        return alone and self.limits[0].certified
+
+    def shares_at(self, lengths: Sequence[int]) -> Float64:
+        """The shares that the flow predicts where the text has these lengths, shape (n_lengths, K).
+
+        It starts with the prompt's shares at the prompt's length. Where a text may be caught in several sets
+        of tokens, it follows the first.
+        """
+        marks = check_lengths(lengths, len(self.prompt))
+        counts = count_places(self.prompt, len(self.odds.tokens))
+        return flow_from(self.odds, counts, int(self.prompt[-1]), marks.astype(np.float64))
+
+    def slopes_between(self, first: int, last: int) -> Float64:
+        """d ln n / d ln t that the flow predicts between two lengths of the text, shape (K,).
+
+        They tend to :attr:`exponents`, slowly where the limit's ``rate`` is near 0.
+        """
+        shares = self.shares_at([first, last])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return 1.0 + np.log(shares[1] / shares[0]) / np.log(last / first)
+
+    def plot(self, counts: Counts | None = None, ax: Any = None) -> Any:
+        """Draw the token shares over the length of the text; returns the matplotlib axes.
+
+        Parameters
+        ----------
+        counts : Counts, optional
+            What was drawn (:func:`~attomaton.automaton.repetition.chain.draw_counts`), as solid lines under
+            the predictions; None draws predictions alone, up to a text of 10⁷ tokens.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw; None makes a new figure of the style that all figures here have.
+
+        Examples
+        --------
+        >>> import matplotlib as mpl
+        >>> mpl.use("agg")
+        >>> winners([[0.2, 0.8], [0.2, 0.8]]).plot().get_xlabel()
+        'length of the text, t'
+        """
+        begin = len(self.prompt)
+        last = max(10_000_000, 100 * begin) if counts is None else int(counts.lengths[-1])
+        lengths = np.unique(np.geomspace(begin, last, 200).round().astype(np.int64))
+        names = [self.odds.name(one) for one in self.odds.tokens.tolist()]
+        limit = self.limits[0].shares if self.settled else None
+        drawn = None if counts is None else (counts.lengths, counts.shares)
+        return draw_shares(names, lengths, self.shares_at(lengths.tolist()), limit, drawn, ax)
+
+
+def winners(
+    layer: Layer,
+    prompt: Context | None = None,
+    *,
+    starts: int = 20,
+    seed: np.random.Generator | int | None = 0,
+) -> Winners:
+    """Find what a layer ends with when it is fed its own output, all of which it sees.
+
+    The next token is j with chance m_j w_ij / Σ_l m_l w_il, i the last token and m_l how often token l has
+    come up. Shares then follow dx/d ln t = q(x) − x, q the stationary law of that chain at fixed shares. At
+    a limit ρ_j = Σ_i x_i w_ij / Σ_l x_l w_il is 1 for the winners and below 1 for all others, whose counts
+    grow like t^ρ_j.
+
+    Parameters
+    ----------
+    layer : Attention or float array, shape (n_tokens, n_tokens)
+        An automaton, another attention (such as ``auto.at(step)``), or odds w with a row for each query.
+    prompt : str or sequence, optional
+        The first context: a text never has other tokens. None means every token of the layer once.
+    starts : int
+        Other shares to start the flow from, besides the prompt's: there may be several limits, and chance
+        decides early which of them a text goes to. With more than 50 tokens fewer are tried, so that an
+        answer takes seconds.
+    seed : int or numpy.random.Generator, optional
+        What draws those starts beyond one for each token, or the seed of it.
+
+    Returns
+    -------
+    Winners
+        Its first limit is that of the prompt's shares.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> auto = at.learn(["a b a c a b", "b a b c b a"])
+    >>> found = at.winners(auto.at(step=30), "a b c")
+    >>> [auto.name(token) for token in found.tokens], found.shares.round(3).tolist()
+    (['a', 'b'], [0.5, 0.5, 0.0])
+    >>> at.winners([[4.0, 1.0], [1.0, 4.0]])  # each token prefers itself: either may win
+    Winners(open; 2 limits from 3 starts)
+    """
+    starts, rng = whole_number(starts, "starts"), make_rng(seed)
+    odds, places = read_odds(layer, prompt)
+    table = odds.among()
+    counts = count_places(places, len(odds.tokens))
+    classes = find_classes(table, None if prompt is None else int(places[-1]))
+    found: list[Limit] = []
+    ends: list[Limit | None] = []
+    allowed = allow_evaluations(len(table))
+    settled = True
+    for inside in classes:
+        own = counts[inside] / counts[inside].sum()
+        for shares in (own, *draw_starts(len(inside), min(starts, _useful(len(inside), starts)), rng)):
+            if shares is own or length_hint(allowed):
+                ends.append(_find_within(table, inside, shares, allowed))
+                _add(found, ends[-1])
+            if len(ends) == 1:
+                besides = [_find_within(table, inside, one, allowed) for one in nudge(own, rng)]
+                settled = all(_is_near(ends[0], end) for end in besides)
+                for end in besides:
+                    _add(found, end)
+    for limit in find_single(table, np.concatenate(classes)):
+        _add(found, limit)
+    unsettled = sum(end is None for end in ends)
+    return Winners(odds, places, tuple(found), len(ends), unsettled, settled, len(classes))
+
+
+def _useful(size: int, starts: int) -> int:
+    """How many more starts there are to try: two tokens have two ends."""
+    return {1: 0, 2: 2}.get(size, starts)
+
+
+def _is_near(end: Limit | None, other: Limit | None) -> bool:
+    """Whether two flows settled, and at the same place."""
+    return end is not None and other is not None and bool(np.abs(end.shares - other.shares).max() <= NEAR)
+
+
+def _add(found: list[Limit], limit: Limit | None) -> None:
+    """Keep a limit that is not there yet."""
+    if limit is not None and not any(np.abs(limit.shares - one.shares).max() < SAME for one in found):
+        found.append(limit)
+
+
+def _find_within(table: Float64, inside: Int64, shares: Float64, allowed: Iterator[int]) -> Limit | None:
+    """The limit of a set of tokens that a text does not leave, over all tokens."""
+    limit = find_limit(table[np.ix_(inside, inside)], shares, allowed)
+    if limit is None:
+        return None
+    whole = np.zeros(len(table))
+    whole[inside] = limit.shares
+    return judge_limit(table, whole)
+
+
+def flow_from(odds: Odds, counts: Float64, last: int, lengths: Float64) -> Float64:
+    """Shares where the text has these lengths, shape (n_lengths, K), from counts that its sum had.
+
+    Examples
+    --------
+    >>> odds = read_odds([[0.2, 0.8], [0.2, 0.8]], None)[0]
+    >>> flow_from(odds, np.array([5.0, 5.0]), 1, np.array([10.0, 1000.0])).round(3).tolist()
+    [[0.5, 0.5], [0.019, 0.981]]
+    """
+    table = odds.among()
+    inside = find_classes(table, last)[0]
+    times = np.log(np.concatenate([[counts.sum()], lengths]))
+    fresh = np.concatenate([[True], np.diff(times) > 0])
+    within = follow_flow(table[np.ix_(inside, inside)], counts[inside] / counts[inside].sum(), times[fresh])
+    shares = np.zeros((len(lengths), len(counts)))
+    shares[:, inside] = within[np.cumsum(fresh)[1:] - 1]
+    return shares
+
+
+def _tell(limit: Limit, place: int) -> str:
+    exponent = limit.exponents[place]
+    if np.isnan(exponent) or (limit.ties[place] and not limit.slow):
+        return "not told"
+    if limit.ties[place]:
+        return (
+            "not told" if not limit.slow else "t / ln t" if limit.ties.sum() == 1 else "t / (ln t)^a, a ≥ 1"
+        )
+    return "t" if limit.winners[place] else f"t^{exponent:.3f}"

@@ -1,0 +1,313 @@
+"""How much of a corpus the theory speaks about, in a dozen numbers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.base.display import Bar, Cell, render_card, render_facts, render_note, render_status
+from attomaton.base.frames import Tabular
+from attomaton.base.printing import Block, Grid
+from attomaton.base.tables import Int64, table_of
+from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.corpora.tokenizers.vocabulary import name_token
+from attomaton.graphs.components import Components
+from attomaton.graphs.evidence import count_evidence
+from attomaton.graphs.gathering import Gathered
+from attomaton.solvers.hard.certify import HardCertificate
+from attomaton.solvers.soft.certify import SoftCertificate
+from attomaton.solvers.solved import Solved
+
+N_LARGEST, N_TOKENS = 5, 8
+
+
+@dataclass(frozen=True)
+class LargeComponent:
+    """One of the largest components: its query, its size, and its first few tokens.
+
+    Attributes
+    ----------
+    query, size : int
+        The query, and how many tokens tie under it.
+    tokens : tuple of int
+        The eight of them with the most evidence.
+    query_text : str
+        The query as text; its id where there is no vocabulary.
+    texts : tuple of str
+        The tokens as text.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> at.learn(["to be or to be", "be or to or be"]).coverage.largest[0]
+    LargeComponent(query=0, size=2, tokens=(1, 2), query_text='to', texts=('be', 'or'))
+    """
+
+    query: int
+    size: int
+    tokens: tuple[int, ...]
+    query_text: str = ""
+    texts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Coverage(Tabular):
+    """The coverage report.
+
+    Attributes
+    ----------
+    n_read : int
+        Samples read, of the queries asked for.
+    realisable : float
+        Share of them whose label is in the context; only these can be learned by attention alone.
+    n_queries, n_edges, n_components : int
+        Queries with a graph, distinct edges over all queries, components over all queries.
+    tied_queries : float
+        Share of queries with a component larger than one token, where soft composition happens.
+    ordered_queries : float
+        Share of queries whose components stand in one line (the condensation has a Hamiltonian path), so
+        that every context of known tokens is determined.
+    largest : tuple of LargeComponent
+        The largest components with more than one token.
+    hard, soft : dict
+        The certificates, with a text under ``"status"``.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> coverage = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2]], [0, 1, 0])).coverage
+    >>> coverage.n_read, round(coverage.realisable, 3), coverage.n_components, coverage.tied_queries
+    (3, 0.667, 2, 1.0)
+    >>> coverage.to_dict()["largest"][0]
+    {'query': 2, 'size': 2, 'tokens': (0, 1), 'query_text': '2', 'texts': ('0', '1')}
+    >>> Coverage.from_dict(coverage.to_dict()) == coverage
+    True
+    >>> print(str(coverage).splitlines()[3])
+    │ realisable (label in the context)            │ 66.7%                            │
+    """
+
+    n_read: int
+    realisable: float
+    n_queries: int
+    n_edges: int
+    n_components: int
+    tied_queries: float
+    ordered_queries: float
+    largest: tuple[LargeComponent, ...]
+    hard: dict[str, Any]
+    soft: dict[str, Any]
+
+    @property
+    def note(self) -> str:
+        """Why the theory does not apply, if it does not; otherwise empty."""
+        return "" if self.realisable > 0 or not self.n_read else self._why_not()
+
+    def _why_not(self) -> str:
+        return (
+            f"This theory does not apply: none of the {self.n_read:,} samples has its label in its context. "
+            "Here the answer is always read off a token of the context, so every such label has probability "
+            "0 whatever is learned, and there are no priorities to find. If the labels stand further back, "
+            "take a longer window. If they are never repeated, the second theory applies, whose decoder is "
+            "learned too: attomaton scan-snap CORPUS, or attomaton.theories.scansnap.survey in Python."
+        )
+
+    @property
+    def facts(self) -> list[tuple[str, Cell]]:
+        """The numbers with their names, to be shown."""
+        return [
+            ("samples read", f"{self.n_read:,}"),
+            ("label in the context", Bar(self.realisable, f"{self.realisable:.1%}")),
+            ("queries", f"{self.n_queries:,}"),
+            ("edges", f"{self.n_edges:,}"),
+            ("components", f"{self.n_components:,}"),
+            ("queries with ties", Bar(self.tied_queries, f"{self.tied_queries:.1%}")),
+        ]
+
+    def _blocks(self) -> list[Block]:
+        rows = [
+            ("samples read", f"{self.n_read:,}"),
+            *self._reached(),
+            ("queries (last tokens of contexts)", f"{self.n_queries:,}"),
+            ("edges (one token beat another)", f"{self.n_edges:,}"),
+            ("components (tokens that tie, or one)", f"{self.n_components:,}"),
+            ("queries with a component larger than one", f"{self.tied_queries:.1%}"),
+            ("hard side (which component wins)", f"{self.hard['status']}, gap {self.hard['gap']:.1e}"),
+            (
+                "soft side (the odds inside it)",
+                f"{self.soft['status']}, gradient {self.soft['gradient_norm']:.1e}",
+            ),
+        ]
+        blocks: list[Block] = [Grid("Coverage", ["", ""], rows)]
+        if self.note:
+            blocks.append(self.note)
+        elif not self.n_edges:
+            blocks.append("No edges: no context holds its label beside another token. Try a longer window.")
+        if self.largest:
+            largest = [
+                (one.query_text, one.size, " ".join(one.texts) + " …" * (one.size > len(one.texts)))
+                for one in self.largest
+            ]
+            blocks.append(Grid("Largest components", ["query", "size", "tokens"], largest))
+        return blocks
+
+    def _reached(self) -> list[tuple[str, str]]:
+        """The rows that say which samples can be learned."""
+        return [("realisable (label in the context)", f"{self.realisable:.1%}")]
+
+    def _table(self) -> pa.Table:
+        """One row, a column for each number; the certificates as ``hard_…`` and ``soft_…``."""
+        row = {name: value for name, value in self.to_dict().items() if isinstance(value, int | float)}
+        for side, proof in (("hard", self.hard), ("soft", self.soft)):
+            row |= {f"{side}_{name}": value for name, value in proof.items()}
+        return table_of({name: [value] for name, value in row.items()})
+
+    def _repr_html_(self) -> str:
+        proofs = [
+            render_status(side["status"], f"{name} side", good=side["status"] == "certified")
+            for name, side in (("hard", self.hard), ("soft", self.soft))
+        ]
+        notes = [render_note(self.note)] if self.note else []
+        return render_card("Coverage", *proofs, render_facts(self.facts), *notes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> "Coverage":
+        """What :meth:`to_dict` gave, read back from JSON."""
+        components: list[dict[str, Any]] = list(record["largest"])
+        lists = [{name: tuple(one[name]) for name in ("tokens", "texts")} for one in components]
+        both: list[dict[str, Any]] = [one | of for one, of in zip(components, lists, strict=True)]
+        largest = tuple(LargeComponent(**one) for one in both)
+        told: dict[str, Any] = {**record, "largest": largest}
+        return cls(**told)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """What some queries add to the coverage report.
+
+    Attributes
+    ----------
+    n_queries, n_edges, n_components : int
+        How many they are, and have.
+    n_tied, n_ordered : int
+        Queries with a component larger than one token, and queries whose components stand in one line.
+    largest : tuple of (int, LargeComponent)
+        Their largest components without texts, each with the evidence of its tokens.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])
+    >>> tally_components(at.find_components(at.extract_edges(samples))).n_tied
+    1
+    """
+
+    n_queries: int
+    n_edges: int
+    n_components: int
+    n_tied: int
+    n_ordered: int
+    largest: tuple[tuple[int, LargeComponent], ...]
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> "Tally":
+        """What ``asdict`` made of it, read back from JSON."""
+        largest = tuple((int(evidence), LargeComponent(**one)) for evidence, one in record["largest"])
+        told: dict[str, Any] = {**record, "largest": largest}
+        return cls(**told)
+
+
+def tally_components(components: Components, gathered: Gathered | None = None) -> Tally:
+    """What the queries of these components add to the coverage report.
+
+    ``gathered`` counts their edges where the components do not hold them.
+    """
+    n_edges = len(components.edges) if gathered is None else int(gathered.n_edges.sum())
+    return Tally(
+        n_queries=len(components.queries),
+        n_edges=n_edges,
+        n_components=len(components),
+        n_tied=len(np.unique(components.query_of[components.sizes > 1])),
+        n_ordered=int(components.totally_ordered.sum()),
+        largest=_largest(components, None if gathered is None else gathered.evidence),
+    )
+
+
+def measure_coverage(solved: Solved, vocabulary: Vocabulary | None = None) -> Coverage:
+    """The coverage report of one automaton, with tokens as the vocabulary names them."""
+    edges, proofs = solved.components.edges, (solved.hard.certificate, solved.soft.certificate)
+    tally = tally_components(solved.components)
+    return join_tallies([tally], (edges.n_samples, edges.n_unrealisable), proofs, vocabulary)
+
+
+def join_tallies(
+    tallies: Sequence[Tally],
+    read: tuple[int, int],
+    proofs: tuple[HardCertificate, SoftCertificate],
+    vocabulary: Vocabulary | None,
+) -> Coverage:
+    """The coverage report from what parts of the queries add to it, in rising order.
+
+    Parameters
+    ----------
+    tallies : sequence of Tally
+        One for each part.
+    read : (int, int)
+        Realisable and unrealisable samples.
+    proofs : (HardCertificate, SoftCertificate)
+        The certificates of the whole.
+    vocabulary : Vocabulary, optional
+        Names tokens.
+    """
+    n_queries = sum(tally.n_queries for tally in tallies)
+    found = [one for tally in tallies for one in tally.largest]
+    found.sort(key=lambda one: (-one[1].size, -one[0]))
+    hard, soft = (
+        {"status": "certified" if proof.certified else "uncertified", **asdict(proof)} for proof in proofs
+    )
+    return Coverage(
+        n_read=sum(read),
+        realisable=_share(read[0], sum(read)),
+        n_queries=n_queries,
+        n_edges=sum(tally.n_edges for tally in tallies),
+        n_components=sum(tally.n_components for tally in tallies),
+        tied_queries=_share(sum(tally.n_tied for tally in tallies), n_queries),
+        ordered_queries=_share(sum(tally.n_ordered for tally in tallies), n_queries),
+        largest=tuple(_named(one, vocabulary) for _, one in found[:N_LARGEST]),
+        hard=hard,
+        soft=soft,
+    )
+
+
+def _named(one: LargeComponent, vocabulary: Vocabulary | None) -> LargeComponent:
+    texts = tuple(name_token(vocabulary, token) for token in one.tokens)
+    return LargeComponent(one.query, one.size, tuple(one.tokens), name_token(vocabulary, one.query), texts)
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0
+
+
+def _largest(components: Components, evidence: Int64 | None) -> tuple[tuple[int, LargeComponent], ...]:
+    """The largest components; of equal ones, and of their tokens, those with the most evidence come first."""
+    if not len(components) or components.sizes.max() < 2:
+        return ()
+    least = np.sort(components.sizes)[-N_LARGEST:][0]
+    if evidence is None:
+        evidence = count_evidence(components, components.query_of[components.sizes >= max(least, 2)])
+    together = np.bincount(components.component_of_node, evidence, len(components))
+    large = np.flatnonzero(components.sizes >= max(least, 2))
+    by_size = large[np.lexsort((-together[large], -components.sizes[large]))[:N_LARGEST]].tolist()
+    return tuple((int(together[number]), _describe(components, number, evidence)) for number in by_size)
+
+
+def _describe(components: Components, number: int, evidence: Int64) -> LargeComponent:
+    rows = np.flatnonzero(components.component_of_node == number)
+    first = rows[np.argsort(-evidence[rows], kind="stable")[:N_TOKENS]]
+    tokens = tuple(components.token_of_node[first].tolist())
+    return LargeComponent(int(components.query_of[number]), int(components.sizes[number]), tokens)

@@ -1,0 +1,107 @@
+"""What the limit knows of the tokens under some queries, and how it answers contexts from that alone."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from threading import Lock
+from typing import NamedTuple
+
+import numpy as np
+
+from attomaton.base.tables import Bool, Float64, Int32, Int64, Integers
+from attomaton.graphs.grouping import find_rows, pack_pairs
+
+RECENT = 1 << 20
+"""Nodes of queries that were asked lately, which are kept."""
+
+
+class Known(NamedTuple):
+    """What is known of entries (query, token), an array each, shape (n_entries,).
+
+    Where ``seen`` is false the token is no node under the query, and the other three mean nothing.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2]], [0]))
+    >>> known = auto.know(np.array([2, 2]), np.array([0, 1]))
+    >>> known.component.tolist(), known.hard.round(3).tolist()
+    ([0, 1], [0.667, -0.333])
+    """
+
+    seen: Bool
+    component: Int64
+    hard: Float64
+    soft: Float64
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """The nodes of some queries, sorted by query and token.
+
+    Attributes
+    ----------
+    query, token : int32 arrays, shape (n_nodes,)
+        Which nodes they are.
+    component : int64 array, shape (n_nodes,)
+        The component of each, numbered over all queries of the corpus.
+    hard, soft : float64 arrays, shape (n_nodes,)
+        Their scores.
+    n_tokens : int
+        Size of the vocabulary.
+
+    Examples
+    --------
+    >>> two = np.zeros(2, np.int32)
+    >>> nodes = Nodes(two, np.array([0, 3], np.int32), np.array([0, 1]), np.ones(2), np.zeros(2), n_tokens=4)
+    >>> nodes.find(np.array([0, 0, 2]), np.array([3, 2, 3])).seen.tolist()
+    [True, False, False]
+    """
+
+    query: Int32
+    token: Int32
+    component: Int64
+    hard: Float64
+    soft: Float64
+    n_tokens: int
+
+    @cached_property
+    def keys(self) -> Int64:
+        """One rising key per node: query and token packed."""
+        return pack_pairs(self.query, self.token)
+
+    def find(self, queries: Integers, tokens: Integers) -> Known:
+        """What is known of each (query, token)."""
+        rows, found = find_rows(self.keys, pack_pairs(queries, tokens))
+        seen = found & (tokens < self.n_tokens)
+        if not len(self.keys):
+            return Known(seen, rows, np.zeros(len(rows)), np.zeros(len(rows)))
+        return Known(seen, self.component[rows], self.hard[rows], self.soft[rows])
+
+
+class RecentNodes:
+    """The nodes of single queries that were asked lately, :data:`RECENT` nodes at most or one query.
+
+    Threads may share it: one that finds it in use reads for itself.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._kept: OrderedDict[int, Nodes] = OrderedDict()
+
+    def __reduce__(self) -> tuple[type["RecentNodes"], tuple[()]]:
+        return RecentNodes, ()
+
+    def find(self, query: int, read: Callable[[], Nodes]) -> Nodes:
+        """The nodes of a query, which are read if they are not kept."""
+        if not self._lock.acquire(blocking=False):
+            return read()
+        try:
+            kept = self._kept.pop(query, None)
+            nodes = self._kept[query] = read() if kept is None else kept
+            while len(self._kept) > 1 and sum(len(one.token) for one in self._kept.values()) > RECENT:
+                self._kept.popitem(last=False)
+        finally:
+            self._lock.release()
+        return nodes

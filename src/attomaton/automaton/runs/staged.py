@@ -1,0 +1,306 @@
+"""Learning part by part on disk: two stages that an engine runs, and the run folder that they leave.
+
+Edges → components and the hard side; then, when all ties are known, choices → the soft side. Each part of the
+queries is read, solved and written by itself, so that memory depends on the largest part only.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.automaton.runs import layout, storage
+from attomaton.automaton.runs.coverage import Coverage, Tally, join_tallies, tally_components
+from attomaton.base.artifacts import Building, digest_arrays, digest_record, explained
+from attomaton.base.artifacts.files import link_or_copy
+from attomaton.base.artifacts.parted import part_name, write_part
+from attomaton.base.progress import Progress, silent
+from attomaton.base.ragged import offsets_of
+from attomaton.base.tables import Int64, column, make_table, read_parquet
+from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.engines.choiceparts import ChoiceParts, count_values
+from attomaton.engines.parts import EdgeParts
+from attomaton.engines.stages import Stage
+from attomaton.engines.ties import Ties
+from attomaton.graphs.choices import ChoiceTable
+from attomaton.graphs.components import NODE_SCHEMA, Components, find_components
+from attomaton.graphs.edges import QUERY_SCHEMA
+from attomaton.graphs.gathering import Gathered, gather_components
+from attomaton.graphs.parts import keep_ties, of_nodes
+from attomaton.solvers.hard.certify import HardCertificate, join_hard
+from attomaton.solvers.hard.solve import solve_graph_svm
+from attomaton.solvers.soft.certify import SoftCertificate, join_soft
+from attomaton.solvers.soft.solvers.groups import Groups
+from attomaton.solvers.soft.tied import group_choices, solve_groups
+from attomaton.solvers.solved import spread_scores
+
+Record = Mapping[str, Any]
+
+HELD_EDGES = 1 << 22
+"""Edges of a part that are in memory together; of a larger part only the condensation is."""
+
+BYTES_PER_EDGE, BYTES_PER_CHOICE, BYTES_PER_MEMBER = 120, 80, 25
+"""Memory that a part takes while it is solved, generously."""
+
+
+@dataclass(frozen=True, eq=False)
+class HardStage:
+    """Edges of a part → its components and its hard side.
+
+    Attributes
+    ----------
+    edges : EdgeParts
+        What the first pass left.
+    name, title : str
+        What the stage is called, on disk and to users.
+    """
+
+    edges: EdgeParts
+    name: str = "hard"
+    title: str = "solving the hard side"
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the edges, by the digests of their files, and of the samples by query: some have no edge."""
+        counted = [column(self.edges.queries, name) for name in QUERY_SCHEMA.names]
+        samples = [self.edges.n_tokens, self.edges.borders.tolist(), digest_arrays(*counted)]
+        return digest_record([self.name, layout.FORMAT, samples, _digests(self.edges.entries)])
+
+    @property
+    def weights(self) -> list[int]:
+        """About how many bytes of memory each part takes."""
+        return [BYTES_PER_EDGE * min(size + 1, HELD_EDGES) for size in self.edges.sizes]
+
+    def __call__(self, folder: Path, number: int, /, attempt: str = "") -> dict[str, Any]:
+        """Solve a part; nodes, order, ties and counts are written, the certificate and the tally told."""
+        components, gathered = self._components(number)
+        hard = solve_graph_svm(components, threads=1)
+        score = column(hard.scores, "score")
+        nodes = layout.describe_nodes(components, score, np.zeros(len(score)))
+        order = layout.describe_order(components, column(hard.multipliers, "multiplier"))
+        tables = {
+            "nodes": nodes,
+            "order": order,
+            "ties": keep_ties(components).nodes,
+            "index": layout.describe_counts(components, order, gathered),
+        }
+        entries = {
+            name: write_part(
+                folder / f"{name}-{number:05d}{attempt}.parquet",
+                [table],
+                table.schema,
+                layout.FILES.get(name, {}),
+            )
+            for name, table in tables.items()
+        }
+        return {
+            "files": {entry["name"]: entry for entry in entries.values()},
+            "names": {name: entry["name"] for name, entry in entries.items()},
+            "certificate": asdict(hard.certificate),
+            "tally": asdict(tally_components(components, gathered)),
+        }
+
+    def _components(self, number: int) -> tuple[Components, Gathered | None]:
+        """The components of a part; of a large one the edges are not held, but what they add up to is."""
+        if self.edges.sizes[number] > HELD_EDGES:
+            queries, n_tokens = self.edges.queries_of(number), self.edges.n_tokens
+            gathered = gather_components(self.edges.scan(number), queries, n_tokens)
+            return gathered.components, gathered
+        return find_components(self.edges.part(number), threads=1), None
+
+
+@dataclass(frozen=True, eq=False)
+class SoftStage:
+    """Choices of a part and its nodes → its soft side.
+
+    Attributes
+    ----------
+    nodes : sequence of Path
+        What the hard stage wrote of each part.
+    choices : ChoiceParts
+        What the second pass left.
+    n_tokens : int
+        Size of the vocabulary.
+    before : str
+        The fingerprint of the hard stage.
+    name, title : str
+        What the stage is called, on disk and to users.
+    """
+
+    nodes: Sequence[Path]
+    choices: ChoiceParts
+    n_tokens: int
+    before: str
+    name: str = "soft"
+    title: str = "solving the soft side"
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the hard stage and the choices."""
+        return digest_record([self.name, self.before, _digests(self.choices.entries)])
+
+    @property
+    def weights(self) -> list[int]:
+        """About how many bytes of memory each part takes."""
+        entries = (count_values(piece, "tokens") for piece in self.choices.pieces)
+        rows = (int(entry["rows"]) + 1 for entry in self.choices.entries)
+        return [
+            BYTES_PER_CHOICE * row + BYTES_PER_MEMBER * many for row, many in zip(rows, entries, strict=True)
+        ]
+
+    def __call__(self, folder: Path, number: int, /, attempt: str = "") -> dict[str, Any]:
+        """Solve a part; its nodes are written with both scores, and the number of its choices by query."""
+        nodes = read_parquet(self.nodes[number].read_bytes())
+        components = of_nodes(_local_nodes(nodes), self.n_tokens)
+        groups, counts = self._choices(number, components)
+        soft = solve_groups(groups, threads=1)
+        scores = spread_scores(components, soft.scores)
+        columns = {name: column(nodes, name) for name in layout.NODES.names}
+        whole = make_table(layout.NODES, {**columns, "soft": scores})
+        file = folder / f"nodes-{number:05d}{attempt}.parquet"
+        entry = write_part(file, [whole], layout.NODES, layout.FILES["nodes"])
+        return {
+            "files": {entry["name"]: entry},
+            "names": {"nodes": entry["name"]},
+            "certificate": asdict(soft.certificate),
+            "loss": soft.loss,
+            "choices": counts,
+        }
+
+    def _choices(self, number: int, components: Components) -> tuple[Groups, list[list[int]]]:
+        """The choices of a part, sorted for the solver, and how many each query has; the table is let go."""
+        table = self.choices.part(number)
+        query, count = np.unique(column(table, "query"), return_counts=True)
+        groups = group_choices(ChoiceTable(table), keep_ties(components))
+        return groups, [query.tolist(), count.tolist()]
+
+
+class PartEngine(Protocol):
+    """An engine that works part by part."""
+
+    def choice_parts(self, within: Ties | None, borders: Int64) -> ChoiceParts:
+        """The choices inside ties, in parts of the queries."""
+        ...
+
+    def run_parts(self, stage: Stage, weights: Sequence[int]) -> list[dict[str, Any]]:
+        """Run a stage on all parts; what it told of each, and where its files are."""
+        ...
+
+
+def learn_by_part(engine: PartEngine, edges: EdgeParts, progress: Progress = silent) -> "Finished":
+    """Solve both sides of all parts with the engine that counted the edges.
+
+    Parameters
+    ----------
+    engine : PartEngine
+        Runs stages where the data is, and counts the choices when all ties are known.
+    edges : EdgeParts
+        What its first pass left, in files.
+    progress : callable
+        Called with the name of each stage, 0 and 0, as it begins.
+    """
+    stage = HardStage(edges)
+    progress(stage.title, 0, 0)
+    hard = engine.run_parts(stage, stage.weights)
+    progress("extracting choices", 0, 0)
+    choices = engine.choice_parts(find_ties(hard, edges.n_tokens), edges.borders)
+    paths = [Path(record["folder"], record["names"]["nodes"]) for record in hard]
+    last = SoftStage(paths, choices, edges.n_tokens, stage.fingerprint)
+    progress(last.title, 0, 0)
+    return Finished(edges, choices, hard, engine.run_parts(last, last.weights))
+
+
+def find_ties(records: Sequence[Record], n_tokens: int) -> Ties:
+    """Where the hard stage left the ties of each part."""
+    names = [record["names"]["ties"] for record in records]
+    paths = tuple(Path(record["folder"], name) for record, name in zip(records, names, strict=True))
+    digests = (record["files"][name]["sha256"] for record, name in zip(records, names, strict=True))
+    return Ties(paths, tuple(digests), n_tokens)
+
+
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """Both stages of all parts, ready to be a run folder.
+
+    Attributes
+    ----------
+    edges : EdgeParts
+        The edges.
+    choices : ChoiceParts
+        The choices.
+    hard, soft : sequence of records
+        What the stages told of each part, and where its files are.
+    """
+
+    edges: EdgeParts
+    choices: ChoiceParts
+    hard: Sequence[Record]
+    soft: Sequence[Record]
+
+    @cached_property
+    def proofs(self) -> storage.Proofs:
+        """The certificates of the whole run, joined in the order of the parts."""
+        hard = join_hard([HardCertificate(**record["certificate"]) for record in self.hard])
+        soft = join_soft([SoftCertificate(**record["certificate"]) for record in self.soft])
+        return storage.Proofs(hard, soft, sum(float(record["loss"]) for record in self.soft))
+
+    def coverage(self, vocabulary: Vocabulary | None) -> Coverage:
+        """The coverage report of the run."""
+        tallies = [Tally.from_dict(record["tally"]) for record in self.hard]
+        queries = self.edges.queries
+        read = tuple(int(column(queries, name).sum()) for name in ("realisable", "unrealisable"))
+        return join_tallies(tallies, (read[0], read[1]), (self.proofs.hard, self.proofs.soft), vocabulary)
+
+    def fill(self, building: Building, vocabulary: Vocabulary | None, about: Mapping[str, Any]) -> None:
+        """Put the parts into the run folder that is being built, and finish it."""
+        entries: dict[str, dict[str, Any]] = {}
+        with explained(building.folder):
+            for table, number, path, entry in self._files():
+                name = part_name(table, number)
+                link_or_copy(path, building.folder / name)
+                entries[name] = {key: value for key, value in entry.items() if key != "name"}
+        told = storage.Told(self._index(), self.edges.borders, self.edges.n_tokens, self.proofs, {})
+        records = storage.describe_records(vocabulary, self.coverage(vocabulary))
+        storage.finish(building, entries, told, records, about)
+
+    def _files(self) -> list[tuple[str, int, Path, Mapping[str, Any]]]:
+        """Table, part, path and entry of every file of the run."""
+        found: list[tuple[str, int, Path, Mapping[str, Any]]] = []
+        for table, parts in (("edges", self.edges), ("choices", self.choices)):
+            for number, (piece, entry) in enumerate(zip(parts.pieces, parts.entries, strict=True)):
+                assert isinstance(piece, Path)  # noqa: S101  our own invariant
+                found.append((table, number, piece, entry))
+        for table, records in (("order", self.hard), ("nodes", self.soft)):
+            for number, record in enumerate(records):
+                name = record["names"][table]
+                found.append((table, number, Path(record["folder"], name), record["files"][name]))
+        return found
+
+    def _index(self) -> pa.Table:
+        counts = {name: np.zeros(self.edges.n_tokens, np.int64) for name in layout.COUNTED}
+        for record in self.hard:
+            table = read_parquet(Path(record["folder"], record["names"]["index"]).read_bytes())
+            for name in ("nodes", "components", "edges", "order"):
+                counts[name][column(table, "query")] = column(table, name)
+        for record in self.soft:
+            query, count = record["choices"]
+            counts["choices"][np.array(query, np.int64)] = count
+        return layout.describe_index(self.edges.queries, self.edges.n_tokens, counts)
+
+
+def _local_nodes(nodes: pa.Table) -> pa.Table:
+    """The nodes of a part as components have them, numbered from 0 over its queries."""
+    query, number = column(nodes, "query"), column(nodes, "component").astype(np.int64)
+    asked, place = np.unique(query, return_inverse=True)
+    highest = np.full(len(asked), -1, np.int64)
+    np.maximum.at(highest, place, number)
+    columns = {"query": query, "token": column(nodes, "token")}
+    return make_table(NODE_SCHEMA, {**columns, "component": number + offsets_of(highest + 1)[place]})
+
+
+def _digests(entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [str(entry["sha256"]) for entry in entries]

@@ -1,0 +1,244 @@
+"""An automaton as a run folder, and back."""
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from math import isfinite
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from attomaton.automaton.runs import layout
+from attomaton.automaton.runs.coverage import Coverage
+from attomaton.base.artifacts import Building, Run, explained, fill_run
+from attomaton.base.borders import trusted
+from attomaton.base.solutions import Solution, check_scores
+from attomaton.base.tables import Int64, column
+from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.graphs.choices import ChoiceTable
+from attomaton.graphs.components import Components
+from attomaton.graphs.edges import EdgeTable
+from attomaton.graphs.parts import cut_parts
+from attomaton.solvers.hard.certify import HardCertificate
+from attomaton.solvers.hard.solve import HardSolution
+from attomaton.solvers.soft.certify import SoftCertificate
+from attomaton.solvers.soft.solve import SoftSolution
+from attomaton.solvers.solved import Solved
+
+INDEX = "queries"
+"""The table that says how many samples, and rows of each other table, every query has."""
+
+Proof = TypeVar("Proof", HardCertificate, SoftCertificate)
+
+
+def fill(
+    building: Building,
+    solved: Solved,
+    records: Mapping[str, Any],
+    about: Mapping[str, Any],
+) -> None:
+    """Write everything an automaton is made of into the run folder that is being built."""
+    components, hard, soft = solved.components, solved.hard, solved.soft
+    edges = components.edges
+    scores = (column(one.scores, "score") for one in (hard, soft))
+    tables = {
+        "edges": edges.table,
+        "nodes": layout.describe_nodes(components, *scores),
+        "order": layout.describe_order(components, column(hard.multipliers, "multiplier")),
+        "choices": soft.choices.table,
+    }
+    borders = cut_parts(edges.queries, edges.n_tokens)
+    counts = layout.count_rows(tables, components)
+    with explained(building.folder):
+        written = layout.write_tables(building.folder, tables, borders)
+    proofs = Proofs(hard.certificate, soft.certificate, soft.loss, soft.ridge, soft.free)
+    finish(
+        building,
+        {entry.pop("name"): entry for entries in written.values() for entry in entries},
+        Told(
+            layout.describe_index(edges.queries, edges.n_tokens, counts),
+            borders,
+            edges.n_tokens,
+            proofs,
+            {**_dense_weights("hard/weights", hard), **_dense_weights("soft/weights", soft)},
+        ),
+        records,
+        about,
+    )
+
+
+@dataclass(frozen=True)
+class Proofs:
+    """How good the answers of a whole run provably are.
+
+    Attributes
+    ----------
+    hard : HardCertificate
+        Bounds on the squared norm of the hard side.
+    soft : SoftCertificate
+        The gradient that is left on the soft side.
+    loss, ridge, free
+        As in :class:`~attomaton.solvers.soft.solve.SoftSolution`.
+    """
+
+    hard: HardCertificate
+    soft: SoftCertificate
+    loss: float
+    ridge: float = 0.0
+    free: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What a run says beside its tables in parts: its index, where parts begin, its proofs, dense weights."""
+
+    index: pa.Table
+    borders: Int64
+    n_tokens: int
+    proofs: Proofs
+    arrays: Mapping[str, NDArray[Any]]
+
+
+def describe_records(vocabulary: Vocabulary | None, coverage: Coverage) -> dict[str, Any]:
+    """The records of a run."""
+    words = {} if vocabulary is None else {"vocabulary": vocabulary.to_record()}
+    return {"coverage": coverage.to_dict(), **words}
+
+
+def finish(
+    building: Building,
+    parts: Mapping[str, Mapping[str, Any]],
+    told: Told,
+    records: Mapping[str, Any],
+    about: Mapping[str, Any],
+) -> None:
+    """Write what a run holds beside the parts of its tables, which are in the folder already."""
+    proofs = told.proofs
+    manifest = {
+        **about,
+        "n_tokens": told.n_tokens,
+        "borders": told.borders.tolist(),
+        "certificates": {"hard": asdict(proofs.hard), "soft": asdict(proofs.soft)},
+        "soft": {"loss": proofs.loss, "ridge": proofs.ridge, "free": proofs.free},
+    }
+    fill_run(building, Run({INDEX: told.index}, told.arrays, records, manifest, parts))
+
+
+def assemble(tables: Mapping[str, pa.Table], queries: pa.Table, run: Run) -> dict[str, Any]:
+    """Components, hard and soft solution of some queries of a run in parts.
+
+    Every part is checked as its constructor does, in the order in which one indexes another. The
+    certificates and the loss are those of the whole run.
+    """
+    n_tokens, proofs = run.manifest["n_tokens"], read_proofs(run.manifest)
+    with _named("the parts of edges"):
+        edges = EdgeTable(tables["edges"], queries, n_tokens)
+    with _named("the parts of nodes and order"):
+        components = Components(edges, *layout.restore_components(tables))
+        scores = layout.restore_scores(tables["nodes"])
+        for name in ("hard", "soft"):
+            check_scores(scores[name], components.nodes, "the table of scores")
+    with _named("the parts of nodes and order"):
+        hard = trusted(
+            HardSolution,
+            components=components,
+            scores=scores["hard"],
+            certificate=proofs.hard,
+            multipliers=layout.restore_multipliers(components.order, tables["order"]),
+            **_read_dense(run, "hard"),
+        )
+        hard.__post_init__()
+    with _named("the parts of choices"):
+        choices = ChoiceTable(tables["choices"])
+    with _named("the parts of nodes"):
+        soft = trusted(
+            SoftSolution,
+            scores=scores["soft"],
+            certificate=proofs.soft,
+            choices=choices,
+            components=components,
+            loss=proofs.loss,
+            ridge=proofs.ridge,
+            free=proofs.free,
+            **_read_dense(run, "soft"),
+        )
+        soft.__post_init__()
+    return {"components": components, "hard": hard, "soft": soft}
+
+
+def read_proofs(manifest: Mapping[str, Any]) -> Proofs:
+    """The proofs that a manifest holds, if each of their numbers is one."""
+    proofs = manifest["certificates"]
+    return Proofs(
+        _certificate(HardCertificate, proofs["hard"]),
+        _certificate(SoftCertificate, proofs["soft"]),
+        **_numbers(manifest["soft"], {"loss": float, "ridge": float, "free": bool}),
+    )
+
+
+def read_window(manifest: Mapping[str, Any]) -> int | None:
+    """The longest context that a run was learned with, if its manifest says it."""
+    config: Any = manifest.get("config")
+    told = cast("dict[str, Any]", config) if isinstance(config, dict) else {}
+    windows: list[Any] = [told.get(name) for name in ("window", "max_window")]
+    kept = [one for one in windows if isinstance(one, int) and not isinstance(one, bool) and one > 0]
+    return min(kept, default=None)
+
+
+@contextmanager
+def _named(files: str) -> Generator[None]:
+    """Say in which file something is wrong."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{files}: {error}") from error
+
+
+def read_vocabulary(run: Run, n_tokens: int) -> Vocabulary | None:
+    """The vocabulary of a run, if it has one."""
+    words = run.records.get("vocabulary")
+    if words is None:
+        return None
+    texts = [*words["tokens"], words["tokenizer"], words.get("definition") or ""]
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("vocabulary.json holds tokens that are no text")
+    for text in texts:
+        text.encode()  # an error, which is a ValueError, where it is no Unicode
+    if len(words["tokens"]) != n_tokens:
+        raise ValueError(f"vocabulary.json holds {len(words['tokens'])} tokens, and ids go up to {n_tokens}")
+    return Vocabulary.from_record(words)
+
+
+def _certificate(kind: type[Proof], record: Mapping[str, Any]) -> Proof:
+    """The certificate, if each of its numbers is one."""
+    kinds: dict[str, Any] = {field.name: field.type for field in fields(kind)}
+    return kind(**_numbers(record, kinds))
+
+
+def _numbers(record: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[str, Any]:
+    """What the manifest says, if all of it is there, of these types and finite."""
+    if record.keys() != kinds.keys():
+        raise ValueError(f"manifest.json should give {', '.join(kinds)}")
+    for name, kind in kinds.items():
+        value = record[name]
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        right = isinstance(value, kind) or (whole and isinstance(float(value), kind))
+        if not right or (isinstance(value, bool) and not isinstance(True, kind)) or not _finite(value):
+            raise ValueError(f"manifest.json gives {str(value)[:40]} as {name}")
+    return dict(record)
+
+
+def _finite(value: float | str | None) -> bool:
+    return value is None or isinstance(value, str) or isfinite(value)
+
+
+def _dense_weights(name: str, solution: Solution) -> dict[str, NDArray[Any]]:
+    """Weights in embedding space; for orthonormal ones they are the score table and need no copy."""
+    return {name: np.asarray(solution.weights)} if solution.embedded else {}
+
+
+def _read_dense(run: Run, name: str) -> dict[str, NDArray[Any]]:
+    dense = run.arrays.get(f"{name}/weights")
+    return {} if dense is None else {"weights": dense}

@@ -1,0 +1,297 @@
+"""A run that is open and not read: what is asked of it is read from its parts, query by query."""
+
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.automaton.runs import layout, storage
+from attomaton.automaton.runs.coverage import Coverage
+from attomaton.automaton.runs.nodes import Known, Nodes, RecentNodes
+from attomaton.automaton.runs.outline import Outline
+from attomaton.base.artifacts import Run, explained_run, read_run
+from attomaton.base.artifacts.parted import PartedTable
+from attomaton.base.borders import (
+    check_counts,
+    check_floats,
+    check_ids,
+    check_ids_of,
+    check_rising,
+    check_table,
+)
+from attomaton.base.errors import MismatchedParts
+from attomaton.base.ragged import offsets_of, ranges_of
+from attomaton.base.remote import Place
+from attomaton.base.tables import Int64, Integers, column, make_table, ragged_column
+from attomaton.corpora.samples import MAX_TOKENS
+from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.graphs.choices import ChoiceTable
+from attomaton.graphs.components import Components, check_acyclic
+from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA
+from attomaton.graphs.grouping import pack_pairs
+from attomaton.graphs.parts import cut_queries, of_nodes
+from attomaton.graphs.paths import Edges, QueryGraph
+
+SMALL = 8_000_000
+"""Bytes of files up to which a run is read whole when it is opened."""
+
+MOST_ROWS = 1 << 22
+"""Nodes that are held at a time while many contexts are answered."""
+
+
+@dataclass(frozen=True, eq=False)
+class StoredRun:
+    """A run folder that is open.
+
+    Attributes
+    ----------
+    run : Run
+        All of it but the tables in parts.
+    vocabulary : Vocabulary, optional
+        The vocabulary that it was learned with.
+    counts : dict of int64 arrays, shape (n_tokens,)
+        What the index says of every token: samples, and rows in each table.
+    tables : dict of PartedTable
+        Edges, nodes, order and choices.
+    """
+
+    run: Run
+    vocabulary: Vocabulary | None
+    counts: dict[str, Int64]
+    tables: dict[str, PartedTable]
+
+    @property
+    def n_tokens(self) -> int:
+        """Size of the vocabulary."""
+        return int(self.run.manifest["n_tokens"])
+
+    @property
+    def window(self) -> int | None:
+        """The longest context that it was learned with, if it is known."""
+        return storage.read_window(self.run.manifest)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it is read whole: it is small, or weights of embeddings join all its queries."""
+        size = sum(int(entry["bytes"]) for entry in self.run.parts.values())
+        return size <= SMALL or bool(self.run.arrays)
+
+    @property
+    def size(self) -> str:
+        """How much it holds, in words."""
+        n_queries = int((self.counts["components"] > 0).sum())
+        return f"{n_queries:,} queries, {int(self._first[-1]):,} components, {self.n_tokens:,} tokens"
+
+    @cached_property
+    def coverage(self) -> Coverage:
+        """The coverage report that was written with it."""
+        with self._explained():
+            return Coverage.from_dict(self.run.records["coverage"])
+
+    def know(self, queries: Integers, tokens: Integers) -> Known:
+        """What is known of tokens under queries, both of shape (n_entries,); few nodes are held at a time."""
+        size = len(queries)
+        known = Known(np.zeros(size, bool), np.zeros(size, np.int64), np.zeros(size), np.zeros(size))
+        inside = np.flatnonzero((queries >= 0) & (queries < self.n_tokens))
+        rows = inside[np.argsort(queries[inside], kind="stable")]
+        asked, first = np.unique(queries[rows], return_index=True)
+        held = offsets_of(self.counts["nodes"][asked]) // MOST_ROWS
+        for block in np.unique(held[:-1]):
+            low, high = np.searchsorted(held[:-1], [block, block + 1])
+            some = rows[first[low] : first[high] if high < len(first) else len(rows)]
+            found = self._nodes_of(asked[low:high].astype(np.int64)).find(queries[some], tokens[some])
+            for whole, part in zip(known, found, strict=True):
+                whole[some] = part
+        return known
+
+    def graph_of(self, query: int) -> QueryGraph:
+        """The graph of one query; its edges are read when they are gone through."""
+        nodes = self._nodes_of(np.array([query]))
+        with self._explained():
+            order = self.tables["order"].read(np.array([query]))
+            layout.check_rows({"order": order}, np.array([query]), self.counts)
+            first, stop = int(self._first[query]), int(self._first[query + 1])
+            ends = [column(order, name).astype(np.int64) for name in ("above", "below")]
+            for numbers in ends:
+                check_ids(numbers, stop - first, "a component of the order")
+            check_rising(ends[0] * max(stop - first, 1) + ends[1], "the order, by above and below,")
+            check_acyclic(ends[0], ends[1], stop - first)
+        above, below = (numbers + first for numbers in ends)
+        return QueryGraph(first, nodes.token, nodes.component, above, below, lambda: self._edges_of(query))
+
+    def outline(self, queries: Integers) -> Outline:
+        """Nodes, order and scores of some queries alone; edges and choices are not read."""
+        asked = np.unique(queries[(queries >= 0) & (queries < self.n_tokens)]).astype(np.int64)
+        with self._explained():
+            tables = {name: self.tables[name].read(asked) for name in ("nodes", "order")}
+            layout.check_rows(tables, asked, self.counts)
+            nodes, order = layout.restore_components(tables)
+            components = Components(of_nodes(nodes, self.n_tokens).edges, nodes, order)
+            hard, soft = (
+                check_floats(column(tables["nodes"], name), (None,), name) for name in ("hard", "soft")
+            )
+        number = ranges_of(self._first[asked], self.counts["components"][asked])
+        return Outline(components, hard, soft, number)
+
+    def blocks(self, queries: Int64, *names: str) -> Iterator[Int64]:
+        """Rising queries, some at a time, that have few rows of these tables together; at least one block."""
+        weights = sum((self.counts[name][queries] for name in names), np.zeros(len(queries), np.int64))
+        for first, stop in pairwise(cut_queries(weights, MOST_ROWS).tolist()):
+            yield queries[first:stop]
+
+    def scan(self, name: str, queries: Int64) -> Iterator[pa.Table]:
+        """The rows of rising queries of one table, some at a time, components numbered over all queries.
+
+        There is at least one piece, which may be empty.
+        """
+        table = self.tables[name]
+        for asked in self.blocks(queries, name):
+            large = len(asked) == 1 and self.counts[name][asked[0]] > MOST_ROWS
+            for piece in table.scan(int(asked[0])) if large else [table.read(asked)]:
+                with self._explained():
+                    self._check_piece(name, piece, asked)
+                    yield layout.number_over_all(name, piece, self._first)
+
+    def _check_piece(self, name: str, piece: pa.Table, asked: Int64) -> None:
+        """Refuse rows that are of other queries, or of components that they do not have."""
+        check_table(piece, layout.SCHEMAS[name], f"one of the parts of {name}")
+        query = column(piece, "query")
+        if not np.isin(query, asked).all():
+            raise MismatchedParts(f"the parts of {name} are of other queries than the index says")
+        numbered = {"nodes": ("component",), "order": ("above", "below")}.get(name, ())
+        named = {"nodes": ("token",), "edges": ("winner", "loser"), "choices": ("winner",)}.get(name, ())
+        for one in numbered:
+            number = column(piece, one)
+            if ((number < 0) | (number >= self.counts["components"][query])).any():
+                raise MismatchedParts(f"the parts of {name} have other components than the index says")
+        for one in named:
+            check_ids(column(piece, one), self.n_tokens, f"{one} in the parts of {name}")
+        if name == "edges":
+            check_counts(column(piece, "support"), 1, "support in the parts of edges")
+        if name == "choices":
+            ChoiceTable(piece)
+            check_ids(ragged_column(piece, "tokens")[1], self.n_tokens, "a token of the parts of choices")
+
+    def solve(self, queries: Integers) -> dict[str, Any]:
+        """Components, hard and soft solution of some queries alone."""
+        asked = np.unique(queries[(queries >= 0) & (queries < self.n_tokens)]).astype(np.int64)
+        with self._explained():
+            tables = {name: table.read(asked) for name, table in self.tables.items()}
+            return self._assemble(tables, asked)
+
+    def solve_parts(self) -> Iterator[dict[str, Any]]:
+        """Components, hard and soft solution of one part of the queries after the other."""
+        borders = self.tables["nodes"].borders
+        for number, (first, stop) in enumerate(pairwise(borders.tolist())):
+            with self._explained():
+                tables = {name: table.read_part(number) for name, table in self.tables.items()}
+                parts = self._assemble(tables, np.arange(first, stop, dtype=np.int64))
+            yield parts
+
+    def solve_all(self) -> dict[str, Any]:
+        """Components, hard and soft solution of all queries, read whole."""
+        with self._explained():
+            n_parts = len(self.tables["nodes"].files)
+            tables = {
+                name: _join([table.read_part(number) for number in range(n_parts)])
+                for name, table in self.tables.items()
+            }
+            return self._assemble(tables, np.arange(self.n_tokens, dtype=np.int64))
+
+    def _assemble(self, tables: dict[str, pa.Table], asked: Int64) -> dict[str, Any]:
+        layout.check_rows(tables, asked, self.counts)
+        return storage.assemble(tables, self._samples(asked), self.run)
+
+    def _samples(self, asked: Int64) -> pa.Table:
+        """The samples by query, of those among these that have any."""
+        read = self.counts["realisable"] + self.counts["unrealisable"]
+        asked = asked[read[asked] > 0]
+        counted = {name: self.counts[name][asked] for name in ("realisable", "unrealisable")}
+        return make_table(QUERY_SCHEMA, {"query": asked.astype(np.int32), **counted})
+
+    def _edges_of(self, query: int) -> Iterator[Edges]:
+        for table in self.tables["edges"].scan(query):
+            with self._explained():
+                check_table(table, EDGE_SCHEMA, "one of the parts of edges")
+                if (column(table, "query") != query).any():
+                    raise MismatchedParts("the parts of edges are of other queries than the index says")
+                check_ids_of(table, {"winner": self.n_tokens, "loser": self.n_tokens}, "the parts of edges")
+                check_counts(column(table, "support"), 1, "support in the parts of edges")
+            yield column(table, "winner"), column(table, "loser"), column(table, "support")
+
+    def _nodes_of(self, asked: Int64) -> Nodes:
+        """The nodes of some rising queries; those of a single one are kept for the next call."""
+        if len(asked) != 1:
+            return self._read_nodes(asked)
+        return self._recent.find(int(asked[0]), lambda: self._read_nodes(asked))
+
+    @cached_property
+    def _recent(self) -> RecentNodes:
+        return RecentNodes()
+
+    def _read_nodes(self, asked: Int64) -> Nodes:
+        with self._explained():
+            table = self.tables["nodes"].read(asked)
+            layout.check_rows({"nodes": table}, asked, self.counts)
+            query, token, number = (column(table, name) for name in ("query", "token", "component"))
+            hard, soft = (check_floats(column(table, name), (None,), name) for name in ("hard", "soft"))
+            check_ids(token, self.n_tokens, "a token of the nodes")
+            check_rising(pack_pairs(query, token), "the nodes, by query and token,")
+        return Nodes(query, token, number + self._first[query], hard, soft, self.n_tokens)
+
+    @cached_property
+    def _first(self) -> Int64:
+        """The number of the first component of each query, shape (n_tokens + 1,)."""
+        return offsets_of(self.counts["components"])
+
+    @contextmanager
+    def _explained(self) -> Generator[None]:
+        with explained_run(self.run.place):
+            yield
+
+
+def open_run(path: str | Place) -> StoredRun:
+    """Open a run folder: its manifest, index and vocabulary are read, its tables are not.
+
+    Examples
+    --------
+    >>> import tempfile, attomaton as at
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = open_run(at.learn([0, 1, 0, 2, 0, 1, 0, 1], window=3).save(folder))
+    ...     run.size, run.graph_of(0).tokens.tolist(), run.solve(np.array([0]))["components"]
+    ('3 queries, 8 components, 3 tokens', [0, 1], Components(2 components of 1 queries))
+    """
+    run = read_run(path)
+    with explained_run(run.place):
+        n_tokens = run.manifest["n_tokens"]
+        if not isinstance(n_tokens, int) or not 0 <= n_tokens <= MAX_TOKENS:
+            raise MismatchedParts(f"manifest.json gives no whole number up to {MAX_TOKENS:,} as n_tokens")
+        vocabulary = storage.read_vocabulary(run, n_tokens)
+        storage.read_proofs(run.manifest)
+        counts = layout.check_index(run.tables[storage.INDEX], n_tokens)
+        return StoredRun(run, vocabulary, counts, _open_tables(run, counts))
+
+
+def _open_tables(run: Run, counts: dict[str, Int64]) -> dict[str, PartedTable]:
+    borders = np.array(run.manifest["borders"], np.int64)
+    n_tokens = len(counts["nodes"])
+    rises = len(borders) > 1 and borders[0] == 0 and borders[-1] == n_tokens
+    if not rises or (n_tokens and (np.diff(borders) <= 0).any()):
+        raise MismatchedParts("manifest.json says wrongly where the parts begin")
+    files = layout.list_parts(run.parts, len(borders) - 1)
+    place = run.place or Path()
+    return {
+        name: PartedTable(place, files[name], borders, counts[name], schema)
+        for name, schema in layout.SCHEMAS.items()
+    }
+
+
+def _join(tables: list[pa.Table]) -> pa.Table:
+    whole: Any = pa.concat_tables(tables)
+    return whole.combine_chunks()

@@ -1,0 +1,301 @@
+"""What each token writes when it is read, in one way or in several; contexts as what can be read of them.
+
+What a head attends to is a *key*: a token, together with the way in which it is read. In way w the token x
+writes ``table[w, x]``; its key is w · n_tokens + x. With one way keys are tokens. With the two ways identity
+and successor a position that holds x offers two keys: one writes x, the other the token that follows x most
+often.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from attomaton.base.borders import trusted
+from attomaton.base.errors import (
+    MismatchedParts,
+    TokenOutOfRange,
+    UnknownToken,
+    UnreadableSource,
+    UnsupportedOption,
+)
+from attomaton.base.options import show
+from attomaton.base.ragged import offsets_of
+from attomaton.base.tables import Bool, Int32, Integers
+from attomaton.corpora.samples import MAX_TOKENS, Samples
+from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.corpora.tokenizers.vocabulary import name_token
+from attomaton.graphs.bags import Bags
+from attomaton.graphs.grouping import order_pairs
+from attomaton.graphs.writing import check_writes, count_successors
+
+IDENTITY, SUCCESSOR = "identity", "successor"
+NAMED = (IDENTITY, SUCCESSOR, f"{IDENTITY}+{SUCCESSOR}")
+"""What can be asked for by its name."""
+
+Writes = str | Integers | Sequence[int] | Mapping[Any, Any]
+"""What users give as ``writes``: a name, what each token writes (n_tokens,), or a mapping of tokens."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Writing:
+    """What each token writes when it is read.
+
+    Attributes
+    ----------
+    table : int32 array, shape (n_ways, n_tokens)
+        What each token writes, in each way.
+    name : str
+        How it was asked for: ``"successor"``, ``"identity+successor"`` or ``"given"``.
+
+    Examples
+    --------
+    >>> writing = Writing(np.array([[0, 1, 2], [1, 0, 2]]), "identity+successor")
+    >>> writing, writing.n_keys, writing.write(np.array([0, 3, 4])).tolist()
+    (Writing(identity+successor: 2 ways, 3 tokens), 6, [0, 1, 0])
+    >>> list(writing.read(Samples.from_lists([[0, 2]], [1])))  # both ways of 2 write 2, so it has one key
+    [Sample(context=(3, 0, 2), label=1)]
+    >>> from attomaton.graphs.bags import count_all_tokens
+    >>> bags = writing.read_bags(count_all_tokens(Samples.from_lists([[0, 2]], [1])))
+    >>> bags.token.tolist(), writing.token_of(bags.token).tolist()
+    ([0, 2, 3], [0, 2, 0])
+    >>> writing.name_keys(Vocabulary(("a", "b", "c"))).tokens[3]
+    'a → b'
+    """
+
+    table: Int32
+    name: str = "given"
+
+    def __post_init__(self) -> None:
+        rows: Any = np.asarray(self.table)
+        if rows.ndim != 2 or not len(rows):
+            raise MismatchedParts(
+                f"the table of what is written has the shape {rows.shape}; give (n_ways, n_tokens)"
+            )
+        n_tokens = rows.shape[1]
+        if rows.size > MAX_TOKENS:
+            raise TokenOutOfRange(
+                f"{len(rows)} ways for {n_tokens:,} tokens are {rows.size:,} keys; attomaton numbers up to "
+                f"{MAX_TOKENS:,}: give fewer ways"
+            )
+        checked = [check_writes(row, n_tokens) for row in rows]
+        object.__setattr__(self, "table", np.array(checked, np.int32).reshape(rows.shape))
+
+    def __repr__(self) -> str:
+        ways = "1 way" if self.n_ways == 1 else f"{self.n_ways} ways"
+        return f"Writing({self.name}: {ways}, {self.n_tokens:,} tokens)"
+
+    @property
+    def n_ways(self) -> int:
+        """In how many ways a token can be read."""
+        return len(self.table)
+
+    @property
+    def n_tokens(self) -> int:
+        """Size of the vocabulary."""
+        return self.table.shape[1]
+
+    @property
+    def n_keys(self) -> int:
+        """How many numbers keys have: n_ways · n_tokens."""
+        return self.table.size
+
+    @cached_property
+    def offered(self) -> Bool:
+        """Which keys contexts offer, shape (n_ways, n_tokens): those that write what no earlier way does."""
+        earlier = [(self.table[:way] == self.table[way]).any(axis=0) for way in range(self.n_ways)]
+        return ~np.array(earlier).reshape(self.table.shape)
+
+    def token_of(self, keys: Integers) -> Int32:
+        """The token that each key reads; keys from ``n_keys`` on are words that no vocabulary has."""
+        beyond = keys >= self.n_keys
+        return np.where(beyond, keys - (self.n_keys - self.n_tokens), keys % max(self.n_tokens, 1)).astype(
+            np.int32
+        )
+
+    def write(self, keys: Integers) -> Int32:
+        """What each key writes; a word that the vocabulary does not have writes itself."""
+        if not self.n_keys:
+            return self.token_of(keys)
+        known = self.table.ravel()[np.minimum(keys, self.n_keys - 1)]
+        return np.where(keys < self.n_keys, known, self.token_of(keys)).astype(np.int32)
+
+    def read(self, samples: Samples) -> Samples:
+        """The samples with each position as the keys that it offers, the query last; labels stay tokens."""
+        if self.n_ways == 1:
+            return samples
+        values, place = self._keys_of(samples.values)
+        counts = np.bincount(place, minlength=len(samples.values))
+        offsets = offsets_of(counts)
+        return trusted(
+            Samples,
+            values=values,
+            starts=offsets[samples.starts],
+            stops=offsets[samples.stops],
+            labels=samples.labels,
+            n_tokens=samples.n_tokens + self.n_keys - self.n_tokens,
+        )
+
+    def read_bags(self, bags: Bags) -> Bags:
+        """The same of contexts that are bags already."""
+        if self.n_ways == 1:
+            return bags
+        keys, place = self._keys_of(bags.token)
+        sample = bags.sample[place]
+        order = order_pairs(sample, keys, max(len(bags.samples), MAX_TOKENS))
+        place = place[order]
+        return Bags(self.read(bags.samples), sample[order], keys[order], bags.multiplicity[place])
+
+    def _keys_of(self, tokens: Int32) -> tuple[Int32, Any]:
+        """The keys that each token offers, later ways first, and the place of the token of each."""
+        known = tokens < self.n_tokens
+        inside = np.where(known, tokens, 0)
+        has = np.zeros((len(tokens), self.n_ways), bool)
+        keys = np.zeros((len(tokens), self.n_ways), np.int64)
+        for column, way in enumerate(reversed(range(self.n_ways))):
+            has[:, column] = self.offered[way][inside] & known if self.n_tokens else False
+            keys[:, column] = way * self.n_tokens + tokens
+        has[~known, -1] = True
+        keys[~known, -1] += self.n_keys - self.n_tokens
+        return keys[has].astype(np.int32), np.flatnonzero(has) // self.n_ways
+
+    def name_keys(self, vocabulary: Vocabulary | None) -> Vocabulary | None:
+        """Keys as texts, as :class:`KeyNames` calls them."""
+        if vocabulary is None or self.n_ways == 1:
+            return vocabulary
+        name = KeyNames(self, lambda token: name_token(vocabulary, token))
+        return Vocabulary(tuple(map(name, range(self.n_keys))))
+
+
+@dataclass(frozen=True)
+class KeyNames:
+    """What keys are called: tokens by their own texts where there is one way, otherwise ``"x → y"``.
+
+    A key that writes the token it reads is called by that token alone.
+
+    Attributes
+    ----------
+    writing : Writing
+        Which key writes what.
+    name : callable
+        The text of each token.
+    unknown : tuple of str
+        Words of a context that the vocabulary does not have.
+
+    Examples
+    --------
+    >>> names = KeyNames(Writing(np.array([[0, 1], [1, 0]])), "ab".__getitem__)
+    >>> names(0), names(2)
+    ('a', 'a → b')
+    """
+
+    writing: Writing
+    name: Callable[[int], str]
+    unknown: tuple[str, ...] = ()
+
+    def __call__(self, token: int) -> str:
+        """The key as text."""
+        key = np.array([token])
+        read, written = int(self.writing.token_of(key)[0]), int(self.writing.write(key)[0])
+        own = self.name(read)
+        return own if read == written or self.writing.n_ways == 1 else f"{own} → {self.name(written)}"
+
+
+def check_asked(writes: Any) -> Writes | None:
+    """What a user asked for, if it can be one; None where the head writes what it reads.
+
+    Examples
+    --------
+    >>> check_asked("identity"), check_asked("successor")
+    (None, 'successor')
+    """
+    if isinstance(writes, str) and writes not in NAMED:
+        raise UnsupportedOption(
+            f"writes is {show(writes)}; give {', '.join(NAMED[:-1])} or {NAMED[-1]}, what each token writes, "
+            "or a mapping of tokens to tokens"
+        )
+    return None if isinstance(writes, str) and writes == IDENTITY else writes
+
+
+def read_map(path: str) -> dict[str, str | int]:
+    """A JSON file of token to token (texts, or ids where there is no vocabulary).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "map.json").write_text('{"cat": "cats"}')
+    ...     read_map(f"{folder}/map.json")
+    {'cat': 'cats'}
+    """
+    try:
+        told: Any = json.loads(Path(path).read_bytes())
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UnreadableSource(
+            f"writes is {show(path)}, which is none of {', '.join(NAMED)}, and no file of that name can be "
+            f"read ({reason}); give one of these names or a JSON file of token to token"
+        ) from error
+    except ValueError as error:
+        raise UnreadableSource(f"{path} is no JSON ({error}); write an object of token to token") from error
+    pairs: dict[str, Any] = cast("dict[str, Any]", told) if isinstance(told, dict) else {"": None}
+    if not all(isinstance(one, str | int) and not isinstance(one, bool) for one in pairs.values()):
+        raise UnreadableSource(f"{path} holds no map of tokens; write an object of token to token")
+    return pairs
+
+
+def find_writing(writes: Writes, samples: Samples, vocabulary: Vocabulary | None = None) -> Writing:
+    """What each token of a corpus writes, from what a user gives.
+
+    Parameters
+    ----------
+    writes : str, integers of shape (n_tokens,) or (n_ways, n_tokens), or mapping
+        ``"identity"``, ``"successor"``, ``"identity+successor"``, token ids, or a mapping of tokens (texts or
+        ids) to tokens: what it does not name writes itself, and texts that the corpus never shows may be read
+        but never are, so they are left out.
+    samples : Samples
+        The corpus, of which successors are counted.
+    vocabulary : Vocabulary, optional
+        Numbers texts.
+
+    Examples
+    --------
+    >>> samples = Samples.from_windows([0, 1, 2, 0, 1], window=3)
+    >>> find_writing("identity+successor", samples).table.tolist()
+    [[0, 1, 2], [1, 2, 0]]
+    >>> find_writing({0: 2}, samples).table.tolist()
+    [[2, 1, 2]]
+    """
+    own = np.arange(samples.n_tokens, dtype=np.int32)
+    if isinstance(writes, str):
+        check_asked(writes)
+        ways = {IDENTITY: lambda: own, SUCCESSOR: lambda: count_successors(samples)}
+        return Writing(np.array([ways[way]() for way in writes.split("+")]), writes)
+    if isinstance(writes, Mapping):
+        return Writing(check_writes(_number(writes, vocabulary), samples.n_tokens)[None])
+    table: Any = np.asarray(writes)
+    rows = table if table.ndim == 2 and len(table) else table[None] if table.ndim == 1 else [table]
+    return Writing(np.array([check_writes(row, samples.n_tokens) for row in rows]))
+
+
+def _number(writes: Mapping[Any, Any], vocabulary: Vocabulary | None) -> dict[int, int]:
+    """A mapping of tokens as one of ids."""
+    if not any(isinstance(one, str) for pair in writes.items() for one in pair):
+        return dict(writes)
+    if vocabulary is None:
+        if all(str(one).isdecimal() for pair in writes.items() for one in pair):
+            return {int(read): int(written) for read, written in writes.items()}
+        raise UnknownToken("writes names tokens as text but the source has no vocabulary; give token ids")
+    ids = vocabulary.ids
+    known = {str(read): str(written) for read, written in writes.items() if str(read) in ids}
+    missing = [(read, written) for read, written in known.items() if written not in ids]
+    if missing:
+        raise UnknownToken(
+            f"{show(missing[0][0])} writes {show(missing[0][1])}, which the corpus never shows "
+            f"({len(missing)} such pairs); leave them out of the map"
+        )
+    return {ids[read]: ids[written] for read, written in known.items()}

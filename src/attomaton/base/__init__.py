@@ -1,0 +1,1 @@
+"""What knows nothing of the theory: errors, options, progress, tables, files, places behind URLs, kernels."""

@@ -1,0 +1,43 @@
+"""Folders and files on disk: whose they are, how they are written whole and checked when they are read."""
+
+from attomaton.base.artifacts.arrays import digest_arrays, read_arrays, save_arrays, write_arrays
+from attomaton.base.artifacts.files import digest_file, explained, identify_file, write_file
+from attomaton.base.artifacts.folders import Building, build_folder
+from attomaton.base.artifacts.manifests import check_files, list_digests, read_checked, read_manifest
+from attomaton.base.artifacts.runs import Run, explained_run, fill_run, load_run, read_run, write_run
+from attomaton.base.artifacts.seals import MANIFEST, digest_record, json_writer, read_sealed, write_sealed
+from attomaton.base.artifacts.targets import begins_with, check_target, write_target
+from attomaton.base.artifacts.uploads import check_upload, upload_folder
+
+__all__ = [
+    "MANIFEST",
+    "Building",
+    "Run",
+    "begins_with",
+    "build_folder",
+    "check_files",
+    "check_target",
+    "check_upload",
+    "digest_arrays",
+    "digest_file",
+    "digest_record",
+    "explained",
+    "explained_run",
+    "fill_run",
+    "identify_file",
+    "json_writer",
+    "list_digests",
+    "load_run",
+    "read_arrays",
+    "read_checked",
+    "read_manifest",
+    "read_run",
+    "read_sealed",
+    "save_arrays",
+    "upload_folder",
+    "write_arrays",
+    "write_file",
+    "write_run",
+    "write_sealed",
+    "write_target",
+]

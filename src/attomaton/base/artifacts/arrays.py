@@ -1,0 +1,92 @@
+"""Arrays in one safetensors file that carries its own digest, and digests of arrays."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+import safetensors.numpy
+from numpy.typing import NDArray
+
+from attomaton.base.artifacts.files import explained, write_file
+from attomaton.base.artifacts.targets import write_target
+from attomaton.base.errors import CorruptRun
+
+_open_safetensors: Any = safetensors.safe_open
+DIGEST = "sha256"
+MEND = "delete it, or restore it from a copy"
+
+
+def digest_arrays(*arrays: NDArray[Any]) -> str:
+    """The SHA-256 of arrays with their types and shapes, in hexadecimal."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str]) -> dict[str, Any]:
+    """Write one safetensors file that carries the digest of its arrays and of ``about``; its digest and size.
+
+    For places inside a folder of ours.
+    """
+    blob = _pack(arrays, about)
+    return write_file(path, lambda draft: draft.write_bytes(blob))
+
+
+def save_arrays(path: str | Path, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str]) -> Path:
+    """The same for a file that a user names; one that :func:`write_arrays` wrote is replaced."""
+    blob = _pack(arrays, about)
+    with explained(Path(path)):
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+    write_target(path, lambda draft: draft.write_bytes(blob), is_ours=_is_ours)
+    return Path(path)
+
+
+def _pack(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str]) -> bytes:
+    packed = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    return _ordered(safetensors.numpy.save(packed, {**about, DIGEST: _digest_all(packed, about)}))
+
+
+def _ordered(blob: bytes) -> bytes:
+    """The same file with its texts in the order of their names: the library writes them in any order."""
+    size = int.from_bytes(blob[:8], "little")
+    header: dict[str, Any] = json.loads(blob[8 : 8 + size])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + blob[8 + size :]
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a file's header has a digest and says what the file holds, as ours do."""
+    try:
+        with _open_safetensors(str(path), "numpy") as file:
+            return {"holds", DIGEST} <= dict(file.metadata() or {}).keys()
+    except (OSError, TypeError, ValueError, safetensors.SafetensorError):
+        return False
+
+
+def read_arrays(path: str | Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """What :func:`write_arrays` wrote, if it is whole."""
+    try:
+        with _open_safetensors(str(path), "numpy") as file:
+            about: dict[str, str] = dict(file.metadata() or {})
+            arrays: dict[str, NDArray[Any]] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  no mapping
+    except FileNotFoundError as error:
+        raise CorruptRun(f"{path} does not exist; give the path of a file that was saved") from error
+    except (OSError, TypeError, ValueError, safetensors.SafetensorError) as error:
+        raise CorruptRun(f"{path} was cut short or altered ({error}); {MEND}") from error
+    if about.pop(DIGEST, None) != _digest_all(arrays, about):
+        raise CorruptRun(f"{path} was altered after it was written; {MEND}")
+    return arrays, about
+
+
+def _digest_all(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str]) -> str:
+    names = sorted(arrays)
+    told = json.dumps([names, sorted(about.items())])
+    return hashlib.sha256(f"{told}{digest_arrays(*map(arrays.__getitem__, names))}".encode()).hexdigest()

@@ -1,0 +1,249 @@
+"""Tables in parts: Parquet files of whole queries, so that the rows of one query are a small read.
+
+Which rows belong to which query is said by counts, not searched for: the rows of a query stand together, and
+the row groups of a file all hold equally many rows but the last, :data:`GROUP_ROWS` where it is written.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from os import getpid
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.base.artifacts.blocks import BLOCK, REPLACED, CheckedFile, entry_in_blocks
+from attomaton.base.artifacts.files import write_file
+from attomaton.base.errors import CorruptRun
+from attomaton.base.ragged import offsets_of, ranges_of
+from attomaton.base.remote import Place
+from attomaton.base.tables import Int64, arrow_parquet, empty_table, exact_file, take_rows
+
+GROUP_ROWS = 1 << 16
+MOST_OPEN = 16
+"""Files of one table that are kept open."""
+
+_arrow: Any = pa
+
+
+def part_name(table: str, number: int) -> str:
+    """The name of the file that holds a part of a table.
+
+    Examples
+    --------
+    >>> part_name("edges", 3)
+    'edges-00003.parquet'
+    """
+    return f"{table}-{number:05d}.parquet"
+
+
+def write_part(
+    file: Path, tables: Iterable[pa.Table], schema: pa.Schema, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Write rows that come in any pieces as one Parquet file, and what a manifest says of it.
+
+    The same rows give the same bytes, however they are cut into pieces.
+    """
+    rows = 0
+
+    def write(path: Path) -> None:
+        nonlocal rows
+        rows = 0
+        with (
+            exact_file(path, "wb") as sink,
+            arrow_parquet().ParquetWriter(sink, schema, **options) as writer,
+        ):
+            for group in regroup(tables):
+                writer.write_table(group, GROUP_ROWS)
+                rows += group.num_rows
+
+    entry = write_file(file, write, describe=entry_in_blocks)
+    return {**entry, "name": file.name, "rows": rows, "group": GROUP_ROWS}
+
+
+def regroup(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The same rows in pieces of whole row groups, the last one perhaps smaller, each in one chunk.
+
+    Examples
+    --------
+    >>> pieces = [pa.table({"row": np.zeros(size)}) for size in (GROUP_ROWS - 1, 0, 2, 1)]
+    >>> [piece.num_rows - GROUP_ROWS for piece in regroup(pieces)]
+    [0, -65534]
+    """
+    held: list[Any] = []
+    size = 0
+    for table in tables:
+        if table.num_rows:
+            held.append(table)
+            size += table.num_rows
+        if size >= GROUP_ROWS:
+            whole: Any = pa.concat_tables(held).combine_chunks()
+            cut = size // GROUP_ROWS * GROUP_ROWS
+            yield whole.slice(0, cut)
+            held, size = [whole.slice(cut)], size - cut
+    if size:
+        rest: Any = pa.concat_tables(held).combine_chunks()
+        yield rest
+
+
+def open_part(folder: Place, entry: Mapping[str, Any]) -> Any:
+    """The Parquet file of a part, of which every block is checked as it is read."""
+    path = folder / entry["name"]
+    opened = path.open("rb", buffering=0) if isinstance(path, Path) else path.open("rb", BLOCK)
+    return arrow_parquet().ParquetFile(CheckedFile(opened, entry, str(path)), pre_buffer=False)
+
+
+def read_whole(folder: Place, parts: Mapping[str, Mapping[str, Any]], table: str) -> pa.Table:
+    """All rows of a table of a run, from the entries of the parts of all its tables."""
+    names = sorted(name for name in parts if name.startswith(f"{table}-"))
+    found: list[Any] = []
+    for name in names:
+        with open_part(folder, {**parts[name], "name": name}) as file:
+            found.append(file.read(use_threads=False))
+    return pa.concat_tables(found)
+
+
+@dataclass(frozen=True, eq=False)
+class PartedTable:
+    """A table in parts on disk, of which the rows of some queries are read.
+
+    Attributes
+    ----------
+    folder : Path or RemotePath
+        Where its files are.
+    files : sequence of mappings
+        The entry of each part, as :func:`write_part` gave it.
+    borders : int64 array, shape (n_parts + 1,)
+        Part ``i`` holds the queries ``borders[i] … borders[i + 1] − 1``.
+    counts : int64 array, shape (n_tokens,)
+        Rows of each query.
+    schema : pyarrow.Schema
+        The columns that the files must have.
+    """
+
+    folder: Place
+    files: Sequence[Mapping[str, Any]]
+    borders: Int64
+    counts: Int64
+    schema: pa.Schema
+
+    def __post_init__(self) -> None:
+        told = [int(entry["rows"]) for entry in self.files]
+        if any(int(entry["group"]) < 1 for entry in self.files):
+            raise CorruptRun(
+                f"the manifest of {self.folder} gives no size of row groups; write the run again"
+            )
+        if len(self.borders) != len(told) + 1 or told != np.diff(self._offsets[self.borders]).tolist():
+            raise CorruptRun(
+                f"the parts of {self.folder} hold other rows than its index; write the run again"
+            )
+
+    @cached_property
+    def _offsets(self) -> Int64:
+        return offsets_of(self.counts)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the open files: another process opens its own."""
+        return {name: value for name, value in self.__dict__.items() if name != "_opened"}
+
+    @cached_property
+    def _opened(self) -> dict[int, "_OpenFiles"]:
+        """The open files of each process: after a fork two of them must not share where they read."""
+        return {}
+
+    def read(self, queries: Int64) -> pa.Table:
+        """The rows of these queries, which rise."""
+        part = np.searchsorted(self.borders, queries, side="right") - 1
+        starts = [0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), len(part)]
+        found = [
+            self._read_of_part(int(part[first]), queries[first:last])
+            for first, last in pairwise(starts)
+            if first < last
+        ]
+        if not found:
+            return empty_table(self.schema)
+        whole: Any = pa.concat_tables(found)
+        return whole.combine_chunks()
+
+    def scan(self, query: int) -> Iterator[pa.Table]:
+        """The rows of one query, a few row groups at a time."""
+        part = int(np.searchsorted(self.borders, query, side="right")) - 1
+        base = int(self._offsets[self.borders[part]])
+        first, last = (int(row) - base for row in self._offsets[[query, query + 1]])
+        size = self._group_rows(part)
+        for start in range(first // (8 * size) * 8 * size, last if first < last else 0, 8 * size):
+            low, high = max(first, start), min(last, start + 8 * size)
+            groups = list(range(low // size, (high - 1) // size + 1))
+            yield self._read_groups(part, groups).slice(low - groups[0] * size, high - low)
+
+    def read_part(self, number: int) -> pa.Table:
+        """All rows of one part."""
+        n_groups = -(-int(self.files[number]["rows"]) // self._group_rows(number))
+        return self._read_groups(number, list(range(n_groups)))
+
+    def _read_of_part(self, part: int, queries: Int64) -> Any:
+        base = int(self._offsets[self.borders[part]])
+        first, last = self._offsets[queries] - base, self._offsets[queries + 1] - base
+        filled = last > first
+        first, last = first[filled], last[filled]
+        if not len(first):
+            return empty_table(self.schema)
+        size = self._group_rows(part)
+        needed = np.zeros(-(-int(self.files[part]["rows"]) // size) + 1, np.int64)
+        np.add.at(needed, first // size, 1)
+        np.add.at(needed, (last - 1) // size + 1, -1)
+        groups = np.flatnonzero(np.cumsum(needed)[:-1] > 0)
+        table = self._read_groups(part, groups.tolist())
+        place = np.full(len(needed), -1, np.int64)  # where each row group begins in what was read
+        place[groups] = np.arange(len(groups)) * size
+        rows = ranges_of(place[first // size] + first % size, last - first)
+        return take_rows(table, rows)
+
+    def _read_groups(self, part: int, groups: list[int]) -> Any:
+        files = self._opened.setdefault(getpid(), _OpenFiles())
+        with files.lock:
+            try:
+                file = files.open(part, self.folder, self.files[part])
+                table = file.read_row_groups(groups, use_threads=False).combine_chunks()
+            except CorruptRun:
+                raise
+            except FileNotFoundError as error:
+                name = self.files[part]["name"]
+                raise CorruptRun(f"{self.folder / name} is missing{REPLACED}") from error
+            except (OSError, ValueError, IndexError) as error:  # Arrow's errors are ValueErrors
+                name = self.files[part]["name"]
+                raise CorruptRun(
+                    f"{self.folder / name} cannot be read ({error}); write the run again"
+                ) from error
+        whole = table.num_rows == sum(self._group_size(part, group) for group in groups)
+        if not whole or table.schema.names != self.schema.names:
+            name = self.files[part]["name"]
+            raise CorruptRun(f"{self.folder / name} holds other rows or columns; write the run again")
+        return table if table.schema.equals(self.schema) else table.cast(self.schema)  # loads much
+
+    def _group_size(self, part: int, group: int) -> int:
+        size = self._group_rows(part)
+        return min(size, int(self.files[part]["rows"]) - group * size)
+
+    def _group_rows(self, part: int) -> int:
+        return int(self.files[part]["group"])
+
+
+@dataclass(frozen=True, eq=False)
+class _OpenFiles:
+    """The files of a table that one process has open."""
+
+    lock: Any = field(default_factory=Lock)
+    files: dict[int, Any] = field(default_factory=dict[int, Any])
+
+    def open(self, part: int, folder: Place, entry: Mapping[str, Any]) -> Any:
+        """The Parquet file of a part; of many the one that was asked for longest ago is closed."""
+        file = self.files.pop(part, None)
+        self.files[part] = file = open_part(folder, entry) if file is None else file
+        if len(self.files) > MOST_OPEN:
+            self.files.pop(next(iter(self.files))).close()
+        return file

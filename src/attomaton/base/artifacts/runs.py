@@ -1,0 +1,174 @@
+"""A run on disk: Parquet tables, safetensors arrays, JSON records, and a manifest with the digest of each.
+
+A run that was cut short or altered does not load. Nothing is ever unpickled.
+"""
+
+import json
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import pyarrow as pa
+import safetensors
+import safetensors.numpy
+from numpy.typing import NDArray
+
+from attomaton.base.artifacts.files import explained, write_file
+from attomaton.base.artifacts.folders import Building, build_folder, standing
+from attomaton.base.artifacts.manifests import RUN, list_digests, read_checked, read_manifest
+from attomaton.base.artifacts.seals import json_writer
+from attomaton.base.errors import CorruptRun
+from attomaton.base.options import given_path
+from attomaton.base.remote import Place, as_place
+from attomaton.base.tables import read_parquet, write_parquet
+
+Stored = TypeVar("Stored")
+
+ARRAYS = "arrays.safetensors"
+PACKAGES = ("attomaton", "numpy", "scipy", "pyarrow", "numba")
+TRIES = 5
+"""How often a run is read anew that is replaced while it is read."""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What a run folder holds."""
+
+    tables: Mapping[str, pa.Table]
+    arrays: Mapping[str, NDArray[Any]]
+    records: Mapping[str, Any]
+    manifest: Mapping[str, Any]
+    parts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    """Files that are there already, or are not read with the others: name → entry, with its blocks."""
+    place: Place | None = None
+    """Where it was read."""
+
+
+def write_run(folder: str | PathLike[str], run: Run, kind: str = RUN, *, overwrite: bool = False) -> Path:
+    """Write a folder of this kind whole; an earlier one in the same place is replaced if that is asked for.
+
+    Tables become ``NAME.parquet``, records ``NAME.json``, arrays one safetensors file; ``run.manifest`` goes
+    into the manifest beside versions and digests.
+    """
+    place = given_path(folder, "path")
+    with build_folder(place, kind, overwrite=overwrite) as building:
+        fill_run(building, run)
+    return place
+
+
+@contextmanager
+def explained_run(
+    place: object, holds: str = "automaton", cure: str = "write the run again"
+) -> Generator[None]:
+    """Whatever is wrong in a folder becomes one kind of error that says where."""
+    try:
+        yield
+    except CorruptRun:
+        raise
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:  # or MismatchedParts
+        reason = str(error).partition(";")[0]
+        raise CorruptRun(f"{place} holds no whole {holds} ({reason}); {cure}") from error
+
+
+def load_run(folder: str | PathLike[str], kind: str, holds: str, assemble: Callable[[Run], Stored]) -> Stored:
+    """What ``assemble`` makes of a folder of this kind; what was altered does not load."""
+    place = given_path(folder, "path")
+    run = read_run(place, kind)
+    with explained_run(place, holds, "save it again"):
+        return assemble(run)
+
+
+def fill_run(building: Building, run: Run) -> None:
+    """Write the files of a run into the folder that is being built, and its manifest."""
+    place = building.folder
+    digests: dict[str, dict[str, Any]] = {}
+    with explained(place):
+        for name, table in run.tables.items():
+            digests[f"{name}.parquet"] = write_file(place / f"{name}.parquet", _parquet_writer(table))
+        packed = {name: np.ascontiguousarray(array) for name, array in run.arrays.items()}
+        if packed:
+            blob = safetensors.numpy.save(packed)
+            digests[ARRAYS] = write_file(place / ARRAYS, lambda path: path.write_bytes(blob))
+        for name, record in run.records.items():
+            digests[f"{name}.json"] = write_file(place / f"{name}.json", json_writer(record))
+        versions = {package: version(package) for package in PACKAGES}
+        building.finish({**run.manifest, "versions": versions}, {**run.parts, **digests})
+
+
+def read_run(folder: str | Place, kind: str = RUN) -> Run:
+    """Read a run folder, or another of this ``kind``, back, every file checked against the manifest's digest.
+
+    A run that is replaced while it is read is read again: what comes back is the old one or the new one. Of
+    tables in parts only the entries of their files come back.
+    """
+    place, manifest = find_run(folder, kind)
+    for _ in range(TRIES):
+        try:
+            return _read_files(place, manifest)
+        except CorruptRun:
+            now = read_manifest(place, kind)
+            if now == manifest:
+                raise
+            manifest = now
+    return _read_files(place, manifest)
+
+
+def find_run(folder: str | Place, kind: str = RUN) -> tuple[Place, dict[str, Any]]:
+    """Where a run is to be read, and its manifest."""
+    place = as_place(folder)
+    if isinstance(place, Path) and not place.exists() and (found := standing(place.absolute())).exists():
+        place = found
+    return place, read_manifest(place, kind)
+
+
+def _read_files(place: Place, manifest: Mapping[str, Any]) -> Run:
+    tables: dict[str, pa.Table] = {}
+    arrays: dict[str, NDArray[Any]] = {}
+    records: dict[str, Any] = {}
+    parts = {
+        name: entry for name, entry in listed_entries(manifest.get("files")).items() if "blocks" in entry
+    }
+    for name, digest in list_digests(place, manifest.get("files")).items():
+        if name in parts:
+            check_size(place / name, parts[name])
+            continue
+        blob = read_checked(place / name, digest)
+        try:
+            if name == ARRAYS:
+                arrays = safetensors.numpy.load(blob)
+            elif name.endswith(".parquet"):
+                tables[name.removesuffix(".parquet")] = read_parquet(blob)
+            else:
+                records[name.removesuffix(".json")] = json.loads(blob)
+        except (ValueError, safetensors.SafetensorError) as error:  # Arrow's errors are ValueErrors
+            raise CorruptRun(
+                f"{place / name} is not what its name says ({error}); write the run again"
+            ) from error
+    return Run(tables, arrays, records, manifest, parts, place)
+
+
+def listed_entries(files: Any) -> dict[str, dict[str, Any]]:
+    """The entries of files that a manifest lists, as far as they are such."""
+    listed = cast("dict[str, Any]", files) if isinstance(files, dict) else {}
+    return {name: entry for name, entry in listed.items() if isinstance(entry, dict)}
+
+
+def check_size(path: Place, entry: Mapping[str, Any]) -> None:
+    """Refuse a file of a part that is missing or cut short; its bytes are checked as they are read."""
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise CorruptRun(
+            f"{path} is listed in the manifest but cannot be read; write the run again"
+        ) from error
+    if size != entry.get("bytes"):
+        raise CorruptRun(f"{path} was altered after the run was written; write the run again")
+
+
+def _parquet_writer(table: pa.Table) -> Callable[[Path], object]:
+    return lambda path: write_parquet(table, str(path))

@@ -1,0 +1,113 @@
+"""A file that a user names: written whole, and never in place of a file that attomaton did not write."""
+
+import os
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from attomaton.base.artifacts.files import check_written, entry_of, explained, write_draft
+from attomaton.base.artifacts.locks import locked
+from attomaton.base.artifacts.naming import shown
+from attomaton.base.artifacts.renaming import rename_new, replace_file
+from attomaton.base.artifacts.seals import MANIFEST, read_sealed
+from attomaton.base.artifacts.systems import flush
+from attomaton.base.errors import UnwritablePlace
+
+HEAD = 4096
+"""Bytes at the beginning of a text that tell whose it is."""
+
+
+def write_target(
+    path: str | os.PathLike[str], write: Callable[[Path], object], *, is_ours: Callable[[Path], bool]
+) -> dict[str, Any]:
+    """Write a file that a user names; the digest and size of what is there.
+
+    An old file is replaced if ``is_ours`` says so of it. Links, devices and folders are refused,
+    and so is every file of anybody else.
+    """
+    if is_standard_output(path):
+        return _write_out(write)
+    place = check_target(path, is_ours=is_ours)
+    with explained(place), locked(place, place.parent) as lock:
+        digest = write_draft(lock.draft, write)
+        _swap_in(lock.draft, place, is_ours)
+        flush(place.parent)
+        return check_written(place, digest, entry_of)
+
+
+def is_standard_output(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is ``-``, which stands for standard output."""
+    return os.fspath(path) == "-"
+
+
+def _write_out(write: Callable[[Path], object]) -> dict[str, Any]:
+    """Write to standard output what would have been a file."""
+    with tempfile.TemporaryDirectory(prefix="attomaton-") as folder:
+        draft = Path(folder, "out")
+        digest = write_draft(draft, write)
+        size = draft.stat().st_size
+        with draft.open("rb") as file:
+            shutil.copyfileobj(file, sys.stdout.buffer)
+        sys.stdout.flush()
+    return {"sha256": digest, "bytes": size}
+
+
+def check_target(path: str | os.PathLike[str], *, is_ours: Callable[[Path], bool]) -> Path:
+    """Say at once why a file cannot be written: before the work, not after."""
+    if not os.fspath(path):
+        raise UnwritablePlace("the path of the file is empty; give a name")
+    place = Path(path)
+    if is_standard_output(path):
+        return place
+    with explained(place):
+        around = [one for one in Path(os.path.realpath(place)).parents if read_sealed(one / MANIFEST)]
+        if around:
+            raise UnwritablePlace(
+                f"{place} is inside {shown(around[0])}, which attomaton wrote; choose another place"
+            )
+        try:
+            kind = place.lstat().st_mode
+        except FileNotFoundError:
+            return place
+    if stat.S_ISDIR(kind):
+        raise UnwritablePlace(f"{place} is a folder; give the path of a file")
+    if not stat.S_ISREG(kind):
+        raise UnwritablePlace(
+            f"{place} is a link, a device or a pipe; give the path of a file, or - for standard output"
+        )
+    if not _belongs(place, is_ours):
+        raise UnwritablePlace(
+            f"{place} is there already and attomaton did not write it; choose another name, or move it away"
+        )
+    return place
+
+
+def _swap_in(draft: Path, place: Path, is_ours: Callable[[Path], bool]) -> None:
+    """Give a finished draft its name; if another file has taken that in the meantime, leave that alone."""
+    if not os.path.lexists(place):
+        rename_new(draft, place)
+        return
+    if not _belongs(place, is_ours):
+        raise UnwritablePlace(f"{place} was written by somebody else in the meantime; choose another name")
+    if replace_file(draft, place) and not _belongs(draft, is_ours):
+        replace_file(draft, place)
+        raise UnwritablePlace(f"{place} was written by somebody else in the meantime; choose another name")
+
+
+def begins_with(*signs: bytes) -> Callable[[Path], bool]:
+    """What says of a file whether one of these is among its first bytes."""
+
+    def is_ours(path: Path) -> bool:
+        with path.open("rb") as file:
+            head = file.read(HEAD)
+        return any(sign in head for sign in signs)
+
+    return is_ours
+
+
+def _belongs(path: Path, is_ours: Callable[[Path], bool]) -> bool:
+    return stat.S_ISREG(path.lstat().st_mode) and is_ours(path)

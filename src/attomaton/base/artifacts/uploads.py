@@ -1,0 +1,154 @@
+"""A finished folder of ours, sent to a store: every file whole, the manifest last.
+
+A store has no renaming of folders, so the order of the writes says what is there. A marker comes first and
+lists what is ours, then an earlier manifest goes, then files are replaced, then the manifest comes and the
+marker goes. Without a manifest there is no run; with the marker, a later upload knows what it may replace.
+"""
+
+import tempfile
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from secrets import token_hex
+
+from attomaton.base.artifacts.folders import Building, build_folder
+from attomaton.base.artifacts.ownership import INNER, SIDE_RECORDS, listed_names, take_stock
+from attomaton.base.artifacts.seals import MANIFEST, encode_record, read_sealed, seal, was_sealed
+from attomaton.base.errors import CorruptRun, UnwritablePlace
+from attomaton.base.remote import RemotePath, as_place
+
+MARKER = "attomaton-upload.json"
+"""The record of an upload that is under way, or was cut short: which files of the folder are ours."""
+
+
+def upload_folder(folder: Path, url: str | RemotePath, *, overwrite: bool = False) -> RemotePath:
+    """Send a folder that attomaton wrote to a URL; where it is now.
+
+    Parameters
+    ----------
+    folder : Path
+        A finished folder, such as that of a run; what attomaton did not write in it stays behind.
+    url : str or RemotePath
+        Where to, such as ``s3://bucket/run``: nothing is there, or an upload that was cut short, or a folder
+        that attomaton wrote.
+    overwrite : bool
+        Whether the last is replaced. Only the files that its manifest lists are removed.
+
+    Examples
+    --------
+    >>> import tempfile, attomaton as at
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = at.learn([0, 1, 0, 2, 0, 1], out=f"{folder}/run")
+    ...     place = upload_folder(Path(folder, "run"), "memory://uploads/run")
+    >>> (place / "manifest.json").is_file()
+    True
+    >>> upload_folder(Path("run"), "memory://uploads/run")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    attomaton.base.errors.CorruptRun: run is no finished folder of attomaton, so it is not uploaded; ...
+    """
+    stock = take_stock(folder) if folder.is_dir() else None
+    if stock is None or stock.missing:
+        raise CorruptRun(
+            f"{folder} is no finished folder of attomaton, so it is not uploaded; write it again"
+        )
+    place = check_upload(url, overwrite=overwrite)
+    new = [path.relative_to(folder).as_posix() for path in stock.files]
+    there = set(place.names_below())
+    old = _owned(place) & there
+    taken = sorted((there - old - {MARKER}).intersection(new))
+    if taken:
+        raise UnwritablePlace(
+            f"{place / taken[0]} is there already and attomaton did not write it; choose another place"
+        )
+    token = token_hex(8)
+    marker = {"kind": "upload", "token": token, "files": sorted(old.union(new))}
+    (place / MARKER).write_bytes(encode_record(seal(marker)))
+    (place / MANIFEST).unlink()
+    for name in sorted(old.difference(new) - {MANIFEST}):
+        (place / name).unlink()
+    _send(folder, place, (name for name in new if name != MANIFEST))
+    if (read_sealed(place / MARKER) or {}).get("token") != token:
+        raise UnwritablePlace(f"another upload to {place} began in the meantime; upload to another place")
+    _send(folder, place, [MANIFEST])
+    (place / MARKER).unlink()
+    return place
+
+
+@contextmanager
+def build_at(
+    target: str | PathLike[str] | RemotePath, kind: str, *, overwrite: bool, resumable: bool = False
+) -> Generator[Building]:
+    """Build a folder wherever it is to stand: here, as :func:`.folders.build_folder` does, or behind a URL.
+
+    For a URL it is built among the temporary files of this machine and sent when it is whole; nothing is
+    taken up from an earlier try.
+
+    Examples
+    --------
+    >>> with build_at("memory://uploads/built", "tables", overwrite=False) as building:
+    ...     _ = building.finish({})
+    >>> check_upload("memory://uploads/built", overwrite=True)
+    RemotePath(url='memory://uploads/built')
+    """
+    place = as_place(target)
+    if isinstance(place, Path):
+        with build_folder(place, kind, overwrite=overwrite, resumable=resumable) as building:
+            yield building
+        return
+    check_upload(place, overwrite=overwrite)
+    with tempfile.TemporaryDirectory(prefix="attomaton-") as name:
+        local = Path(name, "run")
+        with build_folder(local, kind, overwrite=False) as building:
+            yield building
+        upload_folder(local, place, overwrite=overwrite)
+
+
+def check_upload(url: str | RemotePath, *, overwrite: bool = False) -> RemotePath:
+    """Say at once why a folder cannot be sent to a URL: before the work, not after.
+
+    Examples
+    --------
+    >>> check_upload("memory://uploads/new")
+    RemotePath(url='memory://uploads/new')
+    """
+    place = as_place(url)
+    if not isinstance(place, RemotePath) or place.is_web:
+        raise UnwritablePlace(f"{url} is no URL of a store; give one such as s3://bucket/run")
+    if read_sealed(place / MANIFEST) is not None:
+        if not overwrite:
+            raise UnwritablePlace(
+                f"{place} holds an earlier run; choose another place, or replace it with overwrite=True "
+                "(--overwrite on the command line)"
+            )
+        return place
+    if was_sealed(place / MANIFEST):
+        raise UnwritablePlace(
+            f"the manifest of {place} was altered, so nobody knows what else there is ours; choose another "
+            "place, or take it away"
+        )
+    if read_sealed(place / MARKER) is None:
+        strangers = place.names_below()
+        if strangers:
+            raise UnwritablePlace(
+                f"{place} holds other files ({strangers[0]!r}); choose a place where there is nothing yet"
+            )
+    return place
+
+
+def _owned(place: RemotePath) -> set[str]:
+    """The names of our files behind a URL, as its own records list them."""
+    marker = read_sealed(place / MARKER) or {}
+    names = listed_names({"files": marker.get("files", ())})
+    manifest = read_sealed(place / MANIFEST)
+    if manifest is not None:
+        names |= listed_names(manifest) | {MANIFEST, *SIDE_RECORDS}
+        inner = read_sealed(place / INNER / MANIFEST)
+        names |= {f"{INNER}/{name}" for name in (listed_names(inner) | {MANIFEST} if inner else ())}
+    return names
+
+
+def _send(folder: Path, place: RemotePath, names: Iterable[str]) -> None:
+    for name in names:
+        (place / name).upload(folder / name)

@@ -1,0 +1,206 @@
+"""The border between what is given and what compiled code trusts.
+
+Compiled loops do not look whether an index is inside its array. So every array that indexes another is
+checked once, here, when a public value is made from what a file or a user gave: its type, its length and its
+range, in a few passes of numpy. What our own code has made of checked values is not checked again
+(:func:`trusted`).
+"""
+
+from collections.abc import Mapping
+from operator import index
+from typing import Any, SupportsIndex, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from attomaton.base.errors import AttomatonError, MismatchedParts
+from attomaton.base.tables import Float64, Int32, Int64, Integers, column
+
+Value = TypeVar("Value")
+Refusal = type[AttomatonError]
+
+MEND = "give what attomaton itself made, or mend it"
+
+MOST_COUNTED = 1 << 53
+"""Counts add up to no more than this: beyond it floating point cannot count, and sums of integers wrap."""
+
+
+def trusted(kind: type[Value], **fields: Any) -> Value:
+    """A value of a frozen dataclass whose fields our own code made of checked ones, not checked again.
+
+    Examples
+    --------
+    >>> from attomaton.corpora.samples import Samples
+    >>> part = Samples.from_lists([[0, 1], [1, 0]], [0, 0])
+    >>> first = {"starts": part.starts[:1], "stops": part.stops[:1], "labels": part.labels[:1]}
+    >>> len(trusted(Samples, values=part.values, n_tokens=2, **first))
+    1
+    """
+    value = object.__new__(kind)
+    for name, field in fields.items():
+        object.__setattr__(value, name, field)
+    return value
+
+
+def keep_checked(value: object, **fields: Any) -> None:
+    """Put the fields of a frozen dataclass in the form that its checks brought them to."""
+    for name, field in fields.items():
+        object.__setattr__(value, name, field)
+
+
+def check_size(size: object, most: int, what: str, *, error: Refusal = MismatchedParts) -> int:
+    """A whole number from 0 to ``most``."""
+    given = size if isinstance(size, SupportsIndex) and not isinstance(size, bool) else most + 1
+    number = index(given)
+    if not 0 <= number <= most:
+        raise error(f"{what} is {_shorten(size)}; it is a whole number from 0 to {most:,}: {MEND}")
+    return number
+
+
+def check_int32(values: object, what: str, *, error: Refusal = MismatchedParts) -> Int32:
+    """Whole numbers in one row, as 32-bit integers; a copy only where they have another type.
+
+    Examples
+    --------
+    >>> check_int32([2, 0], "winner").dtype
+    dtype('int32')
+    """
+    return _check_integers(values, np.dtype(np.int32), what, error)
+
+
+def check_int64(values: object, what: str, *, error: Refusal = MismatchedParts) -> Int64:
+    """Whole numbers in one row, as 64-bit integers; a copy only where they have another type."""
+    return _check_integers(values, np.dtype(np.int64), what, error)
+
+
+def check_floats(values: object, shape: tuple[int | None, ...], what: str, *, finite: bool = True) -> Float64:
+    """Numbers of this shape (None means any length), as 64-bit floats, all finite unless they need not be."""
+    try:
+        numbers = np.asarray(values, np.float64)
+    except (TypeError, ValueError) as problem:
+        raise MismatchedParts(f"{what} does not hold numbers ({problem}); {MEND}") from problem
+    fits = numbers.ndim == len(shape) and all(
+        asked is None or asked == there for asked, there in zip(shape, numbers.shape, strict=True)
+    )
+    if not fits:
+        wanted = ", ".join("any" if asked is None else str(asked) for asked in shape)
+        raise MismatchedParts(f"{what} has shape {numbers.shape} where ({wanted}) is needed; {MEND}")
+    if finite and not np.isfinite(numbers).all():
+        place = tuple(np.argwhere(~np.isfinite(numbers))[0].tolist())
+        raise MismatchedParts(f"{what} holds {numbers[place]} at {place}; {MEND}")
+    return numbers
+
+
+def check_ids(ids: Integers, size: int, what: str, *, error: Refusal = MismatchedParts) -> None:
+    """Every id is in 0 … size − 1.
+
+    Examples
+    --------
+    >>> check_ids(np.array([0, 3]), 3, "component")
+    Traceback (most recent call last):
+        ...
+    attomaton.base.errors.MismatchedParts: component is 3 in row 1, not in 0 … 2 (1 such rows); give what
+    attomaton itself made, or mend it
+    """
+    if not len(ids) or (int(ids.min()) >= 0 and int(ids.max()) < size):
+        return
+    outside = np.flatnonzero((ids < 0) | (ids >= size))
+    raise error(
+        f"{what} is {ids[outside[0]]} in row {outside[0]}, not in 0 … {size - 1} "
+        f"({len(outside)} such rows); {MEND}"
+    )
+
+
+def check_counts(counts: Integers, least: int, what: str) -> None:
+    """Counts are at least ``least`` each, and no more than 2⁵³ together."""
+    if not len(counts):
+        return
+    if int(counts.min()) < least:
+        row = int(np.argmin(counts))
+        raise MismatchedParts(f"{what} is {counts[row]} in row {row}, and must be at least {least}; {MEND}")
+    if float(counts.sum(dtype=np.float64)) > MOST_COUNTED:
+        raise MismatchedParts(f"{what} adds up to more than {MOST_COUNTED:,}; {MEND}")
+
+
+def check_rising(keys: Integers, what: str, *, strictly: bool = True) -> None:
+    """Keys rise from row to row; not ``strictly``: they do not fall."""
+    wrong = keys[1:] <= keys[:-1] if strictly else keys[1:] < keys[:-1]
+    if wrong.any():
+        row = int(np.argmax(wrong)) + 1
+        raise MismatchedParts(f"{what} must be sorted{', each once' * strictly}: row {row} is not; {MEND}")
+
+
+def check_offsets(offsets: Int64, n_values: int, what: str, *, error: Refusal = MismatchedParts) -> None:
+    """Offsets of runs: they begin at 0, do not fall, and end at ``n_values``."""
+    if not len(offsets) or offsets[0] != 0 or offsets[-1] != n_values or (offsets[1:] < offsets[:-1]).any():
+        raise error(f"{what} must rise from 0 to {n_values}, the number of values they divide; {MEND}")
+
+
+def check_kind(value: object, kind: type[object], what: str) -> None:
+    """Check that a value is of this class, so that a wrong one is named here and not somewhere later."""
+    if not isinstance(value, kind):
+        raise MismatchedParts(f"{what} is of type {type(value).__name__}; give a {kind.__name__}")
+
+
+def check_lengths(what: str, **arrays: Any) -> None:
+    """Arrays that belong together are equally long."""
+    lengths = {name: len(array) for name, array in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        told = ", ".join(f"{length} of {name}" for name, length in lengths.items())
+        raise MismatchedParts(f"{what} must be equally long, and are {told}; {MEND}")
+
+
+def check_table(table: object, schema: pa.Schema, what: str) -> None:
+    """An Arrow table of these columns, without nulls, sound by Arrow's own full check."""
+    if not isinstance(table, pa.Table):
+        raise MismatchedParts(f"{what} is of type {type(table).__name__}; give a pyarrow.Table")
+    asked, there = _columns(schema), _columns(table.schema)
+    if asked != there:
+        told = ", ".join(f"{name}: {kind}" for name, kind in asked.items())
+        raise MismatchedParts(f"{what} has other columns than it should; they are {told}: {MEND}")
+    try:
+        table.validate(full=True)
+    except pa.ArrowInvalid as problem:
+        raise MismatchedParts(f"{what} is not sound ({problem}); {MEND}") from problem
+    chunks: Any = table
+    for name, kind in asked.items():
+        nulls = chunks.column(name).null_count
+        if isinstance(kind, pa.LargeListType):
+            nulls += sum(chunk.values.null_count for chunk in chunks.column(name).chunks)
+        if nulls:
+            raise MismatchedParts(f"{what} holds nulls in its column {name}; {MEND}")
+
+
+def check_ids_of(table: pa.Table, sizes: Mapping[str, int], what: str) -> None:
+    """The ids in these columns of a table are in 0 … size − 1."""
+    for name, size in sizes.items():
+        check_ids(column(table, name), size, f"{name} in {what}")
+
+
+def _columns(schema: pa.Schema) -> dict[str, Any]:
+    fields: Any = schema
+    return {field.name: field.type for field in fields}
+
+
+def _check_integers(values: object, kind: np.dtype[Any], what: str, error: Refusal) -> NDArray[Any]:
+    try:
+        numbers = np.asarray(values)
+    except ValueError as problem:  # ragged
+        raise error(f"{what} is no list of whole numbers ({problem}); {MEND}") from problem
+    if numbers.ndim != 1 or (len(numbers) and numbers.dtype.kind not in "iu"):
+        raise error(
+            f"{what} must be one row of whole numbers, and is {numbers.dtype} of shape {numbers.shape}; "
+            "convert it first"
+        )
+    if numbers.dtype == kind:
+        return numbers
+    limits = np.iinfo(kind)
+    if len(numbers) and not (limits.min <= int(numbers.min()) and int(numbers.max()) <= limits.max):
+        raise error(f"{what} holds numbers that are no {kind}; {MEND}")
+    return numbers.astype(kind)
+
+
+def _shorten(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:40]}…"

@@ -1,0 +1,163 @@
+"""The house style for whoever draws: figures of reports, and the ``plot`` methods of values.
+
+matplotlib is loaded when something is drawn. The style is ``report/paper.mplstyle``, which others can use by
+name: ``matplotlib.pyplot.style.use("attomaton.report.paper")``. A plot gives its colours by their values: a
+colour by number is looked up when a figure is shown, after the style has ended.
+"""
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+from attomaton.base.display import show_hidden
+from attomaton.base.errors import UnreadableSource, needing
+
+STYLE = "attomaton.report.paper"
+"""The style's name for matplotlib."""
+
+ONE_COLUMN, TWO_COLUMNS = 3.4, 7.0
+"""Inches of a figure as wide as one column, or two."""
+
+FONT_SIZE, TITLE_SIZE = 6.5, 7.0
+"""Points of the style's text, and of captions."""
+
+MARGIN = 0.16
+"""Inches that a caption keeps from the edges, both together."""
+
+HEIGHT = 1.35
+"""Inches of one row of panels."""
+
+GREY, LIGHT = "0.55", "0.93"
+"""Colours of what is beside the point, and of what is left out."""
+
+
+@contextmanager
+def paper_style() -> Generator[None]:
+    """The style, and nothing of what the session has set, for as long as a figure is drawn and saved.
+
+    Examples
+    --------
+    >>> import matplotlib as mpl
+    >>> with paper_style():
+    ...     mpl.rcParams["pdf.fonttype"]
+    42
+    >>> mpl.rcParams["pdf.fonttype"]
+    3
+    """
+    with loading_matplotlib():
+        from matplotlib import style
+    context: Any = style.context(STYLE, after_reset=True)
+    with context:
+        yield
+
+
+@contextmanager
+def house_axes(
+    ax: Any = None, *, height: float, width: float = ONE_COLUMN, n: int = 1, across: bool = False
+) -> Generator[Any]:
+    """Axes to draw on, in the house style as long as they are drawn on: those given, or ``n`` new ones.
+
+    New axes stand one below the other, or ``across`` the figure. They belong to pyplot, so that a notebook
+    shows them and ``pyplot.show()`` does; sizes are in inches.
+
+    Examples
+    --------
+    >>> with house_axes(height=1.0) as ax:
+    ...     lines = ax.plot([0, 1], [1, 0])
+    >>> ax.spines["top"].get_visible(), ax.figure.get_size_inches().tolist()
+    (False, [3.4, 1.0])
+    """
+    with paper_style():
+        if ax is None:
+            from matplotlib import pyplot as plt
+
+            plots: Any = plt
+            rows, columns = (1, n) if across else (n, 1)
+            _, ax = plots.subplots(rows, columns, figsize=(width, height))
+        yield ax
+
+
+def colour_map(colours: Sequence[str]) -> Any:
+    """A map from numbers to colours that goes evenly through these.
+
+    Examples
+    --------
+    >>> colour_map(("white", "black"))(1.0)[:3]
+    (np.float64(0.0), np.float64(0.0), np.float64(0.0))
+    """
+    with loading_matplotlib():
+        from matplotlib.colors import LinearSegmentedColormap
+    maps: Any = LinearSegmentedColormap
+    return maps.from_list("attomaton", list(colours))
+
+
+@contextmanager
+def loading_matplotlib() -> Generator[None]:
+    """Say what is missing, or wrong, where matplotlib cannot be loaded."""
+    try:
+        with needing("a figure"):
+            yield
+    except UnicodeDecodeError as error:
+        raise UnreadableSource(
+            f"matplotlib cannot read its file matplotlibrc, here or in its own folder ({error.reason}); "
+            f"mend it, or move it away"
+        ) from error
+
+
+def wrap_caption(caption: str, *, width: float = ONE_COLUMN) -> list[str]:
+    """The caption in lines that fit the width.
+
+    Examples
+    --------
+    >>> wrap_caption("Loss and norm of W by step, measured and predicted from the corpus alone")
+    ['Loss and norm of W by step, measured and predicted from the', 'corpus alone']
+    """
+    lines: list[str] = []
+    for part in caption.split("\n"):
+        lines.append("")
+        for word in part.split():
+            longer = f"{lines[-1]} {word}".lstrip()
+            if lines[-1] and measure_text(longer, TITLE_SIZE) > width - MARGIN:
+                lines.append(word)
+            else:
+                lines[-1] = longer
+    return lines
+
+
+def drawable(text: str, most: int) -> str:
+    """A token as a figure can hold it: hidden signs and those the font lacks by number, cut if long.
+
+    Examples
+    --------
+    >>> drawable("lighthouse", 6), drawable("a😀", 20)
+    ('light…', 'a😀')
+    """
+    known = _font().get_charmap()
+    shown = [
+        sign if sign.isprintable() and ord(sign) in known else f"U+{ord(sign):04X}"
+        for sign in show_hidden(text[: most + 1])
+    ]
+    cut = False
+    while sum(map(len, shown)) + cut > most:
+        shown.pop()
+        cut = True
+    return "".join(shown) + "…" * cut
+
+
+def measure_text(text: str, size: float = FONT_SIZE) -> float:
+    """Inches that a text takes, in points of the style's font."""
+    font = _font()
+    font.set_size(size, 720)
+    font.set_text(text)
+    return font.get_width_height()[0] / 64 / 720
+
+
+@cache
+def _font() -> Any:
+    """The style's font, which comes with matplotlib."""
+    with loading_matplotlib():
+        from matplotlib import font_manager, ft2font
+
+    fonts: Any = font_manager
+    return ft2font.FT2Font(fonts.findfont("DejaVu Sans"))

@@ -1,0 +1,140 @@
+"""Values that are tables: Arrow inside, pandas or Polars where a user asks for it, with tokens as text.
+
+One class serves all of them. A value says which Arrow table it is; columns of token ids are known by their
+names, so that every table calls them alike.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol, cast
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.base.display import SHOWN
+from attomaton.base.errors import MismatchedParts
+from attomaton.base.printing import Block, Grid, Printed
+from attomaton.base.tables import to_pandas, to_polars
+
+TOKENS = ("query", "token", "winner", "loser", "one", "other", "label", "tokens", "context")
+"""Columns that hold token ids, or lists of them."""
+
+_arrow: Any = pa
+
+
+class Worded(Protocol):
+    """What names tokens: a vocabulary.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> words: Worded = at.Vocabulary(("lamp", "the"))
+    >>> words.tokens[1]
+    'the'
+    """
+
+    @property
+    def tokens(self) -> Sequence[str]:
+        """Token ``i`` at place ``i``."""
+        ...
+
+
+class Tabular(Printed):
+    """A value that is a table, and prints its first rows.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> auto = at.learn(["to be or not to be", "to be is to do"])
+    >>> edges = auto.components.edges
+    >>> edges.to_arrow().column_names, edges.to_pandas().shape  # edges.to_polars() alike
+    (['query', 'winner', 'loser', 'support'], (8, 4))
+    >>> print(edges.to_pandas(auto.vocabulary).head(2).to_string(index=False))
+    query winner loser  support
+       to     be    to        1
+       to     be    or        1
+    """
+
+    def _table(self) -> pa.Table:
+        raise NotImplementedError
+
+    def _words(self) -> Worded | None:
+        """What names the tokens, if the value itself knows it."""
+        return None
+
+    def to_arrow(self, vocabulary: Worded | None = None) -> pa.Table:
+        """The table in Arrow, its tokens as text where ``vocabulary`` (or the value itself) names them."""
+        words = self._words() if vocabulary is None else vocabulary
+        return self._table() if words is None else name_tokens(self._table(), words.tokens)
+
+    def to_pandas(self, vocabulary: Worded | None = None) -> Any:
+        """The table as a pandas DataFrame, its tokens as text where ``vocabulary`` names them."""
+        return to_pandas(self.to_arrow(vocabulary))
+
+    def to_polars(self, vocabulary: Worded | None = None) -> Any:
+        """The table as a Polars DataFrame, its tokens as text where ``vocabulary`` names them."""
+        return to_polars(self.to_arrow(vocabulary))
+
+    def _blocks(self) -> list[Block]:
+        return [repr(self), *first_rows(self._table(), self._words())]
+
+
+def first_rows(table: pa.Table, words: Worded | None = None, *, n_rows: int | None = None) -> list[Block]:
+    """The first rows of a table, and how many more there are, of ``n_rows`` if only some were given.
+
+    Examples
+    --------
+    >>> first_rows(pa.table({"token": range(10)}))[1]
+    'and 2 more rows'
+    """
+    first: Any = table.slice(0, SHOWN)
+    first = first if words is None else name_tokens(first, words.tokens)
+    rest = (table.num_rows if n_rows is None else n_rows) - SHOWN
+    rows = [[_cell(value) for value in row.values()] for row in first.to_pylist()]
+    blocks: list[Block] = [Grid("", table.column_names, rows)] if rows else []
+    return blocks + ([f"and {rest:,} more row{'s' * (rest != 1)}"] if rest > 0 else [])
+
+
+def name_tokens(table: pa.Table, tokens: Sequence[str]) -> pa.Table:
+    """The table with tokens as text where a column holds their ids; its other columns stay as they are.
+
+    Examples
+    --------
+    >>> named = name_tokens(pa.table({"query": [1], "tokens": [[0, 1]], "support": [5]}), ("lamp", "the"))
+    >>> named.to_pylist()
+    [{'query': 'the', 'tokens': ['lamp', 'the'], 'support': 5}]
+    """
+    words = _arrow.array(tokens, pa.large_string())
+    named: Any = table
+    for place, name in enumerate(table.column_names):
+        if name in TOKENS:
+            named = named.set_column(place, name, _name(named.column(name), words, name))
+    return named
+
+
+def _name(column: Any, words: Any, name: str) -> Any:
+    chunks: list[Any] = column.chunks
+    joined = _arrow.concat_arrays(chunks or [_arrow.array([], column.type)])
+    if hasattr(joined, "offsets"):
+        flat = _look_up(joined.flatten(), words, name)
+        offsets = joined.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
+        return _arrow.LargeListArray.from_arrays(_arrow.array(offsets - offsets[:1]), flat)
+    return _look_up(joined, words, name)
+
+
+def _look_up(ids: Any, words: Any, name: str) -> Any:
+    numbers = ids.to_numpy(zero_copy_only=False)
+    if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < len(words):
+        raise MismatchedParts(
+            f"the column {name} holds the id {int(numbers.max())} and the vocabulary {len(words):,} tokens; "
+            "give the vocabulary of the same corpus"
+        )
+    return words.take(_arrow.array(numbers))
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, list):
+        shown = cast("list[Any]", value)
+        return " ".join(map(str, shown[:SHOWN])) + " …" * (len(shown) > SHOWN)
+    return str(value)

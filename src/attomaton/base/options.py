@@ -1,0 +1,345 @@
+"""Numbers and paths that users give: what each may be is said here, to Python and the shell alike.
+
+They are checked before any work and before anything is written, so that a wrong one costs nothing.
+"""
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from errno import ELOOP
+from numbers import Real
+from operator import index
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from attomaton.base.errors import UnsupportedOption
+
+if TYPE_CHECKING:
+    import numpy as np
+
+LARGEST = 2**63 - 1
+"""No whole number may be above this: compiled code and files hold 64 bits."""
+
+MOST_THREADS = 1024
+"""Threads or processes: more than any machine has processors for, and few enough to be started."""
+
+MOST_STEPS = 10**12
+"""Steps of training, one by one: at a million a second, eleven days."""
+
+MOST_TRIALS = 1_000_000
+"""Trials of an experiment: each draws a corpus of its own."""
+
+SHOWN = 60
+"""Characters of a wrong value that an error repeats."""
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a single letter is a drive of Windows
+
+
+def whole_number(value: object, name: str, *, least: int = 0, most: int = LARGEST) -> int:
+    """The value as an int, if it is a whole number from ``least`` to ``most``.
+
+    Integers of Python and numpy are whole numbers, and so are floats without a fraction such as ``1e6``.
+    Truth values, text, fractions and what is not finite are not.
+
+    Parameters
+    ----------
+    value : object
+        What a user gave.
+    name : str
+        What it is called there, for the error.
+    least, most : int
+        The range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> whole_number(1e6, "steps"), whole_number(np.int32(3), "window", least=1)
+    (1000000, 3)
+    >>> whole_number(1.5, "steps")
+    Traceback (most recent call last):
+        ...
+    attomaton.base.errors.UnsupportedOption: steps is 1.5; give a whole number, 0 or more
+    """
+    given = _whole(_scalar(value))
+    if given is None or not least <= given <= most:
+        above = given is not None and given > most
+        reach = f"from {least:,} to {most:,}" if above or most < LARGEST else f"{least:,} or more"
+        wanted = f"a whole number {reach}" if reach.startswith("from") else f"a whole number, {reach}"
+        raise UnsupportedOption(f"{name} is {show(value)}; give {wanted}")
+    return given
+
+
+def check_threads(threads: int | None) -> int | None:
+    """How many threads a user wants, if that can be; None means as many as there are processors.
+
+    Examples
+    --------
+    >>> check_threads(2), check_threads(None)
+    (2, None)
+    """
+    return None if threads is None else whole_number(threads, "threads", least=1, most=MOST_THREADS)
+
+
+def real_number(
+    value: object,
+    name: str,
+    *,
+    least: float | None = None,
+    above: float | None = None,
+    most: float | None = None,
+    below: float | None = None,
+) -> float:
+    """The value as a float, if it is a finite number within the limits given.
+
+    Parameters
+    ----------
+    value : object
+        What a user gave: any real number of Python or numpy, but no truth value and no text.
+    name : str
+        What it is called there, for the error.
+    least, most : float, optional
+        Limits that it may reach.
+    above, below : float, optional
+        Limits that it may not reach.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> real_number(np.float32(0.5), "momentum", least=0, below=1), real_number(2, "step_size", above=0)
+    (0.5, 2.0)
+    >>> real_number(float("nan"), "step_size", above=0)
+    Traceback (most recent call last):
+        ...
+    attomaton.base.errors.UnsupportedOption: step_size is nan; give a finite number above 0
+    """
+    given = _real(_scalar(value))
+    limits = {"of at least": least, "above": above, "of at most": most, "below": below}
+    kept = given is not None and (
+        (least is None or given >= least)
+        and (above is None or given > above)
+        and (most is None or given <= most)
+        and (below is None or given < below)
+    )
+    if given is None or not kept:
+        words = " and ".join(f"{word} {limit:g}" for word, limit in limits.items() if limit is not None)
+        raise UnsupportedOption(f"{name} is {show(value)}; give a finite number {words}".rstrip())
+    return given
+
+
+def share(value: object, name: str) -> float:
+    """The value as a float, if it is above 0 and at most 1.
+
+    Examples
+    --------
+    >>> share(0.25, "sample_queries")
+    0.25
+    >>> share(7, "sample_queries")
+    Traceback (most recent call last):
+        ...
+    attomaton.base.errors.UnsupportedOption: sample_queries is 7; give a share above 0 and at most 1
+    """
+    given = _real(_scalar(value))
+    if given is None or not 0 < given <= 1:
+        raise UnsupportedOption(f"{name} is {show(value)}; give a share above 0 and at most 1")
+    return given
+
+
+def given_path(value: object, name: str) -> Path:
+    """The value as a path, if it names a place.
+
+    An empty path would be the working directory, which nobody means by saying nothing.
+
+    Parameters
+    ----------
+    value : object
+        What a user gave: text or a path.
+    name : str
+        What it is called there, for the error.
+
+    Examples
+    --------
+    >>> given_path("run", "out").name
+    'run'
+    >>> given_path("", "out")
+    Traceback (most recent call last):
+        ...
+    attomaton.base.errors.UnsupportedOption: out is ''; give a path, and '.' if the working directory is meant
+    """
+    text = check_path(value, name)
+    check_text(text, name)
+    if _URL.match(text):
+        raise UnsupportedOption(f"{name} is {show(text)}, a URL; give the path of a file or folder here")
+    if _leads_in_a_circle(text):
+        raise UnsupportedOption(f"{name} is {show(text)}, a link that leads back to itself; mend the link")
+    return Path(text)
+
+
+def check_path(value: Any, name: str) -> str:
+    """A path as text, which may be in any encoding but not empty.
+
+    Examples
+    --------
+    >>> check_path("corpus.txt", "source")
+    'corpus.txt'
+    """
+    text = _path_text(value)
+    if not text.strip() or "\0" in text:
+        shown = show(value)
+        raise UnsupportedOption(f"{name} is {shown}; give a path, and '.' if the working directory is meant")
+    return text
+
+
+def check_text(text: str, name: str) -> str:
+    """The text, if it can be written as UTF-8; the shell lets other bytes through.
+
+    Examples
+    --------
+    >>> check_text("größer", "context")
+    'größer'
+    """
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise UnsupportedOption(
+            f"{name} is {show(text)}, which is not UTF-8; rename or write it in UTF-8"
+        ) from error
+    return text
+
+
+def _path_text(value: Any) -> str:
+    """A path as text; empty for what is no path, or one in bytes."""
+    if isinstance(value, str):
+        return value
+    text: object = fspath(cast("PathLike[Any]", value)) if isinstance(value, PathLike) else ""
+    return text if isinstance(text, str) else ""
+
+
+def _leads_in_a_circle(path: str) -> bool:
+    try:
+        Path(path).stat()
+    except OSError as error:
+        return error.errno == ELOOP
+    return False
+
+
+def make_rng(given: object) -> "np.random.Generator":
+    """What draws: a generator as it is, a seed as the generator of it, None as one that nobody has seen.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> int(make_rng(7).integers(100)) == int(make_rng(np.random.default_rng(7)).integers(100))
+    True
+    """
+    import numpy as np
+
+    if given is None or isinstance(given, np.random.Generator):
+        return np.random.default_rng(given)
+    return np.random.default_rng(whole_number(given, "the seed"))
+
+
+def named_part(
+    value: object, name: str, parts: Mapping[str, Callable[[], Any]], methods: Sequence[str]
+) -> Any:
+    """The part of this name, or the value itself if it has the methods of such a part.
+
+    Parameters
+    ----------
+    value : object
+        What a user gave: the name of a part, or an object.
+    name : str
+        What it is called there, for the error.
+    parts : mapping of str to callable
+        Names, small letters, and what makes each part.
+    methods : sequence of str
+        What such an object can do.
+
+    Examples
+    --------
+    >>> named_part("list", "kind", {"list": list, "dict": dict}, ["__iter__"])
+    []
+    >>> named_part("set", "kind", {"list": list, "dict": dict}, ["__iter__"])
+    Traceback (most recent call last):
+        ...
+    attomaton.base.errors.UnsupportedOption: kind is 'set'; give one of 'list', 'dict', or an object with the
+    method __iter__
+    """
+    if isinstance(value, str) and value.lower().replace("_", "-") in parts:
+        return parts[value.lower().replace("_", "-")]()
+    able = all(callable(getattr(value, method, None)) for method in methods)
+    if isinstance(value, str | type) or not able:
+        names = ", ".join(map(repr, parts))
+        given = value.__name__ if isinstance(value, type) else show(value)
+        what = f"{'methods' if len(methods) > 1 else 'method'} {' and '.join(methods)}"
+        raise UnsupportedOption(f"{name} is {given}; give one of {names}, or an object with the {what}")
+    return value
+
+
+def settle(owner: object, **values: object) -> None:
+    """Put checked values into the fields of a frozen dataclass, from its ``__post_init__``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Step:
+    ...     size: float
+    ...     def __post_init__(self):
+    ...         settle(self, size=real_number(self.size, "size", above=0))
+    >>> Step(np.float32(2))
+    Step(size=2.0)
+    """
+    for name, value in values.items():
+        object.__setattr__(owner, name, value)
+
+
+def show(value: object) -> str:
+    """The value as an error repeats it: on one line, and not longer than a few words.
+
+    Examples
+    --------
+    >>> show("2 GB"), show(10**5000)
+    ("'2 GB'", 'a whole number of about 5,000 digits')
+    """
+    if isinstance(value, int) and value.bit_length() > 8 * SHOWN:
+        return f"a whole number of about {round(value.bit_length() * math.log10(2)):,} digits"
+    number = isinstance(value, Real)
+    text = str(cast("object", value)) if number else repr(value)
+    line = " ".join(text.split())
+    return line if len(line) <= SHOWN else f"{line[:SHOWN]}…"
+
+
+def _scalar(value: object) -> object:
+    """What an array without axes holds; anything else as it is."""
+    import numpy as np
+
+    if isinstance(value, np.ndarray):
+        array = cast("np.ndarray[Any, Any]", value)
+        return array[()] if array.ndim == 0 else array
+    return value
+
+
+def _whole(value: Any) -> int | None:
+    import numpy as np
+
+    if isinstance(value, bool | np.bool_ | np.ndarray):
+        return None
+    if isinstance(value, float | np.floating):
+        number = float(cast("float", value))
+        return int(number) if number.is_integer() else None
+    try:
+        return index(value)
+    except TypeError:
+        return None
+
+
+def _real(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None

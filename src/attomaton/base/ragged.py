@@ -1,0 +1,196 @@
+"""Arrays of rows of unequal length: all entries in one array, one row after the other.
+
+Rows are told apart in one of two ways. *Offsets* say where rows begin and end: row i holds the entries
+``offsets[i]`` to ``offsets[i + 1] − 1``, and ``starts`` are the offsets without the last. An *index* holds
+the number of the row that each entry is of; then rows may be empty, and entries may stand in any order.
+
+Numpy adds up in two orders. :func:`sum_at`, :func:`shares_of` and :func:`softmax` add one entry after the
+other; :func:`softmax_runs` and :func:`log_sums` add as ``np.add.reduceat`` does. The last digit may differ,
+and files of runs hold numbers of both kinds, so both stay. Compiled code (``soft/solvers/newton`` and
+``trajectory/flow/embedded``) and PyTorch (``models``) cannot call these functions and have a softmax of their
+own.
+"""
+
+import numpy as np
+
+from attomaton.base.tables import Bool, Float64, Int64, Integers
+
+
+def offsets_of(lengths: Integers) -> Int64:
+    """Where consecutive rows of these lengths begin and end, shape (n_rows + 1,).
+
+    Examples
+    --------
+    >>> offsets_of(np.array([2, 0, 3])).tolist()
+    [0, 2, 2, 5]
+    """
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+
+
+def rows_of(offsets: Int64) -> Int64:
+    """The number of the row that each entry is of, shape (n_entries,): the index of these offsets.
+
+    Examples
+    --------
+    >>> rows_of(np.array([0, 2, 2, 5])).tolist()
+    [0, 0, 2, 2, 2]
+    """
+    return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+
+
+def ranges_of(starts: Int64, lengths: Integers) -> Int64:
+    """The numbers start … start + length − 1 of each range, one range after the other, shape (Σ lengths,).
+
+    Examples
+    --------
+    >>> ranges_of(np.array([7, 0]), np.array([3, 2])).tolist()
+    [7, 8, 9, 0, 1]
+    """
+    return np.arange(int(lengths.sum())) + np.repeat(starts - offsets_of(lengths)[:-1], lengths)
+
+
+def group_borders(index: Integers, size: int) -> Int64:
+    """Offsets of the rows 0 … size − 1 once the entries are sorted by their index, shape (size + 1,).
+
+    Examples
+    --------
+    >>> group_borders(np.array([2, 0, 2]), 4).tolist()
+    [0, 1, 1, 3, 3]
+    """
+    return offsets_of(np.bincount(index, minlength=size))
+
+
+def run_starts(ordered: Integers) -> Int64:
+    """Where a new value begins in a sorted, non-empty array, shape (n_distinct,).
+
+    Examples
+    --------
+    >>> run_starts(np.array([3, 3, 5, 9, 9])).tolist()
+    [0, 2, 3]
+    """
+    return np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+
+
+def occurs(index: Integers, size: int) -> Bool:
+    """Which of the numbers 0 … size − 1 occur in an index, shape (size,).
+
+    Examples
+    --------
+    >>> occurs(np.array([2, 0, 2]), 4).tolist()
+    [True, False, True, False]
+    """
+    found = np.zeros(size, bool)
+    found[index] = True
+    return found
+
+
+def sum_at(index: Integers, values: Float64, size: int) -> Float64:
+    """The sum of ``values`` at each index 0 … size − 1, shape (size,).
+
+    Examples
+    --------
+    >>> sum_at(np.array([2, 0, 2]), np.array([1.0, 2.0, 3.0]), 4).tolist()
+    [2.0, 0.0, 4.0, 0.0]
+    """
+    return np.bincount(index, values, size).astype(np.float64, copy=False)
+
+
+def largest_of(index: Integers, values: Float64, size: int, *, least: float = -np.inf) -> Float64:
+    """The largest of ``values`` at each index 0 … size − 1, and no less than ``least``, shape (size,).
+
+    Examples
+    --------
+    >>> largest_of(np.array([2, 0, 2]), np.array([1.0, 2.0, 3.0]), 4).tolist()
+    [2.0, -inf, 3.0, -inf]
+    """
+    largest = np.full(size, least)
+    np.maximum.at(largest, index, values)
+    return largest
+
+
+def means_at(index: Integers, values: Float64) -> Float64:
+    """The mean of ``values`` at each index: (n_entries,) → (n_rows,), or (n_entries, n) → (n_rows, n).
+
+    Rows are those up to the last that occurs. The mean of an empty one is 0.
+
+    Examples
+    --------
+    >>> means_at(np.array([0, 2, 0]), np.array([3.0, 5.0, 1.0])).tolist()
+    [2.0, 0.0, 5.0]
+    """
+    counts = np.maximum(np.bincount(index), 1)
+    sums = np.zeros((len(counts), *values.shape[1:]))
+    np.add.at(sums, index, values)
+    return sums / counts.reshape(-1, *[1] * (values.ndim - 1))
+
+
+def centre(index: Integers, values: Float64) -> Float64:
+    """Values less their mean at each index, of the same shape: (n_entries,) or (n_entries, n_columns).
+
+    Examples
+    --------
+    >>> centre(np.array([0, 1, 0]), np.array([3.0, 5.0, 1.0])).tolist()
+    [1.0, 0.0, -1.0]
+    """
+    return values - means_at(index, values)[index]
+
+
+def odds_of(index: Integers, logits: Float64, size: int) -> Float64:
+    """e^{logit} of each entry over the largest at its index, shape (n_entries,): none is above 1.
+
+    Each index that occurs must have a finite logit; others may be −∞.
+
+    Examples
+    --------
+    >>> odds_of(np.array([0, 0, 1]), np.log([6.0, 3.0, 5.0]), 2).round(6).tolist()
+    [1.0, 0.5, 1.0]
+    """
+    return np.exp(logits - largest_of(index, logits, size)[index])
+
+
+def shares_of(index: Integers, values: Float64, size: int) -> Float64:
+    """Each entry over the sum at its index, shape (n_entries,).
+
+    Examples
+    --------
+    >>> shares_of(np.array([0, 1, 0]), np.array([3.0, 5.0, 1.0]), 2).tolist()
+    [0.75, 1.0, 0.25]
+    """
+    return values / sum_at(index, values, size)[index]
+
+
+def softmax(index: Integers, logits: Float64, size: int) -> Float64:
+    """e^{logit} / Σ e^{logit} over the entries of one index, shape (n_entries,).
+
+    Examples
+    --------
+    >>> softmax(np.array([0, 1, 0]), np.log([3.0, 5.0, 1.0]), 2).round(6).tolist()
+    [0.75, 1.0, 0.25]
+    """
+    return shares_of(index, odds_of(index, logits, size), size)
+
+
+def softmax_runs(logits: Float64, starts: Int64) -> Float64:
+    """e^{logit} / Σ e^{logit} over each row of the last axis, shape (…, n_entries); no row is empty.
+
+    Examples
+    --------
+    >>> softmax_runs(np.log([[3.0, 1.0, 5.0], [1.0, 1.0, 2.0]]), np.array([0, 2])).round(6).tolist()
+    [[0.75, 0.25, 1.0], [0.5, 0.5, 1.0]]
+    """
+    row = np.repeat(np.arange(len(starts)), np.diff(starts, append=logits.shape[-1]))
+    odds = np.exp(logits - np.maximum.reduceat(logits, starts, axis=-1)[..., row])
+    return odds / np.add.reduceat(odds, starts, axis=-1)[..., row]
+
+
+def log_sums(logits: Float64, offsets: Int64) -> Float64:
+    """Ln Σ e^{logit} over each row, shape (n_rows,); no row is empty.
+
+    Examples
+    --------
+    >>> np.exp(log_sums(np.log([3.0, 1.0, 5.0]), np.array([0, 2, 3]))).round(6).tolist()
+    [4.0, 5.0]
+    """
+    starts, lengths = offsets[:-1], np.diff(offsets)
+    highest = np.maximum.reduceat(logits, starts)
+    return highest + np.log(np.add.reduceat(np.exp(logits - np.repeat(highest, lengths)), starts))

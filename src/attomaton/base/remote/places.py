@@ -1,0 +1,340 @@
+"""Paths behind URLs, with the few methods of ``pathlib.Path`` that the library asks of a path."""
+
+import fnmatch
+import hashlib
+import io
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from os import PathLike, fspath
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO, NamedTuple, cast
+
+from attomaton.base.errors import MissingExtra, UnreadableSource, UnsupportedOption, needing
+from attomaton.base.remote.faults import NothingThere, persist
+from attomaton.base.remote.ranged import RangedFile, tag_of
+
+AHEAD = 1 << 20
+"""Bytes that are read at once where a file is read from one end to the other."""
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)(::[A-Za-z][A-Za-z0-9+.-]+)*://")  # one letter is a drive
+_SHARED = ("s3://", "s3a://", "gs://", "gcs://")
+_WEB = frozenset(["http", "https"])
+_STORES = {
+    "s3": ("the library s3fs", "'attomaton[remote]'"),
+    "s3a": ("the library s3fs", "'attomaton[remote]'"),
+    "gs": ("the library gcsfs", "gcsfs"),
+    "gcs": ("the library gcsfs", "gcsfs"),
+    "abfs": ("the library adlfs", "adlfs"),
+    "az": ("the library adlfs", "adlfs"),
+}
+"""Beginning of a URL → what fsspec needs for it, and how that is installed."""
+
+
+class Stat(NamedTuple):
+    """What a store says of a file: its size, and a tag that changes with its content where it gives one.
+
+    Examples
+    --------
+    >>> Stat(5, None).st_size
+    5
+    """
+
+    st_size: int
+    tag: str | None
+
+
+@dataclass(frozen=True, order=True)
+class RemotePath:
+    """A file or folder behind a URL that fsspec opens.
+
+    Every method tries again what fails for the moment; what is not there is an error that is also a
+    ``FileNotFoundError``.
+
+    Attributes
+    ----------
+    url : str
+        Where it is, such as ``s3://bucket/folder``.
+    told : Stat, optional
+        What a listing said of it.
+
+    Examples
+    --------
+    >>> folder = RemotePath("memory://places/shards/")
+    >>> (folder / "b.txt").write_bytes(b"to be")
+    >>> (folder / "a.txt").write_bytes(b"or not")
+    >>> [place.name for place in sorted(folder.glob("*.txt"))], (folder / "c.txt").is_file()
+    (['a.txt', 'b.txt'], False)
+    >>> (folder / "b.txt").read_bytes(), (folder / "b.txt").stat().st_size
+    (b'to be', 5)
+    >>> with (folder / "a.txt").open("rb") as file:
+    ...     _ = file.seek(3)
+    ...     file.read(3)
+    b'not'
+    >>> folder.is_dir(), folder.names_below(), len((folder / "a.txt").identify())
+    (True, ['a.txt', 'b.txt'], 64)
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     (folder / "c.txt").upload(Path(file.name))
+    >>> (folder / "c.txt").unlink()
+    >>> (folder / "c.txt").is_file(), type(folder.system()[0]).__name__
+    (False, 'MemoryFileSystem')
+    """
+
+    url: str
+    told: Stat | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return self.url
+
+    def __truediv__(self, name: str) -> "RemotePath":
+        return RemotePath(f"{self.url.rstrip('/')}/{name}")
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return PurePosixPath(self.url.partition("://")[2]).name
+
+    @property
+    def suffix(self) -> str:
+        """The ending of the name."""
+        return PurePosixPath(self.name).suffix
+
+    @property
+    def is_web(self) -> bool:
+        """Whether it is a page of a web server, which has no folders."""
+        return self.url.partition("://")[0].lower() in _WEB
+
+    def system(self) -> tuple[Any, str]:
+        """The file system of fsspec and the path in it."""
+        return open_system(self.url)
+
+    def open(self, mode: str = "rb", ahead: int = AHEAD) -> BinaryIO:
+        """The file, for reading; it can be sought, and ``ahead`` bytes are read at once, or more."""
+        if mode != "rb":
+            raise UnsupportedOption(f"{self.url} is opened for {mode!r}; files behind URLs are read as 'rb'")
+        system, path = self.system()
+        tag = None if self.told is None else self.told.tag
+        return io.BufferedReader(RangedFile(system, path, self.url, tag), ahead)
+
+    def read_bytes(self) -> bytes:
+        """All bytes."""
+        with self.open() as file:
+            return file.read()
+
+    def stat(self) -> Stat:
+        """Size and tag, asked now."""
+        system, path = self.system()
+        details = persist(lambda: system.info(path), self.url)
+        if details.get("type") == "directory":
+            raise NothingThere(f"{self.url} is a folder; give the URL of a file")
+        return Stat(int(details.get("size") or 0), tag_of(details))
+
+    def is_file(self) -> bool:
+        """Whether there is a file of this name."""
+        try:
+            self.stat()
+        except NothingThere:
+            return False
+        return True
+
+    def is_dir(self) -> bool:
+        """Whether there is a folder of this name; a web server has none."""
+        if self.is_web:
+            return False
+        system, path = self.system()
+        try:
+            return persist(lambda: system.info(path), self.url).get("type") == "directory"
+        except NothingThere:
+            return False
+
+    def glob(self, pattern: str) -> Iterator["RemotePath"]:
+        """The files of this folder, not of those below it, whose names fit a pattern; sizes are told."""
+        for details in self._list():
+            name = PurePosixPath(str(details["name"])).name
+            if details.get("type") == "file" and fnmatch.fnmatchcase(name, pattern):
+                told = Stat(int(details.get("size") or 0), tag_of(details))
+                yield RemotePath((self / name).url, told)
+
+    def names_below(self) -> list[str]:
+        """The names of all files in this folder and below it, relative to it, sorted; none if there is none.
+
+        Examples
+        --------
+        >>> folder = RemotePath("memory://places/named")
+        >>> (folder / "training/trace").write_bytes(b"")
+        >>> folder.names_below(), RemotePath("memory://places/nothing").names_below()
+        (['training/trace'], [])
+        """
+        system, path = self.system()
+        try:
+            found: list[str] = persist(lambda: [str(one) for one in system.find(path)], self.url)
+        except NothingThere:
+            return []
+        within = PurePosixPath(path)
+        places = [PurePosixPath(one) for one in found]
+        return sorted(one.relative_to(within).as_posix() for one in places if one != within)
+
+    def identify(self) -> str:
+        """A digest of the content: by its size and the tag that the store gave it, or else by all bytes.
+
+        Examples
+        --------
+        >>> place = RemotePath("memory://places/identified")
+        >>> place.write_bytes(b"to be")
+        >>> place.identify() == hashlib.sha256(b"to be").hexdigest()  # this store gives no tags
+        True
+        """
+        told = self.stat() if self.told is None else self.told
+        if told.tag is not None:
+            return hashlib.sha256(f"{told.tag} {told.st_size}".encode()).hexdigest()
+        with self.open() as file:
+            return hashlib.file_digest(cast("Any", file), "sha256").hexdigest()
+
+    def write_bytes(self, blob: bytes) -> None:
+        """Put a whole object there, in place of what there was."""
+        system, path = self.system()
+        persist(lambda: _put(system, path, blob), self.url, writing=True)
+
+    def upload(self, file: Path) -> None:
+        """Put a whole local file there, in place of what there was."""
+        system, path = self.system()
+        persist(lambda: _put(system, path, file), self.url, writing=True)
+
+    def unlink(self) -> None:
+        """Remove a file; one that is gone already is none to remove."""
+        system, path = self.system()
+
+        def remove() -> None:
+            try:
+                system.rm_file(path)
+            except FileNotFoundError:
+                return
+
+        persist(remove, self.url, writing=True)
+
+    def _list(self) -> list[dict[str, Any]]:
+        system, path = self.system()
+        return persist(lambda: system.ls(path, detail=True), self.url)
+
+
+Place = Path | RemotePath
+"""Where a file or folder is: on this machine, or behind a URL."""
+
+
+def as_place(given: "str | PathLike[str] | RemotePath") -> Place:
+    """A URL as a :class:`RemotePath`, all else as a path.
+
+    Examples
+    --------
+    >>> as_place("s3://bucket/shards")
+    RemotePath(url='s3://bucket/shards')
+    >>> as_place("shards").name
+    'shards'
+    """
+    if isinstance(given, RemotePath):
+        return given
+    text = fspath(given)
+    return RemotePath(text) if isinstance(given, str) and is_url(text) else Path(text)
+
+
+def is_url(source: str) -> bool:
+    """Whether a text is a URL, not a path.
+
+    Examples
+    --------
+    >>> is_url("s3://bucket/shards"), is_url("shards"), is_url("as in http://example.org")
+    (True, False, False)
+    """
+    return _SCHEME.match(source) is not None
+
+
+def refuse_url(place: object, what: str) -> None:
+    """Refuse a URL where only a folder of this machine will do.
+
+    Examples
+    --------
+    >>> refuse_url("s3://bucket/work", "the work folder")
+    Traceback (most recent call last):
+        ...
+    attomaton.base.errors.UnsupportedOption: the work folder is 's3://bucket/work', a URL; it must be on a
+    disk of this machine: parts are renamed, locked and mapped there, which object stores cannot do
+    """
+    text = str(place)
+    collapsed = re.match(r"[A-Za-z][A-Za-z0-9+.-]+:(?=/)", text)  # of two slashes a Path keeps one
+    if isinstance(place, RemotePath) or is_url(text) or (collapsed and not Path(collapsed[0]).exists()):
+        raise UnsupportedOption(
+            f"{what} is {text!r}, a URL; it must be on a disk of this machine: parts are renamed, locked and "
+            "mapped there, which object stores cannot do"
+        )
+
+
+def open_system(url: str) -> tuple[Any, str]:
+    """The file system of a URL and the path in it; no listing is kept, so that what is new is seen."""
+    scheme = url.partition("://")[0].rpartition("::")[2].lower()
+    if scheme not in _STORES:
+        with needing("a URL"):
+            import fsspec
+    try:
+        import fsspec.core
+
+        core: Any = fsspec.core
+        options = {"use_listings_cache": False, **_options(scheme)}
+        if url.startswith(_SHARED):
+            system = _shared_system(scheme, repr(sorted(options.items())), os.getpid())
+            return system, str(system._strip_protocol(url))
+        system, path = core.url_to_fs(url, **options)
+    except ImportError as error:
+        library, install = _STORES.get(scheme, (f"another library ({error})", "it"))
+        cause = error.__cause__ or error  # fsspec puts a sentence of its own before it
+        absent = str(getattr(cause, "name", None)).partition(".")[0]
+        if scheme in _STORES and absent not in ("fsspec", library.split()[-1]):
+            raise MissingExtra(
+                f"{url} needs {library}, which is installed but cannot be imported: {cause}; mend that, or "
+                f"install it again: pip install --force-reinstall {install}"
+            ) from error
+        raise MissingExtra(f"{url} needs {library}: pip install {install}") from error
+    except ValueError as error:
+        raise UnreadableSource(f"{url} cannot be opened: {error}; give a path or a known URL") from error
+    return system, str(path)
+
+
+@lru_cache(maxsize=16)
+def _shared_system(scheme: str, _options_as_text: str, _process: int) -> Any:
+    """The file system of a large store, one for all threads: fsspec would make each its own connections."""
+    import fsspec
+
+    spec: Any = fsspec
+    system = spec.filesystem(scheme, use_listings_cache=False, **_options(scheme))
+    if scheme in ("s3", "s3a"):
+        system.retries = 1
+    return system
+
+
+def _options(scheme: str) -> dict[str, Any]:
+    """Options of a store: folders are made as they are needed, and tries are counted by us alone."""
+    if scheme in ("file", "local"):
+        return {"auto_mkdir": True}
+    if scheme not in ("s3", "s3a"):
+        return {}
+    import fsspec.config
+
+    config: Any = fsspec.config
+    given: dict[str, Any] = config.conf.get(scheme, {})
+    tries = {"retries": {"total_max_attempts": 1}}
+    return {**given, "config_kwargs": {**tries, **given.get("config_kwargs", {})}}
+
+
+def _put(system: Any, path: str, content: bytes | Path) -> None:
+    """Write an object, and see that it is there in full length."""
+    if isinstance(content, Path):
+        system.put_file(str(content), path)
+        size = content.stat().st_size
+    else:
+        system.pipe_file(path, content)
+        size = len(content)
+    found = system.info(path).get("size")
+    if found != size:
+        raise ConnectionError(f"{found} of {size:,} bytes are there")

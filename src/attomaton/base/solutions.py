@@ -1,0 +1,215 @@
+"""What every solver returns: scores by query and token, with the proof of how good they are."""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Protocol, Self
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.base.borders import MEND, check_floats, check_table, keep_checked
+from attomaton.base.display import Cell, render_card, render_facts, render_first_rows, render_status
+from attomaton.base.errors import InvalidEmbeddings, MismatchedParts, UncertifiedSolution
+from attomaton.base.frames import Tabular
+from attomaton.base.ragged import group_borders
+from attomaton.base.tables import Float64, column, make_table
+
+if TYPE_CHECKING:
+    from scipy.sparse import csc_array
+
+SCORE_SCHEMA = pa.schema([("query", pa.int32()), ("token", pa.int32()), ("score", pa.float64())])
+
+
+class Status(Enum):
+    """How a solve ended; the value is the message.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])
+    >>> hard = at.solve_graph_svm(at.find_components(at.extract_edges(samples)))
+    >>> hard.status.name, hard.status.value
+    ('CERTIFIED', 'the certificate proves the answer to within its tolerance')
+    """
+
+    CERTIFIED = "the certificate proves the answer to within its tolerance"
+    UNCERTIFIED = "the solver stopped before its answer could be certified"
+
+
+class Certificate(Protocol):
+    """A proof of quality that attomaton derives from the answer itself, never from a solver's word.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])
+    >>> auto = at.learn(samples)
+    >>> auto.hard.certificate.certified, auto.soft.certificate.certified
+    (True, True)
+    """
+
+    @property
+    def certified(self) -> bool:
+        """Whether the proof reaches its tolerance."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Solution(Tabular):
+    """Scores under every query, with their certificate.
+
+    Attributes
+    ----------
+    scores : pyarrow.Table
+        Columns query, token (int32), score (float64), one row for each node of the components, sorted.
+    weights : float array, shape (dim, dim), or sparse array, shape (n_tokens, n_tokens)
+        The weight matrix W with scores E W Eᵀ. For orthonormal embeddings E is the identity and W the sparse
+        score matrix itself: rows are key tokens, columns queries.
+    certificate : Certificate
+        How good the answer provably is.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 2]], [0])  # 0 beats 1 and the query 2
+    >>> solution = at.solve_graph_svm(at.find_components(at.extract_edges(samples))).expect()
+    >>> solution.status.name, solution.scores.column_names, solution.weights.shape
+    ('CERTIFIED', ['query', 'token', 'score'], (3, 3))
+    """
+
+    scores: pa.Table
+    weights: "Float64 | csc_array"
+    certificate: Certificate
+
+    def __getattr__(self, name: str) -> Any:
+        """Weights that are the scores themselves are made when they are first looked at."""
+        if name != "weights" or "components" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        keep_checked(self, weights=sparse_weights(self.scores, self.components.edges.n_tokens))
+        return self.weights
+
+    def __repr__(self) -> str:
+        size, status = f"{self.scores.num_rows:,} scores", self.status.name.lower()
+        return f"{type(self).__name__}({size}, {status}: {self.certificate})"
+
+    def _table(self) -> pa.Table:
+        return self.scores
+
+    def _repr_html_(self) -> str:
+        good = self.status is Status.CERTIFIED
+        return render_card(
+            type(self).__name__,
+            render_status(self.status.name.lower(), self.status.value, good=good),
+            render_facts([("certificate", str(self.certificate)), *self._facts()]),
+            render_first_rows(self.scores),
+        )
+
+    def _facts(self) -> list[tuple[str, Cell]]:
+        """What else is shown of this kind of solution."""
+        return []
+
+    @property
+    def embedded(self) -> bool:
+        """Whether embeddings were given, so that weights have shape (dim, dim)."""
+        return isinstance(self.__dict__.get("weights"), np.ndarray)
+
+    @property
+    def status(self) -> Status:
+        """Whether the answer is certified."""
+        return Status.CERTIFIED if self.certificate.certified else Status.UNCERTIFIED
+
+    def expect(self) -> Self:
+        """Return the solution itself if it is certified; raise ``UncertifiedSolution`` if not."""
+        if self.status is Status.CERTIFIED:
+            return self
+        raise UncertifiedSolution(
+            f"{self.status.value}: {self.certificate}; loosen rtol/atol or allow more steps"
+        )
+
+
+def check_scores(scores: pa.Table, nodes: pa.Table, what: str) -> None:
+    """Scores are finite, one for each row of (query, token) in ``nodes``, in the same order."""
+    check_table(scores, SCORE_SCHEMA, what)
+    if not scores.select(["query", "token"]).equals(nodes.select(["query", "token"])):
+        raise MismatchedParts(f"{what} has other rows than the components it is of; {MEND}")
+    check_floats(column(scores, "score"), (None,), what)
+
+
+def check_weights(weights: object, n_tokens: int, what: str) -> None:
+    """Weights are a square array of finite numbers, or a sound sparse one of one row for each token."""
+    from scipy.sparse import csc_array  # takes long to import, so only when needed
+
+    if not isinstance(weights, csc_array):
+        sides: Any = np.shape(check_floats(weights, (None, None), what))
+        check_floats(weights, (sides[0], sides[0]), what)
+        return
+    try:
+        weights.check_format(full_check=True)
+    except ValueError as error:
+        raise MismatchedParts(f"{what} is no sound sparse array ({error}); {MEND}") from error
+    if weights.shape != (n_tokens, n_tokens):
+        raise MismatchedParts(f"{what} has shape {weights.shape}, not {(n_tokens, n_tokens)}; {MEND}")
+
+
+def score_table(nodes: pa.Table, scores: Float64) -> pa.Table:
+    """The table of scores for rows of (query, token) and a score each."""
+    columns = {"query": column(nodes, "query"), "token": column(nodes, "token"), "score": scores}
+    return make_table(SCORE_SCHEMA, columns)
+
+
+def sparse_weights(scores: pa.Table, n_tokens: int) -> "csc_array":
+    """The score table as a sparse matrix, rows key tokens, columns queries, shape (n_tokens, n_tokens).
+
+    The table is sorted by query, then token, so its columns are the matrix's own.
+    """
+    from scipy.sparse import csc_array  # takes long to import, so only when needed
+
+    start = group_borders(column(scores, "query"), n_tokens)
+    return csc_array((column(scores, "score"), column(scores, "token"), start), shape=(n_tokens, n_tokens))
+
+
+LARGEST = 1e100
+"""The largest number that an embedding may hold: products of three such numbers stay finite."""
+
+
+def check_embeddings(embeddings: object, n_tokens: int) -> Float64:
+    """The embeddings as floats, shape (n_tokens, dim), if they are finite."""
+    try:
+        table = np.asarray(embeddings, np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidEmbeddings(
+            f"embeddings are no table of numbers ({error}); give one row per token"
+        ) from error
+    if table.ndim != 2 or len(table) != n_tokens:
+        raise InvalidEmbeddings(
+            f"embeddings have shape {table.shape}; give one row per token, shape ({n_tokens}, dim)"
+        )
+    if not np.isfinite(table).all():
+        token = int(np.flatnonzero(~np.isfinite(table).all(axis=1))[0])
+        raise InvalidEmbeddings(f"the embedding of token {token} is not finite; mend or drop that row")
+    largest = float(np.abs(table).max(initial=0.0))
+    if largest and not 1 / LARGEST < largest < LARGEST:
+        raise InvalidEmbeddings(f"embeddings reach {largest:.1e}; scale them to numbers of a common size")
+    return table
+
+
+def is_orthonormal(embeddings: Float64) -> bool:
+    """Whether these are the embeddings that None stands for, so that queries can be solved one by one.
+
+    Those are the rows of the identity. Other orthonormal rows do not count: W would have other coordinates.
+    """
+    n_tokens, dim = embeddings.shape
+    return n_tokens == dim and np.array_equal(embeddings, np.eye(dim))
+
+
+def scale_rows(embeddings: Float64) -> tuple[Float64, float]:
+    """The embeddings with rows of length about 1, and the factor: solvers work best there.
+
+    W for E is W for E/c divided by c²; scores are the same. The factor is a power of two, so that no digit of
+    any row is lost.
+    """
+    largest = float(np.abs(embeddings).max(initial=0.0)) or 1.0
+    squares: Float64 = np.sum((embeddings / largest) ** 2, axis=1)
+    scale = largest * ((float(np.sqrt(squares.mean())) if len(squares) else 0.0) or 1.0)  # or all are zero
+    scale = 2.0 ** round(float(np.log2(scale)))
+    return embeddings / scale, scale

@@ -1,0 +1,214 @@
+"""Arrow tables as typed numpy columns, and back.
+
+Every table of the project is an Arrow table with non-null columns; this is the one place that crosses the
+border between the two. Arrow's functions are typed as Any here, because its stubs leave them partly unknown.
+"""
+
+from collections.abc import Mapping, Sequence
+from os import PathLike, fsencode
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from attomaton.base.errors import needing
+
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+Float64 = NDArray[np.float64]
+Bool = NDArray[np.bool_]
+Integers = NDArray[np.integer[Any]]
+
+_arrow: Any = pa
+
+
+def make_table(schema: pa.Schema, columns: Mapping[str, Any]) -> pa.Table:
+    """An Arrow table of ``schema`` from numpy columns of equal length (no copy where types agree).
+
+    A list column is given as ``(offsets, values)``.
+    """
+    fields: Any = schema
+    arrays = [_array(columns[field.name], field.type) for field in fields]
+    return _arrow.Table.from_arrays(arrays, schema=schema)
+
+
+def table_of(columns: Mapping[str, Any]) -> pa.Table:
+    """An Arrow table of columns whose types are what they hold.
+
+    Examples
+    --------
+    >>> table_of({"step": np.arange(2), "loss": [0.5, 0.25]}).to_pylist()[1]
+    {'step': 1, 'loss': 0.25}
+    """
+    return _arrow.table(dict(columns))
+
+
+def column(table: pa.Table, name: str) -> NDArray[Any]:
+    """One numeric column as a numpy array (no copy where the table is in one piece)."""
+    chunks: Any = table.column(name)
+    return _numbers(chunks.chunk(0) if chunks.num_chunks == 1 else _join(chunks))
+
+
+def ragged_column(table: pa.Table, name: str) -> tuple[Int64, NDArray[Any]]:
+    """A list column as ``(offsets, values)``: row ``i`` is ``values[offsets[i]:offsets[i + 1]]``."""
+    lists = _join(table.column(name))
+    offsets = _numbers(lists.offsets).astype(np.int64)
+    return offsets - offsets[0], _numbers(lists.values)[offsets[0] : offsets[-1]]
+
+
+def empty_table(schema: Any) -> pa.Table:
+    """A table of this schema without a row. Arrow's own way would import pandas first: 0.5 s."""
+    return _arrow.table([_arrow.nulls(0, field.type) for field in schema], schema=schema)
+
+
+def keep_rows(table: pa.Table, mask: Bool) -> pa.Table:
+    """The rows of a table where ``mask`` is true."""
+    return table.filter(_arrow.array(mask))
+
+
+def take_rows(table: pa.Table, rows: Int64) -> pa.Table:
+    """The rows of a table with these numbers, in this order."""
+    if len(rows) and rows[-1] - rows[0] + 1 == len(rows) and (np.diff(rows) == 1).all():
+        return table.slice(int(rows[0]), len(rows))
+    return table.take(_array(rows, pa.int64()))
+
+
+def number_strings(words: Sequence[str]) -> tuple[tuple[str, ...], Int32]:
+    """The distinct strings in order of first appearance, and the number of each word among them."""
+    distinct = tuple(dict.fromkeys(words))
+    "".join(distinct).encode()  # a half of a surrogate pair is no text, and refused here
+    number = {word: place for place, word in enumerate(distinct)}
+    return distinct, np.fromiter(map(number.__getitem__, words), np.int32, len(words))
+
+
+def sum_equal_rows(offsets: Int64, words: Int32, count: Int64) -> tuple[Int64, Int32, Int64]:
+    """Ragged rows of non-negative integers with a count each → the distinct rows, sorted, with summed counts.
+
+    Rows become big-endian byte strings, which Arrow groups and sorts exactly as the integers would.
+    """
+    keys = rows_to_bytes(offsets, words)
+    grouped = _arrow.table({"row": keys, "count": count}).group_by("row").aggregate([("count", "sum")])
+    ordered = grouped.sort_by("row")
+    return (*bytes_to_rows(ordered.column("row")), column(ordered, "count_sum"))
+
+
+def rows_to_bytes(offsets: Int64, words: Int32) -> Any:
+    """Ragged rows of non-negative integers as an Arrow array of byte strings, which sort as the rows do."""
+    blob = words.astype(">i4")
+    buffers = [None, _arrow.py_buffer(4 * offsets), _arrow.py_buffer(blob)]
+    return _arrow.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
+
+
+def bytes_to_rows(strings: Any) -> tuple[Int64, Int32]:
+    """What :func:`rows_to_bytes` was made from: ``(offsets, words)``."""
+    rows = _join(strings)
+    borders: Int64 = np.frombuffer(rows.buffers()[1] or bytes(8), np.int64)[
+        rows.offset : rows.offset + len(rows) + 1
+    ]
+    data = np.frombuffer(rows.buffers()[2] or b"", ">i4")[borders[0] // 4 : borders[-1] // 4]
+    return (borders - borders[0]) // 4, data.astype(np.int32)
+
+
+def write_parquet(table: pa.Table, path: str | PathLike[str]) -> None:
+    """Write a table as Parquet."""
+    with exact_file(path, "wb") as sink:
+        arrow_parquet().write_table(table, sink, compression="zstd")
+
+
+def exact_file(path: str | PathLike[str], mode: str = "rb") -> Any:
+    """A file of exactly this name, opened for Arrow, which by itself takes ``s3:/x`` for an address.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder, exact_file(f"{folder}/s3:", "wb") as sink:
+    ...     os.listdir(folder)
+    ['s3:']
+    """
+    return _arrow.OSFile(fsencode(path), mode)
+
+
+def read_parquet(blob: bytes) -> pa.Table:
+    """Read the bytes of a Parquet file.
+
+    Without threads: Arrow's may outlive the reading and abort the interpreter at exit.
+    """
+    return arrow_parquet().ParquetFile(_arrow.BufferReader(blob), pre_buffer=False).read(use_threads=False)
+
+
+def arrow_parquet() -> Any:
+    """Arrow's Parquet module, loaded when a file is touched: it is a tenth of the start-up time."""
+    import pyarrow.parquet
+
+    return pyarrow.parquet
+
+
+def arrow_compute() -> Any:
+    """Arrow's functions on columns, loaded when they are used."""
+    import pyarrow.compute
+
+    return pyarrow.compute
+
+
+def _join(chunked: Any) -> Any:
+    """The pieces of a column as one array; empty ones are left out, whose offsets nobody checks."""
+    filled = [chunk for chunk in chunked.chunks if len(chunk)]
+    if len(filled) == 1:  # Arrow would copy it
+        return filled[0]
+    return _arrow.concat_arrays(filled or [_arrow.nulls(0, chunked.type)])
+
+
+def _array(values: Any, kind: Any) -> Any:
+    if not isinstance(values, tuple):
+        return _flat_array(values, kind)
+    offsets, flat = cast("tuple[Any, Any]", values)
+    return _arrow.LargeListArray.from_arrays(
+        _flat_array(offsets, pa.int64()), _flat_array(flat, kind.value_type)
+    )
+
+
+_NUMPY = {"int32": np.dtype(np.int32), "int64": np.dtype(np.int64), "double": np.dtype(np.float64)}
+"""Types by Arrow's name whose arrays change hands here. Arrow's own way would import pandas first: 0.5 s."""
+
+
+def _flat_array(values: Any, kind: Any) -> Any:
+    """Numbers as an Arrow array, not copied."""
+    wanted = _NUMPY.get(str(kind))
+    flat = cast("NDArray[Any] | None", values if isinstance(values, np.ndarray) else None)
+    if wanted is None or flat is None or flat.ndim != 1 or flat.dtype != wanted:
+        return _arrow.array(values, kind)
+    buffer = _arrow.py_buffer(np.ascontiguousarray(flat))
+    return _arrow.Array.from_buffers(kind, len(flat), [None, buffer], 0)
+
+
+def _numbers(array: Any) -> NDArray[Any]:
+    """An Arrow array of numbers as one of numpy that cannot be written, not copied."""
+    kind = _NUMPY.get(str(array.type))
+    if kind is None or array.null_count or not len(array):
+        return array.to_numpy(zero_copy_only=False)
+    numbers = np.frombuffer(array.buffers()[1], kind, len(array), array.offset * kind.itemsize)
+    numbers.flags.writeable = False
+    return numbers
+
+
+def to_pandas(table: pa.Table) -> Any:
+    """The table as a pandas DataFrame, which the extra ``frames`` brings.
+
+    Examples
+    --------
+    >>> to_pandas(pa.table({"token": ["a", "b"]})).shape
+    (2, 1)
+    """
+    with needing("to_pandas"):
+        import pandas as pd  # noqa: F401  # pyright: ignore
+    frame: Any = table
+    return frame.to_pandas()
+
+
+def to_polars(table: pa.Table) -> Any:
+    """The table as a Polars DataFrame, which the extra ``frames`` brings."""
+    with needing("to_polars"):
+        import polars as pl  # pyright: ignore
+    frames: Any = pl
+    return frames.from_arrow(table)

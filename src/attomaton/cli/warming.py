@@ -1,0 +1,143 @@
+"""Compiling ahead: small problems that make every kernel be compiled, run side by side in other programs.
+
+``python -m attomaton.cli.warming NAME …`` solves the problems of these names with compiling switched on.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from attomaton.automaton.learn import learn
+from attomaton.base.compiled import is_kept
+from attomaton.base.compiled.ahead import start_helpers, wait_for_helpers
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.machine import count_processors
+from attomaton.choices.fit import fit_choices
+from attomaton.choices.result import ChoiceFit
+from attomaton.corpora.samples import Samples
+from attomaton.graphs.choices import extract_choices
+from attomaton.graphs.components import find_components
+from attomaton.graphs.edges import extract_edges
+from attomaton.graphs.robustness import measure_robustness
+from attomaton.solvers.hard.problem import OrderProblem
+from attomaton.solvers.hard.solve import solve_graph_svm
+from attomaton.solvers.hard.solvers import forest, pivots, placement, planting
+from attomaton.solvers.solved import LEARNING, solve_ties
+from attomaton.trajectory.fast_forward import fast_forward
+
+Chain = tuple[str, ...]
+
+OTHERS: tuple[Chain, ...] = (("flows", "windows", "errors"), ("embedded", "robustness", "deep-orders"))
+"""What only trajectories, given embeddings, robustness and tokens on disk need."""
+
+
+def warm_up() -> None:
+    """Compile every kernel for this machine and keep the code on disk, side by side in several processes.
+
+    Later programs read the code in a fraction of a second. In a Docker image, run
+    ``attomaton doctor --compile`` in a layer after the installation, as the user who will run attomaton.
+
+    Examples
+    --------
+    >>> from attomaton.cli.warming import warm_up
+    >>> warm_up()  # doctest: +SKIP
+    """
+    chains, at_once = [*LEARNING, *OTHERS], count_processors()
+    shares = [[name for chain in chains[start::at_once] for name in chain] for start in range(at_once)]
+    start_helpers([share for share in shares if share])
+    if not (wait_for_helpers() and is_kept(placement.solve_parts)):
+        raise UnsupportedOption(
+            "the kernels could not be compiled ahead, or the code could not be kept on disk; "
+            "`attomaton doctor` says where compiled code is kept and whether that place can be written"
+        )
+
+
+def _pivots() -> None:
+    graph = forest.unit_graph(np.ones(3), np.array([0, 1]), np.array([1, 2]), 0)
+    planted, walk = forest.empty_forest(graph), forest.empty_walk(graph)
+    pivots.pivot(graph, planted, walk, (0.5, 1e-14))
+    pivots.collect(graph, planted, walk)
+
+
+def _planting() -> None:
+    graph = forest.unit_graph(np.ones(3), np.array([0, 1]), np.array([1, 2]), 0)
+    height, depth = planting.longest_paths(graph)
+    reach = planting.find_reach(graph, height, depth)
+    planting.plant(graph, forest.empty_forest(graph), planting.prefer_edges(graph, height, depth, reach))
+
+
+def _orders() -> None:
+    solve_graph_svm(find_components(extract_edges(_samples())))
+
+
+def _deep_orders() -> None:
+    nodes = np.arange(placement.DEEP_NODES + 1)
+    chain = OrderProblem(np.ones(len(nodes), np.int64), nodes[:-1], nodes[1:], np.zeros(len(nodes), np.int64))
+    placement.Placement().solve_order(chain)
+
+
+def _choices() -> ChoiceFit:
+    return fit_choices(["a", "b", "c"], [["a", "b"], ["b", "c"], ["c", "a"]])
+
+
+def _sets() -> None:
+    samples = _samples()
+    extract_choices(samples, find_components(extract_edges(samples)))
+
+
+def _luce() -> None:
+    samples = _samples()
+    found = find_components(extract_edges(samples))
+    solve_ties(found, extract_choices(samples, found))
+
+
+def _flows() -> None:
+    fast_forward(_samples(), step_size=1.0, to=1e3)
+
+
+def _embedded() -> None:
+    samples, embeddings = _samples(), np.eye(4) + 0.1
+    components = find_components(extract_edges(samples))
+    solve_graph_svm(components, embeddings=embeddings)
+    solve_graph_svm(components, embeddings=embeddings, norm="nuclear")
+    fast_forward(samples, step_size=1.0, to=1e3, embeddings=embeddings)
+
+
+def _robustness() -> None:
+    measure_robustness(find_components(extract_edges(_samples())))
+
+
+def _windows() -> None:
+    learn([[0, 1, 0, 2, 0, 1, 0, 1]], window=3, engine="duckdb").explain([0, 2, 1])
+
+
+def _samples() -> Samples:
+    return Samples.from_lists([[0, 1, 2], [1, 0, 2], [3, 0, 2], [0, 1, 2]], [0, 1, 0, 1], n_tokens=4)
+
+
+EXERCISES: dict[str, Callable[[], object]] = {
+    "pivots": _pivots,
+    "planting": _planting,
+    "orders": _orders,
+    "deep-orders": _deep_orders,
+    "choices": _choices,
+    "errors": lambda: _choices().standard_errors,
+    "sets": _sets,
+    "luce": _luce,
+    "flows": _flows,
+    "embedded": _embedded,
+    "robustness": _robustness,
+    "windows": _windows,
+}
+"""Small problems by name. Each needs kernels that the others do not need."""
+
+
+def exercise(names: Sequence[str]) -> None:
+    """Solve the problems of these names, one after the other; all of them if none is named."""
+    for name in names or EXERCISES:
+        EXERCISES[name]()
+
+
+if __name__ == "__main__":
+    exercise(sys.argv[1:])

@@ -1,0 +1,257 @@
+"""What a reader is, what it yields, and how it is told to read."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from attomaton.base.display import show_hidden
+from attomaton.base.errors import AttomatonError, TokenOutOfRange, UnreadableSource, UnsupportedOption
+from attomaton.base.options import show
+from attomaton.base.ragged import offsets_of
+from attomaton.base.tables import Int32, Int64, Integers
+from attomaton.corpora.samples import MAX_TOKENS, NOTHING_SKIPPED, Skipped
+
+BATCH_BYTES = 1 << 20
+"""A batch of texts is closed when it holds this much: 1 MB, or one document."""
+
+TOKEN_TYPES = ("uint16", "uint32", "int32", "int64")
+"""Number types that a ``.bin`` stream may have, least byte first."""
+
+
+Text = str | Sequence[str]
+"""A document as text, or as the list of its tokens where somebody has split it already."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How to read a corpus; each reader looks at what concerns it.
+
+    Attributes
+    ----------
+    column : str, optional
+        Field of JSON or column of a table; ``text`` in JSON, found by name and type in a table.
+    documents : str
+        What is one document in plain text: the ``"file"``, or each ``"line"`` (its line end is not part of
+        it).
+    separator : int, optional
+        The id that ends a document in a stream of ids; it stays in the document. None means one document per
+        file.
+    dtype : str
+        The numbers of a ``.bin`` stream: ``uint16``, ``uint32``, ``int32`` or ``int64``.
+    max_bytes : int
+        Longest document, as stored; a longer one is refused before it is held in memory.
+    skip_bad : bool
+        Skip documents that cannot be read, and empty files, and count them; a damaged file is still an error.
+    n_tokens : int
+        Ids must be below this.
+    format : str, optional
+        The ending that says how files are read, such as ``"jsonl"``, ``"csv"`` or ``"txt"``, whatever they
+        are called; standard input, which has no ending, is plain text without it.
+
+    Examples
+    --------
+    >>> import tempfile, attomaton as at
+    >>> with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+    ...     print("to be", file=file)
+    ...     print("or not to be", file=file, flush=True)
+    ...     at.read_corpus(file.name, reading=Reading(documents="line")).offsets.tolist()
+    [0, 2, 6]
+    """
+
+    column: str | None = None
+    documents: str = "file"
+    separator: int | None = None
+    dtype: str = "uint16"
+    max_bytes: int = 1 << 26
+    skip_bad: bool = False
+    n_tokens: int = MAX_TOKENS
+    format: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("column", "format"):
+            given: Any = getattr(self, name)
+            if given is not None and not (isinstance(given, str) and given):
+                raise UnsupportedOption(f"{name} is {show(given)}; give a name, or leave it out")
+        if self.documents not in ("file", "line"):
+            raise UnsupportedOption(f"documents is {self.documents!r}; choose file or line")
+        if self.dtype not in TOKEN_TYPES:
+            raise UnsupportedOption(f"dtype is {self.dtype!r}; choose one of {', '.join(TOKEN_TYPES)}")
+        if self.max_bytes < 1:
+            raise UnsupportedOption(f"max_bytes is {self.max_bytes}; give a positive number of bytes")
+
+    def to_record(self) -> dict[str, Any]:
+        """All of it, for JSON; the format only where one is given, as records before it had none.
+
+        Examples
+        --------
+        >>> Reading(column="message").to_record()["column"]
+        'message'
+        """
+        record = asdict(self)
+        return record if self.format is not None else {k: v for k, v in record.items() if k != "format"}
+
+
+def asked_reading(
+    reading: Reading | None = None, *, column: str | None = None, documents: str | None = None
+) -> Reading:
+    """The reading, with the column and the kind of document that are given by themselves.
+
+    Examples
+    --------
+    >>> asked_reading(Reading(skip_bad=True), column="message").column
+    'message'
+    """
+    given: Any = reading
+    if given is not None and not isinstance(given, Reading):
+        raise UnsupportedOption(
+            f"reading is {type(given).__name__}; give attomaton.corpora.readers.Reading(…), or column "
+            "and documents"
+        )
+    asked = Reading() if reading is None else reading
+    changes = {"column": column, "documents": documents}
+    return replace(asked, **{name: value for name, value in changes.items() if value is not None})
+
+
+@dataclass(frozen=True, eq=False)
+class TextBatch:
+    """Consecutive documents as text or as lists of tokens; the file has document ``i`` at ``rows[i]``."""
+
+    texts: Sequence[Text]
+    rows: Int64
+    skipped: Skipped = NOTHING_SKIPPED
+
+
+@dataclass(frozen=True, eq=False)
+class TokenBatch:
+    """Consecutive documents as ids: document ``i`` is ``ids[offsets[i]:offsets[i + 1]]``, of ``rows[i]``."""
+
+    offsets: Int64
+    ids: Int32
+    rows: Int64
+    skipped: Skipped = NOTHING_SKIPPED
+
+
+Batch = TextBatch | TokenBatch
+
+
+def unpacked_bytes(batch: Batch) -> int:
+    """How large a batch is in memory, about."""
+    if isinstance(batch, TextBatch):
+        return sum(map(text_size, batch.texts))
+    return batch.ids.nbytes
+
+
+def text_size(text: Text) -> int:
+    """How large a document of text is, about; a token that stands alone takes some room of its own.
+
+    Examples
+    --------
+    >>> text_size("the cat"), text_size(["the", "cat"])
+    (7, 22)
+    """
+    return len(text) if isinstance(text, str) else sum(map(len, text)) + 8 * len(text)
+
+
+class Reader(Protocol):
+    """One file, or one object in memory."""
+
+    @property
+    def has_columns(self) -> bool:
+        """Whether ``column`` says which part of it is read."""
+        ...
+
+    @property
+    def source(self) -> str:
+        """What it reads, as errors name it."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """What it is called inside its corpus."""
+        ...
+
+    @property
+    def portable(self) -> bool:
+        """Whether another process can read it."""
+        ...
+
+    def batches(self) -> Iterator[Batch]:
+        """The documents in order, a few megabytes at a time."""
+        ...
+
+    def digest(self) -> str:
+        """The SHA-256 of what it reads."""
+        ...
+
+    def stored(self) -> int | None:
+        """The bytes that it has on disk, if it is a file whose size is known."""
+        ...
+
+
+class HeldReader:
+    """What the readers of objects in memory share: no file belongs to them, and no other process has them."""
+
+    name = "memory"
+    portable = False
+
+    def stored(self) -> None:
+        """Nothing: it is no file."""
+
+
+class Skips:
+    """Raises the error of a bad document, or counts it where the reader was told to."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._allowed = reading.skip_bad
+        self._skipped = Skipped()
+
+    def add(self, error: AttomatonError) -> None:
+        """A document that cannot be read."""
+        if not self._allowed:
+            raise error
+        self._skipped += Skipped(1, show_hidden(str(error)))
+
+    def take(self) -> Skipped:
+        """What was skipped since the last call."""
+        taken, self._skipped = self._skipped, Skipped()
+        return taken
+
+
+def checked_text(text: str, place: str) -> str:
+    """The text, if it can be written as UTF-8."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise UnreadableSource(
+            f"{place} has half of a surrogate pair (U+{ord(text[error.start]):04X}) at character "
+            f"{error.start}, which is no text; mend it"
+        ) from error
+    return text
+
+
+def too_long(place: str, reading: Reading, *, advice: str) -> UnreadableSource:
+    """The error for a document that is longer than the reader may hold."""
+    return UnreadableSource(
+        f"{place} is longer than {reading.max_bytes:,} bytes; {advice}, or raise the limit (max_bytes; "
+        "--max-document on the command line)"
+    )
+
+
+def bad_id(ids: Integers, place: str, n_tokens: int) -> TokenOutOfRange | None:
+    """The error for the first id outside 0 … n_tokens − 1, if there is one."""
+    outside = np.flatnonzero((ids < 0) | (ids >= n_tokens))
+    if not len(outside):
+        return None
+    return TokenOutOfRange(
+        f"token {ids[outside[0]]} at {place}, position {outside[0]}, is not in 0 … {n_tokens - 1} "
+        f"({len(outside)} such ids); mend the ids, or give the tokenizer that made them"
+    )
+
+
+def token_batch(lists: Sequence[Integers], rows: Sequence[int], skips: Skips) -> TokenBatch:
+    """Checked documents as one batch."""
+    offsets = offsets_of(np.array([len(ids) for ids in lists], np.int64))
+    joined = np.concatenate([np.empty(0, np.int32), *lists]).astype(np.int32)
+    return TokenBatch(offsets, joined, np.array(rows, np.int64), skips.take())

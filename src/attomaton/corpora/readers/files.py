@@ -1,0 +1,229 @@
+"""Files here and behind URLs: opened for reading, unpacked, hashed, and their errors named."""
+
+import gzip
+import hashlib
+import io
+import os
+import zlib
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from errno import ENAMETOOLONG, ENOENT
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import pyarrow as pa
+
+from attomaton.base.errors import AttomatonError, UnreadableSource
+from attomaton.base.remote import RemotePath, is_url
+from attomaton.corpora.readers.batches import Reading
+from attomaton.corpora.regular import open_regular
+
+_arrow: Any = pa
+PACKED = (".gz", ".zst")
+CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class File:
+    """A path or URL, ``name``: what to call it inside its corpus."""
+
+    source: str
+    name: str
+
+    @property
+    def is_url(self) -> bool:
+        """Whether fsspec opens it."""
+        return is_url(self.source)
+
+    @property
+    def portable(self) -> bool:
+        """Whether another process sees the same file."""
+        return not self.source.startswith("memory:")
+
+    @property
+    def suffix(self) -> str:
+        """The ending that says the format, without that of the packing."""
+        path = Path(self.name.lower())
+        return Path(path.stem).suffix if path.suffix in PACKED else path.suffix
+
+    @contextmanager
+    def open(self) -> Generator[BinaryIO]:
+        """Its bytes, unpacked."""
+        with self.open_raw() as raw:
+            ending = Path(self.name.lower()).suffix
+            if ending == ".gz":
+                with gzip.open(raw) as stream:
+                    yield cast("BinaryIO", stream)
+            elif ending == ".zst":
+                unpacked: Any = _arrow.CompressedInputStream(_arrow.PythonFile(raw, "r"), "zstd")
+                with io.BufferedReader(unpacked, CHUNK) as stream:
+                    yield cast("BinaryIO", stream)
+            else:
+                yield raw
+
+    @contextmanager
+    def open_raw(self) -> Generator[BinaryIO]:
+        """Its bytes as stored."""
+        if self.is_url:
+            with RemotePath(self.source).open() as file:
+                yield file
+        else:
+            with open_regular(self.source) as file:
+                yield file
+
+    def stored(self) -> int | None:
+        """Its size as stored; None behind a URL."""
+        with naming(self.source):
+            return None if self.is_url else Path(self.source).stat().st_size
+
+    def digest(self) -> str:
+        """The SHA-256 of its bytes as stored."""
+        with naming(self.source), self.open_raw() as file:
+            digest = hashlib.sha256()
+            while chunk := file.read(CHUNK):
+                digest.update(chunk)
+            return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class FileReader:
+    """What the readers of files share."""
+
+    file: File
+    reading: Reading
+    has_columns = False
+
+    @property
+    def source(self) -> str:
+        """The path or URL."""
+        return self.file.source
+
+    @property
+    def name(self) -> str:
+        """What the file is called inside its corpus."""
+        return self.file.name
+
+    @property
+    def portable(self) -> bool:
+        """Whether another process can read it."""
+        return self.file.portable
+
+    def digest(self) -> str:
+        """The SHA-256 of the file."""
+        return self.file.digest()
+
+    def stored(self) -> int | None:
+        """The size of the file, if it is here."""
+        return self.file.stored()
+
+
+def suffix_of(file: File, reading: Reading) -> str:
+    """The ending that says how a file is read: that of the format asked for, or its own.
+
+    Examples
+    --------
+    >>> file = File("access.log.1", "access.log.1")
+    >>> suffix_of(file, Reading()), suffix_of(file, Reading(format="txt"))
+    ('.1', '.txt')
+    """
+    return file.suffix if reading.format is None else f".{reading.format.lower().removeprefix('.')}"
+
+
+@contextmanager
+def naming(source: str, place: Callable[[], str] = str) -> Generator[None]:
+    """Errors of the file system and of damaged files, as one that names the source and the place in it."""
+    try:
+        yield
+    except AttomatonError:
+        raise
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise UnreadableSource(f"{source}{place()} is damaged: {error}; fetch or write it again") from error
+    except OSError as error:
+        reason = error.strerror or str(error) or type(error).__name__
+        advice = "give a path that can be read" if error.strerror else "fetch or write it again"
+        advice += text_cure(source) if error.errno in (ENOENT, ENAMETOOLONG) else ""
+        raise UnreadableSource(f"{shorten(source)}{place()} cannot be read: {reason}; {advice}") from error
+    except (_arrow.ArrowException, OverflowError, ValueError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise UnreadableSource(
+            f"{source}{place()} is damaged, or not what its name says: {reason}; fetch or write it again"
+        ) from error
+    except MemoryError as error:
+        raise UnreadableSource(
+            f"{source}{place()} asks for more memory than there is: it is damaged, or its rows are too large"
+        ) from error
+    except Exception as error:
+        if not is_url(source):
+            raise
+        raise UnreadableSource(  # each store behind a URL has errors of its own
+            f"{source}{place()} cannot be read: {type(error).__name__}: {error}; check the URL and the access"
+        ) from error
+
+
+def text_cure(source: str) -> str:
+    """What to do if the text itself stands where its path should; empty where it looks like a path.
+
+    Examples
+    --------
+    >>> text_cure("corpus.txt"), text_cure("the cat sat")
+    ('', ', or, if this is the text itself, a list of documents ([text]); on the command line, send it to -')
+    """
+    if not any(sign.isspace() for sign in source):
+        return ""
+    return ", or, if this is the text itself, a list of documents ([text]); on the command line, send it to -"
+
+
+def read_lines(file: BinaryIO, max_bytes: int) -> Iterator[tuple[int, bytes | None]]:
+    """Numbered lines, from 1, without their line ends; None for a line longer than ``max_bytes``."""
+    number = 0
+    while line := file.readline(max_bytes + 2):
+        number += 1
+        whole = line.endswith(b"\n") or len(line) < max_bytes + 2
+        body = line.rstrip(b"\r\n")
+        if whole and len(body) <= max_bytes:
+            yield number, body.removeprefix(b"\xef\xbb\xbf") if number == 1 else body
+            continue
+        while line and not line.endswith(b"\n"):
+            line = file.readline(CHUNK)
+        yield number, None
+
+
+def decode(content: bytes, place: str) -> str:
+    """UTF-8 as text."""
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UnreadableSource(
+            f"{place} is not UTF-8 text (byte {error.start}: {error.reason}){advise(content)}"
+        ) from error
+
+
+def advise(content: bytes) -> str:
+    """What bytes that are not UTF-8 look like, and what to do."""
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return " (it looks like UTF-16); convert it to UTF-8 first: iconv -f UTF-16 -t UTF-8"
+    if content[:2] == b"\x1f\x8b" or content[:4] == b"\x28\xb5\x2f\xfd":
+        return " (it is packed); unpack it first (zcat, zstdcat), or name the file .gz or .zst"
+    if b"\0" in content[:CHUNK]:
+        return " (it holds zero bytes, as no text does); give the text of it in a .txt file"
+    return "; convert it to UTF-8 first, if it is Western text by: iconv -f WINDOWS-1252 -t UTF-8"
+
+
+def shorten(source: str) -> str:
+    """A path that fits into a message; its end, which names the file, is kept."""
+    return source if len(source) <= 80 else f"…{source[-80:]}"
+
+
+def printable(name: str) -> str:
+    r"""A name that any file can hold: bytes of it that are no UTF-8 are written out.
+
+    Examples
+    --------
+    >>> printable("café.txt"), printable("caf\udce9.txt")
+    ('café.txt', 'caf\\xe9.txt')
+    """
+    try:
+        return os.fsencode(name).decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:  # a half of a character that no byte stands for
+        return name.encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,294 @@
+"""From a path, folder, glob, URL or object to the readers of its parts."""
+
+import glob
+import os
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attomaton.base.artifacts import MANIFEST, read_sealed
+from attomaton.base.artifacts.manifests import RUN
+from attomaton.base.artifacts.ownership import PARTIAL
+from attomaton.base.artifacts.seals import was_sealed
+from attomaton.base.errors import UnreadableSource, UnsupportedOption
+from attomaton.base.options import check_path
+from attomaton.base.remote import Place, RemotePath, is_url
+from attomaton.base.remote.faults import persist
+from attomaton.corpora.budgets import shown
+from attomaton.corpora.documents import Documents
+from attomaton.corpora.readers.batches import Reader, Reading
+from attomaton.corpora.readers.delimited import DelimitedReader
+from attomaton.corpora.readers.fasta import FastaReader
+from attomaton.corpora.readers.files import File, naming, printable, shorten, suffix_of, text_cure
+from attomaton.corpora.readers.frames import is_frame, read_frame
+from attomaton.corpora.readers.jsonfiles import JsonReader
+from attomaton.corpora.readers.jsonlines import JsonLinesReader
+from attomaton.corpora.readers.memory import DocumentsReader, MemoryReader
+from attomaton.corpora.readers.standard import keep_standard_input
+from attomaton.corpora.readers.streams import StreamReader
+from attomaton.corpora.readers.tables import ArrowReader, DatasetReader, ParquetReader
+from attomaton.corpora.readers.texts import TextReader
+from attomaton.corpora.regular import STANDARD_INPUT, refuse_irregular
+from attomaton.corpora.shards import TokenizedCorpus, is_tokenized, read_tokens
+
+READERS: dict[str, Callable[[File, Reading], Reader]] = {
+    ".txt": TextReader,
+    ".md": TextReader,
+    ".log": TextReader,
+    ".jsonl": JsonLinesReader,
+    ".ndjson": JsonLinesReader,
+    ".json": JsonReader,
+    ".csv": DelimitedReader,
+    ".tsv": DelimitedReader,
+    ".parquet": ParquetReader,
+    ".arrow": ArrowReader,
+    ".feather": ArrowReader,
+    ".npy": StreamReader,
+    ".bin": StreamReader,
+    ".fasta": FastaReader,
+    ".fa": FastaReader,
+    ".faa": FastaReader,
+    ".fna": FastaReader,
+}
+"""Ending of a file → its reader; all but Parquet and Arrow may be packed as .gz or .zst."""
+
+WILD = frozenset("*?[")
+BYTES: Any = (bytes, bytearray, memoryview)
+
+
+def find_readers(source: Any, reading: Reading | None = None) -> list[Reader]:
+    """The readers of a corpus, in the order in which its files are read.
+
+    Parameters
+    ----------
+    source : path, URL, sequence, frame or dataset
+        A file, a folder (all its files, in the order of their names), a glob, a URL of any of these that
+        fsspec opens, a sequence of ``pathlib.Path``; a sequence of texts, of lists of tokens or ids, or of
+        records (dicts); an array of ids (one document, or one per row); a frame or Series of pandas or
+        Polars, an Arrow table, or a ``datasets.Dataset``. The text ``"-"`` is standard input. Files are
+        regular ones: a pipe, a socket or a device is an error, and so is a link that leads nowhere.
+    reading : Reading, optional
+        How to read.
+
+    Examples
+    --------
+    >>> [batch] = find_readers(["to be", "or not"])[0].batches()
+    >>> batch.texts, batch.rows.tolist()
+    (['to be', 'or not'], [0, 1])
+    """
+    asked = Reading() if reading is None else reading
+    readers = _find(source, asked)
+    if asked.column is not None and not any(one.has_columns for one in readers) and not is_frame(source):
+        raise UnsupportedOption(
+            f"column is {shown(asked.column)!r}, and {shorten(readers[0].source)} has no columns; leave it "
+            "out, or say what it is with format, such as format='csv' (--format on the command line)"
+        )
+    if asked.documents == "line" and not any(
+        isinstance(one, TextReader | JsonLinesReader) for one in readers
+    ):
+        raise UnsupportedOption(
+            f"documents is 'line', and {shorten(readers[0].source)} is no plain text: each element, record, "
+            "row or sequence of it is a document of its own; leave documents out, or read a file as plain "
+            "text with format='txt' (--format on the command line)"
+        )
+    return readers
+
+
+def _find(source: Any, asked: Reading) -> list[Reader]:
+    if isinstance(source, str) and source == STANDARD_INPUT:
+        return [reader_of(keep_standard_input(), asked)]
+    if isinstance(source, RemotePath):
+        return _find(source.url, asked)
+    if isinstance(source, str | os.PathLike):
+        return [reader_of(file, asked) for file in find_files(check_path(source, "source"))]
+    if isinstance(source, TokenizedCorpus):
+        return _find(source.folder, asked)
+    if _is_listed(source) and source and all(isinstance(one, os.PathLike) for one in source):
+        return [reader for path in source for reader in _find(path, asked)]
+    return [_held(source, asked)]
+
+
+def _held(source: Any, asked: Reading) -> Reader:
+    """The reader of an object in memory."""
+    if type(source).__module__.split(".")[0] == "datasets":
+        return DatasetReader(source, asked)
+    if isinstance(source, Documents):
+        return DocumentsReader(source, asked)
+    if is_frame(source):
+        return read_frame(source, asked)
+    if is_ids(source) and len(source):
+        return MemoryReader([source], asked)
+    if _has_axes(source):
+        array = cast("NDArray[Any]", source)
+        return MemoryReader(array.tolist() if array.dtype.kind in "OUT" else list(array), asked)
+    if _is_listed(source):
+        return MemoryReader(cast("Sequence[Any]", source), asked)
+    raise UnreadableSource(
+        f"a corpus is a path, a URL, a sequence of documents or a dataset, not {type(source).__name__}"
+        f"{_cure(source)}"
+    )
+
+
+def _has_axes(source: object) -> bool:
+    return isinstance(source, np.ndarray) and cast("NDArray[Any]", source).ndim > 0
+
+
+def _is_listed(source: object) -> bool:
+    return isinstance(source, Sequence) and not isinstance(source, BYTES)
+
+
+def _cure(source: Any) -> str:
+    """What to do with an object that nearly is a corpus."""
+    if isinstance(source, BYTES):
+        return "; decode it, and give the text in a list"
+    if isinstance(source, Mapping):
+        return "; give its texts as a list, or a list of records"
+    if hasattr(source, "read"):
+        return "; give the path of the file"
+    return "; give list(…) of it" if isinstance(source, Iterable) else ""
+
+
+def is_ids(source: Any) -> bool:
+    """Whether one document is given as a flat sequence of ids.
+
+    Examples
+    --------
+    >>> is_ids([0, 1, 0]), is_ids([[0, 1], [0]]), is_ids("010")
+    (True, False, False)
+    """
+    if isinstance(source, np.ndarray):
+        array = cast("NDArray[Any]", source)
+        return array.ndim == 1 and array.dtype.kind not in "OUTS"
+    listed = isinstance(source, Sequence) and not isinstance(source, str | bytes)
+    return listed and all(isinstance(one, int | np.integer) for one in cast("Sequence[Any]", source)[:1])
+
+
+def reader_of(file: File, reading: Reading) -> Reader:
+    """The reader for the ending of a file, or for the format asked for; without either it is plain text."""
+    suffix = suffix_of(file, reading)
+    make = READERS.get(suffix) if suffix else TextReader
+    if make is None and reading.format is not None:
+        known = ", ".join(ending.removeprefix(".") for ending in READERS)
+        raise UnsupportedOption(f"there is no format {shown(reading.format)!r}; choose one of {known}")
+    if make is None:
+        raise UnreadableSource(
+            f"{shorten(file.source)} has an ending that no reader knows; say what it is with format "
+            f"(format='txt' for plain text, --format on the command line), rename it to one of "
+            f"{', '.join(READERS)}, or leave it out with a glob such as '*.parquet'"
+        )
+    return make(file, reading)
+
+
+def find_files(source: str) -> list[File]:
+    """The files of a path, folder, glob or URL, sorted by name; hidden ones and ``_…`` are left out."""
+    with naming(source):
+        if is_url(source):
+            return _find_behind_url(source)
+        path = Path(source)
+        if is_tokenized(path):
+            paths: list[Any] = list(read_tokens(path).verify().shards)
+        elif is_run(path):
+            raise _no_corpus(source)
+        elif path.is_dir():
+            paths = [place for place in _walk(path) if _is_file(place)]
+        elif path.exists() or not WILD.intersection(source):
+            paths = [path] if _is_file(path) else []
+        else:
+            paths = [Path(place) for place in glob.glob(source, recursive=True) if _is_file(Path(place))]  # noqa: PTH207  absolute patterns
+    if not paths:
+        raise UnreadableSource(
+            f"{shorten(source)} has no files to read; give a folder or glob with some{text_cure(source)}"
+        )
+    return _named([place.as_posix() for place in paths])
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """The files of a folder and of those below it, without ours; what cannot be listed is an error."""
+    for place, folders, files in os.walk(folder, onerror=_raise):
+        folders[:] = sorted(
+            name for name in folders if _counts(Path(name)) and not _is_ours(Path(place, name))
+        )
+        linked = [name for name in folders if (Path(place) / name).is_symlink()]
+        if linked:
+            raise UnreadableSource(
+                f"{printable(str(Path(place) / linked[0]))} is a link to a folder, which is not followed; "
+                "give that folder itself, or take the link away"
+            )
+        yield from (Path(place) / name for name in files if _counts(Path(name)))
+
+
+def _no_corpus(source: str) -> UnreadableSource:
+    return UnreadableSource(
+        f"{shorten(source)} is the folder of a run, what came out, and no corpus; give what it was learned "
+        "from, or load it with Automaton.load"
+    )
+
+
+def is_run(folder: Place) -> bool:
+    """Whether a folder has the manifest of a run, whole or altered."""
+    record = read_sealed(folder / MANIFEST)
+    return record.get("kind") == RUN if record is not None else was_sealed(folder / MANIFEST)
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether attomaton wrote a folder, or is writing it: what came out is no corpus, wherever it stands."""
+    return any(read_sealed(folder / name) is not None for name in (MANIFEST, PARTIAL))
+
+
+def _raise(error: OSError) -> None:
+    raise UnreadableSource(
+        f"{printable(str(error.filename))} cannot be listed: {error.strerror}; allow it, or leave it out"
+    ) from error
+
+
+def _is_file(place: Path) -> bool:
+    """Whether a place is a regular file; an error if it is a pipe, a device, or a link that leads nowhere."""
+    try:
+        mode = place.stat().st_mode
+    except FileNotFoundError as error:
+        if place.is_symlink():
+            goal = printable(str(place.readlink()))
+            raise UnreadableSource(
+                f"{printable(str(place))} is a link that leads nowhere ({goal}); mend the link, or take it "
+                "away"
+            ) from error
+        raise
+    refuse_irregular(place, mode)
+    return stat.S_ISREG(mode)
+
+
+def _counts(path: Path | PurePosixPath) -> bool:
+    return not any(part.startswith((".", "_")) for part in path.parts)
+
+
+def _find_behind_url(url: str) -> list[File]:
+    folder = RemotePath(url)
+    system, path = folder.system()
+    if WILD.intersection(path):
+        paths = persist(lambda: [str(one) for one in system.glob(path) if system.isfile(one)], url)
+    elif system.isdir(path) if folder.is_web else folder.is_dir():
+        if is_tokenized(folder):
+            return [File(str(shard), shard.name) for shard in read_tokens(folder).verify().shards]
+        if not folder.is_web and is_run(folder):
+            raise _no_corpus(url)
+        within = PurePosixPath(path)
+        found: list[str] = persist(lambda: [str(one) for one in system.find(path)], url)
+        paths = [place for place in found if _counts(PurePosixPath(place).relative_to(within))]
+    else:
+        paths = [path]
+    if not paths:
+        raise UnreadableSource(f"{url} has no files to read; give a folder or glob with some")
+    return [File(str(system.unstrip_protocol(file.source)), file.name) for file in _named(paths)]
+
+
+def _named(paths: list[str]) -> list[File]:
+    """Files with the shortest names that tell them apart: their paths from the folder they share."""
+    ordered = sorted(paths)
+    parents = [str(PurePosixPath(path).parent) for path in ordered]
+    shared = os.path.commonpath(parents)
+    within = PurePosixPath(shared)
+    return [File(path, printable(PurePosixPath(path).relative_to(within).as_posix())) for path in ordered]

@@ -1,0 +1,152 @@
+"""Streams of token ids: ``.npy`` arrays and headerless ``.bin`` files."""
+
+import math
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from attomaton.base.errors import UnreadableSource
+from attomaton.base.tables import Integers
+from attomaton.corpora.budgets import shown
+from attomaton.corpora.readers.batches import Reading, Skips, TokenBatch, bad_id, token_batch, too_long
+from attomaton.corpora.readers.files import FileReader, naming, suffix_of
+
+IDS = 1 << 20
+"""Ids that are read at a time."""
+VERSIONS = ((1, 0), (2, 0), (3, 0))
+"""The versions of the header of an ``.npy`` array that are read."""
+ADVICE = "name the id that ends a document (separator)"
+
+
+@dataclass(frozen=True)
+class StreamReader(FileReader):
+    """A ``.bin`` file of numbers, or an ``.npy`` array of one axis (a stream) or two (a document per row)."""
+
+    def batches(self) -> Iterator[TokenBatch]:
+        """The documents; rows are the positions of their first ids in the stream, or rows of the array."""
+        position = 0
+        with naming(self.source, lambda: f", after position {position},"), self.file.open() as file:
+            if suffix_of(self.file, self.reading) == ".npy":
+                dtype, shape = _read_header(file, self.source)
+            else:
+                dtype, shape = np.dtype(self.reading.dtype).newbyteorder("<"), None
+            width = shape[1] if shape is not None and len(shape) == 2 else None
+            cutter = _Cutter(self.source, self.reading, width)
+            while len(ids := self._read(file, dtype, position)):
+                position += len(ids)
+                yield cutter.cut(ids)
+            if shape is not None and position != math.prod(shape):
+                raise UnreadableSource(
+                    f"{self.source} has {position:,} ids, but its header says {shown(str(shape))}; write it "
+                    "again"
+                )
+            yield cutter.finish()
+
+    def _read(self, file: BinaryIO, dtype: "np.dtype[Any]", position: int) -> Integers:
+        blob = bytearray()
+        wanted = IDS * dtype.itemsize
+        while len(blob) < wanted and (piece := file.read(wanted - len(blob))):
+            blob += piece
+        if len(blob) % dtype.itemsize:
+            size = position * dtype.itemsize + len(blob)
+            raise UnreadableSource(
+                f"{self.source} ends inside an id: {size:,} bytes are no multiple of {dtype.itemsize} "
+                f"({dtype.name}); give the right dtype, or fetch it again"
+            )
+        return np.frombuffer(bytes(blob), dtype)
+
+
+class _Cutter:
+    """Cuts a stream into documents, a piece at a time."""
+
+    def __init__(self, source: str, reading: Reading, width: int | None) -> None:
+        self._source, self._reading, self._width = source, reading, width
+        self._skips = Skips(reading)
+        self._open: list[Integers] = []
+        self._first = 0
+        self._length = 0
+
+    def cut(self, ids: Integers) -> TokenBatch:
+        """The documents that end in this piece."""
+        lists: list[Integers] = []
+        rows: list[int] = []
+        start = 0
+        for stop in [*self._stops(ids), None]:
+            part = ids[start:stop]
+            if len(part):
+                self._hold(part)
+            if stop is not None:
+                self._close(lists, rows)
+                start = stop
+        return token_batch(lists, rows, self._skips)
+
+    def finish(self) -> TokenBatch:
+        """The document that the end of the stream ends."""
+        lists: list[Integers] = []
+        rows: list[int] = []
+        if self._length:
+            self._close(lists, rows)
+        return token_batch(lists, rows, self._skips)
+
+    def _stops(self, ids: Integers) -> list[int]:
+        if self._width is not None:
+            return list(range(self._width - self._length, len(ids) + 1, self._width)) if self._width else []
+        if self._reading.separator is None:
+            return []
+        return (np.flatnonzero(ids == self._reading.separator) + 1).tolist()
+
+    def _hold(self, part: Integers) -> None:
+        self._length += len(part)
+        if 4 * self._length <= self._reading.max_bytes:
+            self._open.append(part)
+        elif not self._reading.skip_bad:
+            raise self._too_long()
+        else:
+            self._open = []
+
+    def _close(self, lists: list[Integers], rows: list[int]) -> None:
+        row = self._first if self._width is None else self._first // max(1, self._width)
+        if 4 * self._length > self._reading.max_bytes:
+            self._skips.add(self._too_long())
+        else:
+            ids = np.concatenate(self._open)
+            error = bad_id(ids, f"{self._source}, the document at {row}", self._reading.n_tokens)
+            if error is None:
+                lists.append(ids)
+                rows.append(row)
+            else:
+                self._skips.add(error)
+        self._open, self._first, self._length = [], self._first + self._length, 0
+
+    def _too_long(self) -> UnreadableSource:
+        place = f"{self._source}, the document at position {self._first}, at four bytes an id,"
+        return too_long(place, self._reading, advice=ADVICE)
+
+
+def _read_header(file: BinaryIO, source: str) -> tuple["np.dtype[Any]", tuple[int, ...]]:
+    layout: Any = np.lib.format
+    try:
+        version = layout.read_magic(file)
+        if version not in VERSIONS:
+            raise ValueError(f"its version is {version}")
+        read = layout.read_array_header_1_0 if version == (1, 0) else layout.read_array_header_2_0
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of headers that Python 2 wrote
+            shape, by_column, dtype = read(file)
+    except (Exception, MemoryError) as error:  # a damaged header can raise what Python's own parser raises
+        raise UnreadableSource(
+            f"{source} has no header of an array ({shown(str(error))}); write it again"
+        ) from error
+    if dtype.kind not in "iu":
+        raise UnreadableSource(
+            f"{source} holds {shown(str(dtype))}, not integers; save ids (nothing is unpickled)"
+        )
+    if len(shape) not in (1, 2) or min(shape) < 0 or (by_column and len(shape) == 2):
+        raise UnreadableSource(
+            f"{source} has the shape {shown(str(shape))}{' by columns' if by_column else ''}; give one axis "
+            "(a stream) or two (a row per document, row by row)"
+        )
+    return dtype, shape

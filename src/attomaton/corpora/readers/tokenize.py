@@ -1,0 +1,273 @@
+"""A corpus tokenised once, to Parquet shards: in parallel, and resumed where it was stopped.
+
+Each input file makes its own shards and then its own record, so a run that is cut short goes on with the
+files that have no record yet. A record holds the digest of the input and of all settings; where either
+differs, the file is done again. The shards of a file do not depend on the other files, nor on which process
+wrote them, so the folder has the same bytes however often it was stopped and however many workers there are.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attomaton.base.artifacts import (
+    MANIFEST,
+    build_folder,
+    digest_record,
+    explained,
+    json_writer,
+    read_manifest,
+    write_file,
+    write_sealed,
+)
+from attomaton.base.artifacts.files import DRAFT, entry_of, link_or_copy
+from attomaton.base.artifacts.folders import find_place, hold
+from attomaton.base.artifacts.naming import shown
+from attomaton.base.artifacts.ownership import take_stock
+from attomaton.base.artifacts.seals import FORMAT
+from attomaton.base.errors import UnreadableSource, UnwritablePlace
+from attomaton.base.options import MOST_THREADS, whole_number
+from attomaton.base.progress import Advance, silent
+from attomaton.corpora.documents import Documents
+from attomaton.corpora.readers.batches import Reader, Reading
+from attomaton.corpora.readers.corpus import Numbering, bounded, refuse_mixture
+from attomaton.corpora.readers.files import FileReader
+from attomaton.corpora.readers.jobs import (
+    INPUTS,
+    WORDS,
+    EncodeJob,
+    WordsJob,
+    input_key,
+    is_whole,
+    read_record,
+    record_path,
+)
+from attomaton.corpora.readers.processes import Workers
+from attomaton.corpora.readers.sources import find_readers
+from attomaton.corpora.samples import NOTHING_SKIPPED, Skipped
+from attomaton.corpora.shards import TOKENIZED, VOCABULARY, TokenizedCorpus, is_tokenized, read_tokens
+from attomaton.corpora.tokenizers.vocabulary import Vocabulary
+
+SHARD_TOKENS = 1 << 25
+"""About 50 MB of Parquet."""
+
+
+def tokenize_corpus(
+    source: Any,
+    out: str | Path,
+    *,
+    tokenizer: str = "word",
+    reading: Reading | None = None,
+    workers: int = 1,
+    shard_tokens: int = SHARD_TOKENS,
+    overwrite: bool = False,
+    progress: Advance | None = None,
+) -> TokenizedCorpus:
+    """Tokenise a corpus to Parquet shards; a run that was stopped goes on where it was.
+
+    Parameters
+    ----------
+    source : path, URL, sequence or dataset
+        What :func:`~attomaton.corpora.readers.find_readers` takes.
+    out : path
+        Folder for the shards: new, empty, or that of an earlier call. While they are written they stand
+        beside it, in a folder that the same call takes up if this one is stopped.
+    tokenizer : str
+        ``"word"``, ``"word-lower"``, ``"word-punct"``, ``"character"``, ``"byte"``, or the path of a
+        ``tokenizer.json`` or ``.tiktoken`` file. Words and characters are numbered as they first appear in
+        the corpus, which takes a pass of its own.
+    reading : Reading, optional
+        How to read.
+    workers : int
+        Processes; each takes one input file at a time. A script that asks for more than one needs the usual
+        ``if __name__ == "__main__":``.
+    shard_tokens : int
+        Number of tokens at which a shard is closed.
+    overwrite : bool
+        Replace the shards of another corpus or of other settings; those of the very same call are returned as
+        they are.
+    progress : callable, optional
+        Called with the number of files done and of all files, in each pass.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     corpus = tokenize_corpus(["to be", "or not to be"], folder)
+    ...     offsets = corpus.documents().offsets.tolist()
+    >>> corpus.n_documents, corpus.length, corpus.vocabulary.tokens, offsets
+    (2, 6, ('to', 'be', 'or', 'not'), [0, 2, 6])
+    """
+    workers = whole_number(workers, "workers", least=1, most=MOST_THREADS)
+    shard_tokens = whole_number(shard_tokens, "shard_tokens", least=1)
+    job = _Job.of(source, tokenizer, reading, shard_tokens)
+    place = find_place(out)
+    job.refuse_inputs_in(place)
+    with hold(place) as lock:
+        same = job.is_that_of(place)
+        if same and is_whole(place, read_manifest(place, TOKENIZED)):
+            return read_tokens(place)
+        replace = overwrite or same  # a damaged corpus is mended by the call that made it
+        with build_folder(place, TOKENIZED, overwrite=replace, resumable=True, held=lock) as building:
+            _seed(building.folder, place)
+            job.run(building.folder, workers, progress or silent)
+            if not read_manifest(building.folder, TOKENIZED)["tokens"]:
+                raise UnreadableSource("the corpus has no tokens at all; give one that has some")
+    return read_tokens(place)
+
+
+def tokenize_into(folder: Path, source: Any, *, tokenizer: str, reading: Reading) -> TokenizedCorpus:
+    """The same into a folder that is all ours, and is taken up as it is."""
+    _Job.of(source, tokenizer, reading, SHARD_TOKENS).run(folder, 1)
+    return read_tokens(folder)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What to tokenise, and how."""
+
+    readers: Sequence[Reader]
+    reading: Reading
+    tokenizer: str
+    vocabulary: Vocabulary | None
+    shard_tokens: int
+
+    @classmethod
+    def of(cls, source: Any, tokenizer: str, reading: Reading | None, shard_tokens: int) -> "_Job":
+        vocabulary = Vocabulary.fixed(tokenizer)
+        if isinstance(source, Documents) and source.vocabulary is not None:
+            vocabulary, tokenizer = source.vocabulary, source.vocabulary.tokenizer
+        asked = bounded(Reading() if reading is None else reading, vocabulary)
+        return cls(find_readers(source, asked), asked, tokenizer, vocabulary, shard_tokens)
+
+    def refuse_inputs_in(self, place: Path) -> None:
+        """Never write to the folder that holds an input."""
+        files = [one for one in self.readers if isinstance(one, FileReader) and not one.file.is_url]
+        for path in (one.source for one in files if place in Path(one.source).resolve().parents):
+            raise UnwritablePlace(
+                f"{shown(place)} holds the corpus itself ({path}); give another folder for the shards"
+            )
+
+    def is_that_of(self, place: Path) -> bool:
+        """Whether a folder holds what this job writes."""
+        if not is_tokenized(place):
+            return False
+        inputs = [input_key(one, self.reading) for one in self.readers]
+        return read_manifest(place, TOKENIZED).get("job") == self.digest(inputs)
+
+    def digest(self, inputs: Sequence[str]) -> str:
+        """The digest of every input and of all settings."""
+        fixed = None if self.vocabulary is None else self.vocabulary.definition
+        return digest_record([FORMAT, list(inputs), self.tokenizer, fixed, self.shard_tokens])
+
+    def run(self, place: Path, workers: int, progress: Advance = silent) -> None:
+        """Write shards, records and the manifest into a folder that is all ours."""
+        vocabulary, readers = self.vocabulary, self.readers
+        with explained(place):
+            _prepare(place, len(readers), counted=vocabulary is None)
+        with Workers(workers, progress) as pool:
+            if vocabulary is None:
+                pool.run(
+                    [
+                        WordsJob(index, one, self.reading, place, self.tokenizer)
+                        for index, one in enumerate(readers)
+                    ]
+                )
+                vocabulary, numbers = _merge_words(place, len(readers), self.tokenizer)
+            else:
+                numbers = [digest_record([vocabulary.tokenizer, vocabulary.definition])] * len(readers)
+            words = None if vocabulary is None else vocabulary.to_record()
+            with explained(place):
+                digest = write_file(place / VOCABULARY, json_writer(words))["sha256"]
+            pool.run(
+                [
+                    EncodeJob(index, one, self.reading, place, numbers[index], digest, self.shard_tokens)
+                    for index, one in enumerate(readers)
+                ]
+            )
+        records = [read_record(record_path(place, INPUTS, index)) for index in range(len(readers))]
+        manifest = _manifest(place, records, vocabulary, self.reading)
+        job = self.digest([record["input"] for record in records])
+        with explained(place):
+            write_sealed(place / MANIFEST, {**manifest, "job": job})
+
+
+def _prepare(place: Path, n_inputs: int, *, counted: bool) -> None:
+    """Make the folders; what is left of more inputs than there are now goes."""
+    for folder in (place / WORDS, place / INPUTS):
+        folder.mkdir(parents=True, exist_ok=True)
+    (place / MANIFEST).unlink(missing_ok=True)
+    for path in [*place.glob("part-*"), *(place / WORDS).iterdir(), *(place / INPUTS).iterdir()]:
+        gone = path.parent.name == WORDS and not counted
+        if gone or path.name.endswith(DRAFT) or _number(path) >= n_inputs:
+            path.unlink()
+
+
+def _seed(folder: Path, place: Path) -> None:
+    """Begin with the shards and records of the folder that is replaced: links to the same files cost nothing.
+
+    They are taken only where their digests fit, and never written: each new file has a new name first.
+    """
+    stock = take_stock(place) if place.is_dir() else None
+    for file in [] if stock is None else stock.files:
+        new = folder / file.relative_to(place)
+        if file.name != MANIFEST and not new.exists():
+            new.parent.mkdir(exist_ok=True)
+            link_or_copy(file, new)
+
+
+def _number(path: Path) -> int:
+    """The number of the input that a shard or record belongs to; 0 for other files."""
+    digits = path.name.removeprefix("part-")[:5]
+    return int(digits) if digits.isdigit() else 0
+
+
+def _merge_words(place: Path, n_inputs: int, tokenizer: str) -> tuple[Vocabulary | None, list[str]]:
+    """The vocabulary in order of first appearance, and for each input the digest of its tokens' numbers."""
+    numbering = Numbering(tokenizer)
+    numbers: list[str] = []
+    kinds: set[str] = set()
+    for index in range(n_inputs):
+        record = read_record(record_path(place, WORDS, index))
+        tokens = tuple(record["tokens"])
+        kinds |= {record["holds"]} - {None}
+        numbering.add(tokens)
+        ids = np.fromiter((numbering.numbers[token] for token in tokens), np.int32, len(tokens))
+        numbers.append(hashlib.sha256(f"{tokenizer} {record['holds']}".encode() + ids.tobytes()).hexdigest())
+    refuse_mixture(kinds, tokenizer)
+    return (None if kinds == {"ids"} else Vocabulary(tuple(numbering.numbers), tokenizer)), numbers
+
+
+def _manifest(
+    place: Path, records: list[dict[str, Any]], vocabulary: Vocabulary | None, reading: Reading
+) -> dict[str, Any]:
+    files: dict[str, Any] = {}
+    skipped = NOTHING_SKIPPED
+    for record in records:
+        files |= record["files"]
+        skipped += Skipped(**record["skipped"])
+    total = sum(record["tokens"] for record in records)
+    largest = max(record["largest"] for record in records)
+    return {
+        "kind": TOKENIZED,
+        "format": FORMAT,
+        "tokenizer": None if vocabulary is None else vocabulary.tokenizer,
+        "n_tokens": largest + 1 if vocabulary is None else len(vocabulary),
+        "documents": sum(record["documents"] for record in records),
+        "tokens": total,
+        "skipped": asdict(skipped),
+        "reading": reading.to_record(),
+        "inputs": [
+            {name: record[name] for name in ("name", "documents", "tokens", "skipped")} for record in records
+        ],
+        "versions": {package: version(package) for package in ("attomaton", "pyarrow")},
+        "files": {**files, VOCABULARY: entry_of(place / VOCABULARY)},
+        "records": sorted(
+            f"{folder}/{path.name}" for folder in (WORDS, INPUTS) for path in (place / folder).iterdir()
+        ),
+    }

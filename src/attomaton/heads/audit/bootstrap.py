@@ -1,0 +1,170 @@
+"""Uncertainty over documents, and what is left of many tests: intervals, z, Benjamini and Hochberg.
+
+Errors are the jackknife's: everything is measured again without each document in turn. Documents are often
+few, so that their spread is known roughly; intervals and z allow for that by Student's distribution.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr, ndtri, stdtr, stdtrit
+
+from attomaton.base.errors import InvalidSamples
+from attomaton.base.tables import Bool, Float64, Int64, Integers
+
+FEWEST = 8
+"""Documents that an interval over documents needs."""
+
+SMALLEST = 1e-300
+"""The least chance that is told apart from none: a finite distance has |z| of at most 37."""
+
+
+@dataclass(frozen=True, eq=False)
+class Resampled:
+    """Documents, to be left out one by one: the same for every head and every measure.
+
+    Attributes
+    ----------
+    document : int64 array, shape (n_rows,)
+        The place of each row's document among the distinct ones.
+    n_documents : int
+        How many there are.
+
+    Examples
+    --------
+    >>> documents = Resampled.over(np.repeat(np.arange(20), 3))
+    >>> documents.n_documents
+    20
+    >>> ratio = documents.ratio(np.ones((60, 1)), np.full((60, 1), 2.0))
+    >>> ratio.value.tolist(), ratio.low.tolist(), ratio.error.tolist()
+    ([0.5], [0.5], [0.0])
+    """
+
+    document: Int64
+    n_documents: int
+
+    @classmethod
+    def over(cls, documents: Integers) -> "Resampled":
+        """The documents that rows are of, shape (n_rows,)."""
+        distinct, place = np.unique(documents, return_inverse=True)
+        n = len(distinct)
+        if n < FEWEST:
+            raise InvalidSamples(
+                f"{n} documents are too few to say how much differs between documents; give at least "
+                f"{FEWEST}, by cutting long ones if need be"
+            )
+        return cls(place.astype(np.int64), n)
+
+    def sums(self, values: Float64) -> Float64:
+        """Sums over the rows of each document, shape (n_documents, ...) of values of shape (n_rows, ...)."""
+        summed = np.zeros((self.n_documents, *values.shape[1:]))
+        np.add.at(summed, self.document, values)
+        return summed
+
+    def ratio(self, above: Float64, below: Float64) -> "Estimates":
+        """Σ above / Σ below over all rows, for each column, shapes (n_rows, n)."""
+        top, bottom = self.sums(above), self.sums(below)
+        above_all, below_all = top.sum(0), bottom.sum(0)
+        return Estimates(above_all / below_all, (above_all - top) / (below_all - bottom))
+
+    def mean(self, values: Float64) -> "Estimates":
+        """The mean over rows of each column, shape (n_rows, n)."""
+        return self.ratio(values, np.ones_like(values))
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """Numbers, one for each head, and the same without each document in turn.
+
+    Attributes
+    ----------
+    value : float64 array, shape (n,)
+        The estimates.
+    without : float64 array, shape (n_documents, n)
+        The same without each document.
+
+    Examples
+    --------
+    >>> one = Estimates(np.array([1.0]), np.array([[0.75], [1.0], [1.25]]))  # the mean of 0.5, 1 and 1.5
+    >>> one.error.round(3).tolist(), one.z.round(2).tolist()
+    ([0.289], [1.79])
+    >>> one.minus(one).value.tolist(), one.low.round(3).tolist(), one.high.round(3).tolist()
+    ([0.0], [-0.242], [2.242])
+    """
+
+    value: Float64
+    without: Float64
+
+    @property
+    def error(self) -> Float64:
+        """The standard error, shape (n,)."""
+        return np.sqrt((len(self.without) - 1) * self.without.var(0))
+
+    @property
+    def z(self) -> Float64:
+        """Value by error, as the normal deviation that is as rare, shape (n,); 0 where both are 0."""
+        return as_rare(divide(self.value, self.error), len(self.without) - 1.0)
+
+    @property
+    def low(self) -> Float64:
+        """The lower end of the 95 % interval, shape (n,)."""
+        return self.value - self._reach
+
+    @property
+    def high(self) -> Float64:
+        """The upper end of the 95 % interval, shape (n,)."""
+        return self.value + self._reach
+
+    @property
+    def _reach(self) -> Float64:
+        return stdtrit(len(self.without) - 1.0, 0.975) * self.error
+
+    def minus(self, other: "Estimates") -> "Estimates":
+        """The difference, without the same documents."""
+        return Estimates(self.value - other.value, self.without - other.without)
+
+
+def as_rare(student: Float64, freedom: Float64 | float) -> Float64:
+    """Student's t of so many degrees of freedom, as the normal deviation that is as rare.
+
+    Examples
+    --------
+    >>> as_rare(np.array([2.0, -2.0, 0.0, np.inf]), 7.0).round(2).tolist()
+    [1.72, -1.72, 0.0, inf]
+    """
+    chances = stdtr(freedom, -np.abs(student))
+    chances = np.where(np.isfinite(student), np.maximum(chances, SMALLEST), chances)
+    return np.where(student == 0, 0.0, np.copysign(ndtri(chances), student))
+
+
+def divide(above: Float64, below: Float64) -> Float64:
+    """above / below, and 0 where both are 0 up to rounding.
+
+    Examples
+    --------
+    >>> divide(np.array([1.0, 0.0]), np.array([2.0, 0.0])).tolist()
+    [0.5, 0.0]
+    """
+    above, below = np.broadcast_arrays(np.asarray(above, np.float64), np.asarray(below, np.float64))
+    small = np.abs(below) <= 1e-15
+    endless = np.where(np.abs(above) <= 1e-12, 0.0, np.copysign(np.inf, above))
+    return np.where(small, endless, above / np.where(small, 1.0, below))
+
+
+def above_chance(z: Float64, *, share: float = 0.05) -> Bool:
+    """Which of many one-sided tests hold when at most this share of those found may be false.
+
+    Benjamini and Hochberg's rule on the upper tail of each z.
+
+    Examples
+    --------
+    >>> above_chance(np.array([5.0, 1.0, 2.3, -6.0])).tolist()
+    [True, False, True, False]
+    """
+    chances = 1.0 - ndtr(np.nan_to_num(z, nan=0.0))
+    order = np.argsort(chances)
+    good = np.flatnonzero(chances[order] <= share * np.arange(1, len(z) + 1) / len(z))
+    found = np.zeros(len(z), bool)
+    if len(good):
+        found[order[: good[-1] + 1]] = True
+    return found

@@ -1,0 +1,457 @@
+"""What heads are worth: the loss when a head gets its own mean pattern, and when it gives its mean output.
+
+Giving a head its mean pattern takes away where it looks and leaves what it reads. Mean ablation takes away
+both, so that it is no evidence about where a head looks. The two are always measured and shown together.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+from math import factorial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from torch import Tensor
+
+from attomaton.base.errors import InvalidSamples, MismatchedParts, UnsupportedOption
+from attomaton.base.frames import Tabular
+from attomaton.base.options import make_rng, whole_number
+from attomaton.base.printing import Block, Grid
+from attomaton.base.progress import Advance, silent
+from attomaton.base.tables import Bool, Float64, Int32, table_of
+from attomaton.heads.audit.bootstrap import Estimates, Resampled
+from attomaton.heads.audit.rows import cut_documents, list_documents
+from attomaton.heads.contexts import check_heads
+from attomaton.heads.model import Head, HeadModel, OutputEdit, PatternEdit
+
+MOST_EXACT = 6
+"""Heads whose Shapley values are computed from all their sets; more are drawn in orders."""
+
+BY = ("lag", "place")
+KINDS = ("pattern", "ablation")
+
+_torch: Any = torch  # its types leave some functions partly unknown
+
+
+@dataclass(frozen=True, eq=False)
+class Contexts:
+    """Contexts of one length with their labels, one from each document.
+
+    Attributes
+    ----------
+    tokens : int32 array, shape (n, length + 1)
+        Each context, and the label of its last position.
+    scored : bool array, shape (length,)
+        The positions whose loss counts.
+
+    Examples
+    --------
+    >>> contexts = Contexts.of([[0, 1, 2, 0], [1, 2, 0, 1], [2, 0]], length=3, n_tokens=3)
+    >>> contexts.tokens.shape, contexts.scored.tolist()
+    ((2, 4), [True, True, True])
+    >>> from attomaton.heads.arrays import from_arrays
+    >>> ones = np.ones((1, 1, 2, 2))
+    >>> model = from_arrays(np.eye(3, 2), ones, ones, ones, ones)
+    >>> [tuple(part.shape) for part in contexts.batches(model)]
+    [(2, 4)]
+    """
+
+    tokens: Int32
+    scored: Bool
+
+    def __post_init__(self) -> None:
+        length = self.tokens.shape[1] - 1
+        if self.scored.shape != (length,) or not self.scored.any():
+            raise MismatchedParts(
+                f"scored has shape {self.scored.shape} and {int(self.scored.sum())} that count; give "
+                f"true or false for each of {length} positions, and one that is true"
+            )
+
+    @classmethod
+    def of(
+        cls, documents: Sequence[Any], *, length: int, n_tokens: int, scored: Bool | None = None
+    ) -> "Contexts":
+        """The first ``length + 1`` tokens of every document that has as many."""
+        length = whole_number(length, "length", least=2)
+        every = cut_documents(list_documents(documents), length + 1, n_tokens=n_tokens)
+        read = [ids for ids in every if len(ids) > length]
+        if not read:
+            raise InvalidSamples(f"no document has {length + 1} tokens; take a smaller length")
+        return cls(np.array(read), np.ones(length, bool) if scored is None else np.asarray(scored, bool))
+
+    def batches(self, model: HeadModel) -> Iterator[Tensor]:
+        """The contexts in parts that are run at once."""
+        length = self.tokens.shape[1] - 1
+        size = model.shape.batch_of(length)
+        for first in range(0, len(self.tokens), size):
+            yield _torch.from_numpy(self.tokens[first : first + size].astype(np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class Means:
+    """The mean pattern and the mean output of every head.
+
+    Attributes
+    ----------
+    patterns : tuple of Tensor, each of shape (n_heads, length, length)
+        For each layer. By lag: the mean attention on the first token, and for all other places a profile by
+        lag; by place: the mean of each entry.
+    outputs : tuple of Tensor, each of shape (n_heads, length, width) or (n_heads, 1, width)
+        By place, or over all places.
+    """
+
+    patterns: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+
+    def edit_patterns(self, heads: Sequence[Head]) -> PatternEdit:
+        """Give these heads their mean patterns."""
+        return _exchange(heads, self.patterns)
+
+    def edit_outputs(self, heads: Sequence[Head]) -> OutputEdit:
+        """Let these heads give their mean outputs."""
+        return _exchange(heads, self.outputs)
+
+
+def _exchange(heads: Sequence[Head], means: Sequence[Tensor]) -> PatternEdit:
+    """What gives these heads their means, of patterns or of outputs alike; all other heads keep their own."""
+
+    def edit(layer: int, given: Tensor) -> Tensor:
+        mine = [head.number for head in heads if head.layer == layer]
+        if not mine:
+            return given
+        changed = given.clone()
+        changed[:, mine] = means[layer][mine].to(given.dtype)
+        return changed
+
+    return edit
+
+
+def measure_means(model: HeadModel, contexts: Contexts, *, by: str = "lag") -> Means:
+    """The mean pattern and output of every head over contexts.
+
+    ``by="lag"`` fits text, where places mean little; ``by="place"`` fits contexts in which each place has its
+    role.
+    """
+    if by not in BY:
+        raise UnsupportedOption(f"means are by lag or by place, not {by!r}")
+    sums: list[Tensor] = []
+    given: list[Tensor] = []
+
+    def collect(layer: int, outputs: Tensor) -> Tensor:
+        total = outputs.detach().double().sum(0)
+        if len(given) <= layer:
+            given.append(total)
+        else:
+            given[layer] += total
+        return outputs
+
+    for tokens in contexts.batches(model):
+        patterns = model.watch(tokens[:, :-1], edit_outputs=collect).patterns
+        totals = [one.detach().double().sum(0) for one in patterns]
+        sums = [old + new for old, new in zip(sums, totals, strict=True)] if sums else totals
+    n = len(contexts.tokens)
+    means, outputs = [one / n for one in sums], [one / n for one in given]
+    if by == "place":
+        return Means(tuple(means), tuple(outputs))
+    return Means(tuple(map(_by_lag, means)), tuple(one.mean(1, keepdim=True) for one in outputs))
+
+
+def _by_lag(mean: Tensor) -> Tensor:
+    """Mean patterns, shape (n_heads, length, length), as the first token's mass and a profile by lag."""
+    length = mean.shape[1]
+    lags = torch.arange(length)[:, None] - torch.arange(length)
+    first = mean[:, 1:, 0].mean(1)
+    profile = torch.stack(
+        [mean[:, lag + 1 :, 1:].diagonal(0, 1, 2).mean(1) for lag in range(length - 1)], 1
+    )  # row lag + 1 + i looks at place 1 + i
+    spread = profile[:, lags.clamp(0, length - 2)] * ((lags >= 0) & (torch.arange(length) > 0))
+    total = spread.sum(2, keepdim=True)
+    spread = spread / torch.where(total > 0, total, 1.0) * (1.0 - first)[:, None, None]
+    spread[:, :, 0] = first[:, None]
+    spread[:, 0] = 0.0
+    spread[:, 0, 0] = 1.0
+    return spread / spread.sum(2, keepdim=True)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Causal(Tabular):
+    """What sets of heads are worth: how much the loss rises, and how much accuracy falls.
+
+    Attributes
+    ----------
+    sets : tuple of tuple of Head
+        The heads that are changed together, a set in each row.
+    loss, accuracy : float
+        Of the whole model, at the positions that count.
+    pattern, ablation : Estimates
+        The rise of the loss in nats when the set gets its mean patterns, and when it gives its mean outputs.
+    pattern_drop, ablation_drop : float64 array, shape (n_sets,)
+        How much accuracy falls, in the same two cases.
+
+    Examples
+    --------
+    >>> from attomaton.heads.audit.bootstrap import Estimates
+    >>> one = Estimates(np.array([0.1]), np.array([[0.1], [0.2]]))
+    >>> zero = np.zeros(1)
+    >>> causal = Causal(((Head(0, 0), Head(0, 1)),), 1.0, 0.5, one, one, zero, zero)
+    >>> causal, causal.to_arrow()["heads"].to_pylist()
+    (Causal(1 set of heads; loss 1.0000, accuracy 0.5000), ['0.0 0.1'])
+    """
+
+    sets: tuple[tuple[Head, ...], ...]
+    loss: float
+    accuracy: float
+    pattern: Estimates
+    ablation: Estimates
+    pattern_drop: Float64
+    ablation_drop: Float64
+
+    def __repr__(self) -> str:
+        n = len(self.sets)
+        return f"Causal({n} set{'s' * (n != 1)} of heads; loss {self.loss:.4f}, accuracy {self.accuracy:.4f})"
+
+    @property
+    def names(self) -> list[str]:
+        """The sets, as text."""
+        return [" ".join(map(str, heads)) for heads in self.sets]
+
+    def _table(self) -> pa.Table:
+        columns: dict[str, Any] = {"heads": self.names}
+        for kind in KINDS:
+            rise: Estimates = getattr(self, kind)
+            columns |= {f"{kind}_rise": rise.value, f"{kind}_low": rise.low, f"{kind}_high": rise.high}
+            columns[f"{kind}_drop"] = getattr(self, f"{kind}_drop")
+        return table_of(columns)
+
+    def _blocks(self) -> list[Block]:
+        rows = [
+            (
+                name,
+                *(f"{getattr(self, kind).value[at]:+.4f}" for kind in KINDS),
+                *(f"{getattr(self, f'{kind}_drop')[at]:+.4f}" for kind in KINDS),
+            )
+            for at, name in enumerate(self.names)
+        ]
+        headers = ["heads", "mean pattern: loss", "mean output: loss", "accuracy lost", "accuracy lost "]
+        return [repr(self), Grid("", headers, rows)]
+
+
+def replace_heads(
+    model: HeadModel,
+    contexts: Contexts,
+    *,
+    sets: Sequence[Head | Sequence[Head]] | None = None,
+    by: str = "lag",
+    means_from: Contexts | None = None,
+    progress: Advance = silent,
+) -> Causal:
+    """Measure what sets of heads are worth, by mean patterns and by mean outputs.
+
+    Parameters
+    ----------
+    model : HeadModel
+        The model.
+    contexts : Contexts
+        Where its loss is measured.
+    sets : sequence of Head or of sequences of Head, optional
+        Heads that are changed alone, or together. None means each head alone.
+    by : str
+        ``"lag"`` or ``"place"``, as in :func:`measure_means`.
+    means_from : Contexts, optional
+        Where means are taken. None means the same contexts.
+    progress : callable, optional
+        Called with how many sets are done, and how many there are.
+
+    Examples
+    --------
+    >>> from attomaton.heads.arrays import from_arrays
+    >>> rng = np.random.default_rng(0)
+    >>> query, key, value = rng.normal(size=(3, 1, 2, 4, 3))
+    >>> model = from_arrays(rng.normal(size=(6, 4)), query, key, value, rng.normal(size=(1, 2, 3, 4)))
+    >>> contexts = Contexts.of(rng.integers(0, 6, (9, 9)), length=8, n_tokens=6)
+    >>> replace_heads(model, contexts).names
+    ['0.0', '0.1']
+    """
+    alone = [(head,) for head in model.shape.heads]
+    given = alone if sets is None else [(one,) if isinstance(one, Head) else one for one in sets]
+    asked = [tuple(check_heads(one, model.shape)) for one in given]
+    if means_from is not None and means_from.tokens.shape[1] != contexts.tokens.shape[1]:
+        raise MismatchedParts("the contexts of the means have another length; cut both to the same")
+    means = measure_means(model, contexts if means_from is None else means_from, by=by)
+    whole, right = run_edited(model, contexts, means, (), "pattern")
+    rises = {kind: np.empty((len(whole), len(asked))) for kind in KINDS}
+    drops = {kind: np.empty(len(asked)) for kind in KINDS}
+    for at, heads in enumerate(asked):
+        for kind in KINDS:
+            loss, hits = run_edited(model, contexts, means, heads, kind)
+            rises[kind][:, at], drops[kind][at] = loss - whole, right.mean() - hits.mean()
+        progress(at + 1, len(asked))
+    drawn = Resampled.over(np.arange(len(whole)))
+    return Causal(
+        tuple(asked),
+        float(whole.mean()),
+        float(right.mean()),
+        drawn.mean(rises["pattern"]),
+        drawn.mean(rises["ablation"]),
+        drops["pattern"],
+        drops["ablation"],
+    )
+
+
+def run_edited(
+    model: HeadModel, contexts: Contexts, means: Means, heads: Sequence[Head], kind: str
+) -> tuple[Float64, Float64]:
+    """Loss and accuracy of each context at the positions that count, with some heads changed, shapes (n,)."""
+    edits: dict[str, Any] = {}
+    if heads:
+        edits = (
+            {"edit_patterns": means.edit_patterns(heads)}
+            if kind == "pattern"
+            else {"edit_outputs": means.edit_outputs(heads)}
+        )
+    scored: Tensor = _torch.from_numpy(contexts.scored)
+    losses, hits = list[Tensor](), list[Tensor]()
+    for tokens in contexts.batches(model):
+        logits = model.watch(tokens[:, :-1], **edits).logits.detach()[:, scored].double()
+        labels = tokens[:, 1:][:, scored]
+        losses.append(-torch.log_softmax(logits, -1).gather(-1, labels[..., None])[..., 0].mean(1))
+        hits.append((logits.argmax(-1) == labels).double().mean(1))
+    return torch.cat(losses).numpy(), torch.cat(hits).numpy()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Shapley(Tabular):
+    """Shares of a set's joint effect on the loss, of mean patterns and of mean outputs.
+
+    Attributes
+    ----------
+    heads : tuple of Head
+        The set.
+    pattern, ablation : float64 array, shape (n_heads,)
+        Each head's share in nats; they add up to the effect of the whole set.
+    pattern_error, ablation_error : float64 array, shape (n_heads,)
+        Standard errors over drawn orders; 0 where all sets were measured.
+
+    Examples
+    --------
+    >>> zero = np.zeros(1)
+    >>> Shapley((Head(0, 0),), zero + 0.5, zero + 1.0, zero, zero)
+    Shapley(1 head: mean patterns +0.5000, mean outputs +1.0000 in all)
+    """
+
+    heads: tuple[Head, ...]
+    pattern: Float64
+    ablation: Float64
+    pattern_error: Float64
+    ablation_error: Float64
+
+    def __repr__(self) -> str:
+        n = len(self.heads)
+        return (
+            f"Shapley({n} head{'s' * (n != 1)}: mean patterns {self.pattern.sum():+.4f}, mean outputs "
+            f"{self.ablation.sum():+.4f} in all)"
+        )
+
+    def _table(self) -> pa.Table:
+        columns: dict[str, Any] = {"head": [str(head) for head in self.heads]}
+        for kind in KINDS:
+            columns |= {kind: getattr(self, kind), f"{kind}_error": getattr(self, f"{kind}_error")}
+        return table_of(columns)
+
+
+def share_out(
+    model: HeadModel,
+    contexts: Contexts,
+    heads: Sequence[Head],
+    *,
+    by: str = "lag",
+    orders: int = 24,
+    seed: int = 0,
+    progress: Advance = silent,
+) -> Shapley:
+    """Shapley values of heads: what each adds to the loss, averaged over the orders in which all are changed.
+
+    Up to six heads every set is measured and the values are exact.
+
+    Parameters
+    ----------
+    model : HeadModel
+        The model.
+    contexts : Contexts
+        Where its loss is measured, and means are taken.
+    heads : sequence of Head
+        The set.
+    by : str
+        ``"lag"`` or ``"place"``, as in :func:`measure_means`.
+    orders : int
+        How many orders are drawn of more than six heads.
+    seed : int
+        What draws them.
+    progress : callable, optional
+        Called with how many sets are measured, and how many there are at most.
+
+    Examples
+    --------
+    >>> from attomaton.heads.arrays import from_arrays
+    >>> rng = np.random.default_rng(0)
+    >>> query, key, value = rng.normal(size=(3, 1, 2, 4, 3))
+    >>> model = from_arrays(rng.normal(size=(6, 4)), query, key, value, rng.normal(size=(1, 2, 3, 4)))
+    >>> contexts = Contexts.of(rng.integers(0, 6, (9, 9)), length=8, n_tokens=6)
+    >>> share_out(model, contexts, model.shape.heads).pattern.shape
+    (2,)
+    """
+    asked = tuple(check_heads(heads, model.shape))
+    means = measure_means(model, contexts, by=by)
+    known: dict[tuple[str, frozenset[Head]], float] = {}
+    exact = len(asked) <= MOST_EXACT
+    total = 2 * (2 ** len(asked) if exact else len(asked) * whole_number(orders, "orders", least=2))
+
+    def value(kind: str, changed: frozenset[Head]) -> float:
+        if (kind, changed) not in known:
+            known[kind, changed] = float(run_edited(model, contexts, means, sorted(changed), kind)[0].mean())
+            progress(min(len(known), total), total)
+        return known[kind, changed]
+
+    shares = list[Float64]()
+    errors = list[Float64]()
+    for kind in KINDS:
+        if exact:
+            shares.append(np.array([_share(asked, head, partial(value, kind)) for head in asked]))
+            errors.append(np.zeros(len(asked)))
+            continue
+        gains = _draw_orders(asked, orders, make_rng(seed), partial(value, kind))
+        shares.append(gains.mean(0))
+        errors.append(gains.std(0, ddof=1) / np.sqrt(orders))
+    return Shapley(asked, *shares, *errors)
+
+
+def _share(heads: tuple[Head, ...], head: Head, value: Callable[[frozenset[Head]], float]) -> float:
+    """Σ over sets without the head of |S|! (n − |S| − 1)! / n! times what the head adds to S."""
+    others = [one for one in heads if one != head]
+    n, total = len(heads), 0.0
+    for size in range(n):
+        weight = factorial(size) * factorial(n - size - 1) / factorial(n)
+        for chosen in combinations(others, size):
+            held = frozenset(chosen)
+            total += weight * (value(held | {head}) - value(held))
+    return total
+
+
+def _draw_orders(
+    heads: tuple[Head, ...],
+    orders: int,
+    rng: np.random.Generator,
+    value: Callable[[frozenset[Head]], float],
+) -> Float64:
+    """What each head adds in each of some drawn orders, shape (orders, n_heads)."""
+    gains = np.empty((orders, len(heads)))
+    for row in gains:
+        held: frozenset[Head] = frozenset()
+        order: list[int] = rng.permutation(len(heads)).tolist()
+        for at in order:
+            row[at] = value(held | {heads[at]}) - value(held)
+            held |= {heads[at]}
+    return gains

@@ -1,0 +1,192 @@
+"""One head, context by context: its attention beside what each rung makes of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.base.frames import Tabular
+from attomaton.base.options import whole_number
+from attomaton.base.printing import Block, Grid
+from attomaton.base.progress import Stages
+from attomaton.base.tables import Float64, Int32, table_of
+from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.corpora.tokenizers.vocabulary import name_token
+from attomaton.heads.audit.explanations import Table
+from attomaton.heads.audit.fitting import divergence
+from attomaton.heads.audit.ladder import Features, Fitted, Step, climb_head
+from attomaton.heads.audit.prepared import Audit, prepare, watch_all
+from attomaton.heads.audit.rows import Rows, list_documents
+from attomaton.heads.audit.useful import settle_rungs
+from attomaton.heads.audit.usual import Rungs
+from attomaton.heads.contexts import check_head
+from attomaton.heads.model import Head, HeadModel
+from attomaton.heads.opening import open_model
+
+SHOWN = 8
+"""Places of a context that are printed: those that the head looks at most."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HeadContexts(Tabular):
+    """Contexts in which a head looks elsewhere than the first rung says, with every rung beside.
+
+    Attributes
+    ----------
+    head : Head
+        The head.
+    rows : Rows
+        The contexts, of this head alone.
+    names : tuple of str
+        The rungs, nested.
+    fitted : float64 array, shape (n_rungs, n_rows, window)
+        The attention that each rung, on those before it, says.
+    vocabulary : Vocabulary, optional
+        What names the tokens.
+
+    Examples
+    --------
+    >>> HeadContexts.__name__  # show_head makes them
+    'HeadContexts'
+    """
+
+    head: Head
+    rows: Rows
+    names: tuple[str, ...]
+    fitted: Float64
+    vocabulary: Vocabulary | None = None
+
+    def __repr__(self) -> str:
+        return f"HeadContexts(head {self.head}, {len(self.rows)} contexts)"
+
+    def _table(self) -> pa.Table:
+        """Of each place number, document, position, lag, token, label, attention, and ``fitted <rung>``."""
+        n, window = len(self.rows), self.rows.window
+        columns: dict[str, Any] = {
+            "number": np.repeat(np.arange(n), window),
+            "document": np.repeat(self.rows.documents, window),
+            "position": np.repeat(self.rows.positions, window),
+            "lag": np.tile(np.arange(window), n),
+            "token": self.rows.tokens.ravel(),
+            "label": np.repeat(self.rows.labels, window),
+            "attention": self.rows.attention[:, 0].ravel(),
+        }
+        fitted = {f"fitted {name}": self.fitted[at].ravel() for at, name in enumerate(self.names)}
+        return table_of(columns | fitted)
+
+    def _words(self) -> Vocabulary | None:
+        return self.vocabulary
+
+    def _name(self, token: int) -> str:
+        return name_token(self.vocabulary, token)
+
+    def _blocks(self) -> list[Block]:
+        blocks: list[Block] = [repr(self)]
+        for at in range(len(self.rows)):
+            tokens: Int32 = self.rows.tokens[at]
+            label, own = int(self.rows.labels[at]), self.rows.attention[at, 0]
+            rows = [
+                (
+                    str(lag),
+                    self._name(int(tokens[lag])) + " (label)" * (int(tokens[lag]) == label),
+                    f"{own[lag]:.3f}",
+                    *(f"{one[at, lag]:.3f}" for one in self.fitted),
+                )
+                for lag in np.argsort(-own, kind="stable")[:SHOWN].tolist()
+            ]
+            title = (
+                f"Document {self.rows.documents[at]}, position {self.rows.positions[at]}: query "
+                f"{self._name(int(tokens[0]))}, next {self._name(label)}"
+            )
+            headers = ["lag", "token", "attention", *(f"+ {name}" for name in self.names)]
+            blocks.append(Grid(title, headers, rows))
+        return blocks
+
+
+def show_head(
+    model: Any,
+    documents: Sequence[Any],
+    head: Head,
+    *,
+    rungs: Rungs = None,
+    how: Audit | None = None,
+    n: int = 5,
+    vocabulary: Vocabulary | None = None,
+    progress: Stages | None = None,
+) -> HeadContexts:
+    """Contexts of documents held back in which a head departs most from the first rung, one of each document.
+
+    Parameters
+    ----------
+    model, documents
+        As for :func:`~attomaton.heads.audit.heads.audit_heads`.
+    head : Head
+        Which.
+    rungs, how
+        As for :func:`~attomaton.heads.audit.heads.audit_heads`.
+    n : int
+        How many contexts.
+    vocabulary : Vocabulary, optional
+        What names the tokens.
+    progress : Stages, optional
+        Told what is done.
+
+    Examples
+    --------
+    >>> from attomaton.heads.arrays import from_arrays
+    >>> rng = np.random.default_rng(0)
+    >>> query, key, value = rng.normal(size=(3, 1, 2, 4, 3))
+    >>> model = from_arrays(rng.normal(size=(6, 4)), query, key, value, rng.normal(size=(1, 2, 3, 4)))
+    >>> documents = [rng.integers(0, 6, 30) for _ in range(24)]
+    >>> shown = show_head(model, documents, Head(0, 1), how=Audit(window=8), n=2)
+    >>> shown, shown.to_arrow().num_rows
+    (HeadContexts(head 0.1, 2 contexts), 16)
+    """
+    how, tell = Audit() if how is None else how, Stages() if progress is None else progress
+    model = open_model(model)
+    head = check_head(head, model.shape)
+    documents = list_documents(documents)
+    fit_on, score_on, _, steps = prepare(model, documents, rungs, how)
+    rows = only_head(watch_all(model, documents, how, tell), head)
+    fitted, scored = (rows.take(np.isin(rows.documents, part)) for part in (fit_on, score_on))
+    own = [of_head(one, model, head) for one in settle_rungs(steps, model)]
+    told = list(climb_head(Features.of(own, fitted), Features.of(own, scored), 0))
+    taken = _most_apart(scored, told[0], whole_number(n, "n", least=1))
+    weights = np.array([np.exp(one.logs[taken]) for one in told])
+    return HeadContexts(head, scored.take(taken), tuple(one.name for one in told), weights, vocabulary)
+
+
+def of_head(rung: Step, model: HeadModel, head: Head) -> Step:
+    """A rung for rows of one head alone: of a table with scores for every head, those of this one."""
+    if not isinstance(rung, Table):
+        return rung
+    place, many = model.shape.heads.index(head), len(model.shape.heads)
+    kept = {
+        name: one[place : place + 1]
+        for name, one in (("values", rung.values), ("background", rung.background))
+        if one.ndim == 2 and len(one) == many
+    }
+    return replace(rung, **kept)
+
+
+def only_head(rows: Rows, head: Head) -> Rows:
+    """The rows of one head alone."""
+    place = rows.heads.index(head)
+    kept = slice(place, place + 1)
+    return replace(
+        rows,
+        heads=(head,),
+        attention=rows.attention[:, kept],
+        inside=rows.inside[:, kept],
+        first=rows.first[:, kept],
+    )
+
+
+def _most_apart(rows: Rows, first: Fitted, n: int) -> Any:
+    """The row of each document that departs most from a rung, of the n documents where that is most."""
+    apart = divergence(rows.attention[:, 0].astype(np.float64), first.logs)
+    order = np.argsort(-apart, kind="stable")
+    _, firsts = np.unique(rows.documents[order], return_index=True)
+    return order[np.sort(firsts)[:n]]

@@ -1,0 +1,378 @@
+"""What may explain where a head looks: rungs, each a score for every place of a context.
+
+A rung knows nothing of heads: it says how much each place should be looked at, up to a scale and a constant
+that are fitted. Those that need a corpus are made from documents that are not scored.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from attomaton.automaton.attention import Attention
+from attomaton.automaton.finite import FiniteAttention
+from attomaton.base.errors import MismatchedParts
+from attomaton.base.tables import Float64, Int64, Integers, column
+from attomaton.corpora.samples import Samples
+from attomaton.graphs.grouping import count_keys, find_rows, pack_pairs, unpack_pairs
+from attomaton.heads.audit.rows import NOTHING, Rows
+from attomaton.heads.utility.measured import UtilityTable
+from attomaton.theories.beginning.result import Beginning
+
+FLOOR = 0.28
+"""The share of uniform attention that the automaton is mixed with: its own chances may be 0."""
+
+
+class Rung(Protocol):
+    """An explanation of attention.
+
+    Examples
+    --------
+    >>> class Nearest:
+    ...     name = "nearest"
+    ...
+    ...     def scores(self, rows):
+    ...         return np.tile(-np.arange(rows.window), (len(rows), 1))
+    >>> rung: Rung = Nearest()
+    >>> rung.name
+    'nearest'
+    """
+
+    @property
+    def name(self) -> str:
+        """What tables call it."""
+        ...
+
+    def scores(self, rows: Rows) -> Float64:
+        """A score for each place, shape (n_rows, window), or (n_rows, n_heads, window) where heads differ."""
+        ...
+
+
+@dataclass(frozen=True)
+class Last:
+    """The query's own place.
+
+    Examples
+    --------
+    >>> from attomaton.heads.audit.rows import example_rows
+    >>> Last().scores(example_rows()).tolist()
+    [[1.0, 0.0, 0.0]]
+    """
+
+    name: str = "last"
+
+    def scores(self, rows: Rows) -> Float64:
+        """1 at the query's own place, shape (n_rows, window)."""
+        return np.broadcast_to((np.arange(rows.window) == 0).astype(np.float64), rows.tokens.shape)
+
+
+@dataclass(frozen=True)
+class SameToken:
+    """The places that hold the query's token, its own place too.
+
+    Examples
+    --------
+    >>> from attomaton.heads.audit.rows import example_rows
+    >>> SameToken().scores(example_rows()).tolist()
+    [[1.0, 0.0, 1.0]]
+    """
+
+    name: str = "same token"
+
+    def scores(self, rows: Rows) -> Float64:
+        """1 where the token is the query, shape (n_rows, window)."""
+        return (rows.tokens == rows.queries[:, None]).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Induction:
+    """The places after an earlier occurrence of the query.
+
+    Examples
+    --------
+    >>> from attomaton.heads.audit.rows import example_rows
+    >>> Induction().scores(example_rows()).tolist()
+    [[0.0, 1.0, 0.0]]
+    """
+
+    name: str = "induction"
+
+    def scores(self, rows: Rows) -> Float64:
+        """1 where the token before is the query, the query's own place left out, shape (n_rows, window)."""
+        return ((rows.before == rows.queries[:, None]) & (np.arange(rows.window) > 0)).astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """How often tokens, and pairs of neighbours, occur in documents.
+
+    Attributes
+    ----------
+    tokens : int64 array, shape (n_tokens,)
+        How often each token occurs.
+    keys, pairs : int64 array, shape (n_pairs,)
+        The pairs that occur, packed and rising, and how often each does.
+
+    Examples
+    --------
+    >>> counts = Counts.of([[0, 1, 0, 1]], n_tokens=2)
+    >>> counts.tokens.tolist(), counts.pairs.tolist(), counts.followed.tolist()
+    ([2, 2], [2, 1], [2, 1])
+    >>> counts.of_pairs(np.array([0]), np.array([1, 0])).tolist()
+    [2, 0]
+    """
+
+    tokens: Int64
+    keys: Int64
+    pairs: Int64
+
+    @classmethod
+    def of(cls, documents: Sequence[Any], *, n_tokens: int) -> "Counts":
+        """Count documents of token ids."""
+        read = [np.asarray(ids, np.int64) for ids in documents if len(ids)]
+        flat = np.concatenate(read) if read else np.empty(0, np.int64)
+        packed = [pack_pairs(ids[:-1], ids[1:]) for ids in read]
+        keys, pairs = count_keys(np.concatenate(packed) if packed else np.empty(0, np.int64))
+        return cls(np.bincount(flat, minlength=n_tokens).astype(np.int64), keys, pairs)
+
+    @cached_property
+    def followed(self) -> Int64:
+        """How often each token is followed by another, shape (n_tokens,)."""
+        owners, _ = unpack_pairs(self.keys)
+        return np.bincount(owners, self.pairs, minlength=len(self.tokens)).astype(np.int64)
+
+    def of_pairs(self, first: Integers, second: Integers) -> Int64:
+        """How often ``second`` follows ``first``, in the shape of ``second``."""
+        wanted = pack_pairs(np.broadcast_to(first, second.shape).ravel(), second.ravel())
+        found, there = find_rows(self.keys, wanted)
+        return np.where(there, self.pairs[found] if len(self.pairs) else 0, 0).reshape(second.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Frequency:
+    """How often a token occurs, as a logarithm.
+
+    Attributes
+    ----------
+    counts : Counts
+        What the documents to fit on hold.
+    name : str
+        What tables call it.
+
+    Examples
+    --------
+    >>> from attomaton.heads.audit.rows import example_rows
+    >>> Frequency(Counts.of([[0, 1]], n_tokens=2)).scores(example_rows()).shape
+    (1, 3)
+    """
+
+    counts: Counts
+    name: str = "frequency"
+
+    def scores(self, rows: Rows) -> Float64:
+        """ln(count + ½) of each token, shape (n_rows, window)."""
+        return np.log(self.counts.tokens + 0.5)[rows.tokens]
+
+
+@dataclass(frozen=True, eq=False)
+class Bigram:
+    """How likely a token follows the query in the corpus, as a logarithm.
+
+    Attributes
+    ----------
+    counts : Counts
+        What the documents to fit on hold.
+    name : str
+        What tables call it.
+
+    Examples
+    --------
+    >>> from attomaton.heads.audit.rows import example_rows
+    >>> Bigram(Counts.of([[0, 1]], n_tokens=2)).scores(example_rows()).shape
+    (1, 3)
+    """
+
+    counts: Counts
+    name: str = "bigram"
+
+    def scores(self, rows: Rows) -> Float64:
+        """ln((count + 0.1) / (Σ counts + 0.1 n_tokens)), shape (n_rows, window)."""
+        queries = rows.queries[:, None]
+        pairs = self.counts.of_pairs(queries, rows.tokens)
+        return np.log((pairs + 0.1) / (self.counts.followed[queries] + 0.1 * len(self.counts.tokens)))
+
+
+@dataclass(frozen=True, eq=False)
+class PMI:
+    """Pointwise mutual information of the query and the token that follows it.
+
+    Attributes
+    ----------
+    counts : Counts
+        What the documents to fit on hold.
+    name : str
+        What tables call it.
+
+    Examples
+    --------
+    >>> from attomaton.heads.audit.rows import example_rows
+    >>> PMI(Counts.of([[0] * 100], n_tokens=2)).scores(example_rows()).round(3).tolist()  # 1 never occurs
+    [[0.004, 0.004, 0.004]]
+    """
+
+    counts: Counts
+    name: str = "PMI"
+
+    def scores(self, rows: Rows) -> Float64:
+        """ln(chance after the query / chance anywhere), shape (n_rows, window).
+
+        A token that the corpus does not have scores as the mean of those of its row that it has, so that
+        nothing is said about it; and nothing is said from a query that the corpus does not have.
+        """
+        tokens = self.counts.tokens
+        scores = Bigram(self.counts).scores(rows) - Frequency(self.counts).scores(rows)
+        scores += np.log(tokens.sum() + 0.5 * len(tokens))
+        known = (tokens[rows.tokens] > 0) & (self.counts.followed[rows.queries] > 0)[:, None]
+        usual: Float64 = (scores * known).sum(1, keepdims=True) / np.maximum(known.sum(1, keepdims=True), 1)
+        return np.where(known, scores, usual)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Scores looked up by query and token, from a table that has some pairs only.
+
+    Attributes
+    ----------
+    name : str
+        What tables call it.
+    query, token : integers, shape (n_pairs,)
+        The pairs.
+    values : float64 array, shape (n_pairs,) or (n_heads, n_pairs)
+        Their scores, for all heads or for each of ``Rows.heads``.
+    background : float64 array, shape (n_tokens,) or (n_heads, n_tokens)
+        The score of a token where the table has no row.
+
+    Examples
+    --------
+    >>> from attomaton.heads.audit.rows import example_rows
+    >>> table = Table("mine", np.array([0]), np.array([1]), np.array([2.0]), np.zeros(2))
+    >>> table.scores(example_rows()).tolist()
+    [[0.0, 2.0, 0.0]]
+    """
+
+    name: str
+    query: Integers
+    token: Integers
+    values: Float64
+    background: Float64
+
+    def __post_init__(self) -> None:
+        if not len(self.query) == len(self.token) == self.values.shape[-1]:
+            raise MismatchedParts(f"the table {self.name!r} needs a query, a token and a score in each row")
+
+    @cached_property
+    def _sorted(self) -> tuple[Int64, Int64]:
+        keys = pack_pairs(self.query, self.token)
+        order = np.argsort(keys, kind="stable")
+        return keys[order], order
+
+    def scores(self, rows: Rows) -> Float64:
+        """The score of each place, shape (n_rows, window), or (n_rows, n_heads, window)."""
+        keys, order = self._sorted
+        wanted = pack_pairs(np.repeat(rows.queries, rows.window), rows.tokens.ravel())
+        found, there = find_rows(keys, wanted)
+        values = np.atleast_2d(self.values)
+        scores = np.atleast_2d(self.background)[:, rows.tokens.ravel()].astype(np.float64)
+        scores = np.repeat(scores, len(values), 0) if len(scores) < len(values) else scores
+        if there.any():
+            scores[:, there] = values[:, order[found[there]]]
+        by_head = scores.reshape(len(scores), *rows.tokens.shape).swapaxes(0, 1)
+        return by_head if self.values.ndim == 2 or self.background.ndim == 2 else by_head[:, 0]
+
+
+def first_looks(beginning: Beginning, *, name: str = "first looks") -> Table:
+    """Q̄ of the beginning of training as a rung: what each query looks at first.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> first_looks(at.begin(["a b a c a b a c a"], window=4)).values.shape
+    (7,)
+    """
+    table: Any = beginning.statistics.looks
+    n_queries, n_tokens = int(table.shape[0]), int(table.shape[1])
+    query = np.repeat(np.arange(n_queries), np.diff(table.indptr))
+    return Table(name, query, np.asarray(table.indices), np.asarray(table.data), np.zeros(n_tokens))
+
+
+def usefulness(tables: Sequence[UtilityTable], *, name: str = "utility") -> Table:
+    """Utility tables of all heads, in the order of ``Rows.heads``, as one rung; each head has its own scores.
+
+    The tables must hold the same pairs, as those of one call of ``measure_utility`` do.
+
+    Examples
+    --------
+    >>> from attomaton.heads.arrays import from_arrays
+    >>> from attomaton.heads.utility.measured import measure_utility
+    >>> maps = np.random.default_rng(0).normal(size=(4, 1, 2, 5, 5))  # query, key, value, output: 2 heads
+    >>> model = from_arrays(np.eye(5), *maps)
+    >>> tables = measure_utility(model, np.array([[0, 1, 2, 1, 0], [3, 2, 1, 1, 4]]))
+    >>> usefulness(tables).values.shape[0]
+    2
+    """
+    query, token = (column(tables[0].scores, part) for part in ("query", "token"))
+    if any(
+        one.scores.select(["query", "token"]) != tables[0].scores.select(["query", "token"]) for one in tables
+    ):
+        raise MismatchedParts(f"the tables of {name!r} hold other pairs; measure them on the same text")
+    values = np.array([column(one.scores, "score") for one in tables])
+    return Table(name, query, token, values, np.array([one.background for one in tables]))
+
+
+@dataclass(frozen=True, eq=False)
+class Attending:
+    """Attention of attomaton itself: the automaton, ``shrink``, or ``fast_forward`` at a step.
+
+    Attributes
+    ----------
+    name : str
+        What tables call it.
+    attention : Attention
+        What answers the last ``window`` tokens of each context.
+    floor : float, optional
+        The share of uniform attention that is mixed in before the logarithm. None means none for finite
+        scores, and 0.28 for the automaton, which gives no chance to most places.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.heads.audit.rows import example_rows
+    >>> auto = at.learn(["a b a c a b"], window=3)
+    >>> Attending("automaton", auto, floor=0.5).scores(example_rows()).shape
+    (1, 3)
+    """
+
+    name: str
+    attention: Attention
+    floor: float | None = None
+
+    def scores(self, rows: Rows) -> Float64:
+        """The logarithm of its attention, shape (n_rows, window)."""
+        n, window = len(rows), rows.window
+        floor = self.floor
+        if floor is None:
+            floor = 0.0 if isinstance(self.attention, FiniteAttention) else FLOOR
+        contexts = np.ascontiguousarray(rows.tokens[:, ::-1]).ravel()
+        size = max(rows.n_tokens, self.attention.n_tokens)
+        offsets = np.arange(0, n * window + 1, window)
+        predicted = self.attention.predict_samples(
+            Samples.from_arrays(contexts, offsets, rows.labels, n_tokens=size)
+        )
+        bags = predicted.bags
+        each = predicted.probabilities / bags.multiplicity
+        wanted = pack_pairs(np.repeat(np.arange(n), window), rows.tokens.ravel())
+        found, _ = find_rows(pack_pairs(bags.sample, bags.token), wanted)
+        weights = each[found].reshape(n, window)
+        return np.log(np.maximum((1.0 - floor) * weights + floor / window, NOTHING))

@@ -1,0 +1,292 @@
+"""The audit of all heads of a model on a corpus: the ladder, label seeking and causal value, side by side."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.base.frames import Tabular
+from attomaton.base.printing import Block, Grid
+from attomaton.base.progress import Stages
+from attomaton.base.tables import Float64, table_of, write_parquet
+from attomaton.heads.audit.causal import Causal, Contexts, replace_heads
+from attomaton.heads.audit.explanations import Bigram, Counts, Frequency, Last
+from attomaton.heads.audit.ladder import Ladder, Step, climb
+from attomaton.heads.audit.pictures import draw_audit
+from attomaton.heads.audit.prepared import Audit, causal_length, prepare, said_of_loss, watch_all
+from attomaton.heads.audit.randomised import draw_random
+from attomaton.heads.audit.rows import Rows, list_documents
+from attomaton.heads.audit.saved import NO_EVIDENCE, About, mark
+from attomaton.heads.audit.seeking import SAID, Seeking, seek_labels
+from attomaton.heads.audit.useful import settle_rungs
+from attomaton.heads.audit.usual import Rungs
+from attomaton.heads.model import Head, HeadModel
+from attomaton.heads.opening import open_model
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HeadAudit(Tabular):
+    """What was found of every head, one row each.
+
+    Attributes
+    ----------
+    model : str
+        What the model is called.
+    heads : tuple of Head
+        The heads.
+    ladder, alone : Ladder
+        Explained shares, nested, and each rung alone.
+    seeking : Seeking
+        Label seeking.
+    causal : Causal, optional
+        What each head is worth.
+    inside, first : float64 array, shape (n_heads,)
+        Mean attention inside the window, and on the first token.
+    n_documents, n_rows : int
+        How many documents and rows were scored.
+    n_random : int
+        How many models with random heads they are held against.
+    null : str
+        What these are: ``"intact"``, ``"rotated"`` or ``"given"``.
+    left_out : str
+        Why causal value, or random heads, are left out, where that was not asked for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from attomaton.heads.audit.explanations import SameToken
+    >>> from attomaton.heads.audit.ladder import Position
+    >>> from attomaton.heads.arrays import from_arrays
+    >>> rng = np.random.default_rng(0)
+    >>> query, key, value = rng.normal(size=(3, 1, 2, 4, 3))
+    >>> model = from_arrays(rng.normal(size=(6, 4)), query, key, value, rng.normal(size=(1, 2, 3, 4)))
+    >>> documents = [rng.integers(0, 6, 30) for _ in range(24)]
+    >>> audit = audit_heads(model, documents, rungs=(Position(), SameToken()), how=Audit(window=8, length=8))
+    >>> audit, audit.table().num_rows
+    (HeadAudit(2 heads, 200 rows of 10 documents), 2)
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     audit.save(f"{folder}/heads.parquet").name
+    'heads.parquet'
+    >>> import matplotlib as mpl
+    >>> mpl.use("agg")
+    >>> audit.plot().get_ylabel()
+    'explained share'
+    """
+
+    model: str
+    heads: tuple[Head, ...]
+    ladder: Ladder
+    alone: Ladder
+    seeking: Seeking
+    causal: Causal | None
+    inside: Float64
+    first: Float64
+    n_documents: int
+    n_rows: int
+    n_random: int = 0
+    null: str = "intact"
+    left_out: str = ""
+
+    def __repr__(self) -> str:
+        return f"HeadAudit({len(self.heads)} heads, {self.n_rows:,} rows of {self.n_documents:,} documents)"
+
+    def table(self) -> pa.Table:
+        """One row for each head, as Arrow.
+
+        Columns: head, layer, number, inside, first; for each rung ``explained <rung>``, ``added <rung>`` and
+        ``z <rung>``; for each rung alone ``alone <rung>``; label_mass, label_excess, label_z,
+        label_z_documents, seeks; and what mean patterns and mean outputs cost, side by side.
+        """
+        columns: dict[str, Any] = {
+            "head": [str(head) for head in self.heads],
+            "layer": [head.layer for head in self.heads],
+            "number": [head.number for head in self.heads],
+            "inside": self.inside,
+            "first": self.first,
+        }
+        z = self.ladder.z
+        for at, name in enumerate(self.ladder.names):
+            columns[f"explained {name}"] = self.ladder.explained[at].value
+            columns[f"added {name}"] = self.ladder.added[at].value
+            columns[f"z {name}"] = z[at]
+        for at, name in enumerate(self.alone.names):
+            columns[f"alone {name}"] = self.alone.explained[at].value
+        columns["label_mass"] = self.seeking.mass.value
+        columns["label_excess"] = self.seeking.excess.value
+        columns["label_z"] = self.seeking.z
+        columns["label_z_documents"] = self.seeking.excess.z
+        columns["seeks"] = pa.array(self.seeking.judged, pa.bool_())
+        if self.causal is not None:
+            columns["pattern_rise"] = self.causal.pattern.value
+            columns["ablation_rise"] = self.causal.ablation.value
+        return mark(table_of(columns), self.about)
+
+    @property
+    def about(self) -> About:
+        """What a saved table says about itself."""
+        sizes = (self.n_documents, self.n_rows, self.n_random)
+        return About(self.model, self.ladder.names, *sizes, self.null)
+
+    def _table(self) -> pa.Table:
+        return self.table()
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write the table as Parquet; the path."""
+        write_parquet(self.table(), path)
+        return Path(path)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw what each rung adds to each head, and label seeking; returns the matplotlib axes."""
+        names = [str(head) for head in self.heads]
+        return draw_audit(names, self.ladder.names, self.ladder.shares, self.seeking.holds, ax)
+
+    def _blocks(self) -> list[Block]:
+        first, last = self.ladder.names[0], self.ladder.names[-1]
+        headers = ["head", f"explained by {first}", f"… to {last}", "label excess", "z", "seeks"]
+        headers += [] if self.causal is None else ["own mean pattern", "mean output"]
+        seeking, judged, rows = self.seeking, self.seeking.judged, list[tuple[str, ...]]()
+        for at, head in enumerate(self.heads):
+            row = (
+                str(head),
+                f"{self.ladder.shares[0, at]:.3f}",
+                f"{self.ladder.shares[-1, at]:.3f}",
+                f"{seeking.excess.value[at]:+.3f}",
+                f"{seeking.z[at]:+.1f}",
+                SAID[judged[at]],
+            )
+            if self.causal is not None:
+                worth = (self.causal.pattern.value[at], self.causal.ablation.value[at])
+                row += tuple(f"{one:+.4f}" for one in worth)
+            rows.append(row)
+        return [repr(self), Grid("", headers, rows), self._rungs(), *self._words_below()]
+
+    def _rungs(self) -> Grid:
+        alone = dict(zip(self.alone.names, self.alone.mean, strict=True))
+        added = np.diff(self.ladder.mean, prepend=0.0)
+        rows = [
+            (name, f"{self.ladder.mean[at]:.3f}", f"{added[at]:+.3f}", harm, f"{alone[name]:.3f}")
+            for at, (name, harm) in enumerate(zip(self.ladder.names, self.ladder.harm, strict=True))
+        ]
+        rows += [(name, "", "", "", f"{alone[name]:.3f}") for name in alone if name not in self.ladder.names]
+        headers = ["rung", "explained so far", "it adds", "heads it harms", "alone"]
+        return Grid("Mean explained share over heads, on documents held back", headers, rows)
+
+    def _words_below(self) -> list[Block]:
+        blocks: list[Block] = [self.about.said_of_z]
+        if self.causal is not None:
+            blocks.append(f"The last two columns say how much the loss rises. {NO_EVIDENCE}")
+        return [*blocks, self.left_out] if self.left_out else blocks
+
+
+def audit_heads(
+    model: Any,
+    documents: Sequence[Any],
+    *,
+    rungs: Rungs = None,
+    random: int | Sequence[HeadModel] = 2,
+    null: str = "intact",
+    how: Audit | None = None,
+    progress: Stages | None = None,
+) -> HeadAudit:
+    """Audit every head of a model on documents.
+
+    Parameters
+    ----------
+    model : HeadModel, path, str or object
+        What :func:`~attomaton.heads.opening.open_model` opens, such as a folder or a ``transformers`` model.
+    documents : sequence of integer sequences
+        Token ids of the model's own tokenizer, documents in no order. A part of them, drawn, fits and counts;
+        the others are scored.
+    rungs : sequence of rungs, or callable, optional
+        The ladder; a callable makes it from the documents to fit on, so that nothing is counted on those that
+        are scored. None means :func:`plain_rungs`.
+    random : int, or sequence of HeadModel
+        How many times random heads are drawn, against which every z is held; or ready models with random
+        heads. With 0, and for a model that shows no weights, z is over documents alone, and no head is said
+        to seek the label.
+    null : str
+        ``"intact"``: random heads read the trained residual stream
+        (:func:`~attomaton.heads.audit.randomised.rotate_beside`). ``"rotated"``: they read what random heads
+        wrote (:func:`~attomaton.heads.audit.randomised.rotate_heads`), so that deep in a model they vary
+        less.
+    how : Audit, optional
+        Sizes and the seed.
+    progress : Stages, optional
+        Told what is done.
+
+    Returns
+    -------
+    HeadAudit
+
+    Examples
+    --------
+    >>> from attomaton.heads.arrays import from_arrays
+    >>> rng = np.random.default_rng(0)
+    >>> query, key, value = rng.normal(size=(3, 1, 2, 4, 3))
+    >>> model = from_arrays(rng.normal(size=(6, 4)), query, key, value, rng.normal(size=(1, 2, 3, 4)))
+    >>> documents = [rng.integers(0, 6, 30) for _ in range(24)]
+    >>> audit_heads(model, documents, how=Audit(window=8, length=0)).ladder
+    Ladder(2 heads, 5 rungs, nested)
+    """
+    how, tell, documents = how or Audit(), progress or Stages(), list_documents(documents)
+    model = open_model(model)
+    fit_on, score_on, counts, steps = prepare(model, documents, rungs, how, whole=True)
+
+    controls, no_controls = draw_random(model, random, null, seed=how.seed)
+    null = "given" if isinstance(random, Sequence) else null
+
+    def measure(
+        one: HeadModel, own: Sequence[Step], *, whole: bool = False
+    ) -> tuple[Rows, Ladder, Ladder, Seeking]:
+        rows = watch_all(one, documents, how, tell)
+        fitted, scored = (rows.take(np.isin(rows.documents, part)) for part in (fit_on, score_on))
+        tell("climbing")
+        ladder = climb(fitted, scored, own, progress=tell.advance)
+        alone = climb(fitted, scored, _each(own, counts), nested=False) if whole else ladder
+        return scored, ladder, alone, seek_labels(fitted, scored, counts)
+
+    own = settle_rungs(steps, model)
+    scored, ladder, alone, seeking = measure(model, own, whole=True)
+    by_chance = [
+        measure(one, own if null == "intact" else settle_rungs(steps, one)) for one in controls
+    ]  # beside the model's own heads nothing is more or less useful
+    ladder = ladder.against([one[1] for one in by_chance]) if by_chance else ladder
+    seeking = seeking.against([one[3] for one in by_chance]) if by_chance else seeking
+    worth, why_not = _worth(model, [documents[one] for one in score_on], how, tell)
+    return HeadAudit(
+        model.name,
+        scored.heads,
+        ladder,
+        alone,
+        seeking,
+        worth,
+        scored.inside.mean(0, dtype=np.float64),
+        scored.first.mean(0, dtype=np.float64),
+        len(np.unique(scored.documents)),
+        len(scored),
+        len(by_chance),
+        null,
+        " ".join(why for why in (no_controls, why_not) if why),
+    )
+
+
+def _each(steps: Sequence[Step], counts: Counts) -> list[Step]:
+    """The rungs, and those that stand alone beside the ladder."""
+    given = {rung.name for rung in steps}
+    others = (Last(), Frequency(counts), Bigram(counts))
+    return [*steps, *(one for one in others if one.name not in given)]
+
+
+def _worth(model: HeadModel, documents: Sequence[Any], how: Audit, tell: Stages) -> tuple[Causal | None, str]:
+    """What heads are worth, or why that is left out."""
+    length = causal_length(model, how)
+    if not length:
+        return None, said_of_loss(model) if how.length else ""
+    tell("exchanging heads")
+    contexts = Contexts.of(documents, length=length, n_tokens=model.shape.n_tokens)
+    return replace_heads(model, contexts, progress=tell.advance), ""

@@ -1,0 +1,378 @@
+"""The ladder: which share of a head's attention is explained by each rung, on documents held back.
+
+Explained share := 1 − KL(attention ‖ softmax(fitted scores)) / KL(attention ‖ uniform), summed over rows. It
+is 1 for a rung that says exactly where the head looks, 0 for one that says nothing, and below 0 for one that
+misleads.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from scipy.special import log_softmax
+
+from attomaton.base.errors import MismatchedParts, UnsupportedOption
+from attomaton.base.frames import Tabular
+from attomaton.base.options import real_number
+from attomaton.base.printing import Block, Grid
+from attomaton.base.progress import Advance, silent
+from attomaton.base.tables import Bool, Float64, table_of
+from attomaton.heads.audit.bootstrap import Estimates, Resampled, above_chance
+from attomaton.heads.audit.controls import Chance
+from attomaton.heads.audit.explanations import Rung
+from attomaton.heads.audit.fitting import Design, divergence, fit_head
+from attomaton.heads.audit.rows import Rows
+from attomaton.heads.model import Head
+
+UNIFORM = 1e-12
+"""KL(attention ‖ uniform) in nats, on average over rows, up to which a head attends uniformly."""
+
+ROUNDING = 1e-9
+"""A share of attention up to which nothing is given and nothing is taken away."""
+
+
+@dataclass(frozen=True)
+class Position:
+    """The position profile: every lag has an offset of its own, fitted for each head.
+
+    Examples
+    --------
+    >>> Position().name
+    'position'
+    """
+
+    name: str = "position"
+
+
+@dataclass(frozen=True)
+class KeyToken:
+    """Every token has an effect of its own, fitted for each head and held back by a ridge.
+
+    Attributes
+    ----------
+    ridge : float
+        How hard effects are held back: it times their squares is added to the loss, in nats a row.
+    name : str
+        What tables call it.
+
+    Examples
+    --------
+    >>> KeyToken(ridge=0.01).name
+    'key token'
+    """
+
+    ridge: float = 1e-3
+    name: str = "key token"
+
+    def __post_init__(self) -> None:
+        real_number(self.ridge, "ridge", above=0.0)
+
+
+Step = Position | KeyToken | Rung
+"""A rung of the ladder: free offsets, free effects, or scores with one fitted scale."""
+
+
+class Fitted(NamedTuple):
+    """One rung of one head: what it makes of the rows that are scored, and its scale.
+
+    ``logs`` are ln(fitted attention), shape (n_rows, window); ``scale`` is β, NaN for offsets and effects.
+    """
+
+    name: str
+    logs: Float64
+    scale: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Ladder(Tabular):
+    """The explained share of every head after each rung, with intervals over documents.
+
+    Attributes
+    ----------
+    heads : tuple of Head
+        The heads.
+    names : tuple of str
+        The rungs, in order.
+    nested : bool
+        Whether each rung stands on those before it; otherwise each stands alone.
+    explained, added : tuple of Estimates
+        For each rung the explained share of all heads, and what it adds to the rung before. 0 for a head
+        that attends uniformly inside the window, where nothing is to be explained.
+    scales : float64 array, shape (n_rungs, n_heads)
+        β; NaN for free offsets and effects.
+    chance : tuple of Chance
+        For each rung how random heads lie, if they were measured.
+
+    Examples
+    --------
+    >>> from attomaton.heads.audit.bootstrap import Estimates
+    >>> share = Estimates(np.array([0.5]), np.full((9, 1), 0.5))
+    >>> ladder = Ladder((Head(0, 0),), ("position",), True, (share,), (share,), np.full((1, 1), np.nan))
+    >>> ladder, ladder.mean.tolist(), ladder.holds.tolist()
+    (Ladder(1 head, 1 rung, nested), [0.5], [[True]])
+    >>> ladder.to_arrow().column_names[:4], ladder.against([ladder]).z.tolist()
+    (['head', 'rung', 'explained', 'low'], [[0.0]])
+    """
+
+    heads: tuple[Head, ...]
+    names: tuple[str, ...]
+    nested: bool
+    explained: tuple[Estimates, ...]
+    added: tuple[Estimates, ...]
+    scales: Float64
+    chance: tuple[Chance, ...] = ()
+
+    def __repr__(self) -> str:
+        n, rungs = len(self.heads), len(self.names)
+        kind = "nested" if self.nested else "each alone"
+        return f"Ladder({n:,} head{'s' * (n != 1)}, {rungs} rung{'s' * (rungs != 1)}, {kind})"
+
+    @property
+    def shares(self) -> Float64:
+        """The explained share, shape (n_rungs, n_heads)."""
+        return np.array([one.value for one in self.explained])
+
+    @property
+    def mean(self) -> Float64:
+        """The mean explained share over heads, shape (n_rungs,)."""
+        return self.shares.mean(1)
+
+    @property
+    def harm(self) -> list[str]:
+        """For each rung how many heads it takes from on documents held back, and whether these are most."""
+        counts = [int((one.value < -ROUNDING).sum()) for one in self.added]
+        return [f"{n}, more than half" if 2 * n > len(self.heads) else str(n) for n in counts]
+
+    @property
+    def z(self) -> Float64:
+        """How far what each rung adds lies above chance, shape (n_rungs, n_heads).
+
+        With random heads: √(what it adds), signed by the scale, against theirs. Without: what it adds by its
+        error over documents. That says whether a rung helps on other documents, not whether training made
+        the head so: a head of random weights is helped by many a rung.
+        """
+        if not self.chance:
+            return np.array([one.z for one in self.added])
+        told = [self._signed(number) for number in range(len(self.names))]
+        return np.array([one.z(self.heads, own) for one, own in zip(self.chance, told, strict=True)])
+
+    @property
+    def holds(self) -> Bool:
+        """Where a rung adds more than chance, corrected over heads, shape (n_rungs, n_heads)."""
+        return np.array([above_chance(row) for row in self.z])
+
+    def against(self, random: Sequence["Ladder"]) -> "Ladder":
+        """The same, held against ladders of heads with random weights: same rungs, same text."""
+        if any(one.names != self.names or one.nested != self.nested for one in random):
+            raise MismatchedParts("the ladders of random heads have other rungs; climb the same ones")
+        rungs = range(len(self.names))
+        return replace(
+            self, chance=tuple(Chance.of([(one.heads, one._signed(at)) for one in random]) for at in rungs)
+        )
+
+    def _signed(self, rung: int) -> Estimates:
+        """√(what a rung adds) with the sign of its scale: near normal for random heads, as shares are not."""
+        scales = self.scales[rung]
+        sign = np.where(np.isnan(scales), 1.0, np.sign(scales))
+        added = self.added[rung]
+        return Estimates(
+            sign * np.sqrt(np.maximum(added.value, 0.0)), sign * np.sqrt(np.maximum(added.without, 0.0))
+        )
+
+    def _table(self) -> pa.Table:
+        n = len(self.heads)
+        holds = self.holds
+        columns: dict[str, Any] = {
+            "head": [str(head) for head in self.heads] * len(self.names),
+            "rung": np.repeat(np.array(self.names, dtype=object), n).tolist(),
+        }
+        for prefix, told in (("", self.explained), ("added_", self.added)):
+            columns["added" if prefix else "explained"] = np.concatenate([one.value for one in told])
+            columns[f"{prefix}low"] = np.concatenate([one.low for one in told])
+            columns[f"{prefix}high"] = np.concatenate([one.high for one in told])
+        columns["z_documents"] = np.concatenate([one.z for one in self.added])
+        return table_of(
+            {**columns, "z": self.z.ravel(), "holds": holds.ravel(), "scale": self.scales.ravel()}
+        )
+
+    def _blocks(self) -> list[Block]:
+        rows = [
+            (str(head), *(f"{one.value[at]:.3f}" for one in self.explained))
+            for at, head in enumerate(self.heads)
+        ]
+        rows.append(("mean", *(f"{one:.3f}" for one in self.mean)))
+        before = "+ " if self.nested else ""
+        rows.append(("heads it harms", *self.harm))
+        headers = [f"{before * bool(at)}{name}" for at, name in enumerate(self.names)]
+        return [repr(self), Grid("Explained share on documents held back", ["head", *headers], rows)]
+
+
+def climb(
+    fitted: Rows,
+    scored: Rows,
+    rungs: Sequence[Step],
+    *,
+    nested: bool = True,
+    progress: Advance = silent,
+) -> Ladder:
+    """Fit rungs on some rows and score them on others, for every head.
+
+    Parameters
+    ----------
+    fitted, scored : Rows
+        Rows of different documents, of the same heads and window.
+    rungs : sequence of Position, KeyToken or Rung
+        In their order.
+    nested : bool
+        Whether all rungs before a rung are fitted with it. Otherwise each stands alone: softmax(β · score).
+    progress : callable, optional
+        Called with how many heads are done, and how many there are.
+
+    Returns
+    -------
+    Ladder
+
+    Examples
+    --------
+    >>> from attomaton.heads.audit.rows import watch_rows
+    >>> from attomaton.heads.arrays import from_arrays
+    >>> rng = np.random.default_rng(0)
+    >>> query, key, value = rng.normal(size=(3, 1, 2, 4, 3))
+    >>> model = from_arrays(rng.normal(size=(6, 4)), query, key, value, rng.normal(size=(1, 2, 3, 4)))
+    >>> rows = watch_rows(model, [rng.integers(0, 6, 30) for _ in range(24)], window=8)
+    >>> fitted, scored = rows.take(rows.documents < 12), rows.take(rows.documents >= 12)
+    >>> climb(fitted, scored, [Position(), KeyToken()])
+    Ladder(2 heads, 2 rungs, nested)
+    """
+    names = check_rungs(rungs)
+    if fitted.heads != scored.heads or fitted.window != scored.window:
+        raise MismatchedParts("the rows to fit on and those to score are of other heads or windows")
+    drawn = Resampled.over(scored.documents)
+    known = [Features.of(rungs, rows) for rows in (fitted, scored)]
+    n_heads = len(scored.heads)
+    left, scales = np.empty((len(rungs), len(scored), n_heads)), np.empty((len(rungs), n_heads))
+    uniform = np.empty((len(scored), n_heads))
+    flat = np.full((1, scored.window), -np.log(scored.window))
+    for place in range(n_heads):
+        seen = scored.of_head(place)
+        uniform[:, place] = divergence(seen, flat)
+        for number, step in enumerate(climb_head(known[0], known[1], place, nested=nested)):
+            left[number, :, place], scales[number, place] = divergence(seen, step.logs), step.scale
+        progress(place + 1, n_heads)
+    everywhere = uniform.mean(0) <= UNIFORM
+    uniform[:, everywhere] = left[:, :, everywhere] = 1.0  # of such heads every rung explains nothing
+    shares = [_rest(drawn.ratio(one, uniform)) for one in left]
+    added = [one.minus(shares[at - 1]) if nested and at else one for at, one in enumerate(shares)]
+    return Ladder(scored.heads, names, nested, tuple(shares), tuple(added), scales)
+
+
+def _rest(ratio: Estimates) -> Estimates:
+    return Estimates(1.0 - ratio.value, 1.0 - ratio.without)
+
+
+def check_rungs(rungs: Sequence[Step]) -> tuple[str, ...]:
+    """The names of the rungs, which must differ.
+
+    Examples
+    --------
+    >>> check_rungs([Position(), KeyToken()])
+    ('position', 'key token')
+    """
+    names = tuple(rung.name for rung in rungs)
+    if not names or len(set(names)) < len(names):
+        raise UnsupportedOption(f"a ladder needs rungs with different names, not {list(names)}")
+    return names
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """Rows with the scores of every rung, which all heads share.
+
+    ``scores`` has an array for each rung, of shape (n_rows, window) or (n_rows, n_heads, window), None for
+    free offsets and effects.
+    """
+
+    rows: Rows
+    rungs: tuple[Step, ...]
+    scores: tuple[Float64 | None, ...]
+
+    @classmethod
+    def of(cls, rungs: Sequence[Step], rows: Rows) -> "Features":
+        """Ask every rung for its scores."""
+        told = [None if isinstance(one, Position | KeyToken) else check_scores(one, rows) for one in rungs]
+        return cls(rows, tuple(rungs), tuple(told))
+
+    def design(self, used: Sequence[int], place: int, spreads: Float64) -> Design:
+        """The design of one head from some rungs, their scores divided by ``spreads``."""
+        kinds = [self.rungs[one] for one in used]
+        keys = [one for one in kinds if isinstance(one, KeyToken)]
+        scores = [self.of_head(one, place) / spreads[one] for one in used if self.scores[one] is not None]
+        features = np.array(scores) if scores else np.empty((0, *self.rows.tokens.shape))
+        return Design(
+            any(isinstance(one, Position) for one in kinds),
+            self.rows.tokens if keys else None,
+            self.rows.n_tokens,
+            features,
+            keys[0].ridge if keys else 1e-3,
+        )
+
+    def of_head(self, rung: int, place: int) -> Float64:
+        """The scores of one rung for one head, shape (n_rows, window); zeros where it has none."""
+        scores = self.scores[rung]
+        if scores is None:
+            return np.zeros(self.rows.tokens.shape)
+        return scores[:, place] if scores.ndim == 3 else scores
+
+    def spreads(self, place: int) -> Float64:
+        """The deviation of each rung's scores inside rows, shape (n_rungs,); 1 where there is none."""
+        found = np.ones(len(self.rungs))
+        for number, scores in enumerate(self.scores):
+            if scores is not None:
+                own = self.of_head(number, place)
+                centred: Float64 = own - own.mean(1, keepdims=True)
+                spread = float(np.sqrt(np.mean(centred**2)))
+                found[number] = spread if spread > 0 else 1.0
+        return found
+
+
+def check_scores(rung: Rung, rows: Rows) -> Float64:
+    """The scores of a rung, if they fit the rows and are finite."""
+    scores = np.asarray(rung.scores(rows), np.float64)
+    n, window = rows.tokens.shape
+    if scores.shape not in ((n, window), (n, len(rows.heads), window)):
+        raise MismatchedParts(
+            f"the rung {rung.name!r} gives scores of shape {scores.shape} for {n} rows of {window} places "
+            f"and {len(rows.heads)} heads"
+        )
+    if not np.isfinite(scores).all():
+        raise MismatchedParts(f"the rung {rung.name!r} gives a score that is not finite")
+    return scores
+
+
+def climb_head(fitted: Features, scored: Features, place: int, *, nested: bool = True) -> Iterator[Fitted]:
+    """Every rung of one head, fitted on one part and told of the other."""
+    attention = fitted.rows.of_head(place)
+    spreads, start, used = fitted.spreads(place), np.empty(0), list[int]()
+    before = fitted.design([], place, spreads)
+    for number, rung in enumerate(fitted.rungs):
+        if not nested:
+            used, start, before = [], np.empty(0), fitted.design([], place, spreads)
+        used.append(number)
+        design = fitted.design(used, place, spreads)
+        start = fit_head(design, attention, _extend(before, design, start))
+        logs = log_softmax(scored.design(used, place, spreads).scores(start), axis=-1)
+        free = fitted.scores[number] is None
+        yield Fitted(rung.name, logs, np.nan if free else float(start[-1] / spreads[number]))
+        before = design
+
+
+def _extend(before: Design, design: Design, start: Float64) -> Float64:
+    """Coefficients of a design with zeros where the next one has more."""
+    lags, tokens = before.borders
+    parts = [start[:lags], start[lags:tokens], start[tokens:]]
+    sizes = [design.borders[0], design.borders[1] - design.borders[0], len(design.features)]
+    return np.concatenate(
+        [np.concatenate([part, np.zeros(size - len(part))]) for part, size in zip(parts, sizes, strict=True)]
+    )

@@ -1,0 +1,181 @@
+"""The same model with heads of random weights: what heads do by chance on this text.
+
+Rotation keeps the singular values of query times key of every head, at every lag, and turns what it reads by
+a random rotation; all else stays as it was trained. Where every layer is rotated (``rotate_heads``), random
+heads deep in the model read what random heads wrote, vary too little, and let too many heads pass. So audits
+take heads that read the trained residual stream (``rotate_beside``). Permutation shuffles the entries of
+every weight matrix but the embeddings, so that nothing of training is left.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.options import whole_number
+from attomaton.heads.model import HeadModel
+from attomaton.heads.own import TheoryLayer
+from attomaton.heads.parts import Layer, Linear
+from attomaton.heads.transformer import Transformer
+
+_torch: Any = torch  # its types leave some functions partly unknown
+
+MOST = 100
+"""The most models with random heads that an audit draws."""
+
+
+def rotate_heads(model: HeadModel, *, seed: int) -> HeadModel:
+    """The model with every head's queries and keys reading through random rotations of their own.
+
+    W_Q becomes O W_Q for a random orthogonal O, another for each head, and W_K likewise for each group that
+    shares keys: the singular values of W_Q R W_Kᵀ stay for every turn R of positions. Biases stay too.
+    :func:`~attomaton.heads.random.randomise_heads` leaves them out and keeps the values for no turn only.
+    The W of the theory's layer becomes O W O'.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from attomaton.heads.arrays import from_arrays
+    >>> ones = np.ones((1, 1, 2, 2))
+    >>> rotate_heads(from_arrays(np.eye(3, 2), ones, ones, ones, ones), seed=0).name
+    'arrays with rotated heads, seed 0'
+    """
+    draw = _generator(seed)
+    if isinstance(model, TheoryLayer):
+        left, right = (_rotation(len(model.weights), draw) for _ in range(2))
+        name = f"{model.name} with rotated heads, seed {seed}"
+        return replace(model, name=name, weights=left @ model.weights @ right)
+    whole = check_weights(model)
+
+    def turn(part: Linear, count: int) -> Linear:
+        weight = part.weight.double()
+        turned = [_rotation(len(weight), draw) @ one for one in weight.chunk(count, 1)]
+        return replace(part, weight=torch.cat(turned, 1).to(part.weight.dtype))
+
+    def change(layer: Layer) -> Layer:
+        attention = layer.attention
+        query, key = turn(attention.query, whole.n_heads), turn(attention.key, whole.n_groups)
+        return replace(layer, attention=replace(attention, query=query, key=key))
+
+    return replace(
+        whole,
+        name=f"{whole.name} with rotated heads, seed {seed}",
+        layers=tuple(change(layer) for layer in whole.layers),
+    )
+
+
+def rotate_beside(model: HeadModel, *, seed: int) -> HeadModel:
+    """The model with rotated heads beside its own: theirs are the patterns, and its own are applied.
+
+    The heads are those of :func:`rotate_heads`, but in every layer they read the residual stream of the model
+    as it was trained, and they write nothing. Edits of patterns and outputs are of the model's own. The
+    theory's layer reads embeddings, which no head writes, so that its rotation is the same.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from attomaton.heads.arrays import from_arrays
+    >>> ones = np.ones((1, 1, 2, 2))
+    >>> model = from_arrays(np.eye(3, 2), ones, ones, ones, ones)
+    >>> beside, tokens = rotate_beside(model, seed=0), np.array([[0, 1]])
+    >>> beside.name, bool((beside.watch(tokens).logits == model.watch(tokens).logits).all())
+    ('arrays with rotated heads beside its own, seed 0', True)
+    """
+    rotated = rotate_heads(model, seed=seed)
+    if not (isinstance(model, Transformer) and isinstance(rotated, Transformer)):
+        return rotated
+    recorded = tuple(layer.attention for layer in rotated.layers)
+    return replace(
+        model, name=f"{model.name} with rotated heads beside its own, seed {seed}", recorded=recorded
+    )
+
+
+NULLS = {"intact": rotate_beside, "rotated": rotate_heads}
+"""What makes random heads, by the name of the null."""
+
+
+def draw_random(
+    model: HeadModel, random: int | Sequence[HeadModel], null: str, *, seed: int
+) -> tuple[Sequence[HeadModel], str]:
+    """The models with random heads that an audit asks for, and why there are none if none can be made.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from attomaton.heads.arrays import from_arrays
+    >>> ones = np.ones((1, 1, 2, 2))
+    >>> models, why_not = draw_random(from_arrays(np.eye(3, 2), ones, ones, ones, ones), 2, "intact", seed=0)
+    >>> len(models), why_not
+    (2, '')
+    """
+    if null not in NULLS:
+        raise UnsupportedOption(f"null is {null!r}; give one of {', '.join(NULLS)}")
+    if isinstance(random, Sequence) and not isinstance(random, str):
+        return random, ""
+    count = whole_number(random, "random", most=MOST)
+    if count and not isinstance(model, Transformer | TheoryLayer):
+        return (), (
+            f"No head is held against random heads: these are made of weights, and {model.name} shows none; "
+            "give models with random heads of your own."
+        )
+    return [NULLS[null](model, seed=seed + one) for one in range(count)], ""
+
+
+def permute_weights(model: HeadModel, *, seed: int) -> HeadModel:
+    """The model with the entries of every weight matrix of its layers in random order.
+
+    Embeddings, decoder, norms and biases stay.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from attomaton.heads.arrays import from_arrays
+    >>> ones = np.ones((1, 1, 2, 2))
+    >>> permute_weights(from_arrays(np.eye(3, 2), ones, ones, ones, ones), seed=0).name
+    'arrays with permuted weights, seed 0'
+    """
+    whole, draw = check_weights(model), _generator(seed)
+
+    def shuffle(weight: Tensor) -> Tensor:
+        return weight.reshape(-1)[torch.randperm(weight.numel(), generator=draw)].reshape(weight.shape)
+
+    return replace(
+        whole,
+        name=f"{whole.name} with permuted weights, seed {seed}",
+        layers=tuple(_change_maps(layer, shuffle) for layer in whole.layers),
+    )
+
+
+def check_weights(model: HeadModel) -> Transformer:
+    """The model, if its weights can be exchanged."""
+    if isinstance(model, Transformer):
+        return model
+    raise UnsupportedOption(
+        f"random heads are made of the weights of a model that was read, and {model.name} is none; "
+        "give a folder, a file or arrays"
+    )
+
+
+def _change_maps(part: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """A part with the weight of every linear map in it changed."""
+    if isinstance(part, Linear):
+        return replace(part, weight=change(part.weight))
+    if not is_dataclass(part) or isinstance(part, type):
+        return part
+    inner = {one.name: _change_maps(getattr(part, one.name), change) for one in fields(part)}
+    return replace(part, **inner)
+
+
+def _generator(seed: int) -> torch.Generator:
+    draw = torch.Generator()
+    draw.manual_seed(whole_number(seed, "seed"))
+    return draw
+
+
+def _rotation(size: int, draw: torch.Generator) -> Tensor:
+    """A random orthogonal matrix, every one equally likely."""
+    q, r = _torch.linalg.qr(torch.randn(size, size, generator=draw, dtype=torch.float64))
+    return q * _torch.sign(_torch.diagonal(r))

@@ -1,0 +1,162 @@
+"""What a saved table of heads says about itself, so that whoever reads the file knows what its z are."""
+
+import json
+from dataclasses import asdict, dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+
+from attomaton.base.errors import UnreadableSource
+from attomaton.base.tables import arrow_parquet, read_parquet
+
+KEY = b"attomaton heads"
+"""Under what the words stand in the file."""
+
+SAID_OF_NULL = {
+    "intact": "of random heads that read the trained residual stream",
+    "rotated": "with rotated heads in all layers",
+    "given": "with random weights",
+}
+"""What random heads are, by the name of their null."""
+
+NO_EVIDENCE = "Mean output alone is no evidence about where a head looks."
+
+MOST_BYTES, MOST_ROWS = 1 << 28, 1 << 20
+"""The largest file of heads that is read, and the most rows."""
+
+TEXTS = ("head",)
+NUMBERS = ("layer", "number", "inside", "first", "label_mass", "label_excess", "label_z")
+
+
+@dataclass(frozen=True)
+class About:
+    """What a table of heads is of.
+
+    Attributes
+    ----------
+    model : str
+        What the model is called.
+    rungs : tuple of str
+        The rungs, nested.
+    n_documents, n_rows : int
+        How many documents and rows were scored.
+    n_random : int
+        How many models with random heads every z is held against.
+    null : str
+        What these are: ``"intact"``, ``"rotated"``, or ``"given"``.
+
+    Examples
+    --------
+    >>> About("arrays", ("position",), 10, 200, 2, "intact").said_of_z
+    'z holds heads against 2 draws of random heads that read the trained residual stream.'
+    """
+
+    model: str
+    rungs: tuple[str, ...]
+    n_documents: int
+    n_rows: int
+    n_random: int
+    null: str = "intact"
+
+    @property
+    def said_of_z(self) -> str:
+        """What z is held against, in a sentence."""
+        if not self.n_random:
+            return (
+                "z is over documents alone, which many heads of random weights pass too: no head is said to "
+                "seek the label."
+            )
+        many = f"{self.n_random} {'draw' if self.null == 'intact' else 'model'}{'s' * (self.n_random != 1)}"
+        return f"z holds heads against {many} {SAID_OF_NULL[self.null]}."
+
+
+def mark(table: pa.Table, about: About) -> pa.Table:
+    """The table with the words about it.
+
+    Examples
+    --------
+    >>> from attomaton.base.tables import table_of
+    >>> marked = mark(table_of({"head": ["0.0"]}), About("arrays", ("position",), 10, 200, 2))
+    >>> sorted(json.loads(marked.schema.metadata[KEY]))
+    ['model', 'n_documents', 'n_random', 'n_rows', 'null', 'rungs']
+    """
+    told: Any = table
+    return told.replace_schema_metadata({KEY: json.dumps(asdict(about)).encode()})
+
+
+def read_saved(path: str | PathLike[str]) -> tuple[pa.Table, About]:
+    """A table that :meth:`HeadAudit.save`, ``HeadCourse.save`` or ``attomaton heads --out`` wrote.
+
+    Examples
+    --------
+    >>> read_saved("nowhere.parquet")
+    Traceback (most recent call last):
+        ...
+    attomaton.base.errors.UnreadableSource: nowhere.parquet cannot be read (No such file or directory); give a
+    file that attomaton heads --out wrote
+    """
+    place, advice = Path(path), "give a file that attomaton heads --out wrote"
+    try:
+        blob = place.read_bytes() if place.stat().st_size <= MOST_BYTES else b""
+        if not blob or _count_rows(blob) > MOST_ROWS:
+            raise ValueError
+        table: Any = read_parquet(blob)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        reason = getattr(error, "strerror", None) or "it is no Parquet file of heads"
+        raise UnreadableSource(f"{path} cannot be read ({reason}); {advice}") from error
+    try:
+        told: dict[bytes, bytes] = table.schema.metadata or {}
+        about = _about(json.loads(told[KEY]))
+        _check_columns(table, about)
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise UnreadableSource(f"{path} holds no audit of heads ({error}); {advice}") from error
+    return table, about
+
+
+def _count_rows(blob: bytes) -> int:
+    """How many rows a Parquet file says that it has."""
+    source: Any = pa.BufferReader(blob)
+    return int(arrow_parquet().ParquetFile(source).metadata.num_rows)
+
+
+def _about(record: Any) -> About:
+    if not isinstance(record, dict):
+        raise TypeError("what it says about itself is no record")
+    told = cast("dict[str, Any]", record)
+    n_documents, n_rows, n_random = (told[name] for name in ("n_documents", "n_rows", "n_random"))
+    rungs, null = told["rungs"], told["null"]
+    whole = all(type(one) is int and one >= 0 for one in (n_documents, n_rows, n_random))
+    texts = isinstance(rungs, list) and all(isinstance(one, str) for one in cast("list[Any]", rungs))
+    if not (whole and texts and rungs and isinstance(told["model"], str) and null in SAID_OF_NULL):
+        raise TypeError("what it says about itself is not whole")
+    return About(told["model"], tuple(cast("list[str]", rungs)), n_documents, n_rows, n_random, null)
+
+
+def _check_columns(table: Any, about: About) -> None:
+    """Refuse a table that lacks columns, or has some of other types, or one causal column alone."""
+    kinds = {one.name: one.type for one in table.schema}
+    if len(kinds) != len(table.schema) or not table.num_rows:
+        raise ValueError("it has no rows, or columns of one name")
+    rises = [name for name in ("pattern_rise", "ablation_rise") if name in kinds]
+    if len(rises) == 1:
+        raise ValueError("one of the two causal columns is missing")
+    steps = ["step"] if "step" in kinds else []
+    wanted = [
+        *NUMBERS,
+        *steps,
+        *rises,
+        *(f"{kind} {one}" for kind in ("explained", "z") for one in about.rungs),
+    ]
+    for name in (*TEXTS, *wanted, "seeks"):
+        if name not in kinds:
+            raise ValueError(f"the column {name!r} is missing")
+    types: Any = pa.types
+    for name in wanted:
+        if not (types.is_floating(kinds[name]) or types.is_integer(kinds[name])):
+            raise ValueError(f"the column {name!r} holds no numbers")
+    if not types.is_string(kinds["head"]) or not types.is_boolean(kinds["seeks"]):
+        raise ValueError("its columns of heads and of who seeks are of other types")
+    if steps and not (types.is_integer(kinds["step"]) and table.column("step").null_count == 0):
+        raise ValueError("its steps are no whole numbers")

@@ -1,0 +1,336 @@
+"""Utility in closed form, from counts of a text and the weights of a model alone: no context is run.
+
+With z the logits at a position, −∂loss/∂a_i = ⟨e_y − softmax(z), ω(x_i)⟩, y being the label and ω(x) what the
+head writes where it looks at x. Its mean over positions with the query k is ⟨P(·|k) − p(·|k), ω(x)⟩ as far as
+
+- labels do not hang on the other tokens of the context: P(y | k, x in it) = P(y | k);
+- the model's chances are those at the mean of what its heads read: p(·|k) is the mean field's, in which every
+  head gives the mean of its values over the text, with a share for the query, which is always in its context;
+- ω is the same at every position, and what follows the head (norms, perceptrons, later layers) is linear
+  around the mean field: it is differentiated there, so that nothing else is dropped of it.
+
+``copies`` takes back the first where it matters most: for the label that is the token looked at.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from torch import Tensor
+
+from attomaton.base.errors import MismatchedParts
+from attomaton.base.options import whole_number
+from attomaton.base.solutions import score_table
+from attomaton.base.tables import Float64, Int64, Integers, table_of
+from attomaton.corpora.samples import Samples
+from attomaton.graphs.bags import count_all_tokens
+from attomaton.heads.contexts import check_heads
+from attomaton.heads.model import Head, HeadModel
+from attomaton.heads.utility.measured import STRENGTH, UtilityTable, make_table
+
+FEW = 512
+"""Tokens that are run at once."""
+
+_torch: Any = torch  # its types leave some functions partly unknown
+
+
+@dataclass(frozen=True, eq=False)
+class PairCounts:
+    """What the closed form takes from a text; nothing larger than the pairs that were seen.
+
+    Attributes
+    ----------
+    shares : float64 array, shape (n_tokens,)
+        The share of each token in all contexts.
+    labels : csr_array, shape (n_tokens, n_tokens)
+        P(y | k): a row for each query.
+    queries, tokens : int64 arrays, shape (n_pairs,)
+        The pairs of a query and a token of its context, sorted.
+    seen, times : float64 arrays, shape (n_pairs,)
+        How many contexts with the query have the token, and how often they have it together.
+    copied, copied_times : float64 arrays, shape (n_pairs,)
+        The same for contexts whose label the token is.
+    length : float
+        The mean length of a context.
+
+    Examples
+    --------
+    >>> counts = count_pairs(Samples.from_lists([[0, 1], [1, 1]], [1, 0]))
+    >>> counts.shares.tolist(), counts.labels.toarray().tolist()
+    ([0.25, 0.75], [[0.0, 0.0], [0.5, 0.5]])
+    >>> counts.queries.tolist(), counts.tokens.tolist(), counts.seen.tolist(), counts.times.tolist()
+    ([1, 1], [0, 1], [1.0, 2.0], [1.0, 3.0])
+    >>> counts.copied.tolist(), counts.copied_times.tolist()
+    ([0.0, 1.0], [0.0, 1.0])
+    """
+
+    shares: Float64
+    labels: csr_array
+    queries: Int64
+    tokens: Int64
+    seen: Float64
+    times: Float64
+    copied: Float64
+    copied_times: Float64
+    length: float
+
+
+def count_pairs(samples: Samples) -> PairCounts:
+    """Count what the closed form needs.
+
+    Examples
+    --------
+    >>> counts = count_pairs(Samples.from_windows([0, 1, 2, 0, 1, 2, 0], window=3))
+    >>> counts.shares.round(2).tolist(), counts.length
+    ([0.4, 0.33, 0.27], 2.5)
+    """
+    size, bags = samples.n_tokens, count_all_tokens(samples)
+    query = samples.queries.astype(np.int64)[bags.sample]
+    label = samples.labels.astype(np.int64)[bags.sample]
+    keys, place = np.unique(query * size + bags.token, return_inverse=True)
+    weights, inside = bags.multiplicity.astype(np.float64), (bags.token == label).astype(np.float64)
+    ones = np.ones(len(weights))
+    seen, times, copied, copied_times = (
+        np.bincount(place, one, len(keys)).astype(np.float64)
+        for one in (ones, weights, inside, weights * inside)
+    )
+    total = np.bincount(bags.token, weights=weights, minlength=size)
+    labels = csr_array((np.ones(len(samples)), (samples.queries, samples.labels)), shape=(size, size))
+    labels.sum_duplicates()
+    rows = np.maximum(np.asarray(labels.sum(axis=1)).ravel(), 1)
+    labels.data /= np.repeat(rows, np.diff(labels.indptr))
+    return PairCounts(
+        total / max(total.sum(), 1),
+        labels,
+        keys // size,
+        keys % size,
+        seen,
+        times,
+        copied,
+        copied_times,
+        float(total.sum() / max(len(samples), 1)),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class MeanField:
+    """A model in which every head gives the mean of its values over a text.
+
+    Attributes
+    ----------
+    values : list of float64 array, each of shape (n_tokens, n_heads, head width)
+        What each layer's heads give where they look at each token alone.
+    slopes : list of float64 array, each of shape (n_tokens, n_heads, head width)
+        −∂/∂output of the cross-entropy with P(·|k), a row for each query k; 0 for queries never seen.
+    """
+
+    values: list[Float64]
+    slopes: list[Float64]
+
+
+def find_mean_field(model: HeadModel, counts: PairCounts, *, repeated: int = 1) -> MeanField:
+    """Run every token by itself, layer by layer with the means of the layers before.
+
+    Parameters
+    ----------
+    model : HeadModel
+        The trained model.
+    counts : PairCounts
+        Of the text.
+    repeated : int
+        How many times the token stands in its row: with more than one, values are means over that many
+        positions and the query is at the last of them, for models with positions.
+    """
+    if model.shape.n_tokens != len(counts.shares):
+        raise MismatchedParts(
+            f"the model has {model.shape.n_tokens} tokens and the text {len(counts.shares)}; give a text in "
+            "the model's tokens"
+        )
+    whole_number(repeated, "repeated", least=1)
+    means: list[Tensor] = []
+    values: list[Tensor] = []
+    shares = _torch.from_numpy(counts.shares)
+    for layer in range(model.shape.n_layers):
+        some = [
+            _Alone(counts.length, means, wanted=layer).values(model, part, repeated)
+            for part in _parts(model, repeated)
+        ]
+        values.append(torch.cat(some))
+        means.append(torch.einsum("x,xhd->hd", shares.to(values[-1].dtype), values[-1]))
+    slopes: list[list[Tensor]] = []
+    for part in _parts(model, repeated):
+        alone = _Alone(counts.length, means)
+        slopes.append(alone.slopes(model, part, repeated, counts.labels))
+    joined = [torch.cat([one[layer] for one in slopes]) for layer in range(model.shape.n_layers)]
+    return MeanField([one.double().numpy() for one in values], [one.double().numpy() for one in joined])
+
+
+def find_closed_utility(
+    model: HeadModel,
+    counts: PairCounts,
+    *,
+    repeated: int = 1,
+    copies: bool = False,
+    heads: Sequence[Head] | None = None,
+) -> list[UtilityTable]:
+    """Utility in closed form, for the pairs that the text has; elsewhere the token's mean over queries.
+
+    Parameters
+    ----------
+    model : HeadModel
+        The trained model.
+    counts : PairCounts
+        Of the text that it was trained on.
+    repeated : int
+        How many times each token stands in its row when it is run by itself. For models with positions
+        give more than one: values are then means over that many positions, and the query is at the last.
+    copies : bool
+        Whether the chance that the label is the token looked at is that of contexts which have the token.
+    heads : sequence of Head, optional
+        Which; all if not given.
+
+    Examples
+    --------
+    >>> from attomaton.heads.arrays import from_arrays
+    >>> counts = count_pairs(Samples.from_windows([0, 1, 2, 0, 1, 2, 0], window=3))
+    >>> model = from_arrays(np.eye(3), *np.random.default_rng(0).normal(size=(4, 1, 1, 3, 3)))
+    >>> [table] = find_closed_utility(model, counts)
+    >>> table.dense().shape
+    (3, 3)
+    """
+    field = find_mean_field(model, counts, repeated=repeated)
+    tables: list[UtilityTable] = []
+    for head in model.shape.heads if heads is None else check_heads(heads, model.shape):
+        values, slopes = field.values[head.layer][:, head.number], field.slopes[head.layer][:, head.number]
+        raw = _pair_products(slopes, values, counts)
+        if copies:
+            raw = raw + correct_copies(model, head, counts)
+        tables.append(_centred(head, raw, slopes @ (counts.shares @ values), counts))
+    return tables
+
+
+def correct_copies(model: HeadModel, head: Head, counts: PairCounts) -> Float64:
+    """What it adds to each pair that contexts with x have the label x at their own rate r, not P(x|k).
+
+    P′(x) = r and P′(y) = P(y|k)·(1 − r)/(1 − P(x|k)) elsewhere, so ⟨P′ − P, ω(x)⟩ is
+    (r − P(x|k))·(ω_x(x) − ⟨P(·|k), ω(x)⟩)/(1 − P(x|k)).
+    """
+    size = len(counts.shares)
+    known = np.asarray(counts.labels[counts.queries, counts.tokens]).ravel()
+    rate = (counts.copied_times + known) / (counts.times + 1)
+    own, mean = np.empty(size), np.empty(len(counts.tokens))
+    order = np.argsort(counts.tokens, kind="stable")
+    borders = np.searchsorted(counts.tokens[order], np.arange(size + 1))
+    for part in np.array_split(np.arange(size), -(-size // FEW)):
+        written = model.write_logits(head, part)
+        own[part] = written[np.arange(len(part)), part]
+        rows = order[borders[part[0]] : borders[part[-1] + 1]]
+        expected = counts.labels @ written.T
+        mean[rows] = expected[counts.queries[rows], counts.tokens[rows] - part[0]]
+    return (rate - known) * (own[counts.tokens] - mean) / np.maximum(1 - known, 1e-9)
+
+
+def find_copy_utility(counts: PairCounts, *, strength: float = STRENGTH) -> UtilityTable:
+    """The utility of the theory's layer, exactly: T·(contexts with the label x)/(occurrences of x) − 1.
+
+    Its loss is −ln of the attention on the label, so that at uniform attention over T places −∂loss/∂a_i is
+    T/m where x_i is the label, which occurs m times, and 0 elsewhere; its mean over a context is 1. All
+    contexts have the same length T. Counts are those of samples that have their label in the context.
+
+    Examples
+    --------
+    >>> table = find_copy_utility(count_pairs(Samples.from_lists([[0, 1], [1, 1]], [0, 1])), strength=0.0)
+    >>> table.at(np.array([1, 1]), np.array([0, 1])).round(3).tolist()  # 2·1/1 − 1 and 2·1/3 − 1
+    [1.0, -0.333]
+    """
+    size = len(counts.shares)
+    keys, sums = counts.queries * size + counts.tokens, counts.length * counts.copied - counts.times
+    return make_table(Head(0, 0), (keys, counts.times.astype(np.int64)), sums, size, strength)
+
+
+def define_closed_utility(model: HeadModel, head: Head, counts: PairCounts, chances: Float64) -> Float64:
+    """The slow definition: Σ_y (P(y|k) − p(y|k))·ω_x(y), shape (n_tokens, n_tokens), not centred.
+
+    ``chances`` is p(·|k), a row for each query.
+    """
+    written = model.write_logits(head, np.arange(len(counts.shares)))
+    seen = np.asarray(counts.labels.sum(axis=1)).ravel() > 0
+    return np.where(seen[:, None], counts.labels.toarray() - chances, 0.0) @ written.T
+
+
+class _Alone:
+    """Runs tokens by themselves, with the means of the layers before in place of what heads read."""
+
+    def __init__(self, length: float, means: list[Tensor], *, wanted: int | None = None) -> None:
+        self.length, self.means, self.wanted = length, means, wanted
+        self.found: list[Tensor] = []
+        self.leaves: list[Tensor] = []
+
+    def values(self, model: HeadModel, tokens: Int64, repeated: int) -> Tensor:
+        """What the heads of the wanted layer give, shape (n, n_heads, head width)."""
+        model.watch(_repeat(tokens, repeated), edit_patterns=_flat, edit_outputs=self._edit)
+        return self.found[0]
+
+    def slopes(self, model: HeadModel, tokens: Int64, repeated: int, labels: csr_array) -> list[Tensor]:
+        """−∂/∂output of the cross-entropy with the labels, by layer."""
+        seen = model.watch(_repeat(tokens, repeated), edit_patterns=_flat, edit_outputs=self._edit)
+        logits = seen.logits[:, -1]
+        wanted = _torch.from_numpy(labels[tokens].toarray()).to(logits.dtype)
+        gain = (wanted * _torch.log_softmax(logits, -1)).sum()
+        return list(_torch.autograd.grad(gain, self.leaves))
+
+    def _edit(self, layer: int, given: Tensor) -> Tensor:
+        own = given[:, :, -1].detach()
+        if layer == self.wanted:
+            self.found.append(own)
+        if layer >= len(self.means):
+            return given
+        share = 1 / self.length
+        mixed = share * own + (1 - share) * self.means[layer].to(own.dtype)
+        if self.wanted is None:
+            self.leaves.append(mixed.requires_grad_(True))
+            mixed = self.leaves[-1]
+        return mixed[:, :, None].expand(given.shape)
+
+
+def _flat(_: int, pattern: Tensor) -> Tensor:
+    """Uniform patterns, so that the last position reads the mean of the values of a repeated token."""
+    length = pattern.shape[-1]
+    flat = torch.ones(length, length, dtype=pattern.dtype).tril()
+    return (flat / flat.sum(1, keepdim=True)).expand(pattern.shape)
+
+
+def _repeat(tokens: Int64, repeated: int) -> Integers:
+    return np.repeat(tokens[:, None], repeated, axis=1)
+
+
+def _parts(model: HeadModel, repeated: int) -> list[Int64]:
+    every = np.arange(model.shape.n_tokens, dtype=np.int64)
+    few = min(FEW, model.shape.batch_of(repeated))
+    return np.array_split(every, -(-len(every) // few))
+
+
+def _pair_products(slopes: Float64, values: Float64, counts: PairCounts) -> Float64:
+    """⟨slope of the query, value of the token⟩ for each pair, some at a time."""
+    found = np.empty(len(counts.queries))
+    for start in range(0, len(found), 1 << 18):
+        part = slice(start, start + (1 << 18))
+        found[part] = np.einsum("nd,nd->n", slopes[counts.queries[part]], values[counts.tokens[part]])
+    return found
+
+
+def _centred(head: Head, raw: Float64, expected: Float64, counts: PairCounts) -> UtilityTable:
+    """The table, less what a context of the text's tokens gives for the query on average.
+
+    ``expected`` is that, for each query. In a context of T tokens with x, x itself is one of those taken off.
+    """
+    share = 1 / counts.length
+    score = (raw - expected[counts.queries]) * (1 - share)
+    total = np.bincount(counts.tokens, weights=score * counts.seen, minlength=len(counts.shares))
+    times = np.bincount(counts.tokens, weights=counts.seen, minlength=len(counts.shares))
+    pairs = table_of({"query": counts.queries.astype(np.int32), "token": counts.tokens.astype(np.int32)})
+    table = score_table(pairs, score)
+    return UtilityTable(head, table, total / np.maximum(times, 1), counts.seen.astype(np.int64))

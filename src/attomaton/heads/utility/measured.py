@@ -1,0 +1,289 @@
+"""What looking at a token is worth to a model: utility, measured on text.
+
+The utility of key i for a head at one position is −∂loss/∂a_i there, where the head attends without regard to
+content: uniformly, or as it does on average at each position. (Where it attends as trained, this gradient has
+vanished.) The loss is that of the whole window: what later layers and later positions make of it counts too.
+It is centred within each context, since attention that is moved to one key is taken from others.
+A table holds its mean for each pair of query and token, shrunk to the token's mean over all queries.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attomaton.base.errors import MismatchedParts, UnsupportedOption
+from attomaton.base.options import real_number, whole_number
+from attomaton.base.solutions import score_table
+from attomaton.base.tables import Bool, Float64, Int64, Integers, column, table_of
+from attomaton.graphs.grouping import find_rows
+from attomaton.heads.contexts import check_contexts, check_heads
+from attomaton.heads.model import Head, HeadModel
+
+Baseline = Literal["uniform", "position"]
+"""How a head attends where utility is measured: uniformly, or by its mean pattern."""
+
+STRENGTH = 5.0
+"""How many occurrences a token's mean over all queries counts as."""
+
+FEW = 64
+"""Contexts that are run at once, at most."""
+
+_torch: Any = torch  # its types leave some functions partly unknown
+
+
+@dataclass(frozen=True, eq=False)
+class UtilityTable:
+    """A score for each pair of query and token that was seen, and one for each token elsewhere.
+
+    Attributes
+    ----------
+    head : Head
+        Whose it is.
+    scores : pyarrow.Table
+        Columns query, token (int32), score (float64), sorted; pairs that were seen.
+    background : float64 array, shape (n_tokens,)
+        The score of each token with a query that it was not seen with.
+    counts : int64 array
+        How often each pair was seen, in the order of ``scores``.
+
+    Examples
+    --------
+    >>> pairs = table_of({"query": [0, 0], "token": [0, 2]})
+    >>> table = UtilityTable(
+    ...     Head(0, 0), score_table(pairs, np.array([0.5, -0.5])), np.zeros(3), np.array([4, 4])
+    ... )
+    >>> table.at(np.array([[0, 0]]), np.array([[2, 1]])).tolist()
+    [[-0.5, 0.0]]
+    >>> table.dense().shape
+    (3, 3)
+    """
+
+    head: Head
+    scores: pa.Table
+    background: Float64
+    counts: Int64
+
+    def at(self, queries: Integers, tokens: Integers) -> Float64:
+        """The scores of pairs, in the shape that queries and tokens give together."""
+        query, token = np.broadcast_arrays(queries, tokens)
+        keys = query.astype(np.int64).ravel() * len(self.background) + token.ravel()
+        place, there = find_rows(self._keys, keys)
+        found = self.background[token.ravel()]
+        found[there] = column(self.scores, "score")[place[there]]
+        return found.reshape(query.shape)
+
+    def dense(self) -> Float64:
+        """Every score, shape (n_tokens, n_tokens): rows are queries. For small vocabularies."""
+        every = np.arange(len(self.background))
+        return self.at(every[:, None], every[None, :])
+
+    @cached_property
+    def _keys(self) -> Int64:
+        query, token = (column(self.scores, name).astype(np.int64) for name in ("query", "token"))
+        return query * len(self.background) + token
+
+
+@dataclass(frozen=True, eq=False)
+class Gains:
+    """Utility at every position of some contexts, centred.
+
+    Attributes
+    ----------
+    rows : int64 array, shape (n, length + 1)
+        The contexts, and the label of the last position.
+    values : dict of Head to float64 array, shape (n, length, length)
+        Rows are queries, columns keys; 0 for later keys.
+    """
+
+    rows: Int64
+    values: dict[Head, Float64]
+
+    @property
+    def tokens(self) -> Int64:
+        """The contexts, shape (n, length)."""
+        return self.rows[:, :-1]
+
+    @property
+    def copies(self) -> Bool:
+        """Whether the label of a position is among the tokens up to it, shape (n, length)."""
+        return np.tril(self.tokens[:, None, :] == self.rows[:, 1:, None]).any(-1)
+
+    def counted(self, first: int, *, copies: bool) -> Bool:
+        """Which positions count: from ``first`` on, and only :attr:`copies` if asked, shape (n, length)."""
+        late: Bool = np.arange(int(self.tokens.shape[1])) >= first
+        return self.copies & late if copies else np.broadcast_to(late, self.tokens.shape)
+
+
+def measure_utility(
+    model: HeadModel,
+    rows: Integers,
+    *,
+    baseline: Baseline = "uniform",
+    alone: bool = False,
+    first: int = 1,
+    copies: bool = False,
+    strength: float = STRENGTH,
+    heads: Sequence[Head] | None = None,
+) -> list[UtilityTable]:
+    """The utility tables of heads.
+
+    Parameters
+    ----------
+    model : HeadModel
+        The trained model.
+    rows : integers, shape (n, length + 1)
+        Windows of text that the model was trained on: contexts, and the label of the last position.
+    baseline : "uniform" or "position"
+        The attention at which it is measured.
+    alone : bool
+        Whether each head is measured with all others attending as trained, at the price of one run for each.
+        Otherwise all heads attend by the baseline at once.
+    first : int
+        The first position that counts as a query.
+    copies : bool
+        Whether only positions count whose label is in the context, as where a model was trained so.
+    strength : float
+        How many occurrences a token's mean counts as.
+    heads : sequence of Head, optional
+        Which; all if not given.
+
+    Examples
+    --------
+    >>> from attomaton.heads.arrays import from_arrays
+    >>> maps = np.random.default_rng(0).normal(size=(4, 1, 2, 5, 5))  # query, key, value, output: 2 heads
+    >>> model = from_arrays(np.eye(5), *maps)
+    >>> tables = measure_utility(model, np.array([[0, 1, 2, 1, 0], [3, 2, 1, 1, 4]]))
+    >>> [str(table.head) for table in tables], tables[0].background.shape
+    (['0.0', '0.1'], (5,))
+    """
+    asked = model.shape.heads if heads is None else check_heads(heads, model.shape)
+    if not asked:
+        raise UnsupportedOption("there is no head to measure; name one or more, or leave heads out")
+    real_number(strength, "strength", least=0.0)
+    whole_number(first, "first")
+    keys: list[Int64] = []
+    sums: list[Float64] = []
+    for gains in find_gains(model, rows, baseline=baseline, alone=alone, heads=asked):
+        length = int(gains.tokens.shape[1])
+        counted = gains.counted(first, copies=copies)
+        seen = np.tril(np.repeat(counted[:, :, None], length, axis=2))
+        key = (gains.tokens[:, :, None] * model.shape.n_tokens + gains.tokens[:, None, :])[seen]
+        values = np.stack([np.ones(key.shape), *(gains.values[head][seen] for head in asked)])
+        found, total = _add_equal(key, values)
+        keys.append(found)
+        sums.append(total)
+    found, total = _add_equal(np.concatenate(keys), np.concatenate(sums, axis=1))
+    counts = np.rint(total[0]).astype(np.int64)
+    return [
+        make_table(head, (found, counts), total[1 + place], model.shape.n_tokens, strength)
+        for place, head in enumerate(asked)
+    ]
+
+
+def find_gains(
+    model: HeadModel, rows: Integers, *, baseline: Baseline, alone: bool, heads: Sequence[Head]
+) -> Iterator[Gains]:
+    """Utility at every position, some contexts at a time."""
+    longest = model.shape.longest
+    with_label = replace(model.shape, longest=None if longest is None else longest + 1)
+    table: Int64 = check_contexts(rows, with_label).numpy()
+    if table.shape[1] < 3:
+        raise MismatchedParts(
+            f"the windows have the shape {table.shape}; give (n, length + 1) with a length of 2 at least"
+        )
+    base = _baseline(model, table[:, :-1], baseline)
+    few = min(FEW, model.shape.batch_of(table.shape[1]))
+    for start in range(0, len(table), few):
+        part = table[start : start + few]
+        values: dict[Head, Float64] = {}
+        for group in [[head] for head in heads] if alone else [list(heads)]:
+            values |= _differentiate(model, part, base, group if alone else model.shape.heads, group)
+        yield Gains(part, values)
+
+
+def find_mean_patterns(model: HeadModel, contexts: Integers) -> list[Tensor]:
+    """The mean pattern of every layer over contexts, each of shape (n_heads, length, length)."""
+    total: list[Tensor] = []
+    few = min(FEW, model.shape.batch_of(np.shape(contexts)[1]))
+    for start in range(0, len(contexts), few):
+        patterns = model.watch(np.asarray(contexts[start : start + few])).patterns
+        sums = [one.detach().sum(0) for one in patterns]
+        total = [old + new for old, new in zip(total, sums, strict=True)] if total else sums
+    return [one / len(contexts) for one in total]
+
+
+def make_table(
+    head: Head, pairs: tuple[Int64, Int64], sums: Float64, n_tokens: int, strength: float
+) -> UtilityTable:
+    """A table from sums over pairs, given as keys query · n_tokens + token, rising, and their counts.
+
+    The score of a pair is (sum + strength · m) / (count + strength), m the token's mean over all queries.
+    """
+    keys, counts = pairs
+    query, token = keys // n_tokens, keys % n_tokens
+    total = np.bincount(token, weights=sums, minlength=n_tokens)
+    mean = total / np.maximum(np.bincount(token, weights=counts, minlength=n_tokens), 1)
+    score = (sums + strength * mean[token]) / (counts + strength)
+    named = table_of({"query": query.astype(np.int32), "token": token.astype(np.int32)})
+    return UtilityTable(head, score_table(named, score), mean, counts)
+
+
+def _baseline(model: HeadModel, contexts: Int64, baseline: Baseline) -> list[Tensor]:
+    """The patterns at which utility is measured, by layer, shape (n_heads, length, length)."""
+    if baseline == "position":
+        return find_mean_patterns(model, contexts)
+    if baseline != "uniform":
+        raise UnsupportedOption(f"the baseline is {baseline!r}; choose 'uniform' or 'position'")
+    length = contexts.shape[1]
+    pattern = torch.ones(length, length, dtype=torch.float64).tril()
+    pattern = pattern / pattern.sum(1, keepdim=True)
+    return [pattern.expand(model.shape.n_heads, -1, -1)] * model.shape.n_layers
+
+
+def _differentiate(
+    model: HeadModel, rows: Int64, base: list[Tensor], replaced: Sequence[Head], wanted: Sequence[Head]
+) -> dict[Head, Float64]:
+    """−∂loss/∂a for some heads where others (``replaced``) attend by the baseline, centred."""
+    leaves: dict[int, Tensor] = {}
+
+    def edit(layer: int, pattern: Tensor) -> Tensor:
+        numbers = [head.number for head in replaced if head.layer == layer]
+        if not numbers:
+            return pattern
+        changed = pattern.detach().clone()
+        changed[:, numbers] = base[layer][numbers].to(pattern.dtype)
+        leaves[layer] = changed.requires_grad_(True)
+        return leaves[layer]
+
+    tokens = _torch.from_numpy(rows)
+    logits = model.watch(tokens[:, :-1], edit_patterns=edit).logits
+    loss = _torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten(), reduction="sum")
+    layers = sorted({head.layer for head in wanted})
+    slopes = _torch.autograd.grad(loss, [leaves[layer] for layer in layers])
+    found: dict[Head, Float64] = {}
+    for layer, slope in zip(layers, slopes, strict=True):
+        for head in wanted:
+            if head.layer == layer:
+                weight = base[layer][head.number].double().numpy()
+                found[head] = _centre(-slope[:, head.number].double().numpy(), weight)
+    return found
+
+
+def _centre(gains: Float64, weight: Float64) -> Float64:
+    """Gains less their mean under the baseline, in each row; later keys get 0."""
+    mean = (gains * weight).sum(-1, keepdims=True)
+    return np.tril(gains - mean)
+
+
+def _add_equal(keys: Int64, values: NDArray[Any]) -> tuple[Int64, Float64]:
+    """The distinct keys, rising, and the sums of the columns of ``values`` that share one."""
+    found, place = np.unique(keys, return_inverse=True)
+    sums = [np.bincount(place.ravel(), weights=row, minlength=len(found)) for row in values]
+    return found, np.array(sums, np.float64)

@@ -1,6 +1,0 @@
-"""The second theory, "Scan and Snap" (arXiv 2305.16380): which context tokens attention grows and which fade.
-
-A class of sequences is a query (the last token), a next token and a law of the tokens before the query. Read
-:mod:`attomaton.scansnap.classes` first, then :mod:`attomaton.scansnap.law` (closed form) and
-:mod:`attomaton.scansnap.flow` (the differential equation itself).
-"""

@@ -1,0 +1,163 @@
+"""The Graph-SVM as a value, in its two forms.
+
+W_svm = argmin ‖W‖ subject to (e_i − e_j)ᵀ W e_k = 0 for ties i ≍ j and ≥ 1 for i ⇒ j, for every query k.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from attomaton.base.borders import check_floats, check_ids, check_int64, check_lengths, keep_checked
+from attomaton.base.errors import MismatchedParts
+from attomaton.base.ragged import sum_at
+from attomaton.base.tables import Float64, Int64
+from attomaton.graphs.components import count_strong_components
+
+
+@dataclass(frozen=True, eq=False)
+class OrderProblem:
+    """The orthonormal problem: a position for each component, all queries at once.
+
+    min Σ_C |C| p_C² subject to p_A − p_B ≥ 1 for every edge A → B.
+
+    Attributes
+    ----------
+    sizes : int64 array, shape (n_components,)
+        |C|, the tokens that share a position.
+    above, below : int64 arrays, shape (n_edges,)
+        The edges A → B, as component numbers.
+    group : int64 array, shape (n_components,)
+        Which components are solved and judged together, numbered from 0: the queries. Components come sorted
+        by group, edges by ``above``, and no edge joins two groups.
+
+    Examples
+    --------
+    >>> sizes, group = np.array([1, 2, 1]), np.zeros(3, int)  # a line of three components under one query
+    >>> problem = OrderProblem(sizes, np.array([0, 1]), np.array([1, 2]), group)
+    >>> problem.gaps(np.array([1.0, 0.0, -1.0])).tolist()
+    [1.0, 1.0]
+    >>> problem.divergence(np.array([1.0, 1.0])).tolist()  # |C| p_C: with these multipliers it is the optimum
+    [1.0, 0.0, -1.0]
+    """
+
+    sizes: Int64
+    above: Int64
+    below: Int64
+    group: Int64
+
+    def __post_init__(self) -> None:
+        """Refuse what solvers would silently misread, or compiled code must not be given."""
+        sizes, group = check_int64(self.sizes, "sizes"), check_int64(self.group, "group")
+        above, below = check_int64(self.above, "above"), check_int64(self.below, "below")
+        check_lengths("sizes and groups of components", sizes=sizes, group=group)
+        check_lengths("both ends of edges", above=above, below=below)
+        if (np.diff(above) < 0).any() or (np.diff(group) < 0).any():
+            raise MismatchedParts(
+                "an order problem needs its edges sorted by the component above and its components sorted by "
+                "group; sort them first"
+            )
+        for name, ends in (("above", above), ("below", below)):
+            check_ids(ends, len(sizes), f"the component {name} an edge")
+        if len(group) and (group[0] != 0 or int(np.diff(group, prepend=0).max()) > 1):
+            raise MismatchedParts("the groups of an order problem are numbered 0, 1, 2 …; renumber them")
+        if len(sizes) and int(sizes.min()) < 1:
+            raise MismatchedParts("a component of an order problem has no tokens; every size is 1 or more")
+        if (group[above] != group[below]).any():
+            raise MismatchedParts("an edge of an order problem joins two groups; each is solved alone")
+        if (above == below).any() or count_strong_components(above, below, len(sizes)) < len(sizes):
+            raise MismatchedParts("the edges of an order problem close a cycle; an order has none")
+        keep_checked(self, sizes=sizes, above=above, below=below, group=group)
+
+    @property
+    def n_groups(self) -> int:
+        """How many groups there are."""
+        return int(self.group[-1]) + 1 if len(self.group) else 0
+
+    @property
+    def borders(self) -> tuple[Int64, Int64]:
+        """Where each group's components and edges begin and end, shape (n_groups + 1,) each."""
+        nodes = np.searchsorted(self.group, np.arange(self.n_groups + 1))
+        return nodes, np.searchsorted(self.above, nodes)
+
+    def gaps(self, positions: Float64) -> Float64:
+        """p_A − p_B of every edge, shape (n_edges,)."""
+        return positions[self.above] - positions[self.below]
+
+    def divergence(self, flow: Float64) -> Float64:
+        """Flow out of each component less flow into it, shape (n_components,)."""
+        size = len(self.sizes)
+        return sum_at(self.above, flow, size) - sum_at(self.below, flow, size)
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddedProblem:
+    """The embedded problem: queries couple through the Gram matrix.
+
+    The answer is W = Eᵀ A F with E the embeddings of the tokens in use, F those of the queries, and A a
+    matrix of forces that is zero but at the nodes (query, token). With a the forces at the nodes, the scores
+    there are s = Q a, Q_(i,k),(j,l) = (e_i·e_j)(f_k·f_l), and the problem is
+
+        min aᵀ Q a  subject to  s equal inside each component, and ≥ 1 apart along each edge of the order.
+
+    Attributes
+    ----------
+    token_gram : float64 array, shape (n_tokens_used, n_tokens_used)
+        E Eᵀ.
+    query_gram : float64 array, shape (n_queries, n_queries)
+        F Fᵀ.
+    token, query : int64 arrays, shape (n_nodes,)
+        The row of each node in ``token_gram`` and in ``query_gram``.
+    component : int64 array, shape (n_nodes,)
+        The component of each node.
+    order : OrderProblem
+        The components and the edges between them.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.solvers.hard.constraints import embedded_problem
+    >>> components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1]], [0])))
+    >>> problem = embedded_problem(components, np.array([[1.0, 0.0], [0.5, 1.0]]))
+    >>> problem.combine(np.array([2.0, -2.0])).tolist(), problem.scores(np.array([2.0, -2.0])).tolist()
+    ([[2.0], [-2.0]], [1.25, -1.875])
+    >>> (problem.kernel() @ [2.0, -2.0]).tolist()  # the same scores, by definition
+    [1.25, -1.875]
+    """
+
+    token_gram: Float64
+    query_gram: Float64
+    token: Int64
+    query: Int64
+    component: Int64
+    order: OrderProblem
+
+    def __post_init__(self) -> None:
+        """Refuse what compiled code must not be given."""
+        n_tokens, n_queries = len(self.token_gram), len(self.query_gram)
+        check_floats(self.token_gram, (n_tokens, n_tokens), "token_gram")
+        check_floats(self.query_gram, (n_queries, n_queries), "query_gram")
+        sizes = {"token": n_tokens, "query": n_queries, "component": len(self.order.sizes)}
+        nodes = {name: check_int64(getattr(self, name), name) for name in sizes}
+        check_lengths("the columns of nodes", **nodes)
+        for name, size in sizes.items():
+            check_ids(nodes[name], size, f"the {name} of a node")
+        counted = np.bincount(nodes["component"], minlength=len(self.order.sizes))
+        if not np.array_equal(counted, self.order.sizes):
+            raise MismatchedParts("the components of the nodes have other sizes than those of the order")
+        keep_checked(self, **nodes)
+
+    def combine(self, forces: Float64) -> Float64:
+        """A, shape (n_tokens_used, n_queries)."""
+        combined = np.zeros((len(self.token_gram), len(self.query_gram)))
+        combined[self.token, self.query] = forces
+        return combined
+
+    def scores(self, forces: Float64) -> Float64:
+        """Q a, shape (n_nodes,), by two products of Gram size; Q itself is never formed."""
+        return (self.token_gram @ self.combine(forces) @ self.query_gram)[self.token, self.query]
+
+    def kernel(self) -> Float64:
+        """Q itself, dense, shape (n_nodes, n_nodes): the definition, for small problems."""
+        return (
+            self.token_gram[np.ix_(self.token, self.token)] * self.query_gram[np.ix_(self.query, self.query)]
+        )

@@ -1,0 +1,352 @@
+"""The constraints of the Graph-SVM written with the rows of the embeddings, and proofs from these.
+
+Every tie and every priority speaks of a difference of two rows, (e_i − e_j)ᵀ W e_k. Where two rows nearly
+coincide a Gram matrix has lost that difference. So here sums carry bounds on what rounding may have done to
+them, and where these are too wide differences are taken first, exactly, and summed with twice the digits of a
+double (:mod:`~attomaton.solvers.hard.precise`).
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from attomaton.base.borders import check_floats, check_ids, check_int64, check_lengths, keep_checked
+from attomaton.base.tables import Bool, Float64, Int64, column
+from attomaton.graphs.components import Components
+from attomaton.graphs.independence import bound_singular, unit_rows
+from attomaton.solvers.hard.certify import DIVERGED, FEASIBLE, HardCertificate
+
+PAIRED = 2.0**-95
+"""Rounding of sums of pairs, relative to the sum of the terms' sizes; a bound with room for dimensions."""
+
+ROUNDING = 1e-13
+"""Room for the roundings of the few operations in doubles that follow."""
+
+UNCLEAR, CLEAR = 1.5e-15, 1e-7
+"""Singular values between these, relative to the largest, leave open whether ties depend on each other."""
+
+MOST_NUMBERS = 5_000_000
+"""More numbers than this in the directions of ties that depend on each other are not decomposed."""
+
+EPSILON = float(np.finfo(np.float64).eps)
+MOST_PRODUCTS = 200_000_000
+"""Sums with twice the digits are made up to this size: seconds, not minutes."""
+
+CLOSE = 1e-6
+"""Rows closer than this, beside their lengths, are named where an answer is not certified."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ropes:
+    """All ties and priorities, as differences of rows, sorted by query.
+
+    Within a component every token but the first is tied to the first; a priority joins the first tokens of
+    two components.
+
+    Attributes
+    ----------
+    keys, asked : float64 arrays, shape (n_tokens_used, dim) and (n_queries, dim)
+        The rows of the tokens and of the queries in use.
+    one, other, query : int64 arrays, shape (n_ropes,)
+        Each rope stands for (e_one − e_other) e_queryᵀ; rows of ``keys``, ``keys`` and ``asked``.
+    number : int64 array, shape (n_ropes,)
+        For a priority its row in the order, for a tie the node that it ties.
+    tie : bool array, shape (n_ropes,)
+        Which are ties.
+    tokens : int64 array, shape (n_tokens_used,)
+        The token of each row.
+    """
+
+    keys: Float64
+    asked: Float64
+    one: Int64
+    other: Int64
+    query: Int64
+    number: Int64
+    tie: Bool
+    tokens: Int64
+
+    def __post_init__(self) -> None:
+        """Refuse what compiled code must not be given."""
+        keys, asked = (check_floats(part, (None, None), "rows of embeddings") for part in self.tables)
+        check_floats(asked, (None, keys.shape[1]), "rows of queries")
+        ends = dict(zip(("one", "other", "query"), self.ends, strict=True))
+        numbers = {name: check_int64(part, name) for name, part in ends.items()}
+        check_lengths("the columns of ropes", number=self.number, tie=self.tie, **numbers)
+        for name, part in numbers.items():
+            check_ids(part, len(asked if name == "query" else keys), f"{name} of a rope")
+        keep_checked(self, keys=keys, asked=asked, **numbers)
+
+    @cached_property
+    def ties(self) -> "Ropes":
+        """The ties alone; the same if there is nothing else."""
+        if self.tie.all():
+            return self
+        ends = {name: getattr(self, name)[self.tie] for name in ("one", "other", "query", "number", "tie")}
+        return replace(self, **ends)
+
+    @property
+    def ends(self) -> tuple[Int64, Int64, Int64]:
+        """What compiled code takes."""
+        return self.one, self.other, self.query
+
+    @property
+    def tables(self) -> tuple[Float64, Float64]:
+        """What compiled code takes."""
+        return self.keys, self.asked
+
+    @cached_property
+    def lengths(self) -> Float64:
+        """‖e_one − e_other‖ ‖e_query‖, shape (n_ropes,); differences are taken first."""
+        apart = np.linalg.norm(self.keys[self.one] - self.keys[self.other], axis=1)
+        return apart * np.linalg.norm(self.asked, axis=1)[self.query]
+
+    def press(self, weights: Float64) -> Float64:
+        """Σ weight (e_one − e_other) e_queryᵀ, shape (dim, dim, 2), from weights of shape (n_ropes, 2)."""
+        from attomaton.solvers.hard.precise import press  # compiles, so only when needed
+
+        return press(self.tables, self.ends, check_floats(weights, (len(self.one), 2), "weights of ropes"))
+
+    def read(self, weights: Float64, token: Int64, query: Int64) -> Float64:
+        """e_tokenᵀ W e_query for rows of ``keys`` and ``asked``, sorted by query; W in pairs."""
+        keys = np.vstack([self.keys, np.zeros((1, self.keys.shape[1]))])
+        nothing = np.full(len(token), len(self.keys))
+        apart = replace(self, keys=keys, one=token, other=nothing, query=query, number=token, tie=token < 0)
+        return apart.stretch(weights).sum(axis=1)
+
+    def stretch(self, weights: Float64) -> Float64:
+        """(e_one − e_other)ᵀ W e_query in pairs, shape (n_ropes, 2); W in pairs, shape (dim, dim, 2)."""
+        from attomaton.solvers.hard.precise import stretch  # compiles, so only when needed
+
+        dim = self.keys.shape[1]
+        return stretch(self.tables, self.ends, check_floats(weights, (dim, dim, 2), "weights in pairs"))
+
+    @cached_property
+    def _taut(self) -> tuple[Float64, Int64]:
+        """Differences and queries of the ties between different rows."""
+        taut = self.ties.lengths > 0
+        return (self.keys[self.ties.one] - self.keys[self.ties.other])[taut], self.ties.query[taut]
+
+    @cached_property
+    def rough_stiffness(self) -> float:
+        """The same as :attr:`stiffness`, or less, and found more quickly.
+
+        The ties under one query are differences to first tokens, so their singular values are at least those
+        of the tokens; with lengths of 1, over the longest difference.
+        """
+        apart, query = self._taut
+        if not len(query):
+            return np.inf
+        asked = bound_singular(unit_rows(self.asked[np.unique(query)]))
+        return asked * bound_singular(self.keys) / float(np.linalg.norm(apart, axis=1).max())
+
+    @cached_property
+    def stiffness(self) -> float:
+        """A lower bound on how much the least stretched change of W stretches all ties, in unit lengths.
+
+        The smallest singular value of the ties' directions, each of length 1, is at least that of the
+        queries times that of the differences under any one query. Where these depend on each other it is the
+        smallest that is not zero, if the others are clearly zero. Zero if nothing tells.
+        """
+        apart, query = self._taut
+        if not len(query):
+            return np.inf
+        queries = np.unique(query)
+        asked = _smallest(self.asked[queries])
+        inside = min(_smallest(apart[query == one]) for one in queries) if asked else 0.0
+        return asked * inside or _smallest_clear(apart, self.asked[query])
+
+    def closest(self) -> str:
+        """Which two rows that must differ nearly coincide, in words; empty if none do."""
+        norms = np.linalg.norm(self.keys, axis=1)
+        apart = np.linalg.norm(self.keys[self.one] - self.keys[self.other], axis=1)
+        sizes = np.maximum(norms[self.one], norms[self.other])
+        near = np.divide(apart, sizes, out=np.full_like(apart, np.inf), where=sizes > 0)
+        if not len(near) or near.min() > CLOSE:
+            return ""
+        rope = int(near.argmin())
+        pair = self.tokens[self.one[rope]], self.tokens[self.other[rope]]
+        return f"the embeddings of tokens {pair[0]} and {pair[1]} are {near[rope]:.1e} of their length apart"
+
+
+def _smallest(rows: Float64) -> float:
+    """The smallest singular value of the rows, each scaled to length 1; 0 if there are too many."""
+    if len(rows) > rows.shape[1]:
+        return 0.0
+    singular = np.linalg.svd(unit_rows(rows), compute_uv=False)
+    return max(float(singular[-1] - ROUNDING * singular[0]), 0.0)
+
+
+def _smallest_clear(apart: Float64, asked: Float64) -> float:
+    """The smallest singular value of the directions apart ⊗ asked but zero, if zeros are clearly zero."""
+    if len(apart) * apart.shape[1] * asked.shape[1] > MOST_NUMBERS:
+        return 0.0
+    directions = unit_rows((apart[:, :, None] * asked[:, None, :]).reshape(len(apart), -1))
+    singular = np.linalg.svd(directions, compute_uv=False)
+    kept = singular[singular > UNCLEAR * singular[0]]
+    clear = len(kept) == len(directions) or kept[-1] > CLEAR * singular[0]
+    return max(float(kept[-1] - ROUNDING * singular[0]), 0.0) if clear else 0.0
+
+
+def in_pairs(values: Float64) -> Float64:
+    """Doubles as pairs: with zeros in a new last axis."""
+    return np.stack([values, np.zeros_like(values)], axis=-1)
+
+
+def tie_ropes(components: Components, embeddings: Float64) -> Ropes:
+    """The ropes of all components, for embeddings of shape (n_tokens, dim)."""
+    tokens, token = np.unique(components.token_of_node, return_inverse=True)
+    queries, query = np.unique(components.query_of_node, return_inverse=True)
+    component = components.component_of_node
+    first = np.zeros(len(components), np.int64)
+    first[component[::-1]] = np.arange(len(component))[::-1]
+    tied = np.flatnonzero(first[component] != np.arange(len(component)))
+    above, below = (first[column(components.order, name)] for name in ("above", "below"))
+    one, other = np.concatenate([tied, above]), np.concatenate([first[component[tied]], below])
+    number = np.concatenate([tied, np.arange(len(above))])
+    tie = np.arange(len(one)) < len(tied)
+    order = np.lexsort((~tie, query[one]))
+    return Ropes(
+        np.ascontiguousarray(embeddings[tokens]),
+        np.ascontiguousarray(embeddings[queries]),
+        token[one[order]],
+        token[other[order]],
+        query[one[order]],
+        number[order],
+        tie[order],
+        tokens.astype(np.int64),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """A point and multipliers that are to prove each other.
+
+    Attributes
+    ----------
+    weights : float64 array, shape (dim, dim, 2)
+        W in pairs: what is returned, and what is left to be added to it so that ties hold more exactly.
+    multipliers : float64 array, shape (n_ropes,)
+        The multipliers of all ropes; those of ties are free.
+    """
+
+    weights: Float64
+    multipliers: Float64
+
+
+def certify_answer(ropes: Ropes, answer: Answer, *, rtol: float) -> HardCertificate:
+    """Bounds on ‖W_svm‖² that hold in spite of rounding.
+
+    Upper: W is moved until all ties hold, by no more than what they are stretched over their stiffness, and
+    scaled until the smallest margin is 1. Lower: (Σf)² / ‖Σ f (e_i − e_j)e_kᵀ + ties‖² with f = max(f, 0),
+    weak duality, whatever the multipliers of the ties. What rounding may have done is added to the bounds;
+    if they are too wide then, sums are made again with twice the digits.
+    """
+    dim = ropes.keys.shape[1]
+    check_floats(answer.weights, (dim, dim, 2), "weights in pairs", finite=False)
+    check_floats(answer.multipliers, (len(ropes.one),), "multipliers of ropes", finite=False)
+    sizes = [float(np.max(np.abs(part), initial=0.0)) for part in (answer.weights, answer.multipliers)]
+    if not max(sizes) < DIVERGED:  # nor if one is not a number
+        return HardCertificate(0.0, np.inf, np.inf, np.inf, rtol, closest=ropes.closest())
+    found = _bound(_Plain(ropes), answer, rtol, ropes.rough_stiffness)
+    if not found.certified:
+        found = _bound(_Plain(ropes), answer, rtol, ropes.stiffness)
+    if not found.certified and len(ropes.asked) * ropes.keys.shape[1] ** 2 <= MOST_PRODUCTS:
+        found = _bound(_Paired(ropes), answer, rtol, ropes.stiffness)
+    return found if found.certified else replace(found, closest=ropes.closest())
+
+
+@dataclass(frozen=True)
+class _Plain:
+    """Sums in doubles, row by row, with bounds on what rounding may have done to them."""
+
+    ropes: Ropes
+
+    @cached_property
+    def sizes(self) -> Float64:
+        """(‖e_one‖ + ‖e_other‖) ‖e_query‖: no rope is longer, and roundings are relative to it."""
+        keys, asked = (np.linalg.norm(part, axis=1) for part in self.ropes.tables)
+        return (keys[self.ropes.one] + keys[self.ropes.other]) * asked[self.ropes.query]
+
+    def stretch(self, weights: Float64) -> tuple[Float64, Float64]:
+        """(e_one − e_other)ᵀ W e_query of each rope, and its possible error, shape (n_ropes,) each."""
+        ropes, plain = self.ropes, weights.sum(axis=2)
+        scores = ropes.keys @ (plain @ ropes.asked.T)
+        error = EPSILON * (2 * ropes.keys.shape[1] + 8) * float(np.linalg.norm(plain))
+        return scores[ropes.one, ropes.query] - scores[ropes.other, ropes.query], error * self.sizes
+
+    def press(self, multipliers: Float64) -> tuple[float, float]:
+        """‖Σ multiplier (e_one − e_other) e_queryᵀ‖, and its possible error."""
+        ropes = self.ropes
+        combined = np.zeros((len(ropes.asked), len(ropes.keys)))
+        np.add.at(combined, (ropes.query, ropes.one), multipliers)
+        np.subtract.at(combined, (ropes.query, ropes.other), multipliers)
+        terms = sum(combined.shape) + int(np.bincount(ropes.query).max(initial=0)) + 8
+        error = EPSILON * terms * float(np.abs(multipliers) @ self.sizes)
+        return float(np.linalg.norm((combined @ ropes.keys).T @ ropes.asked)), error
+
+
+@dataclass(frozen=True)
+class _Paired:
+    """The same sums with twice the digits."""
+
+    ropes: Ropes
+
+    @property
+    def sizes(self) -> Float64:
+        """Differences are taken first, so roundings are relative to the lengths of ropes."""
+        return self.ropes.lengths
+
+    def stretch(self, weights: Float64) -> tuple[Float64, Float64]:
+        """As above."""
+        error = PAIRED * self.ropes.keys.shape[1] * float(np.linalg.norm(weights[..., 0]))
+        return self.ropes.stretch(weights).sum(axis=1), error * self.sizes
+
+    def press(self, multipliers: Float64) -> tuple[float, float]:
+        """As above."""
+        error = PAIRED * self.ropes.keys.shape[1] * float(np.abs(multipliers) @ self.sizes)
+        return float(np.linalg.norm(self.ropes.press(in_pairs(multipliers)).sum(axis=2))), error
+
+
+def _bound(sums: _Plain | _Paired, answer: Answer, rtol: float, stiffness: float) -> HardCertificate:
+    upper, violation = _bound_above(sums, answer.weights, stiffness)
+    lower = _bound_below(sums, answer.multipliers)
+    gap = (upper - lower) / upper if 0 < upper < np.inf else upper
+    return HardCertificate(lower, upper, gap, violation, rtol)
+
+
+def _bound_above(sums: _Plain | _Paired, weights: Float64, stiffness: float) -> tuple[float, float]:
+    """An upper bound, or infinity, and how much W itself, without its second part, misses a constraint."""
+    ropes, tie = sums.ropes, sums.ropes.tie
+    norm = float(np.linalg.norm(weights.sum(axis=2))) * (1.0 + ROUNDING)
+    stretched, blur = sums.stretch(weights)
+    moved = _repair(ropes, np.abs(stretched[tie]) + blur[tie], stiffness)
+    margins = stretched[~tie] * (1.0 - ROUNDING) - blur[~tie] - moved * sums.sizes[~tie]
+    least = float(margins.min(initial=np.inf))
+    plain = sums.stretch(in_pairs(weights[..., 0]))[0] if weights[..., 1].any() else stretched
+    missed = [np.abs(plain[tie]).max(initial=0.0), (1.0 - plain[~tie]).max(initial=0.0)]
+    if tie.all():
+        return 0.0, float(max(missed))
+    if not (least > 0 and max(missed) <= FEASIBLE):
+        return np.inf, float(max(missed))
+    return ((norm + moved) / min(least, 1.0)) ** 2 * (1.0 + ROUNDING), float(max(missed))
+
+
+def _repair(ropes: Ropes, pulls: Float64, stiffness: float) -> float:
+    """How far W must be moved, at most, so that ties that are stretched so much hold exactly."""
+    if not len(pulls):
+        return 0.0
+    lengths = ropes.ties.lengths
+    strain = np.divide(pulls, lengths, out=np.zeros_like(pulls), where=lengths > 0)
+    return float(np.linalg.norm(strain)) / stiffness if stiffness > 0 else np.inf
+
+
+def _bound_below(sums: _Plain | _Paired, multipliers: Float64) -> float:
+    """A lower bound: the dual value at the best multiple of the multipliers."""
+    tie = sums.ropes.tie
+    pressed = np.where(tie, multipliers, np.maximum(multipliers, 0.0))
+    total = float(np.sum(pressed[~tie])) * (1.0 - EPSILON * len(pressed))
+    norm, error = sums.press(pressed)
+    norm = norm * (1.0 + ROUNDING) + error
+    return (total / norm) ** 2 * (1.0 - ROUNDING) if norm > 0 else 0.0

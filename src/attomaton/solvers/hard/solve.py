@@ -1,0 +1,387 @@
+"""The Graph-SVM of all queries: the direction that the attention weights take in training."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING, Literal, Protocol, overload, runtime_checkable
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.base.borders import MEND, check_floats, check_kind, check_table, trusted
+from attomaton.base.display import Cell
+from attomaton.base.errors import InvalidEmbeddings, MismatchedParts, UnsupportedOption
+from attomaton.base.options import check_threads, real_number, show
+from attomaton.base.solutions import (
+    Solution,
+    check_embeddings,
+    check_scores,
+    check_weights,
+    scale_rows,
+    score_table,
+)
+from attomaton.base.tables import Float64, column
+from attomaton.graphs.components import Components
+from attomaton.graphs.separation import separate
+from attomaton.solvers.hard.certify import (
+    FEASIBLE,
+    HardCertificate,
+    certify_positions,
+    find_extremes,
+    margins,
+    repair_forces,
+    repair_positions,
+)
+from attomaton.solvers.hard.constraints import (
+    MULTIPLIER_SCHEMA,
+    embedded_problem,
+    multiplier_table,
+    order_problem,
+)
+from attomaton.solvers.hard.problem import EmbeddedProblem, OrderProblem
+from attomaton.solvers.hard.rows import Answer, Ropes, certify_answer, in_pairs, tie_ropes
+
+if TYPE_CHECKING:
+    from attomaton.solvers.hard.factored.solve import FactoredSolution, FactoredSolver
+
+FEW_PRODUCTS = 100_000
+"""Scores of problems up to this size are summed with twice the digits."""
+
+SMALL = 600
+"""Up to this many nodes a dense solver stands by."""
+
+
+@runtime_checkable
+class OrderSolver(Protocol):
+    """What solves the orthonormal problem.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> class Levels:  # any class with this method will do: here the longest path below, seldom the answer
+    ...     def solve_order(self, problem):
+    ...         return components.heights.astype(float), np.zeros(len(problem.above))
+    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1])
+    >>> components = at.find_components(at.extract_edges(samples))
+    >>> solve_graph_svm(components, solver=Levels()).status.name  # what is no optimum is not certified
+    'UNCERTIFIED'
+    """
+
+    def solve_order(self, problem: OrderProblem) -> tuple[Float64, Float64]:
+        """Positions, shape (n_components,), and edge multipliers, shape (n_edges,)."""
+        ...
+
+
+@runtime_checkable
+class EmbeddedSolver(Protocol):
+    """What solves the embedded problem.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.solvers.hard.solvers.distance import LeastDistance
+    >>> components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1, 2]], [0])))
+    >>> problem = embedded_problem(components, np.eye(3) + 0.5)
+    >>> forces, multipliers = LeastDistance().solve_embedded(problem)
+    >>> multipliers.round(4).tolist()  # of the edges 0 → 1 and 0 → 2
+    [0.1212, 0.1212]
+    >>> solve_graph_svm(components, embeddings=np.eye(3) + 0.5, solver=LeastDistance()).status.name
+    'CERTIFIED'
+    """
+
+    def solve_embedded(self, problem: EmbeddedProblem) -> tuple[Float64, Float64]:
+        """Forces, shape (n_nodes,), and edge multipliers, shape (n_edges,)."""
+        ...
+
+
+class Kind(Enum):
+    """What the answer answers; the value is the message.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 0], [0, 1, 1]], [0, 0])  # 0 beats 1 under both queries
+    >>> comps = at.find_components(at.extract_edges(samples))
+    >>> for embeddings in ([[1.0, 0.0], [0.0, 1.0]], [[1.0], [-1.0]]):
+    ...     print(at.solve_graph_svm(comps, embeddings=embeddings).kind.name)
+    EVERY_PRIORITY
+    GENERALISED
+    """
+
+    EVERY_PRIORITY = "every priority is met with a margin of 1"
+    GENERALISED = "the embeddings cannot tell some priorities apart; those count as ties, all others are met"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HardSolution(Solution):
+    """W_svm as scores and weights, with bounds on its squared norm.
+
+    Attributes
+    ----------
+    certificate : HardCertificate
+        ``lower ≤ ‖W_svm‖² ≤ upper``.
+    components : Components
+        What was solved: the components given, with those merged that the embeddings cannot tell apart.
+    multipliers : pyarrow.Table
+        Columns above, below (components) and multiplier (float64), a row for each edge of the order: how hard
+        each priority presses. A positive multiplier marks a tight one.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 2]], [0])  # 0 beats 1 and the query 2
+    >>> hard = solve_graph_svm(at.find_components(at.extract_edges(samples))).expect()
+    >>> hard.weights.toarray()[:, 2].round(4).tolist(), hard.kind.name
+    ([0.6667, -0.3333, -0.3333], 'EVERY_PRIORITY')
+    >>> round(hard.certificate.lower, 4), round(hard.certificate.upper, 4)  # of ‖W_svm‖² = 2/3
+    (0.6667, 0.6667)
+    >>> hard.multipliers.column("multiplier").to_numpy().round(4).tolist()
+    [0.3333, 0.3333]
+    """
+
+    certificate: HardCertificate
+    components: Components
+    multipliers: pa.Table
+
+    def __post_init__(self) -> None:
+        """Refuse what later code must not be given."""
+        check_kind(self.components, Components, "components")
+        check_scores(self.scores, self.components.nodes, "the table of hard scores")
+        if "weights" in self.__dict__:
+            check_weights(self.weights, self.components.edges.n_tokens, "the array of hard weights")
+        check_table(self.multipliers, MULTIPLIER_SCHEMA, "the table of multipliers")
+        ends = ["above", "below"]
+        if not self.multipliers.select(ends).equals(self.components.order.select(ends)):
+            raise MismatchedParts(f"the multipliers are of other edges than the order's; {MEND}")
+        pressed = check_floats(column(self.multipliers, "multiplier"), (None,), "the table of multipliers")
+        if (pressed < 0).any():
+            raise MismatchedParts(f"a multiplier is negative, and must not be; {MEND}")
+
+    def _facts(self) -> list[tuple[str, Cell]]:
+        return [("answers", self.kind.value)]
+
+    @property
+    def kind(self) -> Kind:
+        """Whether every priority is met, or only those that the embeddings can tell apart."""
+        return Kind.GENERALISED if self.certificate.inseparable else Kind.EVERY_PRIORITY
+
+
+@overload
+def solve_graph_svm(
+    components: Components,
+    *,
+    embeddings: object = None,
+    norm: Literal["frobenius"] = "frobenius",
+    rtol: float | None = None,
+    solver: OrderSolver | EmbeddedSolver | None = None,
+    threads: int | None = None,
+) -> HardSolution: ...
+
+
+@overload
+def solve_graph_svm(
+    components: Components,
+    *,
+    embeddings: object = None,
+    norm: Literal["nuclear"],
+    rtol: float | None = None,
+    solver: "FactoredSolver | None" = None,
+) -> "FactoredSolution": ...
+
+
+def solve_graph_svm(
+    components: Components,
+    *,
+    embeddings: object = None,
+    norm: Literal["frobenius", "nuclear"] = "frobenius",
+    rtol: float | None = None,
+    solver: "OrderSolver | EmbeddedSolver | FactoredSolver | None" = None,
+    threads: int | None = None,
+) -> "HardSolution | FactoredSolution":
+    """Solve the Graph-SVM of every query: min ‖W‖ s.t. ties score equal and priorities score ≥ 1 apart.
+
+    Parameters
+    ----------
+    components : Components
+        Who ties and who precedes whom.
+    embeddings : float array, shape (n_tokens, dim), optional
+        E. None means orthonormal, so that queries do not interact. If its rows are linearly dependent,
+        priorities that contradict each other under E count as ties (see
+        :func:`~attomaton.graphs.separation.separate`); ``.kind`` and the certificate say so.
+    norm : "frobenius" or "nuclear"
+        The norm that is least: the Frobenius norm, which gradient descent on W keeps small, or the nuclear
+        norm, the sum of the singular values, which weight decay on the factors of W = K Qᵀ keeps small
+        (:func:`~attomaton.solvers.hard.factored.solve.solve_factored`: up to about 64 tokens).
+    rtol : float, optional
+        Relative gap between the certificate's bounds at which the answer counts as certified: 1e-12 for
+        orthonormal embeddings, where the block solver is exact to rounding, and 1e-6 for others and for the
+        nuclear norm.
+    solver : optional
+        The solver to use: :class:`~attomaton.solvers.hard.solvers.placement.Placement` for orthonormal
+        embeddings, :class:`~attomaton.solvers.hard.solvers.joint.Joint` for others,
+        :class:`~attomaton.solvers.hard.factored.interior.InteriorPoint` for the nuclear norm.
+    threads : int, optional
+        Number of threads of the solver for orthonormal embeddings; the default is all processors. It is no
+        option of the nuclear norm.
+
+    Returns
+    -------
+    HardSolution or FactoredSolution
+        Check it with ``.expect()``. For the nuclear norm it is a
+        :class:`~attomaton.solvers.hard.factored.solve.FactoredSolution`, whose certificate bounds ‖W‖_* and
+        whose W has a ``.rank``; an automaton takes only a HardSolution.
+
+    Examples
+    --------
+    >>> from attomaton.corpora.samples import Samples
+    >>> from attomaton.corpora.synthetic import Chain, corpus
+    >>> from attomaton.graphs.components import find_components
+    >>> from attomaton.graphs.edges import extract_edges
+    >>> samples = corpus(Chain(3), n_samples=20, rng=np.random.default_rng(0))
+    >>> hard = solve_graph_svm(find_components(extract_edges(samples))).expect()
+    >>> hard.scores.column("score").to_numpy().round(6) + 0.0
+    array([ 1.,  0., -1.])
+    >>> components = find_components(extract_edges(Samples.from_lists([[0, 1], [0, 2]], [0, 0])))
+    >>> nuclear = solve_graph_svm(components, norm="nuclear").expect()
+    >>> nuclear.rank, nuclear.scores.column("score").to_numpy().round(4).tolist()  # one column serves both
+    (1, [0.6667, -0.3333, 0.6667, -0.3333])
+    """
+    if norm == "nuclear":
+        return _solve_nuclear(components, embeddings, 1e-6 if rtol is None else rtol, solver, threads)
+    if norm != "frobenius":
+        raise UnsupportedOption(
+            f"the norm is {show(norm)}; give 'frobenius' or 'nuclear' "
+            "(attomaton.solvers.norms.solve.solve_normed has 'max' and 'spectral')"
+        )
+    if hasattr(solver, "solve_factored"):
+        raise UnsupportedOption(f"{solver!r} finds the least nuclear norm; give norm='nuclear' with it")
+    rtol = None if rtol is None else real_number(rtol, "rtol", least=0, below=1)
+    threads = check_threads(threads)
+    if embeddings is None:
+        return _solve_orthonormal(components, 1e-12 if rtol is None else rtol, solver, threads)
+    return _solve_embedded(components, embeddings, 1e-6 if rtol is None else rtol, solver)
+
+
+def _solve_nuclear(
+    components: Components, embeddings: object, rtol: float, solver: object, threads: int | None
+) -> "FactoredSolution":
+    from attomaton.solvers.hard.factored.solve import FactoredSolver, solve_factored
+
+    if not isinstance(solver, FactoredSolver | None):
+        raise UnsupportedOption(
+            f"{solver!r} does not find the least nuclear norm; use InteriorPoint, or norm='frobenius' with it"
+        )
+    if threads is not None:
+        raise UnsupportedOption("threads belong to the Frobenius norm; leave them out for the nuclear norm")
+    return solve_factored(components, embeddings=embeddings, rtol=rtol, solver=solver)
+
+
+def _solve_orthonormal(
+    components: Components, rtol: float, solver: object, threads: int | None
+) -> HardSolution:
+    from attomaton.solvers.hard.solvers.placement import Placement  # compiles, so only when needed
+
+    chosen = Placement(threads=threads) if solver is None else solver
+    if not isinstance(chosen, OrderSolver):
+        raise UnsupportedOption(
+            f"{chosen!r} does not solve the orthonormal problem; use Placement or Reference"
+        )
+    problem = order_problem(components)
+    positions, flow = chosen.solve_order(problem)
+    certificate = certify_positions(problem, positions, flow, rtol=rtol)
+    if certificate.violation > FEASIBLE:
+        positions = repair_positions(problem, positions)
+        certificate = certify_positions(problem, positions, flow, rtol=rtol)
+    scores = score_table(components.nodes, positions[components.component_of_node])
+    return trusted(
+        HardSolution,
+        components=components,
+        scores=scores,
+        certificate=certificate,
+        multipliers=multiplier_table(components.order, flow),
+    )
+
+
+def _solve_embedded(given: Components, embeddings: object, rtol: float, solver: object) -> HardSolution:
+    if not isinstance(solver, EmbeddedSolver | None):
+        raise UnsupportedOption(f"{solver!r} does not solve the embedded problem; use Joint")
+    unit, scale = scale_rows(check_embeddings(embeddings, given.edges.n_tokens))
+    if not 1e-70 < scale < 1e70:
+        raise InvalidEmbeddings(
+            f"the embeddings have lengths of about {scale:.0e}, so that ‖W‖² is beyond floating point; give "
+            "them in other units: scores do not depend on those"
+        )
+    separation = separate(given, unit)
+    components = separation.components
+    problem, ropes = embedded_problem(components, unit), tie_ropes(components, unit)
+    solvers = _choose_solvers(problem, separation.independent) if solver is None else [solver]
+    answer, certificate = _solve_rows(problem, ropes, solvers, rtol, own=solver is None)
+    weights = answer.weights[..., 0]
+    scores = _read_scores(problem, ropes, answer.weights)
+    certificate = replace(certificate, violation=max(certificate.violation, _miss(problem, scores)))
+    proof = {"inseparable": int(separation.inseparable.sum()), "farkas": separation.residual}
+    flow = np.zeros(components.order.num_rows)
+    flow[ropes.number[~ropes.tie]] = answer.multipliers[~ropes.tie]
+    return trusted(
+        HardSolution,
+        components=components,
+        scores=score_table(components.nodes, scores),
+        weights=weights / scale**2,
+        certificate=replace(certificate.scaled(scale**-4), **proof),
+        multipliers=multiplier_table(components.order, flow / scale**4),
+    )
+
+
+def _miss(problem: EmbeddedProblem, scores: Float64) -> float:
+    """By how much scores, as they are rounded, miss a tie or a priority."""
+    lowest, highest = find_extremes(problem, scores)
+    spread = float((highest - lowest).max(initial=0.0))
+    return max(spread, 1.0 - float(margins(problem, scores).min(initial=np.inf)))
+
+
+def _read_scores(problem: EmbeddedProblem, ropes: Ropes, weights: Float64) -> Float64:
+    """e_tokenᵀ W e_query of every node, summed with twice the digits where there are few to sum."""
+    if weights[..., 1].any() or len(ropes.asked) * ropes.keys.shape[1] ** 2 <= FEW_PRODUCTS:
+        return ropes.read(weights, problem.token, problem.query)
+    return (ropes.keys @ (weights[..., 0] @ ropes.asked.T))[problem.token, problem.query]
+
+
+def _solve_rows(
+    problem: EmbeddedProblem, ropes: Ropes, solvers: Sequence[EmbeddedSolver], rtol: float, *, own: bool
+) -> tuple[Answer, HardCertificate]:
+    """The first answer that is certified, else the best.
+
+    Small problems are also solved from their rows, if the solvers are our ``own`` choice.
+    """
+    answers: list[tuple[Answer, HardCertificate]] = []
+    for solver in solvers:
+        found = _from_forces(problem, ropes, *solver.solve_embedded(problem))
+        answers.append((found, certify_answer(ropes, found, rtol=rtol)))
+        if answers[-1][1].certified:
+            return answers[-1]
+    if own:
+        from attomaton.solvers.hard.solvers.active import find_answer
+
+        settled = find_answer(ropes)
+        if settled is not None:
+            answers.append((settled, certify_answer(ropes, settled, rtol=rtol)))
+    return min(answers, key=lambda pair: (not pair[1].certified, abs(pair[1].gap)))
+
+
+def _choose_solvers(problem: EmbeddedProblem, independent: bool) -> list[EmbeddedSolver]:
+    """What to try, in turn: the dense solver does better on small problems with dependent embeddings."""
+    from attomaton.solvers.hard.solvers.distance import LeastDistance
+    from attomaton.solvers.hard.solvers.joint import Joint  # compiles, so only when needed
+
+    if len(problem.token) > SMALL:
+        return [Joint()]
+    return [Joint(), LeastDistance()] if independent else [LeastDistance(), Joint()]
+
+
+def _from_forces(problem: EmbeddedProblem, ropes: Ropes, forces: Float64, flow: Float64) -> Answer:
+    """W = Eᵀ A F, scaled to a smallest margin of 1, and multipliers of priorities and ties."""
+    forces = repair_forces(problem, forces)
+    weights = ropes.keys.T @ problem.combine(forces) @ ropes.asked
+    pressed = np.where(ropes.tie, forces[np.where(ropes.tie, ropes.number, 0)], 0.0)
+    pressed[~ropes.tie] = flow[ropes.number[~ropes.tie]]
+    return Answer(in_pairs(weights), pressed)

@@ -1,0 +1,189 @@
+"""The Graph-SVM in the max norm and in the spectral norm: the best margins that optimisers can reach.
+
+The Frobenius norm, which gradient descent keeps small, is
+:func:`~attomaton.solvers.hard.solve.solve_graph_svm`'s.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.options import real_number, show
+from attomaton.base.solutions import Solution, check_embeddings, scale_rows, score_table, sparse_weights
+from attomaton.base.tables import Float64
+from attomaton.graphs.components import Components
+from attomaton.solvers.hard.constraints import multiplier_table
+from attomaton.solvers.hard.factored.certify import relative_gap, repair_weights
+from attomaton.solvers.hard.factored.problem import FactoredProblem, factored_problem
+from attomaton.solvers.hard.factored.solve import scale_multipliers
+from attomaton.solvers.norms.certify import Norm, NormCertificate, certify_normed
+from attomaton.solvers.norms.entries import bound_path, find_longest, miss_of, place_levels, solve_entries
+
+
+@runtime_checkable
+class SpectralSolver(Protocol):
+    """What solves the problem of least spectral norm.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.solvers.norms.interior import SpectralInterior
+    >>> class Hasty:  # any class with this method will do
+    ...     def solve_spectral(self, problem):
+    ...         return SpectralInterior(max_steps=2).solve_spectral(problem)
+    >>> samples = at.Samples.from_lists([[0, 1], [0, 2]], [0, 0])
+    >>> components = at.find_components(at.extract_edges(samples))
+    >>> solve_normed(components, norm="spectral", solver=Hasty()).status.name
+    'UNCERTIFIED'
+    """
+
+    def solve_spectral(self, problem: FactoredProblem) -> tuple[Float64, Float64]:
+        """Weights, shape (n_rows, n_columns), and multipliers, shape (n_constraints,)."""
+        ...
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NormedSolution(Solution):
+    """A W of least norm as scores and weights, with bounds on that norm. There may be other such W.
+
+    The weights are sparse for the max norm with orthonormal embeddings.
+
+    Attributes
+    ----------
+    certificate : NormCertificate
+        ``lower ≤ min ‖W‖ ≤ upper``.
+    multipliers : pyarrow.Table
+        Columns above, below (components) and multiplier (float64), a row for each edge of the order: how hard
+        each priority presses. They add up to the lower bound.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1])  # under 2, 0 beats 1 and 1 beats 2
+    >>> normed = solve_normed(at.find_components(at.extract_edges(samples)), norm="max").expect()
+    >>> normed.norm, normed.best_margin, normed.scores.column("score").to_pylist()
+    ('max', 1.0, [1.0, 0.0, -1.0])
+    """
+
+    certificate: NormCertificate
+    multipliers: pa.Table
+
+    @property
+    def norm(self) -> str:
+        """Which norm is least: "max" or "spectral"."""
+        return self.certificate.norm
+
+    @property
+    def best_margin(self) -> float:
+        """The largest margin that a W of norm 1 can give every priority; infinite if there is none."""
+        return 1.0 / self.certificate.upper if self.certificate.upper > 0 else np.inf
+
+
+def solve_normed(
+    components: Components,
+    *,
+    norm: Norm,
+    embeddings: object = None,
+    rtol: float | None = None,
+    solver: SpectralSolver | None = None,
+) -> NormedSolution:
+    """Solve min ‖W‖ s.t. ties score equal and priorities score ≥ 1 apart, in the max or the spectral norm.
+
+    Sign descent and Adam seek the largest margin in the max norm, spectral descent and Muon in the spectral
+    norm, on data without cycles. With orthonormal embeddings the max norm has a closed form, at any size:
+    half of the longest path of any query. Its linear program (other embeddings) and the spectral norm, which
+    couples all queries, are meant for up to about 32 tokens.
+
+    Parameters
+    ----------
+    components : Components
+        Who ties and who precedes whom.
+    norm : "max" or "spectral"
+        The largest entry of W in size, or its largest singular value.
+    embeddings : float array, shape (n_tokens, dim), optional
+        E. None means orthonormal. If its rows are linearly dependent, priorities may contradict each other;
+        then there is no answer, and what comes back is not certified.
+    rtol : float, optional
+        Relative gap between the certificate's bounds at which the answer counts as certified: 1e-12 for the
+        closed form, else 1e-6.
+    solver : optional
+        For the spectral norm: by default :class:`~attomaton.solvers.norms.interior.SpectralInterior`, which
+        aims at a tenth of ``rtol``.
+
+    Returns
+    -------
+    NormedSolution
+        Check it with ``.expect()``.
+
+    Examples
+    --------
+    >>> from attomaton.corpora.samples import Samples
+    >>> from attomaton.graphs.components import find_components
+    >>> from attomaton.graphs.edges import extract_edges
+    >>> components = find_components(extract_edges(Samples.from_lists([[0, 1], [0, 2]], [0, 0])))
+    >>> for norm in ("max", "spectral"):  # under 1 and under 2 a path of one edge
+    ...     print(norm, round(solve_normed(components, norm=norm).expect().best_margin, 6))
+    max 2.0
+    spectral 1.366025
+    """
+    if norm not in ("max", "spectral"):
+        raise UnsupportedOption(f"the norm is {show(norm)}; give 'max' or 'spectral'")
+    if norm == "max" and solver is not None:
+        raise UnsupportedOption(f"{solver!r} has no part in the max norm; leave the solver out")
+    exact = norm == "max" and embeddings is None
+    rtol = real_number((1e-12 if exact else 1e-6) if rtol is None else rtol, "rtol", above=0, below=1)
+    if exact:
+        return _solve_levels(components, rtol)
+    n_tokens = components.edges.n_tokens
+    given = np.eye(n_tokens) if embeddings is None else check_embeddings(embeddings, n_tokens)
+    return _solve_given(components, given, norm, rtol, solver)
+
+
+def _solve_given(
+    components: Components, embeddings: Float64, norm: Norm, rtol: float, solver: object
+) -> NormedSolution:
+    """The linear program of the max norm, or the interior-point method of the spectral norm."""
+    unit, scale = scale_rows(embeddings)
+    problem, rows, columns = factored_problem(components, unit)
+    if norm == "max":
+        rows = columns = np.eye(unit.shape[1])
+        used = {"tokens": components.token_of_node, "queries": components.query_of_node}
+        problem = replace(problem, **{name: unit[np.unique(nodes)] for name, nodes in used.items()})
+        weights, multipliers = solve_entries(problem)
+    else:
+        weights, multipliers = _choose(solver, rtol).solve_spectral(problem)
+    weights = repair_weights(problem, weights)
+    certificate = certify_normed(problem, weights, multipliers, norm=norm, rtol=rtol).scaled(scale**-2)
+    return NormedSolution(
+        scores=score_table(components.nodes, problem.scores(weights)),
+        weights=rows @ weights @ columns.T / scale**2,
+        certificate=certificate,
+        multipliers=scale_multipliers(problem, components.order, multipliers, certificate.lower),
+    )
+
+
+def _solve_levels(components: Components, rtol: float) -> NormedSolution:
+    """The closed form of the max norm for orthonormal embeddings, with the longest path as its proof."""
+    positions = place_levels(components)
+    scores = score_table(components.nodes, positions[components.component_of_node])
+    flow = find_longest(components)
+    lower, upper = bound_path(components, flow), float(np.abs(positions).max(initial=0.0))
+    missed = miss_of(components, positions[components.component_of_node])
+    return NormedSolution(
+        scores=scores,
+        weights=sparse_weights(scores, components.edges.n_tokens),
+        certificate=NormCertificate(lower, upper, relative_gap(lower, upper), missed, rtol, "max"),
+        multipliers=multiplier_table(components.order, flow),
+    )
+
+
+def _choose(solver: object, rtol: float) -> SpectralSolver:
+    from attomaton.solvers.norms.interior import SpectralInterior
+
+    chosen = SpectralInterior(rtol=rtol / 10) if solver is None else solver
+    if not isinstance(chosen, SpectralSolver):
+        raise UnsupportedOption(f"{chosen!r} does not find the least spectral norm; use SpectralInterior")
+    return chosen

@@ -1,0 +1,161 @@
+"""Proof for the Luce problem: how far the returned scores can be from the optimum.
+
+Let g be the gradient at the scores s, λ the smallest eigenvalue of the Hessian there (over the directions
+that scores may move in), and δ the way to the optimum. The third derivative of a log-sum-exp along δ is the
+third central moment of δ under p, at most d times its variance, where d is the range of δ. So the curvature
+along the way falls no faster than e^{−d t}, and as the slope at its end is 0,
+
+    −g·δ ≥ δᵀHδ · (1 − e^{−d})/d,   hence   ‖δ‖ (1 − e^{−d})/d ≤ ‖g‖/λ.
+
+With d ≤ κ‖δ‖ (κ = √2 for free scores: the range of a vector is at most √2 times its length) this gives
+
+    ‖δ‖ ≤ −ln(1 − κ‖g‖/λ)/κ   where κ‖g‖/λ < 1.
+
+That is ‖g‖/λ to first order, but it holds far from the optimum too.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from attomaton.base.tables import Float64
+from attomaton.solvers.soft.likelihood import LuceProblem, Slopes
+
+SCORES_WITHIN = 1e-6
+"""Error of a score up to which the answer counts as certified."""
+
+
+@dataclass(frozen=True)
+class SoftCertificate:
+    """Gradient, curvature and the error of the scores that follows from them; of all components the worst.
+
+    Attributes
+    ----------
+    gradient_norm : float
+        Largest absolute entry of the gradient of the summed loss. The loss is convex, so 0 means optimal.
+    excess : float
+        The same after taking off each entry what rounding alone may leave (8 units in the last place for each
+        choice of its component), which matters from about ten million choices on.
+    atol : float
+        The excess asked for.
+    curvature : float or None
+        A proven lower bound on the curvature of the loss in every direction inside components (the smallest
+        eigenvalue of the Hessian over scores with mean zero in each). None means that no component has two
+        tokens.
+    error_bound : float or None
+        No score is farther than this from the optimum, proven from gradient and curvature of its component.
+        None means that nothing could be proven.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
+    >>> certificate = at.solve_luce(samples, at.find_components(at.extract_edges(samples))).certificate
+    >>> certificate.certified, certificate.gradient_norm < 1e-9, certificate.error_bound < 1e-9
+    (True, True, True)
+    >>> round(certificate.curvature, 6)  # proven; the exact one is 4 · 2 · ¾ · ¼
+    0.75
+    """
+
+    gradient_norm: float
+    excess: float
+    atol: float
+    curvature: float | None
+    error_bound: float | None
+
+    @property
+    def certified(self) -> bool:
+        """Whether the gradient is within tolerance and the scores are proven to 1e-6."""
+        proven = self.error_bound is not None and self.error_bound <= SCORES_WITHIN
+        return bool(self.excess <= self.atol) and proven
+
+    def __str__(self) -> str:
+        error = "not bounded" if self.error_bound is None else f"at most {self.error_bound:.1e}"
+        return (
+            f"error of a score {error} (asked {SCORES_WITHIN:.0e}), "
+            f"largest gradient entry {self.gradient_norm:.1e} (asked {self.atol:.0e} beyond rounding)"
+        )
+
+
+def join_soft(parts: Sequence[SoftCertificate]) -> SoftCertificate:
+    """The certificate of all components from those of parts of them, which are solved apart: the worst.
+
+    Examples
+    --------
+    >>> parts = [SoftCertificate(1e-9, 0.0, 1e-8, 0.5, 1e-9), SoftCertificate(2e-9, 0.0, 1e-8, None, 0.0)]
+    >>> join_soft(parts)
+    SoftCertificate(gradient_norm=2e-09, excess=0.0, atol=1e-08, curvature=0.5, error_bound=1e-09)
+    """
+    bends = [part.curvature for part in parts if part.curvature is not None]
+    bounds = [part.error_bound for part in parts]
+    proven = [bound for bound in bounds if bound is not None]
+    return SoftCertificate(
+        gradient_norm=max(part.gradient_norm for part in parts),
+        excess=max(part.excess for part in parts),
+        atol=max(part.atol for part in parts),
+        curvature=min(bends, default=None),
+        error_bound=max(proven) if len(proven) == len(bounds) else None,
+    )
+
+
+def certify_scores(
+    problem: LuceProblem, scores: Float64, *, atol: float, ridge: float = 0.0, threads: int | None = None
+) -> SoftCertificate:
+    """The certificate of ``scores``, shape (n_alternatives,), for the summed loss + ½ ridge Σ s²."""
+    from attomaton.solvers.soft.curvature import measure_slopes  # compiles, so only when needed
+
+    if not np.isfinite(scores).all():  # a solver gave up: nothing can be proven
+        return SoftCertificate(np.inf, np.inf, atol, None, None)
+    slopes = measure_slopes(problem, scores, ridge=ridge, threads=threads)
+    return certify_slopes(slopes, problem.rounding(), atol=atol)
+
+
+def certify_slopes(slopes: Slopes, rounding: Float64, *, atol: float) -> SoftCertificate:
+    """The certificate from bounds for each component, and what rounding may leave of a gradient entry."""
+    distance = bound_distance(slopes.gradient, slopes.curvature)
+    return SoftCertificate(
+        gradient_norm=float(np.max(slopes.largest, initial=0.0)),
+        excess=float(np.max(slopes.largest - rounding, initial=0.0)),
+        atol=atol,
+        curvature=_finite(float(np.min(slopes.curvature, initial=np.inf))),
+        error_bound=_finite(float(np.max(distance, initial=0.0))),
+    )
+
+
+def certify_coordinates(
+    problem: LuceProblem, features: Float64, coordinates: Float64, *, atol: float
+) -> SoftCertificate:
+    """The certificate of the scores features @ coordinates among all of that form.
+
+    The curvature is that over coordinates; the error bound is for the scores of tokens that tie.
+    """
+    scores = features @ coordinates
+    gradient = features.T @ problem.gradient(scores)
+    norm = float(np.max(np.abs(gradient), initial=0.0))
+    if not features.size:
+        return SoftCertificate(norm, norm, atol, None, 0.0)
+    rounding = np.abs(features).T @ problem.rounding()[problem.component]
+    hessian = features.T @ problem.curvature_of(problem.probabilities(scores), features)
+    slack = 8 * len(features) * np.finfo(np.float64).eps * float(np.linalg.norm(hessian))
+    curvature = max(float(np.linalg.eigvalsh(hessian)[0]) - slack, 0.0)
+    longest = float(np.linalg.norm(features, axis=1).max())
+    steepest = np.array([float(np.linalg.norm(np.abs(gradient) + rounding))])
+    distance = bound_distance(steepest, np.array([curvature]), reach=2 * longest)
+    return SoftCertificate(norm, norm, atol, curvature, _finite(longest * float(distance[0])))
+
+
+def bound_distance(gradient: Float64, curvature: Float64, *, reach: float = np.sqrt(2.0)) -> Float64:
+    """−ln(1 − κ‖g‖/λ)/κ with κ = ``reach``, or infinity where that proves nothing.
+
+    Examples
+    --------
+    >>> bound_distance(np.array([0.0, 1e-6, 1.0]), np.array([1.0, 0.01, 0.01])).round(6)
+    array([0.    , 0.0001,    inf])
+    """
+    part = np.divide(reach * gradient, curvature, out=np.ones_like(gradient), where=curvature > 0.0)
+    return -np.log1p(-np.minimum(part, 1.0), out=np.full_like(part, -np.inf), where=part < 1.0) / reach
+
+
+def _finite(bound: float) -> float | None:
+    return bound if np.isfinite(bound) else None

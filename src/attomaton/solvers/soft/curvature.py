@@ -1,0 +1,200 @@
+"""How steep and how curved the Luce loss is in each group of alternatives, with proven bounds.
+
+The Hessian on a group is a graph Laplacian: L = Σ count Σ_{i<j} p_i p_j (e_i − e_j)(e_i − e_j)ᵀ. Its smallest
+eigenvalue on scores with mean zero is bounded from below in three steps.
+
+1. L without the row and column of one alternative, L_r, has no larger smallest eigenvalue (interlacing).
+2. L_r has no positive entry off its diagonal. If some v > 0 has L_r v ≥ c > 0 in every entry, L_r is an
+   M-matrix: its inverse has no negative entry, and its row sums are at most max v / c.
+3. The largest row sum bounds the norm of the inverse, so the eigenvalue is at least c / max v.
+
+Conjugate gradients supply v; whatever they return, the bound holds for the v that is checked. Nothing is
+subtracted that could cancel, and the rounding of the check itself is taken off.
+"""
+
+import math
+
+import numpy as np
+
+from attomaton.base.borders import check_floats
+from attomaton.base.compiled import announced, compiled, compiled_within, copy_into
+from attomaton.base.compiled.summation import add_precisely
+from attomaton.base.tables import Float64
+from attomaton.solvers.soft.likelihood import LuceProblem, Slopes
+from attomaton.solvers.soft.solvers.groups import Groups, find_part, make_room, share_groups, sort_by_group
+from attomaton.solvers.soft.solvers.newton import Array, Choices, Part, Space, bend, find_diagonal, weigh
+
+EPS = float(np.finfo(np.float64).eps)
+
+LEAST_CHANCE = 1e-290
+"""Smaller chances have few digits, or none."""
+
+CLOSE = 0.25
+"""How far L_r v may stay from 1: nearer costs more turns than it wins."""
+
+
+def measure_slopes(
+    problem: LuceProblem, scores: Float64, *, ridge: float = 0.0, threads: int | None = None
+) -> Slopes:
+    """Bounds on gradient and curvature of the summed loss + ½ ridge Σ s² in each component.
+
+    Where nothing is proven, as in a group that no choices connect, the curvature is that of the ridge alone.
+    """
+    scores = check_floats(scores, (problem.n_alternatives,), "scores")
+    groups = sort_by_group(problem)
+    return measure_groups(groups, scores[groups.place], ridge=ridge, threads=threads)
+
+
+def measure_groups(
+    groups: Groups, scores: Float64, *, ridge: float = 0.0, threads: int | None = None
+) -> Slopes:
+    """The same for a problem that is sorted by group; so are the scores."""
+    n_groups = len(groups)
+    found = Slopes(np.zeros(n_groups), np.zeros(n_groups), np.full(n_groups, np.inf), np.zeros(n_groups))
+    share_groups(groups, threads, _measure_groups, (scores, float(ridge)), found)
+    return found
+
+
+@compiled(work=announced)
+def _measure_groups(
+    choices: Choices, starts: tuple[Array, Array], some: Array, at: tuple[Array, float], found: Slopes
+) -> None:
+    """Bounds for the groups ``some`` at these scores, with this ridge."""
+    scores, ridge = at
+    space = make_room(choices, starts, some)
+    for group in some:
+        part = find_part(starts, group)
+        size = part.last - part.first
+        if size < 2:
+            continue
+        here = scores[part.first : part.last]
+        weigh(choices, part, here, space)
+        found.loss[group] = _sum_losses(choices, part, here, space)
+        loose = find_looseness(choices, part, here)
+        moved = np.zeros(size)
+        steep = _measure_gradient(choices, part, here, space, (loose, ridge), moved)
+        found.largest[group], found.gradient[group] = steep
+        found.curvature[group] = ridge + _least_curvature(choices, part, space, loose, moved)
+
+
+@compiled_within
+def _sum_losses(choices: Choices, part: Part, scores: Array, space: Space) -> float:
+    """−Σ count · ln p(winner), from the chances; where one is no floating-point number, from the scores."""
+    base, total = choices.offsets[part.first_choice], 0.0
+    for choice in range(part.first_choice, part.last_choice):
+        begin, end = choices.offsets[choice], choices.offsets[choice + 1]
+        place = begin
+        while choices.alternative[place] != choices.winner[choice]:
+            place += 1
+        won, own, rest = space.chance[place - base], 0.0, -np.inf
+        if won < LEAST_CHANCE:
+            for entry in range(begin, end):
+                logit = scores[choices.alternative[entry] - part.first]
+                logit += math.log(choices.multiplicity[entry])
+                own = logit if entry == place else own
+                rest = max(rest, logit) + math.log1p(math.exp(-abs(rest - logit)))
+        total += choices.count[choice] * (-math.log(won) if won >= LEAST_CHANCE else rest - own)
+    return total
+
+
+@compiled_within
+def find_looseness(choices: Choices, part: Part, scores: Array) -> float:
+    """Relative rounding error of a chance: of logits as large as they are, and sums as long as they are."""
+    largest, longest = 0.0, 0
+    for choice in range(part.first_choice, part.last_choice):
+        longest = max(longest, choices.offsets[choice + 1] - choices.offsets[choice])
+        for entry in range(choices.offsets[choice], choices.offsets[choice + 1]):
+            score = scores[choices.alternative[entry] - part.first]
+            largest = max(largest, abs(score) + math.log(choices.multiplicity[entry]))
+    return EPS * (4.0 * largest + longest + 8.0)
+
+
+@compiled_within
+def _measure_gradient(
+    choices: Choices, part: Part, scores: Array, space: Space, loose: tuple[float, float], moved: Array
+) -> tuple[float, float]:
+    """The largest entry, and no less than the norm; ``loose`` is the looseness of chances, and the ridge.
+
+    ``moved`` becomes Σ count · (chance of losing, or of having won where another did) for each alternative:
+    the sum of the absolute terms of the gradient.
+    """
+    first, base = part.first, choices.offsets[part.first_choice]
+    total, lost_digits = np.zeros(len(moved)), np.zeros(len(moved))
+    for choice in range(part.first_choice, part.last_choice):
+        winner, count, lost = choices.winner[choice] - first, choices.count[choice], 0.0
+        for entry in range(choices.offsets[choice], choices.offsets[choice + 1]):
+            node = choices.alternative[entry] - first
+            if node != winner:
+                weight = count * space.chance[entry - base]
+                lost += space.chance[entry - base]
+                moved[node] += weight
+                add_precisely(total, lost_digits, node, weight)
+        moved[winner] += count * lost
+        add_precisely(total, lost_digits, winner, -count * lost)
+    square, largest = 0.0, 0.0
+    for node in range(len(moved)):
+        pull = loose[1] * scores[node]
+        entry = abs(total[node] + lost_digits[node] + pull)
+        largest = max(largest, entry)
+        length = entry + loose[0] * (moved[node] + abs(pull))
+        square += length * length
+    return largest, np.sqrt(square) * (1.0 + EPS * len(moved))
+
+
+@compiled_within
+def _least_curvature(choices: Choices, part: Part, space: Space, loose: float, moved: Array) -> float:
+    """A proven lower bound on the smallest eigenvalue over scores with mean zero; 0 if none is found."""
+    size = part.last - part.first
+    find_diagonal(choices, part, space)
+    root, lowest = part.first - part.first, np.inf  # a zero of the type of nodes: one type compiles once
+    for node in range(size):
+        lowest = min(lowest, space.diagonal[node])
+        if space.diagonal[node] > space.diagonal[root]:
+            root = node
+    if lowest <= 0.0 or not _solve_grounded(choices, part, space, root):
+        return 0.0
+    least, largest = np.inf, 0.0
+    for node in range(size):
+        largest = max(largest, space.step[node])
+    copy_into(space.direction, 0, space.step[:size])
+    bend(choices, part, space)
+    for node in range(size):
+        if node != root:
+            if not space.step[node] > 0.0:
+                return 0.0
+            least = min(least, space.bent[node] - 4.0 * loose * moved[node] * largest)
+    return max(least, 0.0) / largest * (1.0 - 4.0 * loose)
+
+
+@compiled_within
+def _solve_grounded(choices: Choices, part: Part, space: Space, root: int) -> bool:
+    """L_r v ≈ 1 by conjugate gradients, v = 0 at the root, into ``space.step``; whether it came close."""
+    size = part.last - part.first
+    residual, scaled, direction, bent = space.residual, space.scaled, space.direction, space.bent
+    energy = 0.0
+    for node in range(size):
+        space.step[node] = 0.0
+        residual[node] = 0.0 if node == root else 1.0
+        direction[node] = scaled[node] = residual[node] / space.diagonal[node]
+        energy += residual[node] * scaled[node]
+    for _ in range(2 * size + 100):
+        bend(choices, part, space)
+        bent[root] = 0.0
+        along = 0.0
+        for node in range(size):
+            along += bent[node] * direction[node]
+        if not 0.0 < along < np.inf:
+            return False
+        length, fresh, farthest = energy / along, 0.0, 0.0
+        for node in range(size):
+            space.step[node] += length * direction[node]
+            residual[node] -= length * bent[node]
+            scaled[node] = residual[node] / space.diagonal[node]
+            fresh += residual[node] * scaled[node]
+            farthest = max(farthest, abs(residual[node]))
+        if farthest <= CLOSE:
+            return True
+        turn, energy = fresh / energy, fresh
+        for node in range(size):
+            direction[node] = scaled[node] + turn * direction[node]
+    return False

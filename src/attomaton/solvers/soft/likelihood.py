@@ -1,0 +1,234 @@
+"""The log-loss of a Luce choice model with known offsets, over counted choices.
+
+A choice of y from the set X with multiplicities m costs −ln( m_y e^{s_y} / Σ_{j∈X} m_j e^{s_j} ).
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from attomaton.base.borders import (
+    MOST_COUNTED,
+    check_floats,
+    check_ids,
+    check_int64,
+    check_lengths,
+    check_offsets,
+    keep_checked,
+    trusted,
+)
+from attomaton.base.errors import MismatchedParts
+from attomaton.base.ragged import log_sums, offsets_of, rows_of, sum_at
+from attomaton.base.tables import Bool, Float64, Int64, ragged_column
+from attomaton.graphs.choices import ChoiceTable
+from attomaton.graphs.components import Components, count_strong_components
+
+MOST_ODDS = float(np.log(2**31 - 1))
+"""Largest known offset of a member of a choice set: multiplicities are whole numbers of 32 bits."""
+
+
+@dataclass(frozen=True, eq=False)
+class LuceProblem:
+    """Choices over numbered alternatives; the loss is a function of one score per alternative.
+
+    Attributes
+    ----------
+    alternative : int64 array, shape (n_entries,)
+        The members of all choice sets, one set after the other.
+    offsets : int64 array, shape (n_choices + 1,)
+        Set ``i`` is ``alternative[offsets[i]:offsets[i + 1]]``.
+    log_multiplicity : float64 array, shape (n_entries,)
+        ln m_j, the known offset of each member.
+    winner : int64 array, shape (n_choices,)
+        The alternative chosen.
+    count : float64 array, shape (n_choices,)
+        How often this choice was made.
+    component : int64 array, shape (n_alternatives,)
+        Which alternatives are compared with which: no choice set holds two components.
+
+    Examples
+    --------
+    >>> entries = np.array([0, 1, 0, 1]), np.array([0, 2, 4]), np.zeros(4)
+    >>> problem = LuceProblem(*entries, np.array([0, 1]), np.array([3.0, 1.0]), np.array([0, 0]))  # 3 to 1
+    >>> best = np.array([np.log(3.0), 0.0])
+    >>> chances = problem.probabilities(best)
+    >>> chances.round(6).tolist(), round(problem.loss(best), 4), problem.gradient(np.zeros(2)).tolist()
+    ([0.75, 0.25, 0.75, 0.25], 2.2493, [-1.0, 1.0])
+    >>> bool((np.abs(problem.gradient(best)) <= problem.rounding()[problem.component]).all())
+    True
+    >>> problem.curvature(chances, np.array([1.0, -1.0])).round(6).tolist()  # ¾ ((1, −1), (−1, 1))
+    [1.5, -1.5]
+    >>> problem.curvature_diagonal(chances).round(6).tolist(), problem.curvature_of(chances, np.eye(2)).shape
+    ([0.75, 0.75], (2, 2))
+    >>> kept, same = problem.restrict(np.array([True]))  # to some components; here there is one
+    >>> kept.tolist()
+    [0, 1]
+    """
+
+    alternative: Int64
+    offsets: Int64
+    log_multiplicity: Float64
+    winner: Int64
+    count: Float64
+    component: Int64
+
+    def __post_init__(self) -> None:
+        """Refuse what compiled code must not be given."""
+        names = ("alternative", "offsets", "winner", "component")
+        numbers = {name: check_int64(getattr(self, name), name) for name in names}
+        entries, choices = len(numbers["alternative"]), len(numbers["winner"])
+        odds = check_floats(self.log_multiplicity, (entries,), "log_multiplicity")
+        count = check_floats(self.count, (choices,), "count")
+        check_lengths("choices and their sets", winner=numbers["winner"], sets=numbers["offsets"][1:])
+        check_offsets(numbers["offsets"], entries, "offsets of choice sets")
+        for name in ("alternative", "winner", "component"):
+            check_ids(numbers[name], len(numbers["component"]), name)
+        if (count < 0).any() or float(count.sum()) > MOST_COUNTED:
+            raise MismatchedParts(f"counts of choices are 0 or more, and at most {MOST_COUNTED:,} in all")
+        times = np.exp(np.clip(odds, -1.0, MOST_ODDS))
+        whole = np.abs(times - np.rint(times)) <= 1e-12 * times
+        if not (whole.all() and (odds <= MOST_ODDS).all() and (times > 0.5).all()):
+            raise MismatchedParts("a log_multiplicity is not ln m of a whole number m from 1 to 2³¹ − 1")
+        keep_checked(self, log_multiplicity=odds, count=count, **numbers)
+        self._check_sets()
+
+    def _check_sets(self) -> None:
+        """Each set holds its winner once, and alternatives of the winner's component only."""
+        choice = rows_of(self.offsets)
+        won = np.flatnonzero(self.alternative == self.winner[choice])
+        if not np.array_equal(choice[won], np.arange(len(self.winner))):
+            raise MismatchedParts("a choice set does not hold its winner, or holds it twice; mend the sets")
+        if (self.component[self.alternative] != self.component[self.winner][choice]).any():
+            raise MismatchedParts("a choice set holds alternatives of two components; mend the sets")
+
+    @property
+    def n_alternatives(self) -> int:
+        """Length of the score vector."""
+        return len(self.component)
+
+    @property
+    def n_components(self) -> int:
+        """How many components the alternatives belong to."""
+        return int(self.component.max(initial=-1)) + 1
+
+    def restrict(self, wanted: Bool) -> tuple[Int64, "LuceProblem"]:
+        """The same problem on the alternatives of some components only (``wanted`` is by component number).
+
+        Returns the alternatives kept, and the smaller problem over them.
+        """
+        kept = np.flatnonzero(wanted[self.component])
+        choices = wanted[self.component[self.winner]]
+        lengths = np.diff(self.offsets)
+        entries = np.repeat(choices, lengths)
+        number = np.zeros(self.n_alternatives, np.int64)
+        number[kept] = np.arange(len(kept))
+        smaller = trusted(
+            LuceProblem,
+            alternative=number[self.alternative[entries]],
+            offsets=offsets_of(lengths[choices]),
+            log_multiplicity=self.log_multiplicity[entries],
+            winner=number[self.winner[choices]],
+            count=self.count[choices],
+            component=np.unique(self.component[kept], return_inverse=True)[1],
+        )
+        return kept, smaller
+
+    def loss(self, scores: Float64) -> float:
+        """The summed loss −Σ count · ln p(winner)."""
+        logits = scores[self.alternative] + self.log_multiplicity
+        chosen = logits[self.alternative == np.repeat(self.winner, np.diff(self.offsets))]
+        return float(np.sum(self.count * (log_sums(logits, self.offsets) - chosen)))  # in one order anywhere
+
+    def probabilities(self, scores: Float64) -> Float64:
+        """The chance of each member of each set, shape (n_entries,)."""
+        logits = scores[self.alternative] + self.log_multiplicity
+        return np.exp(logits - np.repeat(log_sums(logits, self.offsets), np.diff(self.offsets)))
+
+    def gradient(self, scores: Float64) -> Float64:
+        """Derivative of the summed loss, shape (n_alternatives,): expected less observed wins."""
+        expected = np.repeat(self.count, np.diff(self.offsets)) * self.probabilities(scores)
+        observed = sum_at(self.winner, self.count, self.n_alternatives)
+        return sum_at(self.alternative, expected, self.n_alternatives) - observed
+
+    def rounding(self) -> Float64:
+        """What rounding alone may leave of a gradient entry, shape (n_components,): some units a choice."""
+        made = sum_at(self.component[self.winner], self.count, self.n_components)
+        return rounding_of(made)
+
+    def curvature(self, probabilities: Float64, direction: Float64) -> Float64:
+        """Hessian times ``direction``: Σ count (diag p − p pᵀ) v, shape (n_alternatives,)."""
+        along = direction[self.alternative]
+        mean = np.add.reduceat(probabilities * along, self.offsets[:-1])
+        lengths = np.diff(self.offsets)
+        change = np.repeat(self.count, lengths) * probabilities * (along - np.repeat(mean, lengths))
+        return sum_at(self.alternative, change, self.n_alternatives)
+
+    def curvature_of(self, probabilities: Float64, directions: Float64) -> Float64:
+        """Hessian times each column of ``directions``, shape (n_alternatives, n_directions)."""
+        bent = [self.curvature(probabilities, direction) for direction in directions.T]
+        return np.column_stack(bent) if bent else np.zeros_like(directions)
+
+    def curvature_diagonal(self, probabilities: Float64) -> Float64:
+        """The diagonal of the Hessian, shape (n_alternatives,)."""
+        weight = np.repeat(self.count, np.diff(self.offsets)) * probabilities * (1.0 - probabilities)
+        return sum_at(self.alternative, weight, self.n_alternatives)
+
+
+class Slopes(NamedTuple):
+    """What is measured of the loss of each component at some scores, each of shape (n_components,)."""
+
+    largest: Float64  # the largest absolute entry of the gradient, as computed
+    gradient: Float64  # no less than the Euclidean norm of the gradient
+    curvature: Float64  # no more than the smallest eigenvalue of the Hessian on scores with mean zero
+    loss: Float64  # the summed loss −Σ count · ln p(winner)
+
+
+def rounding_of(made: Float64) -> Float64:
+    """What rounding alone may leave of a gradient entry after so many choices: some units for each."""
+    return 8 * np.finfo(np.float64).eps * made
+
+
+def luce_problem(
+    choices: ChoiceTable, components: Components, *, connected: bool = True
+) -> tuple[Int64, LuceProblem]:
+    """The choices over the tokens that tie with others.
+
+    The choices must strongly connect every component, unless ``connected`` is False, as it is for components
+    that dependent embeddings have merged, and where a ridge makes the optimum finite.
+
+    Returns the rows of ``components.nodes`` that are the alternatives, and the problem.
+    """
+    offsets, tokens = ragged_column(choices.table, "tokens")
+    _, multiplicities = ragged_column(choices.table, "multiplicities")
+    member, is_node = components.rows(np.repeat(choices["query"], np.diff(offsets)), tokens)
+    winner, is_also = components.rows(choices["query"], choices["winner"])
+    beaten_by = np.repeat(winner, np.diff(offsets))
+    known = bool(is_node.all() and is_also.all())
+    if not (known and (not connected or _connects(beaten_by, member, components))):
+        raise MismatchedParts(
+            "these choices and these components are not of one corpus: a choice set leaves its component, or "
+            "no choices connect it; give the samples that the components were found from"
+        )
+    rows = np.flatnonzero(components.sizes[components.component_of_node] > 1)
+    number = np.zeros(components.nodes.num_rows, np.int64)
+    number[rows] = np.arange(len(rows))
+    problem = LuceProblem(
+        alternative=number[member],
+        offsets=offsets,
+        log_multiplicity=np.log(multiplicities),
+        winner=number[winner],
+        count=choices["count"].astype(np.float64),
+        component=np.unique(components.component_of_node[rows], return_inverse=True)[1],
+    )
+    return rows, problem
+
+
+def _connects(winner: Int64, loser: Int64, components: Components) -> bool:
+    """Whether these comparisons (rows of nodes) stay inside the components and strongly connect each.
+
+    Only then is there a finite optimum; choices and components of one corpus always pass.
+    """
+    component = components.component_of_node
+    inside = bool((component[winner] == component[loser]).all())
+    return inside and count_strong_components(winner, loser, len(component)) == len(components)

@@ -1,0 +1,296 @@
+"""The Luce choice model inside every component: the finite part of the attention weights."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from attomaton.base.borders import MEND, check_kind, trusted
+from attomaton.base.display import Cell
+from attomaton.base.errors import MismatchedParts, UnsupportedOption
+from attomaton.base.options import check_threads, real_number
+from attomaton.base.ragged import centre
+from attomaton.base.solutions import (
+    Solution,
+    check_embeddings,
+    check_scores,
+    check_weights,
+    scale_rows,
+    score_table,
+)
+from attomaton.base.tables import Float64, column
+from attomaton.corpora.samples import Samples
+from attomaton.graphs.choices import ChoiceTable, extract_choices
+from attomaton.graphs.components import Components
+from attomaton.graphs.reduction import find_ties
+from attomaton.graphs.separation import NEGLIGIBLE, Separation, node_features, separate
+from attomaton.solvers.soft.certify import SoftCertificate, certify_coordinates, certify_scores
+from attomaton.solvers.soft.likelihood import LuceProblem, luce_problem
+from attomaton.solvers.soft.solvers.subspace import Subspace
+
+
+class LuceSolver(Protocol):
+    """What solves the Luce problem with free scores.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.solvers.soft.solvers.reference import Reference
+    >>> class Telling:  # any class with this method will do
+    ...     def solve(self, problem, *, anchor=None, stiffness=0.0):
+    ...         print(f"{problem.n_alternatives} scores to find")
+    ...         return Reference().solve(problem, anchor=anchor, stiffness=stiffness)
+    >>> samples = at.Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
+    >>> components = at.find_components(at.extract_edges(samples))
+    >>> solve_luce(samples, components, solver=Telling()).status.name
+    2 scores to find
+    'CERTIFIED'
+    """
+
+    def solve(
+        self, problem: LuceProblem, *, anchor: Float64 | None = None, stiffness: float = 0.0
+    ) -> Float64:
+        """The scores that minimise Σ count · (−ln p) + ½ stiffness · Σ (s − anchor)²."""
+        ...
+
+
+REFINEMENTS = 6
+"""How often what W misses is solved for, at most."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SoftSolution(Solution):
+    """W_fin as scores and weights, with the gradient that is left.
+
+    Attributes
+    ----------
+    certificate : SoftCertificate
+        Largest gradient entry of the summed loss.
+    loss : float
+        The summed loss −Σ ln p over all counted choices: n times the limit of the training loss.
+    choices : ChoiceTable
+        What it was fitted to.
+    components : Components
+        Inside which it was fitted: those given, with those merged that the embeddings cannot tell apart.
+    ridge : float
+        The regulariser asked for; 0 is none.
+    free : bool
+        Whether scores inside components are free, as they are unless dependent embeddings tie them together.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
+    >>> soft = solve_luce(samples, at.find_components(at.extract_edges(samples))).expect()
+    >>> soft.scores.column("score").to_numpy().round(4).tolist()  # ± ½ ln 3 inside the component of 0 and 1
+    [0.5493, -0.5493, 0.0]
+    >>> round(soft.loss, 4), soft.standard_errors().round(4).tolist()  # −3 ln ¾ − ln ¼
+    (2.2493, [0.5774, 0.5774, 0.0])
+    """
+
+    certificate: SoftCertificate
+    loss: float
+    choices: ChoiceTable
+    components: Components
+    ridge: float = 0.0
+    free: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse what later code must not be given."""
+        check_kind(self.components, Components, "components")
+        check_scores(self.scores, self.components.nodes, "the table of soft scores")
+        if "weights" in self.__dict__:
+            check_weights(self.weights, self.components.edges.n_tokens, "the array of soft weights")
+        check_kind(self.choices, ChoiceTable, "choices")
+        if not (np.isfinite(self.loss) and 0.0 <= self.ridge < np.inf):
+            raise MismatchedParts(f"loss is {self.loss} and ridge {self.ridge}, which cannot be; {MEND}")
+
+    def _facts(self) -> list[tuple[str, Cell]]:
+        return [("loss", f"{self.loss:.6g}, summed over the choices"), ("ridge", self.ridge)]
+
+    def standard_errors(self) -> Float64:
+        """The standard error of each score about the mean of its component, shape (n_scores,).
+
+        From the observed information: the square roots of the diagonal of the pseudo-inverse of the Hessian
+        over scores with mean zero in each component (with a ridge, of the Hessian with it). Rows are those of
+        ``scores``. A token alone in its component has score 0 by definition, and standard error 0.
+
+        Examples
+        --------
+        >>> from attomaton.graphs.components import find_components
+        >>> from attomaton.graphs.edges import extract_edges
+        >>> samples = Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
+        >>> soft = solve_luce(samples, find_components(extract_edges(samples)))
+        >>> soft.standard_errors().round(4)  # half that of the log odds, sqrt(1/3 + 1/1)
+        array([0.5774, 0.5774, 0.    ])
+        """
+        from attomaton.solvers.soft.information import score_errors  # compiles, so only when needed
+
+        if not self.free:
+            raise UnsupportedOption(
+                "dependent embeddings tie these scores together; standard errors are for free scores only"
+            )
+        rows, problem = luce_problem(self.choices, self.components, connected=self.ridge == 0.0)
+        errors = np.zeros(self.scores.num_rows)
+        inside = centre(problem.component, column(self.scores, "score")[rows])
+        errors[rows] = score_errors(problem, inside, ridge=self.ridge)
+        return errors
+
+
+def solve_luce(
+    samples: Samples | ChoiceTable,
+    components: Components,
+    *,
+    embeddings: object = None,
+    atol: float = 1e-8,
+    ridge: float = 0.0,
+    solver: LuceSolver | None = None,
+    threads: int | None = None,
+) -> SoftSolution:
+    """Fit the Luce model p(y | X) = m_y e^{s_y} / Σ_{j∈X} m_j e^{s_j} inside every component.
+
+    Parameters
+    ----------
+    samples : Samples or ChoiceTable
+        The corpus, or its counted choices if they have been extracted already.
+    components : Components
+        Choices are compared inside a component only, so the optimum is always finite and needs no
+        regulariser. Scores have mean zero in each component; tokens alone in theirs score 0.
+    embeddings : float array, shape (n_tokens, dim), optional
+        E. None means orthonormal. The odds inside components are the same for every E with linearly
+        independent rows; W_fin and the scores it gives to other tokens are not. With dependent rows,
+        components that E cannot tell apart count as one (:func:`~attomaton.graphs.separation.separate`) and
+        W_fin is the best W in the span of the ties.
+    atol : float
+        Largest entry of the gradient of the summed loss at which the answer counts as certified.
+    ridge : float
+        Adds ½ ridge Σ s² to the summed loss. 0, the default: no regulariser.
+    solver : LuceSolver, optional
+        The solver to use: :class:`~attomaton.solvers.soft.solvers.groups.Newton`.
+    threads : int, optional
+        How many the default solver and the certificate use; all processors if not given.
+
+    Examples
+    --------
+    >>> from attomaton.graphs.components import find_components
+    >>> from attomaton.graphs.edges import extract_edges
+    >>> samples = Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
+    >>> soft = solve_luce(samples, find_components(extract_edges(samples))).expect()
+    >>> odds = np.exp(soft.scores.column("score").to_numpy())
+    >>> round(float(odds[0] / odds[1]), 6)
+    3.0
+    """
+    ridge, atol = real_number(ridge, "ridge", least=0), real_number(atol, "atol", least=0)
+    threads = check_threads(threads)
+    table = None if embeddings is None else check_embeddings(embeddings, components.edges.n_tokens)
+    if table is not None:
+        separation = separate(components, table)
+        if not separation.independent:
+            if ridge:
+                raise UnsupportedOption("a ridge needs embeddings with independent rows; leave it at 0")
+            return _solve_dependent(_choices_of(samples, separation), separation.components, table, atol)
+    choices = samples if isinstance(samples, ChoiceTable) else extract_choices(samples, components)
+    rows, problem = luce_problem(choices, components, connected=ridge == 0.0)
+    scores = np.zeros(components.nodes.num_rows)
+    scores[rows] = (solver or _newton(threads)).solve(problem, stiffness=ridge)
+    scores = centre(components.component_of_node, scores)
+    embedded: dict[str, Float64] = {}
+    if table is not None:
+        embedded["weights"], scores = _embed(components, scores, table)
+    inside = centre(problem.component, scores[rows])
+    return trusted(
+        SoftSolution,
+        scores=score_table(components.nodes, scores),
+        certificate=certify_scores(problem, inside, atol=atol, ridge=ridge, threads=threads),
+        loss=problem.loss(inside),
+        choices=choices,
+        components=components,
+        ridge=ridge,
+        **embedded,
+    )
+
+
+def _newton(threads: int | None) -> LuceSolver:
+    from attomaton.solvers.soft.solvers.groups import Newton  # compiles, so only when needed
+
+    return Newton(threads=threads)
+
+
+def _choices_of(samples: Samples | ChoiceTable, separation: Separation) -> ChoiceTable:
+    """The choices inside the components that the embeddings leave."""
+    if not isinstance(samples, ChoiceTable):
+        return extract_choices(samples, separation.components)
+    if separation.inseparable.any():
+        raise MismatchedParts(
+            "these embeddings merge components, and the choices given were extracted without that; give the "
+            "samples, or extract the choices with separate(components, embeddings).components"
+        )
+    return samples
+
+
+def _solve_dependent(
+    choices: ChoiceTable, components: Components, table: Float64, atol: float
+) -> SoftSolution:
+    """The best W in the cyclic subspace when scores are not free inside components."""
+    unit, scale = scale_rows(table)
+    features, (left, right) = node_features(components, unit)
+    one, other = find_ties(components)
+    _, singular, axes = np.linalg.svd(features[one] - features[other], full_matrices=False)
+    axes = axes[singular > NEGLIGIBLE * singular.max(initial=0.0)]
+    rows, problem = luce_problem(choices, components, connected=False)
+    tied = features[rows] @ axes.T
+    coordinates = Subspace().solve(problem, tied)
+    scores = features @ axes.T @ coordinates
+    weights = left.T @ (coordinates @ axes).reshape(len(left), len(right)) @ right
+    return trusted(
+        SoftSolution,
+        scores=score_table(components.nodes, scores),
+        weights=weights / scale**2,
+        certificate=certify_coordinates(problem, tied, coordinates, atol=atol),
+        loss=problem.loss(scores[rows]),
+        choices=choices,
+        components=components,
+        free=False,
+    )
+
+
+def _embed(components: Components, scores: Float64, table: Float64) -> tuple[Float64, Float64]:
+    """W in the span of the ties whose scores differ inside components as ``scores`` do, and all its scores.
+
+    W = Σ β_t (e_i − e_j) e_kᵀ over a chain of ties; β solves Q β = s_i − s_j with the kernel
+    Q_tt' = (e_i − e_j)·(e_i' − e_j') · e_k·e_k', positive definite as the rows of E are independent. It has
+    the square of their condition, so what W misses is solved for again until that no longer helps.
+    """
+    left, right = find_ties(components)
+    query, token = components.query_of_node, components.token_of_node
+    unit, scale = scale_rows(table)
+    differences = unit[token[left]] - unit[token[right]]
+    asked = unit[query[left]]
+    kernel = (differences @ differences.T) * (asked @ asked.T)
+    weights = np.zeros((table.shape[1], table.shape[1]))
+    wanted = missed = scores[left] - scores[right]
+    solve = _factor(kernel)
+    for _ in range(REFINEMENTS):
+        parts = solve(missed)
+        if not np.isfinite(parts).all():
+            break
+        further = weights + (differences * parts[:, None]).T @ asked
+        still = wanted - ((differences @ further) * asked).sum(axis=1)
+        if not np.abs(still).max(initial=0.0) < 0.5 * np.abs(missed).max(initial=0.0):
+            break
+        weights, missed = further, still
+    return weights / scale**2, (unit @ weights @ unit.T)[token, query]
+
+
+def _factor(kernel: Float64) -> Callable[[Float64], Float64]:
+    """What solves with a matrix, factored once; with a singular one it gives infinities or NaN."""
+    from scipy.linalg import LinAlgWarning, lu_factor, lu_solve
+
+    if not len(kernel):
+        return lambda right: right
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LinAlgWarning)
+        factor = lu_factor(kernel)
+    return lambda right: lu_solve(factor, right)

@@ -1,0 +1,179 @@
+"""The soft side of ties, straight from counted choices: eight bytes for each member of a choice set.
+
+The most frequent word of a large corpus has a hundred million of them. The definition is
+:func:`attomaton.solvers.soft.solve.solve_luce`, which holds the general form of the problem, in several
+copies.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from attomaton.base.compiled import compiled
+from attomaton.base.errors import MismatchedParts
+from attomaton.base.ragged import centre, group_borders, offsets_of
+from attomaton.base.tables import Float64, Int32, Int64, ragged_column
+from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS
+from attomaton.graphs.choices import ChoiceTable
+from attomaton.graphs.components import Components
+from attomaton.graphs.condensing import count_components, find_nodes
+from attomaton.graphs.grouping import pack_pairs
+from attomaton.solvers.soft.certify import SoftCertificate, certify_slopes
+from attomaton.solvers.soft.curvature import measure_groups
+from attomaton.solvers.soft.solvers.groups import Groups, Newton, minimise_groups
+from attomaton.solvers.soft.solvers.newton import Array, Choices
+
+
+@dataclass(frozen=True, eq=False)
+class TieScores:
+    """The soft side of tokens that tie.
+
+    Attributes
+    ----------
+    scores : float64 array, shape (n_nodes,)
+        A score for each node, with mean zero in each component.
+    certificate : SoftCertificate
+        How far they can be from the optimum.
+    loss : float
+        The summed loss −Σ ln p over all counted choices.
+
+    Examples
+    --------
+    >>> from attomaton.solvers.soft.certify import SoftCertificate
+    >>> TieScores(np.zeros(2), SoftCertificate(0.0, 0.0, 1e-8, 1.0, 0.0), loss=1.4).certificate.certified
+    True
+    """
+
+    scores: Float64
+    certificate: SoftCertificate
+    loss: float
+
+
+def solve_groups(groups: Groups, *, atol: float = 1e-8, threads: int | None = None) -> TieScores:
+    """Fit the Luce model to choices that :func:`group_choices` sorted.
+
+    Parameters
+    ----------
+    groups : Groups
+        The choices of all components.
+    atol : float
+        Largest gradient entry at which the answer counts as certified.
+    threads : int, optional
+        How many to use; all processors if not given.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.graphs.choices import extract_choices
+    >>> from attomaton.graphs.parts import keep_ties
+    >>> samples = at.Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
+    >>> ties = keep_ties(at.find_components(at.extract_edges(samples)))
+    >>> found = solve_groups(group_choices(extract_choices(samples, ties), ties))
+    >>> found.scores.round(4).tolist(), round(found.loss, 4), found.certificate.certified
+    ([0.5493, -0.5493], 2.2493, True)
+    """
+    group = np.repeat(np.arange(len(groups)), np.diff(groups.borders))
+    inside = centre(group, minimise_groups(Newton(threads=threads), groups))
+    scores = np.empty_like(inside)
+    scores[groups.place] = inside
+    if not np.isfinite(inside).all():  # the solver gave up: nothing can be proven
+        return TieScores(scores, SoftCertificate(np.inf, np.inf, atol, None, None), np.inf)
+    slopes = measure_groups(groups, centre(group, inside), threads=threads)  # as for the definition
+    certificate = certify_slopes(slopes, groups.rounding(), atol=atol)
+    return TieScores(scores, certificate, float(np.add.reduce(slopes.loss)))
+
+
+def group_choices(choices: ChoiceTable, ties: Components) -> Groups:
+    """The choices inside ties, sorted by component and winner, with members numbered by component.
+
+    Parameters
+    ----------
+    choices : ChoiceTable
+        The choices inside these components; they must strongly connect each.
+    ties : Components
+        Components of two tokens or more: what :func:`~attomaton.graphs.parts.keep_ties` leaves.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.graphs.choices import extract_choices
+    >>> from attomaton.graphs.parts import keep_ties
+    >>> samples = at.Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
+    >>> ties = keep_ties(at.find_components(at.extract_edges(samples)))
+    >>> groups = group_choices(extract_choices(samples, ties), ties)
+    >>> groups.choices.winner.tolist(), groups.choices.count.tolist()
+    ([0, 1], [3.0, 1.0])
+    """
+    component, n_tokens = ties.component_of_node, ties.edges.n_tokens
+    place = np.argsort(component, kind="stable")
+    number = np.empty(len(place), np.int32)
+    number[place] = np.arange(len(place), dtype=np.int32)
+    borders = group_borders(component, len(ties))
+    keys = pack_pairs(ties.query_of_node, ties.token_of_node)
+    offsets, tokens = ragged_column(choices.table, "tokens")
+    ends = max(n_tokens, int(max(tokens.max(initial=0), choices["winner"].max(initial=0))) + 1)
+    rows = find_nodes(keys, choices["query"], choices["winner"], ends)
+    if (rows < 0).any():
+        raise _refuse()
+    winner = number[rows]
+    order = np.argsort(winner, kind="stable")
+    winner, sorted_offsets = winner[order], offsets_of(np.diff(offsets)[order])
+    lists = offsets, tokens, ragged_column(choices.table, "multiplicities")[1], choices["query"]
+    limits = borders[component[place]], borders[component[place] + 1]
+    alternative, multiplicity, inside = _sort_members(order, lists, (keys, number), (winner, *limits), ends)
+    starts = sorted_offsets[group_borders(winner, len(place))]
+    if not (inside and count_components(starts, alternative) == len(ties)):
+        raise _refuse()
+    made = choices["count"][order].astype(np.float64)
+    sorted_choices = Choices(alternative, sorted_offsets, multiplicity, winner, made)
+    return Groups(sorted_choices, place, borders, group_borders(component[place][winner], len(ties)))
+
+
+def _refuse() -> MismatchedParts:
+    return MismatchedParts(
+        "these choices and these components are not of one corpus: a choice set leaves its component, or "
+        "no choices connect it; give the samples that the components were found from"
+    )
+
+
+@compiled
+def _sort_members(
+    order: Int64,
+    lists: tuple[Int64, Int32, Int32, Int32],
+    nodes: tuple[Int64, Int32],
+    within: tuple[Int32, Int64, Int64],
+    size: int,
+) -> tuple[Array, Array, bool]:
+    """Members and multiplicities of choice sets in a new order, and whether no set leaves its component.
+
+    ``lists`` are the offsets, tokens, multiplicities and queries of the choices, ``nodes`` the keys of all
+    nodes with their numbers, and ``within`` the numbers of the winners, in the new order, with the first
+    number of each node's component and that behind it. In the new order queries do not fall either.
+    """
+    offsets, tokens, times, queries = lists
+    keys, number = nodes
+    winner, lowest, behind = within
+    known = np.full(size, np.int32(-1), np.int32)
+    alternative, multiplicity = np.empty(len(tokens), np.int32), np.empty(len(tokens), np.int32)
+    first = end = place = 0
+    query, inside = np.int64(-1), True
+    for rank in range(len(order)):
+        choice, own = order[rank], winner[rank]
+        if queries[choice] != query:
+            query = np.int64(queries[choice])
+            for row in range(first, end):
+                known[keys[row] & (MAX_TOKENS - 1)] = -1
+            first = end
+            while first < len(keys) and (keys[first] >> TOKEN_BITS) < query:
+                first += 1
+            end = first
+            while end < len(keys) and (keys[end] >> TOKEN_BITS) == query:
+                known[keys[end] & (MAX_TOKENS - 1)] = number[end]
+                end += 1
+        for entry in range(offsets[choice], offsets[choice + 1]):
+            member = known[tokens[entry]]
+            if member < lowest[own] or member >= behind[own]:
+                inside = False
+            alternative[place], multiplicity[place] = member, times[entry]
+            place += 1
+    return alternative, multiplicity, inside

@@ -1,0 +1,388 @@
+"""The one path from samples: edges → components → hard and soft solutions, kept together as a value.
+
+``learn``, the estimator and the claims all take it; they differ only in who extracts edges and choices.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.base.borders import trusted
+from attomaton.base.compiled import is_kept
+from attomaton.base.errors import MismatchedParts
+from attomaton.base.machine import count_processors, share_out
+from attomaton.base.options import check_threads, real_number
+from attomaton.base.progress import Progress, silent
+from attomaton.base.solutions import SCORE_SCHEMA, score_table
+from attomaton.base.tables import Float64, column
+from attomaton.corpora.samples import Samples
+from attomaton.graphs.choices import ChoiceTable, extract_choices
+from attomaton.graphs.components import Components, find_components
+from attomaton.graphs.edges import EdgeTable, extract_edges
+from attomaton.graphs.parts import (
+    cut_parts,
+    join,
+    join_components,
+    keep_ties,
+    part_of_edges,
+    slice_queries,
+)
+from attomaton.solvers.hard.certify import join_hard
+from attomaton.solvers.hard.constraints import multiplier_table
+from attomaton.solvers.hard.solve import HardSolution, solve_graph_svm
+from attomaton.solvers.soft.certify import join_soft
+from attomaton.solvers.soft.solve import SoftSolution, solve_luce
+
+if TYPE_CHECKING:
+    from attomaton.solvers.soft.tied import TieScores
+
+LEARNING = (("pivots", "orders", "choices"), ("planting", "sets", "luce"))
+"""Exercises of :mod:`attomaton.cli.warming` that compile what is needed here, in chains of equal length."""
+
+LARGE = 50_000
+"""From this many positions of a corpus on, Python alone would take longer than compiling does."""
+
+
+def compile_beside(n_positions: int) -> None:
+    """Begin to compile the solvers in other programs, if a corpus is large and no earlier program did.
+
+    They compile while this program reads the corpus, and it waits for them when it needs a solver. Where no
+    code is kept on disk they would be of no use.
+
+    Examples
+    --------
+    >>> compile_beside(100)  # a small corpus is not compiled for
+    """
+    if n_positions < LARGE or count_processors() == 1:
+        return
+    from attomaton.base.compiled.ahead import start_helpers
+    from attomaton.solvers.hard.solvers.placement import solve_parts
+
+    if is_kept(solve_parts) is False:
+        start_helpers(LEARNING)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Solved:
+    """What the theory says about a corpus: its components with their hard and their soft solution.
+
+    Attributes
+    ----------
+    components : Components
+        Who ties and who precedes whom, merged where dependent embeddings cannot tell components apart.
+    hard : HardSolution
+        The direction in which weights grow, W_svm.
+    soft : SoftSolution
+        The finite part of the weights, W_fin.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> solved = solve_samples(at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 2]], [0, 1, 1]))
+    >>> solved
+    Solved(1 queries, 2 components, 3 tokens)
+    >>> at.Automaton(solved.components, solved.hard, solved.soft).retrieve([1, 0, 2]).tolist()
+    [0, 1]
+    """
+
+    components: Components
+    hard: HardSolution
+    soft: SoftSolution
+
+    def __post_init__(self) -> None:
+        _check_parts(self.components, self.hard, self.soft)
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({len(self.components.queries):,} queries, {len(self.components):,} "
+            f"components, {self.n_tokens:,} tokens)"
+        )
+
+    @property
+    def n_tokens(self) -> int:
+        """Size of the vocabulary."""
+        return self.components.edges.n_tokens
+
+    @property
+    def embedded(self) -> bool:
+        """Whether embeddings were given, so that weights have shape (dim, dim)."""
+        return self.hard.embedded
+
+
+def solve_edges(
+    edges: EdgeTable,
+    extract: Callable[[Components], ChoiceTable],
+    *,
+    embeddings: object = None,
+    atol: float = 1e-8,
+    progress: Progress = silent,
+    threads: int | None = None,
+) -> Solved:
+    """Solve both sides from edges; choices are extracted when the components are known.
+
+    Parameters
+    ----------
+    edges : EdgeTable
+        Who beats whom.
+    extract : callable
+        Components → the choices inside them: the second pass over the corpus.
+    embeddings : float array, shape (n_tokens, dim), optional
+        None means orthonormal. Components that dependent rows cannot tell apart are merged.
+    atol : float
+        Largest gradient entry at which the soft side counts as certified.
+    progress : callable
+        Called with the name of each stage, 0 and 0, as it begins.
+    threads : int, optional
+        How many the solvers use; all processors if not given.
+
+    Examples
+    --------
+    >>> samples = Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])
+    >>> solve_edges(extract_edges(samples), lambda found: extract_choices(samples, found)).embedded
+    False
+    """
+    atol, threads = real_number(atol, "atol", least=0), check_threads(threads)
+    if embeddings is None:
+        return _solve_by_part(edges, extract, atol, progress, threads)
+    progress("finding components", 0, 0)
+    found = find_components(edges, threads=threads)
+    progress("solving the hard side", 0, 0)
+    hard = solve_graph_svm(found, embeddings=embeddings, threads=threads)
+    progress("extracting choices", 0, 0)
+    choices = extract(hard.components)
+    progress("solving the soft side", 0, 0)
+    soft = solve_luce(choices, hard.components, embeddings=embeddings, atol=atol, threads=threads)
+    return Solved(hard.components, hard, soft)
+
+
+def _solve_by_part(
+    edges: EdgeTable,
+    extract: Callable[[Components], ChoiceTable],
+    atol: float,
+    progress: Progress,
+    threads: int | None,
+) -> Solved:
+    """Without embeddings queries do not meet: each part of them is solved by itself, and all are joined.
+
+    Whoever solves part by part on disk does the same arithmetic, so that the answers have the same bytes.
+    """
+    limits = list(pairwise(cut_parts(edges.queries, edges.n_tokens).tolist()))
+    alone = threads if len(limits) == 1 else 1
+    progress("finding components", 0, 0)
+    found = share_out(
+        lambda part: find_components(part_of_edges(edges, *part), threads=alone), limits, threads
+    )
+    progress("solving the hard side", 0, 0)
+    hards = share_out(lambda part: solve_graph_svm(part, threads=alone), found, threads)
+    components = join_components(found, edges)
+    progress("extracting choices", 0, 0)
+    choices = extract(keep_ties(components))
+    progress("solving the soft side", 0, 0)
+    tables = [slice_queries(choices.table, *part) for part in limits]
+    given = list(zip(found, (trusted(ChoiceTable, table=table) for table in tables), strict=True))
+    softs = share_out(lambda part: solve_ties(*part, atol=atol, threads=alone), given, threads)
+    return Solved(components, _join_hard(components, hards), _join_soft(components, softs, choices))
+
+
+def solve_ties(
+    components: Components, choices: ChoiceTable, *, atol: float = 1e-8, threads: int | None = None
+) -> "TieScores":
+    """The soft side of components, of which only those with more than one token are looked at.
+
+    Its scores are those of the tokens that tie; all others are 0.
+
+    Parameters
+    ----------
+    components : Components
+        All components of some queries.
+    choices : ChoiceTable
+        The choices inside them.
+    atol : float
+        Largest gradient entry at which the answer counts as certified.
+    threads : int, optional
+        How many to use; all processors if not given.
+
+    Examples
+    --------
+    >>> samples = Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
+    >>> found = find_components(extract_edges(samples))
+    >>> solve_ties(found, extract_choices(samples, found)).scores.round(4).tolist()
+    [0.5493, -0.5493]
+    """
+    from attomaton.solvers.soft.tied import group_choices, solve_groups
+
+    return solve_groups(group_choices(choices, keep_ties(components)), atol=atol, threads=threads)
+
+
+def spread_scores(components: Components, ties: Float64) -> Float64:
+    """The scores of all nodes, shape (n_nodes,), from those of the nodes that tie.
+
+    Examples
+    --------
+    >>> samples = Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
+    >>> found = find_components(extract_edges(samples))
+    >>> ties = solve_ties(found, extract_choices(samples, found)).scores
+    >>> spread_scores(found, ties).round(4).tolist()
+    [0.5493, -0.5493, 0.0]
+    """
+    scores = np.zeros(components.nodes.num_rows)
+    scores[components.sizes[components.component_of_node] > 1] = ties
+    return scores
+
+
+def _join_hard(components: Components, parts: Sequence[HardSolution]) -> HardSolution:
+    scores = join(SCORE_SCHEMA, [part.scores for part in parts])
+    pressed = np.concatenate([column(part.multipliers, "multiplier") for part in parts])
+    return trusted(
+        HardSolution,
+        components=components,
+        scores=scores,
+        certificate=join_hard([part.certificate for part in parts]),
+        multipliers=multiplier_table(components.order, pressed),
+    )
+
+
+def _join_soft(components: Components, parts: "Sequence[TieScores]", choices: ChoiceTable) -> SoftSolution:
+    ties = np.concatenate([part.scores for part in parts])
+    scores = score_table(components.nodes, spread_scores(components, ties))
+    return trusted(
+        SoftSolution,
+        scores=scores,
+        certificate=join_soft([part.certificate for part in parts]),
+        loss=sum(part.loss for part in parts),
+        choices=choices,
+        components=components,
+    )
+
+
+def solve_samples(
+    samples: Samples, *, embeddings: object = None, min_support: int = 1, atol: float = 1e-8
+) -> Solved:
+    """Solve both sides from samples in memory.
+
+    Parameters
+    ----------
+    samples : Samples
+        The corpus.
+    embeddings : float array, shape (n_tokens, dim), optional
+        None means orthonormal.
+    min_support : int
+        Edges that fewer samples show are left out.
+    atol : float
+        Largest gradient entry at which the soft side counts as certified.
+
+    Examples
+    --------
+    >>> solved = solve_samples(Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1]))
+    >>> solved.hard.status.name, solved.soft.status.name
+    ('CERTIFIED', 'CERTIFIED')
+    """
+    edges = extract_edges(samples).filter(min_support=min_support)
+    return solve_edges(edges, lambda found: extract_choices(samples, found), embeddings=embeddings, atol=atol)
+
+
+@dataclass(frozen=True)
+class SolverByQuery:
+    """What solves the tables of some queries alone, wherever an engine runs it.
+
+    Attributes
+    ----------
+    n_tokens : int
+        Size of the vocabulary.
+    threads : int, optional
+        Number of threads for each part; the default is all processors.
+
+    Examples
+    --------
+    >>> edges = extract_edges(Samples.from_lists([[0, 1, 2]], [0]))
+    >>> len(SolverByQuery(3).components(edges.table, edges.queries))
+    3
+    """
+
+    n_tokens: int
+    threads: int | None = None
+
+    def components(self, edges: pa.Table, queries: pa.Table) -> Components:
+        """The components of the edges of some queries."""
+        return find_components(EdgeTable(edges, queries, self.n_tokens), threads=self.threads)
+
+
+@dataclass(frozen=True)
+class HardByQuery(SolverByQuery):
+    """Edges and samples by query → the hard scores: columns query, token, score.
+
+    Attributes
+    ----------
+    n_tokens : int
+        Size of the vocabulary.
+    threads : int, optional
+        Number of threads for each part; the default is all processors.
+
+    Examples
+    --------
+    >>> from attomaton.corpora.samples import Samples
+    >>> from attomaton.engines.memory import MemoryEngine
+    >>> engine = MemoryEngine(Samples.from_windows([0, 1, 0, 2, 0, 1, 0], window=3))
+    >>> edges = engine.edges()
+    >>> engine.map_queries(HardByQuery(3), edges, edges.queries, n_parts=2).num_rows
+    6
+    """
+
+    def __call__(self, edges: pa.Table, queries: pa.Table) -> pa.Table:
+        """Solve; raises ``UncertifiedSolution`` if the bounds do not meet."""
+        found = self.components(edges, queries)
+        return solve_graph_svm(found, threads=self.threads).expect().scores
+
+
+@dataclass(frozen=True)
+class SoftByQuery(SolverByQuery):
+    """Edges, samples by query and choices inside components → the soft scores.
+
+    Attributes
+    ----------
+    n_tokens : int
+        Size of the vocabulary.
+    threads : int, optional
+        Number of threads for each part; the default is all processors.
+
+    Examples
+    --------
+    >>> from attomaton.corpora.samples import Samples
+    >>> from attomaton.engines.memory import MemoryEngine
+    >>> engine = MemoryEngine(Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1]))
+    >>> edges = engine.edges()
+    >>> choices = engine.choices(find_components(edges.load())).table
+    >>> soft = engine.map_queries(SoftByQuery(3), edges, edges.queries, choices)
+    >>> soft.column("score").to_numpy().round(4).tolist()  # ± ½ ln 3, and 0 for the query
+    [0.5493, -0.5493, 0.0]
+    """
+
+    def __call__(self, edges: pa.Table, queries: pa.Table, choices: pa.Table) -> pa.Table:
+        """Solve; raises ``UncertifiedSolution`` if the gradient is too large."""
+        found = self.components(edges, queries)
+        return solve_luce(ChoiceTable(choices), found, threads=self.threads).expect().scores
+
+
+def _check_parts(components: Components, hard: object, soft: object) -> None:
+    """The solutions must be of these components: one score for each node, in the same kind of space."""
+    nodes = components.nodes.select(["query", "token"])
+    spaces: set[bool] = set()
+    for part, kind in ((hard, HardSolution), (soft, SoftSolution)):
+        if not isinstance(part, kind) or not part.scores.select(["query", "token"]).equals(nodes):
+            raise MismatchedParts(
+                f"the {kind.__name__} given is not one of these components; "
+                "give Automaton(components, hard, soft), both solved from the same components"
+            )
+        spaces.add(part.embedded)
+    if isinstance(hard, HardSolution) and not np.array_equal(
+        hard.components.component_of_node, components.component_of_node
+    ):
+        raise MismatchedParts(
+            "the embeddings merge some of these components; give Automaton(hard.components, hard, soft)"
+        )
+    if len(spaces) > 1:
+        raise MismatchedParts("only one of hard and soft was solved with embeddings; give both or neither")

@@ -1,0 +1,128 @@
+"""``begin``: from a corpus to what every layer of a deep attention model learns first."""
+
+from collections.abc import Callable
+from os import PathLike
+from typing import Any, Unpack
+
+import numpy as np
+
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.options import whole_number
+from attomaton.base.progress import as_stages
+from attomaton.base.tables import Int64
+from attomaton.corpora.readers.given import WINDOW, ReadingOptions, check_options
+from attomaton.corpora.samples import Samples, Skipped
+from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.engines.add_up import Adder
+from attomaton.engines.sums import AddUp
+from attomaton.theories.beginning.passes import CountTokens, Cutting
+from attomaton.theories.beginning.result import Beginning
+from attomaton.theories.beginning.sequences import Frequent
+from attomaton.theories.beginning.statistics import add_statistics
+
+REST = "<rest>"
+"""What all tokens are called that are not among the most frequent."""
+
+
+def begin(
+    corpus: Any,
+    *,
+    most_frequent: int | None = None,
+    engine: str = "auto",
+    memory: str | int | None = None,
+    threads: int | None = None,
+    master: str | None = None,
+    work: str | PathLike[str] | None = None,
+    progress: bool | Callable[[str], object] = False,
+    **options: Unpack[ReadingOptions],
+) -> Beginning:
+    """Compute what deep attention learns first from a corpus.
+
+    Every document is cut, from its beginning, into sequences of ``window`` tokens, each predicting its next
+    tokens at all positions; what is left at its end is left out. No sequence crosses the border of a
+    document.
+
+    Parameters
+    ----------
+    corpus : path, glob, URL, Documents, sequence of token ids or documents, frame, or dataset
+        What :func:`~attomaton.learn` reads, but no samples, which have lost their order.
+    most_frequent : int, optional
+        Only so many tokens, the most frequent, keep their names; all others become one token, ``<rest>``.
+    engine, memory, threads, master
+        As in :func:`~attomaton.learn`; the answer is the same to the last bit.
+    work : path, optional
+        A folder of your own, new or of an earlier call, for what the engines duckdb and spark write on their
+        way: a call that was cut short is taken up there, and it is yours to delete. By default it is among
+        the temporary files and removed at the end. Spark on several machines needs one that they share.
+    progress : bool or callable
+        With True, the name of each stage is printed on stderr as it begins; a callable is called with it.
+    **options
+        ``window`` (32), ``tokenizer``, ``column``, ``documents`` and ``reading``, as in
+        :func:`~attomaton.learn`.
+
+    Returns
+    -------
+    Beginning
+
+    Examples
+    --------
+    >>> begin("to be or not to be that is the question".split(), window=3)
+    Traceback (most recent call last):
+        ...
+    attomaton.base.errors.UnreadableSource: each of the 10 texts given is a document of at most one token, so
+    there is no sample at all; if they are the words of one document, give them as a list in a list ([words]),
+    and if they are paths of files, give a folder, a glob or a list of pathlib.Path
+    >>> beginning = begin(["to be or not to be that is the question"], window=3)
+    >>> beginning
+    Beginning(3 sequences of 3 tokens, vocabulary of 8)
+    """
+    check_options(options)
+    if isinstance(corpus, Samples):
+        raise UnsupportedOption(
+            "the corpus is samples, which have lost the order of their texts; give the documents themselves"
+        )
+    window = whole_number(options.get("window", WINDOW), "window", least=1)
+    if most_frequent is not None:
+        most_frequent = whole_number(most_frequent, "most_frequent", least=1)
+    announce = as_stages(progress)
+    adder = Adder(engine, memory, threads, master, announce)
+    with adder.reading(corpus, options, work) as (tokens, vocabulary, about, add_up):
+        cutting, vocabulary = _cut(window, tokens.n_tokens, most_frequent, add_up, vocabulary)
+        statistics = add_statistics(cutting, add_up, announce)
+    return Beginning(statistics, vocabulary, Skipped(**about["skipped"]))
+
+
+def _cut(
+    window: int, n_tokens: int, most_frequent: int | None, add_up: AddUp, vocabulary: Vocabulary | None
+) -> tuple[Cutting, Vocabulary | None]:
+    """How the corpus is cut, and the names of its tokens then."""
+    frequent, vocabulary = find_frequent(n_tokens, most_frequent, add_up, vocabulary)
+    return Cutting(window, n_tokens if frequent is None else frequent.n_tokens, frequent), vocabulary
+
+
+def find_frequent(
+    n_tokens: int, most_frequent: int | None, add_up: AddUp, vocabulary: Vocabulary | None
+) -> tuple[Frequent | None, Vocabulary | None]:
+    """Which tokens keep their own ids, and the names of all tokens then; None if every token does."""
+    if most_frequent is None or n_tokens <= most_frequent:
+        return None, vocabulary
+    counted = add_up(CountTokens(n_tokens))["tokens"]
+    counts: Int64 = _spread(counted.keys, counted.counts, n_tokens)
+    frequent = Frequent.among(counts, most_frequent)
+    return frequent, _rename(frequent, vocabulary)
+
+
+def _spread(keys: Int64, counts: Int64, size: int) -> Int64:
+    spread = np.zeros(size, np.int64)
+    spread[keys] = counts
+    return spread
+
+
+def _rename(frequent: Frequent, vocabulary: Vocabulary | None) -> Vocabulary:
+    """The names of the tokens that are kept, and of the rest."""
+    kept: list[int] = frequent.kept.tolist()
+    names = [str(token) if vocabulary is None else vocabulary.tokens[token] for token in kept]
+    rest = REST
+    while rest in names:
+        rest = f"<{rest}>"
+    return Vocabulary((*names, rest), "word" if vocabulary is None else vocabulary.tokenizer)

@@ -1,0 +1,368 @@
+"""Beyond the first steps: the weights of a deep model followed by tables of its corpus, without training.
+
+The theorem's forecast is the first order of each weight, with uniform attention and all next tokens equally
+likely. It ends when the decoder has learned bigrams: the residual is then no longer R = Y − 1/V. Here the
+residual of a position t with current token x is followed to the first order around what x alone says,
+
+    p_t ≈ p_x + (s_t − M̂_x) Ω J̄,    p_x = softmax(W_O[x] + M̂_x Ω),    Ω = (Σ_l V_l) W_O,
+
+with s_t the smoothed context A₀X at t, M̂_x its mean where the current token is x, and J̄ the mean Jacobian of
+the softmax. What a layer reads of earlier ones enters to the second order,
+hᴸ ≈ X + A₀X ΣV + A₀²X Σ_{k<l} V_k V_l. So every gradient is made of tables of pairs of tokens, and of lookups
+in them by pairs of positions. A step costs O(V³ + N T³) for each layer, and one of training O(N T V²).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+
+import numpy as np
+from scipy.special import softmax
+
+from attomaton.base.errors import InvalidSamples, UnknownToken
+from attomaton.base.options import real_number, whole_number
+from attomaton.base.printing import Block, Grid, Printed
+from attomaton.base.tables import Bool, Float64, Int64, Integers
+
+ROWS = 4_096
+"""Positions whose smoothed contexts are held at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class CourseWeights:
+    """The weights that a course has at one step.
+
+    Attributes
+    ----------
+    attention : float64 array, shape (n_layers, n_tokens, n_tokens)
+        W of each layer, query × key.
+    positions : float64 array, shape (n_layers, window)
+        P of each layer, by lag.
+    values : float64 array, shape (n_layers, n_tokens, n_tokens)
+        V of each layer, token read × token written.
+    output : float64 array, shape (n_tokens, n_tokens)
+        W_O, token × next token.
+
+    Examples
+    --------
+    >>> weights = follow_course(np.array([[0, 1, 0, 1]]), 2, step_size=0.5, steps=4, n_layers=2).at(4)
+    >>> weights.attention.shape, weights.positions.shape, weights.output.round(2).tolist()
+    ((2, 2, 2), (2, 3), [[-0.52, 0.52], [0.3, -0.3]])
+    """
+
+    attention: Float64
+    positions: Float64
+    values: Float64
+    output: Float64
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Course(Printed):
+    """The weights of every layer as they are forecast, record by record.
+
+    Attributes
+    ----------
+    steps : int64 array, shape (n_records,)
+        Steps of each record.
+    step_size : float
+        η.
+    weights : tuple of CourseWeights
+        Those of each record.
+
+    Examples
+    --------
+    >>> course = follow_course(np.array([[0, 1, 2, 0, 1], [2, 0, 1, 2, 0]]), 3, step_size=1.0, steps=20)
+    >>> course
+    Course(21 records to step 20 of size 1, 1 layers)
+    >>> course.at(20).output.argmax(axis=1).tolist()  # what follows each token
+    [1, 2, 0]
+    """
+
+    steps: Int64
+    step_size: float
+    weights: tuple[CourseWeights, ...]
+
+    def __repr__(self) -> str:
+        layers = len(self.weights[0].attention)
+        size = f"step {self.steps[-1]:,} of size {self.step_size:g}"
+        return f"Course({len(self.steps):,} records to {size}, {layers:,} layers)"
+
+    def at(self, step: int) -> CourseWeights:
+        """The weights after ``step`` steps, if that was recorded."""
+        steps: list[int] = self.steps.tolist()
+        if step not in steps:
+            raise UnknownToken(f"step {step} was not recorded; course.steps lists the records")
+        return self.weights[steps.index(step)]
+
+    def _blocks(self) -> list[Block]:
+        last = self.weights[-1]
+        rows = [
+            [f"{layer + 1}", *(f"{np.linalg.norm(one[layer]):.3g}" for one in (last.attention, last.values))]
+            for layer in range(len(last.attention))
+        ]
+        return [repr(self), Grid("Norms at the end", ["layer", "W", "V"], rows)]
+
+
+def follow_course(
+    sequences: Integers, n_tokens: int, *, step_size: float, steps: int, n_layers: int = 1, every: int = 1
+) -> Course:
+    """Follow the weights of a deep model under plain gradient descent from zero, without training it.
+
+    Parameters
+    ----------
+    sequences : int array, shape (n_sequences, window + 1)
+        The corpus.
+    n_tokens : int
+        Size of the vocabulary.
+    step_size : float
+        η.
+    steps : int
+        How far.
+    n_layers : int
+        L.
+    every : int
+        Steps between records.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> corpus = np.random.default_rng(0).integers(0, 5, (30, 9))
+    >>> course = follow_course(corpus, 5, step_size=1.0, steps=30, n_layers=2)
+    >>> trained = at.train_deep(corpus, at.DeepModel(n_layers=2), 1.0, steps=30).at(30)
+    >>> gone, told = trained.attention[0, 1, 0], course.at(30).attention[1]
+    >>> float((gone * told).sum() / np.linalg.norm(gone) / np.linalg.norm(told)) > 0.99
+    True
+    """
+    size, count = real_number(step_size, "step_size", above=0), whole_number(steps, "steps")
+    layers, pace = whole_number(n_layers, "n_layers", least=1), whole_number(every, "every", least=1)
+    corpus = _lay_out(sequences, whole_number(n_tokens, "n_tokens", least=1))
+    square = (layers, corpus.n_tokens, corpus.n_tokens)
+    zeros = (np.zeros(square), np.zeros((layers, corpus.window)), np.zeros(square), np.zeros(square[1:]))
+    weights = CourseWeights(*zeros)
+    kept, records = [0], [weights]
+    for step in range(1, count + 1):
+        slopes = _find_slopes(corpus, weights)
+        weights = CourseWeights(
+            weights.attention + size * slopes.attention,
+            weights.positions + size * slopes.positions,
+            weights.values + size * slopes.values,
+            weights.output + size * slopes.output,
+        )
+        if step % pace == 0 or step == count:
+            kept.append(step)
+            records.append(weights)
+    return Course(np.array(kept, np.int64), size, tuple(records))
+
+
+@dataclass(frozen=True, eq=False)
+class _Corpus:
+    """The sequences, and what is looked up by pairs of their positions; shapes (n, t) and (n, t, t)."""
+
+    tokens: Int64
+    labels: Int64
+    n_tokens: int
+
+    @property
+    def window(self) -> int:
+        return self.tokens.shape[1]
+
+    @cached_property
+    def uniform(self) -> Float64:
+        """A₀, shape (t, t)."""
+        return np.tril(np.ones((self.window, self.window))) / np.arange(1, self.window + 1)[:, None]
+
+    @cached_property
+    def seen(self) -> Bool:
+        return np.tril(np.ones((self.window, self.window), bool))
+
+    @cached_property
+    def behind(self) -> Int64:
+        """How many places a key stands before the query; 0 for later ones, which are not seen."""
+        places = np.arange(self.window)
+        return np.maximum(places[:, None] - places, 0)
+
+    @cached_property
+    def pairs(self) -> Int64:
+        """The key of (token at t, token at u)."""
+        return self.tokens[:, :, None] * self.n_tokens + self.tokens[:, None, :]
+
+    @cached_property
+    def next_pairs(self) -> Int64:
+        """The key of (next token of t, token at u)."""
+        return self.labels[:, :, None] * self.n_tokens + self.tokens[:, None, :]
+
+    @cached_property
+    def tables(self) -> "_Tables":
+        return _count_tables(self)
+
+    def look_up(self, table: Float64) -> Float64:
+        """X table Xᵀ of every sequence."""
+        return table.ravel()[self.pairs]
+
+    def collect(self, pressed: Float64) -> Float64:
+        """The mean over positions of Xᵀ pressed X."""
+        size = self.n_tokens
+        summed = np.bincount(self.pairs.ravel(), pressed.ravel(), size * size)
+        return summed.reshape(size, size) / self.tokens.size
+
+
+@dataclass(frozen=True, eq=False)
+class _Tables:
+    """Means over all positions; s = A₀X and s' = A₀²X, and ds, ds' what is left of them by current token.
+
+    ``counts`` = XᵀY, ``nexts`` = (sᵀY, s'ᵀY), ``currents`` = (sᵀX, s'ᵀX) and ``spread`` = (dsᵀds, dsᵀds',
+    ds'ᵀds').
+    """
+
+    counts: Float64
+    nexts: tuple[Float64, Float64]
+    currents: tuple[Float64, Float64]
+    spread: tuple[Float64, Float64, Float64]
+
+    @cached_property
+    def shares(self) -> Float64:
+        """How often each token is the current one, shape (n_tokens,)."""
+        return self.counts.sum(axis=1)
+
+    @cached_property
+    def means(self) -> tuple[Float64, Float64]:
+        """M̂ and M̂': the mean of s and s' where the current token is the row."""
+        share = np.where(self.shares > 0, self.shares, 1.0)
+        once, twice = (one.T / share[:, None] for one in self.currents)
+        return once, twice
+
+
+def _lay_out(sequences: Integers, n_tokens: int) -> _Corpus:
+    table = np.asarray(sequences)
+    whole = (
+        table.ndim == 2 and np.issubdtype(table.dtype, np.integer) and table.shape[0] and table.shape[1] > 1
+    )
+    if not whole or table.min() < 0 or table.max() >= n_tokens:
+        raise InvalidSamples(
+            f"sequences must be whole numbers from 0 to {n_tokens - 1}, shape (n_sequences, window + 1)"
+        )
+    ids = table.astype(np.int64)
+    return _Corpus(ids[:, :-1], ids[:, 1:], n_tokens)
+
+
+def _count_tables(corpus: _Corpus) -> _Tables:
+    """The tables, some sequences at a time; the spread is the second moment less that of the means."""
+    size, eye = corpus.n_tokens, np.eye(corpus.n_tokens)
+    sums = {name: np.zeros((size, size)) for name in ("xy", "1y", "2y", "1x", "2x", "11", "12", "22")}
+    some = max(ROWS // corpus.window, 1)
+    for first in range(0, len(corpus.tokens), some):
+        tokens, labels = corpus.tokens[first : first + some], corpus.labels[first : first + some]
+        held = eye[tokens]
+        once = corpus.uniform @ held
+        parts = {"x": held, "y": eye[labels], "1": once, "2": corpus.uniform @ once}
+        flat = {name: one.reshape(-1, size) for name, one in parts.items()}
+        for name, one in sums.items():
+            one += flat[name[0]].T @ flat[name[1]] / corpus.tokens.size
+    shares = sums["xy"].sum(axis=1)
+    divided = np.where(shares > 0, shares, 1.0)
+    spread = [
+        sums[name] - (sums[f"{name[0]}x"] / divided) @ sums[f"{name[1]}x"].T for name in ("11", "12", "22")
+    ]
+    return _Tables(
+        sums["xy"], (sums["1y"], sums["2y"]), (sums["1x"], sums["2x"]), (spread[0], spread[1], spread[2])
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Residual:
+    """R = Y − p, to the first order around what the current token says.
+
+    ``chances`` are p_x; ``omega`` and ``omega_twice`` what s and s' add to the logits; ``jacobian`` is J̄.
+    """
+
+    corpus: _Corpus
+    chances: Float64
+    omega: Float64
+    omega_twice: Float64
+    jacobian: Float64
+
+    @cached_property
+    def moved(self) -> tuple[Float64, Float64]:
+        """How p moves with s and with s'."""
+        return self.omega @ self.jacobian, self.omega_twice @ self.jacobian
+
+    def over_tokens(self) -> Float64:
+        """XᵀR."""
+        tables = self.corpus.tables
+        return tables.counts - tables.shares[:, None] * self.chances
+
+    def over_contexts(self) -> tuple[Float64, Float64]:
+        """sᵀR and s'ᵀR."""
+        tables = self.corpus.tables
+        (once, both, twice), moved = tables.spread, self.moved
+        first = tables.nexts[0] - tables.currents[0] @ self.chances - once @ moved[0] - both @ moved[1]
+        second = tables.nexts[1] - tables.currents[1] @ self.chances - both.T @ moved[0] - twice @ moved[1]
+        return first, second
+
+    def look_up(self, table: Float64) -> Float64:
+        """R table Xᵀ of every sequence, for a table of next token × token."""
+        corpus, uniform, means = self.corpus, self.corpus.uniform, self.corpus.tables.means
+        once = self.moved[0] @ table
+        by_token = self.chances @ table - means[0] @ once
+        found = table.ravel()[corpus.next_pairs] - uniform @ corpus.look_up(once)
+        if self.omega_twice.any():
+            twice = self.moved[1] @ table
+            by_token = by_token - means[1] @ twice
+            found = found - uniform @ uniform @ corpus.look_up(twice)
+        return found - corpus.look_up(by_token)
+
+
+def _find_slopes(corpus: _Corpus, weights: CourseWeights) -> CourseWeights:
+    """What each weight moves by in a step of size 1: minus the gradient, as far as it is followed."""
+    values, output = weights.values, weights.output
+    before = np.stack([np.zeros_like(output), *accumulate(values[:-1])])
+    total = values.sum(axis=0)
+    after = total - before - values
+    pairs = np.einsum("lij,ljk->ik", before, values, optimize=True)
+    means, shares = corpus.tables.means, corpus.tables.shares
+    omega, omega_twice = total @ output, pairs @ output
+    chances = softmax(output + means[0] @ omega + means[1] @ omega_twice, axis=-1)
+    jacobian = np.diag(shares @ chances) - (chances * shares[:, None]).T @ chances
+    residual = _Residual(corpus, chances, omega, omega_twice, jacobian)
+    once, twice = residual.over_contexts()
+    carried, carried_twice = once @ output.T, twice @ output.T
+    moved = [
+        carried + earlier.T @ carried_twice + carried_twice @ later.T
+        for earlier, later in zip(before, after, strict=True)
+    ]
+    looks = [_find_looks(residual, weights, one, before[one], after[one]) for one in range(len(values))]
+    return CourseWeights(
+        np.stack([one for one, _ in looks]),
+        np.stack([one for _, one in looks]),
+        np.stack(moved),
+        residual.over_tokens() + total.T @ once + pairs.T @ twice,
+    )
+
+
+def _find_looks(
+    residual: _Residual, weights: CourseWeights, layer: int, before: Float64, after: Float64
+) -> tuple[Float64, Float64]:
+    """What W and P of a layer move by; ``before`` and ``after`` are the sums of other layers' values."""
+    corpus, uniform = residual.corpus, residual.corpus.uniform
+    own, table = weights.values[layer], weights.attention[layer]
+    read = weights.output.T @ own.T
+    worth = residual.look_up(read)
+    scores = corpus.look_up(table) + weights.positions[layer][corpus.behind]
+    if after.any():
+        worth = worth + uniform.T @ residual.look_up(weights.output.T @ after.T @ own.T)
+    if before.any():
+        worth = worth + residual.look_up(read @ before.T) @ uniform.T
+        scores = (
+            scores + uniform @ corpus.look_up(before @ table) + corpus.look_up(table @ before.T) @ uniform.T
+        )
+    attention = softmax(np.where(corpus.seen, scores, -np.inf), axis=-1)
+    pressed = attention * (worth - (attention * worth).sum(axis=2, keepdims=True))
+    looks = corpus.collect(pressed)
+    if before.any():
+        looks = (
+            looks
+            + before.T @ corpus.collect(uniform.T @ pressed)
+            + corpus.collect(pressed @ uniform) @ before
+        )
+    lags = np.bincount(corpus.behind[corpus.seen], pressed.sum(axis=0)[corpus.seen], corpus.window)
+    return looks, lags / corpus.tokens.size

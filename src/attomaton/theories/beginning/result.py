@@ -1,0 +1,336 @@
+"""What ``begin`` returns: first looks, lags and weights, with what the theorem promises of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.base.display import (
+    SHOWN,
+    render_card,
+    render_code,
+    render_facts,
+    render_first_rows,
+    render_table,
+)
+from attomaton.base.errors import UnknownToken
+from attomaton.base.frames import Tabular, name_tokens
+from attomaton.base.options import whole_number
+from attomaton.base.printing import Block, Grid, Printed
+from attomaton.base.tables import Float64, Int64, make_table
+from attomaton.corpora.samples import NOTHING_SKIPPED, Skipped
+from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.corpora.tokenizers.vocabulary import name_token
+from attomaton.theories.beginning.statistics import Statistics
+from attomaton.theories.beginning.storage import Stored, load, save
+from attomaton.theories.beginning.theorem import Bounds, check_setting
+from attomaton.theories.beginning.weights import EarlyWeights
+
+LOOKS = pa.schema([("token", pa.int32()), ("gain", pa.float64())])
+LAGS = pa.schema([("lag", pa.int32()), ("gain", pa.float64())])
+LOOKS_TITLE, LAGS_TITLE = "First looks of each query", "How far back attention looks first"
+FURTHEST = 32
+"""Lags that are printed; ``.lags`` has all."""
+
+HEADERS = ["query", "turns to", "turns from"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FirstLooks(Tabular):
+    """What a query looks at first: a row of Q̄, the most attractive token first.
+
+    Attributes
+    ----------
+    query : int
+        The query.
+    tokens : int64 array, shape (n,)
+        All tokens that stand in a context of this query; for every other token Q̄ is 0.
+    gains : float64 array, shape (n,)
+        Q̄ at each, falling: above 0 attention turns to it, below 0 away from it.
+    vocabulary : Vocabulary, optional
+        What names the tokens.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> looks = at.begin(["a b a c a b a c a"], window=4).first_looks("c")
+    >>> looks
+    FirstLooks(query 'c': 3 tokens)
+    >>> looks.to_arrow().column_names, looks.most(1), len(looks)
+    (['token', 'gain'], ['b'], 3)
+    >>> [one["token"] for one in looks.to_dict(shown=1)["turns_to"]]
+    ['b']
+    """
+
+    query: int
+    tokens: Int64
+    gains: Float64
+    vocabulary: Vocabulary | None = None
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __repr__(self) -> str:
+        named = repr(name_token(self.vocabulary, self.query)) if self.vocabulary else str(self.query)
+        return f"FirstLooks(query {named}: {len(self):,} tokens)"
+
+    def most(self, count: int) -> list[str]:
+        """The names of the first ``count`` tokens."""
+        count = whole_number(count, "count", least=0)
+        return [name_token(self.vocabulary, token) for token in self.tokens[:count].tolist()]
+
+    def to_dict(self, shown: int) -> dict[str, Any]:
+        """Its query, and the tokens that it turns to and from, the strongest first, as plain JSON values."""
+        shown = whole_number(shown, "shown", least=1)
+        n_up, n_down = int((self.gains > 0).sum()), int((self.gains < 0).sum())
+        return {
+            "query": name_token(self.vocabulary, self.query),
+            "turns_to": self._tell(np.arange(min(n_up, shown))),
+            "turns_from": self._tell(len(self) - 1 - np.arange(min(n_down, shown))),
+        }
+
+    def _tell(self, places: Int64) -> list[dict[str, Any]]:
+        """The names and gains at these places."""
+        named = [name_token(self.vocabulary, token) for token in self.tokens[places].tolist()]
+        gains: list[float] = self.gains[places].tolist()
+        return [{"token": token, "gain": gain} for token, gain in zip(named, gains, strict=True)]
+
+    def _table(self) -> pa.Table:
+        return make_table(LOOKS, {"token": self.tokens.astype(np.int32), "gain": self.gains})
+
+    def _words(self) -> Vocabulary | None:
+        return self.vocabulary
+
+    def _repr_html_(self) -> str:
+        query = name_token(self.vocabulary, self.query)
+        table = self._table()
+        named = table if self.vocabulary is None else name_tokens(table, self.vocabulary.tokens)
+        return render_card(f"What {query} looks at first", render_first_rows(named))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Lags(Tabular):
+    """How far back attention looks first: Δ by lag, from 0 (the query itself) on.
+
+    Attributes
+    ----------
+    gains : float64 array, shape (window,)
+        Above 0 attention turns to tokens that far back, below 0 away from them.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> lags = at.begin([[0, 1, 2, 0, 1, 2, 0]], window=3).lags
+    >>> lags, lags.to_arrow().column_names, len(lags)
+    (Lags(3 lags), ['lag', 'gain'], 3)
+    """
+
+    gains: Float64
+
+    def __len__(self) -> int:
+        return len(self.gains)
+
+    def __repr__(self) -> str:
+        return f"Lags({len(self):,} lags)"
+
+    def _table(self) -> pa.Table:
+        return make_table(LAGS, {"lag": np.arange(len(self), dtype=np.int32), "gain": self.gains})
+
+    def _repr_html_(self) -> str:
+        return render_card(LAGS_TITLE, render_first_rows(self._table()))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Beginning(Printed):
+    """What every layer of a deep, residual, attention-only model learns first from a corpus.
+
+    The model: one-hot tokens, L layers ``h ← h + softmax(h W hᵀ + D(P)) h V`` with a causal mask and relative
+    positions, logits ``h W_O``; mean cross-entropy over all positions, full-batch gradient descent from zero
+    or from very small weights. In the first steps all layers learn the same, and the corpus says what.
+
+    Attributes
+    ----------
+    statistics : Statistics
+        B̄, Φ̄, Q̄ and Δ.
+    vocabulary : Vocabulary, optional
+        What names the tokens.
+    skipped : Skipped
+        Documents that could not be read.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> beginning = at.begin(["a b a c a b a c a"], window=4)
+    >>> beginning
+    Beginning(2 sequences of 4 tokens, vocabulary of 3)
+    >>> beginning.first_looks("c").most(1), len(beginning.lags)
+    (['b'], 4)
+    >>> beginning.to_dict()["sequences"], beginning.queries.tolist()
+    (2, [0, 1, 2])
+    >>> beginning.weights_at(10, step_size=0.1)
+    EarlyWeights(step 10 of size 0.1)
+    >>> beginning.valid_until(step_size=0.1), beginning.bounds_at(10, step_size=0.1).reasons
+    (0, ('the vocabulary needs 500 tokens, and here are 3',))
+    """
+
+    statistics: Statistics
+    vocabulary: Vocabulary | None = None
+    skipped: Skipped = NOTHING_SKIPPED
+
+    def __repr__(self) -> str:
+        return repr(self.statistics).replace("Statistics", "Beginning", 1)
+
+    def first_looks(self, query: int | str) -> FirstLooks:
+        """What a query looks at first: its row of Q̄, the most attractive token first."""
+        number = self._id_of(query)
+        table = self.statistics.looks
+        start, stop = table.indptr[number], table.indptr[number + 1]
+        tokens, gains = table.indices[start:stop].astype(np.int64), table.data[start:stop]
+        order = np.argsort(-gains, kind="stable")
+        return FirstLooks(number, tokens[order], gains[order], self.vocabulary)
+
+    @cached_property
+    def lags(self) -> Lags:
+        """How far back attention looks first: Δ by lag."""
+        return Lags(self.statistics.lags)
+
+    def weights_at(
+        self, step: int, step_size: float, *, n_layers: int = 1, start: str = "zero"
+    ) -> EarlyWeights:
+        """The forecast weights of every layer after ``step`` steps of size ``step_size``.
+
+        Parameters
+        ----------
+        step : int
+            s.
+        step_size : float
+            η.
+        n_layers : int
+            L; the forecast is the same for every depth and layer, and the bounds are not.
+        start : str
+            ``"zero"`` for weights that begin at 0, ``"small"`` for small Gaussian numbers; for the bounds.
+        """
+        sizes = (self.statistics.window, self.statistics.n_tokens)
+        setting = check_setting(*sizes, step_size, n_layers, start)
+        return EarlyWeights(self.statistics, setting, whole_number(step, "step", least=0))
+
+    def bounds_at(self, step: int, step_size: float, *, n_layers: int = 1, start: str = "zero") -> Bounds:
+        """How far real weights may be from the forecast, and what the theorem lacks to promise it."""
+        return self.weights_at(step, step_size, n_layers=n_layers, start=start).bounds
+
+    def valid_until(self, step_size: float, *, n_layers: int = 1, start: str = "zero") -> int:
+        """The last step for which the theorem speaks; 0 if it does for none."""
+        return self.weights_at(0, step_size, n_layers=n_layers, start=start).valid_until
+
+    @cached_property
+    def queries(self) -> Int64:
+        """The queries by falling frequency, shape (n,)."""
+        counts = np.asarray(self.statistics.counts.sum(axis=1)).ravel()
+        return np.argsort(-counts, kind="stable")[: int(np.count_nonzero(counts))]
+
+    def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write the statistics and the vocabulary to a folder, whole; ``overwrite`` replaces an earlier one.
+
+        Examples
+        --------
+        >>> import tempfile, attomaton as at
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     place = at.begin(["a b a c a b a c a"], window=4).save(f"{folder}/begun")
+        ...     at.Beginning.load(place)
+        Beginning(2 sequences of 4 tokens, vocabulary of 3)
+        """
+        return save(Stored(self.statistics, self.vocabulary, self.skipped), path, overwrite=overwrite)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> "Beginning":
+        """Read a folder that :meth:`save` wrote; what was altered does not load.
+
+        Examples
+        --------
+        >>> import tempfile, attomaton as at
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     place = at.begin([[0, 1, 0, 1]], window=3).save(f"{folder}/begun")
+        ...     at.Beginning.load(place).lags
+        Lags(3 lags)
+        """
+        return cls(*load(path))
+
+    def to_dict(self, queries: Sequence[int | str] | None = None, *, shown: int = 5) -> dict[str, Any]:
+        """The sizes, the first looks of some queries and all lags as plain JSON values.
+
+        Parameters
+        ----------
+        queries : sequence of int or str, optional
+            Whose looks are told; by default the 8 most frequent queries.
+        shown : int
+            How many tokens of each query are told that it turns to, and turns from.
+        """
+        asked = self.queries[:SHOWN].tolist() if queries is None else queries
+        told = self.statistics
+        return {
+            "documents": told.n_documents,
+            "sequences": told.n_sequences,
+            "window": told.window,
+            "tokens": told.n_tokens,
+            "labels": told.n_labels,
+            "left_out": told.left_out,
+            "looks": [self.first_looks(query).to_dict(shown) for query in asked],
+            "lags": told.lags.tolist(),
+        }
+
+    def _id_of(self, query: Any) -> int:
+        if isinstance(query, str):
+            if self.vocabulary is None:
+                raise UnknownToken(f"the corpus has ids and no vocabulary; give the id of {query!r}")
+            number = int(self.vocabulary.lookup([query])[0])
+        else:
+            number = whole_number(query, "query", least=0)
+        known = number < self.statistics.n_tokens
+        if not known or self.statistics.counts.indptr[number] == self.statistics.counts.indptr[number + 1]:
+            raise UnknownToken(
+                f"{query!r} is at no position of a sequence, so it looks at nothing; see .queries"
+            )
+        return number
+
+    def _blocks(self) -> list[Block]:
+        return tell_beginning(self)
+
+    def _repr_html_(self) -> str:
+        return render_card(
+            "What deep attention learns first",
+            render_facts(_facts(self.statistics)),
+            render_table(HEADERS, _rows(self.to_dict(shown=3)), title=LOOKS_TITLE),
+            render_first_rows(self.lags.to_arrow(), title=LAGS_TITLE),
+            render_code(".first_looks(query)", ".lags", ".weights_at(step, step_size)"),
+        )
+
+
+def tell_beginning(beginning: Beginning, queries: Sequence[int | str] | None = None) -> list[Block]:
+    """What ``print`` shows, with the first looks of these queries; by default of the most frequent."""
+    lags: list[float] = beginning.statistics.lags[:FURTHEST].tolist()
+    return [
+        repr(beginning),
+        Grid("What was read", ["", ""], _facts(beginning.statistics)),
+        Grid(LOOKS_TITLE, HEADERS, _rows(beginning.to_dict(queries, shown=3))),
+        Grid(LAGS_TITLE, LAGS.names, [(lag, f"{gain:.3g}") for lag, gain in enumerate(lags)]),
+    ]
+
+
+def _facts(told: Statistics) -> list[tuple[str, str]]:
+    return [
+        ("sequences", f"{told.n_sequences:,} of {told.window:,} tokens"),
+        ("vocabulary", f"{told.n_tokens:,} tokens"),
+        ("left out", f"{told.left_out:,} of {told.n_labels:,} labels, at the ends of documents"),
+    ]
+
+
+def _rows(record: dict[str, Any]) -> list[tuple[str, str, str]]:
+    def words(looks: list[dict[str, Any]]) -> str:
+        return " ".join(row["token"] for row in looks)
+
+    return [(one["query"], words(one["turns_to"]), words(one["turns_from"])) for one in record["looks"]]

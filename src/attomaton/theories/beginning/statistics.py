@@ -1,0 +1,183 @@
+"""The statistics of the beginning: B̄, Φ̄, Q̄ and Δ of a corpus, by two passes over it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from attomaton.base.errors import UnreadableSource, UnsupportedOption
+from attomaton.base.options import whole_number
+from attomaton.base.progress import silent
+from attomaton.base.tables import Float64, Int64
+from attomaton.corpora.pieces import Piece
+from attomaton.engines.sums import AddUp, sum_pieces
+from attomaton.theories.beginning.gain import DENSE_TOKENS, find_gain
+from attomaton.theories.beginning.passes import READ, CountContexts, CountLooks, Cutting
+
+_sparse: Any = sparse
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """What the first steps of training see of a corpus.
+
+    All matrices are (n_tokens × n_tokens). What is sparse is held so; the centred tables are made when they
+    are asked for, and only for vocabularies of at most 10,000 tokens.
+
+    Attributes
+    ----------
+    counts : scipy CSR array
+        How often each token (row) has each next token (column).
+    smoothed : scipy CSR array
+        The sum of 1/t over the places of a token (column) in the context of position t, whose next token is
+        the row.
+    looks : scipy CSR array
+        Q̄: what attention of a query (row) gains first by looking at a key (column).
+    lags : float64 array, shape (window,)
+        Δ: the same by lag, from 0 (the query itself) on.
+    n_sequences, n_documents, n_read, n_labels : int
+        Sequences that were counted; documents and tokens that were read; tokens with another before them in
+        their document.
+
+    Examples
+    --------
+    >>> found = find_statistics([[0, 1, 0], [1, 1, 0]], window=2)
+    >>> found
+    Statistics(2 sequences of 2 tokens, vocabulary of 2)
+    >>> found.bigrams.tolist(), found.n_positions, found.left_out
+    ([[-0.125, 0.125], [0.125, -0.125]], 4, 0)
+    >>> found.contexts.tolist()
+    [[-0.0625, 0.0625], [0.0625, -0.0625]]
+    >>> found.carried.tolist()  # Φ̄ᵀB̄ᵀ
+    [[0.015625, -0.015625], [-0.015625, 0.015625]]
+    """
+
+    counts: Any
+    smoothed: Any
+    looks: Any
+    lags: Float64
+    n_sequences: int
+    n_documents: int
+    n_read: int
+    n_labels: int
+
+    def __repr__(self) -> str:
+        return (
+            f"Statistics({self.n_sequences:,} sequences of {self.window:,} tokens, "
+            f"vocabulary of {self.n_tokens:,})"
+        )
+
+    @property
+    def n_tokens(self) -> int:
+        """Size of the vocabulary, V."""
+        return int(self.counts.shape[0])
+
+    @property
+    def window(self) -> int:
+        """Tokens of a sequence, T."""
+        return len(self.lags)
+
+    @property
+    def n_positions(self) -> int:
+        """Positions over which means are taken, NT."""
+        return self.n_sequences * self.window
+
+    @property
+    def left_out(self) -> int:
+        """Labels that no sequence predicts: the rests of documents, and documents that are too short."""
+        return self.n_labels - self.n_positions
+
+    @cached_property
+    def bigrams(self) -> Float64:
+        """B̄ = (1/NT) Σ_i X_iᵀ R_i, token × next token, centred."""
+        table = self._dense(self.counts) / self.n_positions
+        return table - table.mean(axis=1, keepdims=True)
+
+    @cached_property
+    def contexts(self) -> Float64:
+        """Φ̄ = (1/NT) Σ_i R_iᵀ A₀ X_i, next token × token of the smoothed context, centred."""
+        table = self._dense(self.smoothed) / self.n_positions
+        return table - table.mean(axis=0)
+
+    @cached_property
+    def carried(self) -> Float64:
+        """Φ̄ᵀ B̄ᵀ, token read × token written: what the values of every layer learn first."""
+        return (self.counts.astype(np.float64) @ self.contexts).T / self.n_positions
+
+    @cached_property
+    def look_table(self) -> Float64:
+        """Q̄ as a dense table, query × key."""
+        return self._dense(self.looks)
+
+    def _dense(self, table: Any) -> Float64:
+        if self.n_tokens > DENSE_TOKENS:
+            raise UnsupportedOption(
+                f"a table of all pairs of {self.n_tokens:,} tokens is not made; read the sparse .counts, "
+                f".smoothed and .looks, or begin with most_frequent={DENSE_TOKENS - 1}"
+            )
+        return np.asarray(table.toarray(), np.float64)
+
+
+def find_statistics(corpus: Any, *, window: int, n_tokens: int | None = None) -> Statistics:
+    """B̄, Φ̄, Q̄ and Δ of documents in memory, or of one piece of whole documents.
+
+    Parameters
+    ----------
+    corpus : Piece, or sequence of sequences of int
+        The documents; see :mod:`attomaton.theories.beginning.sequences` for how they are cut.
+    window : int
+        Tokens of a sequence, T.
+    n_tokens : int, optional
+        Size of the vocabulary; for a sequence, by default the largest id and one more.
+
+    Examples
+    --------
+    >>> find_statistics([[0, 2, 1, 0, 2, 1, 0]], window=3).lags.round(4).tolist()
+    [0.0019, -0.0008, -0.0011]
+    """
+    window = whole_number(window, "window", least=1)
+    piece = corpus if isinstance(corpus, Piece) else _piece_of(corpus, n_tokens)
+    return add_statistics(Cutting(window, piece.n_tokens), lambda count: sum_pieces([piece], count))
+
+
+def add_statistics(cutting: Cutting, add_up: AddUp, announce: Callable[[str], object] = silent) -> Statistics:
+    """The statistics of a corpus that an engine reads."""
+    announce("counting bigrams and contexts")
+    first = add_up(CountContexts(cutting))
+    read = dict(zip(first["read"].keys.tolist(), first["read"].counts.tolist(), strict=True))
+    n_documents, n_read, n_labels, n_sequences = (read.get(key, 0) for key in range(len(READ)))
+    if not n_sequences:
+        raise UnreadableSource(
+            f"no document has {cutting.window + 1:,} tokens, which a sequence of window {cutting.window:,} "
+            "and its next tokens take; give a smaller window, or longer documents"
+        )
+    counts = _matrix(first["bigrams"].keys, first["bigrams"].counts, cutting.n_tokens)
+    smoothed = _matrix(first["contexts"].keys, first["contexts"].numbers, cutting.n_tokens)
+    del first
+    size = n_sequences * cutting.window
+    announce("finding the gain of looking")
+    gain = find_gain(counts, smoothed, size)
+    announce("counting first looks")
+    second = add_up(CountLooks(cutting, gain))
+    scale = gain.unit / size
+    looks = _matrix(second["looks"].keys, scale * second["looks"].numbers, cutting.n_tokens)
+    lags = np.zeros(cutting.window)
+    lags[second["lags"].keys] = scale * second["lags"].numbers
+    return Statistics(counts, smoothed, looks, lags, n_sequences, n_documents, n_read, n_labels)
+
+
+def _matrix(keys: Int64, values: Any, n_tokens: int) -> Any:
+    """Rising keys ``row · n_tokens + column`` and their values as a CSR array."""
+    borders = np.searchsorted(keys, np.arange(n_tokens + 1, dtype=np.int64) * n_tokens)
+    return _sparse.csr_array((values, keys % n_tokens, borders), shape=(n_tokens, n_tokens))
+
+
+def _piece_of(documents: Any, n_tokens: int | None) -> Piece:
+    lists = [np.asarray(one, np.int64) for one in documents]
+    ids = np.concatenate([np.empty(0, np.int64), *lists])
+    size = int(ids.max(initial=-1)) + 1 if n_tokens is None else whole_number(n_tokens, "n_tokens", least=1)
+    borders = np.cumsum([0, *map(len, lists)])
+    return Piece(ids.astype(np.int32), borders, 0, size)

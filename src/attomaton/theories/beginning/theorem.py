@@ -1,0 +1,201 @@
+"""What the theorem promises of the first steps, and until when.
+
+Im, Oh, Fang and Li (ICLR 2026, arXiv 2601.19208), full-batch gradient descent with step size η, s steps,
+sequences of T tokens, V tokens, L layers. In every layer
+
+    W_O ≈ s η B̄,    V ≈ C(s,2) η² Φ̄ᵀB̄ᵀ,    W ≈ (3C(s,4) + 2C(s,3)) η⁴ Q̄,    P ≈ (3C(s,4) + 2C(s,3)) η⁴ Δ,
+
+with errors, in the Frobenius norm, of at most
+
+    one layer that starts at zero:   3s²η²,   4s³η³,   6s⁵η⁵T,   6s⁵η⁵T,
+    layers that start very small:    3s²η²,  12s³η³,  13s⁵η⁵T,  13s⁵η⁵T.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import comb, floor, sqrt
+
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.options import real_number, show, whole_number
+from attomaton.base.printing import Block, Grid, Printed
+
+SMALLEST_STEP, LARGEST_STEP = 1e-12, 1e6
+"""Step sizes beyond which powers of them are not to be trusted."""
+
+SMALLEST_WINDOW, SMALLEST_VOCABULARY = 3, 500
+"""What the theorem of one layer asks of T and V."""
+
+EXACTLY = 1 + 1e-12
+"""Steps are whole, and a limit such as 3/(8 · 0.075) is not to lose one by rounding."""
+
+
+@dataclass(frozen=True)
+class Coefficients:
+    """What the statistics are multiplied by after ``step`` steps.
+
+    Attributes
+    ----------
+    output, values, attention : float
+        What B̄, Φ̄ᵀB̄ᵀ, and Q̄ and Δ are multiplied by.
+
+    Examples
+    --------
+    >>> Coefficients.at(4, 0.5)
+    Coefficients(output=2.0, values=1.5, attention=0.6875)
+    """
+
+    output: float
+    values: float
+    attention: float
+
+    @classmethod
+    def at(cls, step: int, step_size: float) -> "Coefficients":
+        """After so many steps of this size; the last is Σ_{r<s} r·C(r, 2) η⁴."""
+        return cls(
+            step * step_size,
+            comb(step, 2) * step_size**2,
+            (3 * comb(step, 4) + 2 * comb(step, 3)) * step_size**4,
+        )
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the theorem speaks of besides the corpus: the model's depth, its start, and the step size.
+
+    Attributes
+    ----------
+    window, n_tokens : int
+        Tokens of a sequence, T, and size of the vocabulary, V.
+    step_size : float
+        η.
+    n_layers : int
+        L.
+    start : str
+        ``"zero"``: all weights begin at 0. ``"small"``: with small Gaussian numbers.
+
+    Examples
+    --------
+    >>> setting = Setting(window=32, n_tokens=5001, step_size=0.01)
+    >>> setting.valid_until, setting.missing, setting.bounds_at(10).hold
+    (10, (), True)
+    >>> Setting(window=32, n_tokens=5001, step_size=0.01, n_layers=3).missing[0]
+    '3 layers need sequences of at least 144 tokens, and these have 32'
+    """
+
+    window: int
+    n_tokens: int
+    step_size: float
+    n_layers: int = 1
+    start: str = "zero"
+
+    @property
+    def is_single(self) -> bool:
+        """Whether the theorem of one layer that starts at zero applies, rather than that of any depth."""
+        return self.n_layers == 1 and self.start == "zero"
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What the theorem asks for and does not get, a sentence each; whatever the step."""
+        if self.is_single:
+            told = [
+                (self.window >= SMALLEST_WINDOW, f"sequences need {SMALLEST_WINDOW} tokens", self.window),
+                (
+                    self.n_tokens >= SMALLEST_VOCABULARY,
+                    f"the vocabulary needs {SMALLEST_VOCABULARY} tokens",
+                    self.n_tokens,
+                ),
+            ]
+            return tuple(f"{text}, and here are {size:,}" for met, text, size in told if not met)
+        missing: list[str] = []
+        if self.n_layers > sqrt(self.window) / 4:
+            least = 16 * self.n_layers**2
+            layers = "1 layer needs" if self.n_layers == 1 else f"{self.n_layers} layers need"
+            missing.append(f"{layers} sequences of at least {least:,} tokens, and these have {self.window:,}")
+        if self.step_size * EXACTLY < 1 / self.window:
+            missing.append(f"the step size must be at least 1/{self.window:,}, and is {self.step_size:g}")
+        return tuple(missing)
+
+    @property
+    def longest(self) -> float:
+        """The limit on s, as a number of steps."""
+        if self.is_single:
+            return 3 / (8 * self.step_size * self.window ** (3 / 8))
+        return min(5 / (8 * sqrt(self.window)), 1 / (12 * self.n_layers)) / self.step_size
+
+    @property
+    def valid_until(self) -> int:
+        """The last step for which the theorem speaks; 0 if it does for none."""
+        return 0 if self.missing else floor(self.longest * EXACTLY)
+
+    def bounds_at(self, step: int) -> "Bounds":
+        """How far each weight may be from its forecast, in the Frobenius norm."""
+        size = step * self.step_size
+        values, attention = (4, 6) if self.is_single else (12, 13)
+        far = attention * size**5 * self.window
+        reasons = list(self.missing)
+        if step > self.valid_until and not reasons:
+            reasons.append(f"it holds up to step {self.valid_until:,}, and this is step {step:,}")
+        return Bounds(3 * size**2, values * size**3, far, far, tuple(reasons))
+
+
+@dataclass(frozen=True)
+class Bounds(Printed):
+    """How far the weights may be from their forecast (Frobenius norm), and what the theorem lacks.
+
+    Attributes
+    ----------
+    output, values, attention, positions : float
+        For W_O, V, W and P; those of a layer hold for each layer.
+    reasons : tuple of str
+        Why the theorem does not promise them; empty where it does.
+
+    Examples
+    --------
+    >>> bounds = Setting(window=32, n_tokens=5001, step_size=0.01).bounds_at(20)
+    >>> bounds.hold, bounds.reasons
+    (False, ('it holds up to step 10, and this is step 20',))
+    """
+
+    output: float
+    values: float
+    attention: float
+    positions: float
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def hold(self) -> bool:
+        """Whether the theorem promises them."""
+        return not self.reasons
+
+    def _blocks(self) -> list[Block]:
+        told = "The theorem promises these bounds." if self.hold else _not_promised(self.reasons)
+        rows = [(sign, getattr(self, name)) for name, sign in WEIGHTS.items()]
+        return [told, Grid("", ["weights", "at most this far"], [(one, f"{far:.3g}") for one, far in rows])]
+
+
+WEIGHTS = {"attention": "W", "positions": "P", "values": "V", "output": "W_O"}
+"""What the weights are called, and their letters."""
+
+
+def _not_promised(reasons: Sequence[str]) -> str:
+    return f"The theorem does not promise these bounds: {'; '.join(reasons)}."
+
+
+def check_setting(
+    window: int, n_tokens: int, step_size: object, n_layers: object = 1, start: object = "zero"
+) -> Setting:
+    """The setting, if a user's options make one.
+
+    Examples
+    --------
+    >>> check_setting(32, 5001, 0.0)
+    Traceback (most recent call last):
+        ...
+    attomaton.base.errors.UnsupportedOption: step_size is 0.0; give a finite number of at least 1e-12 and of
+    at most 1e+06
+    """
+    if start not in ("zero", "small"):
+        raise UnsupportedOption(f"start is {show(start)}; give 'zero' or 'small'")
+    size = real_number(step_size, "step_size", least=SMALLEST_STEP, most=LARGEST_STEP)
+    layers = whole_number(n_layers, "n_layers", least=1)
+    return Setting(window, n_tokens, size, layers, str(start))

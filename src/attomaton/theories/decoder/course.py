@@ -1,0 +1,302 @@
+"""Where gradient descent is at any step, for one-hot contexts: the course of every context's logits.
+
+From W = 0 all tokens that are outside a support keep one logit, and so do those of a support with equal
+counts: a context is a few *levels*, each with its chance p, its number of tokens and its logit. Contexts with
+the same levels have the same course, so a corpus has few courses. With q the softmax,
+
+    L ← L + f(L),   f = ηπ (p − q),
+
+and after many steps L hardly changes from one to the next. So k of them are taken at once, by
+
+    L' − L = f(L) + (k − 1) f(L'),   solved to first order in L' − L,
+
+which is one step itself at k = 1 and stable at any k: its matrix is diagonal plus rank one, so it costs as
+much as a softmax. N steps are N/k of these, for eight values of k, carried on to k = 1 (Richardson); the last
+two of these tell the error, and N is as large as that allows.
+
+A level is kept as x = L − ln p less its mean under p, a token outside as its logit less the same mean. Then
+CE − H = ln(1 + Σ p (eˣ − 1 − x) + Σ eˣ outside), with no difference of large numbers at any step.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.ragged import offsets_of, rows_of
+from attomaton.base.tables import Float64, Int64, sum_equal_rows
+from attomaton.theories.decoder.supports import Supports
+
+ORDER = 8
+"""How many sizes of a jump are taken to find where single steps lead."""
+
+WITHIN = 3e-7
+"""How far the last two of their orders may be apart in a logit."""
+
+SLIGHT = 1e-16
+"""CE − H of a context below which its digits are not kept."""
+
+PART = 4096
+"""Levels that move together, so that they stay in the processor's cache."""
+
+PATIENCE = 100_000
+"""Steps that are taken one by one, at most, until jumps hold."""
+
+EDGE = 4.0
+"""η π_j from which on gradient descent leaves the flow: the curvature is ½ at most, and 2/½ is 4."""
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """The distinct courses of a corpus, as ragged rows of levels.
+
+    Attributes
+    ----------
+    offsets : int64 array, shape (n_courses + 1,)
+        Where the levels of each course begin; the last of each is that of all tokens outside the support.
+    chances : float64 array, shape (n_levels,)
+        p of each token of the level.
+    tokens : float64 array, shape (n_levels,)
+        How many tokens it has.
+    shares : float64 array, shape (n_courses,)
+        π of one context of the course.
+    contexts : int64 array, shape (n_courses,)
+        How many contexts go this way.
+
+    Examples
+    --------
+    >>> from attomaton.theories.decoder.supports import count_supports
+    >>> levels = find_levels(count_supports([[0, 1, 0, 1, 0, 2, 0]], 1))
+    >>> levels.chances.round(4).tolist(), levels.tokens.tolist(), levels.contexts.tolist()
+    ([1.0, 0.0, 0.3333, 0.6667, 0.0, 1.0, 0.0], [1.0, 2.0, 1.0, 1.0, 1.0, 1.0, 2.0], [1, 1, 1])
+    """
+
+    offsets: Int64
+    chances: Float64
+    tokens: Float64
+    shares: Float64
+    contexts: Int64
+
+
+@dataclass(frozen=True, eq=False)
+class _Listed:
+    """The levels of every support: rows of (count, tokens), where each begins, and the level of each pair."""
+
+    table: Int64
+    offsets: Int64
+    level: Int64
+
+
+def find_levels(supports: Supports) -> Levels:
+    """The courses of all contexts, each once."""
+    listed = _list(supports, slice(None))
+    once = np.ones(len(listed.offsets) - 1, np.int64)
+    if listed.table.max(initial=0) > np.iinfo(np.int32).max:
+        return _complete(listed.table, listed.offsets, once, supports)  # each by itself
+    words = listed.table.astype(np.int32).ravel()
+    offsets, words, contexts = sum_equal_rows(2 * listed.offsets, words, once)
+    return _complete(words.reshape(-1, 2).astype(np.int64), offsets // 2, contexts, supports)
+
+
+def list_levels(supports: Supports, number: int | None = None) -> tuple[Levels, Int64]:
+    """The course of every context, or of one, and the level of each of its pairs.
+
+    Examples
+    --------
+    >>> from attomaton.theories.decoder.supports import count_supports
+    >>> levels, level = list_levels(count_supports([[0, 1, 0, 1, 0, 2, 0]], 1))
+    >>> level.tolist(), levels.offsets.tolist()
+    ([1, 0, 3, 5], [0, 3, 5, 7])
+    """
+    listed = _list(supports, slice(None) if number is None else supports.pairs_of(number))
+    once = np.ones(len(listed.offsets) - 1, np.int64)
+    levels = _complete(listed.table, listed.offsets, once, supports)
+    return levels, listed.level + rows_of(listed.offsets)[listed.level]
+
+
+def _list(supports: Supports, pairs: slice) -> _Listed:
+    row, counts = supports.row[pairs], supports.counts[pairs]
+    order = np.lexsort((counts, row))
+    row, counts = row[order], counts[order]
+    begins = (np.diff(row, prepend=-1) != 0) | (np.diff(counts, prepend=-1) != 0)
+    starts = np.flatnonzero(begins)
+    level = np.empty(len(row), np.int64)
+    level[order] = np.cumsum(begins) - 1
+    table = np.stack([counts[starts], np.diff(np.append(starts, len(row)))], axis=1)
+    return _Listed(table, offsets_of(np.bincount(row[starts] - row[0])), level)
+
+
+def _complete(inside: Int64, offsets: Int64, contexts: Int64, supports: Supports) -> Levels:
+    """The levels with that of the tokens outside behind those of each support."""
+    starts = offsets[:-1]
+    totals = np.add.reduceat(inside[:, 0] * inside[:, 1], starts)
+    outside = supports.n_tokens - np.add.reduceat(inside[:, 1], starts)
+    chances = inside[:, 0] / totals[rows_of(offsets)]
+    return Levels(
+        offsets + np.arange(len(offsets)),
+        np.insert(chances, offsets[1:], 0.0),
+        np.insert(inside[:, 1].astype(np.float64), offsets[1:], outside.astype(np.float64)),
+        totals / supports.n_positions,
+        contexts,
+    )
+
+
+def _log(chances: Float64) -> Float64:
+    """ln p of levels of a support, and 0 outside."""
+    return np.log(np.where(chances > 0, chances, 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """All courses at one step.
+
+    Attributes
+    ----------
+    step : int
+        t.
+    levels : Levels
+        What moves.
+    state : float64 array, shape (n_levels,)
+        x of each level.
+
+    Examples
+    --------
+    >>> from attomaton.theories.decoder.supports import count_supports
+    >>> levels = list_levels(count_supports([[0, 1, 0, 1, 0, 2, 0]], 1), 0)[0]
+    >>> [(one.step, one.logits.round(3).tolist()) for one in follow(levels, [0, 1000], 1.0)]
+    [(0, [0.0, 0.0, 0.0]), (1000, [1.608, 2.302, -3.91])]
+    """
+
+    step: int
+    levels: Levels
+    state: Float64
+
+    @property
+    def logits(self) -> Float64:
+        """The logit of each level, shape (n_levels,); over all tokens of a context they sum to 0."""
+        held = self.levels
+        logits = self.state + _log(held.chances)
+        sums = np.add.reduceat(np.stack([held.tokens * logits, held.tokens]), held.offsets[:-1], axis=1)
+        return logits - (sums[0] / sums[1])[rows_of(held.offsets)]
+
+    @property
+    def excess(self) -> float:
+        """CE − H: the mean of Σ p ln(p/q) over all positions."""
+        held = self.levels
+        return float((held.contexts * held.shares) @ np.log1p(_Mover(held, 0.0).find_slack(self.state)))
+
+
+def follow(levels: Levels, steps: Sequence[int], step_size: float, *, exact: int = 0) -> Iterator[Moment]:
+    """The courses at these rising steps of gradient descent; the first ``exact`` are taken one by one.
+
+    Raises ``UnsupportedOption`` at the edge of stability, and so near to it that jumps do not hold.
+    """
+    largest = step_size * float(levels.shares.max())
+    if largest >= EDGE:
+        raise UnsupportedOption(
+            f"step_size is {step_size:g}, and {step_size:g} times the share of the most frequent context is "
+            f"{largest:.3g}; from {EDGE:g} on gradient descent is unstable: give at most "
+            f"{EDGE * step_size / largest:.3g}"
+        )
+    parts = [_Mover(part, step_size).follow(steps, exact) for part in _cut(levels)]
+    for step, states in zip(steps, zip(*parts, strict=True), strict=True):
+        yield Moment(step, levels, np.concatenate(states))
+
+
+def _cut(levels: Levels) -> Iterator[Levels]:
+    """The courses in parts of about :data:`PART` levels, each of which finds jumps of its own."""
+    offsets = levels.offsets
+    borders = np.searchsorted(offsets, np.arange(0, int(offsets[-1]), PART)).tolist()
+    for first, last in pairwise(sorted({*borders, len(levels.shares)})):
+        inside = slice(offsets[first], offsets[last])
+        yield Levels(
+            offsets[first : last + 1] - offsets[first],
+            levels.chances[inside],
+            levels.tokens[inside],
+            levels.shares[first:last],
+            levels.contexts[first:last],
+        )
+
+
+class _Mover:
+    """Steps of some courses, one by one or many at once."""
+
+    def __init__(self, levels: Levels, step_size: float) -> None:
+        self._chances, self._tokens = levels.chances, levels.tokens
+        self._last, self._row = levels.offsets[1:] - 1, rows_of(levels.offsets)
+        self._step_size, self._rate = step_size, step_size * levels.shares[self._row]
+        self._law = levels.tokens * levels.chances
+
+    def follow(self, steps: Sequence[int], exact: int) -> Iterator[Float64]:
+        """The state at each of these steps."""
+        state, now, length = self._centre(-_log(self._chances)), 0, 0.0
+        for step in steps:
+            while now < step:
+                n_steps = min(int(length), step - now)
+                if now >= exact and n_steps > ORDER:
+                    ahead, off = self.leap(state, n_steps)
+                    length = n_steps * min(max(0.8 * (WITHIN / max(off, 1e-99)) ** (1 / ORDER), 0.2), 4.0)
+                    if off <= WITHIN:
+                        state, now = ahead, now + n_steps
+                        continue
+                    if length > 2 * ORDER:
+                        continue
+                    if now > max(exact, PATIENCE):
+                        raise UnsupportedOption(
+                            f"after {now:,} steps of size {self._step_size:g} logits still swing back and "
+                            "forth, as they do where gradient descent is nearly unstable; give a smaller "
+                            "step_size"
+                        )
+                length = 2.0 * ORDER
+                for _ in range(min(max(ORDER, now // 8), step - now)):
+                    state, now = self.jump(state, 1.0), now + 1
+            yield state
+
+    def find_slack(self, state: Float64) -> Float64:
+        """Σ p eˣ inside and Σ eˣ outside, less 1, of each course, shape (n_courses,)."""
+        inside = np.bincount(self._row, self._law * (np.expm1(state) - state))
+        return np.maximum(inside, 0.0) + self._tokens[self._last] * np.exp(state[self._last])
+
+    def jump(self, state: Float64, n_steps: float) -> Float64:
+        """So many steps by one implicit one; a single step is that of gradient descent."""
+        lower = -np.log1p(self.find_slack(state))
+        pull = -self._chances * np.expm1(state + lower[self._row])
+        softmax = self._chances - pull
+        softmax[self._last] = np.exp(state[self._last] + lower)
+        pull[self._last] = -softmax[self._last]
+        stiff = (n_steps - 1.0) * self._rate * softmax
+        damped = 1.0 / (1.0 + stiff)
+        right, mass = n_steps * self._rate * pull, self._tokens * softmax * damped
+        common = np.bincount(self._row, mass * right) / np.bincount(self._row, mass)
+        return self._centre(state + damped * (right + stiff * common[self._row]))
+
+    def leap(self, state: Float64, n_steps: int) -> tuple[Float64, float]:
+        """So many steps, and how far the answer may be off; infinite where too many of them overflow."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            ahead, off = self._extrapolate(state, n_steps)
+            squares = np.bincount(self._row, self._law * off**2)
+        shares = np.sqrt(squares / (self.find_slack(state) + SLIGHT))
+        apart = np.append(shares, np.abs(off[self._tokens > 0]))
+        return ahead, float(np.nan_to_num(apart, nan=np.inf).max())
+
+    def _extrapolate(self, state: Float64, n_steps: int) -> tuple[Float64, Float64]:
+        """So many steps by jumps of ever fewer, carried on to jumps of one, and what the last order adds."""
+        orders: list[Float64] = []
+        for parts in range(1, ORDER + 1):
+            ahead = state
+            for _ in range(parts):
+                ahead = self.jump(ahead, n_steps / parts)
+            finer = [ahead]
+            for order, coarse in enumerate(orders, 1):
+                beyond = (n_steps / (parts - order) - 1.0) / (n_steps / parts - 1.0)
+                finer.append(finer[-1] + (finer[-1] - coarse) / (beyond - 1.0))
+            orders = finer
+        return self._centre(orders[-1]), orders[-1] - orders[-2]
+
+    def _centre(self, state: Float64) -> Float64:
+        """The state less its mean under p, twice, so that not even a rounding of it is left."""
+        for _ in range(2):
+            state = state - np.bincount(self._row, self._law * state)[self._row]
+        return state

@@ -1,0 +1,292 @@
+"""What ``learn_decoder`` returns for contexts with given features: the limit with its proofs."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from attomaton.base.borders import check_floats
+from attomaton.base.display import render_card, render_facts
+from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
+from attomaton.base.options import real_number, whole_number
+from attomaton.base.printing import Block, Grid, Printed
+from attomaton.base.tables import Bool, Float64
+from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.corpora.tokenizers.vocabulary import name_token
+from attomaton.theories.decoder.compatibility import Compatibility, find_compatibility
+from attomaton.theories.decoder.descent import check_features, law_of
+from attomaton.theories.decoder.embedded import SolvedDecoder, solve_supports
+from attomaton.theories.decoder.supports import Supports
+from attomaton.theories.decoder.telling import DecoderExplanation
+
+ROUNDED = 1e-14
+"""How much of features may be left beside a combination of rows that they count as, relative to them."""
+
+BALANCED = 1e-9
+"""How small a Farkas sum counts as zero, relative to the sum of the norms."""
+
+MOST_PAIRS = 100_000
+"""Pairs of a context and a token that are solved with given features; 40,000 take 23 s and 0.9 GB."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EmbeddedLimit(Printed):
+    """Where gradient descent takes softmax(W h) for contexts with given features h, from W = 0.
+
+    Where the features separate every support from the rest, and have its log-odds, the loss falls to the
+    entropy. Where they do not, the tokens that cannot be told from a support count as part of it, the finite
+    part is the best that the features allow, and the loss ends above the entropy.
+
+    Attributes
+    ----------
+    supports : Supports
+        What follows each context.
+    features : float64 array, shape (n_contexts, dim)
+        h_j.
+    solved : SolvedDecoder
+        Direction and finite part with their certificates, and the split of the tokens.
+    compatibility : Compatibility
+        Whether one W has all log-odds, proved either way.
+    vocabulary : Vocabulary, optional
+        What names the tokens.
+
+    Examples
+    --------
+    >>> from attomaton.theories.decoder.supports import count_supports
+    >>> supports = count_supports([[0, 2, 0, 2, 0, 1, 2]], 1)
+    >>> limit = solve_decoder(supports, [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    >>> limit
+    EmbeddedLimit(3 contexts with 2 features, vocabulary of 3: certified)
+    >>> limit.separable, limit.compatible, limit.expect().direction.shape, limit.finite.shape
+    (False, True, (3, 2), (3, 2))
+    >>> round(limit.loss - limit.entropy, 4), limit.predict_proba([0.0, 1.0]).round(4).tolist()
+    (0.5348, [0.7419, 0.0, 0.2581])
+    >>> limit.weights_at(1000).shape, limit.excess_at(1000) > 0, limit.explain(0).tokens
+    ((3, 2), True, ('2', '1', '0'))
+    >>> limit.loss_at(1000) == limit.loss + limit.excess_at(1000)
+    True
+    >>> sorted(limit.to_dict())[:3]
+    ['certified', 'compatible', 'contexts']
+    """
+
+    supports: Supports
+    features: Float64
+    solved: SolvedDecoder
+    compatibility: Compatibility
+    vocabulary: Vocabulary | None = None
+
+    def __repr__(self) -> str:
+        told = "certified" if self.certified else "uncertified"
+        return (
+            f"EmbeddedLimit({len(self.supports):,} contexts with {self.features.shape[1]:,} features, "
+            f"vocabulary of {self.supports.n_tokens:,}: {told})"
+        )
+
+    @property
+    def separable(self) -> bool:
+        """Whether some W lifts every support above the rest; raises ``UncertifiedSolution`` if undecided."""
+        return self.solved.separation.feasible
+
+    @property
+    def compatible(self) -> bool:
+        """Whether some W has the log-odds of every support; raises ``UncertifiedSolution`` if undecided."""
+        return self.compatibility.compatible
+
+    @property
+    def certified(self) -> bool:
+        """Whether everything is proved: direction, finite part, the split, and compatibility."""
+        separation = self.solved.separation
+        proofs = (self.solved.hard.certificate.certified, self.solved.soft.certificate.certified)
+        return (
+            all(proofs)
+            and separation.decided
+            and separation.residual <= BALANCED
+            and self.compatibility.decided
+        )
+
+    def expect(self) -> "EmbeddedLimit":
+        """Return the limit itself if it is certified; raise ``UncertifiedSolution`` if not."""
+        if self.certified:
+            return self
+        raise UncertifiedSolution(
+            f"the decoder's limit is not proved (direction: {self.solved.hard.certificate}; finite part: "
+            f"{self.solved.soft.certificate}); the features may be nearly dependent, or the contexts too many"
+        )
+
+    @property
+    def direction(self) -> Float64:
+        """W^mm, shape (n_tokens, dim): W grows like W^mm ln t; 0 if nothing can be separated."""
+        return self._block(self.solved.hard.weights)
+
+    @property
+    def finite(self) -> Float64:
+        """W*, shape (n_tokens, dim): where the part of W ends that tells tied tokens apart."""
+        return self._block(self.solved.soft.weights)
+
+    @property
+    def entropy(self) -> float:
+        """H, in nats by position."""
+        return self.supports.entropy
+
+    @property
+    def loss(self) -> float:
+        """Where the loss ends; H if separable and compatible, and above it otherwise."""
+        return self.solved.soft.loss / self.supports.n_positions
+
+    @property
+    def squared_norm(self) -> float:
+        """‖W^mm‖², which is also the limit of η · t · (CE − loss)."""
+        return float((self.direction**2).sum())
+
+    def predict_proba(self, features: Any) -> Float64:
+        """The chances of all next tokens in the limit, shape (n_tokens,).
+
+        After a context of the corpus, its support and what cannot be told from it share the limit, by the
+        finite scores of the solution itself. Elsewhere the token whose growing score is the largest has it
+        alone. Raises ``UncertifiedSolution`` where the largest ones are nearer to each other than W^mm is
+        proved, unless the contexts of the corpus prove that they are equal and what tells them apart.
+        """
+        given = check_floats(np.asarray(features, np.float64), (self.features.shape[1],), "features")
+        same = np.flatnonzero((self.features == given).all(axis=1))
+        if len(same):
+            members, scores = self.solved.merged[same[0]], self.solved.scores[same[0]]
+        else:
+            members, scores = self._extend(given)
+        chances = np.zeros(len(members))
+        chances[members] = np.exp(scores[members] - scores[members].max())
+        return chances / chances.sum()
+
+    def _extend(self, given: Float64) -> tuple[Bool, Float64]:
+        """The tokens that share the limit for features that no context has, and their finite scores.
+
+        (e_z − e_z')hᵀ is a combination of ties where h is one of contexts that both z and z' belong to: there
+        W^mm gives both the same, and the scores of these contexts combine likewise.
+        """
+        growing = self.direction @ given
+        members = ~(growing < growing.max() - self._error * float(np.linalg.norm(given)))
+        law = law_of(self.supports)[:, members]
+        if (law == law[:, :1]).all():  # one token, or tokens that no context tells apart
+            return members, np.zeros(len(members))
+        rows = self.solved.merged[:, members].all(axis=1)
+        parts = np.linalg.lstsq(self.features[rows].T, given, rcond=None)[0]
+        _, singular, axes = np.linalg.svd(self.features, full_matrices=False)
+        left = axes[singular > 0] @ (given - parts @ self.features[rows])  # beside all rows W h is 0
+        if np.linalg.norm(left) > ROUNDED * np.linalg.norm(given):
+            raise UncertifiedSolution(
+                f"{int(members.sum()):,} tokens have the largest growing score for these features, or are "
+                f"nearer to it than W^mm is proved ({self._error:.1e} times the features' length), and no "
+                "contexts of the corpus tell how they share the limit; give features farther from a border"
+            )
+        return members, parts @ self.solved.scores[rows]
+
+    @property
+    def _error(self) -> float:
+        """How far differences of growing scores may be off, for features of length 1."""
+        bounds = self.solved.hard.certificate
+        rounding = len(self.features[0]) * np.finfo(np.float64).eps * np.sqrt(max(bounds.upper, 0.0))
+        return float(
+            np.sqrt(2.0) * (np.sqrt(abs(bounds.upper - bounds.lower)) + rounding) / self.solved.scale
+        )
+
+    def weights_at(self, step: int, step_size: float = 1.0) -> Float64:
+        """W* + W^mm ln(ηt), shape (n_tokens, dim): W after many steps, but for what is bounded beside W*."""
+        step = whole_number(step, "step", least=1)
+        return self.finite + self.direction * np.log(real_number(step_size, "step_size", above=0) * step)
+
+    def excess_at(self, step: int, step_size: float = 1.0) -> float:
+        """By how much the loss exceeds its limit after many steps: ‖W^mm‖² / (ηt)."""
+        step = whole_number(step, "step", least=1)
+        return self.squared_norm / (real_number(step_size, "step_size", above=0) * step)
+
+    def loss_at(self, step: int, step_size: float = 1.0) -> float:
+        """The loss after many steps: its limit and :meth:`excess_at`."""
+        return self.loss + self.excess_at(step, step_size)
+
+    def explain(self, number: int) -> DecoderExplanation:
+        """Why the decoder ends with these chances after a context of the corpus, by its number."""
+        number = whole_number(number, "number", most=len(self.supports) - 1)
+        chances = self.predict_proba(self.features[number])
+        members = np.flatnonzero(self.solved.merged[number])
+        order = members[np.argsort(-chances[members], kind="stable")]
+        pairs = self.supports.pairs_of(number)
+        counts = np.zeros(self.supports.n_tokens, np.int64)
+        counts[self.supports.tokens[pairs]] = self.supports.counts[pairs]
+        scores = self.solved.scores[number, order]
+        alike = int((self.solved.merged == self.solved.merged[number]).all(axis=1).sum()) - 1
+        names = tuple(name_token(self.vocabulary, token) for token in order.tolist())
+        told = chances[order], scores - scores.mean(), counts[order]
+        return DecoderExplanation(f"context {number}", names, *told, self.supports.n_tokens, alike)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What was found and proved, as plain JSON values."""
+        return {
+            "contexts": len(self.supports),
+            "features": self.features.shape[1],
+            "tokens": self.supports.n_tokens,
+            "positions": self.supports.n_positions,
+            "separable": self.separable,
+            "compatible": self.compatible,
+            "certified": self.certified,
+            "entropy": self.entropy,
+            "loss": self.loss,
+            "squared_norm": self.squared_norm,
+        }
+
+    def _block(self, weights: Any) -> Float64:
+        table: Any = weights.toarray() if hasattr(weights, "toarray") else weights
+        size = self.supports.n_tokens
+        return np.asarray(table, np.float64)[:size, size:] / self.solved.scale
+
+    def _facts(self) -> list[tuple[str, str]]:
+        separation, found = self.solved.separation, self.compatibility
+        stuck = int(separation.inseparable.sum())
+        told = "every support is above the rest" if not stuck else f"{stuck:,} pairs cannot be told apart"
+        odds = "one W has all log-odds" if found.met else f"log-odds contradict by {found.conflict:.3g}"
+        return [
+            ("separable", f"{told} (Farkas residual {separation.residual:.1e})"),
+            ("compatible", f"{odds} (missed by {found.miss:.1e})"),
+            ("entropy", f"{self.entropy:.6g} nats by position"),
+            ("loss", f"ends at {self.loss:.6g}"),
+            ("excess", f"{self.squared_norm:.6g} / (η t) after many steps t of size η"),
+        ]
+
+    def _blocks(self) -> list[Block]:
+        return [repr(self), Grid("Where it ends", ["", ""], self._facts())]
+
+    def _repr_html_(self) -> str:
+        return render_card("The decoder's limit, with given features", render_facts(self._facts()))
+
+
+def solve_decoder(
+    supports: Supports, features: object, *, vocabulary: Vocabulary | None = None
+) -> EmbeddedLimit:
+    """Compute where gradient descent takes a decoder over contexts with given features.
+
+    Parameters
+    ----------
+    supports : Supports
+        What follows each context.
+    features : float array, shape (n_contexts, dim)
+        h_j of each, of any rank. Up to 100,000 pairs (context, token) can be solved, and up to 4,000 can be
+        decided where rows are dependent.
+    vocabulary : Vocabulary, optional
+        What names the tokens.
+
+    Examples
+    --------
+    >>> from attomaton.theories.decoder.supports import count_supports
+    >>> supports = count_supports([[0, 2, 0, 2, 1, 0]], 1)
+    >>> limit = solve_decoder(supports, np.eye(3)).expect()
+    >>> limit.separable, limit.compatible, limit.direction[:, 0].round(4).tolist()
+    (True, True, [-0.3333, -0.3333, 0.6667])
+    """
+    n_pairs = len(supports) * supports.n_tokens
+    if n_pairs > MOST_PAIRS:
+        raise UnsupportedOption(
+            f"{len(supports):,} contexts and {supports.n_tokens:,} tokens are {n_pairs:,} pairs, and "
+            f"{MOST_PAIRS:,} can be solved with given features; give fewer contexts, or fewer tokens with "
+            "most_frequent"
+        )
+    table = check_features(features, len(supports))
+    compatibility = find_compatibility(supports, table)
+    return EmbeddedLimit(supports, table, solve_supports(supports, table), compatibility, vocabulary)

@@ -1,0 +1,174 @@
+"""``learn_decoder``: from a corpus to where gradient descent takes a softmax decoder."""
+
+from collections.abc import Callable
+from os import PathLike
+from typing import Any, Unpack, cast, overload
+
+import numpy as np
+
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.options import whole_number
+from attomaton.base.progress import as_stages
+from attomaton.corpora.pieces import Piece
+from attomaton.corpora.readers.given import ReadingOptions, check_options
+from attomaton.corpora.samples import Samples
+from attomaton.corpora.shards import Shards
+from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.engines.add_up import Adder
+from attomaton.theories.beginning.begin import find_frequent
+from attomaton.theories.beginning.sequences import Frequent
+from attomaton.theories.decoder.counting import add_supports, read_width
+from attomaton.theories.decoder.descent import check_features
+from attomaton.theories.decoder.features import EmbeddedLimit, solve_decoder
+from attomaton.theories.decoder.result import DecoderLimit
+from attomaton.theories.decoder.supports import Supports
+
+
+class DecoderOptions(ReadingOptions, total=False):
+    """How a source becomes documents: :class:`~attomaton.corpora.readers.given.ReadingOptions` less a window.
+
+    With ``most_frequent`` only so many tokens, the most frequent, keep their names; all others become one.
+
+    Examples
+    --------
+    >>> DecoderOptions(most_frequent=1000, documents="line")["most_frequent"]
+    1000
+    """
+
+    most_frequent: int | None
+
+
+@overload
+def learn_decoder(
+    corpus: Any,
+    context: str = "bigram",
+    *,
+    engine: str = "auto",
+    memory: str | int | None = None,
+    threads: int | None = None,
+    master: str | None = None,
+    work: str | PathLike[str] | None = None,
+    progress: bool | Callable[[str], object] = False,
+    **options: Unpack[DecoderOptions],
+) -> DecoderLimit: ...
+
+
+@overload
+def learn_decoder(
+    corpus: Any,
+    context: Any,
+    *,
+    engine: str = "auto",
+    memory: str | int | None = None,
+    threads: int | None = None,
+    master: str | None = None,
+    work: str | PathLike[str] | None = None,
+    progress: bool | Callable[[str], object] = False,
+    **options: Unpack[DecoderOptions],
+) -> EmbeddedLimit: ...
+
+
+def learn_decoder(
+    corpus: Any,
+    context: Any = "bigram",
+    *,
+    engine: str = "auto",
+    memory: str | int | None = None,
+    threads: int | None = None,
+    master: str | None = None,
+    work: str | PathLike[str] | None = None,
+    progress: bool | Callable[[str], object] = False,
+    **options: Unpack[DecoderOptions],
+) -> DecoderLimit | EmbeddedLimit:
+    """Compute where gradient descent takes a softmax decoder over fixed contexts, from W = 0.
+
+    Every token of every document with a context before it is a label; it need not stand in its context, so
+    that this speaks of every position.
+
+    Parameters
+    ----------
+    corpus : path, glob, URL, Documents, sequence of token ids or documents, frame, or dataset
+        What :func:`~attomaton.learn` reads, but no samples, which have lost their order.
+    context : str or float array, shape (n_labels, dim)
+        ``"bigram"`` for the token before the label, ``"ngram:3"`` for the two before it, and so on;
+        ``"unigram"`` for no context at all. Each distinct context then has a one-hot embedding. Or features,
+        such as the last hidden states of a model: a row for each label, which is every token with another
+        before it in its document, in the order of the text; equal rows are one context.
+    engine, memory, threads, master
+        As in :func:`~attomaton.learn`; the answer is the same to the last bit.
+    work : path, optional
+        A folder of your own for what the engines duckdb and spark write on their way, as in
+        :func:`~attomaton.begin`.
+    progress : bool or callable
+        With True, the name of each stage is printed on stderr as it begins; a callable is called with it.
+    **options
+        ``tokenizer``, ``column``, ``documents`` and ``reading``, as in :func:`~attomaton.learn`, and
+        ``most_frequent``, as in :func:`~attomaton.begin`.
+
+    Returns
+    -------
+    DecoderLimit or EmbeddedLimit
+        The latter for given features.
+
+    Examples
+    --------
+    >>> limit = learn_decoder(["to be or not to be", "to do is to be"])
+    >>> limit
+    DecoderLimit(6 contexts of 1 token, vocabulary of 6)
+    >>> limit.predict_proba("to").tolist(), round(limit.loss_at(10**6) - limit.entropy, 8)
+    ([0.0, 0.75, 0.0, 0.0, 0.25, 0.0], 5.5e-06)
+    >>> learn_decoder(["to be or not to be"], "ngram:3").explain("or not").tokens
+    ('to',)
+    """
+    given, most_frequent = _check(corpus, options)
+    named = isinstance(context, str) or context is None or np.ndim(context) < 1
+    width = read_width(context) if named else None
+    announce = as_stages(progress)
+    adder = Adder(engine, memory, threads, master, announce)
+    with adder.reading(corpus, given, work) as (tokens, vocabulary, _, add_up):
+        frequent, vocabulary = find_frequent(tokens.n_tokens, most_frequent, add_up, vocabulary)
+        announce("counting contexts and next tokens")
+        if width is None:
+            return _embed(tokens, frequent, context, vocabulary)
+        size = tokens.n_tokens if frequent is None else frequent.n_tokens
+        supports, read = add_supports(width, size, add_up, frequent)
+    return DecoderLimit(supports, read, vocabulary)
+
+
+def _check(corpus: Any, options: DecoderOptions) -> tuple[ReadingOptions, int | None]:
+    """The options of reading, and how many tokens keep their names."""
+    given: dict[str, Any] = dict(options)
+    most_frequent = given.pop("most_frequent", None)
+    if "window" in given:
+        raise UnsupportedOption("a decoder has no window; its contexts are as long as 'ngram:3' says")
+    reading = cast("ReadingOptions", given)
+    check_options(reading)
+    if isinstance(corpus, Samples):
+        raise UnsupportedOption(
+            "the corpus is samples, which have lost the order of their texts; give the documents themselves"
+        )
+    if most_frequent is not None:
+        most_frequent = whole_number(most_frequent, "most_frequent", least=1)
+    return reading, most_frequent
+
+
+def _embed(
+    tokens: Piece | Shards, frequent: Frequent | None, features: object, vocabulary: Vocabulary | None
+) -> EmbeddedLimit:
+    """The limit of contexts that are given by features."""
+    if not isinstance(tokens, Piece):
+        raise UnsupportedOption(
+            "features are for a corpus in memory; give the documents, and engine='memory'"
+        )
+    ids = tokens.ids if frequent is None else frequent.ids[tokens.ids]
+    first = np.zeros(len(ids) + 1, bool)
+    first[tokens.documents[:-1]] = True
+    labels = ids[~first[:-1]].astype(np.int64)
+    table = check_features(features, len(labels), "labels (tokens with another before them)")
+    size = tokens.n_tokens if frequent is None else frequent.n_tokens
+    rows, number = np.unique(table, axis=0, return_inverse=True)
+    keys, counts = np.unique(number.reshape(-1) * size + labels, return_counts=True)
+    context, token = np.divmod(keys, size)
+    offsets = np.searchsorted(context, np.arange(len(rows) + 1))
+    supports = Supports(np.zeros((len(rows), 0), np.int32), offsets, token, counts, size)
+    return solve_decoder(supports, rows, vocabulary=vocabulary)

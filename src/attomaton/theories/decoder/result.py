@@ -1,0 +1,284 @@
+"""What ``learn_decoder`` returns: where the decoder ends, and where it is at any step."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attomaton.base.display import render_card, render_code, render_facts, render_table
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.options import real_number, whole_number
+from attomaton.base.printing import Block, Grid, Printed
+from attomaton.base.tables import Float64
+from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.theories.decoder import storage
+from attomaton.theories.decoder.asking import Asked, ask
+from attomaton.theories.decoder.counting import Read
+from attomaton.theories.decoder.course import find_levels, follow
+from attomaton.theories.decoder.law import asymptote, direct_column, squared_norm
+from attomaton.theories.decoder.stopped import StoppedDecoder, logits_of, stop_decoder
+from attomaton.theories.decoder.supports import Supports
+from attomaton.theories.decoder.telling import DecoderExplanation, explain_support
+
+LARGEST_WEIGHTS = 1 << 26
+"""Entries up to which W is made as a dense table: 512 MB."""
+
+FREQUENT = 8
+"""Contexts that are printed."""
+
+HEADERS = ["context", "positions", "support", "followed by"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DecoderLimit(Printed):
+    """Where gradient descent takes a softmax decoder with one-hot contexts, from W = 0.
+
+    The decoder is softmax(W h) with a column of W for each context. The loss falls to the entropy of the next
+    token, W grows along the NTP-SVM direction, which lifts every support above the rest, and inside a support
+    logits differ by the log-odds of its tokens.
+
+    Attributes
+    ----------
+    supports : Supports
+        What follows each context.
+    read : Read
+        What was read of the corpus.
+    vocabulary : Vocabulary, optional
+        What names the tokens.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> limit = at.learn_decoder(["a b a c a b a b"])
+    >>> limit
+    DecoderLimit(3 contexts of 1 token, vocabulary of 3)
+    >>> limit.predict_proba("a").round(4).tolist(), round(limit.entropy, 4), limit.coverage
+    ([0.0, 0.75, 0.25], 0.3213, 1.0)
+    >>> limit.direction("a").round(4).tolist()
+    [-0.6667, 0.3333, 0.3333]
+    >>> round(limit.loss_at(1000), 4), limit.losses_at([0, 1000]).round(4).tolist()
+    (0.3234, [1.0986, 0.3234])
+    >>> limit.logits_at("a", 1000).round(3).tolist(), limit.asymptote_at("a", 1000).round(3).tolist()
+    ([-3.943, 2.521, 1.421], [-3.944, 2.522, 1.423])
+    >>> limit.weights_at(1000).shape, limit.at(1000)
+    ((3, 3), StoppedDecoder(step 1,000 of size 1))
+    >>> limit.explain("a").tokens, sorted(limit.to_dict())[:3]
+    (('b', 'c'), ['context_tokens', 'contexts', 'coverage'])
+    """
+
+    supports: Supports
+    read: Read
+    vocabulary: Vocabulary | None = None
+
+    def __repr__(self) -> str:
+        width = self.width
+        named = f"{len(self.supports):,} contexts of {width} token{'s' * (width != 1)}"
+        return f"{type(self).__name__}({named}, vocabulary of {self.supports.n_tokens:,})"
+
+    @property
+    def width(self) -> int:
+        """Tokens of a context."""
+        return int(self.supports.contexts.shape[1])
+
+    @property
+    def entropy(self) -> float:
+        """The limit of the loss, in nats by position; no decoder of these contexts goes below it."""
+        return self.supports.entropy
+
+    @property
+    def n_labels(self) -> int:
+        """Tokens that could have a context: those with another before them in their document."""
+        return self.read.n_labels if self.width else self.read.n_tokens
+
+    @property
+    def coverage(self) -> float:
+        """The share of these tokens that have a context; the first ones of a document may have none."""
+        return self.supports.n_positions / self.n_labels
+
+    @property
+    def squared_norm(self) -> float:
+        """‖W^mm‖², which is also the limit of η · t · (CE − H)."""
+        return squared_norm(self.supports)
+
+    def predict_proba(self, context: Any, *, step: int | None = None, step_size: float = 1.0) -> Float64:
+        """The chances of all next tokens, shape (n_tokens,): in the limit, or after ``step`` steps.
+
+        In the limit they are those of the corpus. A context that never occurs keeps W = 0: all are alike.
+        """
+        if step is not None:
+            logits = self.logits_at(context, step, step_size)
+            raised = np.exp(logits - logits.max())
+            return raised / raised.sum()
+        _check_step(0, step_size)
+        number = self._ask(context).number
+        size = self.supports.n_tokens
+        if number is None:
+            return np.full(size, 1.0 / size)
+        chances, pairs = np.zeros(size), self.supports.pairs_of(number)
+        chances[self.supports.tokens[pairs]] = self.supports.chances[pairs]
+        return chances
+
+    def direction(self, context: Any) -> Float64:
+        """The column of W^mm of a context: what grows like ln t, shape (n_tokens,)."""
+        number = self._ask(context).number
+        return np.zeros(self.supports.n_tokens) if number is None else direct_column(self.supports, number)
+
+    def logits_at(self, context: Any, step: int, step_size: float = 1.0) -> Float64:
+        """The logits of a context after ``step`` steps of size ``step_size``, shape (n_tokens,)."""
+        step, step_size = _check_step(step, step_size)
+        number = self._ask(context).number
+        if number is None:
+            return np.zeros(self.supports.n_tokens)
+        return logits_of(self.supports, number, step, step_size)
+
+    def asymptote_at(self, context: Any, step: int, step_size: float = 1.0) -> Float64:
+        """The same by the law of large steps, in closed form: see :mod:`attomaton.theories.decoder.law`."""
+        step = whole_number(step, "step", least=1)
+        step_size = real_number(step_size, "step_size", above=0)
+        number = self._ask(context).number
+        if number is None:
+            return np.zeros(self.supports.n_tokens)
+        return asymptote(self.supports, number, step, step_size)
+
+    def at(self, step: int, step_size: float = 1.0) -> StoppedDecoder:
+        """The whole decoder after ``step`` steps of size ``step_size``."""
+        return stop_decoder(self.supports, *_check_step(step, step_size))
+
+    def weights_at(self, step: int, step_size: float = 1.0) -> Float64:
+        """W after ``step`` steps, a column for each context, shape (n_tokens, n_contexts)."""
+        size = self.supports.n_tokens * len(self.supports)
+        if size > LARGEST_WEIGHTS:
+            raise UnsupportedOption(
+                f"W has {size:,} entries, too many for a table; ask .logits_at(context, step) or .at(step)"
+            )
+        return self.at(step, step_size).weights
+
+    def loss_at(self, step: int, step_size: float = 1.0) -> float:
+        """The mean cross-entropy after ``step`` steps of size ``step_size``, in nats by position."""
+        return float(self.losses_at(whole_number(step, "step", least=0), step_size))
+
+    def losses_at(self, steps: int | Sequence[int], step_size: float = 1.0) -> Float64:
+        """The same after each of these rising steps, at the cost of the last, shape (n_steps,)."""
+        return self.entropy + self.excesses_at(steps, step_size)
+
+    def excesses_at(self, steps: int | Sequence[int], step_size: float = 1.0) -> Float64:
+        """By how much the loss exceeds the entropy after each of these rising steps, shape (n_steps,).
+
+        To one part in 10⁵ at any step. Where all supports are full it falls exponentially, and is followed to
+        one part in 10⁴ down to 10⁻¹⁶.
+
+        Examples
+        --------
+        >>> import attomaton as at
+        >>> limit = at.learn_decoder(["a b a c a b a b"])
+        >>> steps = [10**3, 10**6, 10**18]
+        >>> (steps * limit.excesses_at(steps)).round(3).tolist(), limit.squared_norm
+        ([2.023, 2.0, 2.0], 2.0)
+        >>> round(float(limit.excesses_at(1000)), 6)
+        0.002023
+        """
+        given = np.asarray(steps, object)
+        wanted = [whole_number(step, "step", least=0) for step in given.ravel().tolist()]
+        if wanted != sorted(wanted):
+            raise UnsupportedOption("the steps do not rise; sort them")
+        step_size = real_number(step_size, "step_size", above=0)
+        found = [moment.excess for moment in follow(self._levels, wanted, step_size)]
+        return np.array(found).reshape(given.shape)
+
+    def explain(self, context: Any) -> DecoderExplanation:
+        """Why the decoder ends with these chances after a context."""
+        return explain_support(self._ask(context), self.supports, self.vocabulary)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The sizes, the limit of the loss and the most frequent contexts as plain JSON values."""
+        return {
+            "context_tokens": self.width,
+            "contexts": len(self.supports),
+            "tokens": self.supports.n_tokens,
+            "positions": self.supports.n_positions,
+            "labels": self.n_labels,
+            "coverage": self.coverage,
+            "entropy": self.entropy,
+            "squared_norm": self.squared_norm,
+            "frequent": [one.to_dict(shown=3) for one in self._frequent()],
+        }
+
+    def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write the supports and the vocabulary to a folder, whole; ``overwrite`` replaces an earlier one.
+
+        Examples
+        --------
+        >>> import tempfile, attomaton as at
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     place = at.learn_decoder(["a b a c a b a b"]).save(f"{folder}/decoder")
+        ...     DecoderLimit.load(place)
+        DecoderLimit(3 contexts of 1 token, vocabulary of 3)
+        """
+        kept = storage.Stored(self.supports, self.read, self.vocabulary)
+        return storage.save(kept, path, overwrite=overwrite)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> "DecoderLimit":
+        """Read a folder that :meth:`save` wrote; what was altered does not load.
+
+        Examples
+        --------
+        >>> import tempfile, attomaton as at
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     place = at.learn_decoder([[0, 1, 0, 1]]).save(f"{folder}/decoder")
+        ...     DecoderLimit.load(place).entropy
+        0.0
+        """
+        return cls(*storage.load(path))
+
+    @cached_property
+    def _levels(self) -> Any:
+        return find_levels(self.supports)
+
+    def _ask(self, context: Any) -> Asked:
+        return ask(context, self.supports, self.vocabulary)
+
+    def _frequent(self) -> list[DecoderExplanation]:
+        order = np.argsort(-self.supports.totals, kind="stable")[:FREQUENT]
+        return [self.explain(self.supports.contexts[number].tolist()) for number in order.tolist()]
+
+    def _facts(self) -> list[tuple[str, str]]:
+        held = self.supports
+        inside = (held.sizes * held.totals).sum() / held.n_positions
+        return [
+            ("contexts", f"{len(held):,}, with {len(held.tokens):,} different next tokens in all"),
+            ("support", f"{inside:,.1f} of {held.n_tokens:,} tokens, in the mean over positions"),
+            ("coverage", f"{held.n_positions:,} of {self.n_labels:,} labels"),
+            ("entropy", f"{self.entropy:.6g} nats by position, where the loss ends"),
+            ("excess", f"{self.squared_norm:.6g} / (η t) after many steps t of size η"),
+        ]
+
+    def _rows(self) -> list[tuple[str, str, str, str]]:
+        told = self._frequent()
+        return [
+            (one.context, f"{one.positions:,}", f"{one.support:,}", " ".join(one.tokens[:3])) for one in told
+        ]
+
+    def _blocks(self) -> list[Block]:
+        title = "The most frequent contexts"
+        return [
+            repr(self),
+            Grid("Where it ends", ["", ""], self._facts()),
+            Grid(title, HEADERS, self._rows()),
+        ]
+
+    def _repr_html_(self) -> str:
+        return render_card(
+            "The decoder's limit",
+            render_facts(self._facts()),
+            render_table(HEADERS, self._rows(), title="The most frequent contexts"),
+            render_code(".predict_proba(context)", ".explain(context)", ".loss_at(step)"),
+        )
+
+
+def _check_step(step: object, step_size: object) -> tuple[int, float]:
+    return whole_number(step, "step", least=0), real_number(step_size, "step_size", above=0)

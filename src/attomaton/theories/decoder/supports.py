@@ -1,0 +1,265 @@
+"""What follows each context: its support, with counts, and the entropy that no decoder goes below."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.base.borders import (
+    MEND,
+    check_counts,
+    check_ids,
+    check_int64,
+    check_lengths,
+    check_offsets,
+    check_size,
+    keep_checked,
+)
+from attomaton.base.errors import MismatchedParts
+from attomaton.base.frames import Tabular
+from attomaton.base.ragged import rows_of
+from attomaton.base.tables import Bool, Float64, Int32, Int64, make_table
+from attomaton.corpora.samples import MAX_TOKENS
+
+SUPPORTS = pa.schema(
+    [
+        ("context", pa.large_list(pa.int32())),
+        ("token", pa.int32()),
+        ("count", pa.int64()),
+        ("chance", pa.float64()),
+    ]
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Supports(Tabular):
+    """Which tokens follow each distinct context, and how often.
+
+    Attributes
+    ----------
+    contexts : int32 array, shape (n_contexts, width)
+        The tokens of each context, in the order of the text, rows rising; width 0 for contexts that are given
+        by features alone, and for the one empty context.
+    offsets : int64 array, shape (n_contexts + 1,)
+        Where the next tokens of each context begin.
+    tokens : int64 array, shape (n_pairs,)
+        The supports S_j, rising inside each.
+    counts : int64 array, shape (n_pairs,)
+        How often each token follows its context.
+    n_tokens : int
+        Size of the vocabulary, V.
+
+    Examples
+    --------
+    >>> offsets, tokens, counts = np.array([0, 2, 3]), np.array([1, 2, 0]), np.array([3, 1, 4])
+    >>> supports = Supports(np.array([[0], [1]]), offsets, tokens, counts, n_tokens=3)
+    >>> supports, supports.sizes.tolist(), supports.shares.tolist(), supports.chances.tolist()
+    (Supports(2 contexts, 3 pairs, vocabulary of 3), [2, 1], [0.5, 0.5], [0.75, 0.25, 1.0])
+    >>> round(supports.entropy, 4), supports.find([1]), supports.to_arrow().column_names
+    (0.2812, 1, ['context', 'token', 'count', 'chance'])
+    >>> supports.tokens[supports.pairs_of(0)].tolist()
+    [1, 2]
+    """
+
+    contexts: Int32
+    offsets: Int64
+    tokens: Int64
+    counts: Int64
+    n_tokens: int
+
+    def __post_init__(self) -> None:
+        """Refuse what later code would misread."""
+        size = check_size(self.n_tokens, MAX_TOKENS, "n_tokens")
+        contexts = np.asarray(self.contexts)
+        if contexts.ndim != 2 or contexts.dtype.kind not in "iu":
+            raise MismatchedParts(f"contexts is no table of token ids with a row for each context; {MEND}")
+        check_ids(contexts.ravel(), size, "a token of a context")
+        offsets, tokens = check_int64(self.offsets, "offsets"), check_int64(self.tokens, "tokens")
+        counts = check_int64(self.counts, "counts")
+        check_offsets(offsets, len(tokens), "offsets of supports")
+        check_lengths("tokens and counts", tokens=tokens, counts=counts)
+        check_ids(tokens, size, "a token of a support")
+        check_counts(counts, 1, "a count of a support")
+        if len(contexts) != len(offsets) - 1 or not len(contexts) or (np.diff(offsets) < 1).any():
+            raise MismatchedParts(f"each context needs a support of at least one token; {MEND}")
+        row = rows_of(offsets)
+        if ((np.diff(tokens) <= 0) & (np.diff(row) == 0)).any():
+            raise MismatchedParts(f"the tokens of a support do not rise; {MEND}")
+        contexts = contexts.astype(np.int32)
+        keep_checked(self, contexts=contexts, offsets=offsets, tokens=tokens, counts=counts, n_tokens=size)
+
+    def __repr__(self) -> str:
+        return (
+            f"Supports({len(self):,} contexts, {len(self.tokens):,} pairs, vocabulary of {self.n_tokens:,})"
+        )
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def _table(self) -> pa.Table:
+        width = self.contexts.shape[1]
+        given = self.contexts[self.row].ravel(), np.arange(len(self.tokens) + 1) * width
+        columns = {"context": (given[1], given[0]), "token": self.tokens.astype(np.int32)}
+        return make_table(SUPPORTS, {**columns, "count": self.counts, "chance": self.chances})
+
+    @cached_property
+    def row(self) -> Int64:
+        """The context of each pair, shape (n_pairs,)."""
+        return rows_of(self.offsets)
+
+    @cached_property
+    def sizes(self) -> Int64:
+        """s_j = |S_j|, shape (n_contexts,)."""
+        return np.diff(self.offsets)
+
+    @cached_property
+    def totals(self) -> Int64:
+        """Positions of each context, shape (n_contexts,)."""
+        return np.add.reduceat(self.counts, self.offsets[:-1])
+
+    @property
+    def n_positions(self) -> int:
+        """Positions in all."""
+        return int(self.counts.sum())
+
+    @cached_property
+    def shares(self) -> Float64:
+        """π_j, the share of the positions that have each context, shape (n_contexts,)."""
+        return self.totals / self.n_positions
+
+    @cached_property
+    def chances(self) -> Float64:
+        """p_jz of each pair, shape (n_pairs,)."""
+        return self.counts / self.totals[self.row]
+
+    @cached_property
+    def entropy(self) -> float:
+        """H = −Σ π_j p_jz ln p_jz, in nats by position: no decoder of these contexts has a smaller loss."""
+        return float((self.counts * -np.log(self.chances)).sum() / self.n_positions) + 0.0
+
+    def pairs_of(self, number: int) -> slice:
+        """The pairs of a context."""
+        return slice(int(self.offsets[number]), int(self.offsets[number + 1]))
+
+    def find(self, context: Sequence[int] | Int64) -> int | None:
+        """The number of a context of token ids; None if it does not occur.
+
+        Examples
+        --------
+        >>> count_supports([[0, 1, 0, 2]], 1).find([2]) is None  # nothing follows 2
+        True
+        """
+        wanted = np.asarray(context, np.int64).reshape(1, -1)
+        return self.find_all(wanted)[0]
+
+    def find_all(self, contexts: Any) -> list[int | None]:
+        """The numbers of many contexts, shape (n, width) each; None for those that do not occur.
+
+        Examples
+        --------
+        >>> count_supports([[0, 1, 0, 2]], 1).find_all([[0], [2], [7]])
+        [0, None, None]
+        """
+        number, known = self.number_all(np.asarray(contexts, np.int64))
+        told = zip(number.tolist(), known.tolist(), strict=True)
+        return [place if found else None for place, found in told]
+
+    def number_all(self, contexts: Int64) -> tuple[Int64, Bool]:
+        """The number of each context and whether it occurs, shape (n,) each; numbers of others mean nothing.
+
+        Examples
+        --------
+        >>> number, known = count_supports([[0, 1, 0, 2]], 1).number_all(np.array([[1], [2]]))
+        >>> number[known].tolist(), known.tolist()
+        ([1], [True, False])
+        """
+        width = self.contexts.shape[1]
+        if contexts.ndim != 2 or contexts.shape[1] != width:
+            raise MismatchedParts(f"a context has {width:,} tokens here, not {contexts.shape[-1]:,}")
+        inside: Bool = np.all((contexts >= 0) & (contexts < self.n_tokens), axis=1)
+        wanted = pack_contexts(np.where(inside[:, None], contexts, 0), self.n_tokens)
+        place = np.minimum(np.searchsorted(self._keys, wanted), len(self) - 1)
+        return place, inside & (self._keys[place] == wanted)
+
+    @cached_property
+    def _keys(self) -> Int64:
+        return pack_contexts(self.contexts.astype(np.int64), self.n_tokens)
+
+
+def pack_contexts(contexts: Int64, n_tokens: int) -> Int64:
+    """Each row of tokens as one number in base V, which rises as the rows do, shape (n,).
+
+    Examples
+    --------
+    >>> pack_contexts(np.array([[0, 2], [1, 0]]), 3).tolist()
+    [2, 3]
+    """
+    keys = np.zeros(len(contexts), np.int64)
+    for place in range(contexts.shape[1]):
+        keys = keys * n_tokens + contexts[:, place]
+    return keys
+
+
+def unpack_contexts(keys: Int64, width: int, n_tokens: int) -> Int32:
+    """What :func:`pack_contexts` was made from.
+
+    Examples
+    --------
+    >>> unpack_contexts(np.array([2, 3]), 2, 3).tolist()
+    [[0, 2], [1, 0]]
+    """
+    contexts = np.empty((len(keys), width), np.int32)
+    for place in reversed(range(width)):
+        keys, contexts[:, place] = np.divmod(keys, n_tokens)
+    return contexts
+
+
+def supports_of(keys: Int64, counts: Int64, width: int, n_tokens: int) -> Supports:
+    """Rising keys ``context · V + next token`` and their counts as supports.
+
+    Examples
+    --------
+    >>> supports_of(np.array([1, 2, 3]), np.array([1, 1, 2]), 1, 3).sizes.tolist()
+    [2, 1]
+    """
+    context, token = np.divmod(keys, n_tokens)
+    starts = np.flatnonzero(np.diff(context, prepend=-1))
+    offsets = np.append(starts, len(keys))
+    return Supports(unpack_contexts(context[starts], width, n_tokens), offsets, token, counts, n_tokens)
+
+
+def count_supports(documents: Sequence[Sequence[int]], width: int, n_tokens: int | None = None) -> Supports:
+    """The supports of documents in memory, word for word: every position with ``width`` tokens before it.
+
+    Parameters
+    ----------
+    documents : sequence of sequences of int
+        Token ids.
+    width : int
+        Tokens of a context.
+    n_tokens : int, optional
+        Size of the vocabulary; by default the largest id and one more.
+
+    Examples
+    --------
+    >>> found = count_supports([[0, 1, 0, 2], [0, 1]], 1)
+    >>> found.contexts.tolist(), found.tokens.tolist(), found.counts.tolist()
+    ([[0], [1]], [1, 2, 0], [2, 1, 1])
+    """
+    table: dict[tuple[int, ...], dict[int, int]] = {}
+    for one in documents:
+        ids = [int(token) for token in one]
+        for place in range(width, len(ids)):
+            after = table.setdefault(tuple(ids[place - width : place]), {})
+            after[ids[place]] = after.get(ids[place], 0) + 1
+    size = max((max(map(int, one), default=-1) for one in documents), default=-1) + 1
+    contexts = sorted(table)
+    sizes = [len(table[one]) for one in contexts]
+    pairs = [pair for one in contexts for pair in sorted(table[one].items())]
+    tokens, counts = (np.array([pair[side] for pair in pairs], np.int64) for side in (0, 1))
+    offsets = np.cumsum([0, *sizes])
+    rows = np.array(contexts, np.int32).reshape(len(contexts), width)
+    return Supports(rows, offsets, tokens, counts, size if n_tokens is None else n_tokens)

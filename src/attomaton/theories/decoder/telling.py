@@ -1,0 +1,157 @@
+"""Why a decoder ends with these chances after a context."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from attomaton.base.display import SHOWN, render_card, render_facts, render_table
+from attomaton.base.options import whole_number
+from attomaton.base.printing import Block, Grid, Printed
+from attomaton.base.tables import Float64, Int64
+from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.corpora.tokenizers.vocabulary import name_token
+from attomaton.theories.decoder.asking import Asked
+from attomaton.theories.decoder.supports import Supports
+
+HEADERS = ["next token", "chance", "log-odds", "seen"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DecoderExplanation(Printed):
+    """One context: its support, with the tokens of it by falling chance.
+
+    Attributes
+    ----------
+    context : str
+        Its tokens.
+    tokens : tuple of str
+        The support, likeliest first; empty if the context never occurs.
+    chances : float64 array, shape (support,)
+        Their chances in the limit.
+    finite : float64 array, shape (support,)
+        Their log-odds against the mean of the support: where the finite part of W ends.
+    counts : int64 array, shape (support,)
+        How often each was seen.
+    n_tokens : int
+        Size of the vocabulary.
+    alike : int
+        Other contexts with the same support: in the limit their columns have the same direction.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> why = at.learn_decoder(["a b a c a b a b"]).explain("a")
+    >>> why, why.to_dict(shown=1)["tokens"][0]["token"]
+    (DecoderExplanation('a': 2 of 3 tokens follow), 'b')
+    >>> print(why)
+    After 'a', seen 4 times, 2 of 3 tokens follow. Their logits grow away from all others by ln t, and inside
+    the support they differ by log-odds that stay finite. No other context has this support.
+    ┏━━━━━━━━━━━━┳━━━━━━━━┳━━━━━━━━━━┳━━━━━━┓
+    ┃ next token ┃ chance ┃ log-odds ┃ seen ┃
+    ┡━━━━━━━━━━━━╇━━━━━━━━╇━━━━━━━━━━╇━━━━━━┩
+    │ b          │ 0.75   │ 0.549    │ 3    │
+    │ c          │ 0.25   │ -0.549   │ 1    │
+    └────────────┴────────┴──────────┴──────┘
+    """
+
+    context: str
+    tokens: tuple[str, ...]
+    chances: Float64
+    finite: Float64
+    counts: Int64
+    n_tokens: int
+    alike: int
+
+    def __repr__(self) -> str:
+        return f"DecoderExplanation({self.context!r}: {self.support:,} of {self.n_tokens:,} tokens follow)"
+
+    @property
+    def support(self) -> int:
+        """How many tokens follow."""
+        return len(self.tokens)
+
+    @property
+    def positions(self) -> int:
+        """How often the context was seen with a next token."""
+        return int(self.counts.sum())
+
+    def to_dict(self, *, shown: int = SHOWN) -> dict[str, Any]:
+        """The context and its likeliest next tokens as plain JSON values."""
+        shown = whole_number(shown, "shown", least=1)
+        columns = (self.tokens, self.chances.tolist(), self.finite.tolist(), self.counts.tolist())
+        rows = list(zip(*columns, strict=True))[:shown]
+        return {
+            "context": self.context,
+            "positions": self.positions,
+            "support": self.support,
+            "alike": self.alike,
+            "tokens": [dict(zip(("token", "chance", "finite", "count"), row, strict=True)) for row in rows],
+        }
+
+    @property
+    def sentence(self) -> str:
+        """What the limit does here, in words."""
+        if not self.support:
+            return (
+                f"{self.context!r} never stands before a token, so its weights stay 0 and all "
+                f"{self.n_tokens:,} tokens keep the same chance."
+            )
+        times = "once" if self.positions == 1 else f"{self.positions:,} times"
+        begin = f"After {self.context!r}, seen {times}, {self.support:,} of {self.n_tokens:,} tokens follow"
+        if self.support == self.n_tokens:
+            return f"{begin}, so that nothing grows: logits end at the log-odds of the corpus."
+        others = f"{self.alike:,} other context{'s have' if self.alike > 1 else ' has'}"
+        told = f"{others if self.alike else 'No other context has'} this support."
+        return (
+            f"{begin}. Their logits grow away from all others by ln t, and inside the support they differ by "
+            f"log-odds that stay finite. {told}"
+        )
+
+    def _rows(self) -> list[tuple[str, str, str, str]]:
+        columns = (self.tokens, self.chances.tolist(), self.finite.tolist(), self.counts.tolist())
+        rows = zip(*(one[:SHOWN] for one in columns), strict=True)
+        return [(token, f"{chance:.3g}", f"{odds:.3f}", f"{seen:,}") for token, chance, odds, seen in rows]
+
+    def _blocks(self) -> list[Block]:
+        rest = self.support - SHOWN
+        blocks: list[Block] = [self.sentence]
+        if self.support:
+            blocks.append(Grid("", HEADERS, self._rows()))
+        return blocks + ([f"and {rest:,} more"] if rest > 0 else [])
+
+    def _repr_html_(self) -> str:
+        return render_card(
+            f"After {self.context}",
+            render_facts([("", self.sentence)]),
+            render_table(HEADERS, self._rows(), n_rows=self.support),
+        )
+
+
+def explain_support(asked: Asked, supports: Supports, vocabulary: Vocabulary | None) -> DecoderExplanation:
+    """Explain one context with one-hot embedding."""
+    if asked.number is None:
+        nothing = np.zeros(0), np.zeros(0), np.zeros(0, np.int64)
+        return DecoderExplanation(asked.name, (), *nothing, supports.n_tokens, 0)
+    pairs = supports.pairs_of(asked.number)
+    chances, counts = supports.chances[pairs], supports.counts[pairs]
+    order = np.argsort(-counts, kind="stable")
+    logs = np.log(chances)
+    tokens = supports.tokens[pairs][order].tolist()
+    return DecoderExplanation(
+        asked.name,
+        tuple(name_token(vocabulary, token) for token in tokens),
+        chances[order],
+        (logs - logs.mean())[order],
+        counts[order],
+        supports.n_tokens,
+        _count_alike(supports, asked.number),
+    )
+
+
+def _count_alike(supports: Supports, number: int) -> int:
+    """How many other contexts have the support of this one."""
+    own = supports.tokens[supports.pairs_of(number)]
+    same = np.flatnonzero(supports.sizes == len(own))
+    held = supports.tokens[supports.offsets[same][:, None] + np.arange(len(own))]
+    return int((held == own).all(axis=1).sum()) - 1

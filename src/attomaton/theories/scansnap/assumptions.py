@@ -1,0 +1,207 @@
+"""What the second theory assumes of a corpus, measured: each assumption with its number and its bound.
+
+The paper states its assumptions as limits (T → ∞, M ≫ K², η_Y ≫ η_Z, f_n·f_n' → 0). A corpus has numbers.
+Where a limit says "much", the bound here is a factor of ten.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from attomaton.base.ragged import sum_at
+from attomaton.base.tables import Float64
+from attomaton.graphs.grouping import count_keys, distinct_keys, find_keys, pack_pairs, unpack_pairs
+from attomaton.theories.scansnap.classes import CorpusClasses
+from attomaton.theories.scansnap.law import Rates
+
+_sparse: Any = sparse
+MUCH = 10.0
+"""What "much larger" is taken to mean."""
+
+COMPARED = 1000
+"""Number of classes, the most frequent ones, that are compared pair by pair."""
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """One assumption, and whether a corpus meets it.
+
+    Attributes
+    ----------
+    name : str
+        What is assumed.
+    value, bound : float
+        What was measured, and what it is held against; ``value`` is infinite for sequences without end.
+    met : bool
+        Whether it holds.
+    meaning : str
+        What the numbers are, and what to make of a miss.
+
+    Examples
+    --------
+    >>> from attomaton.theories.scansnap.classes import draw_linear_classes
+    >>> few = [one for one in check_assumptions(draw_linear_classes(2)) if one.name == "many tokens"][0]
+    >>> few.value, few.bound, few.met
+    (34.0, 40.0, False)
+    """
+
+    name: str
+    value: float
+    bound: float
+    met: bool
+    meaning: str
+
+
+def check_assumptions(
+    classes: CorpusClasses, rates: Rates | None = None, *, tolerance: float = 0.0
+) -> tuple[Assumption, ...]:
+    """Hold a corpus, and learning rates if given, against the paper's assumptions.
+
+    Parameters
+    ----------
+    classes : CorpusClasses
+        The corpus.
+    rates : Rates, optional
+        η_Y and η_Z; their ratio is an assumption of its own.
+    tolerance : float
+        For distinct tokens, as in :meth:`CorpusClasses.distinct`.
+
+    Examples
+    --------
+    >>> from attomaton.theories.scansnap.classes import draw_linear_classes
+    >>> for one in check_assumptions(draw_linear_classes(2), Rates(decoder=10.0, attention=1.0)):
+    ...     print(f"{one.name}: {one.value:.3g} against {one.bound:.3g}, {'met' if one.met else 'not met'}")
+    long contexts: inf against 173, met
+    fast decoder: 10 against 10, met
+    weak correlation on average: 0.722 against 0.5, not met
+    weak correlation of any two: 0.722 against 0.5, not met
+    many tokens: 34 against 40, not met
+    one query for each label: 0 against 0, met
+    distinct tokens: 0.355 against 0.5, not met
+    """
+    found = [_long_contexts(classes)]
+    if rates is not None:
+        found.append(_fast_decoder(rates))
+    return (
+        *found,
+        *_weak_correlation(classes),
+        _many_tokens(classes),
+        _one_query(classes),
+        _distinct_mass(classes, tolerance),
+    )
+
+
+def mean_overlap(classes: CorpusClasses) -> float:
+    """The mean of f_n·f_n' over two different classes drawn by their shares.
+
+    (‖Σ π_n f_n‖² − Σ π_n²)/(1 − Σ π_n²), so that no pair need be looked at; 0 for a single class.
+    """
+    together = sum_at(classes.tokens, classes.shares[classes.rows] * classes.features, classes.n_tokens)
+    same = float(classes.shares @ classes.shares)
+    return 0.0 if len(classes) == 1 else max(float(together @ together) - same, 0.0) / (1 - same)
+
+
+def define_overlaps(classes: CorpusClasses) -> Float64:
+    """f_n·f_n' of every two classes, dense, shape (n_classes, n_classes)."""
+    features = classes.dense / np.linalg.norm(classes.dense, axis=1, keepdims=True)
+    return features @ features.T
+
+
+def largest_overlap(classes: CorpusClasses) -> float:
+    """The largest f_n·f_n' of two different ones among the 1,000 most frequent classes; 0 for one class."""
+    if len(classes) == 1:
+        return 0.0
+    some = classes.take(np.sort(np.argsort(-classes.shares, kind="stable")[:COMPARED]))
+    entries = (some.features, some.tokens, some.offsets)
+    features = _sparse.csr_array(entries, shape=(len(some), classes.n_tokens))
+    overlaps = (features @ features.T).toarray()
+    np.fill_diagonal(overlaps, 0.0)
+    return min(float(overlaps.max()), 1.0)
+
+
+def _long_contexts(classes: CorpusClasses) -> Assumption:
+    squares = np.add.reduceat(classes.probabilities**2, classes.offsets[:-1])
+    needed = MUCH * float(classes.shares @ (1 / squares))
+    value = np.inf if classes.lengths is None else float(classes.shares @ classes.lengths)
+    return Assumption(
+        "long contexts",
+        value,
+        needed,
+        value >= needed,
+        "tokens before the query on average, against ten times 1/Σ P(l|n)², the tokens that a class's law is "
+        "spread over; shorter contexts of one class differ from each other",
+    )
+
+
+def _fast_decoder(rates: Rates) -> Assumption:
+    return Assumption(
+        "fast decoder",
+        rates.ratio,
+        MUCH,
+        rates.ratio >= MUCH,
+        "η_Y/η_Z; a slower decoder has not learned the classes before attention moves",
+    )
+
+
+def _weak_correlation(classes: CorpusClasses) -> tuple[Assumption, Assumption]:
+    mean, most = mean_overlap(classes), largest_overlap(classes)
+    n_compared = min(COMPARED, len(classes))
+    return (
+        Assumption(
+            "weak correlation on average",
+            mean,
+            1 / len(classes),
+            mean <= 1 / len(classes),
+            "f_n·f_n' of two classes drawn by their shares, against 1/K; correlated classes are learned "
+            "together, and the closed form takes them one by one",
+        ),
+        Assumption(
+            "weak correlation of any two",
+            most,
+            0.5,
+            most <= 0.5,
+            f"the largest f_n·f_n' among the {n_compared:,} most frequent classes; two classes above ½ share "
+            "most of their law",
+        ),
+    )
+
+
+def _many_tokens(classes: CorpusClasses) -> Assumption:
+    needed = MUCH * len(classes) ** 2
+    return Assumption(
+        "many tokens",
+        float(classes.n_tokens),
+        needed,
+        classes.n_tokens >= needed,
+        "M against 10 K², K the number of classes",
+    )
+
+
+def _one_query(classes: CorpusClasses) -> Assumption:
+    """Each next token is the label under one query, so that ψ is a function of it."""
+    label = classes.labels.astype(np.int64)
+    pairs = distinct_keys(pack_pairs(label, classes.queries))
+    labels, n_queries = count_keys(unpack_pairs(pairs)[0])
+    several = float(classes.shares[(n_queries > 1)[find_keys(labels, label)]].sum())
+    return Assumption(
+        "one query for each label",
+        several,
+        0.0,
+        several == 0.0,
+        "share of the sequences whose label also follows another query; what predicts it there is pulled up "
+        "here, distinct or not",
+    )
+
+
+def _distinct_mass(classes: CorpusClasses, tolerance: float) -> Assumption:
+    mass = classes.shares[classes.rows] * classes.probabilities
+    value = float(mass[classes.is_distinct(tolerance)[classes.tokens]].sum())
+    return Assumption(
+        "distinct tokens",
+        value,
+        0.5,
+        value >= 0.5,
+        "share of the keys that are tokens of one class only; the laws of growth speak of those",
+    )

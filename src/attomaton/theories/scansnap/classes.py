@@ -1,0 +1,384 @@
+"""Classes of sequences: a query, a next token, and how often each token stands before the query.
+
+Given by hand, drawn as in the paper's Figures 4 and 6, or counted in samples (a class is then a pair of query
+and label). The token at the last position is the query and is never a key.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from attomaton.base.borders import (
+    check_floats,
+    check_ids,
+    check_int32,
+    check_int64,
+    check_offsets,
+    check_size,
+    keep_checked,
+)
+from attomaton.base.errors import InvalidSamples
+from attomaton.base.options import real_number, whole_number
+from attomaton.base.ragged import group_borders, largest_of, offsets_of, ranges_of, rows_of, sum_at
+from attomaton.base.tables import Bool, Float64, Int32, Int64
+from attomaton.corpora.samples import MAX_TOKENS, Samples
+from attomaton.graphs.grouping import (
+    count_keys,
+    distinct_keys,
+    find_keys,
+    find_rows,
+    pack_pairs,
+    unpack_pairs,
+)
+
+AT_ONCE = 1 << 24
+"""Number of tokens that are laid out at a time when classes are counted: about half a gigabyte."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CorpusClasses:
+    """Classes of sequences, sparse: class ``n`` has the entries ``offsets[n]:offsets[n + 1]``.
+
+    Attributes
+    ----------
+    queries, labels : int32 arrays, shape (n_classes,)
+        ψ(n), the last token of its sequences, and the token that follows.
+    shares : float64 array, shape (n_classes,)
+        Its share of all sequences; they add up to 1.
+    offsets : int64 array, shape (n_classes + 1,)
+        Where the entries of each class begin.
+    tokens : int32 array, shape (n_entries,)
+        Tokens that occur before the query, rising in each class.
+    probabilities : float64 array, shape (n_entries,)
+        P(l | n); they add up to 1 in each class.
+    n_tokens : int
+        M, the size of the vocabulary.
+    lengths : float64 array, shape (n_classes,), optional
+        How many tokens stand before the query on average; None for classes that were not counted, whose
+        sequences are as long as the theory wants them.
+    n_samples : int
+        How many samples were counted; 0 for classes that were not.
+
+    Examples
+    --------
+    >>> classes = CorpusClasses.from_table([3, 3], [4, 5], [[0.5, 0.5, 0, 0, 0, 0], [0.5, 0, 0.5, 0, 0, 0]])
+    >>> classes.distinct().tolist(), classes.common().tolist()
+    ([1, 2], [0])
+    >>> tokens, probabilities = classes.entries_of(1)
+    >>> tokens.tolist(), probabilities.tolist(), classes.is_distinct().tolist()
+    ([0, 2], [0.5, 0.5], [False, True, True, False, False, False])
+    >>> counted = CorpusClasses.from_samples(Samples.from_lists([[0, 1, 3], [0, 0, 3], [2, 4]], [5, 5, 5]))
+    >>> counted, counted.probabilities.tolist(), [part.round(3).tolist() for part in counted.query_shares()]
+    (CorpusClasses(2 classes of 2 queries, 6 tokens), [0.75, 0.25, 1.0], [[3, 4], [0.667, 0.333]])
+    >>> counted.of_queries([4]), counted.take(np.array([0])).queries.tolist()
+    (CorpusClasses(1 classes of 1 queries, 6 tokens), [3])
+    """
+
+    queries: Int32
+    labels: Int32
+    shares: Float64
+    offsets: Int64
+    tokens: Int32
+    probabilities: Float64
+    n_tokens: int
+    lengths: Float64 | None = None
+    n_samples: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what later code must not be given."""
+        size = check_size(self.n_tokens, MAX_TOKENS, "n_tokens", error=InvalidSamples)
+        names = ("queries", "labels", "tokens")
+        ids = {name: check_int32(getattr(self, name), name, error=InvalidSamples) for name in names}
+        for name in names:
+            check_ids(ids[name], size, name, error=InvalidSamples)
+        offsets = check_int64(self.offsets, "offsets", error=InvalidSamples)
+        check_offsets(offsets, len(ids["tokens"]), "offsets of classes", error=InvalidSamples)
+        if not len(offsets) - 1 == len(ids["queries"]) == len(ids["labels"]):
+            raise InvalidSamples(
+                f"{len(ids['queries'])} queries, {len(ids['labels'])} labels and {len(offsets)} offsets; "
+                "give one query and one label for each class, and one offset more"
+            )
+        shares = check_floats(self.shares, (len(offsets) - 1,), "shares")
+        chances = check_floats(self.probabilities, (len(ids["tokens"]),), "probabilities")
+        keep_checked(self, offsets=offsets, shares=shares, probabilities=chances, n_tokens=size, **ids)
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    def __repr__(self) -> str:
+        return (
+            f"CorpusClasses({len(self):,} classes of {len(np.unique(self.queries)):,} queries, "
+            f"{self.n_tokens:,} tokens)"
+        )
+
+    @classmethod
+    def from_table(
+        cls, queries: ArrayLike, labels: ArrayLike, weights: ArrayLike, *, shares: ArrayLike | None = None
+    ) -> Self:
+        """Classes by hand.
+
+        Parameters
+        ----------
+        queries, labels : integers, shape (n_classes,)
+            One of each for every class.
+        weights : array, shape (n_classes, n_tokens)
+            How often each token stands before the query; scaled to add up to 1.
+        shares : array, shape (n_classes,), optional
+            How often each class occurs; equally often if not given.
+        """
+        query, label = np.asarray(queries, np.int32), np.asarray(labels, np.int32)
+        table = np.asarray(weights, np.float64)
+        share = np.ones(len(query)) if shares is None else np.asarray(shares, np.float64)
+        _check(query, label, table, share)
+        rows, tokens = np.nonzero(table)
+        values = table[rows, tokens] / table.sum(axis=1)[rows]
+        offsets = group_borders(rows, len(query))
+        return cls(
+            query, label, share / share.sum(), offsets, tokens.astype(np.int32), values, table.shape[1]
+        )
+
+    @classmethod
+    def from_samples(cls, samples: Samples, *, min_samples: int = 1) -> Self:
+        """Classes counted in samples: every pair of query and label, with the tokens before the query.
+
+        Pairs seen in fewer than ``min_samples`` samples are left out, and so are samples that have no token
+        before the query. P(l | n) is the share of token l among all those tokens in the class.
+        """
+        min_samples = whole_number(min_samples, "min_samples", least=1)
+        inside = samples.take(samples.lengths > 1)
+        pair = pack_pairs(inside.queries, inside.labels)
+        keys, counts = count_keys(pair)
+        keys, counts = keys[counts >= min_samples], counts[counts >= min_samples]
+        if not len(keys):
+            raise InvalidSamples(
+                f"no pair of query and label has {min_samples:,} samples with a token before the query; "
+                "give more text, or lower min_samples"
+            )
+        number, kept = find_rows(keys, pair)
+        entries, seen = _count_entries(inside.take(kept), number[kept])
+        rows, tokens = unpack_pairs(entries)
+        totals = np.bincount(rows, weights=seen, minlength=len(keys))
+        queries, labels = unpack_pairs(keys)
+        return cls(
+            queries.astype(np.int32),
+            labels.astype(np.int32),
+            counts / counts.sum(),
+            group_borders(rows, len(keys)),
+            tokens.astype(np.int32),
+            seen / totals[rows],
+            samples.n_tokens,
+            totals / counts,
+            int(counts.sum()),
+        )
+
+    @cached_property
+    def rows(self) -> Int64:
+        """The class of every entry, shape (n_entries,)."""
+        return rows_of(self.offsets)
+
+    @cached_property
+    def dense(self) -> Float64:
+        """P(l | n) as a matrix, shape (n_classes, n_tokens); for small vocabularies."""
+        table = np.zeros((len(self), self.n_tokens))
+        table[self.rows, self.tokens] = self.probabilities
+        return table
+
+    @cached_property
+    def features(self) -> Float64:
+        """f_n = P(· | n)/‖P(· | n)‖ of every entry at the start, shape (n_entries,)."""
+        squares = np.add.reduceat(self.probabilities**2, self.offsets[:-1])
+        return self.probabilities / np.repeat(np.sqrt(squares), np.diff(self.offsets))
+
+    @cached_property
+    def concentration(self) -> Float64:
+        """The largest share of a token's occurrences that fall into one class, shape (n_tokens,).
+
+        1 for a token of a single class, 0 for one that never stands before a query. Estimated classes share
+        nearly all tokens; this says how nearly a token is distinct.
+        """
+        mass = self.shares[self.rows] * self.probabilities
+        most = largest_of(self.tokens, mass, self.n_tokens, least=0.0)
+        total = sum_at(self.tokens, mass, self.n_tokens)
+        return np.divide(most, total, out=np.zeros(self.n_tokens), where=total > 0)
+
+    @cached_property
+    def n_classes_of(self) -> Int64:
+        """|Ω(l)|: in how many classes each token stands before the query, shape (n_tokens,)."""
+        return np.bincount(self.tokens, minlength=self.n_tokens).astype(np.int64)
+
+    def distinct(self, tolerance: float = 0.0) -> Int64:
+        """Tokens of one class: all but a share ``tolerance`` of their occurrences are in it."""
+        return np.flatnonzero(self.is_distinct(tolerance))
+
+    def common(self, tolerance: float = 0.0) -> Int64:
+        """Tokens of several classes: those that occur and are not distinct."""
+        return np.flatnonzero((self.n_classes_of > 0) & ~self.is_distinct(tolerance))
+
+    def is_distinct(self, tolerance: float = 0.0) -> Bool:
+        """Whether each token is distinct, shape (n_tokens,)."""
+        tolerance = real_number(tolerance, "tolerance", least=0, below=1)
+        return (self.n_classes_of == 1) | ((self.n_classes_of > 1) & (self.concentration >= 1 - tolerance))
+
+    def of_queries(self, queries: ArrayLike) -> Self:
+        """The classes of these queries alone, with their shares scaled up to 1."""
+        kept = np.flatnonzero(np.isin(self.queries, np.asarray(queries)))
+        if not len(kept):
+            raise InvalidSamples("none of these tokens is the query of a class; see .queries")
+        part = self.take(kept)
+        return replace(part, shares=part.shares / part.shares.sum())
+
+    def take(self, kept: Int64) -> Self:
+        """The classes of these numbers, with the shares that they have in the whole corpus."""
+        entries = ranges_of(self.offsets[kept], np.diff(self.offsets)[kept])
+        return type(self)(
+            self.queries[kept],
+            self.labels[kept],
+            self.shares[kept],
+            offsets_of(np.diff(self.offsets)[kept]),
+            self.tokens[entries],
+            self.probabilities[entries],
+            self.n_tokens,
+            None if self.lengths is None else self.lengths[kept],
+            round(self.n_samples * float(self.shares[kept].sum())),
+        )
+
+    def entries_of(self, number: int) -> tuple[Int32, Float64]:
+        """Tokens and probabilities of one class."""
+        inside = slice(int(self.offsets[number]), int(self.offsets[number + 1]))
+        return self.tokens[inside], self.probabilities[inside]
+
+    def query_shares(self) -> tuple[Int64, Float64]:
+        """The queries and the share of all sequences that each has, the most frequent first."""
+        found = distinct_keys(self.queries.astype(np.int64))
+        place = find_keys(found, self.queries.astype(np.int64))
+        share: Float64 = np.bincount(place, weights=self.shares).astype(np.float64)
+        order = np.argsort(-share, kind="stable")
+        return found[order], share[order]
+
+
+def draw_linear_classes(
+    n_queries: int,
+    *,
+    classes_per_query: int = 1,
+    n_common: int = 10,
+    n_distinct: int = 10,
+    common_weight: float = 1.0,
+    distinct_weights: tuple[float, float] = (0.1, 1.0),
+) -> CorpusClasses:
+    """Classes of the paper's Figures 4 and 6, every class equally often.
+
+    All share ``n_common`` tokens of equal weight. Each has ``n_distinct`` tokens of its own, whose weights
+    rise evenly. Ids: common tokens, distinct tokens by class, queries, labels, so M is their number.
+
+    Parameters
+    ----------
+    n_queries : int
+        How many queries.
+    classes_per_query : int
+        How many labels follow each query.
+    n_common, n_distinct : int
+        Tokens that all classes share, and tokens of each class alone.
+    common_weight : float
+        The weight of each common token.
+    distinct_weights : tuple of two floats
+        The least and the largest weight of a distinct token.
+
+    Examples
+    --------
+    >>> draw_linear_classes(2)
+    CorpusClasses(2 classes of 2 queries, 34 tokens)
+    """
+    n_queries = whole_number(n_queries, "n_queries", least=1, most=MAX_TOKENS)
+    classes_per_query = whole_number(classes_per_query, "classes_per_query", least=1, most=MAX_TOKENS)
+    n_common = whole_number(n_common, "n_common", most=MAX_TOKENS)
+    n_distinct = whole_number(n_distinct, "n_distinct", most=MAX_TOKENS)
+    common_weight = real_number(common_weight, "common_weight", least=0)
+    low, high = (real_number(one, "a weight of distinct tokens", least=0) for one in distinct_weights)
+    n_classes = n_queries * classes_per_query
+    first_query = n_common + n_classes * n_distinct
+    n_tokens = first_query + n_queries + n_classes
+    weights = np.zeros((n_classes, n_tokens))
+    weights[:, :n_common] = common_weight
+    for number in range(n_classes):
+        own = n_common + number * n_distinct
+        weights[number, own : own + n_distinct] = np.linspace(low, high, n_distinct)
+    queries = first_query + np.repeat(np.arange(n_queries), classes_per_query)
+    labels = first_query + n_queries + np.arange(n_classes)
+    return CorpusClasses.from_table(queries, labels, weights)
+
+
+def make_star(n_classes: int, n_tokens: int, *, common: float) -> CorpusClasses:
+    """Classes with a query and one distinct token each, around one common token of probability ``common``.
+
+    The corpus on which the closed form can be derived: see
+    :func:`attomaton.theories.scansnap.law.star_constant`.
+
+    Parameters
+    ----------
+    n_classes, n_tokens : int
+        K and M; M is at least 3 K + 1.
+    common : float
+        The probability of the common token.
+
+    Examples
+    --------
+    >>> star = make_star(3, 20, common=0.1)
+    >>> star, star.common().tolist(), star.distinct().tolist()
+    (CorpusClasses(3 classes of 3 queries, 20 tokens), [0], [1, 2, 3])
+    """
+    n_classes = whole_number(n_classes, "n_classes", least=1, most=MAX_TOKENS)
+    n_tokens = whole_number(n_tokens, "n_tokens", least=2, most=MAX_TOKENS)
+    common = real_number(common, "common", least=0, most=1)
+    if n_tokens < 3 * n_classes + 1:
+        raise InvalidSamples(
+            f"{n_classes} classes need {3 * n_classes + 1} tokens (common, distinct, queries, labels); "
+            f"got {n_tokens}"
+        )
+    own = 1 + np.arange(n_classes)
+    weights = np.zeros((n_classes, n_tokens))
+    weights[:, 0] = common
+    weights[np.arange(n_classes), own] = 1 - common
+    return CorpusClasses.from_table(own + n_classes, own + 2 * n_classes, weights)
+
+
+def _count_entries(samples: Samples, number: Int64) -> tuple[Int64, Int64]:
+    """The pairs of class and token before the query, packed and rising, and how often each occurs.
+
+    Class by class, so that only the tokens of some classes are laid out at a time.
+    """
+    order = np.argsort(number, kind="stable")
+    number, starts, lengths = number[order], samples.starts[order], samples.lengths[order] - 1
+    ends = np.cumsum(lengths)
+    cuts = np.searchsorted(ends, np.arange(AT_ONCE, int(ends[-1]), AT_ONCE))
+    borders = np.searchsorted(number, number[cuts])  # a class is not torn apart
+    parts: list[tuple[Int64, Int64]] = []
+    for start, stop in pairwise(distinct_keys(np.concatenate([[0], borders, [len(number)]])).tolist()):
+        some = slice(start, stop)
+        flat = samples.values[ranges_of(starts[some], lengths[some])]
+        parts.append(count_keys(pack_pairs(np.repeat(number[some], lengths[some]), flat)))
+    entries, seen = zip(*parts, strict=True)
+    return np.concatenate(entries), np.concatenate(seen)
+
+
+def _check(query: Int32, label: Int32, table: Float64, share: Float64) -> None:
+    if table.ndim != 2 or not len(query) == len(label) == len(table) == len(share) or not len(query):
+        raise InvalidSamples(
+            f"{len(query)} queries, {len(label)} labels, {len(share)} shares and weights of shape "
+            f"{table.shape}; give at least one class, with one of each"
+        )
+    if not (np.isfinite(table).all() and np.isfinite(share).all()) or table.min() < 0 or share.min() <= 0:
+        raise InvalidSamples("weights must be finite and not negative, shares finite and above 0")
+    empty = np.flatnonzero(table.sum(axis=1) == 0)
+    if len(empty):
+        raise InvalidSamples(f"class {empty[0]} has no token before its query; give one a weight above 0")
+    ids = np.concatenate([query, label])
+    if ids.min() < 0 or ids.max() >= table.shape[1]:
+        raise InvalidSamples(
+            f"queries and labels must be below the {table.shape[1]} tokens that the weights have"
+        )
+    if len(np.unique(pack_pairs(query.astype(np.int64), label.astype(np.int64)))) < len(query):
+        raise InvalidSamples("two classes have the same query and label; merge them into one")

@@ -1,0 +1,208 @@
+"""The training dynamics themselves: one layer of attention under gradient flow on infinitely long sequences.
+
+With b → c_n (the limit of long sequences), c_{l|n} ∝ P(l|n) e^{z_{ψ(n) l}}, and g_n = −∂L/∂c_n as the head
+has it (:mod:`.heads`),
+
+    ż_m = η_Z Σ_{n: ψ(n) = m} π_n c_n ∘ (g_n − c_n·g_n).
+
+The second paper's head, which is the default, has f_n = c_n/‖c_n‖ and a decoder that learns,
+
+    Ẏ   = η_Y Σ_n π_n f_n (x_n − α_n)ᵀ,            α_n = softmax(Yᵀ f_n)
+    ż_m = η_Z Σ_{n: ψ(n) = m} π_n diag(f_n) (I − f_n f_nᵀ) Y (x_n − α_n)
+
+from Y = Z = 0 (Equations 4 and 5 of the paper). Only rows of tokens that stand before a query ever move, and
+all columns of tokens that are never a label are equal, so they are kept once: the state has n_used ×
+(n_labels + 1) + n_queries × n_used numbers, whatever the vocabulary. Nothing is approximated by that.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from attomaton.base.errors import InvalidSamples
+from attomaton.base.options import real_number
+from attomaton.base.tables import Float64, Int64
+from attomaton.theories.scansnap.classes import CorpusClasses
+from attomaton.theories.scansnap.heads import Head, LearnedHead, MassHead
+from attomaton.theories.scansnap.integrate import follow
+from attomaton.theories.scansnap.law import Rates
+from attomaton.theories.scansnap.reduced import Reduced
+
+LEARNED = LearnedHead()
+
+
+def find_slope(
+    reduced: Reduced, head: Head, rates: Rates, decoder: Float64, scores: Float64
+) -> tuple[Float64, Float64, Float64]:
+    """Ẏ, Ż, and c_n, of shape (n_classes, n_used)."""
+    attention = reduced.attention(scores)
+    _, gain, moved = head.slope(reduced, attention, decoder)
+    gain = gain - (attention * gain).sum(axis=1, keepdims=True)
+    lifted = reduced.sum_by_query(reduced.classes.shares[:, None] * attention * gain)
+    return rates.decoder * moved, rates.attention * lifted, attention
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LayerFlow:
+    """One layer of attention along its flow.
+
+    Attributes
+    ----------
+    reduced : Reduced
+        The corpus on the tokens and labels in use.
+    rates : Rates
+        Learning rates.
+    times : float64 array, shape (n_times,)
+        Where the flow was looked at.
+    decoder : float64 array, shape (n_times, n_used, n_labels + 1)
+        Y; the last column is that of every token which is no label. No columns if the head trains none.
+    scores : float64 array, shape (n_times, n_queries, n_used)
+        Z.
+    growth : float64 array, shape (n_times, n_classes)
+        B_n, the integral of ż_l / f_{nl}² for the most probable distinct token l of class n; NaN if there is
+        none, or if it was not asked for.
+    head : MassHead, LearnedHead or TiedHead
+        What is made of attention.
+
+    Examples
+    --------
+    >>> from attomaton.theories.scansnap.classes import draw_linear_classes
+    >>> flow = solve_flow(draw_linear_classes(2), Rates(decoder=10.0, attention=1.0), [1.0, 100.0])
+    >>> flow.loss().round(3).tolist(), flow.entropy().round(3).tolist()  # attention grows sparser
+    ([0.729, 0.003], [2.15, 2.104])
+    >>> flow.attention().shape  # times, classes, tokens in use
+    (2, 2, 30)
+    """
+
+    reduced: Reduced
+    rates: Rates
+    times: Float64
+    decoder: Float64
+    scores: Float64
+    growth: Float64
+    head: Head = LEARNED
+
+    def __repr__(self) -> str:
+        return f"LayerFlow({self.reduced.classes!r} to t = {self.times[-1]:,g})"
+
+    def attention(self) -> Float64:
+        """c_n along the flow, shape (n_times, n_classes, n_used)."""
+        return self.reduced.attention(self.scores)
+
+    def entropy(self) -> Float64:
+        """Entropy of attention on distinct tokens, mean over the classes that have any, shape (n_times,)."""
+        return self.reduced.distinct_entropy(self.attention())
+
+    def loss(self) -> Float64:
+        """Mean loss of the head, that of −ln α at the right token, shape (n_times,)."""
+        along = zip(self.attention(), self.decoder, strict=True)
+        losses = [self.head.slope(self.reduced, weights, decoder)[0] for weights, decoder in along]
+        return np.array(losses) @ self.reduced.classes.shares
+
+
+def solve_flow(
+    classes: CorpusClasses,
+    rates: Rates,
+    times: Sequence[float] | Float64,
+    *,
+    head: Head = LEARNED,
+    growth: bool = True,
+    rtol: float = 1e-8,
+    atol: float = 1e-10,
+    most_slopes: int | None = None,
+) -> LayerFlow:
+    """Integrate the flow from Y = Z = 0 by scipy's LSODA, which turns to stiff steps where they are needed.
+
+    Parameters
+    ----------
+    classes : CorpusClasses
+        The corpus. The state is dense: for corpora of up to some thousand numbers.
+    rates : Rates
+        η_Y and η_Z.
+    times : rising, positive
+        Where to report.
+    head : MassHead, LearnedHead or TiedHead
+        What is made of attention; by default the learned decoder of the second paper.
+    growth : bool
+        Whether B is integrated as well; it means little for classes that are single contexts.
+    rtol, atol : float
+        Largest errors of one step of the integration, relative and absolute.
+    most_slopes : int, optional
+        Number of slopes after which to give up (``UncertifiedSolution``); a stiff flow may need very many.
+
+    Examples
+    --------
+    >>> from attomaton.theories.scansnap.classes import draw_linear_classes
+    >>> flow = solve_flow(draw_linear_classes(2), Rates(decoder=10.0, attention=1.0), [1.0, 100.0])
+    >>> flow.attention()[:, 0, [0, 19]].round(3).tolist()  # a common token, and the best distinct one
+    [[0.064, 0.065], [0.057, 0.089]]
+    >>> from attomaton.corpora.samples import Samples
+    >>> from attomaton.theories.scansnap.contexts import classes_of_contexts
+    >>> context = classes_of_contexts(Samples.from_lists([[0, 1, 2]], [0]), query_is_key=True)
+    >>> flow = solve_flow(context, Rates(decoder=1.0, attention=1.0), [100.0], head=MassHead())
+    >>> flow.attention()[-1].round(2).tolist()  # under the first paper's head the label takes all
+    [[0.99, 0.0, 0.0]]
+    """
+    rtol, atol = real_number(rtol, "rtol", least=1e-13), real_number(atol, "atol", least=1e-20)
+    reduced = Reduced(classes)
+    if isinstance(head, MassHead):
+        _check_realisable(reduced)
+    rows, leading = _leading_tokens(reduced) if growth else (np.empty(0, np.int64), np.empty(0, np.int64))
+    parts = _Parts(reduced, head, len(rows))
+
+    def slope(state: Float64) -> Float64:
+        decoder, scores, _ = parts.split(state)
+        moved, lifted, attention = find_slope(reduced, head, rates, decoder, scores)
+        squares = (attention[rows] ** 2).sum(axis=1)
+        grown = lifted[reduced.query_of[rows], leading] * squares / attention[rows, leading] ** 2
+        return np.concatenate([moved.ravel(), lifted.ravel(), grown])
+
+    asked = np.asarray(times, np.float64)
+    states = follow(slope, parts.size, asked, rtol=rtol, atol=atol, most_slopes=most_slopes)
+    decoder, scores, grown = parts.split(states)
+    every = np.full((len(asked), len(classes)), np.nan)
+    every[:, rows] = grown
+    return LayerFlow(reduced, rates, asked, decoder, scores, every, head)
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """Y, Z and B in one row of numbers."""
+
+    reduced: Reduced
+    head: Head
+    n_growing: int
+
+    @property
+    def shapes(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Shapes of Y, which is empty if it is not trained, and Z."""
+        decoder, scores = self.reduced.shapes
+        return decoder if self.head.trains_decoder else (decoder[0], 0), scores
+
+    @property
+    def size(self) -> int:
+        """How many numbers."""
+        return sum(rows * columns for rows, columns in self.shapes) + self.n_growing
+
+    def split(self, states: Float64) -> tuple[Float64, Float64, Float64]:
+        """Y, Z and B of states of shape (..., size)."""
+        (first, second), lead = self.shapes, states.shape[:-1]
+        middle = first[0] * first[1]
+        end = middle + second[0] * second[1]
+        decoder, scores = states[..., :middle], states[..., middle:end]
+        return decoder.reshape(*lead, *first), scores.reshape(*lead, *second), states[..., end:]
+
+
+def _leading_tokens(reduced: Reduced) -> tuple[Int64, Int64]:
+    """The classes that have a distinct token, and the place of the most probable one of each."""
+    own = reduced.law * reduced.is_own
+    rows = np.flatnonzero(own.max(axis=1) > 0)
+    return rows, own[rows].argmax(axis=1)
+
+
+def _check_realisable(reduced: Reduced) -> None:
+    classes = reduced.classes
+    own = classes.rows[classes.tokens == classes.labels[classes.rows]]
+    if len(np.unique(own)) < len(classes):
+        raise InvalidSamples("a label is not among its keys, so its mass is 0; keep realisable samples only")

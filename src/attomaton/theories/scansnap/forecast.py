@@ -1,0 +1,259 @@
+"""What the second theory forecasts for each query of a corpus: what is distinct, what fades first, and when.
+
+**Which tokens are distinct.** The paper's Ω(l) runs over all classes. In running text a token stands in some
+thirty contexts, each of another class, so no token has |Ω(l)| = 1. But a query's attention row only weighs
+tokens that stand before that query. So here a token is distinct *under a query* if, of the query's own
+classes, it belongs to one. With one query the two definitions are the same;
+:attr:`QueryForecast.everywhere` has the tokens that meet the paper's as well. What the narrower definition
+leaves out is the decoder, which all queries share: a token that is distinct under this query may stand before
+other labels under others. The order below takes that into account.
+
+**In which order they fade.** By :mod:`.pull`, the exact first movement of their scores: those pulled down
+most fade first, those pulled up most stay last. For tokens that meet the paper's definition that is, in each
+class, the order of P(l | n), as its claim 3 says. :attr:`QueryForecast.upward` says how many are pulled up at
+all: all of them where the paper's assumptions hold, few of them in text.
+
+**When.** The decoder of class n learns at the rate η_Y π_n, so its gain peaks at t₀' and is over at t₀, which
+are those of a corpus of 1/π_n equal classes. Both are read off the closed form for slow attention
+(C₀ → ∞, B ∝ Γ), where they depend on π_n, M and η_Y alone; t₀ nears (ln M + 1)/(η_Y π_n) for large M.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from attomaton.base.options import real_number, whole_number
+from attomaton.base.ragged import run_starts
+from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.theories.scansnap.classes import CorpusClasses
+from attomaton.theories.scansnap.law import Rates, SnapLaw
+from attomaton.theories.scansnap.pull import find_pulls
+
+SLOW = 1e9
+"""C₀ of attention so slow that B ∝ Γ."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class QueryForecast:
+    """One query: its classes, and its tokens in the order in which they fade.
+
+    Attributes
+    ----------
+    query : int
+        The token.
+    share : float
+        Its share of all sequences.
+    labels : int64 array, shape (n_classes,)
+        The next token of each of its classes, the most frequent first.
+    class_shares, turns, snaps : float64 arrays, shape (n_classes,)
+        Share of each class in the whole corpus; predicted t₀' and t₀.
+    tokens : int64 array, shape (n_used,)
+        All tokens that stand before the query, rising.
+    pulls : float64 array, shape (n_used,)
+        Which way the score of each moves first, exactly; see :mod:`.pull`.
+    distinct : int64 array, shape (n_distinct,)
+        Tokens of one class, in the order in which they fade: the last stays longest.
+    owners : int64 array, shape (n_distinct,)
+        The class of each, as a place in ``labels``.
+    probabilities : float64 array, shape (n_distinct,)
+        P(l | n) of each in its class.
+    everywhere : int64 array
+        The tokens among them that belong to one class of the whole corpus.
+
+    Examples
+    --------
+    >>> from attomaton.theories.scansnap.classes import draw_linear_classes
+    >>> two = draw_linear_classes(1, classes_per_query=2)  # each with ten tokens of its own, and ten shared
+    >>> [one] = forecast_queries(two, Rates(decoder=10.0, attention=1.0))
+    >>> one.first_to_fade(2).tolist(), one.last_to_stay(2).tolist(), one.upward
+    ([10, 20], [29, 19], 1.0)
+    >>> sorted(one.lowered_first(10).tolist()) == one.common.tolist(), sorted(one.raised_first(2).tolist())
+    (True, [19, 29])
+    """
+
+    query: int
+    share: float
+    labels: Int64
+    class_shares: Float64
+    turns: Float64
+    snaps: Float64
+    tokens: Int64
+    pulls: Float64
+    distinct: Int64
+    owners: Int64
+    probabilities: Float64
+    everywhere: Int64
+
+    def __repr__(self) -> str:
+        return (
+            f"QueryForecast(query {self.query}: {len(self.labels):,} classes, "
+            f"{len(self.distinct):,} distinct and {len(self.common):,} common tokens)"
+        )
+
+    @cached_property
+    def common(self) -> Int64:
+        """Tokens of several of its classes, rising."""
+        return np.setdiff1d(self.tokens, self.distinct, assume_unique=True)
+
+    @property
+    def upward(self) -> float:
+        """The share of the distinct tokens that are pulled up at the start; 0 if there is none."""
+        up = self.pulls[np.searchsorted(self.tokens, self.distinct)] > 0
+        return float(up.mean()) if len(up) else 0.0
+
+    @property
+    def half_snap(self) -> float:
+        """When classes that hold half of the query's sequences have passed their t₀."""
+        return float(self.snaps[np.searchsorted(np.cumsum(self.class_shares), 0.5 * self.share)])
+
+    def first_to_fade(self, number: int) -> Int64:
+        """The given number of distinct tokens of the first half; the first to fade comes first."""
+        return self.distinct[: len(self.distinct) // 2][:number]
+
+    def last_to_stay(self, number: int) -> Int64:
+        """The given number of distinct tokens of the second half; the last to stay comes first."""
+        return self.distinct[len(self.distinct) // 2 :][::-1][:number]
+
+    def lowered_first(self, number: int) -> Int64:
+        """The given number of tokens of any kind that are pulled down, the strongest pull first."""
+        order = np.argsort(self.pulls, kind="stable")[:number]
+        return self.tokens[order[self.pulls[order] < 0]]
+
+    def raised_first(self, number: int) -> Int64:
+        """The given number of tokens of any kind that are pulled up, the strongest pull first."""
+        order = np.argsort(-self.pulls, kind="stable")[:number]
+        return self.tokens[order[self.pulls[order] > 0]]
+
+
+@dataclass(frozen=True)
+class Clock:
+    """t₀' and t₀ for classes of any share, over M tokens and for slow attention.
+
+    Attributes
+    ----------
+    n_tokens : int
+        M.
+    rates : Rates
+        η_Y and η_Z.
+
+    Examples
+    --------
+    >>> clock = Clock(1000, Rates(decoder=5.0, attention=0.5))
+    >>> shares = np.array([0.1, 0.01])
+    >>> clock.turn(shares).round(1).tolist(), clock.snap(shares).round(1).tolist()
+    ([11.3, 112.8], [17.3, 173.2])
+    """
+
+    n_tokens: int
+    rates: Rates
+
+    def turn(self, shares: Float64) -> Float64:
+        """t₀' of classes with these shares."""
+        return _unit_times(self.n_tokens)[0] / (self.rates.decoder * shares)
+
+    def snap(self, shares: Float64) -> Float64:
+        """t₀ of classes with these shares."""
+        return _unit_times(self.n_tokens)[1] / (self.rates.decoder * shares)
+
+
+@lru_cache
+def _unit_times(n_tokens: int) -> tuple[float, float]:
+    """t₀' and t₀ of one class at η_Y = 1; those of any class are these over η_Y π_n."""
+    law = SnapLaw(1, n_tokens, Rates(decoder=1.0, attention=1.0), start=SLOW)
+    return law.turn, law.snap
+
+
+def forecast_queries(
+    classes: CorpusClasses, rates: Rates, *, n_queries: int = 20, tolerance: float = 0.0
+) -> tuple[QueryForecast, ...]:
+    """Forecasts for the most frequent queries.
+
+    Parameters
+    ----------
+    classes : CorpusClasses
+        The whole corpus.
+    rates : Rates
+        η_Y and η_Z.
+    n_queries : int
+        Number of queries, the most frequent first.
+    tolerance : float
+        A token is distinct if all but this share of its occurrences before the query are in one class.
+
+    Examples
+    --------
+    >>> from attomaton.theories.scansnap.classes import draw_linear_classes
+    >>> two = draw_linear_classes(1, classes_per_query=2)  # each with ten tokens of its own, and ten shared
+    >>> [one] = forecast_queries(two, Rates(decoder=10.0, attention=1.0))
+    >>> one
+    QueryForecast(query 30: 2 classes, 20 distinct and 10 common tokens)
+    >>> one.first_to_fade(2).tolist(), one.last_to_stay(2).tolist(), one.snaps.round(2).tolist()
+    ([10, 20], [29, 19], [1.26, 1.26])
+    """
+    tolerance = real_number(tolerance, "tolerance", least=0, below=1)
+    n_queries = whole_number(n_queries, "n_queries", least=1)
+    queries, shares = classes.query_shares()
+    wanted = queries[:n_queries]
+    clock, alone = Clock(classes.n_tokens, rates), classes.is_distinct(tolerance)
+    return tuple(
+        _forecast(classes, int(query), float(share), clock, pulls, alone, tolerance)
+        for query, share, pulls in zip(wanted, shares, find_pulls(classes, wanted), strict=False)
+    )
+
+
+def find_distinct(classes: CorpusClasses, tolerance: float = 0.0) -> tuple[Int64, Int64]:
+    """Distinct tokens of some classes, rising, and for each its entry in the class that it belongs to."""
+    if not len(classes.tokens):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    mass = classes.shares[classes.rows] * classes.probabilities
+    order = np.lexsort((-mass, classes.tokens))
+    starts = run_starts(classes.tokens[order])
+    tokens = classes.tokens[order][starts].astype(np.int64)
+    total = np.add.reduceat(mass[order], starts)
+    single = np.diff(starts, append=len(order)) == 1
+    enough = single | (mass[order][starts] >= (1 - tolerance) * total)
+    return tokens[enough], order[starts][enough]
+
+
+def define_distinct(classes: CorpusClasses, tolerance: float = 0.0) -> dict[int, int]:
+    """The definition: token → class, for tokens of which all but ``tolerance`` is in one class."""
+    held: dict[int, dict[int, float]] = defaultdict(dict)
+    for number in range(len(classes)):
+        for token, chance in zip(*classes.entries_of(number), strict=True):
+            held[int(token)][number] = classes.shares[number] * chance
+    found: dict[int, int] = {}
+    for token, masses in held.items():
+        best = max(masses, key=masses.__getitem__)
+        if len(masses) == 1 or masses[best] >= (1 - tolerance) * sum(masses.values()):
+            found[token] = best
+    return found
+
+
+def _forecast(
+    classes: CorpusClasses,
+    query: int,
+    share: float,
+    clock: Clock,
+    pulls: tuple[Int64, Float64],
+    alone: Bool,
+    tolerance: float,
+) -> QueryForecast:
+    numbers = np.flatnonzero(classes.queries == query)
+    own = classes.take(numbers[np.argsort(-classes.shares[numbers], kind="stable")])
+    distinct, entries = find_distinct(own, tolerance)
+    order = np.argsort(pulls[1][np.searchsorted(pulls[0], distinct)], kind="stable")
+    distinct, entries = distinct[order], entries[order]
+    return QueryForecast(
+        query,
+        share,
+        own.labels.astype(np.int64),
+        own.shares,
+        clock.turn(own.shares),
+        clock.snap(own.shares),
+        *pulls,
+        distinct,
+        own.rows[entries],
+        own.probabilities[entries],
+        distinct[alone[distinct]],
+    )

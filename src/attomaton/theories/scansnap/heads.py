@@ -1,0 +1,172 @@
+"""What is made of attention: the heads of the two papers, as parts of one layer to exchange.
+
+Attention is the same in both papers: c_n ∝ P(l | n) e^{z_{ψ(n) l}} over the keys of class n.
+:class:`MassHead` reads the label's own mass (first paper); :class:`TiedHead` and :class:`LearnedHead`
+normalise c_n and decode it to logits (second paper), with Y = s·I held fixed or Y trained from 0. Whether the
+query is a key is decided where classes are made of contexts, by :func:`.contexts.classes_of_contexts`.
+
+Every head gives −∂L/∂c_n up to a multiple of 1, which the flow (:mod:`.flow`) takes away.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import log_softmax
+
+from attomaton.base.tables import Float64, Int64
+from attomaton.graphs.grouping import find_keys
+from attomaton.theories.scansnap.reduced import Reduced
+
+Slope = tuple[Float64, Float64, Float64]
+"""Loss of each class, shape (n_classes,); −∂L/∂c, shape (n_classes, n_used); Ẏ at η_Y = 1, as Y is shaped."""
+
+
+@dataclass(frozen=True)
+class MassHead:
+    """P(label) is the attention mass on it: the token-id head of the first paper, log-loss.
+
+    Examples
+    --------
+    >>> from attomaton.theories.scansnap.classes import CorpusClasses
+    >>> reduced = Reduced(CorpusClasses.from_table([2], [0], [[1, 3, 0]]))  # label 0: a quarter of the keys
+    >>> losses, gain, _ = MassHead().slope(reduced, reduced.law, np.zeros((2, 0)))
+    >>> losses.round(4).tolist(), gain.tolist()  # ln 4, and 1/c at the label
+    ([1.3863], [[4.0, 0.0]])
+    """
+
+    trains_decoder: ClassVar[bool] = False
+
+    def slope(self, reduced: Reduced, attention: Float64, decoder: Float64) -> Slope:
+        """Losses, −∂L/∂c, and no movement of a decoder."""
+        row = np.arange(len(attention))
+        place = find_keys(reduced.used, reduced.labels)[reduced.label_of]
+        right = attention[row, place]
+        gain = np.zeros_like(attention)
+        gain[row, place] = 1 / right
+        return -np.log(right), gain, np.zeros_like(decoder)
+
+
+@dataclass(frozen=True)
+class LearnedHead:
+    """Logits Yᵀ c_n/‖c_n‖ over the whole vocabulary, Y trained from 0: the second paper.
+
+    Examples
+    --------
+    >>> from attomaton.theories.scansnap.classes import make_star
+    >>> reduced = Reduced(make_star(2, 10, common=0.5))
+    >>> losses, gain, moved = LearnedHead().slope(reduced, reduced.law, np.zeros((3, 3)))
+    >>> losses.round(4).tolist(), np.abs(gain).max().item()  # ln 10; while Y is 0 it gives nothing back
+    ([2.3026, 2.3026], 0.0)
+    >>> moved[1].round(3).tolist()  # Y of a distinct token: towards its label, away from all others
+    [0.318, -0.035, -0.035]
+    """
+
+    trains_decoder: ClassVar[bool] = True
+
+    def slope(self, reduced: Reduced, attention: Float64, decoder: Float64) -> Slope:
+        """Losses, −∂L/∂c, and Ẏ at η_Y = 1."""
+        decoded = decode(attention, decoder, reduced.label_of, reduced.classes.n_tokens)
+        moved = decoded.features.T @ (reduced.classes.shares[:, None] * decoded.missed)
+        return decoded.losses, decoded.gain, moved
+
+
+@dataclass(frozen=True)
+class TiedHead:
+    """The same with Y = ``scale``·I held fixed: values and head are the tokens' own identities.
+
+    Attributes
+    ----------
+    scale : float
+        The logit that a token gives itself where it has all the attention.
+
+    Examples
+    --------
+    >>> from attomaton.theories.scansnap.classes import CorpusClasses
+    >>> reduced = Reduced(CorpusClasses.from_table([2], [0], [[1, 1, 0]]))  # label 0, one of two keys
+    >>> losses, gain, _ = TiedHead(3.0).slope(reduced, reduced.law, np.zeros((2, 0)))
+    >>> bool(gain[0, 0] > 0 > gain[0, 1])  # towards the label
+    True
+    """
+
+    scale: float
+    trains_decoder: ClassVar[bool] = False
+
+    def slope(self, reduced: Reduced, attention: Float64, decoder: Float64) -> Slope:
+        """Losses, −∂L/∂c, and no movement of a decoder."""
+        tokens = reduced.tokens
+        fixed = np.zeros((len(reduced.used), len(tokens) + 1))
+        fixed[np.arange(len(fixed)), find_keys(tokens, reduced.used)] = self.scale
+        answer = find_keys(tokens, reduced.labels)[reduced.label_of]
+        decoded = decode(attention, fixed, answer, reduced.classes.n_tokens)
+        return decoded.losses, decoded.gain, np.zeros_like(decoder)
+
+
+Head = MassHead | LearnedHead | TiedHead
+
+
+@dataclass(frozen=True, eq=False)
+class Decoded:
+    """What a decoder makes of attention.
+
+    Attributes
+    ----------
+    losses : float64 array, shape (n_classes,)
+        −ln α at the right token.
+    features : float64 array, shape (n_classes, n_used)
+        f_n = c_n/‖c_n‖.
+    missed : float64 array, shape (n_classes, n_columns)
+        x_n − α_n; the last column is that of one of the tokens which have no column of their own.
+    returned : float64 array, shape (n_classes, n_used)
+        Y (x_n − α_n).
+    gain : float64 array, shape (n_classes, n_used)
+        −∂L/∂c_n = (I − f_n f_nᵀ) Y (x_n − α_n)/‖c_n‖.
+
+    Examples
+    --------
+    >>> attention, decoder = np.array([[0.6, 0.8]]), np.array([[1.0, 0.0], [0.0, 0.0]])
+    >>> decoded = decode(attention, decoder, np.array([0]), 2)
+    >>> decoded.features.tolist(), float((decoded.gain @ decoded.features.T).round(12)[0, 0])  # orthogonal
+    ([[0.6, 0.8]], 0.0)
+    """
+
+    losses: Float64
+    features: Float64
+    missed: Float64
+    returned: Float64
+    gain: Float64
+
+
+def decode(attention: Float64, decoder: Float64, answer: Int64, n_tokens: int) -> Decoded:
+    """Decode attention by Y.
+
+    Parameters
+    ----------
+    attention : float64 array, shape (n_classes, n_used)
+        c_n.
+    decoder : float64 array, shape (n_used, n_columns)
+        Y; its last column is that of every token which has none of its own: these tokens stay alike.
+    answer : int64 array, shape (n_classes,)
+        The column of each class's label.
+    n_tokens : int
+        M.
+
+    Examples
+    --------
+    >>> decoder = np.array([[np.log(9), 0.0]])  # one key; a column for one label, one for the nine others
+    >>> decoded = decode(np.array([[1.0]]), decoder, np.array([0]), 10)
+    >>> np.exp(-decoded.losses).round(6).tolist(), decoded.missed.round(4).tolist()
+    ([0.5], [[0.5, -0.0556]])
+    """
+    norms = np.linalg.norm(attention, axis=1, keepdims=True)
+    features, row = attention / norms, np.arange(len(attention))
+    n_others = n_tokens - decoder.shape[1] + 1
+    logits = features @ decoder
+    logits[:, -1] += np.log(n_others) if n_others else -np.inf
+    chances = log_softmax(logits, axis=1)
+    missed = -np.exp(chances)
+    missed[row, answer] += 1.0
+    returned = missed @ decoder.T  # the others' column counts once for each of them, and so does its chance
+    across = returned - features * (features * returned).sum(axis=1, keepdims=True)
+    missed[:, -1] /= max(n_others, 1)
+    return Decoded(-chances[row, answer], features, missed, returned, across / norms)

@@ -1,0 +1,271 @@
+"""The closed form of the second theory: how the gain rises and falls, and how far attention moves.
+
+Under the paper's assumptions (long sequences, η_Y ≫ η_Z, nearly orthogonal classes) the decoder's logits of
+class n are h·(M x_n − 1), with
+
+    (M − 1) h + (e^{M h} − 1)/M = η_Y t / K,        γ = (M − 1)² h / (M − 1 + e^{M h})
+
+where γ is the gain that is back-propagated to attention, and Γ = η_Z ∫γ = (η_Z/η_Y) K (M − 1)² h²/2. With
+one common token the growth factor obeys Ḃ = η_Z γ e^{−4B}/C₀, so that
+
+    B = ¼ ln(1 + 4Γ/C₀).
+
+The paper prints ¼ ln(C₀ + 4Γ), which is not 0 at t = 0, and γ in two pieces; here it is one function.
+
+What C₀ is: a class has one query of its own, a common token (share p before the query) and a distinct one
+(1 − p), so f_n = (cos θ, sin θ) with tan θ = e^{z_d − z_c} (1 − p)/p. Y holds h (M x_n' − 1) in the direction
+of every f_n'. The own direction is projected out; of the K − 1 others each gives −M h/(M − 1 + e^{M h}) =
+−γ M/(M − 1)², times cos²θ, and a class is seen once in K times. Hence Ḃ = η_Z γ cos²θ (K − 1) M/(K (M − 1)²),
+ż_d = sin²θ Ḃ and ż_c = −sin²θ Ḃ, so that tan²θ grows as e^{4B}; where it is large, cos²θ = e^{−4B}/tan²θ₀,
+which is the law above with C₀ = tan²θ₀ K (M − 1)²/((K − 1) M). Figure 3 has C₀ = 1/K, about M K tan²θ₀ times
+less. (With several classes to a query they pull the common token together, and 4 becomes 2 (1 + number).)
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import lambertw
+
+from attomaton.base.errors import UnsupportedOption
+from attomaton.base.options import real_number, settle, whole_number
+from attomaton.base.tables import Float64
+from attomaton.theories.scansnap.integrate import follow
+
+SLOWEST, FASTEST = 1e-12, 1e12
+"""Learning rates beyond these leave no digits for what follows from them."""
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Learning rates of the two layers.
+
+    Attributes
+    ----------
+    decoder, attention : float
+        η_Y and η_Z as they act on a flow.
+
+    Examples
+    --------
+    >>> Rates(decoder=5.0, attention=0.5).ratio
+    10.0
+    >>> Rates.with_momentum(1.0, 0.1, 0.9)  # what SGD with momentum amounts to
+    Rates(decoder=10.0, attention=1.0)
+    """
+
+    decoder: float
+    attention: float
+
+    def __post_init__(self) -> None:
+        decoder = real_number(self.decoder, "the decoder's learning rate", least=SLOWEST, most=FASTEST)
+        attention = real_number(self.attention, "the learning rate of attention", least=SLOWEST, most=FASTEST)
+        settle(self, decoder=decoder, attention=attention)
+
+    @classmethod
+    def with_momentum(cls, decoder: float, attention: float, momentum: float) -> "Rates":
+        """Rates that act on a flow as those of SGD with momentum do: η/(1 − μ).
+
+        Examples
+        --------
+        >>> Rates.with_momentum(1.0, 0.5, 0.9)
+        Rates(decoder=10.0, attention=5.0)
+        """
+        plain = cls(decoder, attention)
+        scale = round(1 / (1 - real_number(momentum, "momentum", least=0, below=1)), 12)
+        return cls(plain.decoder * scale, plain.attention * scale)
+
+    @property
+    def ratio(self) -> float:
+        """η_Y/η_Z."""
+        return self.decoder / self.attention
+
+
+def star_constant(n_classes: int, n_tokens: int, *, common: float) -> float:
+    """C₀ of :func:`attomaton.theories.scansnap.classes.make_star`: tan²θ₀ K (M − 1)²/((K − 1) M).
+
+    Parameters
+    ----------
+    n_classes, n_tokens : int
+        K and M.
+    common : float
+        The share of the common token before the query.
+
+    Examples
+    --------
+    >>> round(star_constant(10, 1000, common=0.05), 1)
+    400309.3
+    """
+    n_classes = whole_number(n_classes, "n_classes (that share a common token)", least=2)
+    n_tokens = whole_number(n_tokens, "n_tokens", least=2)
+    common = real_number(common, "common", least=1e-100, below=1)
+    square = ((1 - common) / common) ** 2
+    return square * n_classes * (n_tokens - 1) ** 2 / ((n_classes - 1) * n_tokens)
+
+
+def solve_exponent(clock: ArrayLike, n_tokens: int) -> Float64:
+    """w = M h at η_Y t/K = ``clock``: the root of (M − 1) w/M + (e^w − 1)/M = clock.
+
+    Newton's method from above, where the function is convex, so that no step overshoots.
+
+    Examples
+    --------
+    >>> solve_exponent([0.0, 1.0], 1000).round(6).tolist()
+    [0.0, 0.999283]
+    """
+    wanted = np.asarray(clock, np.float64)
+    if not (np.isfinite(wanted) & (wanted >= 0)).all():
+        raise UnsupportedOption("time starts at 0; give finite times from there on")
+    size = float(whole_number(n_tokens, "n_tokens", least=2))
+    root = np.minimum(wanted * size / (size - 1), np.log1p(size * wanted))
+    for _ in range(100):
+        raised = np.exp(root)
+        step = ((size - 1) * root + raised - 1 - size * wanted) / (size - 1 + raised)
+        root = np.maximum(root - step, 0.0)
+        if np.abs(step).max(initial=0.0) <= 1e-15 * max(float(root.max(initial=0.0)), 1.0):
+            break
+    return root
+
+
+@dataclass(frozen=True)
+class SnapLaw:
+    """The closed form for K equally frequent classes over M tokens.
+
+    Attributes
+    ----------
+    n_classes, n_tokens : int
+        K and M.
+    rates : Rates
+        η_Y and η_Z; for SGD with momentum see :meth:`Rates.with_momentum`.
+    start : float, optional
+        C₀; 1/K if not given, as in the paper's Figure 3.
+
+    Examples
+    --------
+    >>> law = SnapLaw(10, 1000, Rates(decoder=5.0, attention=0.5))
+    >>> law.growth(280.0).round(4).item(), law.growth_as_printed(280.0).round(4).item()
+    (1.9809, 1.4053)
+    >>> law.clock(280.0).item(), law.exponent(280.0).round(3).item()  # η_Y t/K and M h
+    (140.0, 11.762)
+    >>> [law.gain(time).round(2).item() for time in (1.0, law.turn, 280.0)]  # largest at the turn
+    [0.5, 4.42, 0.09]
+    >>> law.integral(280.0).round(2).item(), round(law.snap, 2), law.steepness(law.snap).round(4).item()
+    (69.03, 14.41, 0.1941)
+    """
+
+    n_classes: int
+    n_tokens: int
+    rates: Rates
+    start: float | None = None
+
+    def __post_init__(self) -> None:
+        settle(
+            self,
+            n_classes=whole_number(self.n_classes, "n_classes", least=1),
+            n_tokens=whole_number(self.n_tokens, "n_tokens", least=2),
+            start=None if self.start is None else real_number(self.start, "start", above=0),
+        )
+
+    @property
+    def constant(self) -> float:
+        """C₀."""
+        return 1 / self.n_classes if self.start is None else self.start
+
+    def clock(self, time: ArrayLike) -> Float64:
+        """η_Y t/K."""
+        return self.rates.decoder * np.asarray(time, np.float64) / self.n_classes
+
+    def exponent(self, time: ArrayLike) -> Float64:
+        """M h(t)."""
+        return solve_exponent(self.clock(time), self.n_tokens)
+
+    def gain(self, time: ArrayLike) -> Float64:
+        """γ(t)."""
+        exponent, rest = self.exponent(time), self.n_tokens - 1
+        return rest**2 / self.n_tokens * exponent / (rest + np.exp(exponent))
+
+    def integral(self, time: ArrayLike) -> Float64:
+        """Γ(t) = η_Z ∫γ."""
+        scale = (self.n_tokens - 1) ** 2 / (2 * self.n_tokens**2)
+        return self.n_classes / self.rates.ratio * scale * self.exponent(time) ** 2
+
+    def growth(self, time: ArrayLike) -> Float64:
+        """B(t) = ¼ ln(1 + 4Γ/C₀)."""
+        return 0.25 * np.log1p(4 * self.integral(time) / self.constant)
+
+    def growth_as_printed(self, time: ArrayLike) -> Float64:
+        """¼ ln(C₀ + 4Γ), as the paper has it; too small by ¼ ln(1/C₀) later on, −∞ … at the start."""
+        return 0.25 * np.log(self.constant + 4 * self.integral(time))
+
+    @cached_property
+    def turn(self) -> float:
+        """t₀', where γ is largest: (M h − 1) e^{M h} = M − 1, solved by Lambert's W."""
+        exponent = 1 + float(lambertw((self.n_tokens - 1) / np.e).real)
+        clock = ((self.n_tokens - 1) * exponent + np.expm1(exponent)) / self.n_tokens
+        return clock * self.n_classes / self.rates.decoder
+
+    @property
+    def turn_as_printed(self) -> float:
+        """K ln M/η_Y."""
+        return self.n_classes * np.log(self.n_tokens) / self.rates.decoder
+
+    @property
+    def snap_as_printed(self) -> float:
+        """2 K ln M/η_Y."""
+        return 2 * self.turn_as_printed
+
+    @cached_property
+    def snap(self) -> float:
+        """t₀, where d ln B/d ln t has fallen to half its value at t₀'/2."""
+        from scipy.optimize import brentq
+
+        half = self.steepness(self.turn / 2) / 2
+        low, high = self.turn / 2, self.turn
+        while self.steepness(high) > half:
+            low, high = high, 2 * high
+        found: Any = brentq(lambda time: float(self.steepness(time) - half), low, high, rtol=1e-12)
+        return found
+
+    @cached_property
+    def snap_of_slow_growth(self) -> float:
+        """t₀ where 4Γ ≪ C₀, so that B ∝ Γ ∝ h²: half steepness is d ln h/d ln t = ½.
+
+        With w = M h and M large that is w = ln M + ln(w/(w − 2)), t₀ = (K/η_Y)(w + w/(w − 2)), which tends to
+        K (ln M + 1)/η_Y: not 2 K ln M/η_Y.
+        """
+        logarithm = np.log(self.n_tokens)
+        exponent = max(logarithm, 2.0) + 1.0
+        for _ in range(200):
+            exponent = logarithm + np.log(exponent / (exponent - 2))
+        return (exponent + exponent / (exponent - 2)) * self.n_classes / self.rates.decoder
+
+    def steepness(self, time: ArrayLike) -> Float64:
+        """d ln B/d ln t = t η_Z γ e^{−4B}/(C₀ B)."""
+        grown = self.growth(time)
+        pace = self.rates.attention * self.gain(time) * np.exp(-4 * grown) / self.constant
+        return np.asarray(time, np.float64) * pace / grown
+
+
+def integrate_law(law: SnapLaw, times: ArrayLike) -> tuple[Float64, Float64]:
+    """γ and B at rising times by integrating ẇ and Ḃ themselves: the definition of the closed form.
+
+    Examples
+    --------
+    >>> law = SnapLaw(10, 1000, Rates(decoder=5.0, attention=0.5))
+    >>> gain, growth = integrate_law(law, [10.0, 280.0])
+    >>> np.abs(growth - law.growth([10.0, 280.0])).max() < 1e-6
+    np.True_
+    """
+    rest, size = law.n_tokens - 1, law.n_tokens
+
+    def gain_at(exponent: Any) -> Any:
+        return rest**2 / size * exponent / (rest + np.exp(exponent))
+
+    def slope(state: Float64) -> Float64:
+        exponent, grown = state
+        pace = law.rates.attention * gain_at(exponent) * np.exp(-4 * grown) / law.constant
+        return np.array([size * law.rates.decoder / law.n_classes / (rest + np.exp(exponent)), pace])
+
+    exponent, grown = follow(slope, 2, times, rtol=1e-10, atol=1e-12).T
+    return gain_at(exponent), grown

@@ -1,0 +1,269 @@
+"""What the second theory says about a corpus, in one call: classes, forecasts, assumptions, flow."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from math import isfinite
+from pathlib import Path
+from typing import Any, Unpack
+
+import numpy as np
+import pyarrow as pa
+
+from attomaton.base.artifacts import build_folder, explained, json_writer, write_file
+from attomaton.base.errors import UncertifiedSolution
+from attomaton.base.options import given_path, real_number, whole_number
+from attomaton.base.progress import silent
+from attomaton.base.tables import Int64, make_table, write_parquet
+from attomaton.corpora.readers.given import ReadingOptions, read_samples
+from attomaton.corpora.samples import NOTHING_SKIPPED, Samples, Skipped
+from attomaton.theories.scansnap.assumptions import Assumption, check_assumptions
+from attomaton.theories.scansnap.classes import CorpusClasses
+from attomaton.theories.scansnap.contexts import classes_of_contexts
+from attomaton.theories.scansnap.forecast import QueryForecast, forecast_queries
+from attomaton.theories.scansnap.kept import NOISE, KeptTokens, can_follow, follow_attention, half_time
+from attomaton.theories.scansnap.law import Rates
+
+FEW_TOKENS = 50
+"""Vocabularies of at most this size are tried for the exact flow."""
+
+LEAST_RATIO = 1e-6
+"""Where attention learns faster than the decoder by this factor, the exact flow is too stiff to be tried."""
+
+MOST_SLOPES = 2_000
+"""Number of slopes after which the exact flow is given up: usual rates need some hundred."""
+
+SCHEMAS = {
+    "tokens": pa.schema([("query", pa.int32()), ("token", pa.int32()), ("pull", pa.float64())]),
+    "distinct": pa.schema(
+        [
+            *((name, pa.int32()) for name in ("query", "place", "token", "label")),
+            *((name, pa.float64()) for name in ("probability", "pull")),
+        ]
+    ),
+    "classes": pa.schema(
+        [
+            *((name, pa.int32()) for name in ("query", "label")),
+            *((name, pa.float64()) for name in ("share", "turn", "snap")),
+        ]
+    ),
+}
+"""The tables of a survey on disk; ``place`` counts from 1, the first to fade."""
+
+Name = Callable[[int], str]
+
+
+@dataclass(frozen=True, eq=False)
+class Survey:
+    """The second theory on one corpus.
+
+    Attributes
+    ----------
+    classes : CorpusClasses
+        Pairs of query and label, with the law of the tokens before the query.
+    rates : Rates
+        η_Y and η_Z.
+    n_samples : int
+        Samples read; ``classes.n_samples`` of them have a token before the query and are in a class.
+    forecasts : tuple of QueryForecast
+        The most frequent queries.
+    assumptions : tuple of Assumption
+        What the theory assumes, measured.
+    kept : tuple of KeptTokens
+        What attention keeps, by the exact flow on the corpus's own contexts; empty where that is too large.
+    until : float
+        The time to which that flow was followed; 0 where it was not.
+    skipped : Skipped
+        Documents that could not be read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> samples = Samples.from_lists([[0, 1, 4], [0, 2, 4], [0, 1, 4]], [1, 2, 3])
+    >>> survey = survey_samples(samples, Rates(decoder=1.0, attention=0.1))
+    >>> survey.to_dict()["classes"], [one.name for one in survey.assumptions if one.met][:2]
+    (3, ['fast decoder', 'one query for each label'])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sorted(path.name for path in survey.write(folder))
+    ['classes.parquet', 'distinct.parquet', 'forecast.json', 'tokens.parquet']
+    """
+
+    classes: CorpusClasses
+    rates: Rates
+    n_samples: int
+    forecasts: tuple[QueryForecast, ...]
+    assumptions: tuple[Assumption, ...]
+    kept: tuple[KeptTokens, ...]
+    until: float
+    skipped: Skipped = NOTHING_SKIPPED
+
+    def to_dict(self, name: Name = str, *, shown: int = 5) -> dict[str, Any]:
+        """Everything as plain JSON values; tokens are named by ``name``, a limited number of each kind."""
+        return {
+            "samples": self.n_samples,
+            "counted": self.classes.n_samples,
+            "queries": len(np.unique(self.classes.queries)),
+            "classes": len(self.classes),
+            "tokens": self.classes.n_tokens,
+            "decoder_rate": self.rates.decoder,
+            "attention_rate": self.rates.attention,
+            "forecasts": [_forecast_record(one, name, shown) for one in self.forecasts],
+            "assumptions": [_assumption_record(one) for one in self.assumptions],
+            "until": self.until if self.kept else None,
+            "kept": [_kept_record(one, name, shown) for one in self.kept],
+        }
+
+    def write(self, folder: str | Path, name: Name = str) -> list[Path]:
+        """Write forecast.json and the tables of ``SCHEMAS`` as Parquet; returns their paths."""
+        place = given_path(folder, "folder")
+        files = {"forecast.json": json_writer(self.to_dict(name))}
+        for table, schema in SCHEMAS.items():
+            files[f"{table}.parquet"] = _table_writer(self._table(table, schema))
+        with build_folder(place, "survey", overwrite=True) as building, explained(place):
+            written = {file: write_file(building.folder / file, write) for file, write in files.items()}
+            building.finish({"skipped": asdict(self.skipped)}, written)
+        return [place / file for file in files]
+
+    def _table(self, table: str, schema: pa.Schema) -> pa.Table:
+        parts = [_columns(one)[table] for one in self.forecasts]
+        return make_table(
+            schema, {name: np.concatenate([part[name] for part in parts]) for name in schema.names}
+        )
+
+
+def survey_samples(
+    samples: Samples | Any,
+    rates: Rates,
+    *,
+    n_queries: int = 20,
+    tolerance: float = 0.0,
+    min_samples: int = 1,
+    announce: Callable[[str], object] = silent,
+    **options: Unpack[ReadingOptions],
+) -> Survey:
+    """Count the classes of a corpus, forecast its most frequent queries, and check the assumptions.
+
+    Parameters
+    ----------
+    samples : Samples, or what :func:`~attomaton.learn` reads
+        The corpus; labels need not be in their contexts.
+    rates : Rates
+        η_Y and η_Z.
+    n_queries : int
+        Number of queries, the most frequent first.
+    tolerance : float
+        How much of a distinct token may be in other classes of its query.
+    min_samples : int
+        Classes of fewer samples are left out; times are then those of training on the rest.
+    announce : callable
+        Called with the name of each stage.
+    **options
+        For a source that is not samples yet: ``window``, ``tokenizer``, ``column``, ``documents`` and
+        ``reading``, as in :func:`~attomaton.learn`.
+
+    Examples
+    --------
+    >>> samples = Samples.from_lists([[0, 1, 4], [0, 2, 4], [0, 1, 4]], [1, 2, 3])
+    >>> survey = survey_samples(samples, Rates(decoder=1.0, attention=0.1))
+    >>> survey.forecasts
+    (QueryForecast(query 4: 3 classes, 1 distinct and 2 common tokens),)
+    """
+    n_queries = whole_number(n_queries, "n_queries", least=1)
+    min_samples = whole_number(min_samples, "min_samples", least=1)
+    tolerance = real_number(tolerance, "tolerance", least=0, below=1)
+    samples = read_samples(samples, **options)
+    announce("counting classes")
+    classes = CorpusClasses.from_samples(samples, min_samples=min_samples)
+    announce("forecasting")
+    forecasts = forecast_queries(classes, rates, n_queries=n_queries, tolerance=tolerance)
+    announce("checking assumptions")
+    assumptions = check_assumptions(classes, rates, tolerance=tolerance)
+    until, kept = 0.0, ()
+    if samples.n_tokens <= FEW_TOKENS:
+        contexts = classes_of_contexts(samples)
+        if can_follow(contexts):
+            announce("following the flow")
+            until, kept = _follow(classes, contexts, rates)
+    most = kept[:n_queries]
+    return Survey(classes, rates, len(samples), forecasts, assumptions, most, until, samples.skipped)
+
+
+def _follow(
+    classes: CorpusClasses, contexts: CorpusClasses, rates: Rates
+) -> tuple[float, tuple[KeptTokens, ...]]:
+    """How far Y and Z were followed, and what attention keeps then; nothing if the flow is too stiff."""
+    if rates.ratio < LEAST_RATIO:
+        return 0.0, ()
+    until = half_time(classes, rates)
+    try:
+        return until, follow_attention(contexts, rates, until=until, most_slopes=MOST_SLOPES)
+    except UncertifiedSolution:
+        return 0.0, ()
+
+
+def _columns(forecast: QueryForecast) -> dict[str, dict[str, Any]]:
+    """The columns of one query, for each table."""
+
+    def query(size: int) -> Int64:
+        return np.full(size, forecast.query)
+
+    return {
+        "tokens": {"query": query(len(forecast.tokens)), "token": forecast.tokens, "pull": forecast.pulls},
+        "distinct": {
+            "query": query(len(forecast.distinct)),
+            "place": 1 + np.arange(len(forecast.distinct)),
+            "token": forecast.distinct,
+            "label": forecast.labels[forecast.owners],
+            "probability": forecast.probabilities,
+            "pull": forecast.pulls[np.searchsorted(forecast.tokens, forecast.distinct)],
+        },
+        "classes": {
+            "query": query(len(forecast.labels)),
+            "label": forecast.labels,
+            "share": forecast.class_shares,
+            "turn": forecast.turns,
+            "snap": forecast.snaps,
+        },
+    }
+
+
+def _table_writer(table: pa.Table) -> Callable[[Path], object]:
+    return lambda path: write_parquet(table, str(path))
+
+
+def _forecast_record(forecast: QueryForecast, name: Name, shown: int) -> dict[str, Any]:
+    def names(tokens: Int64) -> list[str]:
+        return [name(token) for token in tokens.tolist()]
+
+    return {
+        "query": name(forecast.query),
+        "share": forecast.share,
+        "classes": len(forecast.labels),
+        "distinct": len(forecast.distinct),
+        "everywhere": len(forecast.everywhere),
+        "common": len(forecast.common),
+        "upward": forecast.upward,
+        "first_to_fade": names(forecast.first_to_fade(shown)),
+        "last_to_stay": names(forecast.last_to_stay(shown)),
+        "lowered_first": names(forecast.lowered_first(shown)),
+        "raised_first": names(forecast.raised_first(shown)),
+        "label": name(int(forecast.labels[0])),
+        "turn": float(forecast.turns[0]),
+        "snap": float(forecast.snaps[0]),
+        "half_snap": forecast.half_snap,
+    }
+
+
+def _assumption_record(assumption: Assumption) -> dict[str, Any]:
+    record = asdict(assumption)
+    return {**record, "value": assumption.value if isfinite(assumption.value) else None}
+
+
+def _kept_record(kept: KeptTokens, name: Name, shown: int) -> dict[str, Any]:
+    columns = (kept.tokens, kept.scores, kept.before, kept.after)
+    rows = [
+        {"token": name(int(token)), "score": float(score), "before": float(before), "after": float(after)}
+        for token, score, before, after in zip(*columns, strict=True)
+    ]
+    lowered = rows[: int((kept.scores < -NOISE).sum())]
+    raised = rows[::-1][: int((kept.scores > NOISE).sum())]
+    return {"query": name(kept.query), "lowered": lowered[:shown], "raised": raised[:shown]}

@@ -1,0 +1,244 @@
+"""The layer: f_W(X) = Xᵀ softmax(X W x̄), its loss and gradient for many trials in one tensor program."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attomaton.base.errors import InvalidSamples
+from attomaton.base.options import real_number, settle, whole_number
+from attomaton.base.tables import Float64
+from attomaton.corpora.samples import Samples
+from attomaton.graphs.bags import find_realisable
+from attomaton.training.models.embeddings import Embeddings, RandomUnit, as_embeddings
+from attomaton.training.models.heads import Head, TokenId, as_head
+from attomaton.training.models.losses import LogLoss, Loss, as_loss
+
+FEW = 4_000_000
+"""Up to this many numbers, x_t x̄ᵀ of every position is laid out once, and products are single calls."""
+
+
+@dataclass(frozen=True)
+class AttentionModel:
+    """One layer of self-attention with a head and a loss.
+
+    Attributes
+    ----------
+    embeddings : Embeddings
+        ``Orthonormal()``, ``RandomUnit(dim)``, ``Equicorrelated(dim, correlation)`` or ``Given(table)``; a
+        table itself, shape (n_tokens, dim), stands for the last, and ``"orthonormal"`` or None for the first.
+    head : Head
+        ``TokenId()`` (the attention mass on the label), ``Tied()`` (assumption A), ``Untied(temperature)``;
+        or ``"token-id"``, ``"tied"``, ``"untied"``.
+    loss : Loss
+        ``LogLoss()``, ``SquaredLoss()`` or ``CorrelationLoss()`` of the head's value; or ``"log"``,
+        ``"squared"``, ``"correlation"``.
+    rank : int, optional
+        W = K Qᵀ with factors of this many columns. None: W itself is trained.
+    start : float
+        W(0) is uniform in ±start/√dim, as PyTorch's linear layers begin with ``start=1``; 0: zero.
+    device : str
+        Where PyTorch computes.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.training.models.embeddings import Orthonormal
+    >>> model = AttentionModel(Orthonormal(), rank=2, start=1.0)
+    >>> [factor.shape for factor in model.draw_start(3, np.random.default_rng(0))]  # K(0) and Q(0)
+    [(3, 2), (3, 2)]
+    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])  # 0 and 1 tie: half the mass each
+    >>> trace = at.train(samples, model, at.GradientDescent(1.0), steps=2000)
+    >>> trace.losses[-1].round(2).tolist()
+    [0.69]
+    >>> AttentionModel(embeddings="orthonormal", loss="squared").loss
+    SquaredLoss()
+    """
+
+    embeddings: Embeddings = field(default_factory=lambda: RandomUnit(8))
+    head: Head = field(default_factory=TokenId)
+    loss: Loss = field(default_factory=LogLoss)
+    rank: int | None = None
+    start: float = 0.0
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        rank = None if self.rank is None else whole_number(self.rank, "rank", least=1)
+        settle(
+            self,
+            embeddings=as_embeddings(self.embeddings),
+            head=as_head(self.head),
+            loss=as_loss(self.loss),
+            rank=rank,
+            start=real_number(self.start, "start", least=0),
+        )
+
+    def draw_start(self, dim: int, rng: np.random.Generator) -> tuple[Float64, ...]:
+        """W(0), or K(0) and Q(0): shape (dim, dim), or (dim, rank) each."""
+        reach = self.start / np.sqrt(dim)
+        shapes = [(dim, dim)] if self.rank is None else [(dim, self.rank)] * 2
+        return tuple(rng.uniform(-reach, reach, shape) if reach else np.zeros(shape) for shape in shapes)
+
+
+@dataclass(frozen=True, eq=False)
+class Trials:
+    """The realisable samples of all trials as tensors, short contexts filled up on the left.
+
+    Shapes: trials b, samples n, positions t, tokens k, dimensions d.
+
+    Attributes
+    ----------
+    model : AttentionModel
+        The layer.
+    table : Tensor, shape (b, k, d)
+        Embeddings.
+    keys : Tensor, shape (b, n, t, d)
+        Embedded contexts; the query stands last.
+    there : Tensor of bool, shape (b, n, t)
+        Which positions are filled.
+    weight : Tensor, shape (b, n)
+        1/n for each sample of a trial with n of them, 0 where there is none.
+    prepared : tuple of Tensor
+        What the head needs.
+    """
+
+    model: AttentionModel
+    table: Tensor
+    keys: Tensor
+    there: Tensor
+    weight: Tensor
+    prepared: tuple[Tensor, ...]
+
+    @cached_property
+    def _blocked(self) -> Tensor | None:
+        """−∞ where no position is, shape (t, b, n), if there is such a place."""
+        if bool(self.there.all()):
+            return None
+        empty = ~self.there.permute(2, 0, 1)
+        return torch.zeros(empty.shape, dtype=self.keys.dtype, device=empty.device).masked_fill_(
+            empty, -torch.inf
+        )
+
+    @cached_property
+    def _absent(self) -> Tensor | None:
+        """Where a trial has no sample, shape (b, n), if there is such a place."""
+        absent = self.weight == 0
+        return absent if bool(absent.any()) else None
+
+    @cached_property
+    def _features(self) -> tuple[Tensor, Tensor] | None:
+        """x_t x̄ᵀ of every position, (b, d·d, t·n) to score with and (b, t·n, d·d) to collect with, if few."""
+        b, n, t, d = self.keys.shape
+        if b * n * t * d * d > FEW:
+            return None
+        products = self.keys[..., None] * self.keys[:, :, -1:, None, :]
+        rows = products.transpose(1, 2).reshape(b, t * n, d * d)
+        return rows.transpose(1, 2).contiguous(), rows
+
+    def attention(self, weights: Tensor) -> Tensor:
+        """softmax(X W x̄) for W of shape (b, d, d), shape (b, n, t)."""
+        return self._attend(weights).permute(1, 2, 0)
+
+    def loss(self, weights: Tensor) -> Tensor:
+        """The mean loss of each trial, shape (b,)."""
+        right, _ = self.model.head.read(self._attend(weights), self.prepared)
+        return self._mean_loss(right)
+
+    def gradient(self, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """∇L, shape (b, d, d), and the mean losses, shape (b,)."""
+        right, along = self.model.head.read(self._attend(weights), self.prepared)
+        slope = self._filled(self.model.loss.slope(right)) * self.weight
+        return self._collect(slope * along), self._mean_loss(right)
+
+    def hessian(self, weights: Tensor, moved: Tensor | None = None) -> Tensor:
+        """∇²L by W written as a vector, shape (b, d·d, d·d), or along the m axes of ``moved``, (b, m, m).
+
+        ``moved`` is what :meth:`moved_scores` says of the axes: the same at every W, so that many Hessians
+        share it. Samples do not interact, so one derivative of their slopes by each position is enough.
+        """
+        moved = self.moved_scores() if moved is None else moved
+        b, n, t, _ = self.keys.shape
+        with torch.enable_grad():
+            scores = self._scores(weights).detach().requires_grad_()
+            right, along = self.model.head.read(self._softmax(scores), self.prepared)
+            slope = self._filled(self.model.loss.slope(right)) * self.weight
+            pressed = (slope * along).sum((1, 2))
+            rows = [torch.autograd.grad(one, scores, retain_graph=True)[0] for one in pressed]
+        pulled = torch.stack(rows).permute(2, 3, 0, 1) @ moved.reshape(b, n, t, -1)
+        return moved.transpose(1, 2) @ pulled.reshape(b, n * t, -1)
+
+    def moved_scores(self, axes: Tensor | None = None) -> Tensor:
+        """How all scores X W x̄ move with W along m axes (b, m, d·d), or its entries: (b, n·t, m or d·d)."""
+        b, n, t, d = self.keys.shape
+        features = (self.keys[..., None] * self.keys[:, :, -1:, None, :]).reshape(b, n * t, d * d)
+        return features if axes is None else features @ axes.transpose(1, 2)
+
+    def _mean_loss(self, right: Tensor) -> Tensor:
+        return (self._filled(self.model.loss.value(right)) * self.weight).sum(-1)
+
+    def _filled(self, values: Tensor) -> Tensor:
+        """Zero where a trial has no sample."""
+        return values if self._absent is None else values.masked_fill(self._absent, 0.0)
+
+    def _attend(self, weights: Tensor) -> Tensor:
+        """softmax(X W x̄) with positions first, shape (t, b, n): the softmax then runs over whole rows."""
+        return self._softmax(self._scores(weights))
+
+    def _softmax(self, scores: Tensor) -> Tensor:
+        return torch.softmax(scores if self._blocked is None else scores + self._blocked, 0)
+
+    def _scores(self, weights: Tensor) -> Tensor:
+        """X W x̄, shape (t, b, n)."""
+        b, n, t, _ = self.keys.shape
+        if self._features is not None:
+            flat = torch.bmm(weights.reshape(b, 1, -1), self._features[0])
+            return flat.reshape(b, t, n).transpose(0, 1)
+        asked = self.keys[:, :, -1] @ weights.transpose(1, 2)
+        return (self.keys @ asked[..., None])[..., 0].permute(2, 0, 1)
+
+    def _collect(self, pressed: Tensor) -> Tensor:
+        """Σ pressed_t x_t x̄ᵀ, shape (b, d, d), from (t, b, n)."""
+        b, _, _, d = self.keys.shape
+        if self._features is not None:
+            flat = pressed.transpose(0, 1).reshape(b, 1, -1)
+            return torch.bmm(flat, self._features[1]).reshape(b, d, d)
+        pulled = (pressed.permute(1, 2, 0)[..., None, :] @ self.keys)[..., 0, :]
+        return pulled.transpose(1, 2) @ self.keys[:, :, -1]
+
+
+def lay_out(model: AttentionModel, samples: Sequence[Samples], tables: Sequence[Float64]) -> Trials:
+    """The trials as tensors of doubles; each has its own samples and embeddings."""
+    kept = [some.take(find_realisable(some)) for some in samples]
+    if not all(len(some) for some in kept):
+        raise InvalidSamples(
+            "a trial has no realisable sample, so there is nothing to train on; leave it out"
+        )
+    n, t = max(len(some) for some in kept), max(int(some.lengths.max()) for some in kept)
+    ids, labels = np.zeros((len(kept), n, t), np.int64), np.zeros((len(kept), n), np.int64)
+    there, weight = np.zeros((len(kept), n, t), bool), np.zeros((len(kept), n))
+    for trial, some in enumerate(kept):
+        back = np.arange(t, 0, -1)
+        place = some.stops[:, None] - back
+        filled = back <= some.lengths[:, None]
+        ids[trial, : len(some)] = np.where(filled, some.values[np.maximum(place, 0)], 0)
+        there[trial, : len(some)], labels[trial, : len(some)] = filled, some.labels
+        weight[trial, : len(some)] = 1.0 / len(some)
+    there[..., -1] = True
+    device = model.device
+    table = torch.as_tensor(np.stack(tables), dtype=torch.float64, device=device)
+    place, found = torch.as_tensor(ids, device=device), torch.as_tensor(there, device=device)
+    chosen = torch.as_tensor(labels, device=device)
+    keys = torch.take_along_dim(table[:, None], place[..., None], dim=2)
+    hit = (place == chosen[..., None]) & found
+    prepared = model.head.prepare(keys, hit, table, chosen)
+    return Trials(model, table, keys, found, torch.as_tensor(weight, device=device), prepared)
+
+
+def measure_curvatures(
+    model: AttentionModel, samples: Sequence[Samples], tables: Sequence[Float64], weights: Float64
+) -> Float64:
+    """∇²L of each trial at its weights, shape (n_trials, dim², dim²), from W (n_trials, dim, dim)."""
+    return lay_out(model, samples, tables).hessian(torch.as_tensor(weights)).numpy()

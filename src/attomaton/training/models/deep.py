@@ -1,0 +1,302 @@
+"""Deep attention over one-hot tokens: layers, heads, relative positions, values and a decoder.
+
+hˡ = hˡ⁻¹ + Σ_heads softmax(mask(hˡ⁻¹ W hˡ⁻¹ᵀ + D(P))) hˡ⁻¹ V, logits = hᴸ W_O (arXiv 2601.19208); with a
+feed-forward part hˡ ← hˡ + relu(hˡ U) U' after each layer if asked. h⁰ are the one-hot tokens.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attomaton.base.errors import InvalidSamples, UnsupportedOption
+from attomaton.base.options import real_number, settle, show, whole_number
+from attomaton.base.tables import Float64, Int64, Integers
+
+MOST_LAYERS = 1_000
+"""The most layers, or heads of a layer."""
+
+BLOCK = 3_000_000
+"""Numbers of one activation that are held at once; longer corpora are taken in blocks of sequences."""
+
+
+@dataclass(frozen=True, eq=False)
+class DeepWeights:
+    """The weights of all trials at one moment.
+
+    Attributes
+    ----------
+    attention : float64 array, shape (n_trials, n_layers, n_heads, n_tokens, n_tokens)
+        W: rows are queries, columns keys.
+    positions : float64 array, shape (n_trials, n_layers, n_heads, window)
+        P: what is added to the score of the key so many places before the query; zero without positions.
+    values : float64 array, shape (n_trials, n_layers, n_heads, n_tokens, n_tokens)
+        V: rows are what is read, columns what is written.
+    output : float64 array, shape (n_trials, n_tokens, n_tokens)
+        W_O: rows are what the last layer holds, columns next tokens.
+
+    Examples
+    --------
+    >>> weights = DeepModel(n_layers=2).unpack(np.arange(26.0)[None], n_tokens=2, window=3)
+    >>> weights.positions[0, 1, 0].tolist(), weights.output[0].tolist()
+    ([15.0, 16.0, 17.0], [[22.0, 23.0], [24.0, 25.0]])
+    """
+
+    attention: Float64
+    positions: Float64
+    values: Float64
+    output: Float64
+
+
+@dataclass(frozen=True)
+class DeepModel:
+    """A deep attention-only model, with a feed-forward part if asked.
+
+    Attributes
+    ----------
+    n_layers : int
+        L.
+    n_heads : int
+        Heads of each layer, whose outputs are summed. Heads that start equal stay equal: each gets the
+        gradient of every other.
+    hidden : int, optional
+        Width of a feed-forward part after each layer. None means that there is none. It does not move from
+        a start at zero, where both of its factors are zero.
+    positions : bool
+        Whether relative positions P are trained.
+    start : float
+        Standard deviation of the weights at the start, Gaussian; 0 means zero.
+    device : str
+        Where PyTorch computes, in doubles.
+
+    Examples
+    --------
+    >>> model = DeepModel(n_layers=2, n_heads=2)
+    >>> len(model.shapes(n_tokens=5, window=3))  # W, P and V of four heads, and W_O
+    13
+    """
+
+    n_layers: int = 1
+    n_heads: int = 1
+    hidden: int | None = None
+    positions: bool = True
+    start: float = 0.0
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        hidden = None if self.hidden is None else whole_number(self.hidden, "hidden", least=1)
+        settle(
+            self,
+            n_layers=whole_number(self.n_layers, "n_layers", least=1, most=MOST_LAYERS),
+            n_heads=whole_number(self.n_heads, "n_heads", least=1, most=MOST_LAYERS),
+            hidden=hidden,
+            start=real_number(self.start, "start", least=0),
+        )
+
+    def shapes(self, n_tokens: int, window: int) -> list[tuple[int, int]]:
+        """The shape of each parameter, in their order: layer by layer, and W_O last.
+
+        A layer has W, P and V of each head, and the two factors of its feed-forward part.
+
+        Examples
+        --------
+        >>> DeepModel(hidden=4).shapes(n_tokens=5, window=3)
+        [(5, 5), (1, 3), (5, 5), (5, 4), (4, 5), (5, 5)]
+        """
+        square = (n_tokens, n_tokens)
+        head = [square, (1, window), square] if self.positions else [square, square]
+        fed = [] if self.hidden is None else [(n_tokens, self.hidden), (self.hidden, n_tokens)]
+        return [*(head * self.n_heads + fed) * self.n_layers, square]
+
+    def draw_start(self, n_tokens: int, window: int, rng: np.random.Generator) -> list[Float64]:
+        """The parameters at the start, in the order of :meth:`shapes`.
+
+        Examples
+        --------
+        >>> [one.shape for one in DeepModel(start=0.1).draw_start(5, 3, np.random.default_rng(0))]
+        [(5, 5), (1, 3), (5, 5), (5, 5)]
+        """
+        shapes = self.shapes(n_tokens, window)
+        return [rng.normal(0.0, self.start, shape) if self.start else np.zeros(shape) for shape in shapes]
+
+    def unpack(self, numbers: Float64, *, n_tokens: int, window: int) -> DeepWeights:
+        """The weights from all numbers of each trial, one parameter after the other.
+
+        Parameters
+        ----------
+        numbers : float64 array, shape (n_trials, n_numbers)
+            As :attr:`DeepTrace.numbers <attomaton.training.deep.DeepTrace>` has them.
+        n_tokens, window : int
+            Sizes of the vocabulary and of the longest context.
+
+        Examples
+        --------
+        >>> DeepModel(positions=False).unpack(np.zeros((1, 12)), n_tokens=2, window=3).attention.shape
+        (1, 1, 1, 2, 2)
+        """
+        shapes = self.shapes(n_tokens, window)
+        ends = np.cumsum([rows * columns for rows, columns in shapes])
+        if numbers.ndim != 2 or numbers.shape[1] != ends[-1]:
+            raise UnsupportedOption(
+                f"numbers have shape {numbers.shape}; this model has {ends[-1]:,} for each trial"
+            )
+        parts = [
+            part.reshape(len(numbers), *shape)
+            for part, shape in zip(np.split(numbers, ends[:-1], axis=1), shapes, strict=True)
+        ]
+        kinds = 3 if self.positions else 2
+        every = kinds * self.n_heads + (0 if self.hidden is None else 2)
+        grid = (len(numbers), self.n_layers, self.n_heads)
+
+        def gather(kind: int) -> Float64:
+            firsts = [
+                every * layer + kinds * head for layer in range(self.n_layers) for head in range(self.n_heads)
+            ]
+            return np.stack([parts[first + kind] for first in firsts], axis=1)
+
+        lags = gather(1).reshape(*grid, window) if self.positions else np.zeros((*grid, window))
+        square = (*grid, n_tokens, n_tokens)
+        return DeepWeights(gather(0).reshape(square), lags, gather(kinds - 1).reshape(square), parts[-1])
+
+
+@dataclass(frozen=True, eq=False)
+class DeepTrials:
+    """The sequences of all trials as tensors; each trial has its own, all of one shape.
+
+    Attributes
+    ----------
+    model : DeepModel
+        What is trained.
+    tokens : Tensor of int64, shape (n_trials, n_sequences, window + 1)
+        Every token but the last of a sequence is a query, and every one but the first a label.
+    n_tokens : int
+        Size of the vocabulary.
+
+    Examples
+    --------
+    >>> model = DeepModel(n_layers=2)
+    >>> trials = lay_out_sequences(model, [np.array([[0, 1, 0], [1, 0, 1]])], n_tokens=2)
+    >>> zero = [torch.zeros(1, *shape, dtype=torch.float64) for shape in model.shapes(2, window=2)]
+    >>> gradients, losses = trials.gradient(zero)
+    >>> losses.numpy().round(4).tolist(), gradients[-1][0].tolist()  # ln 2, and −B̄
+    ([0.6931], [[0.25, -0.25], [-0.25, 0.25]])
+    """
+
+    model: DeepModel
+    tokens: Tensor
+    n_tokens: int
+
+    @property
+    def window(self) -> int:
+        """The longest context."""
+        return self.tokens.shape[2] - 1
+
+    @cached_property
+    def _lags(self) -> Tensor:
+        """How many places a key stands before the query, shape (window, window); later keys have none."""
+        places = torch.arange(self.window, device=self.tokens.device)
+        return places[:, None] - places
+
+    def gradient(self, parameters: Sequence[Tensor]) -> tuple[tuple[Tensor, ...], Tensor]:
+        """∇L by each parameter, and the mean losses, shape (n_trials,); block by block of sequences."""
+        trials, count, _ = self.tokens.shape
+        size = max(BLOCK // (trials * self.window * self.n_tokens), 1)
+        total = torch.zeros(trials, dtype=torch.float64, device=self.tokens.device)
+        summed: tuple[Tensor, ...] = ()
+        for first in range(0, count, size):
+            with torch.enable_grad():
+                leaves = tuple(one.detach().requires_grad_() for one in parameters)
+                losses = self._losses(leaves, self.tokens[:, first : first + size]) / (count * self.window)
+                parts = torch.autograd.grad(losses.sum(), leaves)
+            summed = tuple(one + part for one, part in zip(summed, parts, strict=True)) if summed else parts
+            total = total + losses.detach()
+        return summed, total
+
+    def _losses(self, parameters: Sequence[Tensor], tokens: Tensor) -> Tensor:
+        """The sum over positions of −ln p(label) of each trial, shape (n_trials,)."""
+        held = self.run(parameters, tokens[:, :, :-1])
+        logits = _times(held, parameters[-1])
+        right = logits.gather(3, tokens[:, :, 1:, None])[..., 0]
+        return (logits.logsumexp(3) - right).sum((1, 2))
+
+    def run(self, parameters: Sequence[Tensor], tokens: Tensor) -> Tensor:
+        """What the last layer holds, shape (n_trials, n, t, n_tokens), for tokens (n_trials, n, t)."""
+        held = torch.nn.functional.one_hot(tokens, self.n_tokens).to(parameters[0].dtype)
+        rest, first = list(parameters), True
+        for _ in range(self.model.n_layers):
+            written = held
+            for _ in range(self.model.n_heads):
+                weights = rest.pop(0)
+                lags = rest.pop(0) if self.model.positions else None
+                values = rest.pop(0)
+                asked = _look_up(weights, tokens) if first else _times(held, weights) @ held.transpose(2, 3)
+                read = _look_up_rows(values, tokens) if first else _times(held, values)
+                written = written + self._attend(asked, lags) @ read
+            if self.model.hidden is not None:
+                written = written + _times(torch.relu(_times(written, rest.pop(0))), rest.pop(0))
+            held, first = written, False
+        return held
+
+    def _attend(self, scores: Tensor, lags: Tensor | None) -> Tensor:
+        """softmax over the keys up to the query, shape (n_trials, n, t, t)."""
+        behind = self._lags[: scores.shape[2], : scores.shape[2]]
+        if lags is not None:
+            scores = scores + lags[:, 0][:, behind.clamp(min=0)][:, None]
+        return torch.softmax(scores.masked_fill(behind < 0, -torch.inf), 3)
+
+
+def _times(held: Tensor, matrix: Tensor) -> Tensor:
+    """Each row of (b, n, t, k) times the trial's matrix (b, k, m)."""
+    b, n, t, k = held.shape
+    return (held.reshape(b, n * t, k) @ matrix).reshape(b, n, t, -1)
+
+
+def _look_up(weights: Tensor, tokens: Tensor) -> Tensor:
+    """X W Xᵀ of one-hot tokens, shape (b, n, t, t)."""
+    b, n, t = tokens.shape
+    pairs = tokens[..., :, None] * weights.shape[2] + tokens[..., None, :]
+    return weights.flatten(1).gather(1, pairs.reshape(b, -1)).reshape(b, n, t, t)
+
+
+def _look_up_rows(values: Tensor, tokens: Tensor) -> Tensor:
+    """X V of one-hot tokens, shape (b, n, t, k)."""
+    b, n, t = tokens.shape
+    shifts = torch.arange(b, device=tokens.device)[:, None, None] * values.shape[1]
+    return torch.nn.functional.embedding(tokens + shifts, values.flatten(0, 1)).reshape(b, n, t, -1)
+
+
+def lay_out_sequences(model: DeepModel, sequences: Sequence[Integers], n_tokens: int) -> DeepTrials:
+    """The sequences of each trial, arrays of shape (n_sequences, window + 1), as tensors.
+
+    Examples
+    --------
+    >>> lay_out_sequences(DeepModel(), [np.array([[0, 1, 3]])], n_tokens=3)
+    Traceback (most recent call last):
+        ...
+    attomaton.base.errors.InvalidSamples: the sequences of trial 0 hold token 3, and n_tokens is 3; give a
+    larger n_tokens
+    """
+    tables = [_check_sequences(one, f"the sequences of trial {trial}") for trial, one in enumerate(sequences)]
+    if len({one.shape for one in tables}) != 1:
+        raise InvalidSamples("the trials have sequences of different shapes; cut all to one, or train apart")
+    for trial, one in enumerate(tables):
+        if one.max() >= n_tokens:
+            raise InvalidSamples(
+                f"the sequences of trial {trial} hold token {one.max()}, and n_tokens is {n_tokens}; "
+                "give a larger n_tokens"
+            )
+    return DeepTrials(model, torch.as_tensor(np.stack(tables), device=model.device), n_tokens)
+
+
+def _check_sequences(given: object, name: str) -> Int64:
+    table = np.asarray(given)
+    if table.ndim != 2 or not np.issubdtype(table.dtype, np.integer) or min(table.shape, default=0) < 1:
+        raise InvalidSamples(f"{name} are {show(given)}; give whole numbers, shape (n_sequences, window + 1)")
+    if table.shape[1] < 2:
+        raise InvalidSamples(f"{name} have {table.shape[1]} token each; give 2 at least, a query and a label")
+    if table.min() < 0:
+        raise InvalidSamples(f"{name} hold {table.min()}; tokens are whole numbers from 0")
+    return table.astype(np.int64)

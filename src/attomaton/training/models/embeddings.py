@@ -1,0 +1,166 @@
+"""Embedding tables to train with, drawn from a random generator."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+from attomaton.base.errors import InvalidEmbeddings
+from attomaton.base.options import real_number, settle, show, whole_number
+from attomaton.base.solutions import check_embeddings
+from attomaton.base.tables import Float64
+
+
+class Embeddings(Protocol):
+    """What draws a table.
+
+    Examples
+    --------
+    >>> class Doubled:  # any class with this method will do
+    ...     def draw(self, n_tokens, rng):
+    ...         return 2 * np.eye(n_tokens)
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1]], [0])
+    >>> trace = at.train(samples, at.AttentionModel(Doubled()), at.GradientDescent(1.0), steps=10)
+    >>> trace.embeddings[0].tolist()
+    [[2.0, 0.0], [0.0, 2.0]]
+    """
+
+    def draw(self, n_tokens: int, rng: np.random.Generator) -> Float64:
+        """A table, shape (n_tokens, dim)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Orthonormal:
+    """The first ``n_tokens`` rows of the identity; ``dim`` is ``n_tokens`` if None.
+
+    Examples
+    --------
+    >>> Orthonormal().draw(3, np.random.default_rng(0)).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+
+    dim: int | None = None
+
+    def __post_init__(self) -> None:
+        settle(self, dim=None if self.dim is None else whole_number(self.dim, "dim", least=1))
+
+    def draw(self, n_tokens: int, rng: np.random.Generator) -> Float64:  # noqa: ARG002  the same for every draw
+        """A table, shape (n_tokens, dim)."""
+        dim = n_tokens if self.dim is None else self.dim
+        if dim < n_tokens:
+            raise InvalidEmbeddings(
+                f"{n_tokens} orthonormal rows do not fit into {dim} dimensions; give more, or RandomUnit"
+            )
+        return np.eye(n_tokens, dim)
+
+
+@dataclass(frozen=True)
+class RandomUnit:
+    """Rows drawn uniformly from the unit sphere.
+
+    Attributes
+    ----------
+    dim : int
+        Numbers of each row; may be below ``n_tokens``, and then rows are dependent.
+
+    Examples
+    --------
+    >>> table = RandomUnit(8).draw(1000, np.random.default_rng(0))
+    >>> table.shape, np.linalg.norm(table, axis=1).round(6).min().item()
+    ((1000, 8), 1.0)
+    """
+
+    dim: int
+
+    def __post_init__(self) -> None:
+        settle(self, dim=whole_number(self.dim, "dim", least=1))
+
+    def draw(self, n_tokens: int, rng: np.random.Generator) -> Float64:
+        """A table, shape (n_tokens, dim)."""
+        table = rng.normal(size=(n_tokens, self.dim))
+        return table / np.linalg.norm(table, axis=1, keepdims=True)
+
+
+@dataclass(frozen=True)
+class Equicorrelated:
+    """Unit rows with the same inner product, turned at random.
+
+    Attributes
+    ----------
+    dim : int
+        Numbers of each row, at least ``n_tokens``.
+    correlation : float
+        The inner product of any two rows.
+
+    Examples
+    --------
+    >>> table = Equicorrelated(4, correlation=0.5).draw(3, np.random.default_rng(0))
+    >>> (table @ table.T).round(6).tolist()
+    [[1.0, 0.5, 0.5], [0.5, 1.0, 0.5], [0.5, 0.5, 1.0]]
+    """
+
+    dim: int
+    correlation: float
+
+    def __post_init__(self) -> None:
+        correlation = real_number(self.correlation, "correlation", above=-1, below=1)
+        settle(self, dim=whole_number(self.dim, "dim", least=1), correlation=correlation)
+
+    def draw(self, n_tokens: int, rng: np.random.Generator) -> Float64:
+        """A table, shape (n_tokens, dim)."""
+        if self.dim < n_tokens or not -1.0 / max(n_tokens - 1, 1) < self.correlation < 1.0:
+            raise InvalidEmbeddings(
+                f"{n_tokens} unit rows with inner products of {self.correlation} do not fit into {self.dim} "
+                f"dimensions; give at least {n_tokens} and a correlation above −1/(n_tokens − 1) and below 1"
+            )
+        gram = np.full((n_tokens, n_tokens), self.correlation) + (1.0 - self.correlation) * np.eye(n_tokens)
+        turn, _ = np.linalg.qr(rng.normal(size=(self.dim, n_tokens)))
+        return np.asarray(np.linalg.cholesky(gram) @ turn.T, np.float64)
+
+
+def as_embeddings(value: object) -> Embeddings:
+    """What draws a table: the value itself, a table of numbers, or ``"orthonormal"``, which None means too.
+
+    Examples
+    --------
+    >>> as_embeddings([[1.0, 0.0], [0.6, 0.8]]).table.tolist(), as_embeddings(None)
+    ([[1.0, 0.0], [0.6, 0.8]], Orthonormal(dim=None))
+    >>> as_embeddings(8)
+    Traceback (most recent call last):
+        ...
+    attomaton.base.errors.InvalidEmbeddings: embeddings is 8; give a table with one row per token,
+    'orthonormal', RandomUnit(8), or another object with the method draw
+    """
+    if value is None or (isinstance(value, str) and value.lower() == "orthonormal"):
+        return Orthonormal()
+    if not isinstance(value, type) and callable(getattr(value, "draw", None)):
+        return cast("Embeddings", value)
+    given: Any = value
+    table: Any = given.detach().cpu().numpy() if hasattr(given, "detach") else given
+    if not isinstance(value, str | type) and np.ndim(table) == 2:
+        return Given(check_embeddings(table, len(table)))
+    shown = f"of shape {np.shape(table)}" if np.ndim(table) else show(value)
+    raise InvalidEmbeddings(
+        f"embeddings is {shown}; give a table with one row per token, 'orthonormal', RandomUnit(8), or "
+        "another object with the method draw"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """A table of your own, shape (n_tokens, dim).
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> Given(np.array([[1.0, 0.0], [0.6, 0.8]])).draw(2, rng).tolist()  # the same in every trial
+    [[1.0, 0.0], [0.6, 0.8]]
+    """
+
+    table: Float64
+
+    def draw(self, n_tokens: int, rng: np.random.Generator) -> Float64:  # noqa: ARG002  the same for every draw
+        """The table itself."""
+        return check_embeddings(self.table, n_tokens)

@@ -1,0 +1,186 @@
+"""Heads: from attention to the value u of the label, and its derivative by the scores.
+
+Attention a over the positions gives f = Σ_t a_t x_t. A linear head has u = Σ_t a_t v_t with v fixed by the
+context; a softmax head has u = softmax(C f / temperature)_y. The derivative by the scores s, a = softmax(s),
+is du/ds_t = a_t (du/da_t − Σ a du/da). Positions are the first axis here: sums over them run over whole rows.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from attomaton.base.options import named_part, real_number, settle
+
+_linalg: Any = torch.linalg
+
+
+class Head(Protocol):
+    """What reads the label's value from attention.
+
+    Shapes: trials b, samples n, positions t, tokens k, dimensions d.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> class Root:  # any class with these methods will do: u = the root of the attention mass on the label
+    ...     def prepare(self, keys, hit, table, labels):
+    ...         return TokenId().prepare(keys, hit, table, labels)
+    ...     def read(self, attention, prepared):
+    ...         mass, slope = TokenId().read(attention, prepared)
+    ...         return mass.sqrt(), slope / (2 * mass.sqrt())
+    >>> samples = at.Samples.from_lists([[0, 1, 2]], [0])
+    >>> trace = at.train(samples, at.AttentionModel(head=Root()), at.GradientDescent(1.0), steps=10)
+    >>> trace.losses[0].round(4).tolist()  # ½ ln 3
+    [0.5493]
+    """
+
+    def prepare(self, keys: Tensor, hit: Tensor, table: Tensor, labels: Tensor) -> tuple[Tensor, ...]:
+        """What of the head does not change in training.
+
+        From keys (b, n, t, d), whether a position holds the label (b, n, t), embeddings (b, k, d) and labels
+        (b, n).
+        """
+        ...
+
+    def read(self, attention: Tensor, prepared: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+        """u, shape (b, n), and du/ds, shape (t, b, n), from attention of shape (t, b, n)."""
+        ...
+
+
+@dataclass(frozen=True)
+class TokenId:
+    """u = the attention mass on the label, whatever the embeddings.
+
+    Examples
+    --------
+    >>> table = torch.tensor([[[1.0, 0.0], [1.0, 1.0]]])  # embeddings of tokens 0 and 1
+    >>> keys, labels = table[:, None], torch.tensor([[0]])  # one context, (0, 1), labelled 0
+    >>> head = TokenId()
+    >>> prepared = head.prepare(keys, torch.tensor([[[True, False]]]), table, labels)
+    >>> value, slope = head.read(torch.tensor([[[0.7]], [[0.3]]]), prepared)
+    >>> round(value.item(), 6), [round(one, 6) for one in slope.flatten().tolist()]
+    (0.7, [0.21, -0.21])
+    """
+
+    def prepare(self, keys: Tensor, hit: Tensor, table: Tensor, labels: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
+        """Where the label stands, and where it does not."""
+        own = _positions_first(hit.to(keys.dtype))
+        return own, 1.0 - own
+
+    def read(self, attention: Tensor, prepared: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+        """u and du/ds, which is a (1 − u) where the label stands and −a u elsewhere.
+
+        1 − u is summed from the other positions, so that it keeps its digits when it is small.
+        """
+        own, other = (attention * here for here in prepared)
+        right = own.sum(0)
+        return right, own * other.sum(0) - other * right
+
+
+@dataclass(frozen=True)
+class Tied:
+    """C with C Eᵀ = I (assumption A): u = c_yᵀ f, the attention mass on the label if rows are independent.
+
+    Examples
+    --------
+    >>> table = torch.tensor([[[1.0, 0.0], [1.0, 1.0]]])  # embeddings of tokens 0 and 1, not orthogonal
+    >>> keys, labels = table[:, None], torch.tensor([[0]])  # one context, (0, 1), labelled 0
+    >>> head = Tied()
+    >>> prepared = head.prepare(keys, torch.tensor([[[True, False]]]), table, labels)
+    >>> value, slope = head.read(torch.tensor([[[0.7]], [[0.3]]]), prepared)
+    >>> round(value.item(), 6)  # the mass on the label all the same
+    0.7
+    """
+
+    def prepare(self, keys: Tensor, hit: Tensor, table: Tensor, labels: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
+        """c_y · x_t."""
+        heads = _linalg.pinv(table).transpose(1, 2)
+        chosen = torch.take_along_dim(heads, labels[:, :, None], dim=1)
+        return (_positions_first((keys @ chosen[..., None])[..., 0]),)
+
+    def read(self, attention: Tensor, prepared: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+        """u and du/ds."""
+        return _read_linear(attention, prepared[0])
+
+
+@dataclass(frozen=True)
+class Untied:
+    """C = E: u = e_yᵀ f, or with a temperature softmax(E f / temperature)_y. Violates assumption A.
+
+    Attributes
+    ----------
+    temperature : float, optional
+        Temperature of the softmax over all tokens; None means no softmax.
+
+    Examples
+    --------
+    >>> table = torch.tensor([[[1.0, 0.0], [1.0, 1.0]]])  # embeddings of tokens 0 and 1, not orthogonal
+    >>> keys, labels = table[:, None], torch.tensor([[0]])  # one context, (0, 1), labelled 0
+    >>> for head in (Untied(), Untied(temperature=1.0)):
+    ...     prepared = head.prepare(keys, torch.tensor([[[True, False]]]), table, labels)
+    ...     value, slope = head.read(torch.tensor([[[0.7]], [[0.3]]]), prepared)
+    ...     print(round(value.item(), 4))  # 0.7 · 1 + 0.3 · 1; and 1/(1 + e^0.3), as e_1 · f is larger by 0.3
+    1.0
+    0.4256
+    """
+
+    temperature: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.temperature is not None:
+            settle(self, temperature=real_number(self.temperature, "temperature", above=0))
+
+    def prepare(self, keys: Tensor, hit: Tensor, table: Tensor, labels: Tensor) -> tuple[Tensor, ...]:  # noqa: ARG002
+        """e_y · x_t, and with a temperature (then divided by it) all e_k · x_t, shape (t, k, b, n), and y."""
+        chosen = torch.take_along_dim(table, labels[:, :, None], dim=1)
+        own = _positions_first((keys @ chosen[..., None])[..., 0])
+        if self.temperature is None:
+            return (own,)
+        logits = (keys @ table.transpose(1, 2)[:, None]).permute(2, 3, 0, 1).contiguous()
+        return own / self.temperature, logits / self.temperature, labels[None]
+
+    def read(self, attention: Tensor, prepared: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+        """u and du/ds."""
+        if self.temperature is None:
+            return _read_linear(attention, prepared[0])
+        own, logits, labels = prepared
+        chances = torch.softmax((attention[:, None] * logits).sum(0), 0)
+        right = chances.gather(0, labels)[0]
+        _, along = _read_linear(attention, own - (chances * logits).sum(1))
+        return right, right * along
+
+
+HEADS: dict[str, Callable[[], Head]] = {"token-id": TokenId, "tied": Tied, "untied": Untied}
+"""Name of a head → what makes it."""
+
+
+def as_head(value: object) -> Head:
+    """The head of this name, or the value itself if it is a head.
+
+    Examples
+    --------
+    >>> as_head("tied"), as_head(TokenId())
+    (Tied(), TokenId())
+    """
+    return named_part(value, "head", HEADS, ["prepare", "read"])
+
+
+def _positions_first(values: Tensor) -> Tensor:
+    """(b, n, t) → (t, b, n)."""
+    return values.permute(2, 0, 1).contiguous()
+
+
+def _read_linear(attention: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+    """Σ a v and its derivative by the scores, a (v − Σ a v).
+
+    Values are taken relative to those of the positions with most attention: where these hold nearly all, what
+    the others pull is then a sum of small numbers and not a difference of large ones.
+    """
+    held = (attention == attention.amax(0)).to(values.dtype)
+    most = (values * held).sum(0) / held.sum(0)
+    share = attention * (values - most)
+    mean = share.sum(0)
+    return mean + most, share - attention * mean

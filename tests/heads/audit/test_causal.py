@@ -1,0 +1,114 @@
+"""Mean patterns, mean outputs, and Shapley values."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attomaton.base.errors import InvalidSamples, MismatchedParts, UnsupportedOption
+from attomaton.heads.audit.causal import Contexts, measure_means, replace_heads, run_edited, share_out
+from attomaton.heads.model import Head
+from tests.heads.audit.standin import StandIn, draw_documents
+
+MODEL = StandIn(n_layers=2, n_heads=2)
+CONTEXTS = Contexts.of(draw_documents(12, length=9), length=8, n_tokens=12)
+
+
+def test_means_by_place_are_means():
+    means = measure_means(MODEL, CONTEXTS, by="place")
+    seen = MODEL.watch(CONTEXTS.tokens[:, :-1]).patterns
+    for mine, patterns in zip(means.patterns, seen, strict=True):
+        torch.testing.assert_close(mine, patterns.mean(0))
+
+
+@given(st.integers(0, 50))
+@settings(max_examples=10)
+def test_means_by_lag_follow_their_definition(seed):
+    model = StandIn(n_layers=1, n_heads=1, seed=seed, slope=0.2)
+    mean = model.watch(CONTEXTS.tokens[:, :-1]).patterns[0].mean(0)[0].numpy()
+    found = measure_means(model, CONTEXTS).patterns[0][0].numpy()
+    length = len(mean)
+    first = mean[1:, 0].mean()
+    lags = [np.mean([mean[row, row - lag] for row in range(lag + 1, length)]) for lag in range(length - 1)]
+    expected = np.zeros((length, length))
+    expected[0, 0] = 1.0
+    for row in range(1, length):
+        weights = np.array([lags[row - place] for place in range(1, row + 1)])
+        expected[row, 0] = first
+        expected[row, 1 : row + 1] = (1 - first) * weights / weights.sum()
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_a_head_without_content_loses_nothing_by_its_mean_pattern():
+    model = StandIn(n_layers=2, n_heads=2, slope=0.3)
+    model.qk[1, 1] = 0.0  # it looks by place alone
+    causal = replace_heads(model, CONTEXTS, by="place")
+    assert abs(causal.pattern.value[3]) < 1e-12
+    assert abs(causal.ablation.value[3]) > 1e-4
+    assert causal.names == ["0.0", "0.1", "1.0", "1.1"]
+    assert causal.to_arrow().num_rows == 4
+    assert "mean pattern" in str(causal)
+
+
+def test_means_of_other_contexts_can_be_given():
+    other = Contexts.of(draw_documents(9, length=9, seed=5), length=8, n_tokens=12)
+    one = replace_heads(MODEL, CONTEXTS, sets=[[Head(0, 0), Head(1, 0)]], means_from=other)
+    two = replace_heads(MODEL, CONTEXTS, sets=[[Head(0, 0), Head(1, 0)]])
+    assert one.loss == two.loss
+    assert one.pattern.value[0] != two.pattern.value[0]
+
+
+@pytest.mark.parametrize("by", ["lag", "place"])
+def test_exact_shapley_values_are_means_over_all_orders(by):
+    heads = MODEL.shape.heads[:3]
+    shapley = share_out(MODEL, CONTEXTS, heads, by=by)
+    means = measure_means(MODEL, CONTEXTS, by=by)
+    for kind in ("pattern", "ablation"):
+        gains = np.zeros(3)
+        for order in permutations(range(3)):
+            for at, head in enumerate(order):
+                held = [heads[one] for one in order[:at]]
+                after = run_edited(MODEL, CONTEXTS, means, [*held, heads[head]], kind)[0].mean()
+                gains[head] += (after - run_edited(MODEL, CONTEXTS, means, held, kind)[0].mean()) / 6
+        np.testing.assert_allclose(getattr(shapley, kind), gains, atol=1e-12)
+
+
+def test_drawn_shapley_values_add_up_and_have_errors():
+    model = StandIn(n_layers=2, n_heads=4)
+    shapley = share_out(model, CONTEXTS, model.shape.heads, orders=6)
+    joint = replace_heads(model, CONTEXTS, sets=[model.shape.heads])
+    np.testing.assert_allclose(shapley.pattern.sum(), joint.pattern.value[0], atol=1e-9)
+    np.testing.assert_allclose(shapley.ablation.sum(), joint.ablation.value[0], atol=1e-9)
+    assert (shapley.pattern_error > 0).all()
+    assert shapley.to_arrow().num_rows == 8
+
+
+def test_wrong_asking_is_refused():
+    with pytest.raises(UnsupportedOption, match="by lag or by place"):
+        measure_means(MODEL, CONTEXTS, by="token")
+    with pytest.raises(InvalidSamples, match="no document has"):
+        Contexts.of([[0, 1]], length=8, n_tokens=12)
+    for scored in (np.ones(3, bool), np.zeros(8, bool)):
+        with pytest.raises(MismatchedParts, match="for each of 8 positions"):
+            Contexts.of(draw_documents(9), length=8, n_tokens=12, scored=scored)
+    with pytest.raises(MismatchedParts, match="another length"):
+        replace_heads(MODEL, CONTEXTS, means_from=Contexts.of(draw_documents(9), length=5, n_tokens=12))
+
+
+def test_heads_that_are_not_there_are_refused_and_not_said_to_be_worth_nothing():
+    for head in (Head(7, 0), Head(0, -1), Head(0, 7), Head(0.5, 0), "0.0"):
+        with pytest.raises(MismatchedParts, match="no head"):
+            replace_heads(MODEL, CONTEXTS, sets=[[head]])
+        with pytest.raises(MismatchedParts, match="no head"):
+            share_out(MODEL, CONTEXTS, [head])
+    with pytest.raises(MismatchedParts, match=r"head 0\.1 is there twice"):
+        share_out(MODEL, CONTEXTS, [Head(0, 1), Head(0, 0), Head(0, 1)])
+
+
+def test_heads_may_be_named_without_a_set_around_them():
+    one = replace_heads(MODEL, CONTEXTS, sets=[Head(0, 1), (Head(0, 0), Head(1, 0))])
+    other = replace_heads(MODEL, CONTEXTS, sets=[[Head(0, 1)], [Head(0, 0), Head(1, 0)]])
+    assert one.to_arrow().equals(other.to_arrow())

@@ -1,0 +1,33 @@
+"""Contexts of one head beside what each rung says."""
+
+import numpy as np
+import pytest
+
+from attomaton.base.errors import MismatchedParts
+from attomaton.heads.audit.contexts import show_head
+from attomaton.heads.audit.explanations import Last
+from attomaton.heads.audit.ladder import Position
+from attomaton.heads.audit.prepared import Audit
+from attomaton.heads.model import Head
+from tests.heads.audit.standin import StandIn, draw_documents
+
+
+def test_a_rung_keeps_its_column_and_takes_no_other():
+    documents = draw_documents(20)
+    rungs = (Position(), Last("attention"))
+    shown = show_head(StandIn(), documents, Head(1, 0), rungs=rungs, how=Audit(window=6), n=2)
+    table = shown.to_arrow()
+    assert table.column_names[-2:] == ["fitted position", "fitted attention"]
+    for row in table.to_pylist():
+        assert documents[row["document"]][row["position"] - row["lag"]] == row["token"]
+    np.testing.assert_allclose(table["attention"].to_numpy().reshape(2, 6).sum(1), 1.0, rtol=1e-6)
+    np.testing.assert_allclose(table["fitted position"].to_numpy().reshape(2, 6).sum(1), 1.0, rtol=1e-6)
+
+
+def test_a_head_may_be_a_pair_and_must_be_there():
+    documents, how = draw_documents(20), Audit(window=6)
+    assert "head 1.0" in repr(show_head(StandIn(), documents, (1, 0), how=how, n=1))
+    with pytest.raises(MismatchedParts, match=r"'1\.0' is no head; give Head"):
+        show_head(StandIn(), documents, "1.0", how=how)
+    with pytest.raises(MismatchedParts, match=r"there is no head 2\.0"):
+        show_head(StandIn(), documents, Head(2, 0), how=how)

@@ -1,0 +1,165 @@
+"""The audit of all heads at once."""
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from attomaton.base.errors import AttomatonError, InvalidSamples, UnreadableModel, UnsupportedOption
+from attomaton.heads.audit.causal import Contexts, replace_heads
+from attomaton.heads.audit.contexts import show_head
+from attomaton.heads.audit.heads import audit_heads
+from attomaton.heads.audit.ladder import Position
+from attomaton.heads.audit.prepared import Audit
+from attomaton.heads.audit.randomised import rotate_beside
+from attomaton.heads.audit.rows import split_documents
+from attomaton.heads.audit.usual import learned_rungs, plain_rungs
+from attomaton.heads.model import Head
+from attomaton.heads.opening import open_model
+from tests.heads import made
+from tests.heads.audit.built import build_heads
+from tests.heads.audit.standin import StandIn, draw_documents
+
+DOCUMENTS = draw_documents(30)
+MODEL = StandIn(slope=0.1)
+HOW = Audit(window=8, per_document=10, length=16)
+
+
+def rungs(documents):
+    return (*plain_rungs(documents, n_tokens=12), *learned_rungs(documents, n_tokens=12, window=8))
+
+
+@pytest.fixture(scope="module")
+def audit():
+    return audit_heads(MODEL, DOCUMENTS, rungs=rungs, random=[StandIn(seed=seed) for seed in (1, 2)], how=HOW)
+
+
+def test_every_head_has_a_row_with_all_that_was_measured(audit, tmp_path):
+    table = audit.table()
+    assert table["head"].to_pylist() == ["0.0", "0.1", "1.0", "1.1"]
+    for name in ("position", "key token", "induction", "same token", "PMI", "automaton", "shrink"):
+        assert {f"explained {name}", f"added {name}", f"z {name}", f"alone {name}"} <= set(table.column_names)
+    for name in ("alone last", "alone frequency", "alone bigram", "pattern_rise", "ablation_rise", "seeks"):
+        assert name in table.column_names
+    assert pq.read_table(audit.save(tmp_path / "audit.parquet")).equals(table)
+    assert audit.n_random == 2
+    assert audit.n_documents == 12
+
+
+def test_pattern_and_ablation_are_shown_together(audit):
+    shown = str(audit)
+    assert "pattern" in shown
+    assert "output" in shown
+    assert "no evidence about where a head looks" in shown
+    assert "2 models with random weights" in shown
+    assert "heads it harms" in shown
+
+
+def test_random_heads_are_drawn_without_being_asked_for():
+    rng = np.random.default_rng(0)
+    model = build_heads("random", rng, n_tokens=12)
+    rungs, how = (Position(),), Audit(window=8, length=0, seed=3)
+    audit, counted = (
+        audit_heads(model, DOCUMENTS, rungs=rungs, how=how, **asked) for asked in ({}, {"random": 2})
+    )
+    given = audit_heads(
+        model, DOCUMENTS, rungs=rungs, how=how, random=[rotate_beside(model, seed=seed) for seed in (3, 4)]
+    )
+    for other in (counted, given):
+        np.testing.assert_array_equal(audit.seeking.z, other.seeking.z)
+        np.testing.assert_array_equal(audit.ladder.z, other.ladder.z)
+    assert (audit.n_random, audit.null, given.null) == (2, "intact", "given")
+    assert "trained residual stream" in str(audit)
+    assert "rotated heads in all layers" in str(
+        audit_heads(model, DOCUMENTS, rungs=rungs, how=how, random=1, null="rotated")
+    )
+
+
+def test_without_random_heads_no_head_is_said_to_seek():
+    for asked in ({}, {"random": 0}):  # a stand-in shows no weights, so that nothing can be drawn
+        audit = audit_heads(MODEL, DOCUMENTS, rungs=(Position(),), how=HOW, **asked)
+        assert audit.n_random == 0
+        assert not audit.seeking.holds.any()
+        assert audit.table()["seeks"].null_count == len(audit.heads)
+        assert "no head is said to seek the label" in str(audit).replace("\n", " ")
+        assert ("shows none" in audit.left_out) == (not asked)
+
+
+@pytest.mark.parametrize("asked", [{"null": "some"}, {"random": -1}, {"random": 101}, {"random": "two"}])
+def test_a_null_that_is_not_known_is_refused(asked):
+    with pytest.raises(AttomatonError):
+        audit_heads(MODEL, DOCUMENTS, rungs=(Position(),), how=HOW, **asked)
+
+
+def test_what_is_scored_was_not_fitted_on(audit):
+    scored = split_documents(30, share=0.6, seed=0)[1]
+    contexts = Contexts.of([DOCUMENTS[one] for one in scored], length=16, n_tokens=12)
+    np.testing.assert_allclose(audit.causal.pattern.value, replace_heads(MODEL, contexts).pattern.value)
+    seen = []
+    audit_heads(MODEL, DOCUMENTS, rungs=lambda some: seen.append(some) or [Position()], how=HOW)
+    assert len(seen[0]) == 18
+
+
+def test_an_audit_is_drawn(audit):
+    import matplotlib as mpl
+
+    mpl.use("agg")
+    assert audit.plot().get_ylabel() == "explained share"
+
+
+@pytest.mark.parametrize("kind", ["folder", "transformers model"])
+def test_whatever_stands_for_a_model_is_opened(kind, tmp_path):
+    sizes = {"num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1}
+    if kind == "folder":
+        made.write(tmp_path, "llama", **sizes)
+    given = str(tmp_path) if kind == "folder" else made.make("llama", **sizes)
+    tables = [audit_heads(one, DOCUMENTS, how=HOW).table() for one in (given, open_model(given))]
+    assert tables[0].equals(tables[1])
+    assert show_head(given, DOCUMENTS, Head(0, 1), how=HOW).head == Head(0, 1)
+    with pytest.raises(UnreadableModel, match="is no model"):
+        audit_heads(3, DOCUMENTS)
+
+
+def test_wrong_asking_is_refused():
+    with pytest.raises(InvalidSamples, match="there is one; give several"):
+        audit_heads(MODEL, DOCUMENTS[:1])
+    with pytest.raises(UnsupportedOption):
+        Audit(window=1)
+
+
+def test_a_series_in_another_order_is_split_by_place():
+    shuffled = pd.Series(DOCUMENTS).sample(frac=1, random_state=0)
+    how = Audit(window=8, per_document=4, length=8)
+    one, other = (audit_heads(MODEL, held, how=how) for held in (shuffled, list(shuffled)))
+    assert one.table().equals(other.table())
+
+
+@pytest.mark.parametrize(
+    ("documents", "how", "said"),
+    [
+        (DOCUMENTS[:12], HOW, "of 12 documents 5 are drawn to be scored, and 5 of them have the 10 tokens"),
+        (DOCUMENTS, Audit(window=8), "and 0 of them have the 65 tokens that a length of 64 needs"),
+        ([], HOW, "there are none"),
+        ([DOCUMENTS[0]], HOW, "there is one"),
+    ],
+)
+def test_documents_that_are_too_few_are_refused_before_any_work(documents, how, said):
+    class Untouched(StandIn):
+        def watch(self, tokens, **how):
+            assert np.size(tokens) == 1, "the model was run, and not only to see whether its loss is finite"
+            return super().watch(tokens, **how)
+
+    with pytest.raises(InvalidSamples, match=said):
+        audit_heads(Untouched(), documents, how=how)
+
+
+def test_parts_to_fit_on_that_are_too_short_are_refused():
+    fit_on, _ = split_documents(30, share=HOW.fitted, seed=HOW.seed)
+    documents = [ids[:4] if number in fit_on else ids for number, ids in enumerate(DOCUMENTS)]
+    with pytest.raises(InvalidSamples, match="no document of the 18 to fit on has 10 tokens"):
+        audit_heads(MODEL, documents, how=HOW)
+
+
+def test_documents_on_both_sides_of_the_split_are_refused():
+    with pytest.raises(InvalidSamples, match="12 of the 12 documents to score are copies"):
+        audit_heads(MODEL, [DOCUMENTS[0]] * 30, how=HOW)

@@ -1,0 +1,100 @@
+"""Attention rows that are watched."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import torch
+
+from attomaton.base.errors import InvalidSamples, TokenOutOfRange, UnreadableModel, UnsupportedOption
+from attomaton.heads.audit.rows import split_documents, watch_rows
+from tests.heads.audit.standin import StandIn, draw_documents
+
+MODEL = StandIn()
+
+
+def documents_of_many_lengths():
+    return [ids[: 8 + 2 * number] for number, ids in enumerate(draw_documents(12))]
+
+
+def test_every_row_is_what_the_model_does_on_the_document_alone():
+    documents = documents_of_many_lengths()
+    rows = watch_rows(MODEL, documents, window=6, per_document=3)
+    for row in range(len(rows)):
+        ids, at = documents[rows.documents[row]], rows.positions[row]
+        places = at - np.arange(6)
+        seen = np.concatenate([one[0, :, at].numpy() for one in MODEL.watch(ids[None, :-1]).patterns])
+        inside = seen[:, places]
+        np.testing.assert_allclose(rows.inside[row], inside.sum(1), atol=1e-6)
+        np.testing.assert_allclose(rows.attention[row], inside / inside.sum(1, keepdims=True), atol=1e-6)
+        np.testing.assert_allclose(rows.first[row], seen[:, 0], atol=1e-6)
+        assert rows.tokens[row].tolist() == ids[places].tolist()
+        assert rows.before[row].tolist() == ids[places - 1].tolist()
+        assert rows.labels[row] == ids[at + 1]
+
+
+def test_the_batch_plays_no_part(monkeypatch):
+    whole = watch_rows(MODEL, documents_of_many_lengths(), window=6)
+    monkeypatch.setattr("attomaton.heads.model.BATCH_BYTES", 1)
+    alone = watch_rows(MODEL, documents_of_many_lengths(), window=6)
+    np.testing.assert_array_equal(whole.tokens, alone.tokens)
+    np.testing.assert_allclose(whole.attention, alone.attention, atol=1e-6)
+
+
+def test_short_documents_are_left_out_and_long_ones_cut():
+    rows = watch_rows(MODEL, [np.arange(7), np.tile(np.arange(12), 9)], window=6, per_document=99)
+    assert set(rows.documents.tolist()) == {1}
+    assert rows.positions.max() == MODEL.shape.longest - 1
+    assert len(rows) == MODEL.shape.longest - 6
+
+
+def test_the_budget_holds():
+    rows = watch_rows(MODEL, draw_documents(10), window=6, per_document=20, most_bytes=10 * 2 * 4 * 4 * 8)
+    assert len(rows) == 20
+
+
+def test_wrong_documents_are_refused():
+    with pytest.raises(InvalidSamples, match="no document has 8 tokens"):
+        watch_rows(MODEL, [[0, 1, 2]], window=6)
+    with pytest.raises(TokenOutOfRange, match="document 0 holds the id 12"):
+        watch_rows(MODEL, [np.arange(13)], window=6)
+    with pytest.raises(InvalidSamples, match="no token ids"):
+        watch_rows(MODEL, ["words words"], window=6)
+    with pytest.raises(InvalidSamples, match="no token ids"):
+        watch_rows(MODEL, [np.zeros((2, 20), int)], window=6)
+    with pytest.raises(InvalidSamples, match="no token ids"):
+        watch_rows(MODEL, [[[0], [1, 2]]], window=6)
+    with pytest.raises(TokenOutOfRange, match="document 1 holds the id -1"):
+        watch_rows(MODEL, [np.arange(9), np.arange(9) - 1], window=6)
+    for wrong in (None, 3, "words", {0: [1, 2]}):
+        with pytest.raises(InvalidSamples, match="give a list with the token ids of each document"):
+            watch_rows(MODEL, wrong, window=6)
+    with pytest.raises(UnsupportedOption, match=r"takes contexts of 64 tokens.*window of 63 or less"):
+        watch_rows(MODEL, draw_documents(2), window=64, longest=99)
+
+
+def test_attention_that_is_no_number_is_refused():
+    model = StandIn()
+    model.qk[1, 0] *= 1e308
+    with pytest.raises(UnreadableModel, match=r"attention of head 1\.0 of stand-in 0 is not a number"):
+        watch_rows(model, draw_documents(2), window=6)
+
+
+def test_documents_are_taken_by_their_place_whatever_holds_them():
+    documents = draw_documents(6)
+    wanted = watch_rows(MODEL, documents, window=6)
+    shuffled = pd.Series(documents, index=[3, 1, 5, 0, 2, 4])
+    held = (
+        shuffled,
+        pa.array(map(np.ndarray.tolist, documents)),
+        iter(documents),
+        torch.tensor(np.array(documents)),
+    )
+    for one in held:
+        np.testing.assert_array_equal(watch_rows(MODEL, one, window=6).tokens, wanted.tokens)
+
+
+def test_parts_have_no_document_in_common():
+    one, other = split_documents(21, share=0.5, seed=3)
+    assert sorted(one + other) == list(range(21))
+    assert len(one) == 10
