@@ -12,11 +12,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 import attomaton as at
-from attomaton.automaton.finite import FiniteAttention
-from attomaton.automaton.prediction import BatchPrediction
-from attomaton.automaton.scoring import Score, fit_epsilon, mix_uniform, score_prediction, uniform_chances
+from attomaton.automaton import (
+    BatchPrediction,
+    FiniteAttention,
+    Score,
+    fit_epsilon,
+    mix_uniform,
+    score_prediction,
+    uniform_chances,
+)
 from attomaton.automaton.shrinkage import prepare_shrinkage
-from attomaton.graphs.bags import count_tokens, find_realisable
+from attomaton.graphs import count_tokens, find_realisable
 from timing import DATA, peak_gigabytes, report, timed
 
 WINDOW = 32

@@ -3,8 +3,8 @@
 import numpy as np
 
 import attomaton as at
-from attomaton.corpora.readers import read_text
-from attomaton.graphs.robustness import measure_robustness
+from attomaton.corpora import read_text
+from attomaton.graphs import measure_robustness
 from timing import DATA, median_run, report, timed
 
 ALONE = 5_000

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 import numpy as np
 import pyarrow as pa
 
-from attomaton.choices.fit import ChoiceFit, fit_choices
+from attomaton.choices import ChoiceFit, fit_choices
 from timing import report, timed
 
 N_ITEMS, N_PAIRS = 2_000, 100_000

@@ -16,11 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from attomaton.corpora.readers import read_text
-from attomaton.corpora.shards import Shards
-from attomaton.engines.duckdb import DuckDBEngine
-from attomaton.engines.selection import Selection
-from attomaton.graphs.bags import count_tokens
+from attomaton.corpora import Shards, read_text
+from attomaton.engines import DuckDBEngine, Selection
+from attomaton.graphs import count_tokens
 from generated import N_TYPES, write_generated
 from timing import DATA, report, timed
 

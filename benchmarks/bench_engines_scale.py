@@ -17,10 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from attomaton.corpora.shards import Shards
-from attomaton.engines.duckdb import DuckDBEngine
-from attomaton.engines.memory import MemoryEngine
-from attomaton.engines.selection import Selection
+from attomaton.corpora import Shards
+from attomaton.engines import DuckDBEngine, MemoryEngine, Selection
 from generated import N_TYPES, write_generated
 from timing import peak_gigabytes, report
 

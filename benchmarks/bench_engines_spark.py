@@ -14,9 +14,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from attomaton.corpora.shards import Shards
-from attomaton.engines.selection import Selection
-from attomaton.engines.spark import SparkEngine
+from attomaton.corpora import Shards
+from attomaton.engines import Selection, SparkEngine
 from attomaton.engines.sparksession import open_session
 from bench_engines_duckdb import contents, explode, write_wikitext
 from generated import N_TYPES, write_generated

@@ -18,11 +18,10 @@ import numpy as np
 import piqp
 from scipy.sparse import csc_matrix, diags_array
 
-from attomaton.base.ragged import group_borders
+from attomaton.base import group_borders
 from attomaton.graphs.topology import find_irredundant
-from attomaton.solvers.hard.certify import HardCertificate, certify_positions, repair_positions
-from attomaton.solvers.hard.problem import OrderProblem
-from attomaton.solvers.hard.solvers.placement import Placement
+from attomaton.solvers import HardCertificate, OrderProblem, Placement
+from attomaton.solvers.hard.certify import certify_positions, repair_positions
 from orders import random_order
 from timing import peak_gigabytes, report
 

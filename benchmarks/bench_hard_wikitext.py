@@ -10,9 +10,8 @@ import statistics
 import numpy as np
 
 import attomaton as at
+from attomaton.solvers import Clarabel, OrderProblem
 from attomaton.solvers.hard.constraints import order_problem
-from attomaton.solvers.hard.problem import OrderProblem
-from attomaton.solvers.hard.solvers.reference import Reference
 from timing import peak_gigabytes, read_wikitext, report, timed
 
 
@@ -49,7 +48,7 @@ if __name__ == "__main__":
     by_size = np.argsort([-len(problem.sizes) for problem in problems], kind="stable")
     largest, rest = by_size[:20], by_size[20:]
     drawn = np.random.default_rng(0).choice(rest, len(rest) // 20, replace=False)
-    solver = Reference(rtol=1e-8)
+    solver = Clarabel(rtol=1e-8)
     _, largest_s = timed(lambda: [solver.solve_order(problems[k]) for k in largest])
     _, drawn_s = timed(lambda: [solver.solve_order(problems[k]) for k in drawn])
     clarabel_s = largest_s + drawn_s * len(rest) / len(drawn)

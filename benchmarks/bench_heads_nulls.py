@@ -27,17 +27,26 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base.drawing import paper_style
-from attomaton.heads.audit.bootstrap import Estimates, above_chance
-from attomaton.heads.audit.explanations import Counts
-from attomaton.heads.audit.heads import audit_heads
-from attomaton.heads.audit.ladder import Ladder, Position, climb
+from attomaton.base import paper_style
+from attomaton.heads import (
+    Audit,
+    Estimates,
+    HeadModel,
+    Ladder,
+    Position,
+    Rows,
+    Seeking,
+    TokenCounts,
+    audit_heads,
+    climb,
+    permute_weights,
+    rotate_beside,
+    rotate_heads,
+    seek_labels,
+    watch_rows,
+)
+from attomaton.heads.audit.jackknife import above_chance
 from attomaton.heads.audit.pictures import draw_audit
-from attomaton.heads.audit.prepared import Audit
-from attomaton.heads.audit.randomised import permute_weights, rotate_beside, rotate_heads
-from attomaton.heads.audit.rows import Rows, watch_rows
-from attomaton.heads.audit.seeking import Seeking, seek_labels
-from attomaton.heads.model import HeadModel
 from attomaton_experiments.head_study.edges import ObeyedEdges
 from attomaton_experiments.head_study.shuffled import compare_shuffled
 from stories import make_rungs, open_stories, read_stories
@@ -91,7 +100,7 @@ def seek_deep() -> dict[str, float]:
     """The share of random heads beyond 2 in a random model of 12 layers, by how many draws are behind z."""
     rng = np.random.default_rng(0)
     model, documents = draw_deep(rng), draw_chains(rng)
-    counts, found = Counts.of(documents[:24], n_tokens=40), []
+    counts, found = TokenCounts.of(documents[:24], n_tokens=40), []
     for seed in range(N_DEEP):
         rows = watch_rows(rotate_beside(model, seed=seed), documents, window=16)
         found.append(seek_labels(rows.take(rows.documents < 24), rows.take(rows.documents >= 24), counts))
@@ -113,7 +122,7 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         self.folder, self.model, self.documents = folder, open_stories(), read_stories()
         self.heads = tuple(self.model.shape.heads)
-        self.counts = Counts.of(self.documents[COUNTED], n_tokens=self.model.shape.n_tokens)
+        self.counts = TokenCounts.of(self.documents[COUNTED], n_tokens=self.model.shape.n_tokens)
         self.rungs: Callable[[], Any] = cache(lambda: make_rungs(self.model, self.documents[FITTED]))
 
     def watch(self, make: Make) -> Callable[[], list[Rows]]:

@@ -8,8 +8,7 @@ import time
 
 import numpy as np
 
-from attomaton.heads.audit.ladder import climb
-from attomaton.heads.audit.rows import watch_rows
+from attomaton.heads import climb, watch_rows
 from stories import make_rungs, open_stories, read_stories
 from timing import peak_gigabytes, report
 

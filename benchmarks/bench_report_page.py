@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import median
 
 import attomaton as at
-from attomaton.report.page.write import write_report
+from attomaton.report import write_report
 from timing import DATA, report
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the browser of the tests

@@ -4,8 +4,7 @@ import time
 from itertools import pairwise
 
 import attomaton as at
-from attomaton.theories.scansnap.law import Rates
-from attomaton.theories.scansnap.survey import survey_samples
+from attomaton.theories import Rates, survey_samples
 from timing import DATA, median_run, peak_gigabytes, report
 
 

@@ -8,9 +8,9 @@ choix.ilsr_top1, largest gradient entry of the summed loss ≤ 1e-8.
 import choix
 import numpy as np
 
-from attomaton.choices.fit import fit_choices
+from attomaton.choices import fit_choices
+from attomaton.solvers import Newton
 from attomaton.solvers.soft.likelihood import luce_problem
-from attomaton.solvers.soft.solvers.groups import Newton
 from timing import median_run, report, timed
 
 N_ITEMS, N_CHOICES, SIZE = 2_000, 20_000, 8

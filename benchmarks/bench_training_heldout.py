@@ -20,15 +20,14 @@ import numpy as np
 import torch
 
 import attomaton as at
-from attomaton.automaton.prediction import BatchPrediction
-from attomaton.automaton.scoring import Score, score_prediction
+from attomaton.automaton import BatchPrediction, Score, score_prediction
 from attomaton.automaton.shrinkage import prepare_shrinkage
-from attomaton.claims.retrieval import attend
-from attomaton.graphs.bags import Bags, count_tokens
-from attomaton.training.steps import Adam, GradientDescent
+from attomaton.claims import attend
+from attomaton.graphs import Bags, count_tokens
+from attomaton.training import Adam, GradientDescent
 from attomaton_experiments.lookup.lookup import Pairs, find_pairs
 from attomaton_experiments.lookup.parametrisations import PerQuery, Shared
-from attomaton_experiments.lookup.training import AtSeconds, LookupTraining, Moment
+from attomaton_experiments.lookup.training import AtSeconds, LookupRecord, LookupTraining
 from bench_automaton_heldout import Split, read_split  # of wikitext-2
 from timing import peak_gigabytes, report
 
@@ -91,17 +90,17 @@ def scorer(held_out: Bags, pairs: Pairs):
     return measure
 
 
-def train(training: LookupTraining, trained: Bags, held_out: Bags, seconds: float) -> list[Moment]:
+def train(training: LookupTraining, trained: Bags, held_out: Bags, seconds: float) -> list[LookupRecord]:
     pairs = find_pairs([trained, held_out])
     times = (0.0, *np.geomspace(0.5, seconds, 40).tolist())
     return training.run(trained, pairs, records=AtSeconds(times), measure=scorer(held_out, pairs))
 
 
-def loss_of(moment: Moment) -> float:
+def loss_of(moment: LookupRecord) -> float:
     return moment.measured["log_loss"]
 
 
-def best_of(moments: list[Moment], level: float = 0.0) -> dict:
+def best_of(moments: list[LookupRecord], level: float = 0.0) -> dict:
     """The moment with the least log-loss, the first one at this level, the last, and the highest top-1."""
     best = min(moments, key=loss_of)
     return {

@@ -15,7 +15,7 @@ from statistics import median
 import numpy as np
 
 import attomaton as at
-from attomaton.trajectory.expansion import Expansion
+from attomaton.trajectory import Expansion
 from attomaton.trajectory.flow.definition import descend_by_definition
 from timing import report
 

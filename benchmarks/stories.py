@@ -7,23 +7,26 @@ from collections.abc import Sequence
 import numpy as np
 
 import attomaton as at
-from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.heads.audit.explanations import (
+from attomaton.corpora import Vocabulary
+from attomaton.heads import (
     PMI,
     Bigram,
-    Counts,
     Frequency,
+    HeadModel,
     Induction,
+    KeyToken,
+    Position,
     SameToken,
+    TokenCounts,
+    count_pairs,
+    find_closed_utility,
     first_looks,
+    learned_rungs,
+    measure_utility,
+    open_model,
     usefulness,
 )
-from attomaton.heads.audit.ladder import KeyToken, Position, Step
-from attomaton.heads.audit.usual import learned_rungs
-from attomaton.heads.model import HeadModel
-from attomaton.heads.opening import open_model
-from attomaton.heads.utility.closed import count_pairs, find_closed_utility
-from attomaton.heads.utility.measured import measure_utility
+from attomaton.heads.audit.ladder import Step
 from timing import DATA
 
 WINDOW = 32
@@ -55,7 +58,7 @@ def cut_samples(documents: Sequence[np.ndarray], n_tokens: int) -> at.Samples:
 def make_rungs(model: HeadModel, documents: Sequence[np.ndarray]) -> list[Step]:
     """Every rung, made from the documents to fit on."""
     n_tokens = model.shape.n_tokens
-    counts = Counts.of(documents, n_tokens=n_tokens)
+    counts = TokenCounts.of(documents, n_tokens=n_tokens)
     automaton, shrunk = learned_rungs(documents, n_tokens=n_tokens, window=WINDOW)
     pairs = count_pairs(cut_samples(documents, n_tokens))
     windows = np.array([ids[start : start + 65] for ids in documents for start in (0, 64) if len(ids) > 129])

@@ -4,8 +4,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import find, given, settings
-from hypothesis import strategies as st
+from hypothesis import find, given, settings, strategies as st
 
 from tests.drawn import components_of
 from tests.strategies import (

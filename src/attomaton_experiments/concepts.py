@@ -13,16 +13,26 @@ import numpy as np
 import pyarrow as pa
 from scipy import sparse
 
-from attomaton.base.display import render_card, render_table
-from attomaton.base.drawing import GREY, ONE_COLUMN, drawable, house_axes
-from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
-from attomaton.base.frames import Tabular
-from attomaton.base.options import whole_number
-from attomaton.base.printing import Block, Grid
-from attomaton.base.tables import Float64, Int64, make_table, rows_to_bytes
-from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.corpora.tokenizers.vocabulary import name_token
-from attomaton.theories.decoder.supports import Supports
+from attomaton.base import (
+    GREY,
+    ONE_COLUMN,
+    Block,
+    Float64,
+    Grid,
+    Int64,
+    Tabular,
+    UncertifiedSolution,
+    UnsupportedOption,
+    drawable,
+    house_axes,
+    make_table,
+    render_card,
+    render_table,
+    rows_to_bytes,
+    whole_number,
+)
+from attomaton.corpora import Vocabulary, name_token
+from attomaton.theories import Supports
 
 SHOWN = 6
 """Words and contexts that stand for each side of a concept."""
@@ -246,7 +256,7 @@ def define_matrix(supports: Supports) -> Float64:
 
     Examples
     --------
-    >>> from attomaton.theories.decoder.supports import count_supports
+    >>> from attomaton.theories import count_supports
     >>> define_matrix(count_supports([[0, 1, 0, 2, 0]], 1))[:, 0].round(4).tolist()
     [-0.6667, 0.3333, 0.3333]
     """
@@ -260,7 +270,7 @@ def group_supports(supports: Supports) -> Int64:
 
     Examples
     --------
-    >>> from attomaton.theories.decoder.supports import count_supports
+    >>> from attomaton.theories import count_supports
     >>> group_supports(count_supports([[0, 3, 1, 3, 2, 0]], 1)).tolist()  # after 0 and 1 there is 3 alone
     [0, 0, 1, 2]
     """

@@ -13,19 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base.drawing import ONE_COLUMN, paper_style, wrap_caption
-from attomaton.base.printing import Grid
-from attomaton.base.progress import Progress
-from attomaton.base.tables import Float64, Int64, table_of
-from attomaton.claims.decoder import verify_decoder
-from attomaton.claims.verdicts import Judgement, Verdict
-from attomaton.report.lines import Line, LinePanel, draw_lines
-from attomaton.report.style import new_figure, save_figure
-from attomaton.theories.decoder.course import EDGE, find_levels, follow
-from attomaton.theories.decoder.descent import DecoderTrace, train_decoder
-from attomaton.theories.decoder.law import asymptote, squared_norm
-from attomaton.theories.decoder.learn import learn_decoder
-from attomaton.theories.decoder.supports import Supports
+from attomaton.base import ONE_COLUMN, Float64, Grid, Int64, Progress, paper_style, table_of, wrap_caption
+from attomaton.claims import Judgement, Verdict, verify_decoder
+from attomaton.report import Line, LinePanel, draw_lines, new_figure, save_figure
+from attomaton.theories import (
+    EDGE,
+    DecoderTrace,
+    Supports,
+    asymptote,
+    find_levels,
+    follow,
+    learn_decoder,
+    squared_norm,
+    train_decoder,
+)
 from attomaton_experiments.concepts import HEADERS, Concepts, find_concepts, group_supports
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure
@@ -159,7 +160,7 @@ def find_late_step(supports: Supports, step_size: float, late: float, mass: floa
 
     Examples
     --------
-    >>> from attomaton.theories.decoder.supports import count_supports
+    >>> from attomaton.theories import count_supports
     >>> find_late_step(count_supports([[0, 1, 0, 2]], 1), 1.0, 100.0, 0.9)
     100
     """

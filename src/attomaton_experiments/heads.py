@@ -8,11 +8,10 @@ from functools import partial
 
 import pyarrow as pa
 
-from attomaton.automaton.learn import learn
-from attomaton.automaton.shrinkage import shrink
-from attomaton.base.progress import Progress
-from attomaton.claims.verdicts import Judgement
-from attomaton.corpora.samples import Samples
+from attomaton.automaton import learn, shrink
+from attomaton.base import Progress
+from attomaton.claims import Judgement
+from attomaton.corpora import Samples
 from attomaton_experiments.figures.heads import draw_study
 from attomaton_experiments.head_study import run as study
 from attomaton_experiments.head_study.audit import StudyText, prepare_text

@@ -12,21 +12,21 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base.progress import Progress
-from attomaton.base.tables import Float64
-from attomaton.claims.forecast import predict_trace
-from attomaton.claims.local import solve_local
-from attomaton.claims.measures import Curves, aim_at, measure_against, solve_trials
-from attomaton.claims.mechanics import verify
-from attomaton.corpora import synthetic
-from attomaton.corpora.samples import Samples
-from attomaton.training.loop import train
-from attomaton.training.models.attention import AttentionModel
-from attomaton.training.models.embeddings import RandomUnit
-from attomaton.training.models.heads import TokenId, Untied
-from attomaton.training.models.losses import CorrelationLoss, LogLoss, SquaredLoss
-from attomaton.training.steps import GradientDescent
-from attomaton.training.trace import Trace
+from attomaton.base import Float64, Progress
+from attomaton.claims import Curves, aim_at, measure_against, predict_trace, solve_local, solve_trials, verify
+from attomaton.corpora import Samples, synthetic
+from attomaton.training import (
+    AttentionModel,
+    CorrelationLoss,
+    GradientDescent,
+    LogLoss,
+    RandomUnit,
+    SquaredLoss,
+    TokenId,
+    Trace,
+    Untied,
+    train,
+)
 from attomaton_experiments.figures.panels import Panel
 from attomaton_experiments.outcome import Outcome, render_outcome
 from attomaton_experiments.page import Page
@@ -45,7 +45,7 @@ MEASURES = {
     "surprise": "−ln of that mass",
     "norm": "‖W‖",
 }
-"""What is measured, by its name in :class:`~attomaton.claims.measures.Curves`."""
+"""What is measured, by its name in :class:`~attomaton.claims.Curves`."""
 
 LOCAL = "local_"
 LOCAL_MEASURES = {

@@ -14,25 +14,37 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base.printing import Grid
-from attomaton.base.progress import Progress
-from attomaton.claims.evidence import Evidence
-from attomaton.claims.margins import NORMS, OWN, Margins, Norm, measure_margins
-from attomaton.claims.measures import solve_trials
-from attomaton.claims.steepest import MARGIN_CLAIMS
-from attomaton.claims.verdicts import Judgement, Verdict
-from attomaton.corpora.samples import Samples
+from attomaton.base import Grid, Progress
+from attomaton.claims import (
+    MARGIN_CLAIMS,
+    NORMS,
+    OWN,
+    Evidence,
+    Judgement,
+    Margins,
+    Norm,
+    Verdict,
+    measure_margins,
+    solve_trials,
+)
+from attomaton.corpora import Samples
 from attomaton.corpora.synthetic import draw_ordered
-from attomaton.graphs.components import find_components
-from attomaton.graphs.edges import extract_edges
-from attomaton.report.lines import Line, LinePanel, draw_lines
-from attomaton.training.checkpoints import Store
-from attomaton.training.loop import Watch, train
-from attomaton.training.models.attention import AttentionModel
-from attomaton.training.models.embeddings import Orthonormal
-from attomaton.training.schedules import Decay
-from attomaton.training.steepest import Muon, SignDescent, SpectralDescent
-from attomaton.training.steps import Adam, GradientDescent, Step
+from attomaton.graphs import extract_edges, find_components
+from attomaton.report import Line, LinePanel, draw_lines
+from attomaton.training import (
+    Adam,
+    AttentionModel,
+    Decay,
+    GradientDescent,
+    Muon,
+    Orthonormal,
+    SignDescent,
+    SpectralDescent,
+    Step,
+    Store,
+    Watch,
+    train,
+)
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure
 from attomaton_experiments.settings import Settings
@@ -51,7 +63,7 @@ DRAWS = {"acyclic": "without cycles", "cyclic": "with cycles"}
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class OptimiserRun:
     """One optimiser on one kind of data, with margins in every norm and the verdict on its own."""
 
     asked: dict[str, Any]
@@ -70,7 +82,7 @@ def run_optimisers(settings: Settings, progress: Progress) -> Page:
     """Train every optimiser on data without and with cycles, measure margins, judge, and put it on a page."""
     corpora = {draw: draw_trials(settings, draw) for draw in DRAWS}
     pairs = [(draw, asked) for draw in DRAWS for asked in settings["optimisers"]]
-    runs: list[Run] = []
+    runs: list[OptimiserRun] = []
     for at, (draw, asked) in enumerate(pairs):
 
         def advance(done: int, total: int, at: int = at, asked: dict[str, Any] = asked) -> None:
@@ -134,7 +146,7 @@ def train_optimiser(
     asked: dict[str, Any],
     corpora: list[Samples],
     advance: Callable[[int, int], None],
-) -> Run:
+) -> OptimiserRun:
     """Train all trials by one optimiser, or read what was trained before, and measure."""
     steps, step, work = settings["steps"], make_step(asked), settings.get("work")
     watch = Watch([lambda done, _: advance(done, steps)], every=settings["every"])
@@ -147,10 +159,10 @@ def train_optimiser(
     found = claim.check(Evidence(trace, automata))
     verdict = replace(found, claim=f"{found.claim}, {asked['name']}, {DRAWS[draw]}")
     margins: dict[Norm, Margins] = {norm: measure_margins(trace, automata, norm) for norm in NORMS}
-    return Run(asked, draw, own, margins, verdict)
+    return OptimiserRun(asked, draw, own, margins, verdict)
 
 
-def _bars(runs: list[Run]) -> list[Verdict]:
+def _bars(runs: list[OptimiserRun]) -> list[Verdict]:
     """How many trials without cycles reach the bar of the settings."""
     found: list[Verdict] = []
     for run in runs:
@@ -172,7 +184,7 @@ def _caption(settings: Settings, corpora: dict[str, list[Samples]]) -> str:
     )
 
 
-def _table(runs: list[Run], draw: str) -> Grid:
+def _table(runs: list[OptimiserRun], draw: str) -> Grid:
     headers = ["optimiser", "own norm", "median", "5 %", "least", *(f"median, {norm}" for norm in NORMS)]
     rows = [
         [
@@ -187,7 +199,7 @@ def _table(runs: list[Run], draw: str) -> Grid:
     return Grid(f"Share of the best margin at the end, {DRAWS[draw]}", headers, rows)
 
 
-def _rows(run: Run) -> list[dict[str, Any]]:
+def _rows(run: OptimiserRun) -> list[dict[str, Any]]:
     """A row for each norm, record and trial."""
     return [
         {
@@ -205,7 +217,7 @@ def _rows(run: Run) -> list[dict[str, Any]]:
     ]
 
 
-def _draw(runs: list[Run], path: Path, *, caption: str) -> list[Path]:
+def _draw(runs: list[OptimiserRun], path: Path, *, caption: str) -> list[Path]:
     """Median share of the best margin by step: a panel for each norm, without cycles, and own norms with."""
     names = list(dict.fromkeys(run.asked["name"] for run in runs))
     panels = [
@@ -222,7 +234,7 @@ def _draw(runs: list[Run], path: Path, *, caption: str) -> list[Path]:
     )
 
 
-def _line(run: Run, norm: Norm, names: list[str]) -> Line:
+def _line(run: OptimiserRun, norm: Norm, names: list[str]) -> Line:
     """Solid in the optimiser's own norm, dotted in the others."""
     margins, place = run.margins[norm], names.index(run.asked["name"])
     shares = np.median(margins.share[1:], axis=1)

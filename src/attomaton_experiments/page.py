@@ -8,10 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from attomaton.base.artifacts import build_folder, explained, json_writer
-from attomaton.base.printing import Block
-from attomaton.base.tables import write_parquet
-from attomaton.claims.verdicts import Verdict, as_record
+from attomaton.base import Block, build_folder, explained, json_writer, write_parquet
+from attomaton.claims import Verdict, as_record
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attomaton.base.artifacts import explained, read_sealed, write_sealed
+from attomaton.base import explained, read_sealed, write_sealed
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,18 +6,10 @@ training.
 
 import numpy as np
 
-from attomaton.automaton.automaton import Automaton
-from attomaton.base.progress import Progress
-from attomaton.base.tables import Float64
-from attomaton.claims.forecast import expand_trial, find_levels
-from attomaton.claims.measures import aim_at, dense, solve_trials
-from attomaton.claims.verdicts import Judgement, Verdict
-from attomaton.training.loop import train
-from attomaton.training.models.attention import AttentionModel
-from attomaton.training.models.embeddings import RandomUnit
-from attomaton.training.path import trace_path
-from attomaton.training.steps import GradientDescent
-from attomaton.training.trace import Trace
+from attomaton.automaton import Automaton
+from attomaton.base import Float64, Progress
+from attomaton.claims import Judgement, Verdict, aim_at, dense, expand_trial, find_levels, solve_trials
+from attomaton.training import AttentionModel, GradientDescent, RandomUnit, Trace, trace_path, train
 from attomaton_experiments.figures.panels import Panel
 from attomaton_experiments.mechanics import LOSSES, draw_corpora
 from attomaton_experiments.outcome import Outcome, render_outcome

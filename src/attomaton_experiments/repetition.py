@@ -12,14 +12,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.automaton.repetition.chain import Counts, draw_counts
-from attomaton.automaton.repetition.winners import Winners, winners
-from attomaton.base.printing import Grid
-from attomaton.base.progress import Progress
-from attomaton.base.tables import Float64
-from attomaton.claims.repetition import SLOW, continue_flow
-from attomaton.claims.verdicts import Judgement, Verdict
-from attomaton.report.lines import Line, LinePanel, draw_lines
+from attomaton.automaton import TextCounts, Winners, draw_counts, winners
+from attomaton.base import Float64, Grid, Progress
+from attomaton.claims import SLOW, Judgement, Verdict, continue_flow
+from attomaton.report import Line, LinePanel, draw_lines
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure
 from attomaton_experiments.settings import Settings
@@ -42,8 +38,8 @@ class Trial:
     """One layer: what is predicted of it, and what it drew after either prompt."""
 
     found: Winners
-    even: Counts
-    near: Counts | None
+    even: TextCounts
+    near: TextCounts | None
 
     @property
     def right(self) -> bool:

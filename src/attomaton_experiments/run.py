@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 
-from attomaton.base.progress import Progress, silent
+from attomaton.base import Progress, silent
 from attomaton_experiments.beginning.curves import run_curves
 from attomaton_experiments.beginning.ends import run_ends
 from attomaton_experiments.beginning.turn import run_turn
-from attomaton_experiments.decoder import run_concepts, run_decoder
-from attomaton_experiments.decoder import run_text as run_decoder_text
+from attomaton_experiments.decoder import run_concepts, run_decoder, run_text as run_decoder_text
 from attomaton_experiments.heads import run_heads
 from attomaton_experiments.heldout import run_heldout
 from attomaton_experiments.mechanics import run_training

@@ -14,18 +14,24 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.automaton.learn import learn
-from attomaton.base.errors import UnreadableSource, UnsupportedOption
-from attomaton.base.progress import Progress, silent
-from attomaton.base.tables import Float64, Int64, Integers, make_table
-from attomaton.claims.retrieval import Retrieval, attend, read_retrieval
-from attomaton.corpora.readers import read_text
-from attomaton.corpora.samples import Samples
-from attomaton.graphs.bags import Bags, count_tokens
-from attomaton.training.steps import Adam, GradientDescent, Step
+from attomaton.automaton import learn
+from attomaton.base import (
+    Float64,
+    Int64,
+    Integers,
+    Progress,
+    UnreadableSource,
+    UnsupportedOption,
+    make_table,
+    silent,
+)
+from attomaton.claims import Retrieval, attend, read_retrieval
+from attomaton.corpora import Samples, read_text
+from attomaton.graphs import Bags, count_tokens
+from attomaton.training import Adam, GradientDescent, Step
 from attomaton_experiments.lookup.lookup import Pairs, find_pairs
 from attomaton_experiments.lookup.parametrisations import Dense, Factored, Parametrisation, PerQuery
-from attomaton_experiments.lookup.training import AtSteps, LookupTraining, Moment
+from attomaton_experiments.lookup.training import AtSteps, LookupRecord, LookupTraining
 from attomaton_experiments.page import Page
 from attomaton_experiments.settings import Settings
 from attomaton_experiments.text_outcome import CURVE_SCHEMA, Row, TextOutcome, render_text
@@ -99,11 +105,11 @@ def _some_of(bags: Bags, settings: Settings) -> Bags:
 def _untrained(kind: str, retrieval: Retrieval) -> list[Row]:
     bags = retrieval.bags
     scores = {"uniform attention": np.zeros(len(bags.token)), "any token": -np.log(bags.multiplicity)}
-    start = Moment(0, 0.0, 0.0, {})
+    start = LookupRecord(0, 0.0, 0.0, {})
     return [row for name, one in scores.items() for row in _compare(name, kind, retrieval, one, start)]
 
 
-def _compare(model: str, kind: str, retrieval: Retrieval, scores: Float64, moment: Moment) -> list[Row]:
+def _compare(model: str, kind: str, retrieval: Retrieval, scores: Float64, moment: LookupRecord) -> list[Row]:
     """One row for each rule, from a score for each entry."""
     masses = attend(retrieval.bags, scores)
     score = retrieval.score(masses)

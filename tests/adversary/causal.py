@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from scipy.stats import t as student
 
-from attomaton.heads.audit.causal import Contexts, replace_heads, share_out
+from attomaton.heads.audit.causal import LabelledContexts, replace_heads, share_out
 from attomaton.heads.model import Head
 from tests.adversary.finding import Finding, worst_of
 from tests.adversary.transformers import build, describe, draw_plain, kind_of
@@ -23,8 +23,8 @@ def attack(rng) -> Finding:
     scored = rng.random(length) < 0.7
     scored[int(rng.integers(length))] = True
     by, elsewhere = str(rng.choice(["lag", "place"])), bool(rng.random() < 0.3)
-    contexts = Contexts.of(rows, length=length, n_tokens=n_tokens, scored=scored)
-    means_from = Contexts.of(others, length=length, n_tokens=n_tokens) if elsewhere else None
+    contexts = LabelledContexts.of(rows, length=length, n_tokens=n_tokens, scored=scored)
+    means_from = LabelledContexts.of(others, length=length, n_tokens=n_tokens) if elsewhere else None
     sets = [[head for head in plain.heads if rng.random() < 0.5] or plain.heads[:1] for _ in range(2)]
     model = build(plain)
     named = [[Head(*head) for head in some] for some in sets]

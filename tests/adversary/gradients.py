@@ -9,7 +9,7 @@ import attomaton as at
 from attomaton.graphs.bags import count_tokens
 from attomaton.training.loop import Watch, combine, split, train
 from attomaton.training.models.attention import AttentionModel, lay_out
-from attomaton.training.models.embeddings import Given
+from attomaton.training.models.embeddings import EmbeddingTable
 from attomaton.training.models.heads import Tied, TokenId, Untied
 from attomaton.training.models.losses import CorrelationLoss, LogLoss, SquaredLoss
 from attomaton.training.steps import Adam, GradientDescent
@@ -78,7 +78,7 @@ def _loss_apart(exact, told):
 def attack_heads(rng) -> Finding:
     """∇L, the loss and the Hessian of W, and the gradients of K and Q, several trials at once."""
     head, loss, n_tokens, trials = draw(rng)
-    model = AttentionModel(Given(trials[0][2]), head=HEADS[head], loss=LOSSES[loss])
+    model = AttentionModel(EmbeddingTable(trials[0][2]), head=HEADS[head], loss=LOSSES[loss])
     corpora = [at.Samples.from_lists(c, y, n_tokens=n_tokens) for c, y, _ in trials]
     batch = lay_out(model, corpora, [table for _, _, table in trials])
     dim, rank = trials[0][2].shape[1], int(rng.integers(1, 4))
@@ -165,7 +165,7 @@ def attack_training(rng) -> Finding:
     head, loss, n_tokens, trials = draw(rng)
     contexts, labels, table = trials[0]
     rank = None if rng.random() < 0.5 else int(rng.integers(1, 4))
-    model = AttentionModel(Given(table), head=HEADS[head], loss=LOSSES[loss], rank=rank, start=0.5)
+    model = AttentionModel(EmbeddingTable(table), head=HEADS[head], loss=LOSSES[loss], rank=rank, start=0.5)
     pace, momentum = float(10 ** rng.uniform(-2, 0)), float(rng.choice([0.0, 0.9]))
     normalized = bool(rng.random() < 0.3)
     adam = rng.random() < 0.3
@@ -206,7 +206,7 @@ def attack_saturated(rng) -> Finding:
     """
     contexts, labels, n_tokens = draw_corpus(rng, most_samples=5)
     loss = str(rng.choice(["log", "correlation"]))
-    model = AttentionModel(Given(np.eye(n_tokens)), head=TokenId(), loss=LOSSES[loss])
+    model = AttentionModel(EmbeddingTable(np.eye(n_tokens)), head=TokenId(), loss=LOSSES[loss])
     weights = rng.normal(size=(n_tokens, n_tokens)) * float(rng.choice([5.0, 30.0, 80.0]))
     batch = lay_out(model, [at.Samples.from_lists(contexts, labels, n_tokens=n_tokens)], [np.eye(n_tokens)])
     told = batch.gradient(torch.tensor(weights)[None])[0][0]

@@ -6,7 +6,7 @@ from math import fsum
 import numpy as np
 
 from attomaton_experiments.mixture.kneser_ney import learn_kneser_ney
-from attomaton_experiments.mixture.reading import Reading
+from attomaton_experiments.mixture.reading import MixtureText
 from tests.adversary.finding import Finding, worst_of
 
 VOCABULARIES = (1, 2, 3, 8, 100, 5_000, 33_278, 50_000)
@@ -65,7 +65,7 @@ class Model:
 def attack(rng) -> Finding:
     """``learn_kneser_ney`` on a text, judged on another."""
     n_tokens, order, before, text, other = draw(rng)
-    fitted, judged = Reading(text, before, n_tokens), Reading(other, before, n_tokens)
+    fitted, judged = MixtureText(text, before, n_tokens), MixtureText(other, before, n_tokens)
     model, plain = learn_kneser_ney(fitted, order), Model(text.tolist(), before, n_tokens, order)
     padded = [before] * order + other.tolist()
     chances = model.read(judged)[0]

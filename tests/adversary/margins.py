@@ -10,7 +10,7 @@ from attomaton.claims.measures import solve_trials
 from attomaton.claims.steepest import MARGIN_CLAIMS
 from attomaton.claims.verdicts import VerdictStatus
 from attomaton.training.models.attention import AttentionModel
-from attomaton.training.models.embeddings import Given, Orthonormal
+from attomaton.training.models.embeddings import EmbeddingTable, Orthonormal
 from attomaton.training.models.losses import SquaredLoss
 from attomaton.training.schedules import Decay
 from attomaton.training.steepest import Muon, SignDescent, SpectralDescent
@@ -112,7 +112,7 @@ def attack(rng) -> Finding:
     ran = str(rng.choice(SOUND)) if kind in SPOILT else kind
     step = draw_step(rng, ran, contexts, labels, table)
     loss = {"loss": SquaredLoss()} if kind == "squared loss" else {}
-    model = AttentionModel(Orthonormal() if given is None else Given(given), **loss)
+    model = AttentionModel(Orthonormal() if given is None else EmbeddingTable(given), **loss)
     steps = int(10 ** rng.uniform(2.2, 3.3))
     samples = at.Samples.from_lists(contexts, labels, n_tokens=n_tokens)
     trace = break_run(rng, kind, at.train(samples, model, step, steps=steps))

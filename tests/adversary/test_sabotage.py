@@ -23,7 +23,7 @@ from attomaton.theories.scansnap.law import SnapLaw
 from attomaton.training.models.losses import LogLoss
 from attomaton.training.steps import Adam, GradientDescent
 from attomaton.trajectory.expansion import Expansion
-from attomaton.trajectory.fast_forward import Trajectory
+from attomaton.trajectory.forward import Trajectory
 from attomaton_experiments.lookup.parametrisations import Dense, Factored, PerQuery, Shared
 from attomaton_experiments.mixture import kneser_ney
 from tests.adversary import causal, corpora, factored, generation, hard, ladder, limits, norms, scansnap

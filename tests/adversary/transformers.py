@@ -2,7 +2,7 @@
 
 import torch
 
-from attomaton.heads.parts import Attention, FeedForward, Layer, Linear, Norm, Rotary
+from attomaton.heads.parts import AttentionMaps, FeedForward, Layer, Linear, Norm, Rotary
 from attomaton.heads.transformer import Transformer
 from tests.adversary.reference.forward import Plain
 
@@ -67,7 +67,7 @@ def build(plain):
         feed = None
         if plain.activation:
             feed = FeedForward(made["into"], made["out"], plain.activation, made.get("gate"))
-        attention = Attention(*looks, scale=plain.width**-0.5, lags=lags)
+        attention = AttentionMaps(*looks, scale=plain.width**-0.5, lags=lags)
         layers.append(Layer(attention, norm(2 * at), feed, norm(2 * at + 1) if feed else None))
     return Transformer(
         "drawn", plain.n_heads, plain.n_groups, plain.embedding, tuple(layers), Linear(plain.decoder),

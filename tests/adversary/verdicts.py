@@ -4,7 +4,7 @@ import numpy as np
 
 import attomaton as at
 from attomaton.training.models.attention import AttentionModel
-from attomaton.training.models.embeddings import Given, Orthonormal
+from attomaton.training.models.embeddings import EmbeddingTable, Orthonormal
 from tests.adversary.draws import describe
 from tests.adversary.finding import Finding, unjudged
 from tests.adversary.reference.descent import curvatures_of
@@ -34,7 +34,7 @@ def attack(rng) -> Finding:
     """Train by plain or normalised descent, from zero or as PyTorch starts; verify, and count what fails."""
     contexts, labels, n_tokens, table, step, start = draw(rng)
     samples = at.Samples.from_lists(contexts, labels, n_tokens=n_tokens)
-    model = AttentionModel(Orthonormal() if table is None else Given(table), start=start)
+    model = AttentionModel(Orthonormal() if table is None else EmbeddingTable(table), start=start)
     trace = at.train(samples, model, step, steps=4000, seed=int(rng.integers(10**6)))
     auto = at.learn(samples, embeddings=table)
     if not (auto.hard.status is auto.soft.status is at.Status.CERTIFIED):

@@ -3,8 +3,7 @@
 from collections import Counter
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import attomaton as at
 from attomaton.automaton.answered import HELD_OUT, MOST, measure_answered, measure_held_out

@@ -1,8 +1,7 @@
 """Many contexts at once: the same answers as the definition gives one by one."""
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import attomaton as at
 from attomaton.automaton.definition import predict_by_definition

@@ -1,8 +1,7 @@
 """Values as plain text: the same look as the command line's tables, at any width, whatever the cells hold."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from rich.cells import cell_len
 
 from attomaton.base.printing import Grid, draw_blocks

@@ -6,8 +6,7 @@ import choix
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 from scipy.optimize import minimize
 from tests.strategies import many
 

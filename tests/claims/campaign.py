@@ -21,7 +21,7 @@ from attomaton.claims.measures import solve_trials
 from attomaton.claims.mechanics import CLAIMS
 from attomaton.training.configuration import describe
 from attomaton.training.models.attention import AttentionModel
-from attomaton.training.models.embeddings import Given, Orthonormal, RandomUnit
+from attomaton.training.models.embeddings import EmbeddingTable, Orthonormal, RandomUnit
 from attomaton.training.models.heads import Tied, TokenId, Untied
 from attomaton.training.models.losses import CorrelationLoss, LogLoss, SquaredLoss
 from attomaton.training.steps import Adam, GradientDescent
@@ -151,7 +151,7 @@ def beyond_edge(rng, seed):
     samples = draw_samples(rng, cyclic=True)
     embeddings = draw_embeddings(rng, samples.n_tokens)
     if rng.random() < 0.2:
-        embeddings = Given(rng.uniform(0.5, 2.0, (samples.n_tokens, 1)) * np.eye(samples.n_tokens))
+        embeddings = EmbeddingTable(rng.uniform(0.5, 2.0, (samples.n_tokens, 1)) * np.eye(samples.n_tokens))
     step = GradientDescent(10 ** rng.uniform(0.005, 0.6) * edge_of(rng, samples, embeddings, seed))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", StepBeyondEdge)

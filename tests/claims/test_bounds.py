@@ -16,7 +16,7 @@ from attomaton.claims.verdicts import VerdictStatus
 from attomaton.training.configuration import describe
 from attomaton.training.loop import train
 from attomaton.training.models.attention import AttentionModel
-from attomaton.training.models.embeddings import Given, Orthonormal, RandomUnit
+from attomaton.training.models.embeddings import EmbeddingTable, Orthonormal, RandomUnit
 from attomaton.training.models.heads import Tied, Untied
 from attomaton.training.models.losses import SquaredLoss
 from attomaton.training.schedules import Decay
@@ -60,7 +60,7 @@ def beyond(samples, step_size, *, embeddings=None, steps=4000):
     ],
 )
 def test_beyond_the_edge_no_claim_about_the_run_applies(samples, step_size, scale):
-    embeddings = Given(scale * np.eye(3)) if scale != 1 else None
+    embeddings = EmbeddingTable(scale * np.eye(3)) if scale != 1 else None
     trace = beyond(samples, step_size, embeddings=embeddings)
     for verdict in verify(solve_trials(trace), trace):
         if verdict.claim in campaign.RUN:

@@ -3,7 +3,7 @@ import pytest
 
 import attomaton as at
 from attomaton.claims.convexity import draw_curvature
-from attomaton.claims.diagnose import diagnose
+from attomaton.claims.diagnosis import diagnose
 from attomaton.claims.evidence import Evidence
 from attomaton.claims.measures import cyclic_axes, solve_trials
 from attomaton.claims.mechanics import CLAIMS, verify

@@ -3,8 +3,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import attomaton as at
 from attomaton.base.errors import EmptyContext, InvalidSamples, TokenOutOfRange

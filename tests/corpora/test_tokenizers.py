@@ -10,8 +10,7 @@ import pytest
 import tiktoken
 import tiktoken_ext.openai_public
 import tokenizers
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import attomaton as at
 from attomaton.base.errors import UnknownToken, UnreadableSource, UnsupportedOption

@@ -15,8 +15,7 @@ import pyarrow as pa
 
 import attomaton as at
 from tests.cli.inside import run_inside
-from tests.e2e.first_hour import CONTEXT
-from tests.e2e.first_hour import TEXT as MOBY_DICK
+from tests.e2e.first_hour import CONTEXT, TEXT as MOBY_DICK
 from tests.engines.conftest import write_shards
 
 ROOT = Path(__file__).parents[2]

@@ -11,8 +11,7 @@ import attomaton as at
 from attomaton.automaton.runs import staged
 from attomaton.base.artifacts import parted
 from attomaton.base.tables import rows_to_bytes
-from attomaton.engines import kept as keeping
-from attomaton.engines import parts as edge_parts
+from attomaton.engines import kept as keeping, parts as edge_parts
 from attomaton.engines.choiceparts import cut_choices, sum_choices
 from attomaton.engines.kept import Kept, run_weighed
 from attomaton.graphs import parts

@@ -23,8 +23,8 @@ import attomaton as at
 import attomaton_experiments
 from attomaton.automaton.repetition.chain import draw_counts
 from attomaton.automaton.rules import answer_bags
-from attomaton.base.compiled.kernels import Inner, Kernel
 from attomaton.base.errors import AttomatonError
+from attomaton.base.kernels.kernel import Inner, Kernel
 from attomaton.base.tables import column, ragged_column
 from attomaton.corpora.pieces import Piece
 from attomaton.engines.kernel import choices_of_piece
@@ -236,14 +236,14 @@ def try_embedded_problem(rng: Rng) -> None:
 
 def try_ropes(rng: Rng) -> None:
     """Constraints as differences of rows → sums with twice the digits, and the certificate."""
-    from attomaton.solvers.hard.rows import Answer, Ropes, certify_answer, tie_ropes
+    from attomaton.solvers.hard.rows import Ropes, RowProof, certify_answer, tie_ropes
 
     components = at.find_components(at.extract_edges(draw_samples(rng)))
     given = tie_ropes(components, rng.normal(size=(components.edges.n_tokens, 6)))
     names = ("keys", "asked", "one", "other", "query", "number", "tie", "tokens")
     ropes = Ropes(**bend_some(rng, **{name: getattr(given, name) for name in names}))
     bent = bend_some(rng, weights=rng.normal(size=(6, 6, 2)), multipliers=rng.normal(size=len(given.one)))
-    certify_answer(ropes, Answer(**bent), rtol=1e-6)
+    certify_answer(ropes, RowProof(**bent), rtol=1e-6)
 
 
 def try_luce(rng: Rng) -> None:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from attomaton.base.compiled import code
+from attomaton.base.kernels import code
 
 PROGRAM = """
 import numpy as np
@@ -14,7 +14,7 @@ import sums
 print(sums.total(np.arange(10.0)), sum(sums.total.code.stats.cache_hits.values()))
 """
 SOURCE = """
-from attomaton.base.compiled import compiled
+from attomaton.base.kernels import compiled
 
 @compiled
 def total(values):

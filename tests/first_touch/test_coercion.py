@@ -8,7 +8,7 @@ import pytest
 import attomaton as at
 from attomaton.theories.scansnap.law import Rates
 from attomaton.theories.scansnap.survey import survey_samples
-from attomaton.training.models.embeddings import Given, Orthonormal
+from attomaton.training.models.embeddings import EmbeddingTable, Orthonormal
 from attomaton.training.models.heads import Tied
 from attomaton.training.models.losses import SquaredLoss
 from tests.cli.inside import run_inside
@@ -23,7 +23,7 @@ def weights(model, step, **options):
 
 def test_a_table_is_given_embeddings():
     table = np.array([[1.0, 0.0, 0.0], [0.6, 0.8, 0.0], [0.0, 0.0, 1.0]])
-    expected = weights(at.AttentionModel(Given(table)), at.GradientDescent(0.5))
+    expected = weights(at.AttentionModel(EmbeddingTable(table)), at.GradientDescent(0.5))
     for given in (table, table.tolist()):
         assert np.array_equal(weights(at.AttentionModel(embeddings=given), 0.5), expected)
     import torch

@@ -4,8 +4,7 @@ from itertools import combinations, product
 
 import networkx as nx
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from attomaton.graphs.connection import connect
 from tests.strategies import arcs, orderings

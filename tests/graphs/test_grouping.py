@@ -1,8 +1,7 @@
 """Looking keys up."""
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from attomaton.graphs.grouping import distinct_keys, find_keys
 

@@ -8,7 +8,7 @@ import torch
 
 from attomaton.base.errors import InvalidSamples, MismatchedParts, TokenOutOfRange, UnsupportedOption
 from attomaton.heads.arrays import from_arrays
-from attomaton.heads.audit.causal import Contexts
+from attomaton.heads.audit.causal import LabelledContexts
 from attomaton.heads.audit.rows import watch_rows
 from attomaton.heads.deviation import compare_logits
 from attomaton.heads.model import BATCH_BYTES, Head
@@ -191,5 +191,5 @@ def test_a_large_vocabulary_makes_batches_small():
     watch_rows(model, documents, window=4, per_document=1)
     assert sum(sizes) == 60
     assert max(sizes) == BATCH_BYTES // (4 * 41 * (50_257 + 41)) == 16
-    parts = Contexts.of(documents, length=32, n_tokens=50_257).batches(model)
+    parts = LabelledContexts.of(documents, length=32, n_tokens=50_257).batches(model)
     assert max(map(len, parts)) == 20

@@ -1,13 +1,24 @@
-"""What the house promises those who build in it: no circles, public names."""
+"""What the house promises those who build in it: fourteen rooms, a door each, no circles, public names."""
 
+import ast
+import importlib
 import inspect
+import json
+import re
 import subprocess
 import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import attomaton as at
-from tests.house.imports import SOURCE, find_circles, import_graph
+from tests.house.imports import SOURCE, find_circles, import_graph, module_names
+
+DOORS = ("base", "corpora", "graphs", "engines", "solvers", "trajectory", "automaton", "choices", "theories")
+DOORS += ("training", "claims", "heads", "report")
+ROOMS = (*DOORS, "cli")
 
 
 def test_no_file_imports_itself_through_others():
@@ -24,12 +35,77 @@ def test_the_library_and_its_examples_do_without_the_experiments():
     assert [path.as_posix() for path in found] == ["attomaton/cli/reproduce.py"]
 
 
-@pytest.mark.parametrize(
-    "name", ["AttentionLimit", "AttentionModel", "GradientDescent", "Watch", "train", "verify"]
-)
+def test_fourteen_rooms_and_nothing_beside_them():
+    beside = {path.name for path in (SOURCE / "attomaton").iterdir() if path.name != "__pycache__"}
+    assert beside == {*ROOMS, "__init__.py", "__main__.py", "py.typed"}
+
+
+@pytest.mark.parametrize("room", [f"attomaton.{name}" for name in DOORS])
+def test_a_door_leads_to_what_it_names(room):
+    door = importlib.import_module(room)
+    assert door.__all__
+    assert all(hasattr(door, name) and name in dir(door) for name in door.__all__)
+    files = {path.stem for path in Path(door.__file__).parent.iterdir()}
+    shadowed = [
+        name for name in files.intersection(door.__all__) if not inspect.ismodule(getattr(door, name))
+    ]
+    assert shadowed == []  # importing the file would put it in the place of the name
+
+
+@pytest.mark.parametrize("name", ["AttentionLimit", "AttentionModel", "GradientDescent", "train", "verify"])
 def test_names_that_are_loaded_late_are_seen(name):
     assert name in at.__all__
     assert name in dir(at)
+
+
+def test_no_class_name_occurs_twice():
+    names = [
+        node.name
+        for path in module_names().values()
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef)
+    ]
+    assert [name for name, count in Counter(names).items() if count > 1] == []
+
+
+def imports_in(text: str) -> Iterator[str]:
+    """``attomaton.room.Name`` for all that a piece of text imports from below ``attomaton``."""
+    for module, names in re.findall(r"from (attomaton\.[\w.]+) import (\([^)]*\)|[\w ,]+)", text):
+        for name in names.strip("()\n ").split(","):
+            if name.strip():
+                yield f"{module}.{name.split()[0]}"
+
+
+def code_of(path: Path) -> str:
+    """A file's text; of a notebook, that of its cells."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix != ".ipynb":
+        return text
+    return "\n".join("".join(cell["source"]) for cell in json.loads(text)["cells"])
+
+
+def is_public(name: str) -> bool:
+    room, _, last = name.rpartition(".")
+    if room == "attomaton.corpora.synthetic":
+        return True
+    return room in PUBLIC and last in importlib.import_module(room).__all__
+
+
+PUBLIC = [f"attomaton.{name}" for name in DOORS]
+PAGES = ["README.md", *(f"docs/{pattern}" for pattern in ("*.md", "tutorials/*.ipynb"))]
+ROOT = SOURCE.parent
+
+
+def test_pages_tutorials_and_experiments_use_doors_only():
+    files = [path for pattern in PAGES for path in ROOT.glob(pattern)]
+    files += (SOURCE / "attomaton_experiments").rglob("*.py")
+    inside = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in files
+        for name in imports_in(code_of(path))
+        if not is_public(name)
+    }
+    assert inside == set()
 
 
 def test_verify_is_a_function_with_a_signature():

@@ -6,8 +6,7 @@ import clarabel
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy.sparse import csc_array, eye_array
 
 import attomaton as at
@@ -18,7 +17,7 @@ from attomaton.solvers.hard.constraints import embedded_problem, order_problem
 from attomaton.solvers.hard.exact import check_exactly
 from attomaton.solvers.hard.problem import OrderProblem
 from attomaton.solvers.hard.solvers.placement import Placement
-from attomaton.solvers.hard.solvers.reference import Reference
+from attomaton.solvers.hard.solvers.reference import Clarabel
 from tests.drawn import components_of, edge_table, networkx_graph, scores_of
 from tests.strategies import embedded, ordered_sets, orders, paper_draws, vectors
 
@@ -124,7 +123,7 @@ def test_multipliers_press_on_tight_edges_only_and_prove_the_norm(samples):
 def test_the_block_solver_agrees_with_the_reference(samples):
     components = components_of(samples)
     blocks = at.solve_graph_svm(components).expect()
-    reference = at.solve_graph_svm(components, solver=Reference(), rtol=1e-6).expect()
+    reference = at.solve_graph_svm(components, solver=Clarabel(), rtol=1e-6).expect()
     np.testing.assert_allclose(blocks.scores.column("score"), reference.scores.column("score"), atol=1e-5)
 
 
@@ -157,7 +156,7 @@ def test_the_joint_solver_agrees_with_the_reference(drawn):
     samples, embeddings = drawn
     components = components_of(samples)
     joint = at.solve_graph_svm(components, embeddings=embeddings, rtol=1e-9).expect()
-    reference = at.solve_graph_svm(components, embeddings=embeddings, solver=Reference(), rtol=1e-6)
+    reference = at.solve_graph_svm(components, embeddings=embeddings, solver=Clarabel(), rtol=1e-6)
     assert joint.certificate.upper <= reference.certificate.upper * (1 + 1e-9)
     if reference.certificate.certified:
         np.testing.assert_allclose(joint.scores.column("score"), reference.scores.column("score"), atol=1e-3)

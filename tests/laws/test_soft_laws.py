@@ -3,8 +3,7 @@
 import choix
 import numpy as np
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 from scipy.linalg import orth
 from scipy.optimize import minimize
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import attomaton as at
 from attomaton.base.drawing import (
@@ -30,7 +29,7 @@ from attomaton.report.page.packing import Packer
 from attomaton.report.pictures import write_figures
 from attomaton.report.priority_graph import MOST_COMPONENTS, draw_graph, lay_out
 from attomaton.report.query_graph import read_graph
-from attomaton_experiments.figures.grids import Grid, draw_grids
+from attomaton_experiments.figures.grids import GridFigure, draw_grids
 from attomaton_experiments.figures.maps import MapPanel, draw_maps
 from attomaton_experiments.figures.panels import Panel, draw_panels
 
@@ -66,7 +65,7 @@ def maps(path):
 
 
 def grids(path):
-    grid = Grid("mass", ["a", "b"], ["x", "y"], [[0.1, None], [0.7, 1.0]], marked=[(0, 0)], borders=[1])
+    grid = GridFigure("mass", ["a", "b"], ["x", "y"], [[0.1, None], [0.7, 1.0]], marked=[(0, 0)], borders=[1])
     return draw_grids([grid] * 3, path, caption="grids")
 
 

@@ -1,8 +1,7 @@
 """What the page reads back is what was packed."""
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from attomaton.report.page.packing import SHORTEST_RUN, differences, expand, runs, sum_up
 

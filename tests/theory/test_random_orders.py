@@ -13,7 +13,7 @@ from scipy.sparse import csc_matrix, diags_array
 from attomaton.solvers.hard.certify import certify_positions
 from attomaton.solvers.hard.problem import OrderProblem
 from attomaton.solvers.hard.solvers.placement import Placement
-from attomaton.solvers.hard.solvers.reference import Reference
+from attomaton.solvers.hard.solvers.reference import Clarabel
 from tests.drawn import mixed_orders
 
 pytestmark = pytest.mark.slow
@@ -60,6 +60,6 @@ def test_the_optimum_is_that_of_two_general_solvers(seed):
         positions, flow = Placement().solve_order(order)
         assert certify_positions(order, positions, flow, rtol=1e-12).certified
         problem = in_fitting_units(order)
-        for rival in (Reference(rtol=1e-10).solve_order(problem)[0], solve_with_piqp(problem)):
+        for rival in (Clarabel(rtol=1e-10).solve_order(problem)[0], solve_with_piqp(problem)):
             assert problem.gaps(rival).min() > 1 - 1e-9
             assert norm(problem, rival) == pytest.approx(norm(problem, positions), rel=1e-9)

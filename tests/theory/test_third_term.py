@@ -53,7 +53,7 @@ def errors_at(samples, expansion, reached):
 @pytest.mark.slow
 def test_twenty_instances_against_plain_descent():
     """Within 5e-3 wherever the rate is above 1/2; slower ones within what they say of themselves."""
-    from attomaton.trajectory.fast_forward import _follow_orthonormal
+    from attomaton.trajectory.forward import _follow_orthonormal
 
     gains, quick = [], 0
     for samples, expansion in third_terms(20):

@@ -11,7 +11,7 @@ from attomaton.base.errors import StepBeyondEdge
 from attomaton.training.edge import describe_unstable
 from attomaton.training.loop import Watch, train
 from attomaton.training.models.attention import AttentionModel
-from attomaton.training.models.embeddings import Given, Orthonormal, RandomUnit
+from attomaton.training.models.embeddings import EmbeddingTable, Orthonormal, RandomUnit
 from attomaton.training.models.heads import Tied, Untied
 from attomaton.training.models.losses import SquaredLoss
 from attomaton.training.steps import Adam, GradientDescent
@@ -48,7 +48,7 @@ def test_both_sides_of_the_edge_of_drawn_problems(head):
             else np.eye(samples.n_tokens)
         )
         edge = 2.0 / find_curvature(samples, table)
-        model = AttentionModel(Given(table), **({"head": Tied()} if head == "tied" else {}))
+        model = AttentionModel(EmbeddingTable(table), **({"head": Tied()} if head == "tied" else {}))
         told = [
             describe_unstable(model, GradientDescent(share * edge), [samples], [table])
             for share in (0.999, 1.001)

@@ -8,7 +8,7 @@ import attomaton as at
 from attomaton.base.errors import UnsupportedOption
 from attomaton.training.loop import Watch, combine, train
 from attomaton.training.models.attention import AttentionModel, lay_out
-from attomaton.training.models.embeddings import Given, Orthonormal, RandomUnit
+from attomaton.training.models.embeddings import EmbeddingTable, Orthonormal, RandomUnit
 from attomaton.training.models.heads import Untied
 from attomaton.training.models.losses import SquaredLoss
 from attomaton.training.steps import Adam, GradientDescent
@@ -31,7 +31,11 @@ def weights_of(trace):
 def test_gradient_descent_is_the_definition(seed):
     samples, table = paper_draw(seed, repeats=True), embeddings_for(seed, 6, 8)
     trace = train(
-        samples, AttentionModel(Given(table)), GradientDescent(0.7), steps=300, watch=Watch(every=100)
+        samples,
+        AttentionModel(EmbeddingTable(table)),
+        GradientDescent(0.7),
+        steps=300,
+        watch=Watch(every=100),
     )
     assert trace.steps.tolist() == [0, 100, 200, 300]
     for step in trace.steps.tolist():

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from tests.drawn import components_of, embeddings_for, paper_draw
 from tests.strategies import realisable_sets, sample_sets, unit_rows, vectors
 

@@ -1,1 +1,50 @@
 """What answers a context: the automaton of the limit, and attention with finite scores."""
+
+from typing import TYPE_CHECKING
+
+from attomaton.base.doors import open_door
+
+if TYPE_CHECKING:
+    from attomaton.automaton.attention import Attention as Attention
+    from attomaton.automaton.automaton import Automaton as Automaton
+    from attomaton.automaton.compare import Change as Change, Difference as Difference
+    from attomaton.automaton.context import Names as Names
+    from attomaton.automaton.estimator import AttentionLimit as AttentionLimit
+    from attomaton.automaton.explanation import Explanation as Explanation
+    from attomaton.automaton.finite import FiniteAttention as FiniteAttention
+    from attomaton.automaton.generation import Generation as Generation
+    from attomaton.automaton.learning import diff as diff, learn as learn
+    from attomaton.automaton.prediction import BatchPrediction as BatchPrediction
+    from attomaton.automaton.reasons import Beaten as Beaten, Rule as Rule
+    from attomaton.automaton.repetition.chain import TextCounts as TextCounts, draw_counts as draw_counts
+    from attomaton.automaton.repetition.limits import Limit as Limit
+    from attomaton.automaton.repetition.loops import Loops as Loops, find_loops as find_loops
+    from attomaton.automaton.repetition.odds import Odds as Odds
+    from attomaton.automaton.repetition.winners import Winners as Winners, winners as winners
+    from attomaton.automaton.rules import RULES as RULES, answer_bags as answer_bags, find_rules as find_rules
+    from attomaton.automaton.runs.coverage import Coverage as Coverage, LargeComponent as LargeComponent
+    from attomaton.automaton.runs.nodes import Known as Known
+    from attomaton.automaton.runs.outline import Outline as Outline
+    from attomaton.automaton.scoring import (
+        Score as Score,
+        fit_epsilon as fit_epsilon,
+        mix_uniform as mix_uniform,
+        score_prediction as score_prediction,
+        uniform_chances as uniform_chances,
+    )
+    from attomaton.automaton.shrinkage import (
+        Tuning as Tuning,
+        choose_strength as choose_strength,
+        shrink as shrink,
+    )
+    from attomaton.automaton.views import ContextView as ContextView
+    from attomaton.automaton.writing.automaton import (
+        WritingAutomaton as WritingAutomaton,
+        WritingCoverage as WritingCoverage,
+        WritingExplanation as WritingExplanation,
+    )
+    from attomaton.automaton.writing.load import load_attention as load_attention
+    from attomaton.automaton.writing.maps import Writing as Writing, find_writing as find_writing
+    from attomaton.automaton.writing.settle import Settling as Settling
+else:
+    __getattr__, __dir__, __all__ = open_door(__name__)

@@ -14,7 +14,7 @@ import numpy as np
 
 from attomaton.automaton.context import Context, Names, as_samples, read_context
 from attomaton.automaton.explanation import Explanation
-from attomaton.automaton.generation import MOST_GENERATED, Chain, Generation
+from attomaton.automaton.generation import MOST_GENERATED, Generation, GrowingContext
 from attomaton.automaton.pictures import Ranking, draw_positions, draw_ranking
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.automaton.scoring import Score, mix_uniform, score_prediction
@@ -229,7 +229,7 @@ class Attention(ABC):
         n = whole_number(n, "n", most=MOST_GENERATED)
         window = None if window is None else whole_number(window, "window", least=1)
         ids, names = read_context(prompt, self.n_tokens, self.vocabulary)
-        chain = Chain(ids.tolist(), lambda context: self._answer_ids([context]), window)
+        chain = GrowingContext(ids.tolist(), lambda context: self._answer_ids([context]), window)
         tokens, backed_off = chain.run(n, None if greedy else make_rng(seed))
         return Generation(tuple(ids.tolist()), tokens, backed_off, names.unknown, names)
 

@@ -71,7 +71,7 @@ class Generation:
         return tuple(map(self.name, self.tokens))
 
 
-class Chain:
+class GrowingContext:
     """A context that grows by one token at a time; how often each token occurs is all that changes.
 
     The chances of a context are m_j a_kj, m_j the multiplicities and a_kj the same whenever the query k and

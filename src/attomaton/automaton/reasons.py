@@ -82,7 +82,7 @@ class Beaten:
         return "; then ".join(_describe_step(step, name) for step in self.steps)
 
 
-class Told(Protocol):
+class ContextFacts(Protocol):
     """What there is to tell of one context; :class:`~attomaton.automaton.explanation.Explanation` is it."""
 
     @property

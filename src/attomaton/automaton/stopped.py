@@ -6,7 +6,7 @@ from attomaton.automaton.finite import FiniteAttention
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.graphs.components import Components
-from attomaton.trajectory.fast_forward import fast_forward
+from attomaton.trajectory.forward import fast_forward
 
 RTOL = 1e-4
 """Accuracy of a step in ln t: far below what held-out text can tell apart."""

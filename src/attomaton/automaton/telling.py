@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from attomaton.automaton.reasons import Beaten, Rule, Told
+from attomaton.automaton.reasons import Beaten, ContextFacts, Rule
 from attomaton.base.display import (
     SHOWN,
     Bar,
@@ -38,7 +38,7 @@ THEOREM = (Rule.DETERMINED, Rule.UNSEEN_IGNORED)
 class Drawing:
     """One context and the names of its tokens, ready to be drawn."""
 
-    told: Told
+    told: ContextFacts
     name: Callable[[int], str]
 
     def text(self) -> str:
@@ -166,12 +166,12 @@ class Drawing:
         return [line for line, applies in lines.items() if applies]
 
 
-def tell_explanation(told: Told, name: Callable[[int], str]) -> list[Block]:
+def tell_explanation(told: ContextFacts, name: Callable[[int], str]) -> list[Block]:
     """What commands print of a context."""
     return Drawing(told, name).blocks()
 
 
-def draw_explanation(told: Told, name: Callable[[int], str]) -> Html:
+def draw_explanation(told: ContextFacts, name: Callable[[int], str]) -> Html:
     """A context as a card for notebooks."""
     return Drawing(told, name).html()
 

@@ -18,7 +18,7 @@ def leave_working_directory() -> None:
     named = sys.orig_argv[-len(told)] if 0 < len(told) <= len(sys.orig_argv) else ""
     if sys.flags.safe_path or told[:1] != ["-m"] or not named.endswith("attomaton"):
         return
-    ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120  pathlib would be looked for
+    ours = os.path.abspath(os.path.join(__file__, *[os.pardir] * 3))  # noqa: PTH100, PTH118  pathlib would be looked for
     if sys.path[0] in ("", os.getcwd()) and ours != os.getcwd():  # noqa: PTH109
         del sys.path[0]
 

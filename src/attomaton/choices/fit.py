@@ -18,7 +18,7 @@ from attomaton.choices.order import Comparison
 from attomaton.choices.priors import check_prior, join_components
 from attomaton.choices.rankings import unroll_rankings
 from attomaton.choices.result import ChoiceFit
-from attomaton.choices.sequences import Asked
+from attomaton.choices.sequences import ChoiceData
 from attomaton.graphs.choices import ChoiceTable, count_choices, make_choices
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import EdgeTable, make_edges, pack_edges
@@ -105,7 +105,7 @@ def fit_choices(
     ridge, prior = real_number(ridge, "ridge", least=0), check_prior(prior)
     if ridge and prior is not None:
         raise UnsupportedOption("ridge acts inside components and prior between them too; give one of them")
-    given = read_given(Asked(winners, choice_sets, losers, rankings, tied, counts), columns)
+    given = read_given(ChoiceData(winners, choice_sets, losers, rankings, tied, counts), columns)
     graph = find_components(_edges_of(given.choices, len(given.items)))
     scored = graph if prior is None else join_components(graph)
     pull = (ridge if prior is None else prior**-2) * given.parts

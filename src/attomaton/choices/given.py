@@ -12,7 +12,7 @@ from attomaton.choices.columns import as_arrow, as_list, columns_of, find_column
 from attomaton.choices.files import read_columns
 from attomaton.choices.numbering import check_counts
 from attomaton.choices.outcomes import TIES, read_outcomes
-from attomaton.choices.sequences import Asked, Given, holds_items, pair_rows, read_sequences
+from attomaton.choices.sequences import ChoiceData, ParsedChoices, holds_items, pair_rows, read_sequences
 
 
 class Columns(TypedDict, total=False):
@@ -41,12 +41,12 @@ class Columns(TypedDict, total=False):
     count: Any
 
 
-def read_given(asked: Asked, columns: Mapping[str, Any]) -> Given:
+def read_given(asked: ChoiceData, columns: Mapping[str, Any]) -> ParsedChoices:
     """The choices that were given, in whatever form.
 
     Examples
     --------
-    >>> read_given(Asked(["b", "a"], losers=["c", "b"]), {}).items
+    >>> read_given(ChoiceData(["b", "a"], losers=["c", "b"]), {}).items
     ('b', 'c', 'a')
     """
     unknown = [name for name in columns if name not in Columns.__annotations__]
@@ -70,7 +70,7 @@ def read_given(asked: Asked, columns: Mapping[str, Any]) -> Given:
     return read_sequences(asked)
 
 
-def _read_frame(asked: Asked, frame: Any, columns: dict[str, Any]) -> Given:
+def _read_frame(asked: ChoiceData, frame: Any, columns: dict[str, Any]) -> ParsedChoices:
     if asked.choice_sets is not None or asked.losers is not None:
         raise InvalidSamples(
             'a frame comes alone, with the names of its columns: fit_choices(frame, winner="…", loser="…")'
@@ -94,7 +94,7 @@ def _read_frame(asked: Asked, frame: Any, columns: dict[str, Any]) -> Given:
         tied = next((name for name in TIES if name in there and not _names(columns, name)), None)
     if isinstance(tied, str):
         tied = find_column(there, tied, "tied")
-    return form(take, Asked(counts=counts, tied=tied), columns, there)
+    return form(take, ChoiceData(counts=counts, tied=tied), columns, there)
 
 
 Take = Callable[[str], Any]
@@ -118,11 +118,11 @@ def _read_counts(values: Any) -> Any:
         return np.array(array.to_pylist(), object)  # no counts, which is said where counts are checked
 
 
-def _frame_pairs(take: Take, asked: Asked, _columns: Any, _there: Any) -> Given:
+def _frame_pairs(take: Take, asked: ChoiceData, _columns: Any, _there: Any) -> ParsedChoices:
     return read_sequences(asked._replace(winners=take("winner"), losers=take("loser")))
 
 
-def _frame_sets(take: Take, asked: Asked, columns: Mapping[str, Any], _there: Any) -> Given:
+def _frame_sets(take: Take, asked: ChoiceData, columns: Mapping[str, Any], _there: Any) -> ParsedChoices:
     sets = take("choice_set")
     _refuse_texts(sets, columns.get("choice_set", "choice_set"), ", or name it as the loser if it is one")
     return read_sequences(asked._replace(winners=take("winner"), choice_sets=sets))
@@ -136,7 +136,7 @@ def _refuse_texts(lists: Any, name: Any, otherwise: str = "") -> None:
         )
 
 
-def _frame_outcomes(take: Take, asked: Asked, columns: Mapping[str, Any], _there: Any) -> Given:
+def _frame_outcomes(take: Take, asked: ChoiceData, columns: Mapping[str, Any], _there: Any) -> ParsedChoices:
     if asked.tied is not None:
         raise InvalidSamples("the outcome says which rows are tied; leave tied out")
     one, other = take("first"), take("second")
@@ -147,7 +147,9 @@ def _frame_outcomes(take: Take, asked: Asked, columns: Mapping[str, Any], _there
     return pair_rows(items, winner, loser, tied, check_counts(asked.counts, len(winner)))
 
 
-def _frame_rankings(take: Take, asked: Asked, columns: Mapping[str, Any], there: Mapping[Any, Any]) -> Given:
+def _frame_rankings(
+    take: Take, asked: ChoiceData, columns: Mapping[str, Any], there: Mapping[Any, Any]
+) -> ParsedChoices:
     named = columns.get("ranking", "ranking")
     if not isinstance(named, list | tuple):
         _refuse_texts(rankings := take("ranking"), named)
@@ -174,7 +176,9 @@ def _refuse_ranks(names: list[Any], cells: list[list[Any]]) -> None:
         )
 
 
-def _frame_ranks(_take: Take, asked: Asked, columns: Mapping[str, Any], there: Mapping[Any, Any]) -> Given:
+def _frame_ranks(
+    _take: Take, asked: ChoiceData, columns: Mapping[str, Any], there: Mapping[Any, Any]
+) -> ParsedChoices:
     """Columns of items, which hold ranks: 1 is best, equal ones are ties, empty ones were not there."""
     names: Any = columns["ranks"]
     if not isinstance(names, list | tuple) or len(cast("Sequence[Any]", names)) < 2:
@@ -250,7 +254,7 @@ NEEDED = {
 }
 
 
-def _form_of(columns: Mapping[str, Any]) -> Callable[..., Given]:
+def _form_of(columns: Mapping[str, Any]) -> Callable[..., ParsedChoices]:
     form = next(form for mark, form in MARKS.items() if mark in columns)
     surplus = [name for name in columns if name not in NEEDED[form] | {"count"}]
     if surplus:
@@ -259,7 +263,7 @@ def _form_of(columns: Mapping[str, Any]) -> Callable[..., Given]:
     return form
 
 
-def _guess_form(there: Mapping[Any, Any]) -> Callable[..., Given]:
+def _guess_form(there: Mapping[Any, Any]) -> Callable[..., ParsedChoices]:
     """The form of a frame whose columns have the usual names."""
     for form in (_frame_pairs, _frame_sets, _frame_outcomes, _frame_rankings):
         if there.keys() >= NEEDED[form]:

@@ -19,7 +19,7 @@ from attomaton.choices.order import OrderedItems
 from attomaton.choices.plot import MOST, plot_standings
 from attomaton.choices.rankings import count_ties
 from attomaton.choices.standings import Standing, Standings, make_standings
-from attomaton.choices.uncertainty import Covariances, Difference
+from attomaton.choices.uncertainty import Covariances, ScoreDifference
 from attomaton.graphs.paths import QueryOrder, graph_of
 
 MOST_PRINTED = 2_048
@@ -135,7 +135,7 @@ class ChoiceFit(OrderedItems):
         odds = np.exp(self._score[rivals] - self._score[own])
         return float((rivals == own).sum() / odds.sum())
 
-    def difference(self, first: Any, second: Any) -> Difference:
+    def difference(self, first: Any, second: Any) -> ScoreDifference:
         """The score of ``first`` less that of ``second``, with its standard error.
 
         It is the log odds that the first is chosen over the second, or where there are ties those of its
@@ -156,13 +156,13 @@ class ChoiceFit(OrderedItems):
         if component[one] != component[other]:
             for above, below, value in ((one, other, np.inf), (other, one, -np.inf)):
                 if self._below(component[above])[component[below]]:
-                    return Difference(first, second, value, None)
+                    return ScoreDifference(first, second, value, None)
             raise self._undetermined(first, second)
         self._check_scores()
         if one == other:
-            return Difference(first, second, 0.0, 0.0)
+            return ScoreDifference(first, second, 0.0, 0.0)
         error = self._covariances.of_difference(one, other) ** 0.5
-        return Difference(first, second, float(self._score[one] - self._score[other]), error)
+        return ScoreDifference(first, second, float(self._score[one] - self._score[other]), error)
 
     def covariance(self, items: Any = None) -> Float64:
         """The covariance of the scores of these items, shape (n_items, n_items); all items if not given.
@@ -314,7 +314,7 @@ class ChoiceFit(OrderedItems):
         ...     at.ChoiceFit.load(fit.save(f"{folder}/ratings")).components
         (('a', 'b'), ('c',))
         """
-        stored = storage.Stored(self.items, self.graph, self.soft, self.prior, self.parts, self.rankings)
+        stored = storage.StoredFit(self.items, self.graph, self.soft, self.prior, self.parts, self.rankings)
         return storage.save(stored, path, overwrite=overwrite)
 
     @classmethod
@@ -412,9 +412,9 @@ class ChoiceFit(OrderedItems):
     def _count(self, counts: Float64) -> Any:
         return counts.astype(np.int64) if self.parts == 1 else counts / self.parts
 
-    def _told(self) -> summary.Told:
+    def _told(self) -> summary.FitFacts:
         made = int(column(self.graph.edges.queries, "realisable").sum())
-        return summary.Told(
+        return summary.FitFacts(
             n_choices=made / self.parts if made % self.parts else made // self.parts,
             n_components=len(self.components),
             standings=self.table(),

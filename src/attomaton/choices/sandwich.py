@@ -27,7 +27,7 @@ AT_ONCE = 1 << 22
 """Entries of curvatures, times the items of a component, that are held at once."""
 
 
-class Slopes(NamedTuple):
+class RankingSlopes(NamedTuple):
     """The loss of some rankings of equally many items, differentiated."""
 
     items: Int64  # (n_rankings, length)
@@ -109,7 +109,7 @@ class Sandwich:
         return float((moved * (self._slopes @ moved + self._ridge * moved)).sum())
 
 
-def differentiate(rankings: Rankings, scores: Float64) -> Iterator[Slopes]:
+def differentiate(rankings: Rankings, scores: Float64) -> Iterator[RankingSlopes]:
     """Slopes and curvatures of rankings whose items share places in the same way, as many as fit at once."""
     starts = offsets_of(rankings.lengths)[:-1]
     for length in np.unique(rankings.lengths[rankings.lengths > 1]).tolist():
@@ -122,7 +122,7 @@ def differentiate(rankings: Rankings, scores: Float64) -> Iterator[Slopes]:
             for few in np.array_split(chosen, 1 + len(chosen) * length * len(scores) // AT_ONCE):
                 items = rankings.items[entries[few]]
                 found = _differentiate_alike(scores[items], [place.tolist() for place in places])
-                yield Slopes(items, *found, rankings.often[rows[few]].astype(np.float64))
+                yield RankingSlopes(items, *found, rankings.often[rows[few]].astype(np.float64))
 
 
 def _differentiate_alike(scores: Float64, places: list[list[int]]) -> tuple[Float64, Float64]:

@@ -31,7 +31,7 @@ HOW = (
 NO_ROWS = "there are no rows; give at least one choice"
 
 
-class Given(NamedTuple):
+class ParsedChoices(NamedTuple):
     """Items and numbered choices.
 
     Where ties are parts of choices, ``parts`` counts make one choice, and ``rankings`` has what was counted.
@@ -43,7 +43,7 @@ class Given(NamedTuple):
     rankings: pa.Table | None = None
 
 
-class Asked(NamedTuple):
+class ChoiceData(NamedTuple):
     """The data as they came in."""
 
     winners: Any = None
@@ -54,12 +54,12 @@ class Asked(NamedTuple):
     counts: Any = None
 
 
-def read_sequences(asked: Asked) -> Given:
+def read_sequences(asked: ChoiceData) -> ParsedChoices:
     """The choices of sequences, in whatever form.
 
     Examples
     --------
-    >>> read_sequences(Asked(["b", "a"], losers=["c", "b"])).items
+    >>> read_sequences(ChoiceData(["b", "a"], losers=["c", "b"])).items
     ('b', 'c', 'a')
     """
     if asked.rankings is not None:
@@ -82,13 +82,13 @@ def read_sequences(asked: Asked) -> Given:
     return _read_sets(asked)
 
 
-def _read_sets(asked: Asked) -> Given:
+def _read_sets(asked: ChoiceData) -> ParsedChoices:
     _check_index(asked.winners, asked.choice_sets, asked.counts)
     lists = list_values(asked.choice_sets)
     if lists is not None and as_arrow(asked.winners) is not None:
         return _number_lists(asked, *lists)
     winners, sets = _plain(asked.winners), _lists(_plain(asked.choice_sets))
-    return Given(*number_choices(winners, sets, asked.counts))
+    return ParsedChoices(*number_choices(winners, sets, asked.counts))
 
 
 def _lists(sets: Any) -> Any:
@@ -98,7 +98,7 @@ def _lists(sets: Any) -> Any:
     return [as_list(one) if hasattr(one, "tolist") else one for one in sets]
 
 
-def _number_lists(asked: Asked, lengths: Int64, flat: Any) -> Given:
+def _number_lists(asked: ChoiceData, lengths: Int64, flat: Any) -> ParsedChoices:
     """Choice sets that Arrow holds as lists, numbered without a Python object for each entry."""
     _check_lengths(winners=asked.winners, choice_sets=lengths, counts=asked.counts)
     items, (members, winner) = number_columns({"choice set": flat, "winner": asked.winners})
@@ -109,10 +109,10 @@ def _number_lists(asked: Asked, lengths: Int64, flat: Any) -> Given:
         raise InvalidSamples(
             f"choice {row}: the winner {items[winner[row]]!r} is not in its choice set; add it or drop both"
         )
-    return Given(items, arrange(winner, lengths, members, check_counts(asked.counts, len(winner))))
+    return ParsedChoices(items, arrange(winner, lengths, members, check_counts(asked.counts, len(winner))))
 
 
-def _read_losers(asked: Asked) -> Given:
+def _read_losers(asked: ChoiceData) -> ParsedChoices:
     """Winners and losers, one for each row; losers may also be lists of all that lost."""
     for name, values in (("winners", asked.winners), ("losers", asked.losers)):
         if isinstance(values, str | bytes):
@@ -141,7 +141,7 @@ def _read_losers(asked: Asked) -> Given:
     return pair_rows(items, winner, loser, tied, check_counts(asked.counts, len(winner)))
 
 
-def _read_lists_of_losers(asked: Asked) -> Given:
+def _read_lists_of_losers(asked: ChoiceData) -> ParsedChoices:
     """Rows with several losers; an entry that is no collection is one loser."""
     winners = as_list(asked.winners)
     rows = [_members(one) for one in as_list(asked.losers)]
@@ -154,7 +154,7 @@ def _read_lists_of_losers(asked: Asked) -> Given:
     sets = [[winner, *losers] for winner, losers in zip(winners, rows, strict=True)]
     items, choices = number_choices(winners, sets, asked.counts)
     check_items(items)
-    return Given(items, choices)
+    return ParsedChoices(items, choices)
 
 
 def _members(entry: Any) -> list[Any]:
@@ -163,7 +163,9 @@ def _members(entry: Any) -> list[Any]:
     return [entry]
 
 
-def pair_rows(items: tuple[Any, ...], winner: Int64, loser: Int64, tied: Bool | None, made: Int64) -> Given:
+def pair_rows(
+    items: tuple[Any, ...], winner: Int64, loser: Int64, tied: Bool | None, made: Int64
+) -> ParsedChoices:
     """Pairs; of a tie each has half a win, so that every count is doubled where there are any."""
     if not len(winner):
         raise InvalidSamples(NO_ROWS)
@@ -174,15 +176,15 @@ def pair_rows(items: tuple[Any, ...], winner: Int64, loser: Int64, tied: Bool | 
             f"row {row} compares {items[winner[row]]!r} with itself; drop such rows, which say nothing"
         )
     if tied is None or not tied.any():
-        return Given(items, pair_up(winner, loser, made))
+        return ParsedChoices(items, pair_up(winner, loser, made))
     both = np.concatenate([np.where(tied, 1, 2) * made, made[tied]])
     check_counts(both, len(both))
     rankings = table_pairs(winner, loser, tied, made)
     winner, loser = np.concatenate([winner, loser[tied]]), np.concatenate([loser, winner[tied]])
-    return Given(items, pair_up(winner, loser, both), 2, rankings)
+    return ParsedChoices(items, pair_up(winner, loser, both), 2, rankings)
 
 
-def _read_rankings(asked: Asked) -> Given:
+def _read_rankings(asked: ChoiceData) -> ParsedChoices:
     for name, values in (("winners", asked.winners), ("choice_sets", asked.choice_sets)):
         if values is not None:
             raise InvalidSamples(f"rankings say all that {name} would; give one of them")
@@ -200,7 +202,7 @@ def _read_rankings(asked: Asked) -> Given:
     items, choices = number_choices(found.winners, found.choice_sets, counts)
     check_items(items)
     ranked = None if found.parts == 1 else table_rankings(found.places, items, made)
-    return Given(items, choices, found.parts, ranked)
+    return ParsedChoices(items, choices, found.parts, ranked)
 
 
 def holds_items(values: Any) -> bool:
@@ -242,7 +244,7 @@ def _are_tuples(values: Any) -> bool:
     )
 
 
-def _split_pairs(asked: Asked) -> Asked:
+def _split_pairs(asked: ChoiceData) -> ChoiceData:
     """A list of pairs (winner, loser) as two lists."""
     plain = _plain(asked.winners)
     if isinstance(plain, Iterator | Set):
@@ -263,7 +265,7 @@ def _split_pairs(asked: Asked) -> Asked:
     return asked._replace(winners=won, losers=lost)
 
 
-def _refuse_characters(asked: Asked) -> None:
+def _refuse_characters(asked: ChoiceData) -> None:
     """Texts that hold their one-letter winner may be sets of letters or losers: the user must say which."""
     winners, texts = as_list(asked.winners), as_list(asked.choice_sets)
     rows = list(zip(winners, texts, strict=False))

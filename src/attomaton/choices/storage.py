@@ -30,7 +30,7 @@ KIND = "choices"
 """What a folder says it holds."""
 
 
-class Stored(NamedTuple):
+class StoredFit(NamedTuple):
     """The parts of a fit."""
 
     items: tuple[Any, ...]
@@ -41,7 +41,7 @@ class Stored(NamedTuple):
     rankings: pa.Table | None
 
 
-def save(stored: Stored, path: str | Path, *, overwrite: bool) -> Path:
+def save(stored: StoredFit, path: str | Path, *, overwrite: bool) -> Path:
     """Write the folder whole."""
     items = [_pack(item) for item in stored.items]
     edges, soft = stored.graph.edges, stored.soft
@@ -65,12 +65,12 @@ def save(stored: Stored, path: str | Path, *, overwrite: bool) -> Path:
     return write_run(path, run, KIND, overwrite=overwrite)
 
 
-def load(path: str | Path) -> Stored:
+def load(path: str | Path) -> StoredFit:
     """Read a folder that :func:`save` wrote; what was altered does not load."""
     return load_run(path, KIND, "fit of choices", _assemble)
 
 
-def _assemble(run: Run) -> Stored:
+def _assemble(run: Run) -> StoredFit:
     """Every part through its constructor, which checks it, in the order in which one indexes another."""
     about = run.manifest
     queries = make_table(QUERY_SCHEMA, {name: run.arrays[f"queries/{name}"] for name in QUERY_SCHEMA.names})
@@ -87,7 +87,7 @@ def _assemble(run: Run) -> Stored:
         raise ValueError("manifest.json gives no whole number of parts")
     rankings = _check_rankings(run.tables["rankings"], len(items)) if numbers["parts"] > 1 else None
     soft = _soften(run, graph if prior is None else join_components(graph), ridge, atol)
-    return Stored(items, graph, soft, prior, numbers["parts"], rankings)
+    return StoredFit(items, graph, soft, prior, numbers["parts"], rankings)
 
 
 def _soften(run: Run, scored: Components, ridge: float, atol: float) -> SoftSolution:

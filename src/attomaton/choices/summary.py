@@ -12,7 +12,7 @@ SHOWN_ROWS, SHOWN = 20, 12
 """Most items, and most of anything else, that a summary prints."""
 
 
-class Told(NamedTuple):
+class FitFacts(NamedTuple):
     """What there is to tell of a fit."""
 
     n_choices: float
@@ -27,7 +27,7 @@ class Told(NamedTuple):
     missing: Sequence[tuple[Any, Any]]  # comparisons: winner, loser
 
 
-def describe(told: Told, most: int = SHOWN_ROWS, rest: str = ".table() has all") -> str:
+def describe(told: FitFacts, most: int = SHOWN_ROWS, rest: str = ".table() has all") -> str:
     """The summary that ``print`` shows, with the first ``most`` items, and where to find the ``rest``."""
     headers, rows = _grid(told, most)
     lines = [_describe_size(told), *lay_out(headers, rows)]
@@ -41,7 +41,7 @@ def describe(told: Told, most: int = SHOWN_ROWS, rest: str = ".table() has all")
     return "\n".join([*lines, *_describe_missing(told)])
 
 
-def render(told: Told) -> str:
+def render(told: FitFacts) -> str:
     """The card that notebooks show."""
     headers, rows = _grid(told, SHOWN_ROWS)
     cells: list[list[Cell]] = [list(row) for row in rows]
@@ -53,7 +53,7 @@ def render(told: Told) -> str:
     )
 
 
-def record(told: Told) -> dict[str, Any]:
+def record(told: FitFacts) -> dict[str, Any]:
     """What the table, the order and the missing comparisons say, as JSON can hold it."""
     rows = rows_of_table(told.standings.table)
     for row in rows:
@@ -95,7 +95,7 @@ def remark(n_ties: int, prior: float | None, ridge: float) -> list[str]:
     return remarks
 
 
-def _grid(told: Told, most: int) -> tuple[list[str], list[list[str]]]:
+def _grid(told: FitFacts, most: int) -> tuple[list[str], list[list[str]]]:
     table = told.standings.table
     rows = rows_of_table(table, most)
     several, groups = told.n_components > 1, _n_groups(told) > 1
@@ -120,7 +120,7 @@ def _grid(told: Told, most: int) -> tuple[list[str], list[list[str]]]:
     return headers, cells
 
 
-def _n_groups(told: Told) -> int:
+def _n_groups(told: FitFacts) -> int:
     return max(told.standings["group"], default=0)
 
 
@@ -132,7 +132,7 @@ def _real(value: float | None, form: str) -> str:
     return "-" if value is None else format(value, form)
 
 
-def _describe_size(told: Told) -> str:
+def _describe_size(told: FitFacts) -> str:
     n_items, number = len(told.standings), told.n_components
     joined = " of the data, joined by the prior" * (told.joined and number > 1)
     return (
@@ -141,7 +141,7 @@ def _describe_size(told: Told) -> str:
     )
 
 
-def _describe_order(told: Told) -> list[str]:
+def _describe_order(told: FitFacts) -> list[str]:
     """Which component is before which, and which cannot be compared."""
     number = told.n_components
     if number < 2 or told.joined:
@@ -165,7 +165,7 @@ def _describe_order(told: Told) -> list[str]:
     return lines
 
 
-def _describe_missing(told: Told) -> list[str]:
+def _describe_missing(told: FitFacts) -> list[str]:
     if told.n_components < 2:
         return []
     alone = "" if told.joined else "Scores of different components cannot be compared. "

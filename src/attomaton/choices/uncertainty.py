@@ -16,7 +16,7 @@ from attomaton.solvers.soft.likelihood import LuceProblem, luce_problem
 from attomaton.solvers.soft.solve import SoftSolution
 
 
-class Difference(NamedTuple):
+class ScoreDifference(NamedTuple):
     """The difference of two scores: the log odds that the first is chosen over the second.
 
     ``value`` is infinite where the component of one precedes that of the other; then there is no standard
@@ -43,7 +43,7 @@ class Difference(NamedTuple):
 
         Examples
         --------
-        >>> low, high = Difference("a", "b", 1.0, 0.5).interval(0.9)
+        >>> low, high = ScoreDifference("a", "b", 1.0, 0.5).interval(0.9)
         >>> round(low, 3), round(high, 3)
         (0.178, 1.822)
         """

@@ -11,10 +11,10 @@ import pyarrow as pa
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.frames import Tabular
 from attomaton.base.tables import Float64, Int64, make_table
-from attomaton.theories.beginning.course import Course
+from attomaton.theories.beginning.course import ForecastCourse
 from attomaton.theories.beginning.result import Beginning
 from attomaton.theories.beginning.statistics import find_statistics
-from attomaton.theories.beginning.theorem import WEIGHTS, Bounds
+from attomaton.theories.beginning.theorem import WEIGHTS, TheoremBounds
 from attomaton.training.deep_trace import DeepTrace
 
 SCHEMA = pa.schema(
@@ -92,7 +92,7 @@ class Agreement(Tabular):
         return repr(self.trace).replace("DeepTrace", "Agreement", 1)
 
     @cached_property
-    def bounds(self) -> list[Bounds]:
+    def bounds(self) -> list[TheoremBounds]:
         """The theorem's bounds at each record; those of the first trial, whose sizes all share."""
         model, start = self.trace.model, "small" if self.trace.model.start else "zero"
         return [
@@ -204,14 +204,14 @@ def compare_beginning(
     return Agreement(trace, tuple(told), _measure_all(trace, at))
 
 
-def compare_course(trace: DeepTrace, courses: Course | Sequence[Course]) -> dict[str, Near]:
+def compare_course(trace: DeepTrace, courses: ForecastCourse | Sequence[ForecastCourse]) -> dict[str, Near]:
     """Hold every recorded weight of a run beside a course that has the same records.
 
     Parameters
     ----------
     trace : DeepTrace
         The run.
-    courses : Course or sequence of Course
+    courses : ForecastCourse or sequence of Course
         That of all trials, or of each (:func:`~attomaton.theories.beginning.course.follow_course`).
 
     Returns
@@ -229,7 +229,7 @@ def compare_course(trace: DeepTrace, courses: Course | Sequence[Course]) -> dict
     >>> near["attention"].cosine[-1].min() > 0.99
     np.True_
     """
-    told = [courses] * trace.n_trials if isinstance(courses, Course) else list(courses)
+    told = [courses] * trace.n_trials if isinstance(courses, ForecastCourse) else list(courses)
     shape = (trace.model.n_layers, trace.n_tokens, trace.n_tokens)
     fits = all(one.step_size == trace.step_size and one.weights[0].attention.shape == shape for one in told)
     if len(told) != trace.n_trials or not fits:

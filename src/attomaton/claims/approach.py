@@ -41,7 +41,7 @@ def find_worst(shortfall: Float64, among: Bool) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Bounds:
+class ApproachBounds:
     """What is asked of each trial, and of which trials it can be asked, shape (n_trials,) each."""
 
     asked: Float64
@@ -78,14 +78,14 @@ def _safe_directions(evidence: Evidence) -> Float64:
     return np.where(evidence.directed[:, None, None], evidence.directions, 1.0)
 
 
-def bound_direction(evidence: Evidence) -> Bounds:
+def bound_direction(evidence: Evidence) -> ApproachBounds:
     """The tangent to W_svm that the computed way has at half of the steps, if it is near and closes in."""
     way, reach = _reach(evidence)
     tangent, level = find_tangents(way.weights, _safe_directions(evidence))
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         asked = np.where(level[0] > 0, tangent[0] + reach / level[0], np.inf)
     closing = tangent[-1] <= tangent[0] + SETTLED
-    return Bounds(asked, evidence.directed & way.known & closing & (asked <= tangent_of(NEAR)))
+    return ApproachBounds(asked, evidence.directed & way.known & closing & (asked <= tangent_of(NEAR)))
 
 
 def need_near_direction(evidence: Evidence) -> str:
@@ -108,20 +108,20 @@ def judge_direction(evidence: Evidence) -> Judgement:
     )
 
 
-def _count(reached: Bool, bounds: Bounds) -> str:
+def _count(reached: Bool, bounds: ApproachBounds) -> str:
     n_judged, left = int(bounds.among.sum()), int((~bounds.among).sum())
     told = f"{int((bounds.among & reached).sum())} of {n_judged} trials reach theirs"
     return told + f"; trials not judged: {left}" * bool(left)
 
 
-def bound_growth(evidence: Evidence) -> Bounds:
+def bound_growth(evidence: Evidence) -> ApproachBounds:
     """Half of the growth that the computed way has in the second half; just 1 if steps are normalised."""
     way, _ = _reach(evidence)
     norm, normalized = way.curves.norm, evidence.normalized
     growth = norm[-1] / np.maximum(norm[0], np.finfo(float).tiny)
     asked = np.ones_like(growth) if normalized else 1.0 + 0.5 * (growth - 1.0)
     grows = norm[-1] - norm[0] > 4.0 * way.error
-    return Bounds(asked, evidence.directed & way.known & (grows | normalized) & (norm[-1] >= norm[0]))
+    return ApproachBounds(asked, evidence.directed & way.known & (grows | normalized) & (norm[-1] >= norm[0]))
 
 
 def need_growth(evidence: Evidence) -> str:
@@ -140,7 +140,7 @@ def judge_norm(evidence: Evidence) -> Judgement:
     return Judgement(value, bound, value > bound, f"{meaning}; {_count(growth > bounds.asked, bounds)}")
 
 
-def bound_finite(evidence: Evidence) -> Bounds:
+def bound_finite(evidence: Evidence) -> ApproachBounds:
     """The largest ‖Π_fin W − W_fin‖ of the computed way from half of the steps on, and the run's swings.
 
     What is below the best components must have lost its attention: else W_fin is near by chance only.
@@ -149,7 +149,7 @@ def bound_finite(evidence: Evidence) -> Bounds:
     asked = way.curves.finite_distance.max(axis=0) + reach
     late = ~evidence.directed | (way.curves.missed[0] <= MISSED)
     told = 0.5 * _longest(evidence) * asked <= TOLD
-    return Bounds(asked, ~evidence.acyclic & way.known & late & told)
+    return ApproachBounds(asked, ~evidence.acyclic & way.known & late & told)
 
 
 def need_short_steps(evidence: Evidence) -> str:
@@ -200,14 +200,14 @@ def judge_composition(evidence: Evidence) -> Judgement:
     return Judgement(value, bound, value <= bound, f"{meaning}; {_count(apart <= asked, bounds)}")
 
 
-def bound_missed(evidence: Evidence) -> Bounds:
+def bound_missed(evidence: Evidence) -> ApproachBounds:
     """The mass below the highest component that the computed way leaves at half of the steps."""
     way, reach = _reach(evidence)
     missed = way.curves.missed
     with np.errstate(over="ignore"):
         asked = missed[0] * np.exp(2.0 * _longest(evidence) * reach)
     falling = missed[-1] <= missed[0]
-    return Bounds(asked, evidence.directed & way.known & falling & (asked <= MISSED))
+    return ApproachBounds(asked, evidence.directed & way.known & falling & (asked <= MISSED))
 
 
 def need_near_retrieval(evidence: Evidence) -> str:

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from attomaton.automaton.repetition.chain import Counts
+from attomaton.automaton.repetition.chain import TextCounts
 from attomaton.automaton.repetition.limits import Limit, find_limit
 from attomaton.automaton.repetition.loops import Loops
 from attomaton.automaton.repetition.odds import count_places
@@ -37,7 +37,7 @@ class RepetitionEvidence:
     """What was predicted of a layer, and what it drew."""
 
     found: Winners
-    counts: Counts
+    counts: TextCounts
 
     @property
     def first(self) -> int:
@@ -55,14 +55,14 @@ class RepetitionEvidence:
         return ~self.found.first.winners & (self.found.exponents >= SLOW)
 
 
-def verify_repetition(found: Winners, counts: Counts) -> Verdicts:
+def verify_repetition(found: Winners, counts: TextCounts) -> Verdicts:
     """Hold drawn texts against what is predicted of the layer that wrote them.
 
     Parameters
     ----------
     found : Winners
         The prediction, from a layer and a prompt.
-    counts : Counts
+    counts : TextCounts
         What that layer drew after that prompt; slopes are measured from the first length to the last.
 
     Examples

@@ -29,7 +29,7 @@ def attend(bags: Bags, scores: Float64) -> Float64:
 
 
 @dataclass(frozen=True, eq=False)
-class Agreement:
+class RetrievalAgreement:
     """How attention and automaton agree on some contexts.
 
     Attributes
@@ -102,7 +102,7 @@ class Retrieval:
         counts = np.bincount(self.rules, minlength=len(RULES)) / len(self.rules)
         return {rule.name.lower(): float(share) for rule, share in zip(RULES, counts, strict=True)}
 
-    def compare(self, masses: Float64) -> Mapping[str, Agreement]:
+    def compare(self, masses: Float64) -> Mapping[str, RetrievalAgreement]:
         """Agreement by rule, and over all contexts under ``"all"``; rules without contexts are left out.
 
         Parameters
@@ -121,7 +121,9 @@ class Retrieval:
         groups = {"all": np.ones(len(self.rules), bool)}
         groups |= {rule.name.lower(): self.rules == number for number, rule in enumerate(RULES)}
         return {
-            name: Agreement(int(mask.sum()), **{part: float(one[mask].mean()) for part, one in parts.items()})
+            name: RetrievalAgreement(
+                int(mask.sum()), **{part: float(one[mask].mean()) for part, one in parts.items()}
+            )
             for name, mask in groups.items()
             if mask.any()
         }

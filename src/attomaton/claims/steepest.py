@@ -14,7 +14,7 @@ import numpy as np
 
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.tables import Bool, Float64
-from attomaton.claims.approach import Bounds, find_worst, need_way
+from attomaton.claims.approach import ApproachBounds, find_worst, need_way
 from attomaton.claims.evidence import (
     DIGITS,
     DIGITS_TIED,
@@ -244,14 +244,14 @@ def forecast_margin(evidence: Evidence, is_ready: Callable[[Evidence], bool], no
     return steps - last
 
 
-def _bound(evidence: Evidence, norm: Norm) -> Bounds:
+def _bound(evidence: Evidence, norm: Norm) -> ApproachBounds:
     """The share of the best margin that is asked of each trial."""
     asked = _ask(evidence, norm, evidence.middle, int(evidence.trace.steps[-1]))
     among = asked > 0
     if not is_proved(evidence) and not isinstance(evidence.trace.step, GradientDescent):
         share = evidence.once(FINDERS[norm]).share[-1]
         among &= ~((share > 0) & (share < asked))  # a share may fall for long before it rises to its limit
-    return Bounds(asked, among)
+    return ApproachBounds(asked, among)
 
 
 def _ask(evidence: Evidence, norm: Norm, record: int, steps: int) -> Float64:
@@ -303,7 +303,9 @@ def _expect(evidence: Evidence, margins: Margins, trial: int) -> float:
     return float(share[0]) if share[-1] >= share[0] else -np.inf
 
 
-BOUNDERS: dict[Norm, Callable[[Evidence], Bounds]] = {norm: partial(_bound, norm=norm) for norm in NORMS}
+BOUNDERS: dict[Norm, Callable[[Evidence], ApproachBounds]] = {
+    norm: partial(_bound, norm=norm) for norm in NORMS
+}
 """Each says what is asked in one norm, once for each evidence."""
 
 

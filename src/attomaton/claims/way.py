@@ -24,7 +24,7 @@ from attomaton.claims.evidence import (
     need_mass_head,
 )
 from attomaton.claims.measures import Curves, dense, measure_against, unless_orthonormal
-from attomaton.trajectory.fast_forward import Trajectory, fast_forward
+from attomaton.trajectory.forward import Trajectory, fast_forward
 from attomaton.trajectory.stability import bound_any_sharpness
 
 TIMES = np.array([0.5, 0.625, 0.75, 0.875, 1.0])

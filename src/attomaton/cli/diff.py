@@ -28,7 +28,7 @@ def diff(
 ) -> None:
     """Say which tokens RUN_A and RUN_B (runs, or corpora) order differently, and on what evidence."""
     from attomaton.automaton.compare import tell_difference
-    from attomaton.automaton.learn import diff as compare
+    from attomaton.automaton.learning import diff as compare
     from attomaton.base.errors import NothingRealisable
 
     with warnings.catch_warnings():

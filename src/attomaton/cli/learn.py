@@ -87,7 +87,7 @@ def learn(
     quiet: Quiet = False,
 ) -> None:
     """Compute what attention must learn from CORPUS, and report how much of it the theory covers."""
-    from attomaton.automaton.learn import learn as learn_automaton
+    from attomaton.automaton.learning import learn as learn_automaton
     from attomaton.base.errors import NothingRealisable
 
     kept = engine in ("duckdb", "spark") and isinstance(out, Path) and corpus != "-"

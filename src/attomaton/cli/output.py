@@ -200,7 +200,7 @@ def stages(quiet: bool) -> Generator[Stages]:
     """
     from rich.progress import Progress
 
-    from attomaton.base.compiled.ahead import told_by
+    from attomaton.base.kernels.ahead import told_by
 
     console = Console(stderr=True)
     if quiet or not console.is_terminal:

@@ -22,7 +22,7 @@ def verify(
 
     with needing("verifying"):
         from attomaton.claims import mechanics
-        from attomaton.claims.diagnose import diagnose
+        from attomaton.claims.diagnosis import diagnose
         from attomaton.claims.kept import digest_trace, write_verdicts
         from attomaton.claims.measures import solve_trials
         from attomaton.claims.verdicts import as_record

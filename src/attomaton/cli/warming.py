@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from attomaton.automaton.learn import learn
-from attomaton.base.compiled import is_kept
-from attomaton.base.compiled.ahead import start_helpers, wait_for_helpers
+from attomaton.automaton.learning import learn
 from attomaton.base.errors import UnsupportedOption
+from attomaton.base.kernels import is_kept
+from attomaton.base.kernels.ahead import start_helpers, wait_for_helpers
 from attomaton.base.machine import count_processors
 from attomaton.choices.fit import fit_choices
 from attomaton.choices.result import ChoiceFit
@@ -24,7 +24,7 @@ from attomaton.solvers.hard.problem import OrderProblem
 from attomaton.solvers.hard.solve import solve_graph_svm
 from attomaton.solvers.hard.solvers import forest, pivots, placement, planting
 from attomaton.solvers.solved import LEARNING, solve_ties
-from attomaton.trajectory.fast_forward import fast_forward
+from attomaton.trajectory.forward import fast_forward
 
 Chain = tuple[str, ...]
 

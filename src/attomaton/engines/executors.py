@@ -49,7 +49,7 @@ Batches = Iterable[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Kernel:
+class TaskKernel:
     """How numbers of tasks become pieces of documents; the passes are its children.
 
     Attributes
@@ -78,7 +78,7 @@ class Kernel:
         return regroup(read, self.piece_tokens, self.selection.reach)
 
 
-class CountSamples(Kernel):
+class CountSamples(TaskKernel):
     """Tasks → (query, realisable, unrealisable), one row for each query of a partition."""
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
@@ -92,7 +92,7 @@ class CountSamples(Kernel):
         yield from batches_of(query_rows(Links(nothing, nothing, realisable, unrealisable)))
 
 
-class PackEdges(Kernel):
+class PackEdges(TaskKernel):
     """Tasks → (part, key, count): edges as packed keys, counted within a piece."""
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
@@ -108,7 +108,7 @@ class PackEdges(Kernel):
 
 
 @dataclass(frozen=True, eq=False)
-class PackChoices(Kernel):
+class PackChoices(TaskKernel):
     """Tasks → (part, key, count): choices as byte strings, counted within a piece."""
 
     components: Callable[[], Components | None]

@@ -16,8 +16,7 @@ from attomaton.engines.kernel import MAX_KEYS, choices_of_piece, query_rows
 from attomaton.engines.parts import EdgeParts, hold
 from attomaton.engines.queries import QueryTable, map_queries
 from attomaton.engines.selection import Selection
-from attomaton.engines.sums import PIECE_TOKENS as PIECE_DOCUMENTS
-from attomaton.engines.sums import Counting, Sums, sum_pieces
+from attomaton.engines.sums import PIECE_TOKENS as PIECE_DOCUMENTS, Counting, Sums, sum_pieces
 from attomaton.graphs.bags import find_realisable
 from attomaton.graphs.choices import ChoiceTable, count_choices, extract_choices
 from attomaton.graphs.components import Components

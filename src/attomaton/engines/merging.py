@@ -63,7 +63,7 @@ BYTES_PER_ROW = 128
 """What DuckDB and this process together hold for a row that is being sorted, generously."""
 
 
-class Stopped(Exception):
+class MergeStopped(Exception):
     """Another range failed, or the user interrupted; nobody sees this."""
 
 
@@ -238,7 +238,7 @@ class Merger:
         with self._connection.cursor() as cursor:
             for batch in cursor.sql(sql).arrow(size):
                 if self._stop.is_set():
-                    raise Stopped
+                    raise MergeStopped
                 if batch.num_rows:
                     yield batch
 

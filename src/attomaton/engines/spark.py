@@ -29,8 +29,7 @@ from attomaton.base.progress import Progress, silent
 from attomaton.base.remote import Place
 from attomaton.base.tables import Bool, Int64, column, empty_table, make_table, write_parquet
 from attomaton.corpora.shards import Cuts, Shards
-from attomaton.engines import executors as run
-from attomaton.engines import sumtasks
+from attomaton.engines import executors as run, sumtasks
 from attomaton.engines.choiceparts import ChoiceParts, write_choices
 from attomaton.engines.kept import Kept
 from attomaton.engines.parts import MANIFEST, QUERIES, EdgeParts, finish, open_parts, write_edges

@@ -174,7 +174,7 @@ def sums_of(table: pa.Table) -> Sums:
 def sum_pieces(pieces: Iterable[Piece], count: Counting) -> dict[str, Sums]:
     """Add up what is counted in each piece, in this process: the sums of each kind."""
     tables = {
-        kind: _Table(size) if size <= LARGEST_TABLE else _Sorted() for kind, size in count.sizes.items()
+        kind: _DenseSums(size) if size <= LARGEST_TABLE else _Sorted() for kind, size in count.sizes.items()
     }
     for piece in pieces:
         for kind, keys, high, low in count(piece):
@@ -195,7 +195,7 @@ def sum_in_parts(piece: Piece, count: Counting, most: int) -> Iterator[tuple[str
             yield kind, table.sums()
 
 
-class _Table:
+class _DenseSums:
     """Sums with a place for every key that there can be."""
 
     def __init__(self, size: int) -> None:

@@ -28,8 +28,8 @@ from attomaton.graphs.edges import CHUNK_VALUES
 from attomaton.graphs.grouping import order_pairs, pack_pairs, unpack_pairs
 from attomaton.graphs.ordered import cut_shares, order_samples
 from attomaton.graphs.sets import (
-    Contexts,
     Members,
+    SortedContexts,
     collect_sets,
     count_sets,
     join_lists,
@@ -178,7 +178,9 @@ def members_inside(components: Components | None, n_tokens: int) -> Members:
 
 def _count_share(samples: Samples, *, members: Members, whole: bool) -> ChoiceTable:
     """The counted choices of realisable samples that are sorted by query and label."""
-    contexts = Contexts(np.ascontiguousarray(samples.values), samples.starts, samples.stops, samples.labels)
+    contexts = SortedContexts(
+        np.ascontiguousarray(samples.values), samples.starts, samples.stops, samples.labels
+    )
     rows, offsets, entries = collect_sets(contexts, members, whole)
     pairs = pack_pairs(samples.queries[rows], samples.labels[rows])
     return _count_pairs(pairs, offsets, entries, np.ones(len(rows), np.int64))

@@ -7,7 +7,7 @@ disjoint graphs at once, each reached from its own root.
 
 import numpy as np
 
-from attomaton.base.compiled import compiled
+from attomaton.base.kernels import compiled
 from attomaton.base.tables import Bool, Int64
 
 

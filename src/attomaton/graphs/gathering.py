@@ -37,7 +37,7 @@ class Gathered(NamedTuple):
     evidence: Int64
 
 
-class _State(NamedTuple):
+class _Gathering(NamedTuple):
     """Nodes so far, their evidence and groups, how many groups there are, and the order between these."""
 
     keys: Int64
@@ -70,7 +70,7 @@ def gather_components(pieces: Iterable[pa.Table], queries: pa.Table, n_tokens: i
     asked = column(queries, "query")[column(queries, "realisable") > 0]
     keys = pack_pairs(asked, asked)
     nothing = (_NOTHING, _NOTHING, _NOTHING, _NOTHING)
-    state = _State(keys, np.zeros(len(keys), np.int64), np.arange(len(keys)), len(keys), nothing)
+    state = _Gathering(keys, np.zeros(len(keys), np.int64), np.arange(len(keys)), len(keys), nothing)
     n_edges = np.zeros(n_tokens, np.int64)
     for piece in pieces:
         n_edges += np.bincount(column(piece, "query"), minlength=n_tokens)
@@ -94,7 +94,7 @@ def gather_components(pieces: Iterable[pa.Table], queries: pa.Table, n_tokens: i
 _NOTHING: Int64 = np.empty(0, np.int64)
 
 
-def _add(state: _State, piece: pa.Table, n_tokens: int) -> _State:
+def _add(state: _Gathering, piece: pa.Table, n_tokens: int) -> _Gathering:
     """Groups that the edges of a piece close to cycles become one, and edges inside a group are forgotten."""
     query, winner, loser = (column(piece, name) for name in ("query", "winner", "loser"))
     keys = distinct_keys(np.concatenate([state.keys, pack_pairs(query, winner), pack_pairs(query, loser)]))
@@ -119,4 +119,4 @@ def _add(state: _State, piece: pa.Table, n_tokens: int) -> _State:
     label = label_components(above, below, n_groups)
     n_labels = int(label.max(initial=-1)) + 1
     order = condense(label[above], label[below], edges, supports, n_labels)
-    return _State(keys, evidence, label[group], n_labels, order)
+    return _Gathering(keys, evidence, label[group], n_labels, order)

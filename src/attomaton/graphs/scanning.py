@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base.compiled import compiled
+from attomaton.base.kernels import compiled
 from attomaton.base.ragged import occurs, ranges_of
 from attomaton.base.tables import Bool, Int32, Int64
 from attomaton.corpora.samples import TOKEN_BITS

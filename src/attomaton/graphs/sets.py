@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base.compiled import compiled, compiled_within
+from attomaton.base.kernels import compiled, compiled_within
 from attomaton.base.ragged import offsets_of, ranges_of, rows_of
 from attomaton.base.tables import Bool, Int32, Int64, ragged_column
 from attomaton.graphs.condensing import sort_between
@@ -26,7 +26,7 @@ Sets = tuple[Int64, Int64]
 """``(offsets, entries)``: set i is ``entries[offsets[i]:offsets[i + 1]]``."""
 
 
-class Contexts(NamedTuple):
+class SortedContexts(NamedTuple):
     """The arrays of samples that are sorted by query and label: the fields of ``Samples``."""
 
     values: Int32
@@ -46,11 +46,11 @@ class Members(NamedTuple):
     component: Int64
 
 
-def _collect_work(contexts: Contexts, members: Members, _: bool) -> float:
+def _collect_work(contexts: SortedContexts, members: Members, _: bool) -> float:
     return (float((contexts.stops - contexts.starts).sum()) + len(members.token)) / SEARCHED
 
 
-def _collect_plain(contexts: Contexts, members: Members, whole: bool) -> tuple[Int64, Int64, Int64]:
+def _collect_plain(contexts: SortedContexts, members: Members, whole: bool) -> tuple[Int64, Int64, Int64]:
     values, starts, stops, labels = contexts
     sample, place = flatten(starts, stops)
     queries = values[stops - 1]
@@ -109,7 +109,7 @@ def find_tied(members: Members, queries: Int32, labels: Int32) -> Bool:
 
 
 @compiled(work=_collect_work, instead=_collect_plain)
-def collect_sets(contexts: Contexts, members: Members, whole: bool) -> tuple[Int64, Int64, Int64]:
+def collect_sets(contexts: SortedContexts, members: Members, whole: bool) -> tuple[Int64, Int64, Int64]:
     """What each label was chosen from: the samples that chose from two tokens or more, and their sets.
 
     Returns the numbers of these samples and, as two arrays, their :data:`Sets`. Sets hold the tokens of the

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base.compiled import compiled, compiled_within
+from attomaton.base.kernels import compiled, compiled_within
 from attomaton.base.tables import Bool, Int32, Int64, Integers
 from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS
 

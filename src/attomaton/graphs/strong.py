@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base.compiled import compiled_within
+from attomaton.base.kernels import compiled_within
 from attomaton.base.ragged import group_borders
 from attomaton.base.tables import Int32, Int64
 

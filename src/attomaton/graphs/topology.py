@@ -6,7 +6,7 @@ because these walks are sequential; iterative, because a chain may be a million 
 
 import numpy as np
 
-from attomaton.base.compiled import compiled
+from attomaton.base.kernels import compiled
 from attomaton.base.tables import Bool, Int64, Integers
 
 

@@ -1,1 +1,97 @@
 """Attention heads of trained models: where they look, and what explains it."""
+
+from typing import TYPE_CHECKING
+
+from attomaton.base.doors import open_door
+
+if TYPE_CHECKING:
+    from attomaton.heads.arrays import from_arrays as from_arrays
+    from attomaton.heads.audit.causal import (
+        Causal as Causal,
+        LabelledContexts as LabelledContexts,
+        Shapley as Shapley,
+        replace_heads as replace_heads,
+        share_out as share_out,
+    )
+    from attomaton.heads.audit.contexts import HeadContexts as HeadContexts, show_head as show_head
+    from attomaton.heads.audit.controls import Chance as Chance
+    from attomaton.heads.audit.course import HeadCourse as HeadCourse, audit_course as audit_course
+    from attomaton.heads.audit.explanations import (
+        PMI as PMI,
+        AttentionRung as AttentionRung,
+        Bigram as Bigram,
+        Frequency as Frequency,
+        Induction as Induction,
+        Last as Last,
+        Rung as Rung,
+        SameToken as SameToken,
+        Table as Table,
+        TokenCounts as TokenCounts,
+        first_looks as first_looks,
+        usefulness as usefulness,
+    )
+    from attomaton.heads.audit.habits import Habits as Habits
+    from attomaton.heads.audit.heads import HeadAudit as HeadAudit, audit_heads as audit_heads
+    from attomaton.heads.audit.jackknife import Estimates as Estimates
+    from attomaton.heads.audit.ladder import (
+        KeyToken as KeyToken,
+        Ladder as Ladder,
+        Position as Position,
+        climb as climb,
+    )
+    from attomaton.heads.audit.prepared import Audit as Audit
+    from attomaton.heads.audit.randomised import (
+        permute_weights as permute_weights,
+        rotate_beside as rotate_beside,
+        rotate_heads as rotate_heads,
+    )
+    from attomaton.heads.audit.rows import Rows as Rows, watch_rows as watch_rows
+    from attomaton.heads.audit.saved import About as About, read_saved as read_saved
+    from attomaton.heads.audit.seeking import Seeking as Seeking, seek_labels as seek_labels
+    from attomaton.heads.audit.useful import (
+        Closed as Closed,
+        Measured as Measured,
+        OfModel as OfModel,
+        useful_rungs as useful_rungs,
+    )
+    from attomaton.heads.audit.usual import learned_rungs as learned_rungs, plain_rungs as plain_rungs
+    from attomaton.heads.deviation import Deviation as Deviation, compare_logits as compare_logits
+    from attomaton.heads.model import (
+        Head as Head,
+        HeadModel as HeadModel,
+        ModelShape as ModelShape,
+        OutputEdit as OutputEdit,
+        PatternEdit as PatternEdit,
+        Watched as Watched,
+    )
+    from attomaton.heads.opening import open_model as open_model, read_object as read_object
+    from attomaton.heads.own import (
+        TheoryLayer as TheoryLayer,
+        watch_deep as watch_deep,
+        watch_layer as watch_layer,
+        watch_trace as watch_trace,
+    )
+    from attomaton.heads.parts import (
+        AttentionMaps as AttentionMaps,
+        FeedForward as FeedForward,
+        Layer as Layer,
+        Linear as Linear,
+        Norm as Norm,
+        Rotary as Rotary,
+    )
+    from attomaton.heads.steps import ModelStep as ModelStep, find_steps as find_steps
+    from attomaton.heads.transformer import Transformer as Transformer
+    from attomaton.heads.utility.closed import (
+        PairCounts as PairCounts,
+        count_pairs as count_pairs,
+        find_closed_utility as find_closed_utility,
+        find_copy_utility as find_copy_utility,
+    )
+    from attomaton.heads.utility.measured import (
+        Baseline as Baseline,
+        UtilityTable as UtilityTable,
+        find_gains as find_gains,
+        measure_utility as measure_utility,
+    )
+else:
+    __getattr__, __dir__, __all__ = open_door(__name__)

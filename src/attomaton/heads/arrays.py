@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.options import real_number
-from attomaton.heads.parts import Attention, Layer, Linear
+from attomaton.heads.parts import AttentionMaps, Layer, Linear
 from attomaton.heads.transformer import Transformer
 
 
@@ -68,7 +68,7 @@ def from_arrays(
     factor = width**-0.5 if scale is None else real_number(scale, "scale")
     made = tuple(
         Layer(
-            Attention(
+            AttentionMaps(
                 _side_by_side(asked[layer]),
                 _side_by_side(given["key"][layer]),
                 _side_by_side(given["value"][layer]),

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attomaton.base.errors import UnreadableModel
 from attomaton.corpora.budgets import shown
-from attomaton.heads.parts import ACTIVATIONS, Attention, FeedForward, Layer, Linear, Norm, Rotary
+from attomaton.heads.parts import ACTIVATIONS, AttentionMaps, FeedForward, Layer, Linear, Norm, Rotary
 from attomaton.heads.transformer import Transformer
 
 NORMS = {"LN": True, "LNPre": True, "RMS": False, "RMSPre": False}
@@ -167,7 +167,7 @@ def _layer(cfg: Any, weights: _Weights, number: int) -> Layer:
     given = float(getattr(cfg, "attn_scale", root))
     scale = 1.0 / (given if given > 0 else root) if getattr(cfg, "use_attn_scale", True) else 1.0
     scale /= number + 1 if getattr(cfg, "scale_attn_by_inverse_layer_idx", False) else 1
-    attention = Attention(query, key, value, output, scale)
+    attention = AttentionMaps(query, key, value, output, scale)
     norm = _norm(cfg, weights, f"{stem}ln1", "first")
     if getattr(cfg, "attn_only", False):
         return Layer(attention, norm)

@@ -12,7 +12,7 @@ from attomaton.base.options import whole_number
 from attomaton.base.tables import Float64, Integers
 from attomaton.heads.contexts import check_contexts, check_head, check_tokens, keep_shape
 from attomaton.heads.model import Head, ModelShape, OutputEdit, PatternEdit, Watched
-from attomaton.heads.parts import Attention, FeedForward, Layer, Linear
+from attomaton.heads.parts import AttentionMaps, FeedForward, Layer, Linear
 from attomaton.heads.transformer import Transformer
 from attomaton.training.deep_trace import DeepTrace
 from attomaton.training.models.deep import DeepModel
@@ -268,7 +268,7 @@ def watch_deep(
             )
             feed = FeedForward(Linear(into), Linear(out), "relu")
         output = Linear(same.repeat(model.n_heads, 1))
-        return Layer(Attention(asked, alike, read, output, 1.0, lags), feed=feed)
+        return Layer(AttentionMaps(asked, alike, read, output, 1.0, lags), feed=feed)
 
     layers = tuple(layer(number) for number in range(model.n_layers))
     longest = window if model.positions else None

@@ -171,7 +171,7 @@ class FeedForward:
 
 
 @dataclass(frozen=True, eq=False)
-class Attention:
+class AttentionMaps:
     """The maps of all heads of a layer, side by side.
 
     Attributes
@@ -190,7 +190,7 @@ class Attention:
     Examples
     --------
     >>> one = Linear(torch.ones(1, 1))
-    >>> Attention(one, one, one, one, scale=1.0).lags is None
+    >>> AttentionMaps(one, one, one, one, scale=1.0).lags is None
     True
     """
 
@@ -208,7 +208,7 @@ class Layer:
 
     Attributes
     ----------
-    attention : Attention
+    attention : AttentionMaps
         The maps of its heads.
     norm : Norm, optional
         What attention reads the residual stream through.
@@ -220,11 +220,11 @@ class Layer:
     Examples
     --------
     >>> one = Linear(torch.ones(1, 1))
-    >>> Layer(Attention(one, one, one, one, scale=1.0)).feed is None
+    >>> Layer(AttentionMaps(one, one, one, one, scale=1.0)).feed is None
     True
     """
 
-    attention: Attention
+    attention: AttentionMaps
     norm: Norm | None = None
     feed: FeedForward | None = None
     feed_norm: Norm | None = None

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attomaton.heads.parts import Attention, Layer, Linear
+from attomaton.heads.parts import AttentionMaps, Layer, Linear
 from attomaton.heads.transformer import Transformer
 
 
@@ -57,7 +57,7 @@ def _randomise(model: Transformer, layer: Layer, rng: np.random.Generator) -> La
     if bias is not None:
         bias = bias.reshape(model.n_groups, width).repeat_interleave(same, 0).flatten()
     dtype = attention.query.weight.dtype
-    made = Attention(
+    made = AttentionMaps(
         Linear(query.to(dtype)),
         Linear(key.to(dtype)),
         Linear(spread, bias),

@@ -12,7 +12,7 @@ from attomaton.base.options import LARGEST, whole_number
 from attomaton.base.tables import Float64, Integers
 from attomaton.heads.contexts import check_contexts, check_head, check_tokens, keep_shape
 from attomaton.heads.model import Head, ModelShape, OutputEdit, PatternEdit, Watched
-from attomaton.heads.parts import Attention, Layer, Linear, Norm, Rotary, in_dtype
+from attomaton.heads.parts import AttentionMaps, Layer, Linear, Norm, Rotary, in_dtype
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class Transformer:
         The longest context.
     dtype : torch.dtype
         In which it computes. Weights stay as they were read, and a layer is converted when it is used.
-    recorded : tuple of Attention, optional
+    recorded : tuple of AttentionMaps, optional
         Whose patterns are recorded, one for each layer, if not the model's own. They read the same residual
         stream and write nothing: what is applied, and edited, stays the model's own.
 
@@ -75,7 +75,7 @@ class Transformer:
     parallel: bool = False
     longest: int | None = None
     dtype: torch.dtype = torch.float32
-    recorded: tuple[Attention, ...] | None = field(default=None, repr=False)
+    recorded: tuple[AttentionMaps, ...] | None = field(default=None, repr=False)
 
     @property
     def shape(self) -> ModelShape:
@@ -226,7 +226,7 @@ class Transformer:
         same = self.n_heads // self.n_groups
         return offered if same == 1 else offered.repeat_interleave(same, 1)
 
-    def _attend(self, attention: Attention, read: Tensor) -> Tensor:
+    def _attend(self, attention: AttentionMaps, read: Tensor) -> Tensor:
         """softmax over the keys up to the query, shape (n, n_heads, length, length)."""
         places = torch.arange(read.shape[1])
         queries = self._split(attention.query.apply(read), self.n_heads)

@@ -16,7 +16,7 @@ MOST_NUMBERS = 50_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class Course:
+class CourseCurves:
     """Two curves over the steps, means over trials: ``correlation`` and ``distance`` of the finite part.
 
     A curve that says nothing (no direction, no ties) is None.
@@ -47,7 +47,7 @@ def draw_course(run: Path) -> list[LinePanel]:
     ]
 
 
-def measure_courses(trace: Any) -> dict[str, Course]:
+def measure_courses(trace: Any) -> dict[str, CourseCurves]:
     """The course of a run as it was ``measured`` and, where it can be computed, as it is ``predicted``.
 
     Examples
@@ -76,18 +76,18 @@ def measure_courses(trace: Any) -> dict[str, Course]:
     return courses
 
 
-def _measure(target: Any, trace: Any, *, tied: bool) -> Course:
+def _measure(target: Any, trace: Any, *, tied: bool) -> CourseCurves:
     later = trace.steps > 0
     weights = trace.weights[later]
     directed = bool(target.directions.any(axis=(1, 2)).all())
-    return Course(
+    return CourseCurves(
         trace.steps[later].astype(np.float64),
         target.correlation(weights).mean(axis=1) if directed else None,
         target.finite_distance(weights).mean(axis=1) if tied else None,
     )
 
 
-def _lines(courses: dict[str, Course], name: str, limit: float) -> list[Line]:
+def _lines(courses: dict[str, CourseCurves], name: str, limit: float) -> list[Line]:
     looks = {"measured": (0, 0), "predicted": (1, 1)}
     lines = [
         Line(kind, course.steps.tolist(), getattr(course, name).tolist(), *looks[kind])

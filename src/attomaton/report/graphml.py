@@ -41,7 +41,7 @@ Batches = Generator[tuple[list[Any], Columns]]
 
 
 @dataclass
-class Counts:
+class GraphCounts:
     """How many nodes and edges were written.
 
     Attributes
@@ -64,7 +64,9 @@ class Counts:
     edges: int = 0
 
 
-def write_graphml(automaton: Automaton, path: Path, queries: Bool, *, nodes: str = "components") -> Counts:
+def write_graphml(
+    automaton: Automaton, path: Path, queries: Bool, *, nodes: str = "components"
+) -> GraphCounts:
     """Write the graphs of some queries, side by side in one directed graph.
 
     Parameters
@@ -91,7 +93,7 @@ def write_graphml(automaton: Automaton, path: Path, queries: Bool, *, nodes: str
     """
     texts = TokenTexts(automaton, lambda text: escape(escape_text(text)))
     graph = {"components": _ComponentGraph, "tokens": _TokenGraph}[nodes](automaton, texts, queries)
-    counts = Counts()
+    counts = GraphCounts()
 
     def write(draft: Path) -> None:
         with draft.open("wb") as file:

@@ -8,7 +8,7 @@ import numpy as np
 
 from attomaton.base.drawing import LIGHT, drawable, paper_style, wrap_caption
 from attomaton.base.tables import Float64, Int64
-from attomaton.report.query_graph import QueryGraph
+from attomaton.report.query_graph import PageGraph
 from attomaton.report.style import new_figure, save_figure
 
 ROWS, COLUMNS = 14, 8
@@ -18,7 +18,7 @@ ROW = 0.15
 """Inches of one row."""
 
 
-def choose_tokens(graphs: Sequence[QueryGraph]) -> Int64:
+def choose_tokens(graphs: Sequence[PageGraph]) -> Int64:
     """The tokens that a map shows, as the page chooses them.
 
     Tokens of the first query that most queries know, those with ties and high scores first; best on top.
@@ -31,7 +31,7 @@ def choose_tokens(graphs: Sequence[QueryGraph]) -> Int64:
     return own.tokens[first[np.argsort(-own.hard[first], kind="stable")]]
 
 
-def gather_scores(graphs: Sequence[QueryGraph], tokens: Int64) -> Float64:
+def gather_scores(graphs: Sequence[PageGraph], tokens: Int64) -> Float64:
     """Hard scores, rows tokens, columns queries; NaN where a query has no evidence of a token."""
     values = np.full((len(tokens), len(graphs)), np.nan)
     for place, graph in enumerate(graphs):
@@ -41,7 +41,7 @@ def gather_scores(graphs: Sequence[QueryGraph], tokens: Int64) -> Float64:
     return values
 
 
-def draw_heat(graphs: Sequence[QueryGraph], name: Callable[[int], str], path: Path) -> list[Path]:
+def draw_heat(graphs: Sequence[PageGraph], name: Callable[[int], str], path: Path) -> list[Path]:
     """Draw the hard scores under these queries; write ``path`` as PNG and PDF."""
     tokens = choose_tokens(graphs)
     values = gather_scores(graphs, tokens)

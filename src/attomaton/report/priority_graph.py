@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from attomaton.base.drawing import GREY, ONE_COLUMN, drawable, measure_text, paper_style, wrap_caption
-from attomaton.report.query_graph import QueryGraph
+from attomaton.report.query_graph import PageGraph
 from attomaton.report.style import new_figure, save_figure
 
 MOST_LAYERS, MOST_COMPONENTS = 8, 10
@@ -41,7 +41,7 @@ class Box:
         return _width(self.text)
 
 
-def draw_graph(graph: QueryGraph, name: Callable[[int], str], path: Path) -> list[Path]:
+def draw_graph(graph: PageGraph, name: Callable[[int], str], path: Path) -> list[Path]:
     """Draw a query's graph as its page does; write ``path`` as PNG and PDF."""
     boxes, height = lay_out(graph, name)
     drawn = {box.component: box for box in boxes if box.component is not None}
@@ -59,7 +59,7 @@ def draw_graph(graph: QueryGraph, name: Callable[[int], str], path: Path) -> lis
         return save_figure(figure, path, caption="\n".join(lines))
 
 
-def lay_out(graph: QueryGraph, name: Callable[[int], str]) -> tuple[list[Box], float]:
+def lay_out(graph: PageGraph, name: Callable[[int], str]) -> tuple[list[Box], float]:
     """Where boxes stand, layer by layer, broken at the column's width; and how high all is, in inches."""
     boxes: list[Box] = []
     top = 0.0
@@ -76,7 +76,7 @@ def lay_out(graph: QueryGraph, name: Callable[[int], str]) -> tuple[list[Box], f
     return boxes, top - BETWEEN
 
 
-def _label(graph: QueryGraph, component: int, name: Callable[[int], str]) -> tuple[str, str, int]:
+def _label(graph: PageGraph, component: int, name: Callable[[int], str]) -> tuple[str, str, int]:
     """What a box says: its token, or of a tie the tokens with the best odds and how many there are."""
     rows = sorted(graph.members[component], key=lambda row: -graph.soft[row])
     if len(rows) == 1:
@@ -109,7 +109,7 @@ def _fill(items: list[tuple[str, str, int | None]], top: float, boxes: list[Box]
     return top
 
 
-def _rows_shown(graph: QueryGraph, drawn: dict[int, Box]) -> Any:
+def _rows_shown(graph: PageGraph, drawn: dict[int, Box]) -> Any:
     """The rows of the order between boxes that no longer path replaces, the best supported last."""
     seen = np.zeros(len(graph.members), bool)
     seen[list(drawn)] = True
@@ -117,7 +117,7 @@ def _rows_shown(graph: QueryGraph, drawn: dict[int, Box]) -> Any:
     return rows[np.argsort(-graph.support[rows], kind="stable")][:MOST_LINES][::-1]
 
 
-def _draw_line(axis: Any, graph: QueryGraph, row: int, drawn: dict[int, Box]) -> None:
+def _draw_line(axis: Any, graph: PageGraph, row: int, drawn: dict[int, Box]) -> None:
     """A curve from the foot of the winner to the head of the loser, as thick as its support."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path as Curve
@@ -146,7 +146,7 @@ def _draw_box(axis: Any, box: Box) -> None:
     axis.text(*place, box.text, ha="center", va="center_baseline", color=colour, zorder=3, parse_math=False)
 
 
-def _caption(graph: QueryGraph, name: Callable[[int], str], n_drawn: int) -> str:
+def _caption(graph: PageGraph, name: Callable[[int], str], n_drawn: int) -> str:
     number = len(graph.members)
     shown = f"{n_drawn:,} of {number:,} components shown" if n_drawn < number else f"{number:,} components"
     return (

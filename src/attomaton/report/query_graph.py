@@ -10,7 +10,7 @@ from attomaton.report.page.packing import FIELDS, Packer, expand, sum_up
 
 
 @dataclass(frozen=True, eq=False)
-class QueryGraph:
+class PageGraph:
     """The graph of one query, read back from what the page holds.
 
     Attributes
@@ -55,7 +55,7 @@ class QueryGraph:
         return tuple(tuple(part.tolist()) for part in np.split(order, borders))
 
 
-def read_graph(packer: Packer, place: int) -> QueryGraph:
+def read_graph(packer: Packer, place: int) -> PageGraph:
     """The query at this place of ``packer.queries``, out of its packed form.
 
     Examples
@@ -73,7 +73,7 @@ def read_graph(packer: Packer, place: int) -> QueryGraph:
     above = sum_up(packed["above"])
     implied = np.zeros(len(above), bool)
     implied[sum_up(packed["implied"])] = True
-    return QueryGraph(
+    return PageGraph(
         query=packed["query"],
         samples=packed["samples"],
         tokens=tokens,

@@ -1,1 +1,63 @@
 """The Graph-SVM in every norm (hard) and the Luce model (soft), each with its certificate."""
+
+from typing import TYPE_CHECKING
+
+from attomaton.base.doors import open_door
+
+if TYPE_CHECKING:
+    from attomaton.solvers.hard.certify import (
+        HardCertificate as HardCertificate,
+        certify_positions as certify_positions,
+    )
+    from attomaton.solvers.hard.factored.certify import FactoredCertificate as FactoredCertificate
+    from attomaton.solvers.hard.factored.interior import InteriorPoint as InteriorPoint
+    from attomaton.solvers.hard.factored.problem import FactoredProblem as FactoredProblem
+    from attomaton.solvers.hard.factored.solve import (
+        FactoredSolution as FactoredSolution,
+        FactoredSolver as FactoredSolver,
+        solve_factored as solve_factored,
+    )
+    from attomaton.solvers.hard.problem import (
+        EmbeddedProblem as EmbeddedProblem,
+        OrderProblem as OrderProblem,
+    )
+    from attomaton.solvers.hard.solve import (
+        EmbeddedSolver as EmbeddedSolver,
+        HardSolution as HardSolution,
+        Kind as Kind,
+        OrderSolver as OrderSolver,
+        solve_graph_svm as solve_graph_svm,
+    )
+    from attomaton.solvers.hard.solvers.joint import Joint as Joint
+    from attomaton.solvers.hard.solvers.placement import Placement as Placement
+    from attomaton.solvers.hard.solvers.reference import Clarabel as Clarabel
+    from attomaton.solvers.norms.certify import (
+        NormCertificate as NormCertificate,
+        measure_norm as measure_norm,
+    )
+    from attomaton.solvers.norms.interior import SpectralInterior as SpectralInterior
+    from attomaton.solvers.norms.solve import (
+        NormedSolution as NormedSolution,
+        SpectralSolver as SpectralSolver,
+        solve_normed as solve_normed,
+    )
+    from attomaton.solvers.soft.certify import SoftCertificate as SoftCertificate
+    from attomaton.solvers.soft.likelihood import LuceProblem as LuceProblem
+    from attomaton.solvers.soft.solve import (
+        LuceSolver as LuceSolver,
+        SoftSolution as SoftSolution,
+        solve_luce as solve_luce,
+    )
+    from attomaton.solvers.soft.solvers.groups import Newton as Newton
+    from attomaton.solvers.soft.solvers.reference import DampedNewton as DampedNewton
+    from attomaton.solvers.soft.tied import TieScores as TieScores
+    from attomaton.solvers.solved import (
+        HardByQuery as HardByQuery,
+        SoftByQuery as SoftByQuery,
+        Solved as Solved,
+        SolverByQuery as SolverByQuery,
+        solve_edges as solve_edges,
+        solve_samples as solve_samples,
+    )
+else:
+    __getattr__, __dir__, __all__ = open_door(__name__)

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base.borders import trusted
-from attomaton.base.compiled import is_kept
 from attomaton.base.errors import MismatchedParts
+from attomaton.base.kernels import is_kept
 from attomaton.base.machine import count_processors, share_out
 from attomaton.base.options import check_threads, real_number
 from attomaton.base.progress import Progress, silent
@@ -59,7 +59,7 @@ def compile_beside(n_positions: int) -> None:
     """
     if n_positions < LARGE or count_processors() == 1:
         return
-    from attomaton.base.compiled.ahead import start_helpers
+    from attomaton.base.kernels.ahead import start_helpers
     from attomaton.solvers.hard.solvers.placement import solve_parts
 
     if is_kept(solve_parts) is False:

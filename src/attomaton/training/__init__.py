@@ -1,1 +1,58 @@
 """Training runs: steps, the loop over many trials at once, and the trace they leave."""
+
+from typing import TYPE_CHECKING
+
+from attomaton.base.doors import open_door
+
+if TYPE_CHECKING:
+    from attomaton.training.callbacks import (
+        Callback as Callback,
+        TensorBoard as TensorBoard,
+        Trackio as Trackio,
+        WandB as WandB,
+    )
+    from attomaton.training.checkpoints import Store as Store
+    from attomaton.training.deep import train_deep as train_deep
+    from attomaton.training.deep_trace import DeepTrace as DeepTrace
+    from attomaton.training.loop import Watch as Watch, train as train
+    from attomaton.training.models.attention import AttentionModel as AttentionModel
+    from attomaton.training.models.deep import DeepModel as DeepModel, DeepWeights as DeepWeights
+    from attomaton.training.models.embeddings import (
+        Embeddings as Embeddings,
+        EmbeddingTable as EmbeddingTable,
+        Equicorrelated as Equicorrelated,
+        Orthonormal as Orthonormal,
+        RandomUnit as RandomUnit,
+        as_embeddings as as_embeddings,
+    )
+    from attomaton.training.models.heads import (
+        Readout as Readout,
+        Tied as Tied,
+        TokenId as TokenId,
+        Untied as Untied,
+        as_head as as_head,
+    )
+    from attomaton.training.models.losses import (
+        CorrelationLoss as CorrelationLoss,
+        LogLoss as LogLoss,
+        Loss as Loss,
+        SquaredLoss as SquaredLoss,
+        as_loss as as_loss,
+    )
+    from attomaton.training.path import WeightsByRadius as WeightsByRadius, trace_path as trace_path
+    from attomaton.training.schedules import Decay as Decay
+    from attomaton.training.steepest import (
+        Muon as Muon,
+        SignDescent as SignDescent,
+        SpectralDescent as SpectralDescent,
+    )
+    from attomaton.training.steps import (
+        Adam as Adam,
+        GradientDescent as GradientDescent,
+        Parameters as Parameters,
+        Step as Step,
+        as_step as as_step,
+    )
+    from attomaton.training.trace import Record as Record, Trace as Trace
+else:
+    __getattr__, __dir__, __all__ = open_door(__name__)

@@ -12,7 +12,7 @@ from attomaton.base.errors import UnsupportedOption
 from attomaton.corpora.samples import Samples
 from attomaton.training.models.attention import AttentionModel
 from attomaton.training.models.deep import DeepModel
-from attomaton.training.models.embeddings import Equicorrelated, Given, Orthonormal, RandomUnit
+from attomaton.training.models.embeddings import EmbeddingTable, Equicorrelated, Orthonormal, RandomUnit
 from attomaton.training.models.heads import Tied, TokenId, Untied
 from attomaton.training.models.losses import CorrelationLoss, LogLoss, SquaredLoss
 from attomaton.training.schedules import Decay
@@ -48,7 +48,17 @@ def describe(value: object) -> Any:
 KINDS = {
     kind.__name__: kind
     for kind in (
-        *(AttentionModel, DeepModel, Orthonormal, RandomUnit, Equicorrelated, Given, TokenId, Tied, Untied),
+        *(
+            AttentionModel,
+            DeepModel,
+            Orthonormal,
+            RandomUnit,
+            Equicorrelated,
+            EmbeddingTable,
+            TokenId,
+            Tied,
+            Untied,
+        ),
         *(LogLoss, SquaredLoss, CorrelationLoss),
         *(GradientDescent, Adam, SignDescent, SpectralDescent, Muon, Decay),
     )

@@ -16,7 +16,7 @@ from attomaton.base.tables import Float64, Integers
 from attomaton.training.checkpoints import Store
 from attomaton.training.configuration import describe, versions
 from attomaton.training.deep_trace import DeepTrace
-from attomaton.training.loop import Run, Watch, as_store, checkpoint_interval, open_store, use_threads
+from attomaton.training.loop import TrainingRun, Watch, as_store, checkpoint_interval, open_store, use_threads
 from attomaton.training.models.deep import DeepModel, DeepTrials, lay_out_sequences
 from attomaton.training.steps import Parameters, Step, as_step
 
@@ -92,7 +92,7 @@ def train_deep(
         "versions": versions(),
     }
     with open_store(as_store(out), asked, ()) as (files, checkpoint):
-        run = Run(_Deep(batch), chosen, watch, steps, every, files, checkpoint_interval(out, steps))
+        run = TrainingRun(_Deep(batch), chosen, watch, steps, every, files, checkpoint_interval(out, steps))
         small = tokens[..., :-1].size * size <= SMALL
         with use_threads(1 if small else torch.get_num_threads()), torch.no_grad():
             records = run.go(starts, checkpoint)

@@ -25,7 +25,7 @@ _torch: Any = torch
 
 
 @dataclass(frozen=True, eq=False)
-class Frame:
+class TrialFrame:
     """Coordinates of all trials.
 
     Shapes: trials b, axes m, dimensions d.
@@ -66,7 +66,7 @@ class Frame:
         return self.batch.moved_scores(self.axes)
 
 
-def find_frame(batch: Trials) -> Frame:
+def find_frame(batch: Trials) -> TrialFrame:
     """Axes of all that training moves: attention does not change with a shift of all scores of a context.
 
     So gradients lie in the span of (x_t − x̄) x̄ᵀ over all contexts, whatever head and loss.
@@ -77,7 +77,7 @@ def find_frame(batch: Trials) -> Frame:
     rank = (sizes > NEGLIGIBLE * sizes[:, :1]).sum(1)
     most = int(rank.max())
     kept = torch.arange(most)[None] < rank[:, None]
-    return Frame(batch, axes[:, :most] * kept[..., None], torch.zeros(b, d, d, dtype=moves.dtype))
+    return TrialFrame(batch, axes[:, :most] * kept[..., None], torch.zeros(b, d, d, dtype=moves.dtype))
 
 
 def _distinct_moves(batch: Trials, trial: int) -> Tensor:
@@ -109,7 +109,7 @@ def shorten(move: Tensor, longest: Tensor) -> Tensor:
 
 
 def go_down(
-    frame: Frame,
+    frame: TrialFrame,
     place: Tensor,
     move: Tensor,
     *,
@@ -136,7 +136,7 @@ def go_down(
 
 
 def descend(
-    frame: Frame,
+    frame: TrialFrame,
     place: Tensor,
     find_move: Callable[[Tensor, Tensor], Tensor],
     *,

@@ -156,7 +156,7 @@ def train(
         warnings.warn(unstable, StepBeyondEdge, stacklevel=2)
     asked = _asked(model, step, corpora, steps=steps, seed=seed, every=every, stop=watch.stop)
     with open_store(store, asked, corpora) as (files, checkpoint):
-        run = Run(_OneLayer(batch), step, watch, steps, every, files, checkpoint_every)
+        run = TrainingRun(_OneLayer(batch), step, watch, steps, every, files, checkpoint_every)
         with use_threads(1 if batch.there.numel() <= SMALL else torch.get_num_threads()), torch.no_grad():
             records = run.go(starts, checkpoint)
         trace = Trace.from_records(records, np.stack(tables), corpora, asked)
@@ -165,7 +165,7 @@ def train(
     return trace
 
 
-class Problem(Protocol):
+class TrainingProblem(Protocol):
     """What is trained: the gradient at some parameters, and what a record keeps of them."""
 
     @property
@@ -201,10 +201,10 @@ class _OneLayer:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class TrainingRun:
     """The loop itself: gradient, record, move, now and then a checkpoint."""
 
-    problem: Problem
+    problem: TrainingProblem
     step: Step
     watch: Watch
     steps: int

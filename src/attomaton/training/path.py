@@ -15,7 +15,7 @@ from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import real_number, whole_number
 from attomaton.base.tables import Float64
 from attomaton.corpora.samples import Samples
-from attomaton.training.frames import TINY, Frame, descend, find_frame, norms, shorten, solve_downhill
+from attomaton.training.frames import TINY, TrialFrame, descend, find_frame, norms, shorten, solve_downhill
 from attomaton.training.models.attention import AttentionModel, lay_out
 from attomaton.training.models.losses import LogLoss
 
@@ -128,7 +128,7 @@ def _check_radii(radii: Sequence[float] | Float64, n_trials: int) -> Float64:
 
 
 def _follow(
-    frame: Frame, radii: Float64, rtol: float, max_steps: int, rivals: Sequence[Tensor | None]
+    frame: TrialFrame, radii: Float64, rtol: float, max_steps: int, rivals: Sequence[Tensor | None]
 ) -> list[tuple[Tensor, Tensor, Tensor]]:
     """Coordinates, losses and what is left of the slope for each radius; rivals are other starts."""
     place = -frame.slope(torch.zeros(frame.axes.shape[:2], dtype=frame.axes.dtype))[0]
@@ -145,7 +145,7 @@ def _follow(
     return found
 
 
-def _descend(frame: Frame, place: Tensor, radius: Tensor, rtol: float, max_steps: int) -> Tensor:
+def _descend(frame: TrialFrame, place: Tensor, radius: Tensor, rtol: float, max_steps: int) -> Tensor:
     """Newton steps on the sphere until every trial is done or gets no further."""
     return descend(
         frame,
@@ -158,7 +158,7 @@ def _descend(frame: Frame, place: Tensor, radius: Tensor, rtol: float, max_steps
     )
 
 
-def _newton_move(frame: Frame, place: Tensor, slope: Tensor, radius: Tensor) -> Tensor:
+def _newton_move(frame: TrialFrame, place: Tensor, slope: Tensor, radius: Tensor) -> Tensor:
     """Newton's step along the sphere, where the curvature is P(∇²L + μ)P with μ = −⟨∇L, W⟩/R².
 
     μ is added across the sphere, too: the slope has no part there, and a positive curvature stays positive.

@@ -8,7 +8,7 @@ import torch
 from attomaton.base.options import whole_number
 from attomaton.base.tables import Float64
 from attomaton.corpora.samples import Samples
-from attomaton.training.frames import Frame, descend, norms, shorten, solve_downhill
+from attomaton.training.frames import TrialFrame, descend, norms, shorten, solve_downhill
 from attomaton.training.models.attention import AttentionModel, lay_out
 
 FLAT = 1e-12
@@ -59,7 +59,7 @@ def settle_within(
     if not axes.shape[1]:
         return start
     with torch.no_grad():
-        frame = Frame(lay_out(model, samples, tables), torch.as_tensor(axes), torch.as_tensor(far))
+        frame = TrialFrame(lay_out(model, samples, tables), torch.as_tensor(axes), torch.as_tensor(far))
         each = torch.ones(len(start), dtype=frame.far.dtype)
         place = descend(
             frame,

@@ -23,7 +23,7 @@ from attomaton.corpora.samples import Samples
 from attomaton.graphs.origin import read_corpora
 from attomaton.training.configuration import restore
 from attomaton.training.models.attention import AttentionModel
-from attomaton.training.models.embeddings import Given
+from attomaton.training.models.embeddings import EmbeddingTable
 from attomaton.training.pictures import draw_run
 from attomaton.training.steepest import Muon, SignDescent, SpectralDescent
 from attomaton.training.steps import Adam, GradientDescent, Step
@@ -194,8 +194,10 @@ class Trace(Tabular):
     def model(self) -> AttentionModel:
         """The layer that was trained."""
         model: AttentionModel = self._restore("model", (AttentionModel,))
-        if isinstance(model.embeddings, Given):  # the record holds a digest, the trace the table itself
-            return replace(model, embeddings=Given(self.embeddings[0]))
+        if isinstance(
+            model.embeddings, EmbeddingTable
+        ):  # the record holds a digest, the trace the table itself
+            return replace(model, embeddings=EmbeddingTable(self.embeddings[0]))
         return model
 
     @cached_property

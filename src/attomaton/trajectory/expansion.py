@@ -18,10 +18,10 @@ from attomaton.corpora.samples import Samples
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.solvers.solved import Solved
 from attomaton.trajectory.curves import WeightPath, inner
-from attomaton.trajectory.fast_forward import Course, Trajectory, follow
+from attomaton.trajectory.forward import DescentSetting, Trajectory, follow
 from attomaton.trajectory.loss import training_loss
 from attomaton.trajectory.residual.problem import Residual, find_priorities
-from attomaton.trajectory.sharpness import Edge, find_embedded_edge, find_orthonormal_edge
+from attomaton.trajectory.sharpness import StabilityEdge, find_embedded_edge, find_orthonormal_edge
 
 TIGHT_ORTHONORMAL = 1e-9
 """Slack at which a priority counts as tight for orthonormal embeddings: positions are exact to rounding."""
@@ -42,7 +42,7 @@ class Expansion(Printed, WeightPath):
         W_svm, W_fin and R.
     third : Residual
         R with what it was found from: tight edges, their flow, the gradient that is left.
-    edge : Edge
+    edge : StabilityEdge
         The step size from which on descent does not settle, so that the expansion says nothing.
     start : Start, optional
         W(0), if it is not zero.
@@ -65,9 +65,9 @@ class Expansion(Printed, WeightPath):
     def __init__(
         self,
         solved: Solved,
-        course: Course,
+        course: DescentSetting,
         third: Residual,
-        edge: Edge,
+        edge: StabilityEdge,
         start: "Start | None" = None,
     ) -> None:
         self.loss = course.loss
@@ -156,7 +156,7 @@ class Expansion(Printed, WeightPath):
     def error_at(self, step: float) -> float:
         """A bound on ‖error‖ of W(t), infinite where data alone do not tell something.
 
-        The distance to where :func:`~attomaton.trajectory.fast_forward.fast_forward` is at that step, and its
+        The distance to where :func:`~attomaton.trajectory.forward.fast_forward` is at that step, and its
         error there. The way is followed when this is first asked for; ``weights_at`` does not need it. Where
         it cannot be followed nothing is known, and the bound is infinite.
         """
@@ -258,12 +258,12 @@ def expand(
     if embeddings is None:
         if start is not None:
             raise UnsupportedOption("a start needs embeddings; give embeddings=np.eye(n_tokens) too")
-        return _expand_orthonormal(automaton, Course(loss, step_size))
+        return _expand_orthonormal(automaton, DescentSetting(loss, step_size))
     table = check_embeddings(embeddings, automaton.n_tokens)
-    return _expand_embedded(automaton, Course(loss, step_size, table, start))
+    return _expand_embedded(automaton, DescentSetting(loss, step_size, table, start))
 
 
-def _expand_orthonormal(solved: Solved, course: Course) -> Expansion:
+def _expand_orthonormal(solved: Solved, course: DescentSetting) -> Expansion:
     from attomaton.trajectory.residual.orthonormal import solve_orthonormal
 
     hard, soft = column(solved.hard.scores, "score"), column(solved.soft.scores, "score")
@@ -275,7 +275,7 @@ def _expand_orthonormal(solved: Solved, course: Course) -> Expansion:
     )
 
 
-def _expand_embedded(solved: Solved, course: Course) -> Expansion:
+def _expand_embedded(solved: Solved, course: DescentSetting) -> Expansion:
     from attomaton.trajectory.basis import find_basis
     from attomaton.trajectory.residual.embedded import solve_embedded
 

@@ -35,7 +35,7 @@ CLOSE = 1e-9
 
 
 @dataclass(frozen=True)
-class Edge:
+class StabilityEdge:
     """The edge of stability of plain gradient descent, and which side of it a step size is on.
 
     Attributes
@@ -78,11 +78,11 @@ class Edge:
         return f"the step size {self.step_size:.6g} is below the edge of stability, {self.largest:.6g}"
 
 
-def find_orthonormal_edge(loss: TrainingLoss, step_size: float, soft: Float64 | None = None) -> Edge:
+def find_orthonormal_edge(loss: TrainingLoss, step_size: float, soft: Float64 | None = None) -> StabilityEdge:
     """The edge for orthonormal embeddings; ``soft`` are the soft scores of all nodes, if they are known."""
     problem = reduce_choices(loss)
     if not len(problem.winner):
-        return Edge(0.0, step_size)
+        return StabilityEdge(0.0, step_size)
     if soft is None:
         from attomaton.solvers.soft.solvers.groups import Newton  # compiles, so only when needed
 
@@ -90,20 +90,20 @@ def find_orthonormal_edge(loss: TrainingLoss, step_size: float, soft: Float64 | 
     else:
         scores = soft[loss.nodes]
     steepest = _find_steepest(problem, problem.probabilities(scores), problem.component)
-    return Edge(steepest / loss.n_samples, step_size)
+    return StabilityEdge(steepest / loss.n_samples, step_size)
 
 
 def find_embedded_edge(
     loss: TrainingLoss, basis: "Basis", step_size: float, finite: Float64 | None = None
-) -> Edge:
+) -> StabilityEdge:
     """The edge for embedded tokens; ``finite`` is W_fin, shape (dim, dim), if it is known."""
     from attomaton.trajectory.flow.embedded import embedded_flow
 
     if not basis.n_cyclic:
-        return Edge(0.0, step_size)
+        return StabilityEdge(0.0, step_size)
     flow = embedded_flow(loss, basis, inside=True)
     place = flow.settle() if finite is None else basis.place(finite)
-    return Edge(float(flow.sharpness(place)[0]) * basis.scale**4, step_size)
+    return StabilityEdge(float(flow.sharpness(place)[0]) * basis.scale**4, step_size)
 
 
 def reduce_choices(loss: TrainingLoss) -> LuceProblem:

@@ -17,7 +17,7 @@ from attomaton.graphs.separation import separate
 from attomaton.trajectory.basis import find_basis
 from attomaton.trajectory.loss import TrainingLoss, training_loss
 from attomaton.trajectory.sharpness import (
-    Edge,
+    StabilityEdge,
     bound_embedded_sharpness,
     bound_orthonormal_sharpness,
     find_embedded_edge,
@@ -46,7 +46,7 @@ def bound_any_sharpness(table: Float64) -> float:
 
 def find_trial_edge(
     samples: Samples, step_size: float, table: Float64, components: Components | None = None
-) -> Edge:
+) -> StabilityEdge:
     """The edge of one trial, found no more sharply than its step size needs.
 
     Below the edge ``sharpness`` may be a bound that is enough to show it.
@@ -69,7 +69,7 @@ def find_trial_edge(
     >>> edge.passed, round(edge.largest, 4), find_trial_edge(samples, 0.1, np.eye(3)).passed
     (True, 4.1667, False)
     """
-    edge = Edge(bound_any_sharpness(table), step_size)
+    edge = StabilityEdge(bound_any_sharpness(table), step_size)
     if not edge.passed:
         return edge
     orthonormal = is_orthonormal(table)
@@ -80,14 +80,14 @@ def find_trial_edge(
     return _find_orthonormal(loss, step_size) if orthonormal else _find_embedded(loss, step_size, table)
 
 
-def _find_orthonormal(loss: TrainingLoss, step_size: float) -> Edge:
-    bound = Edge(bound_orthonormal_sharpness(loss), step_size)
+def _find_orthonormal(loss: TrainingLoss, step_size: float) -> StabilityEdge:
+    bound = StabilityEdge(bound_orthonormal_sharpness(loss), step_size)
     return find_orthonormal_edge(loss, step_size) if bound.passed else bound
 
 
-def _find_embedded(loss: TrainingLoss, step_size: float, table: Float64) -> Edge:
+def _find_embedded(loss: TrainingLoss, step_size: float, table: Float64) -> StabilityEdge:
     basis = find_basis(loss.components, table)
-    bound = Edge(bound_embedded_sharpness(loss, basis), step_size)
+    bound = StabilityEdge(bound_embedded_sharpness(loss, basis), step_size)
     return find_embedded_edge(loss, basis, step_size) if bound.passed else bound
 
 
@@ -96,7 +96,7 @@ def find_passed(
     tables: Sequence[Float64],
     step_size: float,
     components: Sequence[Components] | None = None,
-) -> Iterator[tuple[int, Edge]]:
+) -> Iterator[tuple[int, StabilityEdge]]:
     """The trials whose step size is beyond the edge, each with it; trials that are alike are looked at once.
 
     Examples
@@ -105,7 +105,7 @@ def find_passed(
     >>> [trial for trial, _ in find_passed([samples] * 2, [np.eye(3), 0.5 * np.eye(3)], 5.0)]
     [0]
     """
-    known: dict[tuple[int, bytes], Edge] = {}
+    known: dict[tuple[int, bytes], StabilityEdge] = {}
     for trial, (samples, table) in enumerate(zip(corpora, tables, strict=True)):
         key = id(samples), table.tobytes()
         if key not in known:

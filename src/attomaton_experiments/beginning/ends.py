@@ -9,13 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from attomaton.automaton.learn import learn
-from attomaton.base.printing import Grid
-from attomaton.base.progress import Progress
-from attomaton.base.tables import Bool
-from attomaton.claims.ends import Ends, compare_ends
-from attomaton.theories.beginning.begin import begin
-from attomaton.theories.beginning.result import Beginning
+from attomaton.automaton import learn
+from attomaton.base import Bool, Grid, Progress
+from attomaton.claims import Ends, compare_ends
+from attomaton.theories import Beginning, begin
 from attomaton_experiments.beginning.sequences import read_frequent
 from attomaton_experiments.figures.bags import draw_bags
 from attomaton_experiments.page import Page

@@ -6,13 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base.errors import UnsupportedOption
-from attomaton.base.tables import Int64
-from attomaton.corpora.documents import Documents
-from attomaton.corpora.readers import read_corpus
-from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.theories.beginning.begin import REST
-from attomaton.theories.beginning.sequences import Frequent, cut_documents
+from attomaton.base import Int64, UnsupportedOption
+from attomaton.corpora import Documents, Vocabulary, read_corpus
+from attomaton.theories import REST, Frequent, cut_documents
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,15 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base.progress import Progress
-from attomaton.base.tables import Float64
-from attomaton.claims.agreement import Agreement, compare_beginning, compare_course
-from attomaton.claims.beginning import judge_course, verify_beginning
-from attomaton.claims.verdicts import as_record
-from attomaton.theories.beginning.course import follow_course
-from attomaton.training.deep import train_deep
-from attomaton.training.loop import Watch
-from attomaton.training.models.deep import DeepModel
+from attomaton.base import Float64, Progress
+from attomaton.claims import (
+    Agreement,
+    as_record,
+    compare_beginning,
+    compare_course,
+    judge_course,
+    verify_beginning,
+)
+from attomaton.theories import follow_course
+from attomaton.training import DeepModel, Watch, train_deep
 from attomaton_experiments.beginning.curves import measured
 from attomaton_experiments.beginning.sequences import Sequences, read_sequences
 from attomaton_experiments.beginning.turn_page import render_turn
@@ -33,7 +35,7 @@ SHOWN = 6
 
 
 @dataclass(frozen=True)
-class Asked:
+class TurnRun:
     """One run: which subsample, how deep, how far, from where, and whether its course is followed too."""
 
     trial: int
@@ -66,24 +68,24 @@ def run_turn(settings: Settings, progress: Progress) -> Page:
     return render_turn(settings, text, runs)
 
 
-def list_runs(settings: Settings) -> dict[str, Asked]:
+def list_runs(settings: Settings) -> dict[str, TurnRun]:
     """Every run by its name: the subsamples, then what else is varied on the first of them."""
     layers, size, steps, every = (settings[name] for name in ("n_layers", "step_size", "steps", "every"))
     runs = {
-        f"subsample {trial}": Asked(trial, layers, size, steps, every, course=trial < settings["courses"])
+        f"subsample {trial}": TurnRun(trial, layers, size, steps, every, course=trial < settings["courses"])
         for trial in range(settings["trials"])
     }
     for other in settings["step_sizes"]:
         longer = round(steps * size / other)
-        runs[f"step size {other:g}"] = Asked(0, layers, other, longer, max(round(every * size / other), 1))
+        runs[f"step size {other:g}"] = TurnRun(0, layers, other, longer, max(round(every * size / other), 1))
     for start in settings["starts"]:
-        runs[f"start {start:g}"] = Asked(0, layers, size, steps, every, start, course=False)
+        runs[f"start {start:g}"] = TurnRun(0, layers, size, steps, every, start, course=False)
     for depth in settings["depths"]:
-        runs[f"{depth} layers"] = Asked(0, depth, size, steps, every)
+        runs[f"{depth} layers"] = TurnRun(0, depth, size, steps, every)
     return runs
 
 
-def _train(settings: Settings, text: Sequences, asked: Asked) -> dict[str, Any]:
+def _train(settings: Settings, text: Sequences, asked: TurnRun) -> dict[str, Any]:
     """Losses, cosines with the forecast and with the course, verdicts, and what attention turns to."""
     sequences = text.some(settings["n_sequences"], [settings["seed"], asked.trial])
     trace = train_deep(

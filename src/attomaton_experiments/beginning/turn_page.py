@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base.printing import Grid
-from attomaton.base.tables import make_table
-from attomaton.claims.verdicts import Verdict, VerdictStatus
-from attomaton.report.lines import Line, LinePanel, draw_lines
-from attomaton.theories.beginning.theorem import WEIGHTS
+from attomaton.base import Grid, make_table
+from attomaton.claims import Verdict, VerdictStatus
+from attomaton.report import Line, LinePanel, draw_lines
+from attomaton.theories import WEIGHTS
 from attomaton_experiments.beginning.sequences import Sequences
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from attomaton.base.drawing import GREY, HEIGHT, paper_style, wrap_caption
-from attomaton.base.tables import Float64, Int64
-from attomaton.report.style import finish_figure, new_figure
+from attomaton.base import GREY, HEIGHT, Float64, Int64, paper_style, wrap_caption
+from attomaton.report import finish_figure, new_figure
 
 BINS = 40
 COLOURS = ("C0", "C1", GREY)

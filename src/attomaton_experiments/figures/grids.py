@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attomaton.base.drawing import TWO_COLUMNS, paper_style, wrap_caption
-from attomaton.report.style import hide_rest, new_figure, save_figure
+from attomaton.base import TWO_COLUMNS, paper_style, wrap_caption
+from attomaton.report import hide_rest, new_figure, save_figure
 
 ROW = 0.17
 """Inches of one row of a grid."""
 
 
 @dataclass(frozen=True)
-class Grid:
+class GridFigure:
     """One grid.
 
     Attributes
@@ -38,7 +38,7 @@ class Grid:
     borders: Sequence[int] = ()
 
 
-def draw_grids(grids: Sequence[Grid], path: Path, *, caption: str) -> list[Path]:
+def draw_grids(grids: Sequence[GridFigure], path: Path, *, caption: str) -> list[Path]:
     """Draw the grids two by two; write ``path`` as PNG and PDF."""
     title = wrap_caption(caption, width=TWO_COLUMNS)
     n_rows = -(-len(grids) // 2)
@@ -51,7 +51,7 @@ def draw_grids(grids: Sequence[Grid], path: Path, *, caption: str) -> list[Path]
         return save_figure(figure, path, caption="\n".join(title))
 
 
-def _draw(axis: Any, grid: Grid) -> None:
+def _draw(axis: Any, grid: GridFigure) -> None:
     from matplotlib.patches import Rectangle
 
     shown = [[float("nan") if one is None else one for one in row] for row in grid.values]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.report.lines import Line, LinePanel, draw_lines
+from attomaton.report import Line, LinePanel, draw_lines
 
 NAMES = ("utility", "pattern")
 """What is followed; a pattern is what heads looked like at the step."""

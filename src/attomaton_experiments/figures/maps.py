@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base.drawing import LIGHT, drawable, paper_style, wrap_caption
-from attomaton.base.tables import Float64
-from attomaton.report.style import hide_rest, new_figure, save_figure
+from attomaton.base import LIGHT, Float64, drawable, paper_style, wrap_caption
+from attomaton.report import hide_rest, new_figure, save_figure
 
 SIDE = 1.5
 """Inches of one map."""

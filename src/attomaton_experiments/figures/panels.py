@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base.drawing import GREY, HEIGHT, paper_style, wrap_caption
-from attomaton.base.tables import Float64
-from attomaton.report.style import finish_figure, hide_rest, new_figure
+from attomaton.base import GREY, HEIGHT, Float64, paper_style, wrap_caption
+from attomaton.report import finish_figure, hide_rest, new_figure
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,22 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.automaton.attention import Attention
-from attomaton.automaton.finite import FiniteAttention
-from attomaton.automaton.shrinkage import shrink
-from attomaton.base.artifacts.arrays import digest_arrays
-from attomaton.base.tables import Float64, Int64, Integers, column
-from attomaton.corpora.samples import Samples
-from attomaton.graphs.bags import find_realisable
-from attomaton.graphs.components import Components
-from attomaton.graphs.grouping import find_rows, pack_pairs
-from attomaton.heads.model import Head
-from attomaton.heads.utility.closed import PairCounts, count_pairs, find_closed_utility, find_copy_utility
-from attomaton.heads.utility.measured import UtilityTable, measure_utility
+from attomaton.automaton import Attention, FiniteAttention, shrink
+from attomaton.base import Float64, Int64, Integers, column, digest_arrays
+from attomaton.corpora import Samples
+from attomaton.graphs import Components, find_realisable, find_rows, pack_pairs
+from attomaton.heads import (
+    Head,
+    PairCounts,
+    UtilityTable,
+    count_pairs,
+    find_closed_utility,
+    find_copy_utility,
+    measure_utility,
+)
 from attomaton_experiments.head_study.measures import correlate, explain_share, fit_scale, share_obeyed
 from attomaton_experiments.head_study.relabelled import relabel_by_utility
 from attomaton_experiments.head_study.small import SmallModel
-from attomaton_experiments.head_study.training import Course, draw_windows
+from attomaton_experiments.head_study.training import TrainedCourse, draw_windows
 
 Score = Callable[[Int64], Float64]
 """Contexts, shape (n, length), the query last, to a score for each place, of the same shape."""
@@ -154,7 +155,7 @@ def audit_model(text: StudyText, model: SmallModel, *, copying: bool) -> list[di
     return records
 
 
-def follow_utility(text: StudyText, course: Course) -> list[dict[str, Any]]:
+def follow_utility(text: StudyText, course: TrainedCourse) -> list[dict[str, Any]]:
     """What utility at every kept step explains of the pattern at the end: a record for each head and step."""
     fitted, held = text.contexts
     rows = draw_windows(text.train, text.window, text.n_windows // 2, 7)

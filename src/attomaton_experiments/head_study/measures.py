@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from attomaton.base.tables import Float64
-from attomaton.graphs.components import Components
+from attomaton.base import Float64
+from attomaton.graphs import Components
 
 STEPS = 40
 """Newton steps for the scale of a score, each at most 1 long."""

@@ -9,11 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attomaton.base.errors import InvalidSamples
-from attomaton.base.tables import Bool, Int32, Int64, Integers
-from attomaton.corpora.samples import Samples
-from attomaton.heads.model import Head, HeadModel
-from attomaton.heads.utility.measured import Baseline, find_gains
+from attomaton.base import Bool, Int32, Int64, Integers, InvalidSamples
+from attomaton.corpora import Samples
+from attomaton.heads import Baseline, Head, HeadModel, find_gains
 
 
 def relabel_by_utility(
@@ -39,7 +37,7 @@ def relabel_by_utility(
     rows : integers, shape (n, length + 1)
         Windows of text that the model was trained on: contexts, and the label of the last position.
     baseline, alone, first, copies, heads
-        As for :func:`~attomaton.heads.utility.measured.measure_utility`.
+        As for :func:`~attomaton.heads.measure_utility`.
 
     Returns
     -------
@@ -48,7 +46,7 @@ def relabel_by_utility(
 
     Examples
     --------
-    >>> from attomaton.heads.arrays import from_arrays
+    >>> from attomaton.heads import from_arrays
     >>> look, copy = np.zeros((1, 1, 4, 4)), np.eye(4)[None, None]
     >>> layer = from_arrays(np.eye(4), look, look, copy, copy)  # it writes what it reads: labels stay
     >>> list(relabel_by_utility(layer, np.array([[2, 0, 1, 0]]), first=2))[0][0]

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from attomaton.base.printing import Grid
-from attomaton.base.tables import Float64
+from attomaton.base import Float64, Grid
 from attomaton_experiments.head_study.audit import StudyText, audit_model, follow_utility
 from attomaton_experiments.head_study.training import take_course
 from attomaton_experiments.head_study.variants import plan_training
@@ -34,7 +33,7 @@ STUDENT = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78}
 
 
 @dataclass(frozen=True)
-class Asked:
+class StudyModel:
     """One model of the study: which, how long, from which seed."""
 
     variant: str
@@ -63,7 +62,7 @@ class Asked:
         }
 
 
-def list_models(settings: Mapping[str, Any]) -> list[Asked]:
+def list_models(settings: Mapping[str, Any]) -> list[StudyModel]:
     """Every model of the settings with every seed, seed by seed.
 
     Examples
@@ -72,7 +71,7 @@ def list_models(settings: Mapping[str, Any]) -> list[Asked]:
     ['four-heads-5', 'four-heads-6']
     """
     seeds = range(settings["seed"], settings["seed"] + settings["trials"])
-    return [Asked(variant, settings["steps"], seed) for seed in seeds for variant in settings["models"]]
+    return [StudyModel(variant, settings["steps"], seed) for seed in seeds for variant in settings["models"]]
 
 
 def tell_sizes(settings: Mapping[str, Any]) -> str:

@@ -13,10 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attomaton.base.errors import UnsupportedOption
-from attomaton.base.options import settle, whole_number
-from attomaton.base.tables import Float64, Integers
-from attomaton.heads.model import Head, ModelShape, OutputEdit, PatternEdit, Watched
+from attomaton.base import Float64, Integers, UnsupportedOption, settle, whole_number
+from attomaton.heads import Head, ModelShape, OutputEdit, PatternEdit, Watched
 
 FAINT = 1e-9
 """Chances of the theory's layer are held above this, where the label is not in the context."""
@@ -82,7 +80,7 @@ class SmallConfig:
 
 
 class SmallModel(nn.Module):
-    """A small model with random weights; it is a :class:`~attomaton.heads.model.HeadModel`.
+    """A small model with random weights; it is a :class:`~attomaton.heads.HeadModel`.
 
     Parameters
     ----------
@@ -148,7 +146,7 @@ class SmallModel(nn.Module):
         edit_patterns: PatternEdit | None = None,
         edit_outputs: OutputEdit | None = None,
     ) -> Watched:
-        """Run it; see :class:`~attomaton.heads.model.HeadModel`."""
+        """Run it; see :class:`~attomaton.heads.HeadModel`."""
         with torch.no_grad() if edit_patterns is None and edit_outputs is None else torch.enable_grad():
             held = {name: one.detach() for name, one in self.tables.items()}
             return self._run(_ids(tokens), held, (edit_patterns, edit_outputs))

@@ -10,11 +10,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attomaton.base.artifacts.arrays import digest_arrays, read_arrays, write_arrays
-from attomaton.base.artifacts.files import explained
-from attomaton.base.errors import CorruptRun, UnsupportedOption
-from attomaton.base.options import real_number, settle, whole_number
-from attomaton.base.tables import Int64, Integers
+from attomaton.base import (
+    CorruptRun,
+    Int64,
+    Integers,
+    UnsupportedOption,
+    digest_arrays,
+    explained,
+    read_arrays,
+    real_number,
+    settle,
+    whole_number,
+    write_arrays,
+)
 from attomaton_experiments.head_study.small import SmallConfig, SmallModel
 
 _torch: Any = torch  # its types leave some functions partly unknown
@@ -73,7 +81,7 @@ class SmallTraining:
             seed=whole_number(self.seed, "seed"),
         )
 
-    def run(self, text: Integers) -> "Course":
+    def run(self, text: Integers) -> "TrainedCourse":
         """Train on a text and keep the weights at the marks and at the end."""
         model = SmallModel(self.config, seed=self.seed)
         optimiser: Any = torch.optim.Adam(model.parameters(), lr=self.rate)
@@ -87,7 +95,7 @@ class SmallTraining:
             loss: Any = self.mean_loss(model, batch)
             loss.backward()
             optimiser.step()
-        return Course(self, {**kept, self.steps: _weights(model)})
+        return TrainedCourse(self, {**kept, self.steps: _weights(model)})
 
     def batches(self, text: Integers) -> Iterator[Tensor]:
         """The windows of every step, shape (batch_size, longest + 1)."""
@@ -105,7 +113,7 @@ class SmallTraining:
 
 
 @dataclass(frozen=True, eq=False)
-class Course:
+class TrainedCourse:
     """A trained model at every step that was kept.
 
     Attributes
@@ -141,7 +149,7 @@ class Course:
         return self.at(self.training.steps)
 
 
-def take_course(training: SmallTraining, text: Integers, path: Path | None) -> Course:
+def take_course(training: SmallTraining, text: Integers, path: Path | None) -> TrainedCourse:
     """The course that a file holds if it is of this training and text, else trained and written there.
 
     Examples
@@ -155,7 +163,7 @@ def take_course(training: SmallTraining, text: Integers, path: Path | None) -> C
     """
     about = {"asked": json.dumps({**asdict(training), "text": digest_arrays(np.asarray(text, np.int64))})}
     if path is not None and (found := _read_course(path, about)) is not None:
-        return Course(training, found)
+        return TrainedCourse(training, found)
     course = training.run(text)
     if path is not None:
         with explained(path):

@@ -13,11 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attomaton.base.errors import InvalidSamples, MismatchedParts
-from attomaton.base.ragged import run_starts
-from attomaton.base.tables import Int32, Int64
-from attomaton.graphs.bags import Bags
-from attomaton.graphs.grouping import distinct_keys, find_rows, pack_pairs, unpack_pairs
+from attomaton.base import Int32, Int64, InvalidSamples, MismatchedParts, run_starts
+from attomaton.graphs import Bags, distinct_keys, find_rows, pack_pairs, unpack_pairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +30,8 @@ class Pairs:
 
     Examples
     --------
-    >>> from attomaton.corpora.samples import Samples
-    >>> from attomaton.graphs.bags import count_tokens
+    >>> from attomaton.corpora import Samples
+    >>> from attomaton.graphs import count_tokens
     >>> bags = count_tokens(Samples.from_lists([[1, 0, 1], [2, 1]], [0, 2]))
     >>> pairs = find_pairs([bags])
     >>> list(zip(pairs.query.tolist(), pairs.token.tolist()))
@@ -75,8 +72,8 @@ def find_pairs(bags: Sequence[Bags]) -> Pairs:
 
     Examples
     --------
-    >>> from attomaton.corpora.samples import Samples
-    >>> from attomaton.graphs.bags import count_tokens
+    >>> from attomaton.corpora import Samples
+    >>> from attomaton.graphs import count_tokens
     >>> pairs = find_pairs([count_tokens(Samples.from_lists([[1, 0, 1], [0, 2, 1]], [0, 2]))])
     >>> pairs.query.tolist(), pairs.token.tolist()
     ([1, 1, 1], [0, 1, 2])
@@ -106,8 +103,8 @@ class Lookups:
 
     Examples
     --------
-    >>> from attomaton.corpora.samples import Samples
-    >>> from attomaton.graphs.bags import count_tokens
+    >>> from attomaton.corpora import Samples
+    >>> from attomaton.graphs import count_tokens
     >>> bags = count_tokens(Samples.from_lists([[0, 1], [2, 1]], [0, 2]))
     >>> lookups = lay_out_lookups(bags, find_pairs([bags]))
     >>> scores = torch.tensor([0.0, 0.0, np.log(3)], dtype=torch.float64)  # of 0, 1 and 2 under 1
@@ -154,7 +151,7 @@ def lay_out_lookups(bags: Bags, pairs: Pairs, *, dtype: torch.dtype = torch.floa
     Parameters
     ----------
     bags : Bags
-        Contexts that hold their labels (:func:`~attomaton.graphs.bags.count_tokens`).
+        Contexts that hold their labels (:func:`~attomaton.graphs.count_tokens`).
     pairs : Pairs
         What has a score; all pairs of these contexts must be among them.
     dtype : torch.dtype
@@ -162,8 +159,8 @@ def lay_out_lookups(bags: Bags, pairs: Pairs, *, dtype: torch.dtype = torch.floa
 
     Examples
     --------
-    >>> from attomaton.corpora.samples import Samples
-    >>> from attomaton.graphs.bags import count_tokens
+    >>> from attomaton.corpora import Samples
+    >>> from attomaton.graphs import count_tokens
     >>> bags = count_tokens(Samples.from_lists([[1, 0, 1], [2, 1]], [0, 2]))
     >>> lookups = lay_out_lookups(bags, find_pairs([bags]))
     >>> lookups.place.tolist(), lookups.label.tolist()  # rows of find_pairs; the column of each label

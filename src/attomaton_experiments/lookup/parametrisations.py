@@ -13,9 +13,7 @@ import torch
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from attomaton.base.options import real_number, settle, whole_number
-from attomaton.base.ragged import group_borders
-from attomaton.base.tables import Float64, Int64
+from attomaton.base import Float64, Int64, group_borders, real_number, settle, whole_number
 from attomaton_experiments.lookup.lookup import Pairs
 
 Parameters = tuple[Tensor, ...]
@@ -27,8 +25,8 @@ class Parametrisation(Protocol):
 
     Examples
     --------
-    >>> from attomaton.corpora.samples import Samples
-    >>> from attomaton.graphs.bags import count_tokens
+    >>> from attomaton.corpora import Samples
+    >>> from attomaton.graphs import count_tokens
     >>> from attomaton_experiments.lookup.lookup import find_pairs
     >>> pairs = find_pairs([count_tokens(Samples.from_lists([[0, 1], [1, 2]], [0, 1]))])
     >>> for kind in (Dense(), PerQuery(), Shared(), Factored(rank=2)):
@@ -70,8 +68,8 @@ class Places:
 
     Examples
     --------
-    >>> from attomaton.corpora.samples import Samples
-    >>> from attomaton.graphs.bags import count_tokens
+    >>> from attomaton.corpora import Samples
+    >>> from attomaton.graphs import count_tokens
     >>> from attomaton_experiments.lookup.lookup import find_pairs
     >>> pairs = find_pairs([count_tokens(Samples.from_lists([[0, 1], [1, 2]], [0, 1]))])
     >>> places = Places.of(pairs)
@@ -107,7 +105,7 @@ class Dense:
 
     Examples
     --------
-    >>> from attomaton.graphs.grouping import pack_pairs
+    >>> from attomaton.graphs import pack_pairs
     >>> pairs = Pairs(pack_pairs(np.array([1, 1]), np.array([0, 1])), 2)  # tokens 0 and 1 under the query 1
     >>> kind = Dense()
     >>> [part.shape for part in kind.draw_start(pairs, np.random.default_rng(0))]
@@ -140,7 +138,7 @@ class PerQuery:
 
     Examples
     --------
-    >>> from attomaton.graphs.grouping import pack_pairs
+    >>> from attomaton.graphs import pack_pairs
     >>> pairs = Pairs(pack_pairs(np.array([1, 1]), np.array([0, 1])), 2)  # tokens 0 and 1 under the query 1
     >>> kind = PerQuery()
     >>> [part.shape for part in kind.draw_start(pairs, np.random.default_rng(0))]
@@ -178,7 +176,7 @@ class Shared:
 
     Examples
     --------
-    >>> from attomaton.graphs.grouping import pack_pairs
+    >>> from attomaton.graphs import pack_pairs
     >>> pairs = Pairs(pack_pairs(np.array([1, 1]), np.array([0, 1])), 2)  # tokens 0 and 1 under the query 1
     >>> kind = Shared(scale=0.5)
     >>> [part.shape for part in kind.draw_start(pairs, np.random.default_rng(0))]
@@ -223,7 +221,7 @@ class Factored:
 
     Examples
     --------
-    >>> from attomaton.graphs.grouping import pack_pairs
+    >>> from attomaton.graphs import pack_pairs
     >>> pairs = Pairs(pack_pairs(np.array([1, 1]), np.array([0, 1])), 2)  # tokens 0 and 1 under the query 1
     >>> kind = Factored(rank=1)
     >>> [part.shape for part in kind.draw_start(pairs, np.random.default_rng(0))]

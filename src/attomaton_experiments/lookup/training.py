@@ -12,10 +12,9 @@ from typing import Protocol
 import numpy as np
 import torch
 
-from attomaton.base.options import real_number, settle, whole_number
-from attomaton.base.tables import Float64
-from attomaton.graphs.bags import Bags
-from attomaton.training.steps import Parameters, Step
+from attomaton.base import Float64, real_number, settle, whole_number
+from attomaton.graphs import Bags
+from attomaton.training import Parameters, Step
 from attomaton_experiments.lookup.lookup import Lookups, Pairs, lay_out_lookups
 from attomaton_experiments.lookup.parametrisations import Parametrisation, Places
 
@@ -24,7 +23,7 @@ Measure = Callable[[Float64], Mapping[str, float]]
 
 
 @dataclass(frozen=True)
-class Moment:
+class LookupRecord:
     """A record of a run.
 
     Attributes
@@ -40,11 +39,11 @@ class Moment:
 
     Examples
     --------
-    >>> from attomaton.corpora.samples import Samples
-    >>> from attomaton.graphs.bags import count_tokens
+    >>> from attomaton.corpora import Samples
+    >>> from attomaton.graphs import count_tokens
     >>> from attomaton_experiments.lookup.lookup import find_pairs
     >>> from attomaton_experiments.lookup.parametrisations import PerQuery
-    >>> from attomaton.training.steps import Adam
+    >>> from attomaton.training import Adam
     >>> bags = count_tokens(Samples.from_lists([[0, 1]] * 4, [0] * 4))
     >>> training = LookupTraining(PerQuery(), Adam(0.1), batch_size=2)
     >>> measure = lambda scores: {"largest": scores.max()}
@@ -151,11 +150,11 @@ class LookupTraining:
 
     Examples
     --------
-    >>> from attomaton.corpora.samples import Samples
-    >>> from attomaton.graphs.bags import count_tokens
+    >>> from attomaton.corpora import Samples
+    >>> from attomaton.graphs import count_tokens
     >>> from attomaton_experiments.lookup.lookup import find_pairs
     >>> from attomaton_experiments.lookup.parametrisations import PerQuery
-    >>> from attomaton.training.steps import GradientDescent
+    >>> from attomaton.training import GradientDescent
     >>> bags = count_tokens(Samples.from_lists([[0, 1]], [0]))
     >>> training = LookupTraining(PerQuery(), GradientDescent(1.0))
     >>> *_, last = training.run(
@@ -176,13 +175,13 @@ class LookupTraining:
         size = None if self.batch_size is None else whole_number(self.batch_size, "batch_size", least=1)
         settle(self, batch_size=size, seed=whole_number(self.seed, "seed"))
 
-    def run(self, bags: Bags, pairs: Pairs, *, records: Records, measure: Measure) -> list[Moment]:
+    def run(self, bags: Bags, pairs: Pairs, *, records: Records, measure: Measure) -> list[LookupRecord]:
         """Train on these realisable contexts from the start, until the last record.
 
         Parameters
         ----------
         bags : Bags
-            The contexts (:func:`~attomaton.graphs.bags.count_tokens`).
+            The contexts (:func:`~attomaton.graphs.count_tokens`).
         pairs : Pairs
             What has a score: the pairs of these contexts, and of those that ``measure`` asks about.
         records : Records
@@ -195,13 +194,13 @@ class LookupTraining:
         drawn = self.parametrisation.draw_start(pairs, np.random.default_rng([self.seed, 0]))
         parameters: Parameters = tuple(torch.tensor(one, dtype=dtype) for one in drawn)
         state = self.step.begin(parameters)
-        moments: list[Moment] = []
+        moments: list[LookupRecord] = []
         clock, read = _Clock(self.clock), 0
         for number, batch in enumerate(self._batches(lookups)):
             if records.passed(number, clock.seconds) > len(moments):
                 seconds = clock.stop()
                 scores = self.parametrisation.scores(parameters, places).double().numpy()
-                moments.append(Moment(number, read / len(lookups), seconds, measure(scores)))
+                moments.append(LookupRecord(number, read / len(lookups), seconds, measure(scores)))
                 while len(moments) < records.passed(number, seconds):  # a step may be longer than the wait
                     moments.append(moments[-1])
                 clock.go_on()
@@ -242,6 +241,6 @@ class _Clock:
         self._began = self._now()
 
 
-def _distinct(moments: list[Moment]) -> list[Moment]:
+def _distinct(moments: list[LookupRecord]) -> list[LookupRecord]:
     """One record for each step."""
     return list({one.step: one for one in moments}.values())

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base.artifacts import explained, read_arrays, write_arrays
-from attomaton.base.tables import Float64, Int64
-from attomaton_experiments.mixture.parts import Part
-from attomaton_experiments.mixture.reading import Reading
+from attomaton.base import Float64, Int64, explained, read_arrays, write_arrays
+from attomaton_experiments.mixture.parts import MixturePart
+from attomaton_experiments.mixture.reading import MixtureText
 from attomaton_experiments.mixture.weights import fit_weights, share_out
 
 Read = tuple[Float64, Int64]
@@ -62,7 +61,7 @@ class Judged:
         return float(np.exp(self.loss))
 
 
-def judge(name: str, learn: Callable[[], Part], held: Reading, valid: Reading) -> Judged:
+def judge(name: str, learn: Callable[[], MixturePart], held: MixtureText, valid: MixtureText) -> Judged:
     """Learn a part and read both texts, by the clock of the processor."""
     began = time.process_time()
     part = learn()

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attomaton.base.tables import Float64, Int64
+from attomaton.base import Float64, Int64
 from attomaton_experiments.mixture.parts import SEEN
-from attomaton_experiments.mixture.reading import Reading
+from attomaton_experiments.mixture.reading import MixtureText
 
 FEW = (0.5, 1.0, 1.5)
 """Discounts where a text is too short to estimate them: some count of 1 to 4 does not occur, or an estimate
@@ -73,7 +73,7 @@ class KneserNey:
 
     Examples
     --------
-    >>> reading = Reading(np.array([0, 1, 0, 2, 0, 1, 0, 1]), before=2, n_tokens=3)
+    >>> reading = MixtureText(np.array([0, 1, 0, 2, 0, 1, 0, 1]), before=2, n_tokens=3)
     >>> model = learn_kneser_ney(reading, 2)
     >>> model.name, model.law(reading, 1).round(3).tolist(), round(model.read(reading)[0][1].item(), 3)
     ('Kneser–Ney, 2 tokens', [0.208, 0.521, 0.271], 0.521)
@@ -87,13 +87,13 @@ class KneserNey:
         """Its order in words."""
         return f"Kneser–Ney, {len(self.levels)} tokens"
 
-    def read(self, reading: Reading) -> tuple[Float64, Int64]:
-        """See ``parts.Part``. The more often its longest context was, the surer."""
+    def read(self, reading: MixtureText) -> tuple[Float64, Int64]:
+        """See ``parts.MixturePart``. The more often its longest context was, the surer."""
         chances, totals = self._chances(reading.contexts(len(self.levels) - 1), reading.text)
         return chances, 1 + np.searchsorted(SEEN, totals, side="right")
 
-    def law(self, reading: Reading, place: int) -> Float64:
-        """See :class:`~attomaton_experiments.mixture.parts.Part`."""
+    def law(self, reading: MixtureText, place: int) -> Float64:
+        """See :class:`~attomaton_experiments.mixture.parts.MixturePart`."""
         context = reading.contexts(len(self.levels) - 1)[place]
         every = np.arange(self.n_tokens)
         return self._chances(np.tile(context, (self.n_tokens, 1)), every)[0]
@@ -110,12 +110,12 @@ class KneserNey:
         return chances, totals
 
 
-def learn_kneser_ney(reading: Reading, order: int) -> KneserNey:
+def learn_kneser_ney(reading: MixtureText, order: int) -> KneserNey:
     """Count a text and discount; ``order`` 2 has one token of context, and 1 has none.
 
     Examples
     --------
-    >>> reading = Reading(np.array([0, 1, 0, 2, 0, 1]), before=2, n_tokens=3)
+    >>> reading = MixtureText(np.array([0, 1, 0, 2, 0, 1]), before=2, n_tokens=3)
     >>> round(float(learn_kneser_ney(reading, 3).law(reading, 2).sum()), 12)
     1.0
     """

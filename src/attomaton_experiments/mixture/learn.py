@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from attomaton.automaton.shrinkage import shrink
-from attomaton.graphs.writing import find_successors
-from attomaton.theories.decoder.learn import learn_decoder
+from attomaton.automaton import shrink
+from attomaton.graphs import find_successors
+from attomaton.theories import learn_decoder
 from attomaton_experiments.mixture.mixture import Mixture, fit_mixture
-from attomaton_experiments.mixture.parts import Attending, Decoded, Uniform, relabel_written
-from attomaton_experiments.mixture.reading import Reading
+from attomaton_experiments.mixture.parts import AttentionPart, DecoderPart, Uniform, relabel_written
+from attomaton_experiments.mixture.reading import MixtureText
 
 STRENGTH = 0.4
 """How far scores of attention are held back: what held-back text chose on WikiText-2."""
@@ -16,8 +16,8 @@ DECODERS = ("unigram", "bigram", "trigram")
 
 
 def learn_mixture(
-    fitted: Reading,
-    held: Reading,
+    fitted: MixtureText,
+    held: MixtureText,
     *,
     window: int = 32,
     reach: int | None = None,
@@ -28,9 +28,9 @@ def learn_mixture(
 
     Parameters
     ----------
-    fitted : Reading
+    fitted : MixtureText
         What the limits are learned from.
-    held : Reading
+    held : MixtureText
         What the weights are fitted on: a text that was held back.
     window : int
         Tokens of the contexts that the heads learn from.
@@ -44,7 +44,7 @@ def learn_mixture(
     Examples
     --------
     >>> text = np.random.default_rng(0).integers(0, 5, 400)
-    >>> fitted, held = (Reading(part, before=0, n_tokens=5) for part in (text[:300], text[300:]))
+    >>> fitted, held = (MixtureText(part, before=0, n_tokens=5) for part in (text[:300], text[300:]))
     >>> mixture = learn_mixture(fitted, held, window=4)
     >>> [part.name for part in mixture.parts]
     ['uniform', 'unigram', 'bigram', 'trigram', 'copies', 'writes successors']
@@ -56,12 +56,12 @@ def learn_mixture(
     return fit_mixture([Uniform(), *decoders, *heads], held, pull=pull)
 
 
-def learn_decoded(fitted: Reading, width: int) -> Decoded:
+def learn_decoded(fitted: MixtureText, width: int) -> DecoderPart:
     """The decoder's limit with ``width`` tokens of context, 0 for none.
 
     Examples
     --------
-    >>> learn_decoded(Reading(np.array([1, 0, 2]), before=0, n_tokens=3), 1).supports.totals.tolist()
+    >>> learn_decoded(MixtureText(np.array([1, 0, 2]), before=0, n_tokens=3), 1).supports.totals.tolist()
     [2, 1]
     """
     text = np.concatenate([np.full(width, fitted.before), fitted.text])
@@ -71,12 +71,12 @@ def learn_decoded(fitted: Reading, width: int) -> Decoded:
         supports = type(supports)(
             supports.contexts, supports.offsets, supports.tokens, supports.counts, fitted.n_tokens
         )
-    return Decoded(DECODERS[width] if width < len(DECODERS) else context, supports)
+    return DecoderPart(DECODERS[width] if width < len(DECODERS) else context, supports)
 
 
 def learn_copies(
-    fitted: Reading, window: int, strength: float = STRENGTH, reach: int | None = None
-) -> Attending:
+    fitted: MixtureText, window: int, strength: float = STRENGTH, reach: int | None = None
+) -> AttentionPart:
     """The head that writes what it reads: attention's limit, its scores held back.
 
     A score belongs to a query and a token, wherever they stand: scores learned from contexts of ``window``
@@ -84,20 +84,20 @@ def learn_copies(
 
     Examples
     --------
-    >>> learn_copies(Reading(np.array([1, 0, 1, 0]), before=0, n_tokens=2), 3).name
+    >>> learn_copies(MixtureText(np.array([1, 0, 1, 0]), before=0, n_tokens=2), 3).name
     'copies'
     """
-    return Attending("copies", shrink(fitted.all_samples(window), strength=strength), reach or window)
+    return AttentionPart("copies", shrink(fitted.all_samples(window), strength=strength), reach or window)
 
 
-def learn_writes(fitted: Reading, window: int, strength: float = STRENGTH) -> Attending:
+def learn_writes(fitted: MixtureText, window: int, strength: float = STRENGTH) -> AttentionPart:
     """The head that writes the most frequent successor of what it reads.
 
     Examples
     --------
-    >>> learn_writes(Reading(np.array([1, 0, 1, 0]), before=0, n_tokens=2), 3).name
+    >>> learn_writes(MixtureText(np.array([1, 0, 1, 0]), before=0, n_tokens=2), 3).name
     'writes successors'
     """
     writes = find_successors(fitted.stream, n_tokens=fitted.n_tokens)
     samples = relabel_written(fitted.all_samples(window), writes)
-    return Attending("writes successors", shrink(samples, strength=strength), window, writes)
+    return AttentionPart("writes successors", shrink(samples, strength=strength), window, writes)

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attomaton.base.printing import Block, Grid, Printed
-from attomaton.base.tables import Float64, Int64
-from attomaton_experiments.mixture.parts import Part
-from attomaton_experiments.mixture.reading import Reading
-from attomaton_experiments.mixture.weights import Weights, fit_weights, share_out
+from attomaton.base import Block, Float64, Grid, Int64, Printed
+from attomaton_experiments.mixture.parts import MixturePart
+from attomaton_experiments.mixture.reading import MixtureText
+from attomaton_experiments.mixture.weights import MixtureWeights, fit_weights, share_out
 
 SHOWN = 6
 """Tokens that an answer shows."""
@@ -21,20 +20,20 @@ class Mixture:
 
     Attributes
     ----------
-    parts : tuple of Part
+    parts : tuple of MixturePart
         What is mixed; one of them at least is never silent.
-    weights : Weights
+    weights : MixtureWeights
         What each weighs where.
     name : str
         What it is called.
 
     Examples
     --------
-    >>> from attomaton.theories.decoder.supports import count_supports
-    >>> from attomaton_experiments.mixture.parts import Decoded, Uniform
-    >>> parts = (Uniform(), Decoded("bigram", count_supports([[0, 1, 0, 1, 0, 2]], 1)))
-    >>> mixture = fit_mixture(parts, Reading(np.array([1, 0, 1, 0, 0]), before=0, n_tokens=3), pull=1.0)
-    >>> reading = Reading(np.array([1, 2, 2]), before=0, n_tokens=3)
+    >>> from attomaton.theories import count_supports
+    >>> from attomaton_experiments.mixture.parts import DecoderPart, Uniform
+    >>> parts = (Uniform(), DecoderPart("bigram", count_supports([[0, 1, 0, 1, 0, 2]], 1)))
+    >>> mixture = fit_mixture(parts, MixtureText(np.array([1, 0, 1, 0, 0]), before=0, n_tokens=3), pull=1.0)
+    >>> reading = MixtureText(np.array([1, 2, 2]), before=0, n_tokens=3)
     >>> mixture.rules(reading).tolist(), mixture.law(reading, 2).round(2).tolist()  # nothing was seen after 2
     ([1, 0, 0], [0.33, 0.33, 0.33])
     >>> mixture.answer(reading, 1).rule
@@ -43,49 +42,49 @@ class Mixture:
     ([[0.55, 0.11, 0.33], [1, 1, 1]], (3, 2))
     """
 
-    parts: tuple[Part, ...]
-    weights: Weights
+    parts: tuple[MixturePart, ...]
+    weights: MixtureWeights
     name: str = "mixture"
 
-    def read(self, reading: Reading) -> tuple[Float64, Int64]:
+    def read(self, reading: MixtureText) -> tuple[Float64, Int64]:
         """The chance of each token, and ones: a mixture is a part that is always equally sure."""
         chances, sure = read_parts(self.parts, reading)
         return (self.weights.of(sure) * chances).sum(1), np.ones(len(reading), np.int64)
 
-    def shares(self, reading: Reading) -> Float64:
+    def shares(self, reading: MixtureText) -> Float64:
         """Which share of the probability of each token each part carried, shape (n, n_parts)."""
         chances, sure = read_parts(self.parts, reading)
         return share_out(self.weights.of(sure), chances)
 
-    def rules(self, reading: Reading) -> Int64:
+    def rules(self, reading: MixtureText) -> Int64:
         """The number of the part that carried most of the probability of each token, shape (n,)."""
         return self.shares(reading).argmax(1)
 
-    def law(self, reading: Reading, place: int) -> Float64:
+    def law(self, reading: MixtureText, place: int) -> Float64:
         """All chances at one position, shape (n_tokens,): they sum to 1."""
         return self._carried(reading, place).sum(0)
 
-    def answer(self, reading: Reading, place: int, words: Sequence[str] | None = None) -> "Answer":
+    def answer(self, reading: MixtureText, place: int, words: Sequence[str] | None = None) -> "MixtureAnswer":
         """Which rule answers at one position: what it weighs, and who carries the likeliest tokens."""
         carried = self._carried(reading, place)
         best: list[int] = np.argsort(-carried.sum(0), kind="stable")[:SHOWN].tolist()
-        return Answer(
+        return MixtureAnswer(
             parts=tuple(part.name for part in self.parts),
             weights=carried.sum(1),
             tokens=tuple(str(token) if words is None else words[token] for token in best),
             carried=carried[:, best],
         )
 
-    def _carried(self, reading: Reading, place: int) -> Float64:
+    def _carried(self, reading: MixtureText, place: int) -> Float64:
         """Weight times chance of every token by every part, shape (n_parts, n_tokens)."""
-        until = Reading(reading.text[: place + 1], reading.before, reading.n_tokens)
+        until = MixtureText(reading.text[: place + 1], reading.before, reading.n_tokens)
         sure = read_parts(self.parts, until)[1][-1:]
         laws = [part.law(until, place) for part in self.parts]
         return self.weights.of(sure)[0][:, None] * np.array(laws)
 
 
 @dataclass(frozen=True, eq=False)
-class Answer(Printed):
+class MixtureAnswer(Printed):
     """What a mixture says at one position.
 
     Attributes
@@ -101,7 +100,7 @@ class Answer(Printed):
 
     Examples
     --------
-    >>> answer = Answer(("copies", "decoder"), np.array([0.7, 0.3]), ("a",), np.array([[0.1], [0.2]]))
+    >>> answer = MixtureAnswer(("copies", "decoder"), np.array([0.7, 0.3]), ("a",), np.array([[0.1], [0.2]]))
     >>> answer.rule, answer.rules
     ('copies', ('decoder',))
     """
@@ -133,20 +132,20 @@ class Answer(Printed):
         ]
 
 
-def read_parts(parts: Sequence[Part], reading: Reading) -> tuple[Float64, Int64]:
+def read_parts(parts: Sequence[MixturePart], reading: MixtureText) -> tuple[Float64, Int64]:
     """The chances and confidences of several parts, shape (n, n_parts) each."""
     chances, sure = zip(*(part.read(reading) for part in parts), strict=True)
     return np.stack(chances, 1), np.stack(sure, 1)
 
 
-def fit_mixture(parts: Sequence[Part], held: Reading, *, pull: float = 50.0) -> Mixture:
+def fit_mixture(parts: Sequence[MixturePart], held: MixtureText, *, pull: float = 50.0) -> Mixture:
     """Weigh parts by a text that was held back from them.
 
     Parameters
     ----------
-    parts : sequence of Part
+    parts : sequence of MixturePart
         What is mixed; one of them at least is never silent.
-    held : Reading
+    held : MixtureText
         A text that no part learned from.
     pull : float
         How many positions the overall weights count for in each cell.
@@ -154,7 +153,7 @@ def fit_mixture(parts: Sequence[Part], held: Reading, *, pull: float = 50.0) -> 
     Examples
     --------
     >>> from attomaton_experiments.mixture.parts import Uniform
-    >>> fit_mixture([Uniform()], Reading(np.array([1, 0]), before=0, n_tokens=2)).weights.overall.tolist()
+    >>> fit_mixture([Uniform()], MixtureText(np.array([1, 0]), before=0, n_tokens=2)).weights.overall.tolist()
     [1.0]
     """
     return Mixture(tuple(parts), fit_weights(*read_parts(parts, held), pull=pull))

@@ -10,14 +10,12 @@ from typing import Protocol
 
 import numpy as np
 
-from attomaton.automaton.attention import Attention
-from attomaton.automaton.prediction import BatchPrediction
-from attomaton.base.ragged import largest_of, sum_at
-from attomaton.base.tables import Float64, Int32, Int64
-from attomaton.corpora.samples import Samples
-from attomaton.graphs.bags import count_all_tokens
-from attomaton.theories.decoder.supports import Supports
-from attomaton_experiments.mixture.reading import Reading
+from attomaton.automaton import Attention, BatchPrediction
+from attomaton.base import Float64, Int32, Int64, largest_of, sum_at
+from attomaton.corpora import Samples
+from attomaton.graphs import count_all_tokens
+from attomaton.theories import Supports
+from attomaton_experiments.mixture.reading import MixtureText
 
 SURE = (0.25, 0.6)
 """Where the largest share of attention ends to be small, and where it begins to be large."""
@@ -26,7 +24,7 @@ SEEN = (1, 2, 4, 8, 32, 128, 1024, 8192)
 """Positions of a context from which a level of confidence begins."""
 
 
-class Part(Protocol):
+class MixturePart(Protocol):
     """What foretells every token of a text, or is silent.
 
     Examples
@@ -39,8 +37,8 @@ class Part(Protocol):
     ...
     ...     def law(self, reading, place):
     ...         return np.eye(reading.n_tokens)[0]
-    >>> part: Part = Always()
-    >>> part.read(Reading(np.array([1, 0]), before=0, n_tokens=2))[0].tolist()
+    >>> part: MixturePart = Always()
+    >>> part.read(MixtureText(np.array([1, 0]), before=0, n_tokens=2))[0].tolist()
     [0.0, 1.0]
     """
 
@@ -49,11 +47,11 @@ class Part(Protocol):
         """What it is called in tables."""
         ...
 
-    def read(self, reading: Reading) -> tuple[Float64, Int64]:
+    def read(self, reading: MixtureText) -> tuple[Float64, Int64]:
         """The chance of each token, and how sure the part is without knowing it (0: silent); shape (n,)."""
         ...
 
-    def law(self, reading: Reading, place: int) -> Float64:
+    def law(self, reading: MixtureText, place: int) -> Float64:
         """All chances at one position, shape (n_tokens,): they sum to 1, or all are 0 where it is silent."""
         ...
 
@@ -64,24 +62,24 @@ class Uniform:
 
     Examples
     --------
-    >>> reading = Reading(np.array([1, 2]), before=0, n_tokens=4)
+    >>> reading = MixtureText(np.array([1, 2]), before=0, n_tokens=4)
     >>> [one.tolist() for one in Uniform().read(reading)], Uniform().law(reading, 0).tolist()
     ([[0.25, 0.25], [1, 1]], [0.25, 0.25, 0.25, 0.25])
     """
 
     name: str = "uniform"
 
-    def read(self, reading: Reading) -> tuple[Float64, Int64]:
-        """See :class:`Part`."""
+    def read(self, reading: MixtureText) -> tuple[Float64, Int64]:
+        """See :class:`MixturePart`."""
         return np.full(len(reading), 1 / reading.n_tokens), np.ones(len(reading), np.int64)
 
-    def law(self, reading: Reading, place: int) -> Float64:  # noqa: ARG002  the same everywhere
-        """See :class:`Part`."""
+    def law(self, reading: MixtureText, place: int) -> Float64:  # noqa: ARG002  the same everywhere
+        """See :class:`MixturePart`."""
         return np.full(reading.n_tokens, 1 / reading.n_tokens)
 
 
 @dataclass(frozen=True, eq=False)
-class Decoded:
+class DecoderPart:
     """The decoder's limit: what followed the same context. It is silent after contexts that never occurred.
 
     Attributes
@@ -89,24 +87,24 @@ class Decoded:
     name : str
         What it is called.
     supports : Supports
-        What follows each context, as of :func:`~attomaton.theories.decoder.learn.learn_decoder`.
+        What follows each context, as of :func:`~attomaton.theories.learn_decoder`.
 
     Examples
     --------
-    >>> from attomaton.theories.decoder.supports import count_supports
-    >>> part = Decoded("bigram", count_supports([[0, 1, 0, 2]], 1))
-    >>> chances, sure = part.read(Reading(np.array([1, 0, 2, 0]), before=0, n_tokens=3))
+    >>> from attomaton.theories import count_supports
+    >>> part = DecoderPart("bigram", count_supports([[0, 1, 0, 2]], 1))
+    >>> chances, sure = part.read(MixtureText(np.array([1, 0, 2, 0]), before=0, n_tokens=3))
     >>> chances.tolist(), sure.tolist()  # nothing was seen after 2
     ([0.5, 1.0, 0.5, 0.0], [2, 1, 2, 0])
-    >>> part.law(Reading(np.array([1]), before=0, n_tokens=3), 0).tolist()
+    >>> part.law(MixtureText(np.array([1]), before=0, n_tokens=3), 0).tolist()
     [0.0, 0.5, 0.5]
     """
 
     name: str
     supports: Supports
 
-    def read(self, reading: Reading) -> tuple[Float64, Int64]:
-        """See :class:`Part`. The more often a context occurred, the surer."""
+    def read(self, reading: MixtureText) -> tuple[Float64, Int64]:
+        """See :class:`MixturePart`. The more often a context occurred, the surer."""
         held, (number, known) = self.supports, self._number(reading)
         wanted = number * held.n_tokens + reading.text
         pairs = held.row * held.n_tokens + held.tokens
@@ -115,8 +113,8 @@ class Decoded:
         levels = np.searchsorted(SEEN, held.totals[number], side="right")
         return np.where(found, held.chances[place], 0.0), np.where(known, levels, 0)
 
-    def law(self, reading: Reading, place: int) -> Float64:
-        """See :class:`Part`."""
+    def law(self, reading: MixtureText, place: int) -> Float64:
+        """See :class:`MixturePart`."""
         held, (number, known) = self.supports, self._number(reading)
         chances = np.zeros(held.n_tokens)
         if known[place]:
@@ -124,12 +122,12 @@ class Decoded:
             chances[held.tokens[pairs]] = held.chances[pairs]
         return chances
 
-    def _number(self, reading: Reading) -> tuple[Int64, np.ndarray]:
+    def _number(self, reading: MixtureText) -> tuple[Int64, np.ndarray]:
         return self.supports.number_all(reading.contexts(self.supports.contexts.shape[1]))
 
 
 @dataclass(frozen=True, eq=False)
-class Attending:
+class AttentionPart:
     """A head over the last tokens, which writes what it reads (it copies), or what its map says.
 
     Attributes
@@ -147,12 +145,12 @@ class Attending:
     --------
     >>> import attomaton as at
     >>> look = at.shrink(at.Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1]), strength=0.01)
-    >>> reading = Reading(np.array([1, 2, 0]), before=0, n_tokens=3)
-    >>> Attending("copies", look, 3).law(reading, 2).round(3).tolist()  # the context is 0 1 2
+    >>> reading = MixtureText(np.array([1, 2, 0]), before=0, n_tokens=3)
+    >>> AttentionPart("copies", look, 3).law(reading, 2).round(3).tolist()  # the context is 0 1 2
     [0.747, 0.248, 0.006]
-    >>> Attending("writes", look, 3, np.array([1, 1, 0])).law(reading, 2).round(3).tolist()
+    >>> AttentionPart("writes", look, 3, np.array([1, 1, 0])).law(reading, 2).round(3).tolist()
     [0.006, 0.994, 0.0]
-    >>> [one.round(3).tolist() for one in Attending("copies", look, 3).read(reading)]
+    >>> [one.round(3).tolist() for one in AttentionPart("copies", look, 3).read(reading)]
     [[0.0, 0.0, 0.747], [3, 3, 3]]
     """
 
@@ -161,8 +159,8 @@ class Attending:
     window: int
     writes: Int32 | None = None
 
-    def read(self, reading: Reading) -> tuple[Float64, Int64]:
-        """See :class:`Part`. The larger the largest share of attention, the surer."""
+    def read(self, reading: MixtureText) -> tuple[Float64, Int64]:
+        """See :class:`MixturePart`. The larger the largest share of attention, the surer."""
         chances, sure = list[Float64](), list[Int64]()
         for samples in reading.samples(self.window):
             answer = self._ask(samples)
@@ -172,8 +170,8 @@ class Attending:
             sure.append(1 + np.searchsorted(SURE, largest_of(sample, share, len(samples))))
         return np.concatenate(chances), np.concatenate(sure)
 
-    def law(self, reading: Reading, place: int) -> Float64:
-        """See :class:`Part`."""
+    def law(self, reading: MixtureText, place: int) -> Float64:
+        """See :class:`MixturePart`."""
         answer = self._ask(reading.all_samples(self.window).take(slice(place, place + 1)))
         return sum_at(self._written(answer), answer.probabilities, reading.n_tokens)
 

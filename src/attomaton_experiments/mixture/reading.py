@@ -6,15 +6,15 @@ from functools import cached_property
 
 import numpy as np
 
-from attomaton.base.tables import Int64
-from attomaton.corpora.samples import Samples
+from attomaton.base import Int64
+from attomaton.corpora import Samples
 
 VALUES_AT_ONCE = 1 << 22
 """Tokens of contexts that are read at once."""
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class MixtureText:
     """A text of which every token is to be foretold.
 
     Attributes
@@ -28,7 +28,7 @@ class Reading:
 
     Examples
     --------
-    >>> reading = Reading(np.array([1, 2, 1]), before=0, n_tokens=3)
+    >>> reading = MixtureText(np.array([1, 2, 1]), before=0, n_tokens=3)
     >>> reading.contexts(2).tolist()
     [[0, 0], [0, 1], [1, 2]]
     >>> [list(samples) for samples in reading.samples(2)]

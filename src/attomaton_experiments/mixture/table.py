@@ -10,17 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attomaton.base.artifacts import digest_arrays
-from attomaton.base.progress import Progress, silent
-from attomaton.base.tables import Bool, Float64, Int64
-from attomaton.graphs.bags import find_realisable
+from attomaton.base import Bool, Float64, Int64, Progress, digest_arrays, silent
+from attomaton.graphs import find_realisable
 from attomaton_experiments.mixture.caches import read_cache
 from attomaton_experiments.mixture.judged import Judged, blend, judge, keep
 from attomaton_experiments.mixture.kneser_ney import learn_kneser_ney
 from attomaton_experiments.mixture.learn import DECODERS, STRENGTH, learn_copies, learn_decoded, learn_writes
-from attomaton_experiments.mixture.parts import Part, Uniform
-from attomaton_experiments.mixture.reading import Reading
-from attomaton_experiments.mixture.texts import Texts
+from attomaton_experiments.mixture.parts import MixturePart, Uniform
+from attomaton_experiments.mixture.reading import MixtureText
+from attomaton_experiments.mixture.texts import SplitTexts
 from attomaton_experiments.mixture.transformer import TrainedLayer, TransformerPlan, train_transformer
 
 LIMITS = (*DECODERS, "copies", "writes successors")
@@ -96,7 +94,7 @@ class HeldOut:
 
 
 def judge_all(
-    texts: Texts, plan: TablePlan, *, folder: Path | None = None, progress: Progress = silent
+    texts: SplitTexts, plan: TablePlan, *, folder: Path | None = None, progress: Progress = silent
 ) -> HeldOut:
     """Make every row; what ``folder`` holds of an earlier call with the same texts and plan is taken up."""
     judging = _Judging(texts, plan, folder, progress)
@@ -128,10 +126,11 @@ def judge_all(
 class _Judging:
     """The parts that are judged alone, each kept as soon as it is done."""
 
-    def __init__(self, texts: Texts, plan: TablePlan, folder: Path | None, progress: Progress) -> None:
+    def __init__(self, texts: SplitTexts, plan: TablePlan, folder: Path | None, progress: Progress) -> None:
         self.texts, self.plan, self.folder, self.progress = texts, plan, folder, progress
         self.fitted, self.held, self.valid = (
-            Reading(text, texts.end, len(texts.tokens)) for text in (texts.fitted, texts.held, texts.valid)
+            MixtureText(text, texts.end, len(texts.tokens))
+            for text in (texts.fitted, texts.held, texts.valid)
         )
         self.digest = digest_arrays(texts.fitted, texts.held, texts.valid)
 
@@ -167,14 +166,14 @@ class _Judging:
         make = partial(remember, blank, texts, 0.0, size)
         return keep(self.folder, "unigram cache", [self.digest, size], make)
 
-    def _take(self, name: str, learn: Callable[[], Part], *asked: Any) -> Judged:
+    def _take(self, name: str, learn: Callable[[], MixturePart], *asked: Any) -> Judged:
         self.progress(name, 0, 0)
         make = partial(judge, name, learn, self.held, self.valid)
         return keep(self.folder, name, [self.digest, *asked], make)
 
 
 def judge_networks(
-    texts: Texts, plan: TablePlan, folder: Path | None, progress: Progress
+    texts: SplitTexts, plan: TablePlan, folder: Path | None, progress: Progress
 ) -> tuple[TrainedLayer, list[Judged], float]:
     """The transformer, and the cache over its states with the θ that fits the held-back text best."""
     trained = train_transformer(
@@ -204,7 +203,7 @@ def judge_networks(
 
 
 def remember(
-    states: tuple[NDArray[np.float32], NDArray[np.float32]], texts: Texts, flatness: float, size: int
+    states: tuple[NDArray[np.float32], NDArray[np.float32]], texts: SplitTexts, flatness: float, size: int
 ) -> Judged:
     """A cache over the states that foretold the words of the held-back and of the judged text."""
     began = time.process_time()

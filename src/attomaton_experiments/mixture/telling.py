@@ -6,12 +6,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base.drawing import paper_style, wrap_caption
-from attomaton.base.printing import Grid
-from attomaton.base.tables import table_of
-from attomaton.report.style import new_figure, save_figure
+from attomaton.base import Grid, paper_style, table_of, wrap_caption
+from attomaton.report import new_figure, save_figure
 from attomaton_experiments.mixture.table import MIXTURE, HeldOut
-from attomaton_experiments.mixture.texts import Texts
+from attomaton_experiments.mixture.texts import SplitTexts
 
 HEADERS = ["model", "log-loss", "perplexity", "in the window", "not in it", "seconds"]
 
@@ -48,7 +46,7 @@ def tell_rules(table: HeldOut) -> Grid:
     return Grid("Which rule of the mixture answers", headers, rows)
 
 
-def tell_caption(table: HeldOut, texts: Texts) -> str:
+def tell_caption(table: HeldOut, texts: SplitTexts) -> str:
     """Sizes and settings in one sentence."""
     trained = table.trained
     return (

@@ -10,14 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
-from attomaton.base.errors import InvalidSamples, UnreadableSource
-from attomaton.base.tables import Int64
+from attomaton.base import Int64, InvalidSamples, UnreadableSource
 
 END, UNKNOWN = "<eos>", "<unk>"
 
 
 @dataclass(frozen=True, eq=False)
-class Texts:
+class SplitTexts:
     r"""Three texts over one vocabulary.
 
     Attributes
@@ -56,7 +55,7 @@ class Texts:
         return self.tokens.index(END)
 
 
-def read_texts(folder: str | Path, share: float) -> Texts:
+def read_texts(folder: str | Path, share: float) -> SplitTexts:
     """Read train*.txt and valid.txt of a folder; the last ``share`` of the training lines is held back."""
     found = sorted(Path(folder).glob("train*.txt"))
     if len(found) != 1:
@@ -66,7 +65,7 @@ def read_texts(folder: str | Path, share: float) -> Texts:
     return split_texts(_read(found[0]), _read(Path(folder) / "valid.txt"), share)
 
 
-def split_texts(train: str, valid: str, share: float) -> Texts:
+def split_texts(train: str, valid: str, share: float) -> SplitTexts:
     """The same of texts in memory."""
     lines = _split(train)
     cut = len(lines) - round(share * len(lines))
@@ -76,7 +75,7 @@ def split_texts(train: str, valid: str, share: float) -> Texts:
     tokens = tuple(word for word, _ in counts.most_common())
     number = {word: place for place, word in enumerate(tokens)}
     fitted, held, judged = (_number(part, number) for part in (lines[:cut], lines[cut:], _split(valid)))
-    return Texts(tokens, fitted, held, judged)
+    return SplitTexts(tokens, fitted, held, judged)
 
 
 def _read(path: Path) -> str:

@@ -17,9 +17,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from attomaton.base.artifacts import digest_arrays, explained, read_arrays, write_arrays
-from attomaton.base.progress import Progress, silent
-from attomaton.base.tables import Float64, Int64
+from attomaton.base import (
+    Float64,
+    Int64,
+    Progress,
+    digest_arrays,
+    explained,
+    read_arrays,
+    silent,
+    write_arrays,
+)
 
 _torch: Any = torch  # its types leave some functions partly unknown
 CHECKPOINT = "transformer.safetensors"

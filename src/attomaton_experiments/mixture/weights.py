@@ -9,15 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attomaton.base.errors import MismatchedParts
-from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.base import Bool, Float64, Int64, MismatchedParts
 
 LEVELS = 16
 """More than the levels of confidence that a part has."""
 
 
 @dataclass(frozen=True, eq=False)
-class Weights:
+class MixtureWeights:
     """What each part weighs, by cell.
 
     Attributes
@@ -50,7 +49,7 @@ class Weights:
         return np.where(known[:, None], self.table[place], _mask(self.overall, sure > 0))
 
 
-def fit_weights(chances: Float64, sure: Int64, *, pull: float = 50.0, rounds: int = 60) -> Weights:
+def fit_weights(chances: Float64, sure: Int64, *, pull: float = 50.0, rounds: int = 60) -> MixtureWeights:
     """Fit weights to what the parts gave to the tokens that came, shape (n, n_parts) each.
 
     Parameters
@@ -78,7 +77,7 @@ def fit_weights(chances: Float64, sure: Int64, *, pull: float = 50.0, rounds: in
     table = _mask(overall, speaks[first])
     for _ in range(rounds):
         table = _normalise(prior + sum_cells(share_out(table[cell], chances), cell, len(cells)))
-    return Weights(cells, table, overall)
+    return MixtureWeights(cells, table, overall)
 
 
 def share_out(weights: Float64, chances: Float64) -> Float64:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from attomaton.base.printing import Grid
-from attomaton.claims.verdicts import Verdict
+from attomaton.base import Grid
+from attomaton.claims import Verdict
 from attomaton_experiments.page import Page, render_table, render_verdicts
 from attomaton_experiments.settings import Settings
 

@@ -7,10 +7,8 @@ from time import perf_counter
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base.printing import Grid
-from attomaton.base.progress import Progress, silent
-from attomaton.base.tables import Float64, make_table
-from attomaton.claims.verdicts import Verdict, VerdictStatus
+from attomaton.base import Float64, Grid, Progress, make_table, silent
+from attomaton.claims import Verdict, VerdictStatus
 from attomaton_experiments.figures.panels import Panel, draw_panels
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure
@@ -21,7 +19,7 @@ from attomaton_experiments.scansnap_model.language_training import (
     cut_windows,
     run_all,
 )
-from attomaton_experiments.scansnap_model.texts import Texts, read_texts
+from attomaton_experiments.scansnap_model.texts import TextPair, read_texts
 from attomaton_experiments.settings import Settings
 
 MEASURES = ("entropy", "loss", "largest", "own", "previous")
@@ -82,7 +80,7 @@ def run_figure10(settings: Settings, progress: Progress = silent) -> Page:
     return _write(settings, texts, sweep, perf_counter() - began)
 
 
-def run_sweep(settings: Settings, texts: Texts, progress: Progress = silent) -> Sweep:
+def run_sweep(settings: Settings, texts: TextPair, progress: Progress = silent) -> Sweep:
     """All runs: every rate from every start."""
     windows = cut_windows(texts.valid, settings["model"]["window"], settings["n_windows"])
     rates, steps = tuple(settings["rates"]), tuple(settings["records"])
@@ -103,7 +101,7 @@ def _measures(one: AttentionRecord) -> list[float]:
     return [one.mean_entropy, one.loss, one.largest, float(one.by_distance[0]), float(one.by_distance[1])]
 
 
-def _write(settings: Settings, texts: Texts, sweep: Sweep, seconds: float) -> Page:
+def _write(settings: Settings, texts: TextPair, sweep: Sweep, seconds: float) -> Page:
     trials = sweep.last("entropy").shape[1]
     caption = f"{describe_model(settings, texts)}; SGD, {sweep.steps[-1]:,} steps, {trials} seeds"
     entropies = sweep.last("entropy").mean(1)

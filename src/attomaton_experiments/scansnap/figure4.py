@@ -8,14 +8,11 @@ import numpy as np
 import pyarrow as pa
 from scipy.stats import spearmanr
 
-from attomaton.base.printing import Grid
-from attomaton.base.progress import Progress, silent
-from attomaton.base.tables import Float64
-from attomaton.claims.verdicts import Judgement, Verdict
-from attomaton.report.lines import Line, LinePanel, draw_lines
-from attomaton.theories.scansnap.classes import draw_linear_classes
-from attomaton.theories.scansnap.reduced import Reduced
-from attomaton.training.steps import GradientDescent
+from attomaton.base import Float64, Grid, Progress, silent
+from attomaton.claims import Judgement, Verdict
+from attomaton.report import Line, LinePanel, draw_lines
+from attomaton.theories import Reduced, draw_linear_classes
+from attomaton.training import GradientDescent
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure
 from attomaton_experiments.scansnap_model.train import ScanTrace, Setup, train_classes

@@ -9,18 +9,15 @@ from time import perf_counter
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base.printing import Grid
-from attomaton.base.progress import Progress, silent
-from attomaton.base.ragged import offsets_of
-from attomaton.base.tables import Float64, Int64, make_table
-from attomaton.claims.verdicts import Verdict, VerdictStatus
-from attomaton.report.lines import Line, LinePanel, draw_lines
+from attomaton.base import Float64, Grid, Int64, Progress, make_table, offsets_of, silent
+from attomaton.claims import Verdict, VerdictStatus
+from attomaton.report import Line, LinePanel, draw_lines
 from attomaton_experiments.figures.maps import MapPanel, draw_maps
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure
 from attomaton_experiments.scansnap.language import OUTSIDE, describe_model, make_training
 from attomaton_experiments.scansnap_model.language_training import AttentionRecord, cut_windows
-from attomaton_experiments.scansnap_model.texts import Texts, read_texts
+from attomaton_experiments.scansnap_model.texts import TextPair, read_texts
 from attomaton_experiments.settings import Settings
 
 SCHEMA = pa.schema(
@@ -41,7 +38,7 @@ class TextRun:
     ----------
     settings : dict
         What was asked for.
-    texts : Texts
+    texts : TextPair
         What was read.
     windows : int64 array, shape (n_windows, window + 1)
         What was measured on; the first is shown.
@@ -50,7 +47,7 @@ class TextRun:
     """
 
     settings: Settings
-    texts: Texts
+    texts: TextPair
     windows: Int64
     records: list[AttentionRecord]
 

@@ -2,7 +2,7 @@
 
 from attomaton_experiments.scansnap_model.language_model import LanguageModel
 from attomaton_experiments.scansnap_model.language_training import LanguageTraining
-from attomaton_experiments.scansnap_model.texts import Texts
+from attomaton_experiments.scansnap_model.texts import TextPair
 from attomaton_experiments.settings import Settings
 
 OUTSIDE = (
@@ -11,7 +11,7 @@ OUTSIDE = (
 )
 
 
-def make_training(settings: Settings, texts: Texts, *, rate: float, seed: int) -> LanguageTraining:
+def make_training(settings: Settings, texts: TextPair, *, rate: float, seed: int) -> LanguageTraining:
     """What the settings ask for; fast layers have ``fast_ratio`` times the rate."""
     steps = settings["training"]
     return LanguageTraining(
@@ -25,7 +25,7 @@ def make_training(settings: Settings, texts: Texts, *, rate: float, seed: int) -
     )
 
 
-def describe_model(settings: Settings, texts: Texts) -> str:
+def describe_model(settings: Settings, texts: TextPair) -> str:
     """Sizes in a clause for a caption."""
     model, steps = settings["model"], settings["training"]
     unknown = 100 * float(texts.shares[0])

@@ -13,23 +13,24 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.automaton.automaton import Automaton
-from attomaton.automaton.learn import learn
-from attomaton.base.printing import Grid
-from attomaton.base.progress import Progress, silent
-from attomaton.base.tables import Bool, Float64
-from attomaton.claims.verdicts import Judgement, Verdict
-from attomaton.corpora.readers import read_corpus
-from attomaton.corpora.samples import Samples
-from attomaton.graphs.bags import find_realisable
-from attomaton.theories.scansnap.classes import CorpusClasses
-from attomaton.theories.scansnap.contexts import classes_of_contexts
-from attomaton.theories.scansnap.flow import LayerFlow, solve_flow
-from attomaton.theories.scansnap.heads import Head, LearnedHead, MassHead, TiedHead
-from attomaton.theories.scansnap.law import Rates
-from attomaton.theories.scansnap.pull import find_pulls
-from attomaton_experiments.figures.grids import Grid as DrawnGrid
-from attomaton_experiments.figures.grids import draw_grids
+from attomaton.automaton import Automaton, learn
+from attomaton.base import Bool, Float64, Grid, Progress, silent
+from attomaton.claims import Judgement, Verdict
+from attomaton.corpora import Samples, read_corpus
+from attomaton.graphs import find_realisable
+from attomaton.theories import (
+    CorpusClasses,
+    DecoderHead,
+    LayerFlow,
+    LearnedHead,
+    MassHead,
+    Rates,
+    TiedHead,
+    classes_of_contexts,
+    find_pulls,
+    solve_flow,
+)
+from attomaton_experiments.figures.grids import GridFigure as DrawnGrid, draw_grids
 from attomaton_experiments.page import Page
 from attomaton_experiments.scansnap.figure import render_figure
 from attomaton_experiments.settings import Settings
@@ -46,7 +47,7 @@ class Variant:
     name: str
     short: str
     query_is_key: bool
-    head: Head
+    head: DecoderHead
 
     @property
     def learns(self) -> bool:

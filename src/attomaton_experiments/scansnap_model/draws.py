@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attomaton.base.tables import Float64, Int64
-from attomaton.theories.scansnap.reduced import Reduced
+from attomaton.base import Float64, Int64
+from attomaton.theories import Reduced
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +21,7 @@ class Draws:
 
     Examples
     --------
-    >>> from attomaton.theories.scansnap.classes import make_star
+    >>> from attomaton.theories import make_star
     >>> drawn = draw_counts(Reduced(make_star(2, 10, common=0.5)), (1000,), 9, np.random.default_rng(0))
     >>> own = drawn.counts[np.arange(1000), 1 + drawn.classes]  # the distinct token of each sequence's class
     >>> bool((own + drawn.counts[:, 0] == 8).all()), round(own.mean())
@@ -48,7 +48,7 @@ def draw_counts(reduced: Reduced, shape: tuple[int, ...], length: int, rng: np.r
 
     Examples
     --------
-    >>> from attomaton.theories.scansnap.classes import draw_linear_classes
+    >>> from attomaton.theories import draw_linear_classes
     >>> drawn = draw_counts(Reduced(draw_linear_classes(2)), (5,), 128, np.random.default_rng(0))
     >>> drawn.counts.shape, drawn.counts.sum(axis=1).tolist()
     ((5, 30), [127.0, 127.0, 127.0, 127.0, 127.0])

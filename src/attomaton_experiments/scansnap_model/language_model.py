@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from attomaton.base.errors import UnsupportedOption
-from attomaton.base.options import real_number, settle, whole_number
+from attomaton.base import UnsupportedOption, real_number, settle, whole_number
 
 REACH = 0.1
 """Embeddings and decoder begin uniform in ±0.1."""

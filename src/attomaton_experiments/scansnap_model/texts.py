@@ -6,16 +6,15 @@ from pathlib import Path
 
 import numpy as np
 
-from attomaton.base.errors import UnreadableSource, UnsupportedOption
-from attomaton.base.tables import Float64, Int64, Integers
-from attomaton.corpora.readers import read_text
+from attomaton.base import Float64, Int64, Integers, UnreadableSource, UnsupportedOption
+from attomaton.corpora import read_text
 
 UNKNOWN = "<unk>"
 """What stands for every word that has no token of its own."""
 
 
 @dataclass(frozen=True, eq=False)
-class Texts:
+class TextPair:
     """Two texts in the tokens of the first.
 
     Attributes
@@ -39,7 +38,7 @@ class Texts:
         return np.bincount(self.train, minlength=len(self.tokens)) / len(self.train)
 
 
-def read_texts(folder: str | Path, n_tokens: int) -> Texts:
+def read_texts(folder: str | Path, n_tokens: int) -> TextPair:
     """Read train*.txt and valid.txt of a folder; all but ``n_tokens − 1`` words become ``<unk>``.
 
     Words of equal frequency are taken in the order in which they first appear.
@@ -58,7 +57,7 @@ def read_texts(folder: str | Path, n_tokens: int) -> Texts:
         return np.array([number.get(word, 0) for word in old], np.int64)[text]
 
     name = Path(folder).resolve().name
-    return Texts(name, renumber(words, ids), renumber(other_words, other_ids), tokens)
+    return TextPair(name, renumber(words, ids), renumber(other_words, other_ids), tokens)
 
 
 def _read_words(path: Path) -> tuple[Sequence[str], Integers]:

@@ -10,11 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attomaton.base.options import settle, whole_number
-from attomaton.base.progress import Advance, silent
-from attomaton.base.tables import Float64, Int64
-from attomaton.theories.scansnap.reduced import Reduced
-from attomaton.training.steps import GradientDescent, Parameters, Step
+from attomaton.base import Advance, Float64, Int64, settle, silent, whole_number
+from attomaton.theories import Reduced
+from attomaton.training import GradientDescent, Parameters, Step
 from attomaton_experiments.scansnap_model.draws import draw_counts
 from attomaton_experiments.scansnap_model.forward import logits_of_counts
 
@@ -42,8 +40,8 @@ class Setup:
 
     Examples
     --------
-    >>> from attomaton.theories.scansnap.classes import draw_linear_classes
-    >>> from attomaton.training.steps import Adam
+    >>> from attomaton.theories import draw_linear_classes
+    >>> from attomaton.training import Adam
     >>> setup = Setup(n_steps=20, batch_size=64, optimiser=Adam(1.0), every=10)
     >>> trace = train_classes(Reduced(draw_linear_classes(2)), np.array([[0.1, 0.1]]), setup)
     >>> trace.steps.tolist(), trace.losses.shape
@@ -80,7 +78,7 @@ class ScanTrace:
 
     Examples
     --------
-    >>> from attomaton.theories.scansnap.classes import draw_linear_classes
+    >>> from attomaton.theories import draw_linear_classes
     >>> reduced = Reduced(draw_linear_classes(2))
     >>> trace = train_classes(reduced, np.array([[1.0, 1.0], [10.0, 1.0]]), Setup(n_steps=20))
     >>> trace.losses[0].round(2).tolist(), bool((trace.losses[-1] < 1).all())  # ln 34 at first
@@ -122,7 +120,7 @@ def train_classes(
 
     Examples
     --------
-    >>> from attomaton.theories.scansnap.classes import draw_linear_classes
+    >>> from attomaton.theories import draw_linear_classes
     >>> reduced = Reduced(draw_linear_classes(2))
     >>> trace = train_classes(reduced, np.array([[1.0, 1.0]]), Setup(n_steps=20))
     >>> attention = reduced.attention(trace.scores[:, 0])  # at each record

@@ -11,8 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from attomaton.base.errors import UnsupportedOption
-from attomaton.base.options import MOST_TRIALS, whole_number
+from attomaton.base import MOST_TRIALS, UnsupportedOption, whole_number
 
 Settings = dict[str, Any]
 """What a file says, with the experiment's ``name``, the ``seed``, and as ``source`` what ``--data`` names."""

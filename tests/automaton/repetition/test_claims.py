@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import attomaton as at
-from attomaton.automaton.repetition.chain import Counts, draw_counts
+from attomaton.automaton.repetition.chain import TextCounts, draw_counts
 from attomaton.automaton.repetition.loops import find_loops
 from attomaton.claims.repetition import verify_loops, verify_repetition
 
@@ -29,7 +29,7 @@ def test_texts_near_the_limit_hold(near):
 
 def test_counts_of_another_layer_fail(near):
     found, counts = near
-    swapped = Counts(counts.tokens, counts.lengths, counts.counts[:, :, [2, 1, 0]])
+    swapped = TextCounts(counts.tokens, counts.lengths, counts.counts[:, :, [2, 1, 0]])
     told = statuses(found, swapped)
     assert told["shares"] == told["slopes"] == told["exponents"] == "fails"
 
@@ -47,7 +47,9 @@ def test_winners_fail_where_chance_goes_to_another_limit():
     layer = [[4.0, 1.0], [1.0, 4.0]]
     prompt = [0] * 300 + [1] * 200
     found = at.winners(layer, prompt)
-    counts = Counts(found.odds.tokens, np.array([500, 5000]), np.array([[[300.0, 200.0], [1000.0, 4000.0]]]))
+    counts = TextCounts(
+        found.odds.tokens, np.array([500, 5000]), np.array([[[300.0, 200.0], [1000.0, 4000.0]]])
+    )
     assert statuses(found, counts)["winners"] == "fails"
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import attomaton as at
 from attomaton.automaton.writing.maps import Writing
-from attomaton.automaton.writing.settle import Problem, choose_again, choose_first, know_nodes, settle
+from attomaton.automaton.writing.settle import WritingProblem, choose_again, choose_first, know_nodes, settle
 from attomaton.automaton.writing.writers import find_writers
 
 N = 6
@@ -28,7 +28,7 @@ def draw_problem(seed, n_samples=7, n_queries=1):
 
 
 def make_problem(samples, writing):
-    return Problem(samples.take(slice(0)), find_writers(samples, writing))
+    return WritingProblem(samples.take(slice(0)), find_writers(samples, writing))
 
 
 def limit_of(problem, chosen):

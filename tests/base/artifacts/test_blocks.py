@@ -4,8 +4,7 @@ import io
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from attomaton.base.artifacts import blocks
 from attomaton.base.artifacts.blocks import CheckedFile, entry_in_blocks

@@ -11,8 +11,7 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from attomaton.base.artifacts import parted
 from attomaton.base.artifacts.parted import PartedTable, part_name, read_whole, write_part

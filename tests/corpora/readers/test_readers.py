@@ -14,13 +14,11 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import attomaton as at
 from attomaton.base.errors import UnsupportedOption
-from attomaton.corpora.readers import Reading, find_readers, read_corpus, read_text
-from attomaton.corpora.readers import batches as batches_module
+from attomaton.corpora.readers import Reading, batches as batches_module, find_readers, read_corpus, read_text
 from attomaton.corpora.tokenizers import TOKENIZERS
 
 texts_strategy = st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=6)

@@ -9,7 +9,7 @@ from attomaton.base.errors import UnsupportedOption
 from attomaton_experiments.head_study.audit import audit_model, correlate_tables, prepare_text
 from attomaton_experiments.head_study.measures import explain_share, fit_scale
 from attomaton_experiments.head_study.run import (
-    Asked,
+    StudyModel,
     align,
     judge_study,
     tell_closed,
@@ -80,7 +80,7 @@ def test_the_scale_is_the_best_of_a_grid():
 
 
 def test_the_theorys_layer_is_explained_by_the_theory(text, tmp_path):
-    runs = Asked("theory's layer", 400, 0).run(text, tmp_path)
+    runs = StudyModel("theory's layer", 400, 0).run(text, tmp_path)
     [head] = runs["heads"]
     assert head["shrink"] > 0.9
     assert head["obeyed"] == 1.0
@@ -91,7 +91,7 @@ def test_the_theorys_layer_is_explained_by_the_theory(text, tmp_path):
 
 
 def test_tables_and_verdicts_are_told(text):
-    runs = [Asked("four heads", 30, seed).run(text, None) for seed in (0, 1)]
+    runs = [StudyModel("four heads", 30, seed).run(text, None) for seed in (0, 1)]
     heads, course = ([one for run in runs for one in run[name]] for name in ("heads", "course"))
     assert len(heads) == 8
     for grid in (*tell_shares(heads), tell_closed(heads), tell_course(course)):

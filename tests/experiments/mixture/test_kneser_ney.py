@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attomaton_experiments.mixture.kneser_ney import FEW, learn_kneser_ney
-from attomaton_experiments.mixture.reading import Reading
+from attomaton_experiments.mixture.reading import MixtureText
 from tests.experiments.mixture.texts import draw_readings, draw_text
 
 
@@ -61,7 +61,7 @@ def test_equals_the_definition(order, seed):
 
 
 def test_a_short_text_takes_the_fixed_discounts_as_the_definition_does():
-    fitted = Reading(np.array([1, 2, 1]), 0, 4)
+    fitted = MixtureText(np.array([1, 2, 1]), 0, 4)
     slow = SlowKneserNey(fitted.text, 0, 4, 2)
     law = learn_kneser_ney(fitted, 2).law(fitted, 2)
     np.testing.assert_allclose(law, [slow.chance((2,), token) for token in range(4)], rtol=1e-12)
@@ -79,7 +79,7 @@ def test_every_law_sums_to_one_and_leaves_nothing_out(order):
 
 
 def test_a_longer_context_helps_on_text_that_has_bigrams():
-    fitted, held = Reading(draw_text(5, 3000), 0, 13), Reading(draw_text(6), 0, 13)
+    fitted, held = MixtureText(draw_text(5, 3000), 0, 13), MixtureText(draw_text(6), 0, 13)
     losses = [-np.log(learn_kneser_ney(fitted, order).read(held)[0]).mean() for order in (1, 2)]
     assert losses[1] < losses[0] - 0.1
 
@@ -90,7 +90,7 @@ def test_a_large_vocabulary_at_a_high_order(order):
     rng, n_tokens = np.random.default_rng(order), 33_278
     often = rng.integers(0, n_tokens, 12)
     text = np.where(rng.random(400) < 0.9, rng.choice(often, 400), rng.integers(0, n_tokens, 400))
-    fitted = Reading(text, 0, n_tokens)
+    fitted = MixtureText(text, 0, n_tokens)
     model, slow = learn_kneser_ney(fitted, order), SlowKneserNey(text, 0, n_tokens, order)
     for place in (0, 3, 50, 399):
         law = model.law(fitted, place)
@@ -103,6 +103,6 @@ def test_a_large_vocabulary_at_a_high_order(order):
 def test_no_token_is_impossible_where_a_discount_would_be_negative():
     """D₂ was clipped at 0, so that contexts seen with counts of 2 alone gave other tokens the chance 0."""
     text = "0100110001100010010001001100011000000011"
-    fitted = Reading(np.array(list(map(int, text))), 0, 2)
+    fitted = MixtureText(np.array(list(map(int, text))), 0, 2)
     model = learn_kneser_ney(fitted, 5)
     assert min(model.law(fitted, place).min() for place in range(len(text))) > 0

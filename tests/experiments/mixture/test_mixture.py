@@ -7,8 +7,8 @@ from attomaton.automaton.shrinkage import shrink
 from attomaton.graphs.writing import find_successors, replace_labels
 from attomaton_experiments.mixture.learn import learn_copies, learn_decoded, learn_mixture, learn_writes
 from attomaton_experiments.mixture.mixture import read_parts
-from attomaton_experiments.mixture.parts import Attending, relabel_written
-from attomaton_experiments.mixture.reading import Reading
+from attomaton_experiments.mixture.parts import AttentionPart, relabel_written
+from attomaton_experiments.mixture.reading import MixtureText
 from tests.experiments.mixture.texts import draw_readings, draw_text
 
 PLACES = (0, 1, 2, 50, 199)
@@ -34,7 +34,7 @@ def test_every_part_is_a_law_or_silent_and_reads_what_its_law_says(learned):
 
 def test_the_mixture_is_a_law_with_a_chance_for_words_never_seen(learned):
     _, held, mixture = learned
-    new = Reading(np.array([12, 12, 3, 12]), 0, 13)
+    new = MixtureText(np.array([12, 12, 3, 12]), 0, 13)
     for reading, places in ((held, PLACES), (new, range(4))):
         for place in places:
             law = mixture.law(reading, place)
@@ -45,7 +45,7 @@ def test_the_mixture_is_a_law_with_a_chance_for_words_never_seen(learned):
 
 def test_it_foretells_the_held_back_text_better_than_each_part(learned):
     mixture = learned[2]
-    judged = Reading(draw_text(11, 400), 0, 13)
+    judged = MixtureText(draw_text(11, 400), 0, 13)
     chances, sure = read_parts(mixture.parts, judged)
     together = -np.log(mixture.read(judged)[0]).mean()
     alone = [-np.log(one[level > 0].clip(1e-9)).mean() for one, level in zip(chances.T, sure.T, strict=True)]
@@ -69,7 +69,7 @@ def test_a_head_that_writes_learns_from_the_samples_of_the_inverse_map():
     permutation = np.random.default_rng(3).permutation(fitted.n_tokens).astype(np.int32)
     samples = fitted.all_samples(6)
     assert list(relabel_written(samples, permutation)) == list(replace_labels(samples, permutation))
-    head = Attending("head", shrink(relabel_written(samples, permutation), strength=1.0), 6, permutation)
+    head = AttentionPart("head", shrink(relabel_written(samples, permutation), strength=1.0), 6, permutation)
     plain = shrink(replace_labels(samples, permutation), strength=1.0)
     reads = plain.predict_proba(held.contexts(6)[40].tolist())
     assert head.law(held, 40)[permutation].max() == pytest.approx(reads.max(), abs=1e-9)

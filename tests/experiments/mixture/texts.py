@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from attomaton_experiments.mixture.reading import Reading
+from attomaton_experiments.mixture.reading import MixtureText
 
 
 def draw_text(seed: int, length: int = 600, n_tokens: int = 12) -> np.ndarray:
@@ -16,6 +16,8 @@ def draw_text(seed: int, length: int = 600, n_tokens: int = 12) -> np.ndarray:
     return np.array(text[1:])
 
 
-def draw_readings(seed: int, n_tokens: int = 13) -> tuple[Reading, Reading]:
+def draw_readings(seed: int, n_tokens: int = 13) -> tuple[MixtureText, MixtureText]:
     """A text to learn from and one held back; the last token of the vocabulary occurs in neither."""
-    return tuple(Reading(draw_text(one, size), 0, n_tokens) for one, size in ((seed, 600), (seed + 1, 200)))
+    return tuple(
+        MixtureText(draw_text(one, size), 0, n_tokens) for one, size in ((seed, 600), (seed + 1, 200))
+    )

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from attomaton.heads.model import Watched
-from attomaton.heads.parts import Attention, Layer, Linear, Norm
+from attomaton.heads.parts import AttentionMaps, Layer, Linear, Norm
 from attomaton.heads.transformer import Transformer
 
 KINDS = ("same token", "previous", "key token", "uniform", "first token", "random")
@@ -37,7 +37,7 @@ def build_heads(kind, rng, *, n_heads=8, n_tokens=14, longest=64):
     axes = torch.eye(width, dtype=torch.float64)
     first = torch.zeros(longest, width, dtype=torch.float64)
     first[0, -1] = 1.0
-    attention = Attention(
+    attention = AttentionMaps(
         Linear(torch.as_tensor(np.concatenate(list(query), 1))),
         Linear(axes.repeat(1, n_heads)),
         Linear(axes.repeat(1, n_heads)),
@@ -61,7 +61,7 @@ def draw_deep(rng, *, n_layers=12, n_heads=8, n_tokens=40, dim=32, width=8):
     wide = n_heads * width
     layers = tuple(
         Layer(
-            Attention(draw(dim, wide), draw(dim, wide), draw(dim, wide), draw(wide, dim), 1.0),
+            AttentionMaps(draw(dim, wide), draw(dim, wide), draw(dim, wide), draw(wide, dim), 1.0),
             Norm(centred=False, eps=1e-6),
         )
         for _ in range(n_layers)

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm, ttest_1samp
 
 from attomaton.base.errors import InvalidSamples
-from attomaton.heads.audit.bootstrap import Resampled, above_chance, divide
+from attomaton.heads.audit.jackknife import Resampled, above_chance, divide
 
 
 def test_errors_are_those_of_documents_not_of_rows():

@@ -5,16 +5,15 @@ from itertools import permutations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from attomaton.base.errors import InvalidSamples, MismatchedParts, UnsupportedOption
-from attomaton.heads.audit.causal import Contexts, measure_means, replace_heads, run_edited, share_out
+from attomaton.heads.audit.causal import LabelledContexts, measure_means, replace_heads, run_edited, share_out
 from attomaton.heads.model import Head
 from tests.heads.audit.standin import StandIn, draw_documents
 
 MODEL = StandIn(n_layers=2, n_heads=2)
-CONTEXTS = Contexts.of(draw_documents(12, length=9), length=8, n_tokens=12)
+CONTEXTS = LabelledContexts.of(draw_documents(12, length=9), length=8, n_tokens=12)
 
 
 def test_means_by_place_are_means():
@@ -54,7 +53,7 @@ def test_a_head_without_content_loses_nothing_by_its_mean_pattern():
 
 
 def test_means_of_other_contexts_can_be_given():
-    other = Contexts.of(draw_documents(9, length=9, seed=5), length=8, n_tokens=12)
+    other = LabelledContexts.of(draw_documents(9, length=9, seed=5), length=8, n_tokens=12)
     one = replace_heads(MODEL, CONTEXTS, sets=[[Head(0, 0), Head(1, 0)]], means_from=other)
     two = replace_heads(MODEL, CONTEXTS, sets=[[Head(0, 0), Head(1, 0)]])
     assert one.loss == two.loss
@@ -90,12 +89,14 @@ def test_wrong_asking_is_refused():
     with pytest.raises(UnsupportedOption, match="by lag or by place"):
         measure_means(MODEL, CONTEXTS, by="token")
     with pytest.raises(InvalidSamples, match="no document has"):
-        Contexts.of([[0, 1]], length=8, n_tokens=12)
+        LabelledContexts.of([[0, 1]], length=8, n_tokens=12)
     for scored in (np.ones(3, bool), np.zeros(8, bool)):
         with pytest.raises(MismatchedParts, match="for each of 8 positions"):
-            Contexts.of(draw_documents(9), length=8, n_tokens=12, scored=scored)
+            LabelledContexts.of(draw_documents(9), length=8, n_tokens=12, scored=scored)
     with pytest.raises(MismatchedParts, match="another length"):
-        replace_heads(MODEL, CONTEXTS, means_from=Contexts.of(draw_documents(9), length=5, n_tokens=12))
+        replace_heads(
+            MODEL, CONTEXTS, means_from=LabelledContexts.of(draw_documents(9), length=5, n_tokens=12)
+        )
 
 
 def test_heads_that_are_not_there_are_refused_and_not_said_to_be_worth_nothing():

@@ -1,8 +1,7 @@
 """The fast fit against plain minimisation of the loss as it is written."""
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.optimize import minimize, root
 from scipy.special import log_softmax
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from attomaton.heads.audit.explanations import Counts
+from attomaton.heads.audit.explanations import TokenCounts
 from attomaton.heads.audit.habits import Habits, expect_by_definition
 from attomaton.heads.audit.rows import watch_rows
 from attomaton.heads.audit.seeking import seek_labels
@@ -49,6 +49,6 @@ def test_of_a_head_that_likes_pairs_by_accident_most_is_taken_away():
     attention = np.repeat((liked / liked.sum(1, keepdims=True))[:, None], len(rows.heads), 1)
     rows = replace(rows, attention=attention.astype(np.float32))
     fitted, scored = rows.take(rows.documents < 40), rows.take(rows.documents >= 40)
-    found = seek_labels(fitted, scored, Counts.of(documents, n_tokens=12))
+    found = seek_labels(fitted, scored, TokenCounts.of(documents, n_tokens=12))
     assert found.over_profile.z.min() > 5
     assert np.abs(found.excess.value).max() < 0.4 * found.over_profile.value.min()

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from attomaton.base.errors import AttomatonError, InvalidSamples, UnreadableModel, UnsupportedOption
-from attomaton.heads.audit.causal import Contexts, replace_heads
+from attomaton.heads.audit.causal import LabelledContexts, replace_heads
 from attomaton.heads.audit.contexts import show_head
 from attomaton.heads.audit.heads import audit_heads
 from attomaton.heads.audit.ladder import Position
@@ -93,7 +93,7 @@ def test_a_null_that_is_not_known_is_refused(asked):
 
 def test_what_is_scored_was_not_fitted_on(audit):
     scored = split_documents(30, share=0.6, seed=0)[1]
-    contexts = Contexts.of([DOCUMENTS[one] for one in scored], length=16, n_tokens=12)
+    contexts = LabelledContexts.of([DOCUMENTS[one] for one in scored], length=16, n_tokens=12)
     np.testing.assert_allclose(audit.causal.pattern.value, replace_heads(MODEL, contexts).pattern.value)
     seen = []
     audit_heads(MODEL, DOCUMENTS, rungs=lambda some: seen.append(some) or [Position()], how=HOW)

@@ -9,25 +9,25 @@ from scipy.special import log_softmax
 import attomaton as at
 from attomaton.base.errors import MismatchedParts, UnsupportedOption
 from attomaton.base.tables import column
-from attomaton.heads.audit.bootstrap import Estimates
 from attomaton.heads.audit.explanations import (
     PMI,
-    Attending,
+    AttentionRung,
     Bigram,
-    Counts,
     Frequency,
     Induction,
     Last,
     SameToken,
     Table,
+    TokenCounts,
     first_looks,
 )
+from attomaton.heads.audit.jackknife import Estimates
 from attomaton.heads.audit.ladder import KeyToken, Ladder, Position, climb
 from attomaton.heads.audit.rows import watch_rows
 from tests.heads.audit.standin import StandIn, draw_documents
 
 DOCUMENTS = draw_documents(40)
-COUNTS = Counts.of(DOCUMENTS[:24], n_tokens=12)
+COUNTS = TokenCounts.of(DOCUMENTS[:24], n_tokens=12)
 MODEL = StandIn(slope=0.1)
 ROWS = watch_rows(MODEL, DOCUMENTS, window=8)
 FITTED, SCORED = ROWS.take(ROWS.documents < 24), ROWS.take(ROWS.documents >= 24)
@@ -59,7 +59,7 @@ def test_a_head_made_of_a_rung_is_explained_by_it(rung):
 
 
 def test_counts_say_nothing_of_what_they_have_not_seen():
-    known = Counts.of([[0, 1, 2, 0, 1, 1, 3, 0, 2, 1]], n_tokens=6)  # 4 and 5 never occur
+    known = TokenCounts.of([[0, 1, 2, 0, 1, 1, 3, 0, 2, 1]], n_tokens=6)  # 4 and 5 never occur
     tokens = np.array([[0, 1, 2, 4, 5], [5, 1, 4, 2, 3], [4, 4, 4, 4, 4]])
     rows = replace(ROWS.take(np.arange(3)), tokens=tokens)
     pmi = PMI(known).scores(rows)
@@ -128,9 +128,9 @@ def test_attention_of_our_own_explains_itself():
     )
     auto, shrunk = at.learn(samples), at.shrink(samples, strength=0.5)
     rungs = [
-        Attending("automaton", auto),
-        Attending("shrink", shrunk),
-        Attending("step 20", auto.at(step=20)),
+        AttentionRung("automaton", auto),
+        AttentionRung("shrink", shrunk),
+        AttentionRung("step 20", auto.at(step=20)),
     ]
     for rung in rungs:
         rows = stand_for(rung.scores(ROWS))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attomaton.heads.arrays import from_arrays
-from attomaton.heads.audit.explanations import Counts
+from attomaton.heads.audit.explanations import TokenCounts
 from attomaton.heads.audit.ladder import climb
 from attomaton.heads.audit.randomised import rotate_beside
 from attomaton.heads.audit.rows import watch_rows
@@ -29,7 +29,7 @@ def random():
         *plain_rungs(FITTED, n_tokens=N_TOKENS),
         *learned_rungs(FITTED, n_tokens=N_TOKENS, window=8),
     )
-    counts = Counts.of(FITTED, n_tokens=N_TOKENS)
+    counts = TokenCounts.of(FITTED, n_tokens=N_TOKENS)
     found = []
     for seed in range(N_MODELS):
         rows = watch_rows(rotate_beside(model, seed=seed), DOCUMENTS, window=8, per_document=8)
@@ -59,7 +59,7 @@ def test_held_against_random_heads_few_are_beyond_two(random, many):
 def test_random_heads_deep_in_a_model_are_rarely_beyond_two():
     rng = np.random.default_rng(1)
     model, documents = draw_deep(rng, n_heads=4), draw_chains(rng, 30, length=48)
-    counts, found = Counts.of(documents[:18], n_tokens=40), []
+    counts, found = TokenCounts.of(documents[:18], n_tokens=40), []
     for seed in range(4):
         rows = watch_rows(rotate_beside(model, seed=seed), documents, window=16, per_document=12)
         found.append(seek_labels(rows.take(rows.documents < 18), rows.take(rows.documents >= 18), counts))

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from scipy.stats import spearmanr
 
-from attomaton.heads.audit.causal import Contexts, replace_heads
+from attomaton.heads.audit.causal import LabelledContexts, replace_heads
 from attomaton.heads.opening import open_model
 
 GIVEN = np.array(list(itertools.product(range(3), repeat=6)))
@@ -30,7 +30,7 @@ def uniform(_, pattern):
 
 def test_label_mass_ranks_heads_as_mean_ablation_does_and_says_nothing_of_patterns(sort_model):
     model = open_model(sort_model)
-    found = replace_heads(model, Contexts(TOKENS, OUTPUTS), by="place")
+    found = replace_heads(model, LabelledContexts(TOKENS, OUTPUTS), by="place")
     assert found.accuracy == 1.0
     assert spearmanr(label_excess(model), found.ablation.value).statistic >= 0.8
     assert found.ablation.value.max() > 0.1

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from attomaton.base.errors import InvalidSamples, MismatchedParts
-from attomaton.heads.audit.bootstrap import Estimates
-from attomaton.heads.audit.explanations import Counts
+from attomaton.heads.audit.explanations import TokenCounts
 from attomaton.heads.audit.heads import audit_heads
+from attomaton.heads.audit.jackknife import Estimates
 from attomaton.heads.audit.ladder import Position
 from attomaton.heads.audit.prepared import Audit
 from attomaton.heads.audit.randomised import rotate_beside
@@ -18,7 +18,7 @@ from tests.heads.audit.built import KINDS, Seeker, build_heads, draw_text
 from tests.heads.audit.standin import StandIn, draw_documents
 
 DOCUMENTS = draw_documents(60)
-COUNTS = Counts.of(DOCUMENTS, n_tokens=12)
+COUNTS = TokenCounts.of(DOCUMENTS, n_tokens=12)
 ROWS = watch_rows(StandIn(), DOCUMENTS, window=8)
 FITTED, SCORED = ROWS.take(ROWS.documents < 30), ROWS.take(ROWS.documents >= 30)
 
@@ -45,7 +45,7 @@ def test_nothing_is_sought_where_tokens_are_independent(kind, steepness):
         model, documents = build_heads(kind, rng, n_heads=2), draw_text(rng, steepness=steepness)
         rows = watch_rows(model, documents, window=16)
         parts = rows.take(rows.documents < 36), rows.take(rows.documents >= 36)
-        z.append(seek_labels(*parts, Counts.of(documents[:36], n_tokens=14)).excess.z)
+        z.append(seek_labels(*parts, TokenCounts.of(documents[:36], n_tokens=14)).excess.z)
     assert np.abs(np.mean(z)) < 0.75  # of 24, whose mean has a deviation of about .2 to .3
     assert np.mean(np.abs(z) > 2.3) < 0.13
 
@@ -77,7 +77,7 @@ def test_without_random_heads_nothing_is_judged():
 def test_documents_without_a_label_in_reach_are_drawn_too():
     some = np.isin(SCORED.documents, np.unique(SCORED.documents)[:3])
     labels = np.where(some, SCORED.labels, 99)
-    seeking = seek_labels(FITTED, replace(SCORED, labels=labels), Counts.of([[99]], n_tokens=100))
+    seeking = seek_labels(FITTED, replace(SCORED, labels=labels), TokenCounts.of([[99]], n_tokens=100))
     assert seeking.n_documents == 3
     assert (seeking.excess.error > 0).all()
 
@@ -113,4 +113,6 @@ def test_what_cannot_be_measured_is_refused():
     with pytest.raises(MismatchedParts):
         seek_labels(replace(FITTED, heads=FITTED.heads[:1]), SCORED, COUNTS)
     with pytest.raises(InvalidSamples, match="label in the window"):
-        seek_labels(FITTED, replace(SCORED, labels=SCORED.labels * 0 + 99), Counts.of([[99]], n_tokens=100))
+        seek_labels(
+            FITTED, replace(SCORED, labels=SCORED.labels * 0 + 99), TokenCounts.of([[99]], n_tokens=100)
+        )

@@ -5,8 +5,7 @@ import time
 import cvxpy as cp
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy.optimize import linprog, minimize
 
 import attomaton as at
@@ -16,7 +15,7 @@ from attomaton.solvers.hard.factored.certify import certify_weights, lower_bound
 from attomaton.solvers.hard.factored.interior import InteriorPoint
 from attomaton.solvers.hard.factored.problem import factored_problem
 from attomaton.solvers.hard.factored.solve import solve_factored
-from attomaton.solvers.hard.solvers.reference import Reference
+from attomaton.solvers.hard.solvers.reference import Clarabel
 from tests.drawn import components_of, embeddings_for, paper_draw, scores_of
 from tests.strategies import embedded, ordered_sets, paper_draws, sample_sets, unit_rows, vectors
 
@@ -249,7 +248,7 @@ def test_what_is_not_a_number_or_not_feasible_has_no_certificate():
 def test_wrong_options_are_refused():
     components = components_of(paper_draw(0))
     with pytest.raises(UnsupportedOption, match=r"Reference.*use InteriorPoint"):
-        solve_factored(components, solver=Reference())
+        solve_factored(components, solver=Clarabel())
     with pytest.raises(InvalidEmbeddings, match=r"shape \(6, dim\)"):
         solve_factored(components, embeddings=np.eye(5))
 
@@ -340,7 +339,7 @@ def test_the_norm_is_a_choice_of_solve_graph_svm():
         ({"norm": "max"}, "the norm is 'max'; give 'frobenius' or 'nuclear'"),
         ({"norm": None}, "give 'frobenius' or 'nuclear'"),
         (
-            {"norm": "nuclear", "solver": Reference()},
+            {"norm": "nuclear", "solver": Clarabel()},
             "does not find the least nuclear norm; use InteriorPoint",
         ),
         ({"solver": InteriorPoint()}, "give norm='nuclear' with it"),

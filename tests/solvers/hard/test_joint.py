@@ -10,7 +10,7 @@ from attomaton.solvers.hard.constraints import embedded_problem
 from attomaton.solvers.hard.solve import Kind
 from attomaton.solvers.hard.solvers.distance import LeastDistance
 from attomaton.solvers.hard.solvers.joint import Joint
-from attomaton.solvers.hard.solvers.reference import Reference
+from attomaton.solvers.hard.solvers.reference import Clarabel
 from tests.drawn import components_of, embeddings_for, paper_draw
 
 
@@ -47,7 +47,7 @@ def test_joint_is_certified_at_the_size_of_the_paper_and_above(sizes):
 def test_three_solvers_agree(seed):
     problem = problem_for(seed, (8, 10, 20, 4))
     joint, dense, reference = (
-        certificate_of(problem, solver, 1e-6) for solver in (Joint(), LeastDistance(), Reference())
+        certificate_of(problem, solver, 1e-6) for solver in (Joint(), LeastDistance(), Clarabel())
     )
     assert joint.certified
     assert dense.certified

@@ -4,13 +4,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import attomaton as at
 from attomaton.base.errors import UncertifiedSolution
 from attomaton.graphs.independence import bound_singular
-from attomaton.solvers.hard.rows import Answer, certify_answer, in_pairs, tie_ropes
+from attomaton.solvers.hard.rows import RowProof, certify_answer, in_pairs, tie_ropes
 from attomaton.solvers.hard.solvers.active import find_answer
 from tests.drawn import components_of
 from tests.strategies import embedded, sample_sets, unit_rows, vectors
@@ -122,4 +121,4 @@ def test_a_wrong_answer_is_not_certified():
         (answer.weights, np.abs(answer.multipliers)[::-1]),
         (np.nan * answer.weights, answer.multipliers),
     ):
-        assert not certify_answer(ropes, Answer(weights, multipliers), rtol=1e-6).certified
+        assert not certify_answer(ropes, RowProof(weights, multipliers), rtol=1e-6).certified

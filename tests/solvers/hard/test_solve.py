@@ -7,7 +7,7 @@ import attomaton as at
 from attomaton.base.errors import InvalidEmbeddings, UncertifiedSolution
 from attomaton.solvers.hard.certify import certify_forces
 from attomaton.solvers.hard.constraints import embedded_problem
-from attomaton.solvers.hard.solvers.reference import Reference
+from attomaton.solvers.hard.solvers.reference import Clarabel
 from tests.drawn import components_of, embeddings_for, paper_draw
 
 
@@ -28,7 +28,7 @@ def test_unusable_embeddings_are_refused():
 
 @pytest.mark.parametrize("embeddings", [None, embeddings_for(0, 6, 8)])
 def test_a_solver_that_stops_early_is_not_certified(embeddings):
-    hard = at.solve_graph_svm(components(), embeddings=embeddings, solver=Reference(max_steps=2))
+    hard = at.solve_graph_svm(components(), embeddings=embeddings, solver=Clarabel(max_steps=2))
     assert hard.status is at.Status.UNCERTIFIED
     with pytest.raises(UncertifiedSolution, match="relative gap"):
         hard.expect()

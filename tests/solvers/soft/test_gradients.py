@@ -1,8 +1,7 @@
 """Conjugate gradients for many systems against one dense solve each."""
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy.linalg import block_diag
 
 from attomaton.solvers.soft.solvers.gradients import solve_systems

@@ -1,14 +1,13 @@
 """The compiled Newton solver against its definitions: equal to the reference, and minimal where anchored."""
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy.optimize import minimize
 
 from attomaton.base.ragged import centre
 from attomaton.solvers.soft.likelihood import LuceProblem
 from attomaton.solvers.soft.solvers.groups import Newton, sort_by_group
-from attomaton.solvers.soft.solvers.reference import Reference
+from attomaton.solvers.soft.solvers.reference import DampedNewton
 from tests.drawn import any_problem, luce_problem_of
 from tests.strategies import luce_problems, tied_sets, vectors
 
@@ -16,7 +15,7 @@ from tests.strategies import luce_problems, tied_sets, vectors
 @given(tied_sets(max_tokens=6, max_samples=60))
 def test_equal_to_the_reference(samples):
     problem = luce_problem_of(samples)
-    ours, plain = (centre(problem.component, solver.solve(problem)) for solver in (Newton(), Reference()))
+    ours, plain = (centre(problem.component, solver.solve(problem)) for solver in (Newton(), DampedNewton()))
     np.testing.assert_allclose(ours, plain, atol=1e-7)
 
 
@@ -24,7 +23,7 @@ def test_equal_to_the_reference(samples):
 def test_equal_to_the_reference_when_anchored(problem, drawn, stiffness):
     anchor = drawn[: problem.n_alternatives]
     ours, plain = (
-        solver.solve(problem, anchor=anchor, stiffness=stiffness) for solver in (Newton(), Reference())
+        solver.solve(problem, anchor=anchor, stiffness=stiffness) for solver in (Newton(), DampedNewton())
     )
     np.testing.assert_allclose(ours, plain, atol=1e-7)
 

@@ -6,7 +6,7 @@ import pytest
 
 import attomaton as at
 from attomaton.base.errors import MismatchedParts, UncertifiedSolution
-from attomaton.solvers.soft.solvers.reference import Reference
+from attomaton.solvers.soft.solvers.reference import DampedNewton
 from tests.drawn import paper_draw, scores_of
 
 
@@ -48,7 +48,7 @@ def test_rounding_of_very_many_choices_is_allowed_for():
 def test_a_solver_that_stops_early_is_not_certified():
     samples = at.Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
     components = at.find_components(at.extract_edges(samples))
-    soft = at.solve_luce(samples, components, solver=Reference(max_steps=1))
+    soft = at.solve_luce(samples, components, solver=DampedNewton(max_steps=1))
     with pytest.raises(UncertifiedSolution, match="largest gradient entry"):
         soft.expect()
 

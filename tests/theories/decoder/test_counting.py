@@ -8,9 +8,11 @@ from attomaton.base.errors import MismatchedParts, UnreadableSource, Unsupported
 from attomaton.engines.selection import Selection
 from attomaton.theories.decoder.counting import add_supports
 from attomaton.theories.decoder.supports import Supports, count_supports
-from tests.engines.conftest import make_engine as make_engine
-from tests.engines.conftest import make_quick_engine as make_quick_engine
-from tests.engines.conftest import write_shards
+from tests.engines.conftest import (
+    make_engine as make_engine,
+    make_quick_engine as make_quick_engine,
+    write_shards,
+)
 from tests.theories.beginning.corpora import draw_documents
 
 

@@ -3,14 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, assume, given, settings, strategies as st
 
 from attomaton.base.errors import InvalidEmbeddings, InvalidSamples
 from attomaton.training.loop import combine, split
 from attomaton.training.models import attention
 from attomaton.training.models.attention import AttentionModel, lay_out
-from attomaton.training.models.embeddings import Equicorrelated, Given, Orthonormal, RandomUnit
+from attomaton.training.models.embeddings import EmbeddingTable, Equicorrelated, Orthonormal, RandomUnit
 from attomaton.training.models.heads import Tied, TokenId, Untied
 from attomaton.training.models.losses import CorrelationLoss, LogLoss, SquaredLoss
 from tests.strategies import many, read_samples, realisable_sets, sample_sets, unit_rows, vectors
@@ -54,7 +53,7 @@ def loss_by_definition(model, samples, table, weights):
 def test_losses_and_gradients_are_those_of_autograd(head, loss, few, corpora, table, weights):
     if isinstance(head, Untied) and head.temperature is None and isinstance(loss, LogLoss):
         table = np.abs(table)  # e_y · f may be negative else, and has no logarithm
-    model = AttentionModel(Given(table), head, loss)
+    model = AttentionModel(EmbeddingTable(table), head, loss)
     weights = torch.as_tensor(weights)
     before, attention.FEW = attention.FEW, few
     try:
@@ -79,7 +78,7 @@ def test_losses_and_gradients_are_those_of_autograd(head, loss, few, corpora, ta
 @given(ragged_corpora(), unit_rows(5, 6), st.tuples(vectors(3, 6, 2), vectors(3, 6, 2)))
 @settings(max_examples=20)
 def test_gradients_by_factors_are_those_of_autograd(corpora, table, drawn):
-    batch = lay_out(AttentionModel(Given(table), rank=2), corpora, [table] * 3)
+    batch = lay_out(AttentionModel(EmbeddingTable(table), rank=2), corpora, [table] * 3)
     factors = tuple(torch.as_tensor(one) for one in drawn)
     gradient, _ = batch.gradient(combine(factors))
     moves = split(factors, gradient)
@@ -114,8 +113,8 @@ def test_attention_is_a_distribution_over_the_filled_positions(samples, dim, dat
 @given(ragged_corpora(), unit_rows(5, 7), vectors(3, 7, 7))
 def test_the_tied_head_reads_the_attention_mass_if_rows_are_independent(corpora, table, weights):
     weights = torch.as_tensor(weights)
-    mass = lay_out(AttentionModel(Given(table), TokenId()), corpora, [table] * 3)
-    tied = lay_out(AttentionModel(Given(table), Tied()), corpora, [table] * 3)
+    mass = lay_out(AttentionModel(EmbeddingTable(table), TokenId()), corpora, [table] * 3)
+    tied = lay_out(AttentionModel(EmbeddingTable(table), Tied()), corpora, [table] * 3)
     for one, other in zip(mass.gradient(weights), tied.gradient(weights), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-8)
 
@@ -133,6 +132,6 @@ def test_embeddings_are_as_named_and_refuse_what_does_not_fit():
     rng = np.random.default_rng(0)
     np.testing.assert_array_equal(Orthonormal().draw(3, rng), np.eye(3))
     np.testing.assert_allclose(np.linalg.norm(RandomUnit(4).draw(9, rng), axis=1), 1.0)
-    for wrong in (Orthonormal(2), Equicorrelated(2, 0.1), Equicorrelated(5, -0.6), Given(np.eye(2))):
+    for wrong in (Orthonormal(2), Equicorrelated(2, 0.1), Equicorrelated(5, -0.6), EmbeddingTable(np.eye(2))):
         with pytest.raises(InvalidEmbeddings):
             wrong.draw(3, rng)

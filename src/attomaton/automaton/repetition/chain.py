@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.automaton.repetition.odds import Layer, Odds, count_places, read_odds
-from attomaton.base.compiled import compiled
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.frames import Tabular
+from attomaton.base.kernels import compiled
 from attomaton.base.options import make_rng, whole_number
 from attomaton.base.tables import Float64, Int32, Int64, table_of
 
@@ -26,7 +26,7 @@ MOST_STEPS = 100_000_000_000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Counts(Tabular):
+class TextCounts(Tabular):
     """How often each token had come up, in several texts, at some lengths.
 
     Attributes
@@ -87,7 +87,7 @@ def draw_counts(
     lengths: Sequence[int],
     seed: np.random.Generator | int | None = 0,
     runs: int = 1,
-) -> Counts:
+) -> TextCounts:
     """Let a layer go on from a prompt with all that it wrote as its context, and count tokens.
 
     Parameters
@@ -116,7 +116,7 @@ def draw_counts(
     marks = check_lengths(lengths, len(places))
     runs, rng = whole_number(runs, "runs", least=1), make_rng(seed)
     found = [_draw(odds, places, marks, rng) for _ in range(runs)]
-    return Counts(odds.tokens, marks, np.array(found))
+    return TextCounts(odds.tokens, marks, np.array(found))
 
 
 def check_lengths(lengths: Sequence[int], least: int) -> Int64:

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base.compiled import compiled
 from attomaton.base.errors import UncertifiedSolution
+from attomaton.base.kernels import compiled
 from attomaton.base.tables import Float64
 
 RTOL = 1e-9

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.automaton.context import Context
-from attomaton.automaton.repetition.chain import Counts, check_lengths
+from attomaton.automaton.repetition.chain import TextCounts, check_lengths
 from attomaton.automaton.repetition.flow import allow_evaluations, follow_flow
 from attomaton.automaton.repetition.limits import (
     NEAR,
@@ -175,12 +175,12 @@ class Winners(Tabular):
         with np.errstate(divide="ignore", invalid="ignore"):
             return 1.0 + np.log(shares[1] / shares[0]) / np.log(last / first)
 
-    def plot(self, counts: Counts | None = None, ax: Any = None) -> Any:
+    def plot(self, counts: TextCounts | None = None, ax: Any = None) -> Any:
         """Draw the token shares over the length of the text; returns the matplotlib axes.
 
         Parameters
         ----------
-        counts : Counts, optional
+        counts : TextCounts, optional
             What was drawn (:func:`~attomaton.automaton.repetition.chain.draw_counts`), as solid lines under
             the predictions; None draws predictions alone, up to a text of 10⁷ tokens.
         ax : matplotlib.axes.Axes, optional

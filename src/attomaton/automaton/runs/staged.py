@@ -263,7 +263,7 @@ class Finished:
                 name = part_name(table, number)
                 link_or_copy(path, building.folder / name)
                 entries[name] = {key: value for key, value in entry.items() if key != "name"}
-        told = storage.Told(self._index(), self.edges.borders, self.edges.n_tokens, self.proofs, {})
+        told = storage.RunRecord(self._index(), self.edges.borders, self.edges.n_tokens, self.proofs, {})
         records = storage.describe_records(vocabulary, self.coverage(vocabulary))
         storage.finish(building, entries, told, records, about)
 

@@ -57,7 +57,7 @@ def fill(
     finish(
         building,
         {entry.pop("name"): entry for entries in written.values() for entry in entries},
-        Told(
+        RunRecord(
             layout.describe_index(edges.queries, edges.n_tokens, counts),
             borders,
             edges.n_tokens,
@@ -91,7 +91,7 @@ class Proofs:
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class RunRecord:
     """What a run says beside its tables in parts: its index, where parts begin, its proofs, dense weights."""
 
     index: pa.Table
@@ -110,7 +110,7 @@ def describe_records(vocabulary: Vocabulary | None, coverage: Coverage) -> dict[
 def finish(
     building: Building,
     parts: Mapping[str, Mapping[str, Any]],
-    told: Told,
+    told: RunRecord,
     records: Mapping[str, Any],
     about: Mapping[str, Any],
 ) -> None:

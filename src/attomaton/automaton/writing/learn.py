@@ -7,7 +7,7 @@ import numpy as np
 from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.writing.automaton import WritingAutomaton
 from attomaton.automaton.writing.maps import Writing
-from attomaton.automaton.writing.settle import Problem, settle
+from attomaton.automaton.writing.settle import WritingProblem, settle
 from attomaton.automaton.writing.writers import count_writers, find_writers
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.progress import Progress, silent
@@ -93,7 +93,7 @@ def learn_writing(
     n_writers = count_writers(keys, writing)
     kept = _kept_queries(keys, n_writers, selection, writing.n_tokens)[whole.queries]
     whole, keys, n_writers = whole.take(kept), keys.take(kept), n_writers[kept]
-    problem = Problem(
+    problem = WritingProblem(
         _label_alone(keys.take(n_writers == 1), writing),
         find_writers(keys.take(n_writers > 1), writing),
         keys.queries[n_writers == 0],

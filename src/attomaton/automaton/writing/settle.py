@@ -63,7 +63,7 @@ class Settling:
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class WritingProblem:
     """Reachable samples over keys, and how they are solved.
 
     Attributes
@@ -89,7 +89,7 @@ class Problem:
     embeddings: object = None
     threads: int | None = None
 
-    def take(self, queries: Bool) -> "Problem":
+    def take(self, queries: Bool) -> "WritingProblem":
         """The samples of the queries where ``queries`` (n_keys,) is true."""
         return replace(
             self,
@@ -128,7 +128,7 @@ class Problem:
         )
 
 
-def choose_first(problem: Problem) -> Int32:
+def choose_first(problem: WritingProblem) -> Int32:
     """The writers that the first step of gradient descent from zero raises most, shape (n_several,)."""
     several = problem.several
     alone = [_alone(piece) for piece in problem.alone.chunks(1 << 22)]
@@ -167,7 +167,7 @@ def choose_again(writers: Writers, chosen: Int32, known: Known) -> Int32:
     return np.where(stays, chosen, again).astype(np.int32)
 
 
-def settle(problem: Problem, progress: Callable[[str], object]) -> tuple[Int32, Settling]:
+def settle(problem: WritingProblem, progress: Callable[[str], object]) -> tuple[Int32, Settling]:
     """The key that was read in each sample of ``problem.several``, and how it was found.
 
     Queries whose choice stays are not solved again, unless embeddings join them.

@@ -75,7 +75,7 @@ class _Lines:
 
 
 @dataclass
-class _Table:
+class _Header:
     """What the header says, and how rows are split."""
 
     delimiter: str
@@ -171,7 +171,7 @@ class _Row:
         return stop + 1
 
 
-def _open_table(lines: _Lines, every: Iterator[str], suffix: str) -> _Table | None:
+def _open_table(lines: _Lines, every: Iterator[str], suffix: str) -> _Header | None:
     """Read the header; nothing for an empty file."""
     line = next((one for one in every if one.strip("\r\n")), None)
     if line is None:
@@ -188,7 +188,7 @@ def _open_table(lines: _Lines, every: Iterator[str], suffix: str) -> _Table | No
         raise UnreadableSource(
             f"{lines.source} ends its lines with \\r alone; convert it first: tr '\\r' '\\n'"
         )
-    return _Table(delimiter, columns, _choose(columns, lines))
+    return _Header(delimiter, columns, _choose(columns, lines))
 
 
 def _delimiter(header: str, suffix: str) -> str:

@@ -28,7 +28,7 @@ class Job(Protocol):
         ...
 
 
-class Stopped(AttomatonError):
+class JobStopped(AttomatonError):
     """Another job failed, so this one need not finish."""
 
 
@@ -42,7 +42,7 @@ _stop: Any = None
 def check_stop() -> None:
     """Leave a job whose run is over; called between batches."""
     if _stop is not None and _stop.is_set():
-        raise Stopped("stopped, because another input failed")
+        raise JobStopped("stopped, because another input failed")
 
 
 class Workers:

@@ -22,7 +22,7 @@ from attomaton.base.options import make_rng, whole_number
 from attomaton.base.printing import Block, Grid
 from attomaton.base.progress import Advance, silent
 from attomaton.base.tables import Bool, Float64, Int32, table_of
-from attomaton.heads.audit.bootstrap import Estimates, Resampled
+from attomaton.heads.audit.jackknife import Estimates, Resampled
 from attomaton.heads.audit.rows import cut_documents, list_documents
 from attomaton.heads.contexts import check_heads
 from attomaton.heads.model import Head, HeadModel, OutputEdit, PatternEdit
@@ -37,7 +37,7 @@ _torch: Any = torch  # its types leave some functions partly unknown
 
 
 @dataclass(frozen=True, eq=False)
-class Contexts:
+class LabelledContexts:
     """Contexts of one length with their labels, one from each document.
 
     Attributes
@@ -49,7 +49,7 @@ class Contexts:
 
     Examples
     --------
-    >>> contexts = Contexts.of([[0, 1, 2, 0], [1, 2, 0, 1], [2, 0]], length=3, n_tokens=3)
+    >>> contexts = LabelledContexts.of([[0, 1, 2, 0], [1, 2, 0, 1], [2, 0]], length=3, n_tokens=3)
     >>> contexts.tokens.shape, contexts.scored.tolist()
     ((2, 4), [True, True, True])
     >>> from attomaton.heads.arrays import from_arrays
@@ -73,7 +73,7 @@ class Contexts:
     @classmethod
     def of(
         cls, documents: Sequence[Any], *, length: int, n_tokens: int, scored: Bool | None = None
-    ) -> "Contexts":
+    ) -> "LabelledContexts":
         """The first ``length + 1`` tokens of every document that has as many."""
         length = whole_number(length, "length", least=2)
         every = cut_documents(list_documents(documents), length + 1, n_tokens=n_tokens)
@@ -129,7 +129,7 @@ def _exchange(heads: Sequence[Head], means: Sequence[Tensor]) -> PatternEdit:
     return edit
 
 
-def measure_means(model: HeadModel, contexts: Contexts, *, by: str = "lag") -> Means:
+def measure_means(model: HeadModel, contexts: LabelledContexts, *, by: str = "lag") -> Means:
     """The mean pattern and output of every head over contexts.
 
     ``by="lag"`` fits text, where places mean little; ``by="place"`` fits contexts in which each place has its
@@ -193,7 +193,7 @@ class Causal(Tabular):
 
     Examples
     --------
-    >>> from attomaton.heads.audit.bootstrap import Estimates
+    >>> from attomaton.heads.audit.jackknife import Estimates
     >>> one = Estimates(np.array([0.1]), np.array([[0.1], [0.2]]))
     >>> zero = np.zeros(1)
     >>> causal = Causal(((Head(0, 0), Head(0, 1)),), 1.0, 0.5, one, one, zero, zero)
@@ -241,11 +241,11 @@ class Causal(Tabular):
 
 def replace_heads(
     model: HeadModel,
-    contexts: Contexts,
+    contexts: LabelledContexts,
     *,
     sets: Sequence[Head | Sequence[Head]] | None = None,
     by: str = "lag",
-    means_from: Contexts | None = None,
+    means_from: LabelledContexts | None = None,
     progress: Advance = silent,
 ) -> Causal:
     """Measure what sets of heads are worth, by mean patterns and by mean outputs.
@@ -254,13 +254,13 @@ def replace_heads(
     ----------
     model : HeadModel
         The model.
-    contexts : Contexts
+    contexts : LabelledContexts
         Where its loss is measured.
     sets : sequence of Head or of sequences of Head, optional
         Heads that are changed alone, or together. None means each head alone.
     by : str
         ``"lag"`` or ``"place"``, as in :func:`measure_means`.
-    means_from : Contexts, optional
+    means_from : LabelledContexts, optional
         Where means are taken. None means the same contexts.
     progress : callable, optional
         Called with how many sets are done, and how many there are.
@@ -271,7 +271,7 @@ def replace_heads(
     >>> rng = np.random.default_rng(0)
     >>> query, key, value = rng.normal(size=(3, 1, 2, 4, 3))
     >>> model = from_arrays(rng.normal(size=(6, 4)), query, key, value, rng.normal(size=(1, 2, 3, 4)))
-    >>> contexts = Contexts.of(rng.integers(0, 6, (9, 9)), length=8, n_tokens=6)
+    >>> contexts = LabelledContexts.of(rng.integers(0, 6, (9, 9)), length=8, n_tokens=6)
     >>> replace_heads(model, contexts).names
     ['0.0', '0.1']
     """
@@ -302,7 +302,7 @@ def replace_heads(
 
 
 def run_edited(
-    model: HeadModel, contexts: Contexts, means: Means, heads: Sequence[Head], kind: str
+    model: HeadModel, contexts: LabelledContexts, means: Means, heads: Sequence[Head], kind: str
 ) -> tuple[Float64, Float64]:
     """Loss and accuracy of each context at the positions that count, with some heads changed, shapes (n,)."""
     edits: dict[str, Any] = {}
@@ -364,7 +364,7 @@ class Shapley(Tabular):
 
 def share_out(
     model: HeadModel,
-    contexts: Contexts,
+    contexts: LabelledContexts,
     heads: Sequence[Head],
     *,
     by: str = "lag",
@@ -380,7 +380,7 @@ def share_out(
     ----------
     model : HeadModel
         The model.
-    contexts : Contexts
+    contexts : LabelledContexts
         Where its loss is measured, and means are taken.
     heads : sequence of Head
         The set.
@@ -399,7 +399,7 @@ def share_out(
     >>> rng = np.random.default_rng(0)
     >>> query, key, value = rng.normal(size=(3, 1, 2, 4, 3))
     >>> model = from_arrays(rng.normal(size=(6, 4)), query, key, value, rng.normal(size=(1, 2, 3, 4)))
-    >>> contexts = Contexts.of(rng.integers(0, 6, (9, 9)), length=8, n_tokens=6)
+    >>> contexts = LabelledContexts.of(rng.integers(0, 6, (9, 9)), length=8, n_tokens=6)
     >>> share_out(model, contexts, model.shape.heads).pattern.shape
     (2,)
     """

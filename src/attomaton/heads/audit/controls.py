@@ -16,7 +16,7 @@ import numpy as np
 
 from attomaton.base.errors import InvalidSamples
 from attomaton.base.tables import Float64, Int64
-from attomaton.heads.audit.bootstrap import Estimates, as_rare, divide
+from attomaton.heads.audit.jackknife import Estimates, as_rare, divide
 from attomaton.heads.model import Head
 
 FEWEST_HEADS = 8

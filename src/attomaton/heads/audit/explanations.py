@@ -105,7 +105,7 @@ class Induction:
 
 
 @dataclass(frozen=True, eq=False)
-class Counts:
+class TokenCounts:
     """How often tokens, and pairs of neighbours, occur in documents.
 
     Attributes
@@ -117,7 +117,7 @@ class Counts:
 
     Examples
     --------
-    >>> counts = Counts.of([[0, 1, 0, 1]], n_tokens=2)
+    >>> counts = TokenCounts.of([[0, 1, 0, 1]], n_tokens=2)
     >>> counts.tokens.tolist(), counts.pairs.tolist(), counts.followed.tolist()
     ([2, 2], [2, 1], [2, 1])
     >>> counts.of_pairs(np.array([0]), np.array([1, 0])).tolist()
@@ -129,7 +129,7 @@ class Counts:
     pairs: Int64
 
     @classmethod
-    def of(cls, documents: Sequence[Any], *, n_tokens: int) -> "Counts":
+    def of(cls, documents: Sequence[Any], *, n_tokens: int) -> "TokenCounts":
         """Count documents of token ids."""
         read = [np.asarray(ids, np.int64) for ids in documents if len(ids)]
         flat = np.concatenate(read) if read else np.empty(0, np.int64)
@@ -156,7 +156,7 @@ class Frequency:
 
     Attributes
     ----------
-    counts : Counts
+    counts : TokenCounts
         What the documents to fit on hold.
     name : str
         What tables call it.
@@ -164,11 +164,11 @@ class Frequency:
     Examples
     --------
     >>> from attomaton.heads.audit.rows import example_rows
-    >>> Frequency(Counts.of([[0, 1]], n_tokens=2)).scores(example_rows()).shape
+    >>> Frequency(TokenCounts.of([[0, 1]], n_tokens=2)).scores(example_rows()).shape
     (1, 3)
     """
 
-    counts: Counts
+    counts: TokenCounts
     name: str = "frequency"
 
     def scores(self, rows: Rows) -> Float64:
@@ -182,7 +182,7 @@ class Bigram:
 
     Attributes
     ----------
-    counts : Counts
+    counts : TokenCounts
         What the documents to fit on hold.
     name : str
         What tables call it.
@@ -190,11 +190,11 @@ class Bigram:
     Examples
     --------
     >>> from attomaton.heads.audit.rows import example_rows
-    >>> Bigram(Counts.of([[0, 1]], n_tokens=2)).scores(example_rows()).shape
+    >>> Bigram(TokenCounts.of([[0, 1]], n_tokens=2)).scores(example_rows()).shape
     (1, 3)
     """
 
-    counts: Counts
+    counts: TokenCounts
     name: str = "bigram"
 
     def scores(self, rows: Rows) -> Float64:
@@ -210,7 +210,7 @@ class PMI:
 
     Attributes
     ----------
-    counts : Counts
+    counts : TokenCounts
         What the documents to fit on hold.
     name : str
         What tables call it.
@@ -218,11 +218,11 @@ class PMI:
     Examples
     --------
     >>> from attomaton.heads.audit.rows import example_rows
-    >>> PMI(Counts.of([[0] * 100], n_tokens=2)).scores(example_rows()).round(3).tolist()  # 1 never occurs
+    >>> PMI(TokenCounts.of([[0] * 100], n_tokens=2)).scores(example_rows()).round(3).tolist()
     [[0.004, 0.004, 0.004]]
     """
 
-    counts: Counts
+    counts: TokenCounts
     name: str = "PMI"
 
     def scores(self, rows: Rows) -> Float64:
@@ -332,7 +332,7 @@ def usefulness(tables: Sequence[UtilityTable], *, name: str = "utility") -> Tabl
 
 
 @dataclass(frozen=True, eq=False)
-class Attending:
+class AttentionRung:
     """Attention of attomaton itself: the automaton, ``shrink``, or ``fast_forward`` at a step.
 
     Attributes
@@ -350,7 +350,7 @@ class Attending:
     >>> import attomaton as at
     >>> from attomaton.heads.audit.rows import example_rows
     >>> auto = at.learn(["a b a c a b"], window=3)
-    >>> Attending("automaton", auto, floor=0.5).scores(example_rows()).shape
+    >>> AttentionRung("automaton", auto, floor=0.5).scores(example_rows()).shape
     (1, 3)
     """
 

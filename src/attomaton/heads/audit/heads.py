@@ -13,8 +13,8 @@ from attomaton.base.frames import Tabular
 from attomaton.base.printing import Block, Grid
 from attomaton.base.progress import Stages
 from attomaton.base.tables import Float64, table_of, write_parquet
-from attomaton.heads.audit.causal import Causal, Contexts, replace_heads
-from attomaton.heads.audit.explanations import Bigram, Counts, Frequency, Last
+from attomaton.heads.audit.causal import Causal, LabelledContexts, replace_heads
+from attomaton.heads.audit.explanations import Bigram, Frequency, Last, TokenCounts
 from attomaton.heads.audit.ladder import Ladder, Step, climb
 from attomaton.heads.audit.pictures import draw_audit
 from attomaton.heads.audit.prepared import Audit, causal_length, prepare, said_of_loss, watch_all
@@ -275,7 +275,7 @@ def audit_heads(
     )
 
 
-def _each(steps: Sequence[Step], counts: Counts) -> list[Step]:
+def _each(steps: Sequence[Step], counts: TokenCounts) -> list[Step]:
     """The rungs, and those that stand alone beside the ladder."""
     given = {rung.name for rung in steps}
     others = (Last(), Frequency(counts), Bigram(counts))
@@ -288,5 +288,5 @@ def _worth(model: HeadModel, documents: Sequence[Any], how: Audit, tell: Stages)
     if not length:
         return None, said_of_loss(model) if how.length else ""
     tell("exchanging heads")
-    contexts = Contexts.of(documents, length=length, n_tokens=model.shape.n_tokens)
+    contexts = LabelledContexts.of(documents, length=length, n_tokens=model.shape.n_tokens)
     return replace_heads(model, contexts, progress=tell.advance), ""

@@ -19,10 +19,10 @@ from attomaton.base.options import real_number
 from attomaton.base.printing import Block, Grid
 from attomaton.base.progress import Advance, silent
 from attomaton.base.tables import Bool, Float64, table_of
-from attomaton.heads.audit.bootstrap import Estimates, Resampled, above_chance
 from attomaton.heads.audit.controls import Chance
 from attomaton.heads.audit.explanations import Rung
 from attomaton.heads.audit.fitting import Design, divergence, fit_head
+from attomaton.heads.audit.jackknife import Estimates, Resampled, above_chance
 from attomaton.heads.audit.rows import Rows
 from attomaton.heads.model import Head
 
@@ -107,7 +107,7 @@ class Ladder(Tabular):
 
     Examples
     --------
-    >>> from attomaton.heads.audit.bootstrap import Estimates
+    >>> from attomaton.heads.audit.jackknife import Estimates
     >>> share = Estimates(np.array([0.5]), np.full((9, 1), 0.5))
     >>> ladder = Ladder((Head(0, 0),), ("position",), True, (share,), (share,), np.full((1, 1), np.nan))
     >>> ladder, ladder.mean.tolist(), ladder.holds.tolist()

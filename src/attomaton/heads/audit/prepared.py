@@ -9,7 +9,7 @@ import numpy as np
 from attomaton.base.errors import InvalidSamples
 from attomaton.base.options import settle, share, whole_number
 from attomaton.base.progress import Stages
-from attomaton.heads.audit.explanations import Counts
+from attomaton.heads.audit.explanations import TokenCounts
 from attomaton.heads.audit.ladder import Step
 from attomaton.heads.audit.rows import (
     Rows,
@@ -70,7 +70,7 @@ class Audit:
 
 def prepare(
     model: HeadModel, documents: Sequence[Any], rungs: Rungs, how: Audit, *, whole: bool = False
-) -> tuple[list[int], list[int], Counts, tuple[Step | OfModel, ...]]:
+) -> tuple[list[int], list[int], TokenCounts, tuple[Step | OfModel, ...]]:
     """The documents to fit on and to score, what is counted of the former, and the rungs.
 
     For a whole audit both parts are checked to be large enough, before any work is done.
@@ -88,7 +88,7 @@ def prepare(
         check_copies(counted, held_back)
     steps = rungs(counted) if callable(rungs) else rungs
     steps = plain_rungs(counted, n_tokens=n_tokens) if steps is None else tuple(steps)
-    return fit_on, score_on, Counts.of(counted, n_tokens=n_tokens), steps
+    return fit_on, score_on, TokenCounts.of(counted, n_tokens=n_tokens), steps
 
 
 def check_many(documents: Sequence[Any]) -> Sequence[Any]:

@@ -11,7 +11,7 @@ from attomaton.base.errors import InvalidSamples, TokenOutOfRange, UnreadableMod
 from attomaton.base.options import LARGEST, make_rng, whole_number
 from attomaton.base.progress import Advance, silent
 from attomaton.base.tables import Bool, Float64, Int32, Int64
-from attomaton.heads.audit.bootstrap import FEWEST
+from attomaton.heads.audit.jackknife import FEWEST
 from attomaton.heads.model import Head, HeadModel
 
 Float32 = NDArray[np.float32]

@@ -24,10 +24,10 @@ from attomaton.base.errors import InvalidSamples, MismatchedParts
 from attomaton.base.frames import Tabular
 from attomaton.base.printing import Block, Grid
 from attomaton.base.tables import Bool, Float64, Int32, Int64, table_of
-from attomaton.heads.audit.bootstrap import Estimates, Resampled, above_chance
 from attomaton.heads.audit.controls import Chance
-from attomaton.heads.audit.explanations import Counts
+from attomaton.heads.audit.explanations import TokenCounts
 from attomaton.heads.audit.habits import Habits
+from attomaton.heads.audit.jackknife import Estimates, Resampled, above_chance
 from attomaton.heads.audit.rows import Rows
 from attomaton.heads.model import Head
 
@@ -58,7 +58,7 @@ class Seeking(Tabular):
 
     Examples
     --------
-    >>> from attomaton.heads.audit.bootstrap import Estimates
+    >>> from attomaton.heads.audit.jackknife import Estimates
     >>> one = Estimates(np.array([0.5]), np.array([[0.4], [0.5], [0.6]]))
     >>> seeking = Seeking((Head(0, 0),), one, one, one, 90, 9)
     >>> seeking, seeking.z.round(1).tolist(), seeking.holds.tolist()
@@ -154,7 +154,7 @@ class Seeking(Tabular):
         ]
 
 
-def seek_labels(fitted: Rows, scored: Rows, counts: Counts) -> Seeking:
+def seek_labels(fitted: Rows, scored: Rows, counts: TokenCounts) -> Seeking:
     """Measure label seeking of every head.
 
     Parameters
@@ -163,7 +163,7 @@ def seek_labels(fitted: Rows, scored: Rows, counts: Counts) -> Seeking:
         Rows of other documents, which give each head its profile and its habits.
     scored : Rows
         The rows that are measured.
-    counts : Counts
+    counts : TokenCounts
         Token frequencies, by which tokens are matched.
 
     Returns
@@ -179,7 +179,7 @@ def seek_labels(fitted: Rows, scored: Rows, counts: Counts) -> Seeking:
     >>> model = from_arrays(rng.normal(size=(6, 4)), query, key, value, rng.normal(size=(1, 2, 3, 4)))
     >>> rows = watch_rows(model, [rng.integers(0, 6, 30) for _ in range(24)], window=8)
     >>> fitted, scored = rows.take(rows.documents < 12), rows.take(rows.documents >= 12)
-    >>> seek_labels(fitted, scored, Counts.of([rows.labels], n_tokens=6)).n_documents
+    >>> seek_labels(fitted, scored, TokenCounts.of([rows.labels], n_tokens=6)).n_documents
     12
     """
     if fitted.heads != scored.heads or fitted.window != scored.window:
@@ -217,7 +217,7 @@ def _masses(rows: Rows, places: Bool) -> Float64:
     return np.einsum("nhw,nw->nh", rows.attention, places.astype(np.float32)).astype(np.float64)
 
 
-def match_tokens(rows: Rows, counts: Counts) -> Int32:
+def match_tokens(rows: Rows, counts: TokenCounts) -> Int32:
     """For each row the partner of its label among the tokens of its window, shape (n_rows,).
 
     The tokens of the window but the query, sorted by frequency and id, are paired: first and second, third
@@ -232,7 +232,7 @@ def match_tokens(rows: Rows, counts: Counts) -> Int32:
     >>> tokens = np.array([[0, 1, 2, 3]])
     >>> rows = Rows((Head(0, 0),), np.full((1, 1, 4), 0.25, np.float32), one, one, tokens, tokens,
     ...             np.array([1]), np.array([0]), np.array([9]), 4)
-    >>> match_tokens(rows, Counts.of([[0, 1, 1, 2, 3, 3, 3]], n_tokens=4)).tolist()
+    >>> match_tokens(rows, TokenCounts.of([[0, 1, 1, 2, 3, 3, 3]], n_tokens=4)).tolist()
     [2]
     """
     order = np.argsort(counts.tokens, kind="stable")
@@ -251,7 +251,7 @@ def match_tokens(rows: Rows, counts: Counts) -> Int32:
     )
 
 
-def match_by_definition(rows: Rows, counts: Counts) -> Int64:
+def match_by_definition(rows: Rows, counts: TokenCounts) -> Int64:
     """The same, row by row."""
     matched = list[int]()
     for tokens, label in zip(rows.tokens.tolist(), rows.labels.tolist(), strict=True):

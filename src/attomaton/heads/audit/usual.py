@@ -9,7 +9,7 @@ from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.shrinkage import shrink
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.bags import find_realisable
-from attomaton.heads.audit.explanations import PMI, Attending, Counts, Induction, SameToken
+from attomaton.heads.audit.explanations import PMI, AttentionRung, Induction, SameToken, TokenCounts
 from attomaton.heads.audit.ladder import KeyToken, Position, Step
 from attomaton.heads.audit.useful import OfModel
 from attomaton.solvers.solved import solve_samples
@@ -26,7 +26,7 @@ def plain_rungs(documents: Sequence[Any], *, n_tokens: int) -> tuple[Step, ...]:
     >>> [rung.name for rung in plain_rungs([[0, 1, 0]], n_tokens=2)]
     ['position', 'key token', 'induction', 'same token', 'PMI']
     """
-    counts = Counts.of(documents, n_tokens=n_tokens)
+    counts = TokenCounts.of(documents, n_tokens=n_tokens)
     return (Position(), KeyToken(), Induction(), SameToken(), PMI(counts))
 
 
@@ -60,4 +60,7 @@ def learned_rungs(
         return ()
     solved = solve_samples(samples)
     automaton = Automaton(solved.components, solved.hard, solved.soft)
-    return (Attending("automaton", automaton), Attending("shrink", shrink(samples, strength=strength)))
+    return (
+        AttentionRung("automaton", automaton),
+        AttentionRung("shrink", shrink(samples, strength=strength)),
+    )

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attomaton.base.errors import UnreadableModel
 from attomaton.corpora.budgets import shown
-from attomaton.heads.parts import Attention, FeedForward, Layer, Linear, Norm
+from attomaton.heads.parts import AttentionMaps, FeedForward, Layer, Linear, Norm
 from attomaton.heads.reading.configs import Settings
 from attomaton.heads.transformer import Transformer
 
@@ -19,12 +19,12 @@ CHUNK = 1 << 24
 """Numbers that are looked at together."""
 
 
-class Weights:
+class NamedTensors:
     """Tensors by name, each checked when it is taken, and none left over at the end.
 
     Examples
     --------
-    >>> weights = Weights({"a": torch.ones(2, 3)})
+    >>> weights = NamedTensors({"a": torch.ones(2, 3)})
     >>> weights.take("a", 3, 2)
     Traceback (most recent call last):
         ...
@@ -102,14 +102,14 @@ def build_model(
     dtype : torch.dtype
         In which it computes.
     """
-    weights = Weights(tensors)
+    weights = NamedTensors(tensors)
     build = {"gpt2": _build_gpt2, "gpt_neox": _build_neox}.get(settings.family, _build_llama)
     model = build(settings, weights, name, dtype)
     weights.finish()
     return model
 
 
-def _build_gpt2(settings: Settings, weights: Weights, name: str, dtype: torch.dtype) -> Transformer:
+def _build_gpt2(settings: Settings, weights: NamedTensors, name: str, dtype: torch.dtype) -> Transformer:
     stem = "transformer." if "transformer.wte.weight" in weights else ""
     dim, heads = settings.dim, settings.n_heads
     embedding = weights.take(f"{stem}wte.weight", settings.n_tokens, dim)
@@ -126,7 +126,7 @@ def _build_gpt2(settings: Settings, weights: Weights, name: str, dtype: torch.dt
     )
 
 
-def _gpt2_layer(settings: Settings, weights: Weights, stem: str, number: int) -> Layer:
+def _gpt2_layer(settings: Settings, weights: NamedTensors, stem: str, number: int) -> Layer:
     dim, inner = settings.dim, settings.inner
 
     def linear(name: str, n_in: int, n_out: int) -> Linear:  # stored as (n_in, n_out) here
@@ -141,13 +141,13 @@ def _gpt2_layer(settings: Settings, weights: Weights, stem: str, number: int) ->
     scale = (settings.width**-0.5 if settings.scaled else 1.0) / (
         number + 1 if settings.scaled_by_layer else 1
     )
-    attention = Attention(query, key, value, linear("attn.c_proj", dim, dim), scale)
+    attention = AttentionMaps(query, key, value, linear("attn.c_proj", dim, dim), scale)
     feed = FeedForward(linear("mlp.c_fc", dim, inner), linear("mlp.c_proj", inner, dim), settings.activation)
     norms = [weights.layer_norm(f"{stem}{one}", settings) for one in ("ln_1", "ln_2")]
     return Layer(attention, norms[0], feed, norms[1])
 
 
-def _build_neox(settings: Settings, weights: Weights, name: str, dtype: torch.dtype) -> Transformer:
+def _build_neox(settings: Settings, weights: NamedTensors, name: str, dtype: torch.dtype) -> Transformer:
     stem = "gpt_neox." if "gpt_neox.embed_in.weight" in weights else ""
     embedding = weights.take(f"{stem}embed_in.weight", settings.n_tokens, settings.dim)
     decoder = "lm_head.weight" if "lm_head.weight" in weights else "embed_out.weight"  # in memory, in files
@@ -173,7 +173,7 @@ def _build_neox(settings: Settings, weights: Weights, name: str, dtype: torch.dt
     )
 
 
-def _neox_layer(settings: Settings, weights: Weights, stem: str) -> Layer:
+def _neox_layer(settings: Settings, weights: NamedTensors, stem: str) -> Layer:
     dim, inner, width, biased = settings.dim, settings.inner, settings.width, settings.biased
     whole = weights.linear(f"{stem}attention.query_key_value", dim, 3 * dim, biased=biased)
     by_head = whole.weight.reshape(dim, settings.n_heads, 3, width)  # of each head all three, side by side
@@ -190,10 +190,10 @@ def _neox_layer(settings: Settings, weights: Weights, stem: str) -> Layer:
     )
     names = ("input_layernorm", "post_attention_layernorm")
     norms = [weights.layer_norm(f"{stem}{one}", settings) for one in names]
-    return Layer(Attention(query, key, value, output, width**-0.5), norms[0], feed, norms[1])
+    return Layer(AttentionMaps(query, key, value, output, width**-0.5), norms[0], feed, norms[1])
 
 
-def _build_llama(settings: Settings, weights: Weights, name: str, dtype: torch.dtype) -> Transformer:
+def _build_llama(settings: Settings, weights: NamedTensors, name: str, dtype: torch.dtype) -> Transformer:
     stem = "model." if "model.embed_tokens.weight" in weights else ""
     embedding = weights.take(f"{stem}embed_tokens.weight", settings.n_tokens, settings.dim)
     layers = tuple(
@@ -214,7 +214,7 @@ def _build_llama(settings: Settings, weights: Weights, name: str, dtype: torch.d
     )
 
 
-def _llama_layer(settings: Settings, weights: Weights, stem: str) -> Layer:
+def _llama_layer(settings: Settings, weights: NamedTensors, stem: str) -> Layer:
     dim, inner, width = settings.dim, settings.inner, settings.width
     asked, shared = settings.n_heads * width, settings.n_groups * width
     biased = settings.biased or settings.family == "qwen2"  # which has none behind its heads
@@ -233,5 +233,5 @@ def _llama_layer(settings: Settings, weights: Weights, stem: str) -> Layer:
         Norm(centred=False, eps=settings.eps, gain=weights.take(f"{stem}{one}.weight", dim))
         for one in ("input_layernorm", "post_attention_layernorm")
     ]
-    attention = Attention(query, key, value, output, width**-0.5)
+    attention = AttentionMaps(query, key, value, output, width**-0.5)
     return Layer(attention, norms[0], FeedForward(into, out, settings.activation, gate), norms[1])

@@ -155,14 +155,14 @@ def find_mean_field(model: HeadModel, counts: PairCounts, *, repeated: int = 1) 
     shares = _torch.from_numpy(counts.shares)
     for layer in range(model.shape.n_layers):
         some = [
-            _Alone(counts.length, means, wanted=layer).values(model, part, repeated)
+            _LonePass(counts.length, means, wanted=layer).values(model, part, repeated)
             for part in _parts(model, repeated)
         ]
         values.append(torch.cat(some))
         means.append(torch.einsum("x,xhd->hd", shares.to(values[-1].dtype), values[-1]))
     slopes: list[list[Tensor]] = []
     for part in _parts(model, repeated):
-        alone = _Alone(counts.length, means)
+        alone = _LonePass(counts.length, means)
         slopes.append(alone.slopes(model, part, repeated, counts.labels))
     joined = [torch.cat([one[layer] for one in slopes]) for layer in range(model.shape.n_layers)]
     return MeanField([one.double().numpy() for one in values], [one.double().numpy() for one in joined])
@@ -261,7 +261,7 @@ def define_closed_utility(model: HeadModel, head: Head, counts: PairCounts, chan
     return np.where(seen[:, None], counts.labels.toarray() - chances, 0.0) @ written.T
 
 
-class _Alone:
+class _LonePass:
     """Runs tokens by themselves, with the means of the layers before in place of what heads read."""
 
     def __init__(self, length: float, means: list[Tensor], *, wanted: int | None = None) -> None:

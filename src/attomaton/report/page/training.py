@@ -96,7 +96,7 @@ def _follow(trace: Any) -> list[list[float]]:
 def follow_trials(trace: Any) -> tuple[list[float], list[Any]]:
     """Steps at which a curve is drawn, and the trajectory of each trial, computed without training."""
     from attomaton.claims.measures import unless_orthonormal
-    from attomaton.trajectory.fast_forward import fast_forward
+    from attomaton.trajectory.forward import fast_forward
 
     last = float(trace.steps[-1])
     steps = np.unique(np.geomspace(1.0, max(last, 1.0), PREDICTED_POINTS).round()).tolist()

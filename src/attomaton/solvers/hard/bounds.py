@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from attomaton.base.borders import check_floats
-from attomaton.base.compiled import compiled
-from attomaton.base.compiled.summation import add_precisely
+from attomaton.base.kernels import compiled
+from attomaton.base.kernels.summation import add_precisely
 from attomaton.base.tables import Float64, Int64
 from attomaton.solvers.hard.problem import OrderProblem
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base.compiled import compiled, compiled_within
+from attomaton.base.kernels import compiled, compiled_within
 
 Array = Any
 SPLIT = 134217729.0

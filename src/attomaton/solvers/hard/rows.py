@@ -220,7 +220,7 @@ def tie_ropes(components: Components, embeddings: Float64) -> Ropes:
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class RowProof:
     """A point and multipliers that are to prove each other.
 
     Attributes
@@ -235,7 +235,7 @@ class Answer:
     multipliers: Float64
 
 
-def certify_answer(ropes: Ropes, answer: Answer, *, rtol: float) -> HardCertificate:
+def certify_answer(ropes: Ropes, answer: RowProof, *, rtol: float) -> HardCertificate:
     """Bounds on ‖W_svm‖² that hold in spite of rounding.
 
     Upper: W is moved until all ties hold, by no more than what they are stretched over their stiffness, and
@@ -309,7 +309,7 @@ class _Paired:
         return float(np.linalg.norm(self.ropes.press(in_pairs(multipliers)).sum(axis=2))), error
 
 
-def _bound(sums: _Plain | _Paired, answer: Answer, rtol: float, stiffness: float) -> HardCertificate:
+def _bound(sums: _Plain | _Paired, answer: RowProof, rtol: float, stiffness: float) -> HardCertificate:
     upper, violation = _bound_above(sums, answer.weights, stiffness)
     lower = _bound_below(sums, answer.multipliers)
     gap = (upper - lower) / upper if 0 < upper < np.inf else upper

@@ -39,7 +39,7 @@ from attomaton.solvers.hard.constraints import (
     order_problem,
 )
 from attomaton.solvers.hard.problem import EmbeddedProblem, OrderProblem
-from attomaton.solvers.hard.rows import Answer, Ropes, certify_answer, in_pairs, tie_ropes
+from attomaton.solvers.hard.rows import Ropes, RowProof, certify_answer, in_pairs, tie_ropes
 
 if TYPE_CHECKING:
     from attomaton.solvers.hard.factored.solve import FactoredSolution, FactoredSolver
@@ -348,12 +348,12 @@ def _read_scores(problem: EmbeddedProblem, ropes: Ropes, weights: Float64) -> Fl
 
 def _solve_rows(
     problem: EmbeddedProblem, ropes: Ropes, solvers: Sequence[EmbeddedSolver], rtol: float, *, own: bool
-) -> tuple[Answer, HardCertificate]:
+) -> tuple[RowProof, HardCertificate]:
     """The first answer that is certified, else the best.
 
     Small problems are also solved from their rows, if the solvers are our ``own`` choice.
     """
-    answers: list[tuple[Answer, HardCertificate]] = []
+    answers: list[tuple[RowProof, HardCertificate]] = []
     for solver in solvers:
         found = _from_forces(problem, ropes, *solver.solve_embedded(problem))
         answers.append((found, certify_answer(ropes, found, rtol=rtol)))
@@ -378,10 +378,10 @@ def _choose_solvers(problem: EmbeddedProblem, independent: bool) -> list[Embedde
     return [Joint(), LeastDistance()] if independent else [LeastDistance(), Joint()]
 
 
-def _from_forces(problem: EmbeddedProblem, ropes: Ropes, forces: Float64, flow: Float64) -> Answer:
+def _from_forces(problem: EmbeddedProblem, ropes: Ropes, forces: Float64, flow: Float64) -> RowProof:
     """W = Eᵀ A F, scaled to a smallest margin of 1, and multipliers of priorities and ties."""
     forces = repair_forces(problem, forces)
     weights = ropes.keys.T @ problem.combine(forces) @ ropes.asked
     pressed = np.where(ropes.tie, forces[np.where(ropes.tie, ropes.number, 0)], 0.0)
     pressed[~ropes.tie] = flow[ropes.number[~ropes.tie]]
-    return Answer(in_pairs(weights), pressed)
+    return RowProof(in_pairs(weights), pressed)

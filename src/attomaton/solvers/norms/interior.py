@@ -36,7 +36,7 @@ HOPELESS = 1e14
 """A lower bound that no answer in floats can reach: the constraints contradict each other."""
 
 
-class Point(NamedTuple):
+class SpectralPoint(NamedTuple):
     """An interior point; or, from one to the next, a step."""
 
     bound: float  # t
@@ -51,9 +51,9 @@ class Point(NamedTuple):
         one, other = self.bound * np.eye(n_rows), self.bound * np.eye(n_columns)
         return np.block([[one, self.weights], [self.weights.T, other]])
 
-    def move(self, step: "Point", primal: float, dual: float) -> "Point":
+    def move(self, step: "SpectralPoint", primal: float, dual: float) -> "SpectralPoint":
         """The point after the two parts of a step."""
-        return Point(
+        return SpectralPoint(
             self.bound + primal * step.bound,
             self.weights + primal * step.weights,
             self.slack + primal * step.slack,
@@ -67,7 +67,7 @@ class Point(NamedTuple):
         return products / (len(self.dual) + len(self.slack))
 
 
-class Frame(NamedTuple):
+class ConstraintFrame(NamedTuple):
     """The constraints as rows, and the space in which no tie is broken."""
 
     asked: Float64  # u_c v_cᵀ of every priority, (n_priorities, n_rows · n_columns)
@@ -75,18 +75,18 @@ class Frame(NamedTuple):
     triangle: Float64  # the ties in that basis, (n_ties, n_ties)
     free: Float64  # an orthonormal basis of the rest, (n_rows · n_columns, n_free)
 
-    def pull(self, point: "Point") -> Float64:
+    def pull(self, point: "SpectralPoint") -> Float64:
         """Multipliers of the ties that bring D nearest to −2 X₁₂, shape (n_ties,)."""
         n_rows = len(point.weights)
         left = -2.0 * point.dual[:n_rows, n_rows:].ravel() - self.asked.T @ point.flow
         return np.asarray(solve_triangular(self.triangle, self.held.T @ left))
 
 
-class System(NamedTuple):
+class SpectralSystem(NamedTuple):
     """Newton's equations at a point."""
 
-    frame: Frame
-    point: Point
+    frame: ConstraintFrame
+    point: SpectralPoint
     inverse: Float64  # Y = S⁻¹
     matrix: Float64  # of the equations in t and W's free coordinates
     factor: tuple[Float64, bool]
@@ -150,13 +150,13 @@ def _bound_above(problem: FactoredProblem, weights: Float64) -> float:
     return float(measure_norm(repaired, "spectral")) if feasible else np.inf
 
 
-def _start(problem: FactoredProblem) -> Point:
+def _start(problem: FactoredProblem) -> SpectralPoint:
     """W = 0, which meets no priority yet, well inside all borders."""
     n_rows, n_columns = problem.tokens.shape[1], problem.queries.shape[1]
     norms = np.linalg.norm(problem.left, axis=1) * np.linalg.norm(problem.right, axis=1)
     scale = 10.0 / min(1.0, max(float(norms[: problem.n_priorities].min()), 1e-6))
     n_priorities, size = problem.n_priorities, n_rows + n_columns
-    return Point(
+    return SpectralPoint(
         scale,
         np.zeros((n_rows, n_columns)),
         np.full(n_priorities, scale),
@@ -165,17 +165,17 @@ def _start(problem: FactoredProblem) -> Point:
     )
 
 
-def _frame(problem: FactoredProblem) -> Frame:
+def _frame(problem: FactoredProblem) -> ConstraintFrame:
     rows = (problem.left[:, :, None] * problem.right[:, None, :]).reshape(len(problem.above), -1)
     asked, ties = rows[: problem.n_priorities], rows[problem.n_priorities :]
     if not len(ties):
         size = rows.shape[1]
-        return Frame(asked, np.zeros((size, 0)), np.zeros((0, 0)), np.eye(size))
+        return ConstraintFrame(asked, np.zeros((size, 0)), np.zeros((0, 0)), np.eye(size))
     basis, triangle = (np.asarray(part, np.float64) for part in qr(ties.T))
-    return Frame(asked, basis[:, : len(ties)], triangle[: len(ties)], basis[:, len(ties) :])
+    return ConstraintFrame(asked, basis[:, : len(ties)], triangle[: len(ties)], basis[:, len(ties) :])
 
 
-def _advance(frame: Frame, point: Point) -> Point:
+def _advance(frame: ConstraintFrame, point: SpectralPoint) -> SpectralPoint:
     """One step: predict how far μ may fall, then aim there with what the prediction left out."""
     system, size = _linearise(frame, point), len(point.dual)
     guess = _solve(system, 0.0, np.zeros((size, size)), np.zeros(len(point.slack)))
@@ -188,7 +188,7 @@ def _advance(frame: Frame, point: Point) -> Point:
     return point.move(step, min(1.0, SHORT * primal), min(1.0, SHORT * dual))
 
 
-def _linearise(frame: Frame, point: Point) -> System:
+def _linearise(frame: ConstraintFrame, point: SpectralPoint) -> SpectralSystem:
     """Newton's equations, with the matrix factored; ``LinAlgError`` where rounding has made it indefinite."""
     inverse = symmetric(np.asarray(np.linalg.inv(point.pencil()), np.float64))
     matrix = _curvature(point.dual, inverse, point.weights.shape)
@@ -200,7 +200,7 @@ def _linearise(frame: Frame, point: Point) -> System:
     raised = matrix.copy()
     np.einsum("ii->i", raised)[:] *= 1 + RAISED
     factor = cho_factor(raised, lower=True, overwrite_a=True, check_finite=False)
-    return System(frame, point, inverse, matrix, factor)
+    return SpectralSystem(frame, point, inverse, matrix, factor)
 
 
 def _curvature(dual: Float64, inverse: Float64, shape: tuple[int, int]) -> Float64:
@@ -218,7 +218,7 @@ def _curvature(dual: Float64, inverse: Float64, shape: tuple[int, int]) -> Float
     return matrix
 
 
-def _solve(system: System, aim: float, curved: Float64, product: Float64) -> Point:
+def _solve(system: SpectralSystem, aim: float, curved: Float64, product: Float64) -> SpectralPoint:
     """The step to XS = ``aim``·I and s f = ``aim``, less second-order terms."""
     frame, point, inverse, matrix, factor = system
     n_rows = len(point.weights)
@@ -234,12 +234,12 @@ def _solve(system: System, aim: float, curved: Float64, product: Float64) -> Poi
     moved = (frame.free @ found[1:]).reshape(point.weights.shape)
     slack = frame.asked @ moved.ravel() + missed
     flow = aimed - point.flow - point.flow / point.slack * slack
-    step = Point(float(found[0]), moved, slack, curved, flow)
+    step = SpectralPoint(float(found[0]), moved, slack, curved, flow)
     dual = target - point.dual - symmetric(point.dual @ step.pencil() @ inverse)
     return step._replace(dual=dual)
 
 
-def _reach(point: Point, step: Point) -> tuple[float, float]:
+def _reach(point: SpectralPoint, step: SpectralPoint) -> tuple[float, float]:
     """How many times the primal and the dual part of a step fit before the border."""
     pencil = reach_matrix(point.pencil(), step.pencil())
     primal = min(pencil, reach_vector(point.slack, step.slack))

@@ -17,12 +17,12 @@ import math
 import numpy as np
 
 from attomaton.base.borders import check_floats
-from attomaton.base.compiled import announced, compiled, compiled_within, copy_into
-from attomaton.base.compiled.summation import add_precisely
+from attomaton.base.kernels import announced, compiled, compiled_within, copy_into
+from attomaton.base.kernels.summation import add_precisely
 from attomaton.base.tables import Float64
 from attomaton.solvers.soft.likelihood import LuceProblem, Slopes
 from attomaton.solvers.soft.solvers.groups import Groups, find_part, make_room, share_groups, sort_by_group
-from attomaton.solvers.soft.solvers.newton import Array, Choices, Part, Space, bend, find_diagonal, weigh
+from attomaton.solvers.soft.solvers.newton import Array, Choices, GroupPart, Space, bend, find_diagonal, weigh
 
 EPS = float(np.finfo(np.float64).eps)
 
@@ -78,7 +78,7 @@ def _measure_groups(
 
 
 @compiled_within
-def _sum_losses(choices: Choices, part: Part, scores: Array, space: Space) -> float:
+def _sum_losses(choices: Choices, part: GroupPart, scores: Array, space: Space) -> float:
     """−Σ count · ln p(winner), from the chances; where one is no floating-point number, from the scores."""
     base, total = choices.offsets[part.first_choice], 0.0
     for choice in range(part.first_choice, part.last_choice):
@@ -98,7 +98,7 @@ def _sum_losses(choices: Choices, part: Part, scores: Array, space: Space) -> fl
 
 
 @compiled_within
-def find_looseness(choices: Choices, part: Part, scores: Array) -> float:
+def find_looseness(choices: Choices, part: GroupPart, scores: Array) -> float:
     """Relative rounding error of a chance: of logits as large as they are, and sums as long as they are."""
     largest, longest = 0.0, 0
     for choice in range(part.first_choice, part.last_choice):
@@ -111,7 +111,7 @@ def find_looseness(choices: Choices, part: Part, scores: Array) -> float:
 
 @compiled_within
 def _measure_gradient(
-    choices: Choices, part: Part, scores: Array, space: Space, loose: tuple[float, float], moved: Array
+    choices: Choices, part: GroupPart, scores: Array, space: Space, loose: tuple[float, float], moved: Array
 ) -> tuple[float, float]:
     """The largest entry, and no less than the norm; ``loose`` is the looseness of chances, and the ridge.
 
@@ -142,7 +142,7 @@ def _measure_gradient(
 
 
 @compiled_within
-def _least_curvature(choices: Choices, part: Part, space: Space, loose: float, moved: Array) -> float:
+def _least_curvature(choices: Choices, part: GroupPart, space: Space, loose: float, moved: Array) -> float:
     """A proven lower bound on the smallest eigenvalue over scores with mean zero; 0 if none is found."""
     size = part.last - part.first
     find_diagonal(choices, part, space)
@@ -167,7 +167,7 @@ def _least_curvature(choices: Choices, part: Part, space: Space, loose: float, m
 
 
 @compiled_within
-def _solve_grounded(choices: Choices, part: Part, space: Space, root: int) -> bool:
+def _solve_grounded(choices: Choices, part: GroupPart, space: Space, root: int) -> bool:
     """L_r v ≈ 1 by conjugate gradients, v = 0 at the root, into ``space.step``; whether it came close."""
     size = part.last - part.first
     residual, scaled, direction, bent = space.residual, space.scaled, space.direction, space.bent

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from attomaton.base.borders import check_floats
-from attomaton.base.compiled import announced, compiled
 from attomaton.base.errors import UnsupportedOption
+from attomaton.base.kernels import announced, compiled
 from attomaton.base.tables import Float64
 from attomaton.solvers.soft.likelihood import LuceProblem
 from attomaton.solvers.soft.solvers.groups import find_part, make_room, share_groups, sort_by_group
-from attomaton.solvers.soft.solvers.newton import Array, Choices, Part, Space, weigh
+from attomaton.solvers.soft.solvers.newton import Array, Choices, GroupPart, Space, weigh
 
 linalg: Any = np.linalg
 
@@ -63,7 +63,7 @@ def _spread_groups(
 
 
 @compiled
-def fill_hessian(choices: Choices, part: Part, space: Space) -> Array:
+def fill_hessian(choices: Choices, part: GroupPart, space: Space) -> Array:
     """Σ count (diag p − p pᵀ) over the choices of one group, from the chances in ``space``."""
     first, base = part.first, choices.offsets[part.first_choice]
     size = part.last - first

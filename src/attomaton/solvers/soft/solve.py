@@ -37,11 +37,11 @@ class LuceSolver(Protocol):
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.solvers.soft.solvers.reference import Reference
+    >>> from attomaton.solvers.soft.solvers.reference import DampedNewton
     >>> class Telling:  # any class with this method will do
     ...     def solve(self, problem, *, anchor=None, stiffness=0.0):
     ...         print(f"{problem.n_alternatives} scores to find")
-    ...         return Reference().solve(problem, anchor=anchor, stiffness=stiffness)
+    ...         return DampedNewton().solve(problem, anchor=anchor, stiffness=stiffness)
     >>> samples = at.Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
     >>> components = at.find_components(at.extract_edges(samples))
     >>> solve_luce(samples, components, solver=Telling()).status.name

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attomaton.base.compiled import compiled
 from attomaton.base.errors import MismatchedParts
+from attomaton.base.kernels import compiled
 from attomaton.base.ragged import centre, group_borders, offsets_of
 from attomaton.base.tables import Float64, Int32, Int64, ragged_column
 from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS

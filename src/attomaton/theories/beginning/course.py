@@ -57,7 +57,7 @@ class CourseWeights:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Course(Printed):
+class ForecastCourse(Printed):
     """The weights of every layer as they are forecast, record by record.
 
     Attributes
@@ -105,7 +105,7 @@ class Course(Printed):
 
 def follow_course(
     sequences: Integers, n_tokens: int, *, step_size: float, steps: int, n_layers: int = 1, every: int = 1
-) -> Course:
+) -> ForecastCourse:
     """Follow the weights of a deep model under plain gradient descent from zero, without training it.
 
     Parameters
@@ -151,7 +151,7 @@ def follow_course(
         if step % pace == 0 or step == count:
             kept.append(step)
             records.append(weights)
-    return Course(np.array(kept, np.int64), size, tuple(records))
+    return ForecastCourse(np.array(kept, np.int64), size, tuple(records))
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ READ = ("documents", "tokens", "labels", "sequences")
 Listed = tuple[str, Int64, Int64, Int64 | None]
 
 
-class _Alone:
+class _NoLookup:
     """A pass that looks nothing up."""
 
     @property
@@ -37,7 +37,7 @@ class _Alone:
 
 
 @dataclass(frozen=True)
-class CountTokens(_Alone):
+class CountTokens(_NoLookup):
     """How often each token occurs in the corpus."""
 
     n_tokens: int
@@ -103,7 +103,7 @@ class Cutting:
 
 
 @dataclass(frozen=True, eq=False)
-class CountContexts(_Alone):
+class CountContexts(_NoLookup):
     """First pass: bigrams, and next tokens with the tokens of their smoothed context.
 
     Key ``x · V + y`` of ``bigrams`` counts next tokens y of x; key ``y · V + x`` of ``contexts`` sums up 1/t

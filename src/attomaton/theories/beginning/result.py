@@ -27,8 +27,8 @@ from attomaton.corpora.samples import NOTHING_SKIPPED, Skipped
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.theories.beginning.statistics import Statistics
-from attomaton.theories.beginning.storage import Stored, load, save
-from attomaton.theories.beginning.theorem import Bounds, check_setting
+from attomaton.theories.beginning.storage import StoredBeginning, load, save
+from attomaton.theories.beginning.theorem import TheoremBounds, check_setting
 from attomaton.theories.beginning.weights import EarlyWeights
 
 LOOKS = pa.schema([("token", pa.int32()), ("gain", pa.float64())])
@@ -219,7 +219,9 @@ class Beginning(Printed):
         setting = check_setting(*sizes, step_size, n_layers, start)
         return EarlyWeights(self.statistics, setting, whole_number(step, "step", least=0))
 
-    def bounds_at(self, step: int, step_size: float, *, n_layers: int = 1, start: str = "zero") -> Bounds:
+    def bounds_at(
+        self, step: int, step_size: float, *, n_layers: int = 1, start: str = "zero"
+    ) -> TheoremBounds:
         """How far real weights may be from the forecast, and what the theorem lacks to promise it."""
         return self.weights_at(step, step_size, n_layers=n_layers, start=start).bounds
 
@@ -244,7 +246,9 @@ class Beginning(Printed):
         ...     at.Beginning.load(place)
         Beginning(2 sequences of 4 tokens, vocabulary of 3)
         """
-        return save(Stored(self.statistics, self.vocabulary, self.skipped), path, overwrite=overwrite)
+        return save(
+            StoredBeginning(self.statistics, self.vocabulary, self.skipped), path, overwrite=overwrite
+        )
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "Beginning":

@@ -28,7 +28,7 @@ MOST = 1 << 53
 _sparse: Any = sparse
 
 
-class Stored(NamedTuple):
+class StoredBeginning(NamedTuple):
     """The parts of a beginning."""
 
     statistics: Statistics
@@ -36,7 +36,7 @@ class Stored(NamedTuple):
     skipped: Skipped
 
 
-def save(stored: Stored, path: str | PathLike[str], *, overwrite: bool) -> Path:
+def save(stored: StoredBeginning, path: str | PathLike[str], *, overwrite: bool) -> Path:
     """Write the folder whole."""
     statistics, vocabulary, skipped = stored
     arrays: dict[str, Any] = {"lags": statistics.lags}
@@ -57,12 +57,12 @@ def save(stored: Stored, path: str | PathLike[str], *, overwrite: bool) -> Path:
     return write_run(path, run, BEGINNING, overwrite=overwrite)
 
 
-def load(path: str | PathLike[str]) -> Stored:
+def load(path: str | PathLike[str]) -> StoredBeginning:
     """Read a folder that :func:`save` wrote; what was altered does not load."""
     return load_run(path, BEGINNING, "beginning", _assemble)
 
 
-def _assemble(run: Run) -> Stored:
+def _assemble(run: Run) -> StoredBeginning:
     """Every part checked, in the order in which one indexes another."""
     size = check_size(run.manifest["n_tokens"], MAX_TOKENS, "n_tokens")
     tables = {name: _table(run, name, size) for name in TABLES}
@@ -73,7 +73,7 @@ def _assemble(run: Run) -> Stored:
     if vocabulary is not None and len(vocabulary) != size:
         raise ValueError(f"vocabulary.json names {len(vocabulary)} tokens, not {size}")
     skipped = Skipped(**run.manifest["skipped"])
-    return Stored(Statistics(**tables, lags=lags, **sizes), vocabulary, skipped)
+    return StoredBeginning(Statistics(**tables, lags=lags, **sizes), vocabulary, skipped)
 
 
 def _table(run: Run, name: str, size: int) -> Any:

@@ -127,7 +127,7 @@ class Setting:
         """The last step for which the theorem speaks; 0 if it does for none."""
         return 0 if self.missing else floor(self.longest * EXACTLY)
 
-    def bounds_at(self, step: int) -> "Bounds":
+    def bounds_at(self, step: int) -> "TheoremBounds":
         """How far each weight may be from its forecast, in the Frobenius norm."""
         size = step * self.step_size
         values, attention = (4, 6) if self.is_single else (12, 13)
@@ -135,11 +135,11 @@ class Setting:
         reasons = list(self.missing)
         if step > self.valid_until and not reasons:
             reasons.append(f"it holds up to step {self.valid_until:,}, and this is step {step:,}")
-        return Bounds(3 * size**2, values * size**3, far, far, tuple(reasons))
+        return TheoremBounds(3 * size**2, values * size**3, far, far, tuple(reasons))
 
 
 @dataclass(frozen=True)
-class Bounds(Printed):
+class TheoremBounds(Printed):
     """How far the weights may be from their forecast (Frobenius norm), and what the theorem lacks.
 
     Attributes

@@ -8,7 +8,7 @@ import numpy as np
 from attomaton.base.printing import Block, Grid, Printed, blocks_of
 from attomaton.base.tables import Float64
 from attomaton.theories.beginning.statistics import Statistics
-from attomaton.theories.beginning.theorem import WEIGHTS, Bounds, Coefficients, Setting
+from attomaton.theories.beginning.theorem import WEIGHTS, Coefficients, Setting, TheoremBounds
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -69,7 +69,7 @@ class EarlyWeights(Printed):
         return self.coefficients.output * self.statistics.bigrams
 
     @cached_property
-    def bounds(self) -> Bounds:
+    def bounds(self) -> TheoremBounds:
         """How far real weights may be from these, and whether the theorem promises it."""
         return self.setting.bounds_at(self.step)
 

@@ -15,7 +15,7 @@ from attomaton.theories.decoder.supports import Supports
 
 
 @dataclass(frozen=True)
-class Asked:
+class DecoderRequest:
     """What was asked for.
 
     Attributes
@@ -30,7 +30,7 @@ class Asked:
     number: int | None
 
 
-def ask(context: Any, supports: Supports, vocabulary: Vocabulary | None) -> Asked:
+def ask(context: Any, supports: Supports, vocabulary: Vocabulary | None) -> DecoderRequest:
     """Find a context: the last tokens of a text, of tokens as strings, or of token ids.
 
     Examples
@@ -52,7 +52,7 @@ def ask(context: Any, supports: Supports, vocabulary: Vocabulary | None) -> Aske
     last = tokens[len(tokens) - width :]
     names = " ".join(one if isinstance(one, str) else name_token(vocabulary, one) for one in last)
     known = [one for one in last if not isinstance(one, str)]
-    return Asked(names, supports.find(known) if len(known) == width else None)
+    return DecoderRequest(names, supports.find(known) if len(known) == width else None)
 
 
 def _tokens_of(context: Any, vocabulary: Vocabulary | None) -> list[int | str]:

@@ -16,7 +16,7 @@ from attomaton.base.printing import Block, Grid, Printed
 from attomaton.base.tables import Float64
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.theories.decoder import storage
-from attomaton.theories.decoder.asking import Asked, ask
+from attomaton.theories.decoder.asking import DecoderRequest, ask
 from attomaton.theories.decoder.counting import Read
 from attomaton.theories.decoder.course import find_levels, follow
 from attomaton.theories.decoder.law import asymptote, direct_column, squared_norm
@@ -218,7 +218,7 @@ class DecoderLimit(Printed):
         ...     DecoderLimit.load(place)
         DecoderLimit(3 contexts of 1 token, vocabulary of 3)
         """
-        kept = storage.Stored(self.supports, self.read, self.vocabulary)
+        kept = storage.StoredDecoder(self.supports, self.read, self.vocabulary)
         return storage.save(kept, path, overwrite=overwrite)
 
     @classmethod
@@ -239,7 +239,7 @@ class DecoderLimit(Printed):
     def _levels(self) -> Any:
         return find_levels(self.supports)
 
-    def _ask(self, context: Any) -> Asked:
+    def _ask(self, context: Any) -> DecoderRequest:
         return ask(context, self.supports, self.vocabulary)
 
     def _frequent(self) -> list[DecoderExplanation]:

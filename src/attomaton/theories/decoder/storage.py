@@ -18,7 +18,7 @@ READ = ("n_documents", "n_tokens", "n_labels")
 MOST = 1 << 53
 
 
-class Stored(NamedTuple):
+class StoredDecoder(NamedTuple):
     """The parts of a decoder's limit."""
 
     supports: Supports
@@ -26,7 +26,7 @@ class Stored(NamedTuple):
     vocabulary: Vocabulary | None
 
 
-def save(stored: Stored, path: str | PathLike[str], *, overwrite: bool) -> Path:
+def save(stored: StoredDecoder, path: str | PathLike[str], *, overwrite: bool) -> Path:
     """Write the folder whole."""
     supports, read, vocabulary = stored
     arrays = {name: getattr(supports, name) for name in ARRAYS}
@@ -43,12 +43,12 @@ def save(stored: Stored, path: str | PathLike[str], *, overwrite: bool) -> Path:
     return write_run(path, run, DECODER, overwrite=overwrite)
 
 
-def load(path: str | PathLike[str]) -> Stored:
+def load(path: str | PathLike[str]) -> StoredDecoder:
     """Read a folder that :func:`save` wrote; what was altered does not load."""
     return load_run(path, DECODER, "decoder", _assemble)
 
 
-def _assemble(run: Run) -> Stored:
+def _assemble(run: Run) -> StoredDecoder:
     """Every part checked, in the order in which one indexes another."""
     offsets = check_int64(run.arrays["offsets"], "offsets")
     flat = check_int64(run.arrays["contexts"], "contexts")
@@ -63,4 +63,4 @@ def _assemble(run: Run) -> Stored:
     vocabulary = None if record is None else Vocabulary.from_record(record)
     if vocabulary is not None and len(vocabulary) != size:
         raise ValueError(f"vocabulary.json names {len(vocabulary)} tokens, not {size}")
-    return Stored(supports, read, vocabulary)
+    return StoredDecoder(supports, read, vocabulary)

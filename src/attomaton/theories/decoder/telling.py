@@ -11,7 +11,7 @@ from attomaton.base.printing import Block, Grid, Printed
 from attomaton.base.tables import Float64, Int64
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
-from attomaton.theories.decoder.asking import Asked
+from attomaton.theories.decoder.asking import DecoderRequest
 from attomaton.theories.decoder.supports import Supports
 
 HEADERS = ["next token", "chance", "log-odds", "seen"]
@@ -128,7 +128,9 @@ class DecoderExplanation(Printed):
         )
 
 
-def explain_support(asked: Asked, supports: Supports, vocabulary: Vocabulary | None) -> DecoderExplanation:
+def explain_support(
+    asked: DecoderRequest, supports: Supports, vocabulary: Vocabulary | None
+) -> DecoderExplanation:
     """Explain one context with one-hot embedding."""
     if asked.number is None:
         nothing = np.zeros(0), np.zeros(0), np.zeros(0, np.int64)

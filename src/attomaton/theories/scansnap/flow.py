@@ -24,7 +24,7 @@ from attomaton.base.errors import InvalidSamples
 from attomaton.base.options import real_number
 from attomaton.base.tables import Float64, Int64
 from attomaton.theories.scansnap.classes import CorpusClasses
-from attomaton.theories.scansnap.heads import Head, LearnedHead, MassHead
+from attomaton.theories.scansnap.heads import DecoderHead, LearnedHead, MassHead
 from attomaton.theories.scansnap.integrate import follow
 from attomaton.theories.scansnap.law import Rates
 from attomaton.theories.scansnap.reduced import Reduced
@@ -33,7 +33,7 @@ LEARNED = LearnedHead()
 
 
 def find_slope(
-    reduced: Reduced, head: Head, rates: Rates, decoder: Float64, scores: Float64
+    reduced: Reduced, head: DecoderHead, rates: Rates, decoder: Float64, scores: Float64
 ) -> tuple[Float64, Float64, Float64]:
     """Ẏ, Ż, and c_n, of shape (n_classes, n_used)."""
     attention = reduced.attention(scores)
@@ -81,7 +81,7 @@ class LayerFlow:
     decoder: Float64
     scores: Float64
     growth: Float64
-    head: Head = LEARNED
+    head: DecoderHead = LEARNED
 
     def __repr__(self) -> str:
         return f"LayerFlow({self.reduced.classes!r} to t = {self.times[-1]:,g})"
@@ -106,7 +106,7 @@ def solve_flow(
     rates: Rates,
     times: Sequence[float] | Float64,
     *,
-    head: Head = LEARNED,
+    head: DecoderHead = LEARNED,
     growth: bool = True,
     rtol: float = 1e-8,
     atol: float = 1e-10,
@@ -171,7 +171,7 @@ class _Parts:
     """Y, Z and B in one row of numbers."""
 
     reduced: Reduced
-    head: Head
+    head: DecoderHead
     n_growing: int
 
     @property

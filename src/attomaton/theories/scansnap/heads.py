@@ -102,11 +102,11 @@ class TiedHead:
         return decoded.losses, decoded.gain, np.zeros_like(decoder)
 
 
-Head = MassHead | LearnedHead | TiedHead
+DecoderHead = MassHead | LearnedHead | TiedHead
 
 
 @dataclass(frozen=True, eq=False)
-class Decoded:
+class DecoderOutput:
     """What a decoder makes of attention.
 
     Attributes
@@ -137,7 +137,7 @@ class Decoded:
     gain: Float64
 
 
-def decode(attention: Float64, decoder: Float64, answer: Int64, n_tokens: int) -> Decoded:
+def decode(attention: Float64, decoder: Float64, answer: Int64, n_tokens: int) -> DecoderOutput:
     """Decode attention by Y.
 
     Parameters
@@ -169,4 +169,4 @@ def decode(attention: Float64, decoder: Float64, answer: Int64, n_tokens: int) -
     returned = missed @ decoder.T  # the others' column counts once for each of them, and so does its chance
     across = returned - features * (features * returned).sum(axis=1, keepdims=True)
     missed[:, -1] /= max(n_others, 1)
-    return Decoded(-chances[row, answer], features, missed, returned, across / norms)
+    return DecoderOutput(-chances[row, answer], features, missed, returned, across / norms)

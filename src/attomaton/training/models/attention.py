@@ -14,7 +14,7 @@ from attomaton.base.tables import Float64
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.bags import find_realisable
 from attomaton.training.models.embeddings import Embeddings, RandomUnit, as_embeddings
-from attomaton.training.models.heads import Head, TokenId, as_head
+from attomaton.training.models.heads import Readout, TokenId, as_head
 from attomaton.training.models.losses import LogLoss, Loss, as_loss
 
 FEW = 4_000_000
@@ -30,7 +30,7 @@ class AttentionModel:
     embeddings : Embeddings
         ``Orthonormal()``, ``RandomUnit(dim)``, ``Equicorrelated(dim, correlation)`` or ``Given(table)``; a
         table itself, shape (n_tokens, dim), stands for the last, and ``"orthonormal"`` or None for the first.
-    head : Head
+    head : Readout
         ``TokenId()`` (the attention mass on the label), ``Tied()`` (assumption A), ``Untied(temperature)``;
         or ``"token-id"``, ``"tied"``, ``"untied"``.
     loss : Loss
@@ -59,7 +59,7 @@ class AttentionModel:
     """
 
     embeddings: Embeddings = field(default_factory=lambda: RandomUnit(8))
-    head: Head = field(default_factory=TokenId)
+    head: Readout = field(default_factory=TokenId)
     loss: Loss = field(default_factory=LogLoss)
     rank: int | None = None
     start: float = 0.0

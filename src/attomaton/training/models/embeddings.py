@@ -140,7 +140,7 @@ def as_embeddings(value: object) -> Embeddings:
     given: Any = value
     table: Any = given.detach().cpu().numpy() if hasattr(given, "detach") else given
     if not isinstance(value, str | type) and np.ndim(table) == 2:
-        return Given(check_embeddings(table, len(table)))
+        return EmbeddingTable(check_embeddings(table, len(table)))
     shown = f"of shape {np.shape(table)}" if np.ndim(table) else show(value)
     raise InvalidEmbeddings(
         f"embeddings is {shown}; give a table with one row per token, 'orthonormal', RandomUnit(8), or "
@@ -149,13 +149,13 @@ def as_embeddings(value: object) -> Embeddings:
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class EmbeddingTable:
     """A table of your own, shape (n_tokens, dim).
 
     Examples
     --------
     >>> rng = np.random.default_rng(0)
-    >>> Given(np.array([[1.0, 0.0], [0.6, 0.8]])).draw(2, rng).tolist()  # the same in every trial
+    >>> EmbeddingTable(np.array([[1.0, 0.0], [0.6, 0.8]])).draw(2, rng).tolist()  # the same in every trial
     [[1.0, 0.0], [0.6, 0.8]]
     """
 

@@ -17,7 +17,7 @@ from attomaton.base.options import named_part, real_number, settle
 _linalg: Any = torch.linalg
 
 
-class Head(Protocol):
+class Readout(Protocol):
     """What reads the label's value from attention.
 
     Shapes: trials b, samples n, positions t, tokens k, dimensions d.
@@ -153,11 +153,11 @@ class Untied:
         return right, right * along
 
 
-HEADS: dict[str, Callable[[], Head]] = {"token-id": TokenId, "tied": Tied, "untied": Untied}
+HEADS: dict[str, Callable[[], Readout]] = {"token-id": TokenId, "tied": Tied, "untied": Untied}
 """Name of a head → what makes it."""
 
 
-def as_head(value: object) -> Head:
+def as_head(value: object) -> Readout:
     """The head of this name, or the value itself if it is a head.
 
     Examples

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attomaton.base.borders import check_floats
-from attomaton.base.compiled import compiled
+from attomaton.base.kernels import compiled
 from attomaton.base.ragged import largest_of, offsets_of, rows_of
 from attomaton.base.tables import Float64
 from attomaton.trajectory.basis import Basis

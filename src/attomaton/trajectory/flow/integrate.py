@@ -51,7 +51,7 @@ class LossFlow(Protocol):
 
 
 @dataclass(frozen=True)
-class State:
+class FlowState:
     """Where the flow is at one step.
 
     Attributes
@@ -90,14 +90,16 @@ COMPARED = (59 / 48, -17 / 96, 225 / 32, -85 / 12, 0.0)
 SMALLEST_WIDTH = 1e-6
 
 
-def last(flow: LossFlow, state: State, to: float, *, step_size: float, rtol: float) -> State:
+def last(flow: LossFlow, state: FlowState, to: float, *, step_size: float, rtol: float) -> FlowState:
     """The state at step ``to``."""
     for later in integrate(flow, state, to, step_size=step_size, rtol=rtol):
         state = later
     return state
 
 
-def integrate(flow: LossFlow, state: State, to: float, *, step_size: float, rtol: float) -> Iterator[State]:
+def integrate(
+    flow: LossFlow, state: FlowState, to: float, *, step_size: float, rtol: float
+) -> Iterator[FlowState]:
     """The states after each accepted step, the last one at step ``to``.
 
     In no block is the estimated error of a step above ``rtol`` · max(1, length of its coordinates).
@@ -114,16 +116,16 @@ def integrate(flow: LossFlow, state: State, to: float, *, step_size: float, rtol
                     f"gradient flow could not be followed beyond step {state.step:.3g} with rtol={rtol:.0e}; "
                     "end earlier, take a larger rtol, or a smaller step_size if plain descent itself jumps"
                 )
-            state = State(state.step, state.place, state.error, shorter)
+            state = FlowState(state.step, state.place, state.error, shorter)
             continue
         wider = max(width * min(3.0, 0.9 * max(error, 1e-8) ** -0.25), state.width if width == left else 0.0)
         step = to if width == left else state.step * float(np.exp(width))
-        state = State(step, place, state.error + missed, wider)
+        state = FlowState(step, place, state.error + missed, wider)
         yield state
 
 
 def _advance(
-    flow: LossFlow, state: State, width: float, step_size: float, rtol: float
+    flow: LossFlow, state: FlowState, width: float, step_size: float, rtol: float
 ) -> tuple[Float64, Float64]:
     """One step of ``width`` in ln t, and its estimated error by block (NaN if a stage was not solved)."""
     slopes: list[Float64] = []

@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attomaton.base.borders import check_floats, check_int64, check_lengths
-from attomaton.base.compiled import compiled
 from attomaton.base.errors import MismatchedParts
+from attomaton.base.kernels import compiled
 from attomaton.base.ragged import run_starts, sum_at
 from attomaton.base.tables import Float64, Int64
 from attomaton.solvers.soft.likelihood import LuceProblem
 from attomaton.solvers.soft.solvers.groups import Groups, find_part, make_room, problem_of, sort_by_group
-from attomaton.solvers.soft.solvers.newton import Choices, Part, Space, bend, find_diagonal, weigh
+from attomaton.solvers.soft.solvers.newton import Choices, GroupPart, Space, bend, find_diagonal, weigh
 from attomaton.trajectory.flow.together import descend_together
 from attomaton.trajectory.sharpness import bound_curvatures
 
@@ -53,7 +53,9 @@ class Wholes(NamedTuple):
 
 
 @compiled
-def find_slope(choices: Choices, part: Part, wholes: Wholes, scores: Array, space: Space) -> tuple[int, int]:
+def find_slope(
+    choices: Choices, part: GroupPart, wholes: Wholes, scores: Array, space: Space
+) -> tuple[int, int]:
     """Gradient and chances at ``scores``, the gradient of whole components without cancellation.
 
     Also the curvature along each whole component. Returns the first and last component of the query.
@@ -88,7 +90,7 @@ def find_slope(choices: Choices, part: Part, wholes: Wholes, scores: Array, spac
 
 
 @compiled
-def sum_parts(part: Part, wholes: Wholes, start: int, values: Array) -> None:
+def sum_parts(part: GroupPart, wholes: Wholes, start: int, values: Array) -> None:
     """The sum of ``values`` over each component of the query, into ``wholes.sums``."""
     for node in range(part.first, part.last):
         wholes.sums[wholes.component[node] - start] = 0.0
@@ -97,7 +99,9 @@ def sum_parts(part: Part, wholes: Wholes, start: int, values: Array) -> None:
 
 
 @compiled
-def precondition(part: Part, wholes: Wholes, span: tuple[int, int], stiffness: float, space: Space) -> None:
+def precondition(
+    part: GroupPart, wholes: Wholes, span: tuple[int, int], stiffness: float, space: Space
+) -> None:
     """``space.residual`` by the diagonal, and by the diagonal of whole components, into ``space.scaled``."""
     size = part.last - part.first
     for node in range(size):
@@ -115,7 +119,7 @@ def precondition(part: Part, wholes: Wholes, span: tuple[int, int], stiffness: f
 
 @compiled
 def solve_system(
-    choices: Choices, part: Part, wholes: Wholes, span: tuple[int, int], stiffness: float, space: Space
+    choices: Choices, part: GroupPart, wholes: Wholes, span: tuple[int, int], stiffness: float, space: Space
 ) -> None:
     """(H + stiffness) step = residual by conjugate gradients; ``space.residual`` into ``space.step``."""
     size = part.last - part.first
@@ -156,7 +160,7 @@ def solve_system(
 @compiled
 def minimise_query(
     choices: Choices,
-    part: Part,
+    part: GroupPart,
     wholes: Wholes,
     anchor: Array,
     stiffness: float,

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from attomaton.base.tables import Bool, Float64
-from attomaton.trajectory.flow.integrate import LossFlow, State, integrate
+from attomaton.trajectory.flow.integrate import FlowState, LossFlow, integrate
 from attomaton.trajectory.sharpness import EDGE
 
 WARM_UP = 1_000
@@ -86,7 +86,7 @@ class Track:
         """The last step computed so far."""
         return self._states[-1].step
 
-    def at(self, step: float) -> State:
+    def at(self, step: float) -> FlowState:
         """Where descent is at a step; up to the end of the warm-up that is plain descent, to whole steps."""
         if self._latest.step != step:
             self._latest = self._find(step)
@@ -97,15 +97,15 @@ class Track:
         for goal in _goals(self.reached, to):
             self._states.append(self._follow(self._states[-1], goal))
 
-    def _find(self, step: float) -> State:
+    def _find(self, step: float) -> FlowState:
         if step <= self._n_plain:
             place = self._flow.descend(self._start, self._step_size, int(step))
-            return State(step, place, self._find_blur(place, int(step)), FIRST_WIDTH)
+            return FlowState(step, place, self._find_blur(place, int(step)), FIRST_WIDTH)
         self.advance(step)
         before = [state for state in self._states if state.step <= step][-1]
         return self._correct(self._states[0], self._follow(before, step))
 
-    def _warm_up(self) -> State:
+    def _warm_up(self) -> FlowState:
         """Plain descent, longer where it jumps to and fro; jumps that do not die out are infinite errors."""
         place, jumps = self._descend_from(self._start, self._n_plain)
         most, died = LONGEST * self._n_plain, np.isfinite(jumps)
@@ -116,7 +116,7 @@ class Track:
             jumps = after
         lasting = ~(self._is_calm(place, jumps) | died) | ~self._is_stable(place)
         error = np.where(lasting, np.inf, 2.0 * jumps + self._find_blur(place, self._n_plain))
-        return State(float(self._n_plain), place, error, FIRST_WIDTH)
+        return FlowState(float(self._n_plain), place, error, FIRST_WIDTH)
 
     def _find_blur(self, place: Float64, n_steps: int) -> Float64:
         """How far roundings may take plain descent, by block: where the loss is too curved they grow.
@@ -131,10 +131,10 @@ class Track:
             self._flow.descend(self._start + beside, self._step_size, n_steps) - place
         )
 
-    def _give_up(self) -> State:
+    def _give_up(self) -> FlowState:
         place = self._flow.descend(self._start, self._step_size, self._n_plain)
         unknown = np.full_like(self._flow.lengths(place), np.inf)
-        return State(float(self._n_plain), place, unknown, FIRST_WIDTH)
+        return FlowState(float(self._n_plain), place, unknown, FIRST_WIDTH)
 
     def _descend_from(self, place: Float64, n_steps: int) -> tuple[Float64, Float64]:
         """The place after a number of plain steps, and how far the last of them jumped to and fro, by block.
@@ -156,7 +156,7 @@ class Track:
         enough = EDGE / self._step_size
         return self._flow.sharpness(place, enough) < enough
 
-    def _follow(self, state: State, to: float) -> State:
+    def _follow(self, state: FlowState, to: float) -> FlowState:
         """The state at a step, with what the correction will leave out, and without hope beyond the edge."""
         if np.isinf(state.error).all():  # where the last plain step was is as good as any other place
             return replace(state, step=to)
@@ -168,7 +168,7 @@ class Track:
             state, pull = later, next_pull
         return replace(state, error=np.where(stable, state.error + left_out, np.inf))
 
-    def _find_missing(self, state: State, one: Float64, other: Float64) -> Float64:
+    def _find_missing(self, state: FlowState, one: Float64, other: Float64) -> Float64:
         """½ ‖u‖ dθ + ½ ‖η H u‖ d ln‖u‖ from a state, where u is ``one``, to where it is ``other``."""
         sizes = [np.maximum(self._flow.lengths(pull), TINY) for pull in (one, other)]
         turned = one / self._flow.spread(sizes[0]) - other / self._flow.spread(sizes[1])
@@ -177,14 +177,14 @@ class Track:
         first_order = np.maximum(*sizes) * self._flow.lengths(turned)
         return 0.5 * (first_order + bent * np.abs(np.log(sizes[1] / sizes[0])))
 
-    def _correct(self, begun: State, state: State) -> State:
+    def _correct(self, begun: FlowState, state: FlowState) -> FlowState:
         """What descent that was at ``begun`` is at, when the flow from there is at ``state``."""
         first, move = self._pull(begun), self._pull(state)
         sizes = [np.maximum(self._flow.lengths(one), TINY) for one in (first, move)]
         shift = 0.5 * self._flow.spread(np.log(sizes[1] / sizes[0])) * move
         return replace(state, place=state.place + shift)
 
-    def _pull(self, state: State) -> Float64:
+    def _pull(self, state: FlowState) -> Float64:
         """η ∇L, from one step so long that no digit is lost."""
         moved = self._flow.descend(state.place, self._step_size * state.step, 1)
         return (state.place - moved) / state.step

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
 
-from attomaton.base.compiled import compiled
+from attomaton.base.kernels import compiled
 from attomaton.base.tables import Float64, Int64
 from attomaton.solvers.hard.factored.certify import lower_bound, relative_gap, upper_bound
 from attomaton.solvers.hard.factored.problem import FactoredProblem

@@ -14,7 +14,7 @@ from scipy.linalg import qr, solve_triangular
 
 from attomaton.base.tables import Float64, Int64
 from attomaton.graphs.independence import unit_rows
-from attomaton.solvers.hard.rows import Answer, Ropes
+from attomaton.solvers.hard.rows import Ropes, RowProof
 
 MOST_ROPES, MOST_NUMBERS = 1_500, 5_000_000
 """Problems with more constraints, or more numbers in their directions, are left as they are."""
@@ -79,7 +79,7 @@ class _Frame:
         return _Span(rows[order[:rank]], axes[:, :rank], triangle[:rank, :rank])
 
 
-def find_answer(ropes: Ropes) -> Answer | None:
+def find_answer(ropes: Ropes) -> RowProof | None:
     """The shortest W, with multipliers, if the problem is small enough; None if it is not, or has none."""
     if len(ropes.one) > MOST_ROPES:
         return None
@@ -109,7 +109,7 @@ def _find_tight(frame: _Frame) -> Int64 | None:
     tie = frame.ropes.tie
     ties = np.flatnonzero(tie & (frame.ropes.lengths > 0))
     span = frame.span(ties)
-    state = _State(span, 0.0 * frame.directions.sum(axis=0), np.zeros(len(span.rows)))
+    state = _ActiveState(span, 0.0 * frame.directions.sum(axis=0), np.zeros(len(span.rows)))
     most = 20 * len(tie) + 100
     for _ in range(most):
         missed = frame.missed(state.place)
@@ -124,13 +124,13 @@ def _find_tight(frame: _Frame) -> Int64 | None:
 
 
 @dataclass(frozen=True, eq=False)
-class _State:
+class _ActiveState:
     span: _Span
     place: Float64
     pressed: Float64  # multipliers of the span's rows
 
 
-def _take_in(frame: _Frame, state: _State, new: int) -> _State | None:
+def _take_in(frame: _Frame, state: _ActiveState, new: int) -> _ActiveState | None:
     """One constraint more, and perhaps some fewer; None if no W meets it together with the others."""
     direction, wanted, pressed_new = frame.directions[new], frame.wanted[new], 0.0
     for _ in range(len(frame.ropes.one) + 1):
@@ -153,18 +153,18 @@ def _take_in(frame: _Frame, state: _State, new: int) -> _State | None:
         kept = np.arange(len(pressed)) != first
         span = frame.span(state.span.rows[kept])
         known: dict[int, float] = dict(zip(state.span.rows.tolist(), pressed.tolist(), strict=True))
-        state = _State(span, place, np.array([known[row] for row in span.rows.tolist()]))
+        state = _ActiveState(span, place, np.array([known[row] for row in span.rows.tolist()]))
     return None
 
 
-def _settle(frame: _Frame, rows: Int64) -> _State:
+def _settle(frame: _Frame, rows: Int64) -> _ActiveState:
     """The shortest W with these constraints tight, and their multipliers, afresh: no rounding adds up."""
     span = frame.span(rows)
     place = span.shortest(frame.wanted[span.rows])
-    return _State(span, place, span.coefficients(place))
+    return _ActiveState(span, place, span.coefficients(place))
 
 
-def _answer(frame: _Frame, span: _Span) -> Answer:
+def _answer(frame: _Frame, span: _Span) -> RowProof:
     """W in pairs, a sum of the tight constraints' directions, that meets these to rounding of pairs."""
     ropes, rows = frame.ropes, span.rows
     target, lengths = np.where(ropes.tie, 0.0, 1.0)[rows], ropes.lengths[rows]
@@ -177,4 +177,4 @@ def _answer(frame: _Frame, span: _Span) -> Answer:
         raised = multipliers + rest
         multipliers, rest = raised, rest - (raised - multipliers)
         weights = ropes.press(np.stack([multipliers, rest], axis=1))
-    return Answer(weights, multipliers)
+    return RowProof(weights, multipliers)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attomaton.base.compiled import compiled
+from attomaton.base.kernels import compiled
 from attomaton.base.ragged import run_starts
 from attomaton.base.tables import Bool, Float64, Int32
 from attomaton.solvers.hard.solvers.forest import NONE, Graph, active_edges, empty_forest, empty_walk, link

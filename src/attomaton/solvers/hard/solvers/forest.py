@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attomaton.base.compiled import compiled, compiled_within
+from attomaton.base.kernels import compiled, compiled_within
 from attomaton.base.tables import Bool
 
 NONE = -1

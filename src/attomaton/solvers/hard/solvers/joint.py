@@ -25,7 +25,7 @@ DENSE_NODES, PATIENCE = 2000, 300
 """A system of at most so many nodes is decomposed if conjugate gradients fail after so many products."""
 
 
-class State(NamedTuple):
+class JointState(NamedTuple):
     """Forces and their scores, shape (n_nodes,) each."""
 
     forces: Float64
@@ -64,7 +64,7 @@ class Joint:
     def solve_embedded(self, problem: EmbeddedProblem) -> tuple[Float64, Float64]:
         """Forces, shape (n_nodes,), and edge multipliers, shape (n_edges,)."""
         projector = Projector(problem)
-        state = State(np.zeros(len(problem.token)), np.zeros(len(problem.token)))
+        state = JointState(np.zeros(len(problem.token)), np.zeros(len(problem.token)))
         best, smallest = (state.forces, np.zeros(len(problem.order.above))), np.inf
         for stage in range(self.max_stages):
             near = 10.0**-stage
@@ -77,7 +77,7 @@ class Joint:
         return best
 
     def _newton(
-        self, problem: EmbeddedProblem, projector: Projector, state: State, near: float
+        self, problem: EmbeddedProblem, projector: Projector, state: JointState, near: float
     ) -> tuple[tuple[Float64, Float64], float]:
         """Undamped steps: guess the tight edges, solve for the forces; the best answer and its gap."""
         best, smallest = (state.forces, np.zeros(len(problem.order.above))), np.inf
@@ -92,7 +92,9 @@ class Joint:
             state = self._solve_tight(problem, nearest, state, 0.0, state.forces)
         return best, smallest
 
-    def _approach(self, problem: EmbeddedProblem, projector: Projector, state: State, near: float) -> State:
+    def _approach(
+        self, problem: EmbeddedProblem, projector: Projector, state: JointState, near: float
+    ) -> JointState:
         """One proximal step: min ½aᵀQa + dist²(s − τ centre, C)/2τ by Newton with a line search."""
         centre = state.forces
         nearest = projector.nearest(state.scores - near * centre)
@@ -105,8 +107,8 @@ class Joint:
         return state
 
     def _solve_tight(
-        self, problem: EmbeddedProblem, nearest: Nearest, state: State, near: float, centre: Float64
-    ) -> State:
+        self, problem: EmbeddedProblem, nearest: Nearest, state: JointState, near: float, centre: Float64
+    ) -> JointState:
         """Forces that balance on every block and give its offsets: (τ + BQB) a = B(offsets + τ centre).
 
         B takes off each block's mean. By conjugate gradients from the present forces, or dense.
@@ -121,7 +123,7 @@ class Joint:
         if solved or not small:
             return reached
         forces = nearest.centred(_solve_dense(problem, nearest, near, wanted))
-        return State(forces, problem.scores(forces))
+        return JointState(forces, problem.scores(forces))
 
 
 def _conjugate_gradients(
@@ -131,7 +133,7 @@ def _conjugate_gradients(
     wanted: Float64,
     start: Float64,
     limits: tuple[float, int],
-) -> tuple[State, bool]:
+) -> tuple[JointState, bool]:
     """Solve (τ + BQB) a = wanted from ``start``; whether the residual became small enough.
 
     ``limits`` are the largest entry of the residual that is, and the most products to spend.
@@ -144,7 +146,7 @@ def _conjugate_gradients(
     hopeless = 1e12 * power
     for _ in range(max_products):
         if np.abs(left).max(initial=0.0) <= enough:
-            return State(forces, scores), True
+            return JointState(forces, scores), True
         if power > hopeless:  # no forces give these offsets: the embeddings are dependent, the guess wrong
             break
         moved = problem.scores(step)
@@ -156,7 +158,7 @@ def _conjugate_gradients(
         left = left - length * (nearest.centred(moved) + near * step)
         former, power = power, float(left @ left)
         step = nearest.centred(left + (power / former) * step)
-    return State(forces, scores), False
+    return JointState(forces, scores), False
 
 
 def _solve_dense(problem: EmbeddedProblem, nearest: Nearest, near: float, wanted: Float64) -> Float64:
@@ -177,11 +179,11 @@ def _solve_dense(problem: EmbeddedProblem, nearest: Nearest, near: float, wanted
 
 
 def _search(
-    projector: Projector, state: State, goal: State, nearest: Nearest, near: float, centre: Float64
-) -> tuple[State, Nearest]:
+    projector: Projector, state: JointState, goal: JointState, nearest: Nearest, near: float, centre: Float64
+) -> tuple[JointState, Nearest]:
     """Halve the step from ``state`` to ``goal`` until the proximal objective falls enough (Armijo)."""
 
-    def value(at: State, closest: Nearest) -> float:
+    def value(at: JointState, closest: Nearest) -> float:
         missed = at.scores - near * centre - closest.scores
         return 0.5 * float(at.forces @ at.scores) + 0.5 * float(missed @ missed) / near
 
@@ -192,7 +194,7 @@ def _search(
     while True:
         forces = state.forces + length * (goal.forces - state.forces)
         scores = state.scores + length * (goal.scores - state.scores)
-        reached = State(forces, scores)
+        reached = JointState(forces, scores)
         closest = projector.nearest(scores - near * centre)
         enough = before + 1e-4 * length * slope + 1e-13 * abs(before)
         if value(reached, closest) <= enough or length < 1e-4:

@@ -9,7 +9,7 @@ rounding.
 
 import numpy as np
 
-from attomaton.base.compiled import compiled, compiled_within
+from attomaton.base.kernels import compiled, compiled_within
 from attomaton.base.tables import Float64
 from attomaton.solvers.hard.solvers.forest import (
     FIRST,

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from attomaton.base.compiled import announced, compiled, copy_into, expect_work
+from attomaton.base.kernels import announced, compiled, copy_into, expect_work
 from attomaton.base.machine import count_processors, share_out
 from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.solvers.hard.problem import OrderProblem

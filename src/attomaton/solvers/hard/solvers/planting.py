@@ -7,7 +7,7 @@ it pull on one from above; those edges come first, then all others by their slac
 
 import numpy as np
 
-from attomaton.base.compiled import compiled, compiled_within, copy_into
+from attomaton.base.kernels import compiled, compiled_within, copy_into
 from attomaton.base.tables import Float64, Int32, Int64
 from attomaton.graphs.topology import sort_topologically
 from attomaton.solvers.hard.solvers.forest import NONE, Array, Forest, Graph, link, whole

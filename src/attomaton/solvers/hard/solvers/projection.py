@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attomaton.base.compiled import compiled
+from attomaton.base.kernels import compiled
 from attomaton.base.ragged import centre
 from attomaton.base.tables import Bool, Float64, Int32
 from attomaton.solvers.hard.problem import EmbeddedProblem

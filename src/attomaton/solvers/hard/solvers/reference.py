@@ -17,7 +17,7 @@ clarabel: Any = _clarabel  # ships no types
 
 
 @dataclass(frozen=True)
-class Reference:
+class Clarabel:
     """Clarabel with tolerance ``rtol`` on gap and feasibility, at most ``max_steps`` iterations.
 
     Attributes
@@ -32,8 +32,8 @@ class Reference:
     >>> import attomaton as at
     >>> from attomaton.solvers.hard.constraints import embedded_problem, order_problem
     >>> components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1]], [0])))
-    >>> positions, _ = Reference().solve_order(order_problem(components))
-    >>> forces, _ = Reference().solve_embedded(embedded_problem(components, np.eye(2)))
+    >>> positions, _ = Clarabel().solve_order(order_problem(components))
+    >>> forces, _ = Clarabel().solve_embedded(embedded_problem(components, np.eye(2)))
     >>> positions.round(6).tolist(), forces.round(6).tolist()  # with orthonormal embeddings the same
     ([0.5, -0.5], [0.5, -0.5])
     """

@@ -7,13 +7,13 @@ from itertools import pairwise
 import numpy as np
 
 from attomaton.base.borders import check_floats, trusted
-from attomaton.base.compiled import announced, compiled, compiled_within, copy_into, expect_work
+from attomaton.base.kernels import announced, compiled, compiled_within, copy_into, expect_work
 from attomaton.base.machine import count_processors, share_out
 from attomaton.base.ragged import group_borders, offsets_of, ranges_of, sum_at
 from attomaton.base.tables import Float64, Int64
 from attomaton.solvers.soft.likelihood import LuceProblem, rounding_of
 from attomaton.solvers.soft.solvers.direct import solve_direct
-from attomaton.solvers.soft.solvers.newton import Array, Choices, Part, Space, make_space, solve_part
+from attomaton.solvers.soft.solvers.newton import Array, Choices, GroupPart, Space, make_space, solve_part
 
 FAR = 1e4
 """A group that ends with a gradient this many times larger than asked has stalled."""
@@ -140,7 +140,7 @@ class Newton:
 
     To ``atol`` comes what rounding alone may leave: 8 units in the last place for each choice of the group
     and for the pull of the anchor. Where conjugate gradients stall, elimination takes over. Equal
-    to :class:`~attomaton.solvers.soft.solvers.reference.Reference` without an
+    to :class:`~attomaton.solvers.soft.solvers.reference.DampedNewton` without an
     anchor.
 
     Attributes
@@ -211,10 +211,10 @@ def minimise_groups(
 
 
 @compiled_within
-def find_part(starts: tuple[Array, Array], group: int) -> Part:
+def find_part(starts: tuple[Array, Array], group: int) -> GroupPart:
     """Where a group stands; ``starts`` are the borders of alternatives and of choices."""
     nodes, choices = starts
-    return Part(nodes[group], nodes[group + 1], choices[group], choices[group + 1])
+    return GroupPart(nodes[group], nodes[group + 1], choices[group], choices[group + 1])
 
 
 @compiled_within

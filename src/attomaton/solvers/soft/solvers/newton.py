@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attomaton.base.compiled import compiled_within
+from attomaton.base.kernels import compiled_within
 
 Array = Any
 """A numpy array, in code that is compiled."""
@@ -41,7 +41,7 @@ class Choices(NamedTuple):
     count: Array  # float64 (n_choices,)
 
 
-class Part(NamedTuple):
+class GroupPart(NamedTuple):
     """Where one group stands: its alternatives and its choices."""
 
     first: int
@@ -79,7 +79,7 @@ def make_space(n_alternatives: int, n_entries: int) -> Space:
 
 
 @compiled_within
-def weigh(choices: Choices, part: Part, scores: Array, space: Space) -> None:
+def weigh(choices: Choices, part: GroupPart, scores: Array, space: Space) -> None:
     """Chances of all members of all sets, and the gradient of the summed loss.
 
     What a winner lacks of certainty is the sum of the losers' chances, never 1 − p: no digit is lost when
@@ -105,7 +105,7 @@ def weigh(choices: Choices, part: Part, scores: Array, space: Space) -> None:
 
 
 @compiled_within
-def find_odds(choices: Choices, part: Part, scores: Array, space: Space) -> None:
+def find_odds(choices: Choices, part: GroupPart, scores: Array, space: Space) -> None:
     """m e^s for each member of each set, up to a factor for each set, into ``space.chance``.
 
     Where all e^s of the group are floating-point numbers, each is computed once.
@@ -132,7 +132,7 @@ def find_odds(choices: Choices, part: Part, scores: Array, space: Space) -> None
 
 
 @compiled_within
-def bend(choices: Choices, part: Part, space: Space) -> None:
+def bend(choices: Choices, part: GroupPart, space: Space) -> None:
     """Curvature of the summed loss along ``space.direction``, into ``space.bent``.
 
     Differences are taken to the winner, so that nothing cancels when its chance is close to 1.
@@ -152,7 +152,7 @@ def bend(choices: Choices, part: Part, space: Space) -> None:
 
 
 @compiled_within
-def find_diagonal(choices: Choices, part: Part, space: Space) -> None:
+def find_diagonal(choices: Choices, part: GroupPart, space: Space) -> None:
     """The diagonal of the curvature, into ``space.diagonal``."""
     first, base = part.first, choices.offsets[part.first_choice]
     diagonal = space.diagonal
@@ -172,7 +172,7 @@ def find_diagonal(choices: Choices, part: Part, space: Space) -> None:
 
 
 @compiled_within
-def find_step(choices: Choices, part: Part, stiffness: float, space: Space, rtol: float) -> bool:
+def find_step(choices: Choices, part: GroupPart, stiffness: float, space: Space, rtol: float) -> bool:
     """The Newton step by conjugate gradients, the residual lowered by ``rtol``, into ``space.step``.
 
     Returns whether it was lowered that far.
@@ -211,7 +211,7 @@ def find_step(choices: Choices, part: Part, stiffness: float, space: Space, rtol
 
 
 @compiled_within
-def guess_scores(choices: Choices, part: Part, scores: Array, space: Space) -> None:
+def guess_scores(choices: Choices, part: GroupPart, scores: Array, space: Space) -> None:
     """Raise each score by ln(observed wins / expected wins), a few times.
 
     Each time lowers the loss (Hunter 2004) at the price of one gradient. Groups in which something never wins
@@ -247,7 +247,7 @@ def add_pull(gradient: Array, anchor: Array, stiffness: float, scores: Array) ->
 @compiled_within
 def solve_part(
     choices: Choices,
-    part: Part,
+    part: GroupPart,
     anchor: Array,
     stiffness: float,
     scores: Array,

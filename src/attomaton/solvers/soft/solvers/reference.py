@@ -12,7 +12,7 @@ from attomaton.solvers.soft.solvers.gradients import solve_systems
 
 
 @dataclass(frozen=True)
-class Reference:
+class DampedNewton:
     """Damped Newton from zero until no gradient entry exceeds ``atol``, at most ``max_steps`` steps.
 
     The optimum is finite because choices are compared inside strongly connected components only (Ford 1957).
@@ -32,7 +32,7 @@ class Reference:
     --------
     >>> entries = np.array([0, 1, 0, 1]), np.array([0, 2, 4]), np.zeros(4)
     >>> problem = LuceProblem(*entries, np.array([0, 1]), np.array([3.0, 1.0]), np.array([0, 0]))  # 3 to 1
-    >>> scores = Reference().solve(problem)
+    >>> scores = DampedNewton().solve(problem)
     >>> round(float(np.exp(scores[0] - scores[1])), 6)
     3.0
     """

@@ -3,10 +3,9 @@
 from fractions import Fraction
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from attomaton.base.compiled.summation import add_precisely
+from attomaton.base.kernels.summation import add_precisely
 from tests.strategies import many
 
 

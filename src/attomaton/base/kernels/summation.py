@@ -6,7 +6,7 @@ of terms.
 
 from typing import Any
 
-from attomaton.base.compiled import compiled
+from attomaton.base.kernels import compiled
 
 
 @compiled

@@ -77,14 +77,14 @@ class Inner:
     @cached_property
     def code(self) -> Any:
         """numba's dispatcher of this function, made when it is first asked for."""
-        from attomaton.base.compiled.code import dispatcher_of
+        from attomaton.base.kernels.code import dispatcher_of
 
         return dispatcher_of(self.plain, **self._options)
 
     @property
     def _numba_type_(self) -> Any:
         """What numba takes this object for where compiled code names it."""
-        from attomaton.base.compiled.code import type_of_dispatcher
+        from attomaton.base.kernels.code import type_of_dispatcher
 
         return type_of_dispatcher(self.code)
 
@@ -152,8 +152,8 @@ class Kernel(Inner):
 
     def _prepare(self) -> None:
         """Wait for programs that compile ahead, and say what a user waits for if this one must compile."""
-        from attomaton.base.compiled.ahead import announce_compiling, wait_for_helpers
-        from attomaton.base.compiled.code import is_kept
+        from attomaton.base.kernels.ahead import announce_compiling, wait_for_helpers
+        from attomaton.base.kernels.code import is_kept
 
         if not is_kept(self.code):
             wait_for_helpers()
@@ -165,7 +165,7 @@ class Kernel(Inner):
         """Whether there is compiled code of this function on disk; None where none can be, or is wanted."""
         if is_switched("off"):
             return None
-        from attomaton.base.compiled.code import is_kept
+        from attomaton.base.kernels.code import is_kept
 
         return is_kept(self.code)
 

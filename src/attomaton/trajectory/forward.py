@@ -25,7 +25,7 @@ from attomaton.trajectory.curves import WeightPath
 from attomaton.trajectory.loss import TrainingLoss, training_loss
 from attomaton.trajectory.sharpness import (
     EDGE,
-    Edge,
+    StabilityEdge,
     bound_embedded_sharpness,
     bound_orthonormal_sharpness,
     find_embedded_edge,
@@ -78,7 +78,7 @@ class Trajectory(WeightPath):
         loss: TrainingLoss,
         frame: "_OrthonormalFrame | _EmbeddedFrame",
         tracks: Sequence[tuple[Int64, "Track"]],
-        find_edge: Callable[[], Edge],
+        find_edge: Callable[[], StabilityEdge],
     ) -> None:
         self.loss = loss
         self._frame = frame
@@ -114,7 +114,7 @@ class Trajectory(WeightPath):
         return float(np.linalg.norm(errors) + rounding) * self._frame.unit
 
     @property
-    def edge(self) -> Edge:
+    def edge(self) -> StabilityEdge:
         """The edge of stability, 2/λ_max of what curvature is left in the limit."""
         return self._find_edge()
 
@@ -190,11 +190,11 @@ def fast_forward(
     table = None if embeddings is None else check_embeddings(embeddings, found.edges.n_tokens)
     if table is not None:
         found = separate(found, table).components
-    return follow(Course(training_loss(samples, found), step_size, table, start), to, rtol, progress)
+    return follow(DescentSetting(training_loss(samples, found), step_size, table, start), to, rtol, progress)
 
 
 @dataclass(frozen=True, eq=False)
-class Course:
+class DescentSetting:
     """What determines the way of plain gradient descent.
 
     Attributes
@@ -216,7 +216,7 @@ class Course:
 
 
 def follow(
-    course: Course, to: float = 1.0, rtol: float = 1e-7, progress: Callable[[str], object] = silent
+    course: DescentSetting, to: float = 1.0, rtol: float = 1e-7, progress: Callable[[str], object] = silent
 ) -> Trajectory:
     """The same as :func:`fast_forward`, for a loss that is known already."""
     loss, step_size, table, start = course.loss, course.step_size, course.embeddings, course.start
@@ -246,7 +246,7 @@ class _OrthonormalFrame:
     def bound_sharpness(self) -> float:
         return bound_orthonormal_sharpness(self.loss)
 
-    def find_edge(self, step_size: float) -> Edge:
+    def find_edge(self, step_size: float) -> StabilityEdge:
         return find_orthonormal_edge(self.loss, step_size)
 
     def weights(self, place: Float64) -> csc_array:
@@ -274,7 +274,7 @@ class _EmbeddedFrame:
     def bound_sharpness(self) -> float:
         return bound_embedded_sharpness(self.loss, self.basis)
 
-    def find_edge(self, step_size: float) -> Edge:
+    def find_edge(self, step_size: float) -> StabilityEdge:
         return find_embedded_edge(self.loss, self.basis, step_size)
 
     def weights(self, place: Float64) -> Float64:

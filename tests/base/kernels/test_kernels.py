@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import attomaton as at
-from attomaton.base.compiled import compiled, compiled_within, expect_work, kernels
-from attomaton.base.compiled.kernels import Kernel, count_entries
+from attomaton.base.kernels import compiled, compiled_within, expect_work, kernels
+from attomaton.base.kernels.kernel import Kernel, count_entries
 
 
 @pytest.fixture(autouse=True)

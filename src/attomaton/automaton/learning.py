@@ -16,8 +16,11 @@ from attomaton.automaton import compare
 from attomaton.automaton.automaton import Automaton, fill_run
 from attomaton.automaton.runs.staged import Finished, learn_by_part
 from attomaton.automaton.writing.automaton import WritingAutomaton, fill_writing
-from attomaton.automaton.writing.learn import check_corpus, learn_writing
-from attomaton.automaton.writing.learn import check_engine as check_writing_engine
+from attomaton.automaton.writing.learn import (
+    check_corpus,
+    check_engine as check_writing_engine,
+    learn_writing,
+)
 from attomaton.automaton.writing.maps import Writes, check_asked, find_writing
 from attomaton.base.artifacts import Building, build_folder, digest_arrays
 from attomaton.base.artifacts.uploads import build_at

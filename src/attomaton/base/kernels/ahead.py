@@ -17,13 +17,13 @@ LONG = 2.0
 
 
 @dataclass
-class _State:
+class _CompileState:
     helpers: "list[subprocess.Popen[bytes]]" = field(default_factory=list["subprocess.Popen[bytes]"])
     tell: Callable[[str], object] | None = None
     told: bool = False
 
 
-_state, _lock = _State(), threading.Lock()
+_state, _lock = _CompileState(), threading.Lock()
 
 
 def start_helpers(chains: Sequence[Sequence[str]]) -> None:

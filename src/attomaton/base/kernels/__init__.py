@@ -2,14 +2,14 @@
 
 What is decorated here stays an ordinary function of numbers and arrays, and both ways of running it give the
 same numbers. Small work is done by Python itself, because numba needs seconds to compile a solver; larger
-work is compiled (:mod:`attomaton.base.compiled.kernels` says when).
+work is compiled (:mod:`attomaton.base.kernels.kernel` says when).
 """
 
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar, overload
 
-from attomaton.base.compiled.kernels import Inner, Kernel, Work, announced
+from attomaton.base.kernels.kernel import Inner, Kernel, Work, announced
 
 __all__ = ["announced", "compiled", "compiled_within", "copy_into", "expect_work", "is_kept"]
 

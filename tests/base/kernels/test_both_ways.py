@@ -4,12 +4,11 @@ from copy import deepcopy
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import attomaton as at
-from attomaton.base.compiled import kernels
-from attomaton.base.compiled.kernels import Kernel
+from attomaton.base.kernels import kernels
+from attomaton.base.kernels.kernel import Kernel
 
 ROUNDED = {"_descend_all", "_minimise", "_damp", "_descend", "_bend"}
 """Kernels with matrix products, or with a form of their own for numpy: equal to rounding."""

@@ -1,0 +1,49 @@
+"""Doors: the ``__init__`` of a room names what is public in it, and each name is loaded on demand.
+
+The names are imported once, for type checkers; :func:`open_door` reads these imports and carries them out
+when a name is first used, so that ``import attomaton`` loads neither PyTorch nor DuckDB nor SciPy.
+"""
+
+import ast
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+from attomaton.base.errors import needing
+
+
+def open_door(room: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """``__getattr__``, ``__dir__`` and ``__all__`` of a room, from the imports under ``TYPE_CHECKING``.
+
+    Examples
+    --------
+    >>> load, names, public = open_door("attomaton.trajectory")
+    >>> "expand" in public, load("expand").__module__
+    (True, 'attomaton.trajectory.expansion')
+    """
+    module = sys.modules[room]
+    homes = _read_homes(module)
+
+    def load(name: str) -> Any:
+        home = homes.get(name, room)
+        if home == room and ("." in name or find_spec(f"{room}.{name}") is None):
+            raise AttributeError(f"module {room!r} has no attribute {name!r}")
+        with needing(name):
+            value = import_module(f"{room}.{name}") if home == room else getattr(import_module(home), name)
+        setattr(module, name, value)
+        return value
+
+    return load, lambda: sorted({*vars(module), *homes}), list(homes)
+
+
+def _read_homes(module: ModuleType) -> dict[str, str]:
+    """Public names and the modules that define them."""
+    loader: Any = module.__spec__ and module.__spec__.loader
+    checked = [
+        node for node in ast.parse(loader.get_source(module.__name__)).body if isinstance(node, ast.If)
+    ]
+    imports = [node for block in checked for node in block.body if isinstance(node, ast.ImportFrom)]
+    return {alias.name: node.module or "" for node in imports for alias in node.names}
