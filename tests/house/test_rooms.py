@@ -5,6 +5,7 @@ import importlib
 import inspect
 import json
 import re
+import runpy
 import subprocess
 import sys
 from collections import Counter
@@ -106,6 +107,16 @@ def test_pages_tutorials_and_experiments_use_doors_only():
         if not is_public(name)
     }
     assert inside == set()
+
+
+def test_the_architecture_page_shows_every_file_and_the_imports_between_rooms():
+    script = ROOT / "docs" / "pictures" / "rooms.py"
+    rooms = runpy.run_path(str(script))
+    graph = rooms["room_graph"]()
+    assert set(graph) == set(ROOMS)
+    assert rooms["find_rising"](graph) == []
+    assert rooms["PICTURE"].read_text(encoding="utf-8") == rooms["draw"](graph), f"run python {script}"
+    assert rooms["PAGE"].read_text(encoding="utf-8") == rooms["make_page"](), f"run python {script}"
 
 
 def test_verify_is_a_function_with_a_signature():
