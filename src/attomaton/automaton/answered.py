@@ -37,15 +37,6 @@ class Answered:
         Share with tokens that have no evidence under the query; the theorem decides among the others.
     backed_off : float
         Share in which no token has evidence under the query.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1], n_tokens=4))
-    >>> asked = at.Samples.from_lists([[0, 2], [0, 3, 2], [0, 1]], [0, 0, 0], n_tokens=4)
-    >>> told = measure_answered(auto, asked)
-    >>> round(told.determined, 3), round(told.unseen_ignored, 3), round(told.backed_off, 3)
-    (0.333, 0.333, 0.333)
     """
 
     n_contexts: int
@@ -75,13 +66,6 @@ def measure_held_out(samples: Samples) -> Answered | None:
     """The shares of the last tenth of the samples' contexts, answered by what the others teach.
 
     None where there are too few samples to hold any out, or too many to learn them a second time.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1, 2]] * 9 + [[0, 2]], [0] * 10)
-    >>> measure_held_out(samples).determined
-    1.0
     """
     cut = len(samples) - len(samples) // HELD_OUT
     if cut == len(samples) or len(samples) > MOST_LEARNED:

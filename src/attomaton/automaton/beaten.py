@@ -16,17 +16,7 @@ Tokens = tuple[int, ...]
 def trace_beaten(
     graph: QueryGraph, retrieved: Sequence[int], present: Mapping[int, Tokens]
 ) -> tuple[tuple[Beaten, ...], tuple[Tokens, ...]]:
-    """What every retrieved component precedes, with the evidence, and what they do not all precede.
-
-    Parameters
-    ----------
-    graph : QueryGraph
-        The graph of the context's query.
-    retrieved : sequence of int
-        The retrieved components; evidence is given from the first of them.
-    present : mapping of int to tuple of int
-        Every component of the context → its tokens there.
-    """
+    """What every retrieved component precedes, with the evidence, and what they do not all precede."""
     order = QueryOrder(graph)
     searches = [order.search(top) for top in retrieved]
     others = [number for number in present if number not in retrieved]

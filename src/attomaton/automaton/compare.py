@@ -177,27 +177,7 @@ class Difference(Tabular):
 
 
 def diff(a: Automaton, b: Automaton) -> Difference:
-    """Compare what two corpora say about every pair of tokens that either of them compares.
-
-    Parameters
-    ----------
-    a, b : Automaton
-        If both have a vocabulary, tokens are matched by their text; if neither has, by their ids.
-
-    Returns
-    -------
-    Difference
-        Pairs that only a path relates in both corpora are left out: an edge of either corpus names them.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> a = at.learn(at.Samples.from_lists([[0, 1, 2]] * 3, [0, 0, 0]))
-    >>> b = at.learn(at.Samples.from_lists([[0, 1, 2]] * 2, [1, 1]))
-    >>> difference = diff(a, b)
-    >>> difference.describe(Change.REVERSED, 1)
-    [('2', '0 before 1 ×3', '1 before 0 ×2')]
-    """
+    """Compare what two corpora say about every pair of tokens that either of them compares."""
     tokens, maps = _match_tokens(a, b)
     found: list[pa.Table] = []
     n_pairs = 0

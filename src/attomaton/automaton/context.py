@@ -76,12 +76,6 @@ def read_context(context: Context, n_tokens: int, vocabulary: Vocabulary | None)
     """The token ids of a context, shape (length,), checked, and what its tokens are called.
 
     Words that the vocabulary does not have are numbered from ``n_tokens`` on.
-
-    Examples
-    --------
-    >>> ids, names = read_context("a red rose", 2, Vocabulary(("a", "rose")))
-    >>> ids.tolist(), names.unknown
-    ([0, 2, 1], ('red',))
     """
     if isinstance(context, str):
         ids, unknown = _with_vocabulary(vocabulary).encode_open(check_text(context, "the context"))
@@ -100,13 +94,7 @@ def read_context(context: Context, n_tokens: int, vocabulary: Vocabulary | None)
 
 
 def as_samples(contexts: Sequence[Int32], n_tokens: int) -> Samples:
-    """Contexts that are ids as samples, whose labels mean nothing; unknown words go from ``n_tokens`` on.
-
-    Examples
-    --------
-    >>> as_samples([np.array([0, 3], np.int32)], 2).n_tokens
-    4
-    """
+    """Contexts that are ids as samples, whose labels mean nothing; unknown words go from ``n_tokens`` on."""
     values = np.concatenate([np.empty(0, np.int32), *contexts])
     stops = np.cumsum([len(ids) for ids in contexts], dtype=np.int64)
     starts = np.concatenate([np.zeros(1, np.int64), stops])[:-1]

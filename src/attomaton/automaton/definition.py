@@ -12,23 +12,7 @@ from attomaton.solvers.solved import Solved
 
 
 def predict_by_definition(solved: Solved, context: Sequence[int]) -> dict[int, float]:
-    """Token → its chance to be the next one, for the tokens that are retrieved.
-
-    Parameters
-    ----------
-    solved : Solved
-        Hard and soft scores of the nodes, which are pairs of a query and a token.
-    context : sequence of int
-        Token ids; the last is the query.
-
-    Examples
-    --------
-    >>> from attomaton.corpora.samples import Samples
-    >>> from attomaton.solvers.solved import solve_samples
-    >>> solved = solve_samples(Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 2]], [0, 1, 1]))
-    >>> {token: round(chance, 6) for token, chance in predict_by_definition(solved, [1, 0, 0, 2]).items()}
-    {1: 0.333333, 0: 0.666667}
-    """
+    """Token → its chance to be the next one, for the tokens that are retrieved."""
     query, counts = context[-1], Counter(context)
     hard, soft = (
         {(row["query"], row["token"]): row["score"] for row in side.scores.to_pylist()}

@@ -122,13 +122,7 @@ class GrowingContext:
 
 
 def choose(chances: Float64, rng: np.random.Generator | None) -> int:
-    """A place drawn with these chances, or without ``rng`` the first of the likeliest.
-
-    Examples
-    --------
-    >>> choose(np.array([0.2, 0.4, 0.4]), None), choose(np.array([0.0, 3.0]), np.random.default_rng(0))
-    (1, 1)
-    """
+    """A place drawn with these chances, or without ``rng`` the first of the likeliest."""
     if rng is None:
         return int(np.argmax(chances >= (1 - EQUAL) * chances.max()))
     below: Float64 = np.cumsum(chances)
@@ -142,16 +136,7 @@ def generate_by_definition(
     rng: np.random.Generator | None,
     window: int | None = None,
 ) -> tuple[int, ...]:
-    """What :meth:`Attention.generate` writes, as it is defined: ask for the chances at every step.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 0]], [0, 1, 2]))
-    >>> slow = generate_by_definition(auto.predict_proba, [0, 1, 2], 6, np.random.default_rng(3))
-    >>> slow == auto.generate([0, 1, 2], 6, seed=3).tokens
-    True
-    """
+    """What :meth:`Attention.generate` writes, as it is defined: ask for the chances at every step."""
     context = list(prompt)
     for _ in range(n):
         context.append(choose(predict_proba(context if window is None else context[-window:]), rng))
@@ -165,16 +150,7 @@ def write_on(
     rng: np.random.Generator | None,
     window: int | None = None,
 ) -> tuple[tuple[int, ...], int]:
-    """The next n tokens where a layer may write any token, and how many were backed off: asked at each step.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 0]], [0, 1, 2])
-    >>> auto = at.learn(samples, writes=[1, 2, 0])
-    >>> write_on(lambda ids: auto.predict_samples(at.Samples.from_lists([ids], [0])), [0, 1, 2], 3, None)
-    ((0, 2, 0), 0)
-    """
+    """The next n tokens where a layer may write any token, and how many were backed off."""
     context, backed_off = list(prompt), 0
     for _ in range(n):
         told = answer(np.array(context if window is None else context[-window:], np.int32))

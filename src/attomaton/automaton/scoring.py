@@ -104,13 +104,7 @@ class Score(Tabular):
 
 
 def tell_unknown(unknown: Sequence[str]) -> list[str]:
-    """A line that names words which a vocabulary does not have; none if it has all.
-
-    Examples
-    --------
-    >>> tell_unknown(("gnu",)), tell_unknown([])
-    (['Not in the vocabulary, so unseen: gnu'], [])
-    """
+    """A line that names words which a vocabulary does not have; none if it has all."""
     first, rest = " ".join(unknown[:SHOWN]), len(unknown) - SHOWN
     more = f" and {rest:,} more" if rest > 0 else ""
     return [f"Not in the vocabulary, so unseen: {first}{more}"] if unknown else []

@@ -175,12 +175,6 @@ def pool_scores(choices: ChoiceTable, n_tokens: int, *, ridge: float = 1.0) -> F
     """One Luce score for each token, whatever the query, shape (n_tokens,).
 
     They minimise Σ −ln p + ½ ridge Σ u². A token that no choice set holds scores 0.
-
-    Examples
-    --------
-    >>> samples = Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
-    >>> pool_scores(extract_choices(samples), 4, ridge=0.1).round(2).tolist()
-    [1.33, 0.25, -1.57, 0.0]
     """
     _check_positive(ridge, "ridge")
     from attomaton.solvers.soft.solvers.groups import Newton  # compiles, so only when needed

@@ -25,12 +25,6 @@ def suggest_context(automaton: Automaton) -> str | None:
 
     The best contexts are those that the theorem decides and in which several tokens are retrieved. Every
     context that comes back is read again as the same tokens by the automaton's own tokenizer.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> suggest_context(at.learn([0, 1, 0, 2, 0, 1, 0, 1], window=3))
-    '0 1 0'
     """
     best, found = -1, None
     for ids in _candidates(automaton):

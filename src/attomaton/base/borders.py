@@ -27,16 +27,7 @@ MOST_COUNTED = 1 << 53
 
 
 def trusted(kind: type[Value], **fields: Any) -> Value:
-    """A value of a frozen dataclass whose fields our own code made of checked ones, not checked again.
-
-    Examples
-    --------
-    >>> from attomaton.corpora.samples import Samples
-    >>> part = Samples.from_lists([[0, 1], [1, 0]], [0, 0])
-    >>> first = {"starts": part.starts[:1], "stops": part.stops[:1], "labels": part.labels[:1]}
-    >>> len(trusted(Samples, values=part.values, n_tokens=2, **first))
-    1
-    """
+    """A value of a frozen dataclass whose fields our own code made of checked ones, not checked again."""
     value = object.__new__(kind)
     for name, field in fields.items():
         object.__setattr__(value, name, field)
@@ -59,13 +50,7 @@ def check_size(size: object, most: int, what: str, *, error: Refusal = Mismatche
 
 
 def check_int32(values: object, what: str, *, error: Refusal = MismatchedParts) -> Int32:
-    """Whole numbers in one row, as 32-bit integers; a copy only where they have another type.
-
-    Examples
-    --------
-    >>> check_int32([2, 0], "winner").dtype
-    dtype('int32')
-    """
+    """Whole numbers in one row, as 32-bit integers; a copy only where they have another type."""
     return _check_integers(values, np.dtype(np.int32), what, error)
 
 
@@ -93,16 +78,7 @@ def check_floats(values: object, shape: tuple[int | None, ...], what: str, *, fi
 
 
 def check_ids(ids: Integers, size: int, what: str, *, error: Refusal = MismatchedParts) -> None:
-    """Every id is in 0 … size − 1.
-
-    Examples
-    --------
-    >>> check_ids(np.array([0, 3]), 3, "component")
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.MismatchedParts: component is 3 in row 1, not in 0 … 2 (1 such rows); give what
-    attomaton itself made, or mend it
-    """
+    """Every id is in 0 … size − 1."""
     if not len(ids) or (int(ids.min()) >= 0 and int(ids.max()) < size):
         return
     outside = np.flatnonzero((ids < 0) | (ids >= size))

@@ -85,24 +85,12 @@ Cell = str | int | float | Bar | Made
 
 
 def show_hidden(text: str) -> str:
-    r"""The text with every hidden character written out, as in JSON; a backslash stays as it is.
-
-    Examples
-    --------
-    >>> print(show_hidden("a\nb\x1b[31m c:\\d"))
-    a\nb\u001b[31m c:\d
-    """
+    r"""The text with every hidden character written out, as in JSON; a backslash stays as it is."""
     return _HIDDEN.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def shorten(text: str, most: int = TOKEN_LENGTH) -> str:
-    """The text without hidden characters, its first part and its length if it is long.
-
-    Examples
-    --------
-    >>> shorten("lamp"), shorten("a" * 10_000, 5)
-    ('lamp', 'aaaaa… (10,000 characters)')
-    """
+    """The text without hidden characters, its first part and its length if it is long."""
     return (
         show_hidden(text) if len(text) <= most else f"{show_hidden(text[:most])}… ({len(text):,} characters)"
     )
@@ -112,11 +100,6 @@ def cut_long(text: str) -> str:
     """The text, shortened: words that no line holds are cut, with their length, and so is a long text.
 
     A token may have millions of characters, and a terminal's table wraps each of them.
-
-    Examples
-    --------
-    >>> cut_long("short words"), len(cut_long(f"a {'x' * 4_000_000} b"))
-    ('short words', 228)
     """
     if len(text) <= LONGEST_WORD:
         return text
@@ -222,14 +205,7 @@ def render_table(
 
 
 def render_first_rows(table: "pa.Table", *, title: str = "") -> Html:
-    """The first rows of an Arrow table; the others are never touched.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> "and 992 more rows" in render_first_rows(pa.table({"token": range(1000)}))
-    True
-    """
+    """The first rows of an Arrow table; the others are never touched."""
     first: Any = table.slice(0, SHOWN)
     rows: list[list[Cell]] = [list(row.values()) for row in first.to_pylist()]
     return render_table(table.column_names, rows, title=title, n_rows=table.num_rows)

@@ -16,14 +16,7 @@ from attomaton.base.errors import needing
 
 
 def open_door(room: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """``__getattr__``, ``__dir__`` and ``__all__`` of a room, from the imports under ``TYPE_CHECKING``.
-
-    Examples
-    --------
-    >>> load, names, public = open_door("attomaton.trajectory")
-    >>> "expand" in public, load("expand").__module__
-    (True, 'attomaton.trajectory.expansion')
-    """
+    """``__getattr__``, ``__dir__`` and ``__all__`` of a room, from the imports under ``TYPE_CHECKING``."""
     module = sys.modules[room]
     homes = _read_homes(module)
 

@@ -79,13 +79,7 @@ def house_axes(
 
 
 def colour_map(colours: Sequence[str]) -> Any:
-    """A map from numbers to colours that goes evenly through these.
-
-    Examples
-    --------
-    >>> colour_map(("white", "black"))(1.0)[:3]
-    (np.float64(0.0), np.float64(0.0), np.float64(0.0))
-    """
+    """A map from numbers to colours that goes evenly through these."""
     with loading_matplotlib():
         from matplotlib.colors import LinearSegmentedColormap
     maps: Any = LinearSegmentedColormap

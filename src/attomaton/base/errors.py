@@ -226,13 +226,7 @@ class MissingExtra(AttomatonError, ImportError):
 
 @contextmanager
 def needing(what: str) -> Generator[None]:
-    """Say which extra brings a package that ``what`` needs and that is not installed.
-
-    Examples
-    --------
-    >>> with needing("train"):
-    ...     from attomaton import train
-    """
+    """Say which extra brings a package that ``what`` needs and that is not installed."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -79,13 +79,7 @@ class Tabular(Printed):
 
 
 def first_rows(table: pa.Table, words: Worded | None = None, *, n_rows: int | None = None) -> list[Block]:
-    """The first rows of a table, and how many more there are, of ``n_rows`` if only some were given.
-
-    Examples
-    --------
-    >>> first_rows(pa.table({"token": range(10)}))[1]
-    'and 2 more rows'
-    """
+    """The first rows of a table, and how many more there are, of ``n_rows`` if only some were given."""
     first: Any = table.slice(0, SHOWN)
     first = first if words is None else name_tokens(first, words.tokens)
     rest = (table.num_rows if n_rows is None else n_rows) - SHOWN
@@ -95,14 +89,7 @@ def first_rows(table: pa.Table, words: Worded | None = None, *, n_rows: int | No
 
 
 def name_tokens(table: pa.Table, tokens: Sequence[str]) -> pa.Table:
-    """The table with tokens as text where a column holds their ids; its other columns stay as they are.
-
-    Examples
-    --------
-    >>> named = name_tokens(pa.table({"query": [1], "tokens": [[0, 1]], "support": [5]}), ("lamp", "the"))
-    >>> named.to_pylist()
-    [{'query': 'the', 'tokens': ['lamp', 'the'], 'support': 5}]
-    """
+    """The table with tokens as text where a column holds their ids; its other columns stay as they are."""
     words = _arrow.array(tokens, pa.large_string())
     named: Any = table
     for place, name in enumerate(table.column_names):

@@ -71,13 +71,7 @@ def whole_number(value: object, name: str, *, least: int = 0, most: int = LARGES
 
 
 def check_threads(threads: int | None) -> int | None:
-    """How many threads a user wants, if that can be; None means as many as there are processors.
-
-    Examples
-    --------
-    >>> check_threads(2), check_threads(None)
-    (2, None)
-    """
+    """How many threads a user wants, if that can be; None means as many as there are processors."""
     return None if threads is None else whole_number(threads, "threads", least=1, most=MOST_THREADS)
 
 
@@ -128,17 +122,7 @@ def real_number(
 
 
 def share(value: object, name: str) -> float:
-    """The value as a float, if it is above 0 and at most 1.
-
-    Examples
-    --------
-    >>> share(0.25, "sample_queries")
-    0.25
-    >>> share(7, "sample_queries")
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UnsupportedOption: sample_queries is 7; give a share above 0 and at most 1
-    """
+    """The value as a float, if it is above 0 and at most 1."""
     given = _real(_scalar(value))
     if given is None or not 0 < given <= 1:
         raise UnsupportedOption(f"{name} is {show(value)}; give a share above 0 and at most 1")
@@ -149,22 +133,6 @@ def given_path(value: object, name: str) -> Path:
     """The value as a path, if it names a place.
 
     An empty path would be the working directory, which nobody means by saying nothing.
-
-    Parameters
-    ----------
-    value : object
-        What a user gave: text or a path.
-    name : str
-        What it is called there, for the error.
-
-    Examples
-    --------
-    >>> given_path("run", "out").name
-    'run'
-    >>> given_path("", "out")
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UnsupportedOption: out is ''; give a path, and '.' if the working directory is meant
     """
     text = check_path(value, name)
     check_text(text, name)
@@ -176,13 +144,7 @@ def given_path(value: object, name: str) -> Path:
 
 
 def check_path(value: Any, name: str) -> str:
-    """A path as text, which may be in any encoding but not empty.
-
-    Examples
-    --------
-    >>> check_path("corpus.txt", "source")
-    'corpus.txt'
-    """
+    """A path as text, which may be in any encoding but not empty."""
     text = _path_text(value)
     if not text.strip() or "\0" in text:
         shown = show(value)
@@ -191,13 +153,7 @@ def check_path(value: Any, name: str) -> str:
 
 
 def check_text(text: str, name: str) -> str:
-    """The text, if it can be written as UTF-8; the shell lets other bytes through.
-
-    Examples
-    --------
-    >>> check_text("größer", "context")
-    'größer'
-    """
+    """The text, if it can be written as UTF-8; the shell lets other bytes through."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
@@ -242,29 +198,7 @@ def make_rng(given: object) -> "np.random.Generator":
 def named_part(
     value: object, name: str, parts: Mapping[str, Callable[[], Any]], methods: Sequence[str]
 ) -> Any:
-    """The part of this name, or the value itself if it has the methods of such a part.
-
-    Parameters
-    ----------
-    value : object
-        What a user gave: the name of a part, or an object.
-    name : str
-        What it is called there, for the error.
-    parts : mapping of str to callable
-        Names, small letters, and what makes each part.
-    methods : sequence of str
-        What such an object can do.
-
-    Examples
-    --------
-    >>> named_part("list", "kind", {"list": list, "dict": dict}, ["__iter__"])
-    []
-    >>> named_part("set", "kind", {"list": list, "dict": dict}, ["__iter__"])
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UnsupportedOption: kind is 'set'; give one of 'list', 'dict', or an object with the
-    method __iter__
-    """
+    """The part of this name, or the value itself if it has the methods of such a part."""
     if isinstance(value, str) and value.lower().replace("_", "-") in parts:
         return parts[value.lower().replace("_", "-")]()
     able = all(callable(getattr(value, method, None)) for method in methods)
@@ -296,13 +230,7 @@ def settle(owner: object, **values: object) -> None:
 
 
 def show(value: object) -> str:
-    """The value as an error repeats it: on one line, and not longer than a few words.
-
-    Examples
-    --------
-    >>> show("2 GB"), show(10**5000)
-    ("'2 GB'", 'a whole number of about 5,000 digits')
-    """
+    """The value as an error repeats it: on one line, and not longer than a few words."""
     if isinstance(value, int) and value.bit_length() > 8 * SHOWN:
         return f"a whole number of about {round(value.bit_length() * math.log10(2)):,} digits"
     number = isinstance(value, Real)

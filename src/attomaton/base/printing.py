@@ -54,30 +54,12 @@ class Printed:
 
 
 def blocks_of(value: Printed) -> list[Block]:
-    """What a value tells, for somebody else to draw.
-
-    Examples
-    --------
-    >>> class Word(Printed):
-    ...     def _blocks(self):
-    ...         return ["one"]
-    >>> blocks_of(Word())
-    ['one']
-    """
+    """What a value tells, for somebody else to draw."""
     return value._blocks()  # pyright: ignore[reportPrivateUsage]
 
 
 def draw_blocks(blocks: Sequence[Block], *, width: int = WIDTH) -> str:
-    """The blocks as text; tables are at most so wide, and their cells are broken where they must be.
-
-    Examples
-    --------
-    >>> print(draw_blocks([Grid("Sizes", ["", ""], [("tokens", 7)])]))
-    Sizes
-    ┌────────┬───┐
-    │ tokens │ 7 │
-    └────────┴───┘
-    """
+    """The blocks as text; tables are at most so wide, and their cells are broken where they must be."""
     lines: list[str] = []
     for block in blocks:
         lines += [clean(block)] if isinstance(block, str) else _draw(block, width)

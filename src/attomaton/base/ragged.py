@@ -28,24 +28,12 @@ def offsets_of(lengths: Integers) -> Int64:
 
 
 def rows_of(offsets: Int64) -> Int64:
-    """The number of the row that each entry is of, shape (n_entries,): the index of these offsets.
-
-    Examples
-    --------
-    >>> rows_of(np.array([0, 2, 2, 5])).tolist()
-    [0, 0, 2, 2, 2]
-    """
+    """The number of the row that each entry is of, shape (n_entries,): the index of these offsets."""
     return np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
 
 
 def ranges_of(starts: Int64, lengths: Integers) -> Int64:
-    """The numbers start … start + length − 1 of each range, one range after the other, shape (Σ lengths,).
-
-    Examples
-    --------
-    >>> ranges_of(np.array([7, 0]), np.array([3, 2])).tolist()
-    [7, 8, 9, 0, 1]
-    """
+    """The numbers start … start + length − 1 of each range, one range after the other, shape (Σ lengths,)."""
     return np.arange(int(lengths.sum())) + np.repeat(starts - offsets_of(lengths)[:-1], lengths)
 
 
@@ -72,13 +60,7 @@ def run_starts(ordered: Integers) -> Int64:
 
 
 def occurs(index: Integers, size: int) -> Bool:
-    """Which of the numbers 0 … size − 1 occur in an index, shape (size,).
-
-    Examples
-    --------
-    >>> occurs(np.array([2, 0, 2]), 4).tolist()
-    [True, False, True, False]
-    """
+    """Which of the numbers 0 … size − 1 occur in an index, shape (size,)."""
     found = np.zeros(size, bool)
     found[index] = True
     return found
@@ -112,11 +94,6 @@ def means_at(index: Integers, values: Float64) -> Float64:
     """The mean of ``values`` at each index: (n_entries,) → (n_rows,), or (n_entries, n) → (n_rows, n).
 
     Rows are those up to the last that occurs. The mean of an empty one is 0.
-
-    Examples
-    --------
-    >>> means_at(np.array([0, 2, 0]), np.array([3.0, 5.0, 1.0])).tolist()
-    [2.0, 0.0, 5.0]
     """
     counts = np.maximum(np.bincount(index), 1)
     sums = np.zeros((len(counts), *values.shape[1:]))
@@ -125,13 +102,7 @@ def means_at(index: Integers, values: Float64) -> Float64:
 
 
 def centre(index: Integers, values: Float64) -> Float64:
-    """Values less their mean at each index, of the same shape: (n_entries,) or (n_entries, n_columns).
-
-    Examples
-    --------
-    >>> centre(np.array([0, 1, 0]), np.array([3.0, 5.0, 1.0])).tolist()
-    [1.0, 0.0, -1.0]
-    """
+    """Values less their mean at each index, of the same shape: (n_entries,) or (n_entries, n_columns)."""
     return values - means_at(index, values)[index]
 
 
@@ -139,58 +110,29 @@ def odds_of(index: Integers, logits: Float64, size: int) -> Float64:
     """e^{logit} of each entry over the largest at its index, shape (n_entries,): none is above 1.
 
     Each index that occurs must have a finite logit; others may be −∞.
-
-    Examples
-    --------
-    >>> odds_of(np.array([0, 0, 1]), np.log([6.0, 3.0, 5.0]), 2).round(6).tolist()
-    [1.0, 0.5, 1.0]
     """
     return np.exp(logits - largest_of(index, logits, size)[index])
 
 
 def shares_of(index: Integers, values: Float64, size: int) -> Float64:
-    """Each entry over the sum at its index, shape (n_entries,).
-
-    Examples
-    --------
-    >>> shares_of(np.array([0, 1, 0]), np.array([3.0, 5.0, 1.0]), 2).tolist()
-    [0.75, 1.0, 0.25]
-    """
+    """Each entry over the sum at its index, shape (n_entries,)."""
     return values / sum_at(index, values, size)[index]
 
 
 def softmax(index: Integers, logits: Float64, size: int) -> Float64:
-    """e^{logit} / Σ e^{logit} over the entries of one index, shape (n_entries,).
-
-    Examples
-    --------
-    >>> softmax(np.array([0, 1, 0]), np.log([3.0, 5.0, 1.0]), 2).round(6).tolist()
-    [0.75, 1.0, 0.25]
-    """
+    """e^{logit} / Σ e^{logit} over the entries of one index, shape (n_entries,)."""
     return shares_of(index, odds_of(index, logits, size), size)
 
 
 def softmax_runs(logits: Float64, starts: Int64) -> Float64:
-    """e^{logit} / Σ e^{logit} over each row of the last axis, shape (…, n_entries); no row is empty.
-
-    Examples
-    --------
-    >>> softmax_runs(np.log([[3.0, 1.0, 5.0], [1.0, 1.0, 2.0]]), np.array([0, 2])).round(6).tolist()
-    [[0.75, 0.25, 1.0], [0.5, 0.5, 1.0]]
-    """
+    """e^{logit} / Σ e^{logit} over each row of the last axis, shape (…, n_entries); no row is empty."""
     row = np.repeat(np.arange(len(starts)), np.diff(starts, append=logits.shape[-1]))
     odds = np.exp(logits - np.maximum.reduceat(logits, starts, axis=-1)[..., row])
     return odds / np.add.reduceat(odds, starts, axis=-1)[..., row]
 
 
 def log_sums(logits: Float64, offsets: Int64) -> Float64:
-    """Ln Σ e^{logit} over each row, shape (n_rows,); no row is empty.
-
-    Examples
-    --------
-    >>> np.exp(log_sums(np.log([3.0, 1.0, 5.0]), np.array([0, 2, 3]))).round(6).tolist()
-    [4.0, 5.0]
-    """
+    """Ln Σ e^{logit} over each row, shape (n_rows,); no row is empty."""
     starts, lengths = offsets[:-1], np.diff(offsets)
     highest = np.maximum.reduceat(logits, starts)
     return highest + np.log(np.add.reduceat(np.exp(logits - np.repeat(highest, lengths)), starts))

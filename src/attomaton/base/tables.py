@@ -117,15 +117,7 @@ def write_parquet(table: pa.Table, path: str | PathLike[str]) -> None:
 
 
 def exact_file(path: str | PathLike[str], mode: str = "rb") -> Any:
-    """A file of exactly this name, opened for Arrow, which by itself takes ``s3:/x`` for an address.
-
-    Examples
-    --------
-    >>> import os, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder, exact_file(f"{folder}/s3:", "wb") as sink:
-    ...     os.listdir(folder)
-    ['s3:']
-    """
+    """A file of exactly this name, opened for Arrow, which by itself takes ``s3:/x`` for an address."""
     return _arrow.OSFile(fsencode(path), mode)
 
 
@@ -193,13 +185,7 @@ def _numbers(array: Any) -> NDArray[Any]:
 
 
 def to_pandas(table: pa.Table) -> Any:
-    """The table as a pandas DataFrame, which the extra ``frames`` brings.
-
-    Examples
-    --------
-    >>> to_pandas(pa.table({"token": ["a", "b"]})).shape
-    (2, 1)
-    """
+    """The table as a pandas DataFrame, which the extra ``frames`` brings."""
     with needing("to_pandas"):
         import pandas as pd  # noqa: F401  # pyright: ignore
     frame: Any = table

@@ -31,13 +31,7 @@ def library_of(values: object) -> str:
 
 
 def is_frame(values: object) -> bool:
-    """Whether a value holds named columns: a frame, an Arrow table, a dict of columns, a list of records.
-
-    Examples
-    --------
-    >>> is_frame({"winner": ["a"], "loser": ["b"]}), is_frame([{"winner": "a"}]), is_frame(["a"])
-    (True, True, False)
-    """
+    """Whether a value holds named columns: a frame, an Arrow table, a dict of columns, a list of records."""
     if isinstance(values, Mapping | pa.Table | pa.RecordBatch):
         return True
     if isinstance(values, list):
@@ -88,13 +82,7 @@ def as_list(values: Any) -> list[Any]:
 
 
 def as_arrow(values: Any) -> Any:
-    """A column of text or numbers as one Arrow array in which what is missing is null; None if it is neither.
-
-    Examples
-    --------
-    >>> as_arrow(["a", None]).null_count, as_arrow([("a", 1), ("b", 2)]), str(as_arrow(np.arange(3)).type)
-    (1, None, 'int64')
-    """
+    """A column of text or numbers as one Arrow array, null where a value is missing; None if it is neither."""
     if isinstance(values, list | tuple):
         kinds: set[type] = set(map(type, cast("Sequence[Any]", values)))
         if any(issubclass(kind, list | tuple | dict) for kind in kinds):
@@ -140,17 +128,6 @@ def number_columns(columns: Mapping[str, Any]) -> tuple[tuple[Any, ...], list[In
 
     Integers are numbered in rising order, others as they first appear, row by row, from the first column to
     the last where all have equally many rows.
-
-    Parameters
-    ----------
-    columns : mapping
-        What each column holds, for errors, and the column.
-
-    Examples
-    --------
-    >>> items, (won, lost) = number_columns({"winner": ["b", "a"], "loser": ["c", "b"]})
-    >>> items, won.tolist(), lost.tolist()
-    (('b', 'c', 'a'), [0, 2], [1, 0])
     """
     arrays = {role: as_arrow(values) for role, values in columns.items()}
     if any(array is None for array in arrays.values()):
@@ -294,16 +271,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def check_items(items: Sequence[Any]) -> None:
-    """Refuse items that are nearly always one thing written in two ways, and those that are missing.
-
-    Examples
-    --------
-    >>> check_items(["7", 7])
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.InvalidSamples: items are of different kinds, such as '7' and 7; convert all to
-    text, or all to numbers
-    """
+    """Refuse items that are nearly always one thing written in two ways, and those that are missing."""
     missing = next((one for one in items if _is_missing(one)), items)
     if missing is not items:
         raise InvalidSamples(f"an item is missing ({missing!r}); drop it, or name it")

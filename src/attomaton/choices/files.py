@@ -23,16 +23,7 @@ ENDINGS = (".csv", ".tsv", ".parquet", ".jsonl", ".ndjson", ".json")
 
 
 def read_columns(path: str | PathLike[str]) -> Mapping[Any, Any]:
-    """The columns of a file by name. Those of CSV and TSV are text as it stands there: 007 stays 007.
-
-    Examples
-    --------
-    >>> read_columns("results.doc")
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UnreadableSource: 'results.doc' is no file of choices; give one that ends in .csv,
-    .tsv, .parquet, .jsonl, .ndjson, .json, or sequences of winners and losers
-    """
+    """The columns of a file by name. Those of CSV and TSV are text as it stands there: 007 stays 007."""
     source = check_path(fspath(path), "the file of choices")
     file = File(source, source)
     if file.suffix not in ENDINGS:
@@ -49,13 +40,7 @@ def read_columns(path: str | PathLike[str]) -> Mapping[Any, Any]:
 
 
 def split_column(columns: Mapping[Any, Any], name: str | None, between: str) -> dict[Any, Any]:
-    """The columns with the texts of one split into lists; blanks around the parts are taken off.
-
-    Examples
-    --------
-    >>> split_column({"menu": ["tea | milk", "tea"]}, "menu", "|")["menu"]
-    [['tea', 'milk'], ['tea']]
-    """
+    """The columns with the texts of one split into lists; blanks around the parts are taken off."""
     if name is None or not between.strip():
         raise UnsupportedOption(
             "to split is for a column of choice sets or rankings; name it, and say what stands between items"

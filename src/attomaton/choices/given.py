@@ -42,13 +42,7 @@ class Columns(TypedDict, total=False):
 
 
 def read_given(asked: ChoiceData, columns: Mapping[str, Any]) -> ParsedChoices:
-    """The choices that were given, in whatever form.
-
-    Examples
-    --------
-    >>> read_given(ChoiceData(["b", "a"], losers=["c", "b"]), {}).items
-    ('b', 'c', 'a')
-    """
+    """The choices that were given, in whatever form."""
     unknown = [name for name in columns if name not in Columns.__annotations__]
     if unknown:
         raise UnsupportedOption(

@@ -19,15 +19,6 @@ class Information:
     """The observed information of the scores of one component, factored: Σ count (diag p − p pᵀ) + ridge.
 
     It is flat along the constant; a lift there makes it invertible and is taken off again.
-
-    Examples
-    --------
-    >>> weight = 4 * 0.75 * 0.25  # three wins to one
-    >>> information = Information(csr_array([[weight, -weight], [-weight, weight]]))
-    >>> information.covariance(np.arange(2)).round(6).tolist()
-    [[0.333333, -0.333333], [-0.333333, 0.333333]]
-    >>> round(information.variance(np.array([1.0, -1.0])), 6)
-    1.333333
     """
 
     def __init__(self, curvature: csr_array, *, ridge: float = 0.0) -> None:

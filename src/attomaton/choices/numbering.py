@@ -72,13 +72,7 @@ def arrange(winner: Int64, lengths: Int64, flat: Int64, made: Int64) -> Numbered
 
 
 def pair_up(winner: Int64, loser: Int64, made: Int64) -> NumberedChoices:
-    """Numbered choices from pairs of different items, equal pairs added up.
-
-    Examples
-    --------
-    >>> pair_up(np.array([1, 0, 1]), np.array([0, 1, 0]), np.ones(3, np.int64)).made.tolist()
-    [1, 2]
-    """
+    """Numbered choices from pairs of different items, equal pairs added up."""
     keys, made = sum_by_key(pack_pairs(winner, loser), made)
     winner, other = unpack_pairs(keys)
     loser = other.astype(np.int64)

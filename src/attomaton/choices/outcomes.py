@@ -20,13 +20,7 @@ FLAGS = {"true": True, "false": False, "yes": True, "no": False, "1": True, "0":
 
 
 def read_flags(values: Any) -> Bool:
-    """Truth values as they stand in tables, shape (n_rows,).
-
-    Examples
-    --------
-    >>> read_flags([True, 0, "no", "True"]).tolist()
-    [True, False, False, True]
-    """
+    """Truth values as they stand in tables, shape (n_rows,)."""
     flags: list[bool] = []
     for row, value in enumerate(as_list(values)):
         known = FLAGS.get(str(value).strip().lower(), FLAGS.get(str(value).removesuffix(".0")))
@@ -39,25 +33,7 @@ def read_flags(values: Any) -> Bool:
 def read_outcomes(
     values: Any, items: tuple[Any, ...], pair: tuple[Int64, Int64], names: tuple[Any, Any]
 ) -> tuple[Bool, Bool]:
-    """Where the first of each pair lost, and where it was a tie, shape (n_rows,) each.
-
-    Parameters
-    ----------
-    values : column
-        The outcome of each row: 1 (the first won), ½ (a tie) or 0; or the name of the column of the winner,
-        or the winner itself, or ``tie``.
-    items, pair : tuple
-        The items, and the numbers of the first and the second of each row.
-    names : tuple
-        What the columns of the first and the second are called.
-
-    Examples
-    --------
-    >>> pair = np.array([0, 0, 1]), np.array([1, 1, 0])
-    >>> lost, tied = read_outcomes(["model_b", "tie", "x"], ("x", "y"), pair, ("model_a", "model_b"))
-    >>> lost.tolist(), tied.tolist()
-    ([True, False, True], [False, True, False])
-    """
+    """Where the first of each pair lost, and where it was a tie, shape (n_rows,) each."""
     array = as_arrow(values)
     given: list[Any] = [] if array is None else array.to_pylist()
     if array is None or len(given) != len(pair[0]):

@@ -20,15 +20,7 @@ def check_prior(prior: float | None) -> float | None:
 
 
 def join_components(graph: Components) -> Components:
-    """All items as one component, above the query, which is the last node and no item.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> graph = at.fit_choices(["a", "b"], losers=["b", "c"]).graph
-    >>> len(graph), len(join_components(graph))  # a, b, c and the query
-    (4, 2)
-    """
+    """All items as one component, above the query, which is the last node and no item."""
     if len(graph) < 3:
         return graph
     groups = np.zeros(len(graph), np.int64)

@@ -55,11 +55,6 @@ def unroll(rankings: Sequence[Any]) -> Unrolled:
     """Rankings, best first, in which a list stands for items that share a place.
 
     Items that share a place count as all their orders do on average: of two, each has half a win.
-
-    Examples
-    --------
-    >>> unroll([["a", ["b", "c"]]])[:3]  # a first; then half a win for b and half a win for c
-    (['a', 'b', 'c'], [['a', 'b', 'c'], ['b', 'c'], ['c', 'b']], [2, 1, 1])
     """
     placed = [_places(ranking, number) for number, ranking in enumerate(rankings)]
     found = Unrolled([], [], [], [], parts_of(len(place) for places in placed for place in places), placed)

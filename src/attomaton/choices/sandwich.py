@@ -46,16 +46,7 @@ class Rankings(NamedTuple):
 
 
 class SplitRankings:
-    """Counted rankings, cut down to the items of each component, of which ``place`` says the places there.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> fit = at.fit_choices(["a", "a", "a"], losers=["b", "b", "c"], tied=[False, True, False])
-    >>> split = SplitRankings(fit.rankings, fit.graph, np.array([0, 1, 0, 0]))
-    >>> split.inside(0).places.tolist()  # a over b, a over c, a tied with b
-    [0, 1, 0, 0, 0]
-    """
+    """Counted rankings, cut down to the items of each component, of which ``place`` says the places there."""
 
     def __init__(self, rankings: pa.Table, components: Components, place: Int64) -> None:
         offsets, items = ragged_column(rankings, "items")
@@ -74,15 +65,7 @@ class SplitRankings:
 
 
 class Sandwich:
-    """The sandwich of the scores of one component.
-
-    Examples
-    --------
-    >>> pairs = np.array([0, 1, 1, 0, 0, 1]), np.array([0, 1, 0, 1, 0, 0]), np.full(3, 2)  # the last is a tie
-    >>> sandwich = Sandwich(Rankings(*pairs, np.array([25, 25, 50])), np.zeros(2), 0.0)
-    >>> round(sandwich.variance(np.array([1.0, -1.0])) ** 0.5, 4)  # 0.2 if a tie is half a choice
-    0.1428
-    """
+    """The sandwich of the scores of one component."""
 
     def __init__(self, rankings: Rankings, scores: Float64, ridge: float) -> None:
         size = len(scores)

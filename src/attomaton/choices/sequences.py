@@ -55,13 +55,7 @@ class ChoiceData(NamedTuple):
 
 
 def read_sequences(asked: ChoiceData) -> ParsedChoices:
-    """The choices of sequences, in whatever form.
-
-    Examples
-    --------
-    >>> read_sequences(ChoiceData(["b", "a"], losers=["c", "b"])).items
-    ('b', 'c', 'a')
-    """
+    """The choices of sequences, in whatever form."""
     if asked.rankings is not None:
         return _read_rankings(asked)
     if asked.winners is None:
@@ -206,13 +200,7 @@ def _read_rankings(asked: ChoiceData) -> ParsedChoices:
 
 
 def holds_items(values: Any) -> bool:
-    """Whether each entry of a column is one item, and not a collection of them.
-
-    Examples
-    --------
-    >>> holds_items(["tea", "milk"]), holds_items([["tea", "milk"]]), holds_items(np.zeros((2, 3)))
-    (True, False, False)
-    """
+    """Whether each entry of a column is one item, and not a collection of them."""
     if list_values(values) is not None or getattr(values, "ndim", 1) > 1 or not hasattr(values, "__len__"):
         return False
     if not isinstance(values, list | tuple) and as_arrow(values) is not None:

@@ -150,12 +150,6 @@ def find_fixed(group: Int64, above: Int64, below: Int64) -> Bool:
     Edges lead to larger numbers. All that come after a scale are below it if each of them has a parent at it
     or later: then the parent is below it too, or is it. The same backwards. A scale without a parent counts
     the last of the group before as one, so that groups do not disturb each other.
-
-    Examples
-    --------
-    >>> group, edges = np.array([0, 0, 0, 0, 1]), ([0, 0, 1, 2], [1, 2, 3, 3])
-    >>> find_fixed(group, *map(np.array, edges)).tolist()  # 1 and 2 side by side; 4 in a group of its own
-    [True, False, False, True, True]
     """
     last_parent, first_child = (np.searchsorted(group, group, side) for side in ("left", "right"))
     last_parent -= 1

@@ -169,14 +169,7 @@ def compare_ends(automaton: Automaton, beginning: Beginning) -> Ends:
 
 
 def correlate_ranks(group: Int64, first: Float64, second: Float64, n_groups: int) -> Float64:
-    """Spearman's correlation of two values inside each group, shape (n_groups,); equal values share a rank.
-
-    Examples
-    --------
-    >>> group, first = np.array([0, 0, 0, 1, 1]), np.array([1.0, 2.0, 3.0, 5.0, 6.0])
-    >>> correlate_ranks(group, first, np.array([10.0, 30.0, 20.0, 1.0, 0.0]), 2).round(3).tolist()
-    [0.5, -1.0]
-    """
+    """Spearman's correlation inside each group, shape (n_groups,); equal values share a rank."""
     ranks = [_ranks(group, one) for one in (first, second)]
     sizes = np.bincount(group, minlength=n_groups)
     apart = [one - (np.bincount(group, one, n_groups) / sizes)[group] for one in ranks]

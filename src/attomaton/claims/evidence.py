@@ -121,18 +121,7 @@ def step_size_of(trace: Trace) -> float:
 
 
 def find_tangents(weights: Float64, along: Float64) -> tuple[Float64, Float64]:
-    """Tangents of the angles between W and a direction, and how far W has gone along it.
-
-    Parameters
-    ----------
-    weights : float64 array, shape (n_records, n_trials, dim, dim)
-    along : float64 array, shape (n_trials, dim, dim)
-
-    Returns
-    -------
-    float64 arrays, shape (n_records, n_trials) each
-        The tangent is ``NOWHERE`` where W does not point along the direction at all.
-    """
+    """Tangents of the angles between W and a direction, and how far W has gone along it."""
     unit = along / np.linalg.norm(along, axis=(1, 2), keepdims=True)
     level = np.einsum("rbij,bij->rb", weights, unit)
     beside = np.linalg.norm(weights - level[..., None, None] * unit, axis=(2, 3))

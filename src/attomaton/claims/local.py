@@ -118,14 +118,6 @@ def find_selected(samples: Samples, table: Float64, weights: Float64) -> Compone
 
     Selected tokens of one context beat each other, so they tie. Tokens that are neither selected nor clearly
     not are left out of the context.
-
-    Examples
-    --------
-    >>> samples = Samples.from_lists([[0, 1, 2]], [0])
-    >>> find_selected(samples, np.eye(3), np.zeros((3, 3))).sizes.tolist()  # attention holds all three
-    [3]
-    >>> find_selected(samples, np.eye(3), 9.0 * np.outer([0, 1, 0], [0, 0, 1])).sizes.tolist()
-    [1, 1, 1]
     """
     contexts = read_contexts(samples, table)
     mass = contexts.masses(weights[None])[0]

@@ -28,29 +28,7 @@ def list_paces(step_size: float, schedule: Callable[[int], float] | None, first:
 def bound_share(
     paces: Float64, *, best: float, reach: float, size: float, surprise: float, odds: float
 ) -> float:
-    """The share of the best margin that steps of these lengths must reach; minus infinity if none is proved.
-
-    Parameters
-    ----------
-    paces : float64 array, shape (n_steps,)
-        η_t of the steps that are left.
-    best, reach : float
-        γ and R.
-    size : float
-        ‖W‖ before these steps.
-    surprise : float
-        n L before these steps, the summed loss.
-    odds : float
-        The most that a label's multiplicity is times another token's.
-
-    Examples
-    --------
-    >>> paces = 0.1 / np.sqrt(np.arange(10_001, 20_001))
-    >>> round(bound_share(paces, best=1.0, reach=2.0, size=20.0, surprise=1e-8, odds=1.0), 3)
-    0.944
-    >>> bound_share(np.full(100, 3.0), best=1.0, reach=2.0, size=20.0, surprise=1e-8, odds=1.0)  # too long
-    -inf
-    """
+    """The share of the best margin that steps of these lengths must reach; −inf if none is proved."""
     gains = find_gains(paces, best=best, reach=reach)
     if not len(paces) or gains.min() < 0 or not 0 < surprise < np.inf:
         return -np.inf

@@ -160,13 +160,7 @@ def look_ahead(evidence: Evidence, is_ready: Callable[[Evidence], bool]) -> int 
 
 
 def round_up(number: int) -> int:
-    """The next number of two digits and zeros.
-
-    Examples
-    --------
-    >>> round_up(12_345), round_up(7)
-    (13000, 7)
-    """
+    """The next number of two digits and zeros."""
     unit = 10 ** max(len(str(number)) - 2, 0)
     return -(-number // unit) * unit
 

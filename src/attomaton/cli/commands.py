@@ -76,13 +76,7 @@ def load_command(name: str) -> Any:
 
 
 def show_examples(name: str) -> str:
-    """The examples of a command, a line each.
-
-    Examples
-    --------
-    >>> show_examples("doctor").split()
-    ['Examples', '$', 'attomaton', 'doctor']
-    """
+    """The examples of a command, a line each."""
     return "\n\n".join(["Examples", *(f"$ {line}" for line in EXAMPLES[name])])
 
 

@@ -160,13 +160,7 @@ class _Watching:
 
 
 def read_head(text: str) -> "Head":
-    """A head as it is written: layer, dot, number.
-
-    Examples
-    --------
-    >>> str(read_head("4.0"))
-    '4.0'
-    """
+    """A head as it is written: layer, dot, number."""
     from attomaton.heads.model import Head
 
     layer, dot, number = text.partition(".")

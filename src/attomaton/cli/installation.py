@@ -41,12 +41,6 @@ class Package:
         The one that is installed.
     state : str
         ``ready``, ``missing``, ``too old``, or what was raised when it was imported.
-
-    Examples
-    --------
-    >>> [numpy] = [package for package in find_installation().packages if package.name == "numpy"]
-    >>> numpy.wanted, numpy.state
-    ('>=2.0', 'ready')
     """
 
     name: str
@@ -67,12 +61,6 @@ class Extra:
         What it brings.
     install : str or None
         The command that installs what is missing; None means that nothing is.
-
-    Examples
-    --------
-    >>> [train] = [extra for extra in find_installation().extras if extra.name == "train"]
-    >>> [package.name for package in train.packages]
-    ['torch']
     """
 
     name: str
@@ -90,12 +78,6 @@ class Program:
         Where it is, and which; None if it is not there, or does not say.
     install : str or None
         How to install it if it is not there.
-
-    Examples
-    --------
-    >>> java = find_installation().java
-    >>> java.path is not None or java.install is not None  # it is there, or how to get it is
-    True
     """
 
     path: str | None
@@ -117,12 +99,6 @@ class Machine:
         The memory of the machine, and what the cgroup allows.
     share : int
         What ``learn --engine duckdb`` takes if it is not told.
-
-    Examples
-    --------
-    >>> machine = find_installation().machine
-    >>> 1 <= machine.usable <= machine.processors
-    True
     """
 
     processors: int
@@ -146,12 +122,6 @@ class Place:
         Whether it can be used.
     remedy : str or None
         What to do if not.
-
-    Examples
-    --------
-    >>> cache = find_installation().cache
-    >>> cache.usable == (cache.remedy is None)
-    True
     """
 
     path: str | None
@@ -177,12 +147,6 @@ class Installation:
         Processors and memory.
     data, cache : Place
         The folder of ``ATTOMATON_DATA``, and the one where compiled code is kept.
-
-    Examples
-    --------
-    >>> found = find_installation()
-    >>> found.to_dict()["python"] == found.python, "train" in [extra.name for extra in found.extras]
-    (True, True)
     """
 
     attomaton: str
@@ -202,14 +166,7 @@ class Installation:
 
 
 def find_installation(*, probe: bool = False) -> Installation:
-    """Look at what is installed; with ``probe``, import every package that is found.
-
-    Examples
-    --------
-    >>> found = find_installation()
-    >>> [package.state for package in found.packages if package.name == "numpy"]
-    ['ready']
-    """
+    """Look at what is installed; with ``probe``, import every package that is found."""
     wanted = _read_requirements(importlib.metadata.requires("attomaton") or [])
     by_extra = {
         extra: tuple(_find_package(name, versions, probe) for name, versions in packages.items())

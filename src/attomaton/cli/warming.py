@@ -37,11 +37,6 @@ def warm_up() -> None:
 
     Later programs read the code in a fraction of a second. In a Docker image, run
     ``attomaton doctor --compile`` in a layer after the installation, as the user who will run attomaton.
-
-    Examples
-    --------
-    >>> from attomaton.cli.warming import warm_up
-    >>> warm_up()  # doctest: +SKIP
     """
     chains, at_once = [*LEARNING, *OTHERS], count_processors()
     shares = [[name for chain in chains[start::at_once] for name in chain] for start in range(at_once)]

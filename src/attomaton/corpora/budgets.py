@@ -65,13 +65,7 @@ def unpacked_most(stored: int, max_bytes: int) -> int:
 
 
 def shown(text: str) -> str:
-    """A name from a file, as an error may repeat it: without hidden characters, cut if long.
-
-    Examples
-    --------
-    >>> shown("text"), len(shown("x" * 1_000_000))
-    ('text', 104)
-    """
+    """A name from a file, as an error may repeat it: without hidden characters, cut if long."""
     return (
         show_hidden(text)
         if len(text) <= SHOWN
@@ -89,16 +83,6 @@ class Allowance:
         The file, as errors name it.
     stored : int, optional
         Its size; None if that cannot be known, and then nothing is held against it.
-
-    Examples
-    --------
-    >>> allowance = Allowance("a.parquet", 1400)
-    >>> allowance.spend(n_bytes=10_000_000, documents=1000)
-    >>> allowance.spend(n_bytes=200_000_000, documents=1)
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UnreadableSource: a.parquet has 1,400 bytes and unpacks to more than 67,108,864: it
-    repeats one thing without end, or is damaged; leave out what is repeated, or store it unpacked
     """
 
     source: str

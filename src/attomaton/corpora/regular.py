@@ -20,16 +20,7 @@ KINDS = {
 
 
 def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a regular file for reading, at once: what is none is an error, and never waited for.
-
-    Examples
-    --------
-    >>> open_regular("/dev/zero")
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UnreadableSource: /dev/zero is a device, not a regular file; to read what it gives,
-    save it to a file, or send it to standard input and give '-' as the corpus
-    """
+    """Open a regular file for reading, at once: what is none is an error, and never waited for."""
     place = Path(path)
     refuse_irregular(place, place.stat().st_mode)  # before it is opened, which some devices notice
     number = os.open(place, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))

@@ -23,15 +23,7 @@ from attomaton.engines.sums import AddUp, sum_pieces
 
 @dataclass(frozen=True)
 class Adder:
-    """Which engine adds up, and what it may use: as in :func:`~attomaton.learn`.
-
-    Examples
-    --------
-    >>> Adder("abacus")
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UnsupportedOption: there is no engine 'abacus'; choose auto, memory, duckdb or spark
-    """
+    """Which engine adds up, and what it may use: as in :func:`~attomaton.learn`."""
 
     engine: str = "auto"
     memory: str | int | None = None
@@ -80,14 +72,7 @@ class Adder:
 
 @contextmanager
 def workplace(work: str | PathLike[str] | None) -> Generator[Path]:
-    """Where an engine may work: the folder given, or one among the temporary files that goes at the end.
-
-    Examples
-    --------
-    >>> with workplace(None) as folder:
-    ...     folder.is_dir()
-    True
-    """
+    """Where an engine may work: the folder given, or one among the temporary files that goes at the end."""
     if work is not None:
         yield given_path(work, "work")
         return

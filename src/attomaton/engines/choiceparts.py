@@ -106,13 +106,7 @@ def read_choices(file: Path) -> pa.Table:
 
 
 def count_values(piece: Path | pa.Table, name: str) -> int:
-    """How many values the lists of a column hold together, in a Parquet file from its footer alone.
-
-    Examples
-    --------
-    >>> count_values(_arrow.table({"tokens": [[3, 4], [5]]}), "tokens")
-    3
-    """
+    """How many values the lists of a column hold together, in a Parquet file from its footer alone."""
     if not isinstance(piece, Path):
         return len(ragged_column(piece, name)[1])
     about = arrow_parquet().read_metadata(exact_file(piece))
@@ -122,13 +116,7 @@ def count_values(piece: Path | pa.Table, name: str) -> int:
 
 
 def sum_choices(batches: Iterable[tuple[Any, Int64]]) -> Iterator[pa.Table]:
-    """Sorted batches of encoded choices with counts → choices with summed counts; a run may cross batches.
-
-    Parameters
-    ----------
-    batches : iterable of (arrow array of byte strings, int64 array)
-        What :func:`~attomaton.graphs.choices.encode_choices` wrote, as bytes, rising.
-    """
+    """Sorted batches of encoded choices with counts → choices with summed counts; a run may cross batches."""
     last: Any = _arrow.array([], pa.large_binary())
     held: Int64 = np.empty(0, np.int64)
     for batch, counts in batches:

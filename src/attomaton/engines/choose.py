@@ -33,13 +33,7 @@ def needs_shards(name: str) -> bool:
 def check_engine(
     name: str, corpus: object, *, memory: str | int | None, threads: int | None, master: str | None
 ) -> bool:
-    """Say at once what an engine cannot do with this corpus and these options; whether it needs shards.
-
-    Examples
-    --------
-    >>> check_engine("duckdb", "corpus.txt", memory="2GB", threads=2, master=None)
-    True
-    """
+    """Say at once what an engine cannot do with this corpus and these options; whether it needs shards."""
     on_disk = needs_shards(name)
     parse_memory(memory)
     check_threads(threads)

@@ -331,13 +331,7 @@ def _rows(table: Path | EdgeParts, first: int, stop: int) -> pa.Table:
 
 
 def name_attempt(kind: str, part: int) -> str:
-    """A name for a file of a part that no other attempt uses, in whatever session.
-
-    Examples
-    --------
-    >>> name_attempt("edges", 3)[:12], len(name_attempt("edges", 3))
-    ('edges-00003-', 32)
-    """
+    """A name for a file of a part that no other attempt uses, in whatever session."""
     return f"{kind}-{part:05d}-{token_hex(6)}.parquet"
 
 

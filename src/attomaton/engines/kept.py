@@ -27,16 +27,6 @@ class Kept:
         Begins the names of the records.
     fingerprint : str
         A digest of all that the answer depends on.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     kept = Kept(Path(folder), "count", "0" * 64)
-    ...     first = kept.run(3, lambda number: {"files": {}, "sum": number})
-    ...     again = kept.run(3, lambda number: {"files": {}, "sum": number + 1})
-    >>> first["sum"], again["sum"]
-    (3, 3)
     """
 
     folder: Path

@@ -29,32 +29,7 @@ _arrow: Any = pa
 def count_edges(
     batch: pa.RecordBatch, *, selection: Selection, kept: Bool
 ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-    """The edges of a batch's documents, counted.
-
-    Parameters
-    ----------
-    batch : pyarrow.RecordBatch
-        Documents in the column ``tokens``.
-    selection : Selection
-        Gives the window.
-    kept : bool array, shape (n_tokens,)
-        Which queries to count.
-
-    Returns
-    -------
-    edges : pyarrow.RecordBatch
-        Columns query, winner, loser, support, distinct and sorted.
-    queries : pyarrow.RecordBatch
-        Columns query, realisable, unrealisable: the samples read, by query.
-
-    Examples
-    --------
-    >>> documents = pa.array([[1, 0, 2, 0], [0, 1]], pa.list_(pa.int32()))
-    >>> batch = pa.RecordBatch.from_arrays([documents], names=["tokens"])
-    >>> edges, queries = count_edges(batch, selection=Selection(window=3), kept=np.ones(3, bool))
-    >>> edges.to_pylist()
-    [{'query': 2, 'winner': 0, 'loser': 1, 'support': 1}, {'query': 2, 'winner': 0, 'loser': 2, 'support': 1}]
-    """
+    """The edges of a batch's documents, counted."""
     piece = piece_of(batch, len(kept))
     links = link_repeats(piece, selection.reach, kept)
     chunks = list(window_edges(piece, links, window=selection.reach, kept=kept, max_keys=MAX_KEYS))

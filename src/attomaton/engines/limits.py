@@ -18,13 +18,7 @@ for power, letter in enumerate("KMGT", 1):
 
 
 def parse_memory(memory: str | int | None) -> int:
-    """Bytes from "2GB", "2g", "512MiB" or a number; by default 60 % of what the machine or its cgroup allows.
-
-    Examples
-    --------
-    >>> parse_memory("2GB"), parse_memory("2g"), parse_memory("1.5 GiB")
-    (2000000000, 2000000000, 1610612736)
-    """
+    """Bytes from "2GB", "2g", "512MiB" or a number; by default 60 % of what machine or cgroup allows."""
     if memory is None:
         return max(int(SHARE * available_memory()), SMALLEST)
     size = _read_size(memory) if isinstance(memory, str) else whole_number(memory, "memory")

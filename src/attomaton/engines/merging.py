@@ -68,20 +68,7 @@ class MergeStopped(Exception):
 
 
 class Merger:
-    """A DuckDB connection with a memory limit and a spill folder, which is removed at the end.
-
-    Parameters
-    ----------
-    work : Path
-        Folder of the parts, and for the answer. What does not fit in memory goes to ``spill`` there, which is
-        emptied at the beginning and removed at the end.
-    memory : int
-        Bytes for everything; DuckDB itself gets half.
-    threads : int
-        Threads for DuckDB, and ranges merged at once.
-    progress : callable
-        Called with the stage, rows done and rows in all.
-    """
+    """A DuckDB connection with a memory limit and a spill folder, which is removed at the end."""
 
     def __init__(self, work: Path, memory: int, threads: int, progress: Progress) -> None:
         self._work, self._memory, self._threads, self._progress = work, memory, threads, progress

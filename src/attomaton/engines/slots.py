@@ -41,14 +41,6 @@ def cut_slots(queries: pa.Table, borders: Int64, most: int) -> Slots:
     Such a query is cut by winner, and by loser where one winner alone is too much. How often each wins or
     loses under the query is not known yet; it is guessed from how often the token is a query itself. A bad
     guess makes tasks uneven, and nothing else.
-
-    Examples
-    --------
-    >>> counts = {"realisable": pa.array([1, 100, 1]), "unrealisable": pa.array([2, 0, 0])}
-    >>> queries = pa.table({"query": pa.array([0, 1, 2], pa.int32()), **counts})
-    >>> slots = cut_slots(queries, np.array([0, 1, 2, 3]), most=60)
-    >>> slots.parts.tolist(), (slots.keys >> 2 * TOKEN_BITS).tolist()
-    ([0, 1, 1, 1, 1, 1, 2], [0, 1, 1, 1, 1, 1, 2, 3])
     """
     n_tokens = int(borders[-1])
     asked, realisable = column(queries, "query"), column(queries, "realisable")

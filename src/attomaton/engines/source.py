@@ -75,12 +75,7 @@ class Corpus:
 
 
 def check_reading(tokenizer: object, queries: object) -> None:
-    """Say at once that a corpus cannot be read in this way, or that these are no queries.
-
-    Examples
-    --------
-    >>> check_reading("word", queries=["the", "of"])
-    """
+    """Say at once that a corpus cannot be read in this way, or that these are no queries."""
     if not isinstance(tokenizer, str):
         raise UnsupportedOption(f"tokenizer is {show(tokenizer)}; give a name, or the path of a file")
     if is_subword_file(tokenizer):
@@ -109,21 +104,7 @@ def refuse_input_in(out: Path, source: Any) -> None:
 
 
 def read_source(source: Any, *, window: int, tokenizer: str, tokens: Path | None, reading: Reading) -> Corpus:
-    """Read a corpus.
-
-    Parameters
-    ----------
-    source : Samples, Documents, sequence of ids, path, glob, URL, sequence of documents, frame or dataset
-        A folder of token shards stays on disk; all else is read into memory, or into shards.
-    window : int
-        Longest context; ready-made samples have theirs.
-    tokenizer : str
-        For text.
-    tokens : Path, optional
-        Write shards there instead of reading into memory.
-    reading : Reading
-        How to read it.
-    """
+    """Read a corpus."""
     if isinstance(source, Samples):
         digest = digest_arrays(source.values, source.starts, source.stops, source.labels)
         return Corpus(source, None, {"kind": "samples", "sha256": digest})
@@ -138,14 +119,6 @@ def read_documents(
     """Read a corpus as whole documents: in memory, or as shards, which are written to ``tokens`` if asked.
 
     The last is what a manifest says of it, as in :class:`Corpus`.
-
-    Examples
-    --------
-    >>> piece, vocabulary, about = read_documents(
-    ...     ["to be", "or not to be"], tokenizer="word", tokens=None, reading=Reading()
-    ... )
-    >>> piece.ids.tolist(), piece.documents.tolist(), vocabulary.tokens, about["skipped"]["count"]
-    ([0, 1, 2, 3, 0, 1], [0, 2, 6], ('to', 'be', 'or', 'not'), 0)
     """
     read, vocabulary, about = _read(source, tokenizer, tokens, reading)
     if isinstance(read, Documents):

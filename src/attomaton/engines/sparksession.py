@@ -35,18 +35,7 @@ SETTINGS: dict[str, Any] = {
 
 
 def open_session(master: str | None, threads: int | None, memory: str | int | None) -> Any:
-    """The session that runs already if it fits ``master``, or a new one.
-
-    Parameters
-    ----------
-    master : str, optional
-        ``local[N]``, ``spark://host:port`` or what else Spark knows; not given: the running session, or
-        ``local`` with this number of ``threads``.
-    threads : int, optional
-        All processors if not given; for local sessions only.
-    memory : str or int, optional
-        For local sessions: Java gets half. 60 % of the machine's if not given.
-    """
+    """The session that runs already if it fits ``master``, or a new one."""
     check_master(master)
     builder = _pyspark().sql.SparkSession.builder
     running = _pyspark().sql.SparkSession.getActiveSession()
@@ -75,16 +64,7 @@ def check_spark() -> None:
 
 
 def check_master(master: object) -> None:
-    """Refuse a place where Spark cannot run.
-
-    Examples
-    --------
-    >>> check_master("spark://host:7077")
-    >>> check_master("abacus")
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UnsupportedOption: master is 'abacus'; give local[2], spark://host:7077, yarn or k8s://…
-    """
+    """Refuse a place where Spark cannot run."""
     if master is not None and not (isinstance(master, str) and MASTERS.fullmatch(master)):
         raise UnsupportedOption(
             f"master is {show(master)}; give local[2], spark://host:7077, yarn or k8s://…"

@@ -125,14 +125,7 @@ AddUp = Callable[[Counting], dict[str, Sums]]
 
 
 def split_numbers(numbers: Float64) -> tuple[Int64, Int64]:
-    """Numbers of at most 1 in size as ``high`` and ``low``; what is below 2⁻⁶⁰ is rounded.
-
-    Examples
-    --------
-    >>> high, low = split_numbers(np.array([1 / 3, -1.0]))
-    >>> (high * 2.0**-30 + low * 2.0**-60).tolist() == [1 / 3, -1.0]
-    True
-    """
+    """Numbers of at most 1 in size as ``high`` and ``low``; what is below 2⁻⁶⁰ is rounded."""
     scaled = np.ldexp(numbers, BITS)
     high = np.floor(scaled)
     low = np.rint(np.ldexp(scaled - high, BITS))

@@ -28,15 +28,7 @@ class Found(NamedTuple):
 def search_queries(
     query: Int32, winner: Int32, loser: Int32, support: Int64, asked: Int32, n_tokens: int
 ) -> Found:
-    """Find the components of some queries from their edges; ``asked`` are those that have samples.
-
-    Examples
-    --------
-    >>> columns = (np.array(column, np.int32) for column in ([2, 2, 2], [0, 1, 1], [1, 0, 2]))
-    >>> found = search_queries(*columns, np.ones(3, np.int64), np.array([2], np.int32), 3)
-    >>> found.component.tolist(), [column.tolist() for column in found.order]  # 0 and 1 tie, and beat 2
-    ([0, 0, 1], [[0], [1], [1], [1]])
-    """
+    """Find the components of some queries from their edges; ``asked`` are those that have samples."""
     won = pack_pairs(query, winner)
     won = won[run_starts(won)] if len(won) else won  # they come sorted
     keys = distinct_keys(np.concatenate([won, pack_pairs(query, loser), pack_pairs(asked, asked)]))
@@ -127,13 +119,7 @@ def label_components(winner: Int64, loser: Int64, n_nodes: int) -> Int64:
 
 @compiled
 def count_components(start: Int64, loser: Int32) -> int:
-    """How many strong components there are; node i beats ``loser[start[i]:start[i + 1]]``, if need be itself.
-
-    Examples
-    --------
-    >>> count_components(np.array([0, 1, 3, 3]), np.array([1, 0, 2], np.int32))  # 0 and 1 tie, and beat 2
-    2
-    """
+    """The number of strong components; node i beats ``loser[start[i]:start[i + 1]]``, if need be itself."""
     return search_all(start, loser)[1]
 
 

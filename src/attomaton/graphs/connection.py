@@ -15,27 +15,7 @@ Pair = tuple[int, int]
 
 
 def connect(n_nodes: int, above: Int64, below: Int64) -> list[Pair]:
-    """A smallest set of edges that makes the acyclic graph above → below strongly connected.
-
-    Parameters
-    ----------
-    n_nodes : int
-        Nodes are 0 … n_nodes − 1.
-    above, below : int64 arrays, shape (n_edges,)
-        The edges.
-
-    Returns
-    -------
-    list of (int, int)
-        The new edges from → to: none if there is one node, else max(sources, sinks) of them.
-
-    Examples
-    --------
-    >>> connect(3, np.array([0, 1]), np.array([1, 2]))  # 0 → 1 → 2 lacks a way back
-    [(2, 0)]
-    >>> connect(3, np.array([0]), np.array([1]))  # 0 → 1, and 2 alone
-    [(1, 2), (2, 0)]
-    """
+    """A smallest set of edges that makes the acyclic graph above → below strongly connected."""
     if n_nodes < 2:
         return []
     lead_out, lead_in = np.bincount(above, minlength=n_nodes) > 0, np.bincount(below, minlength=n_nodes) > 0

@@ -10,14 +10,6 @@ def count_evidence(components: Components, queries: Integers | None = None) -> I
     """How often each token won or lost under its query, shape (n_nodes,): the support of its edges.
 
     With ``queries``, only theirs; the others count 0.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1, 2], [0, 1, 2], [3, 2]], [0, 0, 3])
-    >>> components = at.find_components(at.extract_edges(samples))
-    >>> components.token_of_node.tolist(), count_evidence(components).tolist()
-    ([0, 1, 2, 3], [4, 2, 3, 1])
     """
     edges, n_nodes = components.edges, len(components.nodes)
     found = np.zeros(n_nodes, np.int64)

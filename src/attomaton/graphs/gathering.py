@@ -48,25 +48,7 @@ class _Gathering(NamedTuple):
 
 
 def gather_components(pieces: Iterable[pa.Table], queries: pa.Table, n_tokens: int) -> Gathered:
-    """Find components and their order as :func:`~attomaton.graphs.components.find_components` does.
-
-    Parameters
-    ----------
-    pieces : iterable of pyarrow.Table
-        Edges (columns query, winner, loser, support), each of them once, sorted by query inside each piece.
-    queries : pyarrow.Table
-        The samples of these queries (columns query, realisable, unrealisable).
-    n_tokens : int
-        Size of the vocabulary.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> edges = at.extract_edges(at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1]))
-    >>> found = gather_components([edges.table.slice(0, 1), edges.table.slice(1)], edges.queries, 3)
-    >>> found.components.nodes.equals(at.find_components(edges).nodes), found.n_edges.tolist()
-    (True, [0, 0, 4])
-    """
+    """Find components and their order as :func:`~attomaton.graphs.components.find_components` does."""
     asked = column(queries, "query")[column(queries, "realisable") > 0]
     keys = pack_pairs(asked, asked)
     nothing = (_NOTHING, _NOTHING, _NOTHING, _NOTHING)

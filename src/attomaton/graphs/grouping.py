@@ -47,11 +47,6 @@ def stable_order(keys: Integers, size: int) -> Int64:
     """Where keys in 0 … size − 1 stand in rising order, equal ones in theirs: a stable ``np.argsort``.
 
     Numpy sorts numbers ten times faster than places, so key and place are sorted as one number.
-
-    Examples
-    --------
-    >>> stable_order(np.array([2, 0, 2, 1]), 3).tolist()
-    [1, 3, 0, 2]
     """
     bits = max(len(keys) - 1, 1).bit_length()
     if max(size - 1, 1).bit_length() + bits > 63:
@@ -64,13 +59,7 @@ def stable_order(keys: Integers, size: int) -> Int64:
 
 
 def order_pairs(owner: Integers, token: Integers, size: int) -> Int64:
-    """Where pairs of numbers in 0 … size − 1 stand in rising order, equal ones in theirs.
-
-    Examples
-    --------
-    >>> order_pairs(np.array([1, 0, 1]), np.array([2, 2, 0]), 3).tolist()
-    [1, 2, 0]
-    """
+    """Where pairs of numbers in 0 … size − 1 stand in rising order, equal ones in theirs."""
     order = stable_order(token, size)
     return order[stable_order(owner[order], size)]
 
@@ -86,14 +75,7 @@ def sum_by_key(keys: Int64, *counts: Int64) -> tuple[Int64, ...]:
 
 
 def join_counted(parts: Sequence[tuple[Int64, Int64]]) -> tuple[Int64, Int64]:
-    """Distinct rising keys with their counts, stretch after stretch, as one; neighbours may share keys.
-
-    Examples
-    --------
-    >>> one, other = (np.array([1, 4]), np.array([2, 1])), (np.array([4, 7]), np.array([3, 1]))
-    >>> [part.tolist() for part in join_counted([one, other])]
-    [[1, 4, 7], [2, 4, 1]]
-    """
+    """Distinct rising keys with their counts, stretch after stretch, as one; neighbours may share keys."""
     filled = [part for part in parts if len(part[0])]
     keys = np.concatenate([np.empty(0, np.int64), *(part[0] for part in filled)])
     counts = np.concatenate([np.empty(0, np.int64), *(part[1] for part in filled)])

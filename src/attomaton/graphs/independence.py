@@ -11,13 +11,7 @@ EPSILON = float(np.finfo(np.float64).eps)
 
 
 def unit_rows(rows: Float64) -> Float64:
-    """The rows, each scaled to length 1; zeros stay.
-
-    Examples
-    --------
-    >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
-    [[0.6, 0.8], [0.0, 0.0]]
-    """
+    """The rows, each scaled to length 1; zeros stay."""
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     return rows / np.where(norms > 0, norms, 1.0)
 
@@ -26,11 +20,6 @@ def bound_singular(rows: Float64) -> float:
     """A lower bound on the smallest singular value, at most twice too low; 0 if that is below about 1e-4.
 
     If R Rᵀ − μ has a Cholesky decomposition, no eigenvalue of R Rᵀ is below μ, but for rounding.
-
-    Examples
-    --------
-    >>> round(bound_singular(np.eye(3)), 6), bound_singular(np.ones((2, 3)))
-    (0.5, 0.0)
     """
     if not len(rows) or len(rows) > rows.shape[1]:
         return 0.0

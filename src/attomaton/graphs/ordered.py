@@ -21,14 +21,7 @@ SHARES = 4
 
 
 def order_samples(samples: Samples) -> Samples:
-    """The realisable samples, by query and label; those with the same two stay in their order.
-
-    Examples
-    --------
-    >>> samples = Samples.from_lists([[1, 2], [1, 0], [2, 0], [0, 1, 0]], [2, 1, 1, 0])
-    >>> [(sample.context, sample.label) for sample in order_samples(samples)]
-    [((0, 1, 0), 0), ((1, 0), 1), ((1, 2), 2)]
-    """
+    """The realisable samples, by query and label; those with the same two stay in their order."""
     kept = samples.take(find_realisable(samples))
     return kept.take(order_pairs(kept.queries, kept.labels, kept.n_tokens))
 
@@ -37,12 +30,6 @@ def cut_shares(ordered: Samples, most: int, threads: int | None = None) -> list[
     """Shares for all threads, of about ``most`` context tokens each at most.
 
     They are cut between labels; inside the samples of one label only where these are more.
-
-    Examples
-    --------
-    >>> samples = order_samples(Samples.from_lists([[0, 1]] * 5 + [[1, 1]] * 2, [0] * 5 + [1] * 2))
-    >>> [len(share) for share in cut_shares(samples, most=6)]
-    [3, 2, 2]
     """
     ends = np.cumsum(ordered.lengths)
     total = int(ends[-1]) if len(ends) else 0

@@ -27,15 +27,6 @@ def describe_origin(samples: Samples) -> dict[str, Any]:
 
     Only realisable samples count, since no other sample changes what is learned. The digest is of contexts
     and labels in their order, however they are laid out in memory.
-
-    Examples
-    --------
-    >>> one = Samples.from_lists([[0, 1], [1, 0], [1, 1]], [0, 1, 0])  # the last label is not in its context
-    >>> other = Samples.from_lists([[0, 1], [1, 0]], [0, 1])
-    >>> describe_origin(one) == describe_origin(other)
-    True
-    >>> describe_origin(one)["realisable"], describe_origin(one)["n_tokens"]
-    (2, 2)
     """
     kept = samples.take(find_realisable(samples))
     digest = hashlib.sha256(np.asarray(kept.n_tokens, np.int64).tobytes())
@@ -93,15 +84,7 @@ def _count(origin: Any) -> str:
 
 
 def gives_edges(samples: Samples, edges: pa.Table) -> bool:
-    """Whether samples give the very edges of a run, and so may be those that it was learned from.
-
-    Examples
-    --------
-    >>> samples = Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])
-    >>> edges = extract_edges(samples).table
-    >>> gives_edges(samples, edges), gives_edges(samples.take(slice(1)), edges)
-    (True, False)
-    """
+    """Whether samples give the very edges of a run, and so may be those that it was learned from."""
     found = extract_edges(samples).table
     return bool(found.equals(edges.cast(found.schema)))
 

@@ -21,13 +21,7 @@ PART_SAMPLES = 1 << 17
 
 
 def cut_queries(weights: Int64, size: int) -> Int64:
-    """Borders of runs of queries that weigh about ``size`` together, or one query that weighs more.
-
-    Examples
-    --------
-    >>> cut_queries(np.array([1, 1, 5, 1, 1, 1]), 3).tolist()
-    [0, 2, 3, 6]
-    """
+    """Borders of runs of queries that weigh about ``size`` together, or one query that weighs more."""
     total = offsets_of(weights)
     borders = [0]
     while borders[-1] < len(weights):
@@ -38,22 +32,7 @@ def cut_queries(weights: Int64, size: int) -> Int64:
 
 
 def cut_parts(queries: pa.Table, n_tokens: int) -> Int64:
-    """The parts of a corpus: part ``i`` holds the queries ``borders[i] … borders[i + 1] − 1``.
-
-    Parameters
-    ----------
-    queries : pyarrow.Table
-        The samples read, by query (columns query, realisable, unrealisable).
-    n_tokens : int
-        Size of the vocabulary, which is the last border.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> edges = at.extract_edges(at.Samples.from_lists([[0, 1, 2]], [0], n_tokens=5))
-    >>> cut_parts(edges.queries, edges.n_tokens).tolist()
-    [0, 5]
-    """
+    """The parts of a corpus: part ``i`` holds the queries ``borders[i] … borders[i + 1] − 1``."""
     weights = np.zeros(n_tokens, np.int64)
     weights[column(queries, "query")] = column(queries, "realisable")
     return cut_queries(weights, PART_SAMPLES)
@@ -73,17 +52,7 @@ def part_of_edges(edges: EdgeTable, first: int, stop: int) -> EdgeTable:
 
 
 def join_components(parts: Sequence[Components], edges: EdgeTable) -> Components:
-    """The components of all queries from those of parts in rising order, and the edges of all.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> edges = at.extract_edges(at.Samples.from_lists([[0, 1, 2], [0, 1]], [0, 0]))
-    >>> parts = [at.find_components(part_of_edges(edges, *limits)) for limits in ((0, 2), (2, 3))]
-    >>> joined, whole = join_components(parts, edges), at.find_components(edges)
-    >>> joined.nodes.equals(whole.nodes), joined.order.equals(whole.order)
-    (True, True)
-    """
+    """The components of all queries from those of parts in rising order, and the edges of all."""
     if len(parts) == 1:
         return trusted(Components, edges=edges, nodes=parts[0].nodes, order=parts[0].order)
     before = offsets_of(np.array([len(part) for part in parts], np.int64))
@@ -111,14 +80,6 @@ def keep_ties(components: Components) -> Components:
     """The components with more than one token alone, numbered anew: all that the soft side looks at.
 
     Edges and order stay behind.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
-    >>> ties = keep_ties(at.find_components(at.extract_edges(samples)))
-    >>> ties.nodes.to_pylist()
-    [{'query': 2, 'token': 0, 'component': 0}, {'query': 2, 'token': 1, 'component': 0}]
     """
     number = components.component_of_node
     tied = components.sizes[number] > 1

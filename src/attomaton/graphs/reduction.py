@@ -15,15 +15,6 @@ def reduce_order(components: Components) -> pa.Table:
     """The transitive reduction of the order: the rows of ``components.order`` that no longer path replaces.
 
     Same reachability, hence the same feasible set of the Graph-SVM, with as few edges as possible.
-
-    Examples
-    --------
-    >>> from attomaton.corpora.samples import Samples
-    >>> from attomaton.graphs.components import find_components
-    >>> from attomaton.graphs.edges import extract_edges
-    >>> comps = find_components(extract_edges(Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1])))
-    >>> comps.order.num_rows, reduce_order(comps).num_rows  # 0 → 1 → 2 makes 0 → 2 needless
-    (3, 2)
     """
     return keep_rows(components.order, find_needed(components))
 

@@ -85,14 +85,7 @@ def _tied_plain(members: Members, queries: Int32, labels: Int32) -> Bool:
 
 @compiled(work=_tied_work, instead=_tied_plain)
 def find_tied(members: Members, queries: Int32, labels: Int32) -> Bool:
-    """Whether each label ties with another token under its query, shape (n_samples,).
-
-    Examples
-    --------
-    >>> members = Members(np.array([0, 0, 2]), np.array([0, 2], np.int32), np.array([0, 0]))
-    >>> find_tied(members, np.array([0, 1, 1], np.int32), np.array([0, 2, 1], np.int32)).tolist()
-    [False, True, False]
-    """
+    """Whether each label ties with another token under its query, shape (n_samples,)."""
     borders, token, _ = members
     tied = np.zeros(len(queries), np.bool_)
     for sample in range(len(queries)):

@@ -136,21 +136,7 @@ def _mark_below(
 
 @compiled
 def precede_all(order: Int64, top: Int64, first: Int64, member: Int64, offsets: Int64, below: Int64) -> Bool:
-    """Whether each group's top node reaches all its members, shape (n_groups,).
-
-    Parameters
-    ----------
-    order : int64 array, shape (n_groups,)
-        The groups so that those with the same top stand together: each top is searched from once.
-    top : int64 array, shape (n_groups,)
-        The top node of each group.
-    first : int64 array, shape (n_groups + 1,)
-        Group g has the members ``member[first[g]:first[g + 1]]``.
-    member : int64 array
-        Nodes.
-    offsets, below : int64 arrays
-        What each node leads to, in compressed rows.
-    """
+    """Whether each group's top node reaches all its members, shape (n_groups,)."""
     n_nodes = len(offsets) - 1
     reached_from = np.full(n_nodes, n_nodes)
     stack = np.empty(n_nodes, np.int64)

@@ -51,24 +51,7 @@ def link_repeats(piece: Piece, window: int, kept: Bool) -> Links:
 def window_edges(
     piece: Piece, links: Links, *, window: int, kept: Bool, max_keys: int
 ) -> Iterator[tuple[Int64, Int32]]:
-    """The edges of the kept queries, in chunks of at most ``max_keys`` before they are counted.
-
-    Yields
-    ------
-    keys, support : int64 and int32 arrays
-        Distinct packed edges (see :func:`~attomaton.graphs.edges.pack_edges`), rising, and the number of
-        samples of this chunk that show each.
-
-    Examples
-    --------
-    >>> piece = Piece(np.array([0, 1, 0, 0], np.int32), np.array([0, 4]), 0, 2)
-    >>> kept = np.ones(2, bool)
-    >>> links = link_repeats(piece, 3, kept)
-    >>> [(keys, support)] = window_edges(piece, links, window=3, kept=kept, max_keys=100)
-    >>> from attomaton.graphs.edges import unpack_edges
-    >>> [part.tolist() for part in unpack_edges(keys)], support.tolist()
-    ([[0, 1], [0, 0], [1, 1]], [1, 1])
-    """
+    """The edges of the kept queries, in chunks of at most ``max_keys`` before they are counted."""
     from attomaton.graphs.sliding import count_runs, pack_windows
 
     kept = _check_kept(kept, piece.n_tokens)

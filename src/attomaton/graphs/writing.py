@@ -76,13 +76,7 @@ def measure_reach(samples: Samples, writes: Integers | Mapping[int, int]) -> Rea
 
 
 def apply_writes(samples: Samples, writes: Integers | Mapping[int, int]) -> Samples:
-    """The same samples with what each token of a context writes in the place of the token; labels stay.
-
-    Examples
-    --------
-    >>> list(apply_writes(Samples.from_lists([[0, 1]], [1], n_tokens=3), {1: 2}))
-    [Sample(context=(0, 2), label=1)]
-    """
+    """The same samples with what each token of a context writes in the place of the token; labels stay."""
     table = check_writes(writes, samples.n_tokens)
     parts = {name: getattr(samples, name) for name in ("starts", "stops", "labels", "n_tokens")}
     return trusted(Samples, values=table[samples.values], **parts)
@@ -138,11 +132,6 @@ def count_successors(samples: Samples) -> Int32:
     """The label that most often follows each query, shape (n_tokens,); of equals the one that was seen first.
 
     Of the samples of a stream, whatever their window, this is :func:`find_successors`.
-
-    Examples
-    --------
-    >>> count_successors(Samples.from_windows([0, 1, 0, 2, 0, 2, 3], window=4)).tolist()
-    [2, 0, 0, 3]
     """
     size = samples.n_tokens
     key = samples.queries.astype(np.int64) * size + samples.labels

@@ -14,16 +14,7 @@ from attomaton.heads.model import Head, ModelShape
 
 
 def check_contexts(tokens: Integers | Tensor, shape: ModelShape) -> Tensor:
-    """Contexts of one length as a tensor of int64, shape (n, length), if the model takes them.
-
-    Examples
-    --------
-    >>> check_contexts(np.array([[0, 4]]), ModelShape(1, 1, n_tokens=4))
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.TokenOutOfRange: token 4 at place 1 of context 0 is not in 0 … 3; give ids of the
-    model's own tokenizer
-    """
+    """Contexts of one length as a tensor of int64, shape (n, length), if the model takes them."""
     try:
         given: Any = tokens.detach().cpu().numpy() if isinstance(tokens, Tensor) else np.asarray(tokens)
     except ValueError:  # lists of unequal lengths
@@ -47,13 +38,7 @@ def check_contexts(tokens: Integers | Tensor, shape: ModelShape) -> Tensor:
 
 
 def check_tokens(tokens: Integers | Sequence[int], shape: ModelShape) -> Tensor:
-    """Token ids in a row as a tensor of int64, shape (n,).
-
-    Examples
-    --------
-    >>> check_tokens([0, 3], ModelShape(1, 1, n_tokens=4)).tolist()
-    [0, 3]
-    """
+    """Token ids in a row as a tensor of int64, shape (n,)."""
     given = np.asarray(tokens)
     if given.ndim != 1 or (given.size and not np.issubdtype(given.dtype, np.integer)):
         raise InvalidSamples(f"tokens are {show(tokens)}; give whole numbers, shape (n,)")
@@ -66,15 +51,7 @@ def check_tokens(tokens: Integers | Sequence[int], shape: ModelShape) -> Tensor:
 
 
 def check_head(head: Head, shape: ModelShape) -> Head:
-    """The head, if the model has it.
-
-    Examples
-    --------
-    >>> check_head(Head(1, 0), ModelShape(1, 1, n_tokens=4))
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.MismatchedParts: there is no head 1.0; layers are 0 … 0 and heads 0 … 0
-    """
+    """The head, if the model has it."""
     given = cast("Any", head)
     pair: tuple[Any, ...] = tuple(cast("tuple[Any, ...]", given)) if isinstance(given, tuple | list) else ()
     if len(pair) != 2 or not all(isinstance(one, int | np.integer) for one in pair):
@@ -89,15 +66,7 @@ def check_head(head: Head, shape: ModelShape) -> Head:
 
 
 def check_heads(heads: Iterable[Head], shape: ModelShape) -> list[Head]:
-    """The heads, if the model has them and each is there once.
-
-    Examples
-    --------
-    >>> check_heads([Head(0, 0), Head(0, 0)], ModelShape(1, 1, n_tokens=4))
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.MismatchedParts: head 0.0 is there twice; give each head once
-    """
+    """The heads, if the model has them and each is there once."""
     found = [check_head(one, shape) for one in heads]
     twice = [one for place, one in enumerate(found) if one in found[:place]]
     if twice:
@@ -106,16 +75,7 @@ def check_heads(heads: Iterable[Head], shape: ModelShape) -> list[Head]:
 
 
 def keep_shape(edited: Tensor, given: Tensor, what: str) -> Tensor:
-    """What an edit returned, if it has the shape of what it was given.
-
-    Examples
-    --------
-    >>> keep_shape(torch.zeros(2), torch.zeros(3), "edit_patterns")
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.MismatchedParts: edit_patterns returned shape (2,) for shape (3,); return the same
-    shape
-    """
+    """What an edit returned, if it has the shape of what it was given."""
     if edited.shape != given.shape:
         raise MismatchedParts(
             f"{what} returned shape {tuple(edited.shape)} for shape {tuple(given.shape)}; "

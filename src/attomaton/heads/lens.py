@@ -43,26 +43,7 @@ ASKED = 16
 
 
 def read_lens(model: Any, *, name: str = "TransformerLens", dtype: torch.dtype | None = None) -> Transformer:
-    """A ``HookedTransformer``, or whatever has its ``cfg`` and ``state_dict``, with its weights as they are.
-
-    Parameters
-    ----------
-    model : HookedTransformer or TransformerBridge
-        With learned or turned positions (``"standard"``, ``"rotary"``), LayerNorm, RMSNorm or no norm, folded
-        or not; other settings are an error that names them.
-    name : str
-        What it is called.
-    dtype : torch.dtype, optional
-        In which ours computes; float32 if not given.
-
-    Examples
-    --------
-    >>> from types import SimpleNamespace
-    >>> read_lens(SimpleNamespace(cfg=SimpleNamespace(attention_dir="bidirectional"), state_dict=dict))
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UnreadableModel: its attention_dir is 'bidirectional'; supported is 'causal'
-    """
+    """A ``HookedTransformer``, or whatever has its ``cfg`` and ``state_dict``, with its weights."""
     cfg = model.cfg
     for setting, allowed in PLAIN.items():
         value = getattr(cfg, setting, allowed[0])

@@ -27,16 +27,7 @@ SIZES = {"n_layer": "n_layer", "n_head": "n_head", "n_embd": "n_embd", "vocab_si
 
 
 def read_mingpt(path: str | PathLike[str], *, dtype: torch.dtype = torch.float32) -> Transformer:
-    """The model of a file; its layers are those of GPT-2, with maps stored the other way round.
-
-    Examples
-    --------
-    >>> read_mingpt("nowhere.json")
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UnreadableModel: nowhere.json cannot be read: No such file or directory; restore the
-    file, or give another model
-    """
+    """The model of a file; its layers are those of GPT-2, with maps stored the other way round."""
     place = Path(path)
     with named(place, "is no minGPT model"), open_regular(place) as stream:
         text = stream.read(MOST_BYTES + 1)

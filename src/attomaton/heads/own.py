@@ -147,27 +147,7 @@ def watch_trace(
 def watch_weights(
     trace: Trace | DeepTrace, weights: Float64, *, step: int, trial: int = 0
 ) -> "TheoryLayer | Transformer":
-    """A training run of attomaton with these weights, as a model whose heads can be watched.
-
-    Parameters
-    ----------
-    trace : Trace or DeepTrace
-        What was trained.
-    weights : float64 array, shape (n_trials, dim, dim) or (n_trials, n_numbers)
-        W of all trials, or all numbers of a deep model.
-    step : int
-        The step that they are of, for the name.
-    trial : int
-        Which trial.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1]], [0])
-    >>> trace = at.train(samples, at.AttentionModel("orthonormal"), at.GradientDescent(1.0), steps=4)
-    >>> watch_weights(trace, np.zeros((1, 2, 2)), step=0).name
-    'AttentionModel, trial 0 at step 0'
-    """
+    """A training run of attomaton with these weights, as a model whose heads can be watched."""
     trial = whole_number(trial, "trial", most=trace.n_trials - 1)
     wanted = (trace.numbers if isinstance(trace, DeepTrace) else trace.weights).shape[1:]
     if np.shape(weights) != wanted:

@@ -231,13 +231,7 @@ class Layer:
 
 
 def in_dtype(part: Part, dtype: torch.dtype) -> Part:
-    """The same part with all its tensors as ``dtype``; those that are so already are not copied.
-
-    Examples
-    --------
-    >>> in_dtype(Linear(torch.ones(1, 1)), torch.float64).weight.dtype
-    torch.float64
-    """
+    """The same part with all its tensors as ``dtype``; those that are so already are not copied."""
     if isinstance(part, Tensor):
         return cast("Part", part.to(dtype))
     if not is_dataclass(part) or isinstance(part, type):

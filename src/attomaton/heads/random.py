@@ -17,26 +17,6 @@ def randomise_heads(model: Transformer, rng: np.random.Generator) -> Transformer
     shared keys get keys of their own; values, outputs and all other parts stay. This is enough for token
     scores at one lag. :func:`~attomaton.heads.audit.randomised.rotate_heads`, which an audit uses, keeps the
     singular values at every lag, shared keys and biases.
-
-    Parameters
-    ----------
-    model : Transformer
-        Of any family.
-    rng : numpy Generator
-        What is drawn from.
-
-    Examples
-    --------
-    >>> from attomaton.heads.arrays import from_arrays
-    >>> rng = np.random.default_rng(0)
-    >>> query, key, value = rng.normal(size=(3, 1, 2, 4, 3))
-    >>> model = from_arrays(rng.normal(size=(5, 4)), query, key, value, rng.normal(size=(1, 2, 3, 4)))
-    >>> drawn = randomise_heads(model, rng).layers[0].attention
-    >>> first = drawn.query.weight[:, :3] @ drawn.key.weight[:, :3].T
-    >>> whole = [first, torch.tensor(query[0, 0] @ key[0, 0].T)]
-    >>> spectra = [torch.linalg.svdvals(one)[:3] for one in whole]
-    >>> bool(torch.allclose(*spectra))
-    True
     """
     layers = tuple(_randomise(model, layer, rng) for layer in model.layers)
     return replace(model, name=f"{model.name}, random heads", layers=layers, n_groups=model.n_heads)

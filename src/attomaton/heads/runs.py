@@ -19,29 +19,14 @@ from attomaton.training.trace import Trace
 
 
 def is_run(place: Path) -> bool:
-    """Whether a folder looks like a run of attomaton, and not like a model of others.
-
-    Examples
-    --------
-    >>> is_run(Path("nowhere"))
-    False
-    """
+    """Whether a folder looks like a run of attomaton, and not like a model of others."""
     if (place / "config.json").exists():
         return False
     return (place / TRAINING).is_dir() or (place / MANIFEST).is_file()
 
 
 def read_run(folder: str | PathLike[str]) -> Trace | DeepTrace:
-    """The trace of a run folder, of one layer or of a deep model.
-
-    Examples
-    --------
-    >>> import tempfile, attomaton as at
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = at.train_deep([[0, 1, 0, 1]], at.DeepModel(n_layers=2), 0.5, steps=4, out=folder)
-    ...     read_run(folder)
-    DeepTrace(1 trials, 2 layers, 5 records to step 4)
-    """
+    """The trace of a run folder, of one layer or of a deep model."""
     training = Path(folder) / TRAINING
     if not (training / TRACE).is_file():
         return read_trace(folder if isinstance(folder, str) else Path(folder))  # it says what is missing
@@ -54,24 +39,7 @@ def read_run(folder: str | PathLike[str]) -> Trace | DeepTrace:
 def open_checkpoint(
     file: str | PathLike[str], *, read: Callable[[Path], Trace | DeepTrace] = read_run
 ) -> HeadModel:
-    """The first trial of a run at the step of a checkpoint.
-
-    Parameters
-    ----------
-    file : path
-        ``RUN/training/checkpoints/STEP.safetensors`` of a finished training.
-    read : callable, optional
-        What reads the trace of the run folder, for a caller who has read it already.
-
-    Examples
-    --------
-    >>> import tempfile, attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1]], [0])
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = at.train(samples, at.AttentionModel(), at.GradientDescent(1.0), steps=40, out=folder)
-    ...     open_checkpoint(f"{folder}/training/checkpoints/000000000020.safetensors").name
-    'AttentionModel, trial 0 at step 20'
-    """
+    """The first trial of a run at the step of a checkpoint."""
     place = Path(file).absolute()
     if place.parent.name != CHECKPOINTS or place.parent.parent.name != TRAINING:
         raise UnreadableModel(
@@ -93,11 +61,5 @@ def open_checkpoint(
 
 
 def run_of(checkpoint: Path) -> Path:
-    """The run folder that a checkpoint stands in.
-
-    Examples
-    --------
-    >>> run_of(Path("run/training/checkpoints/000000000020.safetensors")).as_posix()
-    'run'
-    """
+    """The run folder that a checkpoint stands in."""
     return checkpoint.parent.parent.parent

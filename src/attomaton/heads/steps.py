@@ -84,15 +84,7 @@ def find_steps(sources: Sequence[str], *, most: int | None = None) -> tuple[Mode
 
 
 def sort_steps(found: Iterable[ModelStep]) -> list[ModelStep]:
-    """Models by their steps, if no two are of the same.
-
-    Examples
-    --------
-    >>> sort_steps([ModelStep(1, "a", open), ModelStep(1, "b", open)])
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.MismatchedParts: a and b are both of step 1; give one model of each step
-    """
+    """Models by their steps, if no two are of the same."""
     ordered = sorted(found, key=lambda one: one.step)
     for one, other in pairwise(ordered):
         if one.step == other.step:
@@ -103,13 +95,7 @@ def sort_steps(found: Iterable[ModelStep]) -> list[ModelStep]:
 
 
 def expand(sources: Sequence[str]) -> list[str]:
-    """The sources, with what stands there in place of each glob.
-
-    Examples
-    --------
-    >>> expand(["checkpoint-100"])
-    ['checkpoint-100']
-    """
+    """The sources, with what stands there in place of each glob."""
     found: list[str] = []
     for source in sources:
         if not has_magic(source) or Path(source).exists():
@@ -123,13 +109,7 @@ def expand(sources: Sequence[str]) -> list[str]:
 
 
 def step_of(source: str) -> int:
-    """The step that a folder or file is named after.
-
-    Examples
-    --------
-    >>> step_of("run/checkpoint-100"), step_of("pythia/step1000"), step_of("run/000000000020.safetensors")
-    (100, 1000, 20)
-    """
+    """The step that a folder or file is named after."""
     name = Path(source).name.removesuffix(".safetensors")
     numbers = NAMED.findall(name) or NUMBER.findall(name)
     if len(numbers) != 1:
@@ -140,13 +120,7 @@ def step_of(source: str) -> int:
 
 
 def spread(found: Sequence[ModelStep], most: int) -> tuple[ModelStep, ...]:
-    """At most so many of the steps, spread evenly over them, first and last among them; of one, the last.
-
-    Examples
-    --------
-    >>> [one.step for one in spread(find_steps([f"step-{step}" for step in range(9)]), 3)]
-    [0, 4, 8]
-    """
+    """At most so many of the steps, spread evenly over them, first and last among them; of one, the last."""
     most = whole_number(most, "most", least=1)
     if len(found) <= most:
         return tuple(found)

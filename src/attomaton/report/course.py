@@ -48,17 +48,7 @@ def draw_course(run: Path) -> list[LinePanel]:
 
 
 def measure_courses(trace: Any) -> dict[str, CourseCurves]:
-    """The course of a run as it was ``measured`` and, where it can be computed, as it is ``predicted``.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])
-    >>> trace = at.train(samples, at.AttentionModel(), at.GradientDescent(0.5), steps=200)
-    >>> courses = measure_courses(trace)
-    >>> {name: round(float(course.correlation[-1]), 2) for name, course in courses.items()}
-    {'measured': 1.0, 'predicted': 1.0}
-    """
+    """The course of a run as it was ``measured`` and, where it can be computed, as it is ``predicted``."""
     from attomaton.claims.measures import aim_at, dense, solve_trials
 
     automata = solve_trials(trace)

@@ -14,13 +14,7 @@ _SHORT = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 
 def escape_text(text: str) -> str:
-    r"""The text with hidden characters written out and backslashes doubled: :func:`unescape_text` undoes it.
-
-    Examples
-    --------
-    >>> print(escape_text("a\nb \\n"))
-    a\nb \\n
-    """
+    r"""The text with hidden characters escaped and backslashes doubled: :func:`unescape_text` undoes it."""
     return show_hidden(text.replace("\\", "\\\\"))
 
 
@@ -29,11 +23,6 @@ def escape_cell(text: str) -> str:
 
     A sign that begins a formula is written out where a cell begins, or where one would if the text were split
     at other separators; a sign that is the whole text does nothing and stays.
-
-    Examples
-    --------
-    >>> print(escape_cell("=cmd|' /C calc'!A0"), escape_cell("="), escape_cell("a-b"))
-    \u003dcmd|' /C calc'!A0 = a-b
     """
     return _FORMULA.sub(lambda match: match[1] + f"\\u{ord(match[2]):04x}", escape_text(text))
 

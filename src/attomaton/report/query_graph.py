@@ -56,16 +56,7 @@ class PageGraph:
 
 
 def read_graph(packer: Packer, place: int) -> PageGraph:
-    """The query at this place of ``packer.queries``, out of its packed form.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 3], [1, 0, 3], [1, 2, 3]], [0, 1, 1]))
-    >>> graph = read_graph(Packer(auto), 0)
-    >>> graph.members, graph.layers, graph.hard.round(6).tolist()
-    (((0, 1), (2,), (3,)), ((0,), (2, 1)), [0.5, 0.5, -0.5, -0.5])
-    """
+    """The query at this place of ``packer.queries``, out of its packed form."""
     packed = dict(zip(FIELDS, packer.pack(place), strict=True))
     tokens = sum_up(packed["tokens"])
     soft = np.zeros(len(tokens))

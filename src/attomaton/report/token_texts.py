@@ -17,15 +17,7 @@ TEXT = pa.large_string()
 
 
 class TokenTexts:
-    """The escaped text of every token of an automaton, to be looked up by arrays of ids.
-
-    Parameters
-    ----------
-    automaton : Automaton
-        Whose tokens; without a vocabulary their texts are the ids.
-    escape : callable
-        What makes a text safe for the file it is written to.
-    """
+    """The escaped text of every token of an automaton, to be looked up by arrays of ids."""
 
     def __init__(self, automaton: Automaton, escape: Callable[[str], str]) -> None:
         self._names = [automaton.name(token) for token in range(automaton.n_tokens)]

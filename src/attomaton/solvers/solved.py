@@ -52,10 +52,6 @@ def compile_beside(n_positions: int) -> None:
 
     They compile while this program reads the corpus, and it waits for them when it needs a solver. Where no
     code is kept on disk they would be of no use.
-
-    Examples
-    --------
-    >>> compile_beside(100)  # a small corpus is not compiled for
     """
     if n_positions < LARGE or count_processors() == 1:
         return
@@ -194,24 +190,6 @@ def solve_ties(
     """The soft side of components, of which only those with more than one token are looked at.
 
     Its scores are those of the tokens that tie; all others are 0.
-
-    Parameters
-    ----------
-    components : Components
-        All components of some queries.
-    choices : ChoiceTable
-        The choices inside them.
-    atol : float
-        Largest gradient entry at which the answer counts as certified.
-    threads : int, optional
-        How many to use; all processors if not given.
-
-    Examples
-    --------
-    >>> samples = Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
-    >>> found = find_components(extract_edges(samples))
-    >>> solve_ties(found, extract_choices(samples, found)).scores.round(4).tolist()
-    [0.5493, -0.5493]
     """
     from attomaton.solvers.soft.tied import group_choices, solve_groups
 
@@ -219,16 +197,7 @@ def solve_ties(
 
 
 def spread_scores(components: Components, ties: Float64) -> Float64:
-    """The scores of all nodes, shape (n_nodes,), from those of the nodes that tie.
-
-    Examples
-    --------
-    >>> samples = Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
-    >>> found = find_components(extract_edges(samples))
-    >>> ties = solve_ties(found, extract_choices(samples, found)).scores
-    >>> spread_scores(found, ties).round(4).tolist()
-    [0.5493, -0.5493, 0.0]
-    """
+    """The scores of all nodes, shape (n_nodes,), from those of the nodes that tie."""
     scores = np.zeros(components.nodes.num_rows)
     scores[components.sizes[components.component_of_node] > 1] = ties
     return scores

@@ -24,14 +24,7 @@ PACKAGES = ("attomaton", "numpy", "torch")
 
 
 def describe(value: object) -> Any:
-    """A setting as JSON: dataclasses by name and fields, arrays by digest, functions by name.
-
-    Examples
-    --------
-    >>> from attomaton.training.models.heads import Untied
-    >>> describe(Untied(temperature=2.0))
-    {'kind': 'Untied', 'temperature': 2.0}
-    """
+    """A setting as JSON: dataclasses by name and fields, arrays by digest, functions by name."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, np.ndarray):
@@ -79,13 +72,7 @@ class Named:
 
 
 def restore(record: Any) -> Any:
-    """What :func:`describe` described; functions come back as :class:`Named`.
-
-    Examples
-    --------
-    >>> restore({"kind": "Untied", "temperature": 2.0})
-    Untied(temperature=2.0)
-    """
+    """What :func:`describe` described; functions come back as :class:`Named`."""
     if isinstance(record, list):
         return tuple(restore(one) for one in cast("list[Any]", record))
     if not isinstance(record, dict):

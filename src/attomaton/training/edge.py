@@ -18,15 +18,6 @@ def describe_unstable(
     """Which trials take plain steps beyond the edge of stability, in a sentence; empty if none is known to.
 
     The edge is known for log-loss, a head that reads the attention mass on the label, and W trained itself.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> samples = Samples.from_lists([[0, 1, 2]] * 5, [0, 0, 0, 1, 1])
-    >>> for step in (GradientDescent(4.1), GradientDescent(4.2)):
-    ...     print(describe_unstable(AttentionModel(), step, [samples], [np.eye(3)])[:46])
-    <BLANKLINE>
-    the step size 4.2 is beyond the edge of stabil
     """
     if not isinstance(step, GradientDescent) or step.normalized or step.momentum or step.schedule is not None:
         return ""

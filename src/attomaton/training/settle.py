@@ -29,31 +29,6 @@ def settle_within(
 
     With W_far a large multiple of a Graph-SVM solution and the axes those of its cyclic subspace, V is the
     finite part: masses below the highest component are gone, and what is left is the loss on reduced data.
-
-    Parameters
-    ----------
-    samples, model, tables
-        The trials, as in :func:`~attomaton.training.path.trace_path`.
-    far : float64 array, shape (n_trials, dim, dim)
-        W_far.
-    axes : float64 array, shape (n_trials, n_axes, dim²)
-        Orthonormal rows; rows of zeros are left alone.
-    start : float64 array, shape (n_trials, n_axes)
-        Coordinates to start from.
-
-    Returns
-    -------
-    float64 array, shape (n_trials, n_axes)
-        Coordinates of a stationary point near the start: the minimum, if the loss is convex.
-
-    Examples
-    --------
-    >>> corpus = Samples.from_lists([[0, 1]] * 3 + [[0, 1]], [0, 0, 0, 1])
-    >>> axes = np.array([[[0.0, 1.0, 0.0, -1.0]]]) / np.sqrt(2)  # token 0 against 1 under the query 1
-    >>> none, trial = np.zeros((1, 2, 2)), ([corpus], AttentionModel(), [np.eye(2)])
-    >>> place = settle_within(*trial, far=none, axes=axes, start=none[:, :1, 0])
-    >>> float(np.exp(place[0, 0] * np.sqrt(2)).round(6))  # odds of 3 to 1
-    3.0
     """
     max_steps = whole_number(max_steps, "max_steps", least=1)
     if not axes.shape[1]:

@@ -33,11 +33,6 @@ def bound_any_sharpness(table: Float64) -> float:
 
     It is a mean of covariances of (e_x)e_kᵀ over contexts: at most a quarter of the largest squared distance,
     (2 ‖e‖)²‖e‖², and ½ for orthonormal embeddings.
-
-    Examples
-    --------
-    >>> bound_any_sharpness(np.eye(3)), bound_any_sharpness(2.0 * np.eye(3))
-    (0.5, 16.0)
     """
     if is_orthonormal(table):
         return ORTHONORMAL
@@ -50,24 +45,6 @@ def find_trial_edge(
     """The edge of one trial, found no more sharply than its step size needs.
 
     Below the edge ``sharpness`` may be a bound that is enough to show it.
-
-    Parameters
-    ----------
-    samples : Samples
-        What is trained on.
-    step_size : float
-        η of plain gradient descent.
-    table : float64 array, shape (n_tokens, dim)
-        E.
-    components : Components, optional
-        The components that the embeddings can tell apart, if they are known.
-
-    Examples
-    --------
-    >>> samples = Samples.from_lists([[0, 1, 2]] * 5, [0, 0, 0, 1, 1])
-    >>> edge = find_trial_edge(samples, 5.0, np.eye(3))
-    >>> edge.passed, round(edge.largest, 4), find_trial_edge(samples, 0.1, np.eye(3)).passed
-    (True, 4.1667, False)
     """
     edge = StabilityEdge(bound_any_sharpness(table), step_size)
     if not edge.passed:
@@ -97,14 +74,7 @@ def find_passed(
     step_size: float,
     components: Sequence[Components] | None = None,
 ) -> Iterator[tuple[int, StabilityEdge]]:
-    """The trials whose step size is beyond the edge, each with it; trials that are alike are looked at once.
-
-    Examples
-    --------
-    >>> samples = Samples.from_lists([[0, 1, 2]] * 5, [0, 0, 0, 1, 1])
-    >>> [trial for trial, _ in find_passed([samples] * 2, [np.eye(3), 0.5 * np.eye(3)], 5.0)]
-    [0]
-    """
+    """The trials whose step size is beyond the edge, each with it; equal trials are examined once."""
     known: dict[tuple[int, bytes], StabilityEdge] = {}
     for trial, (samples, table) in enumerate(zip(corpora, tables, strict=True)):
         key = id(samples), table.tobytes()

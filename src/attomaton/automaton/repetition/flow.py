@@ -41,25 +41,12 @@ LEAST = 1e-300
 
 
 def find_exponents(odds: Float64, shares: Float64) -> Float64:
-    """ρ, shape (K,), at these shares; rows whose tokens have all faded count for nothing.
-
-    Examples
-    --------
-    >>> find_exponents(np.array([[3.0, 1.0], [3.0, 1.0]]), np.array([1.0, 0.0])).round(4).tolist()
-    [1.0, 0.3333]
-    """
+    """ρ, shape (K,), at these shares; rows whose tokens have all faded count for nothing."""
     return _over(shares, odds @ shares) @ odds
 
 
 def find_rates(logs: Float64, heights: Float64) -> Float64:
-    """d ln x_j / d ln t = q_j / x_j − 1, shape (K,), from ln w and ln x.
-
-    Examples
-    --------
-    >>> logs = np.log([[3.0, 1.0], [3.0, 1.0]])
-    >>> find_rates(logs, np.log([0.5, 0.5])).round(6).tolist()
-    [0.5, -0.5]
-    """
+    """d ln x_j / d ln t = q_j / x_j − 1, shape (K,), from ln w and ln x."""
     order = np.argsort(-heights)
     near = np.maximum(heights[order] - heights[order[0]], LOWEST)
     reached = logs[np.ix_(order, order)] + near
@@ -79,11 +66,6 @@ def find_steady(chances: Float64) -> Float64:
 
     States are taken out of the chain from the last to the second (Grassmann, Taksar and Heyman), with sums
     and products alone, so that the smallest entries are as exact as the largest.
-
-    Examples
-    --------
-    >>> find_steady(np.array([[0.0, 1.0], [0.5, 0.5]])).round(6).tolist()
-    [0.333333, 0.666667]
     """
     size = len(chances)
     left = chances.copy()
@@ -106,38 +88,14 @@ def find_steady(chances: Float64) -> Float64:
 
 
 def allow_evaluations(n_tokens: int) -> Iterator[int]:
-    """As many steps as several flows of so many tokens may take together, to be taken from by each.
-
-    Examples
-    --------
-    >>> [len(list(allow_evaluations(n_tokens))) for n_tokens in (5, 100, 1_000)]
-    [60000, 21000, 1200]
-    """
+    """As many steps as several flows of so many tokens may take together, to be taken from by each."""
     return iter(range(min(ALL_EVALUATIONS, 1_000 + MOST_ENTRIES // n_tokens**2)))
 
 
 def follow_flow(
     odds: Float64, shares: Float64, times: Float64, allowed: Iterator[int] | None = None
 ) -> Float64:
-    """Shares along the flow, shape (n_times, K), from those at the first time on.
-
-    Parameters
-    ----------
-    odds : float64 array, shape (K, K)
-        w: rows are queries. From every token every other can be reached.
-    shares : float64 array, shape (K,)
-        x at the first time, all above 0.
-    times : float64 array, shape (n_times,)
-        ln t, rising.
-    allowed : iterator, optional
-        Has an item for each evaluation of the rates that may be made; None means those of one flow.
-
-    Examples
-    --------
-    >>> odds = np.array([[3.0, 1.0], [3.0, 1.0]])
-    >>> follow_flow(odds, np.array([0.5, 0.5]), np.log([100, 1e4, 1e6])).round(3).tolist()
-    [[0.5, 0.5], [0.971, 0.029], [0.999, 0.001]]
-    """
+    """Shares along the flow, shape (n_times, K), from those at the first time on."""
     from scipy.integrate import solve_ivp
 
     with np.errstate(divide="ignore"):
@@ -170,14 +128,7 @@ def follow_flow(
 
 
 def find_slopes(odds: Float64, shares: Float64) -> Float64:
-    """The derivative of q(x) − x on the winners, shape (K, K): row j, column k is ∂(q_j − x_j)/∂x_k.
-
-    Examples
-    --------
-    >>> slopes = find_slopes(np.array([[1.0, 3.0], [3.0, 1.0]]), np.array([0.5, 0.5]))
-    >>> (slopes @ [1.0, -1.0]).round(6).tolist()  # along the simplex: back to the fixed point
-    [-0.5, 0.5]
-    """
+    """The derivative of q(x) − x on the winners, shape (K, K): row j, column k is ∂(q_j − x_j)/∂x_k."""
     sums = odds @ shares
     chances = odds * shares / sums[:, None]
     steady = find_steady(chances)

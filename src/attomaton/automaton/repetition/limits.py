@@ -144,23 +144,7 @@ class Limit:
 
 
 def find_limit(odds: Float64, shares: Float64, allowed: Iterator[int] | None = None) -> Limit | None:
-    """Where the flow from these shares ends; None if it does not settle.
-
-    Parameters
-    ----------
-    odds : float64 array, shape (K, K)
-        w: rows are queries; from every token every other can be reached.
-    shares : float64 array, shape (K,)
-        Where it begins, all above 0.
-    allowed : iterator, optional
-        Has an item for each evaluation of the flow's rates that may be made.
-
-    Examples
-    --------
-    >>> odds = np.array([[4.0, 1.0], [1.0, 4.0]])  # each token prefers itself: the larger one wins
-    >>> [find_limit(odds, np.array([one, 1 - one])).shares.tolist() for one in (0.4, 0.6)]
-    [[0.0, 1.0], [1.0, 0.0]]
-    """
+    """Where the flow from these shares ends; None if it does not settle."""
     before, now, last = 0.0, shares, None
     allowed = islice(allow_evaluations(len(odds)) if allowed is None else allowed, MOST_EVALUATIONS)
     with np.errstate(divide="ignore"):
@@ -222,14 +206,7 @@ def _solve(odds: Float64, shares: Float64) -> Float64 | None:
 
 
 def judge_limit(odds: Float64, shares: Float64) -> Limit:
-    """All that can be said of shares as a limit, from the shares alone.
-
-    Examples
-    --------
-    >>> odds = np.array([[4.0, 1.0], [1.0, 4.0]])
-    >>> judge_limit(odds, np.array([0.5, 0.5])).rate > 0  # a fixed point, and nothing stays there
-    True
-    """
+    """All that can be said of shares as a limit, from the shares alone."""
     there = shares > 0
     exponents = find_exponents(odds, shares)
     residual = float(np.abs(exponents[there] - 1).max())
@@ -288,14 +265,7 @@ def _find_rate(odds: Float64, shares: Float64) -> float:
 
 
 def find_held(odds: Float64, winners: Bool, exponents: Float64) -> Bool:
-    """Which tokens keep coming up through tokens that lead to no winner, shape (K,).
-
-    Examples
-    --------
-    >>> odds = np.array([[1.0, 0.5, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]])  # 0 → 0 or 1, 1 → 2, 2 → 0
-    >>> find_held(odds, np.array([True, False, False]), np.array([1.0, 0.5, 0.0])).tolist()
-    [False, False, True]
-    """
+    """Which tokens keep coming up through tokens that lead to no winner, shape (K,)."""
     away = ~winners & ~(odds[:, winners] > 0).any(axis=1)
     comes: Bool = ~winners & (exponents > 0)
     held = np.zeros(len(winners), np.bool_)
@@ -307,21 +277,7 @@ def find_held(odds: Float64, winners: Bool, exponents: Float64) -> Bool:
 
 
 def find_classes(odds: Float64, first: int | None = None) -> list[Int64]:
-    """The sets of tokens that a text does not leave again, each as rising places.
-
-    Parameters
-    ----------
-    odds : float64 array, shape (K, K)
-        w: rows are queries.
-    first : int, optional
-        The last token of the prompt: only sets that can be reached from it. None means all.
-
-    Examples
-    --------
-    >>> odds = np.array([[1.0, 1.0, 1.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
-    >>> [one.tolist() for one in find_classes(odds)]
-    [[1], [2]]
-    """
+    """The sets of tokens that a text does not leave again, each as rising places."""
     reach = (odds > 0) | np.eye(len(odds), dtype=np.bool_)
     while True:
         further: Bool = (reach.astype(np.float32) @ reach.astype(np.float32)) > 0
@@ -335,13 +291,7 @@ def find_classes(odds: Float64, first: int | None = None) -> list[Int64]:
 
 
 def find_single(odds: Float64, among: Int64) -> Iterator[Limit]:
-    """Every limit that is a single token, of these: the token must prefer itself to all others.
-
-    Examples
-    --------
-    >>> [one.shares.tolist() for one in find_single(np.array([[4.0, 1.0], [1.0, 4.0]]), np.arange(2))]
-    [[1.0, 0.0], [0.0, 1.0]]
-    """
+    """Every limit that is a single token, of these: the token must prefer itself to all others."""
     for place in among[odds[among, among] >= odds[among].max(axis=1)].tolist():
         limit = judge_limit(odds, np.eye(len(odds))[place])
         if limit.certified:
@@ -349,13 +299,7 @@ def find_single(odds: Float64, among: Int64) -> Iterator[Limit]:
 
 
 def draw_starts(n_tokens: int, n_starts: int, rng: np.random.Generator) -> Iterator[Float64]:
-    """Shares to begin with: each token with nine tenths of all, then drawn ones; ``n_starts`` at most.
-
-    Examples
-    --------
-    >>> [one.round(2).tolist() for one in draw_starts(2, 2, np.random.default_rng(0))]
-    [[0.9, 0.1], [0.1, 0.9]]
-    """
+    """Shares to begin with: each token with nine tenths of all, then drawn ones; ``n_starts`` at most."""
     if n_tokens == 1:
         return
     for number in range(n_starts):
@@ -368,13 +312,7 @@ def draw_starts(n_tokens: int, n_starts: int, rng: np.random.Generator) -> Itera
 
 
 def nudge(shares: Float64, rng: np.random.Generator) -> list[Float64]:
-    """Shares a millionth to either side of these: where the two end apart, a border of limits is between.
-
-    Examples
-    --------
-    >>> [one.round(3).tolist() for one in nudge(np.array([0.4, 0.6]), np.random.default_rng(0))]
-    [[0.4, 0.6], [0.4, 0.6]]
-    """
+    """Shares a millionth to either side of these: where the two end apart, a border of limits is between."""
     if len(shares) == 1:
         return []
     along = 1e-6 * rng.choice([-1.0, 1.0], len(shares)) * rng.uniform(0.5, 1.0, len(shares))

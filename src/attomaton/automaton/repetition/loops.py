@@ -174,14 +174,7 @@ def _leads(one: Float64 | float, other: Float64 | float) -> Bool:
 
 
 def next_windows(odds: Odds, state: Window, window: int) -> dict[Window, float]:
-    """The windows that can follow one, with their chances.
-
-    Examples
-    --------
-    >>> odds = read_odds([[3.0, 1.0], [1.0, 1.0]], None)[0]
-    >>> next_windows(odds, (1, 0, 0), 3)
-    {(0, 0, 0): 0.8571428571428571, (0, 0, 1): 0.14285714285714285}
-    """
+    """The windows that can follow one, with their chances."""
     counts = np.bincount(state, minlength=len(odds.tokens)).astype(np.float64)
     weights = counts * odds.among(counts > 0)[state[-1]]
     chances = weights / weights.sum()
@@ -189,13 +182,7 @@ def next_windows(odds: Odds, state: Window, window: int) -> dict[Window, float]:
 
 
 def loops_by_definition(odds: Odds, window: int) -> list[Window]:
-    """What :func:`list_cycles` finds, by going through all K^T windows: the sets that no text leaves.
-
-    Examples
-    --------
-    >>> loops_by_definition(read_odds([[0.0, 1.0], [1.0, 0.0]], None)[0], 3)
-    [(0,), (0, 1), (1,)]
-    """
+    """What :func:`list_cycles` finds, by going through all K^T windows: the sets that no text leaves."""
     size = len(odds.tokens)
     states = [tuple(one) for one in np.indices((size,) * window).reshape(window, -1).T.tolist()]
     number = {state: place for place, state in enumerate(states)}

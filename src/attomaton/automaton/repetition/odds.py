@@ -77,26 +77,7 @@ class Odds:
 
 
 def read_odds(layer: Layer, prompt: Context | None) -> tuple[Odds, Int64]:
-    """The odds among the tokens of a prompt, and the prompt as places among these, shape (length,).
-
-    Parameters
-    ----------
-    layer : Attention or float array, shape (n_tokens, n_tokens)
-        What draws. In an array rows are queries; a token whose odds are 0 is drawn only where nothing else is
-        there.
-    prompt : str or sequence, optional
-        The first context. None means every token of the layer once, in the order of the ids.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> auto = at.learn(["to be or not to be", "to be is to do"])
-    >>> odds, places = read_odds(auto, "to be or to")
-    >>> [odds.name(token) for token in odds.tokens.tolist()], places.tolist()
-    (['to', 'be', 'or'], [0, 1, 2, 0])
-    >>> odds.among().tolist()  # after "to" comes "be"; of the other two no sample speaks
-    [[0.0, 1.0, 0.0], [1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
-    """
+    """The odds among the tokens of a prompt, and the prompt as places among these, shape (length,)."""
     given = layer if isinstance(layer, Attention) else _check_table(layer)
     size = given.n_tokens if isinstance(given, Attention) else len(given)
     vocabulary = given.vocabulary if isinstance(given, Attention) else None
@@ -158,11 +139,5 @@ def _check_table(given: Layer) -> Float64:
 
 
 def count_places(places: Sequence[int] | Int64, n_tokens: int) -> Float64:
-    """How often each token stands in a prompt, shape (n_tokens,).
-
-    Examples
-    --------
-    >>> count_places([0, 2, 0], 3).tolist()
-    [2.0, 0.0, 1.0]
-    """
+    """How often each token stands in a prompt, shape (n_tokens,)."""
     return np.bincount(np.asarray(places, np.int64), minlength=n_tokens).astype(np.float64)

@@ -297,14 +297,7 @@ def _find_within(table: Float64, inside: Int64, shares: Float64, allowed: Iterat
 
 
 def flow_from(odds: Odds, counts: Float64, last: int, lengths: Float64) -> Float64:
-    """Shares where the text has these lengths, shape (n_lengths, K), from counts that its sum had.
-
-    Examples
-    --------
-    >>> odds = read_odds([[0.2, 0.8], [0.2, 0.8]], None)[0]
-    >>> flow_from(odds, np.array([5.0, 5.0]), 1, np.array([10.0, 1000.0])).round(3).tolist()
-    [[0.5, 0.5], [0.019, 0.981]]
-    """
+    """Shares where the text has these lengths, shape (n_lengths, K), from counts that its sum had."""
     table = odds.among()
     inside = find_classes(table, last)[0]
     times = np.log(np.concatenate([[counts.sum()], lengths]))

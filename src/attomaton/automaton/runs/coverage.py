@@ -198,13 +198,6 @@ class Tally:
         Queries with a component larger than one token, and queries whose components stand in one line.
     largest : tuple of (int, LargeComponent)
         Their largest components without texts, each with the evidence of its tokens.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])
-    >>> tally_components(at.find_components(at.extract_edges(samples))).n_tied
-    1
     """
 
     n_queries: int
@@ -251,19 +244,7 @@ def join_tallies(
     proofs: tuple[HardCertificate, SoftCertificate],
     vocabulary: Vocabulary | None,
 ) -> Coverage:
-    """The coverage report from what parts of the queries add to it, in rising order.
-
-    Parameters
-    ----------
-    tallies : sequence of Tally
-        One for each part.
-    read : (int, int)
-        Realisable and unrealisable samples.
-    proofs : (HardCertificate, SoftCertificate)
-        The certificates of the whole.
-    vocabulary : Vocabulary, optional
-        Names tokens.
-    """
+    """The coverage report from what parts of the queries add to it, in rising order."""
     n_queries = sum(tally.n_queries for tally in tallies)
     found = [one for tally in tallies for one in tally.largest]
     found.sort(key=lambda one: (-one[1].size, -one[0]))

@@ -50,13 +50,6 @@ class Nodes:
         Their scores.
     n_tokens : int
         Size of the vocabulary.
-
-    Examples
-    --------
-    >>> two = np.zeros(2, np.int32)
-    >>> nodes = Nodes(two, np.array([0, 3], np.int32), np.array([0, 1]), np.ones(2), np.zeros(2), n_tokens=4)
-    >>> nodes.find(np.array([0, 0, 2]), np.array([3, 2, 3])).seen.tolist()
-    [True, False, False]
     """
 
     query: Int32

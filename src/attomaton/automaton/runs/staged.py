@@ -192,17 +192,7 @@ class PartEngine(Protocol):
 
 
 def learn_by_part(engine: PartEngine, edges: EdgeParts, progress: Progress = silent) -> "Finished":
-    """Solve both sides of all parts with the engine that counted the edges.
-
-    Parameters
-    ----------
-    engine : PartEngine
-        Runs stages where the data is, and counts the choices when all ties are known.
-    edges : EdgeParts
-        What its first pass left, in files.
-    progress : callable
-        Called with the name of each stage, 0 and 0, as it begins.
-    """
+    """Solve both sides of all parts with the engine that counted the edges."""
     stage = HardStage(edges)
     progress(stage.title, 0, 0)
     hard = engine.run_parts(stage, stage.weights)

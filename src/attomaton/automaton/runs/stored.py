@@ -257,16 +257,7 @@ class StoredRun:
 
 
 def open_run(path: str | Place) -> StoredRun:
-    """Open a run folder: its manifest, index and vocabulary are read, its tables are not.
-
-    Examples
-    --------
-    >>> import tempfile, attomaton as at
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     run = open_run(at.learn([0, 1, 0, 2, 0, 1, 0, 1], window=3).save(folder))
-    ...     run.size, run.graph_of(0).tokens.tolist(), run.solve(np.array([0]))["components"]
-    ('3 queries, 8 components, 3 tokens', [0, 1], Components(2 components of 1 queries))
-    """
+    """Open a run folder: its manifest, index and vocabulary are read, its tables are not."""
     run = read_run(path)
     with explained_run(run.place):
         n_tokens = run.manifest["n_tokens"]

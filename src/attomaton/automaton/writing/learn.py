@@ -22,12 +22,7 @@ from attomaton.graphs.writing import Reach
 
 
 def check_engine(engine: str) -> None:
-    """Refuse the engines that cannot learn heads that write.
-
-    Examples
-    --------
-    >>> check_engine("memory")
-    """
+    """Refuse the engines that cannot learn heads that write."""
     if engine not in ("auto", "memory"):
         raise UnsupportedOption(
             f"writes is learned in memory, and the engine {engine} works on disk; leave engine out, and if "
@@ -60,32 +55,6 @@ def learn_writing(
 
     Where one key of a context writes the label, everything is as if that key were the label. Where several
     do, one of them is chosen (:func:`~attomaton.automaton.writing.settle.settle`).
-
-    Parameters
-    ----------
-    samples : Samples
-        The corpus.
-    writing : Writing
-        What each token writes.
-    selection : Selection
-        Which contexts, queries and edges are kept.
-    vocabulary : Vocabulary, optional
-        Names tokens.
-    window : int, optional
-        The longest context, which is kept with the answer.
-    embeddings : float array, shape (n_keys, dim), optional
-        None means orthonormal.
-    threads : int, optional
-        How many to use.
-    progress : callable
-        Called with the name of each stage as it begins.
-
-    Examples
-    --------
-    >>> writing = Writing(np.array([[1, 0, 2]]))  # 0 writes 1, and 1 writes 0
-    >>> auto = learn_writing(Samples.from_lists([[0, 1, 2], [1, 2]], [1, 0]), writing, Selection())
-    >>> auto.predict_proba([0, 1, 2]).tolist(), auto.retrieve([0, 1, 2]).tolist()
-    ([0.0, 1.0, 0.0], [0])
     """
     progress("finding what writes each label", 0, 0)
     whole = trim(samples, selection)

@@ -185,12 +185,6 @@ class KeyNames:
         The text of each token.
     unknown : tuple of str
         Words of a context that the vocabulary does not have.
-
-    Examples
-    --------
-    >>> names = KeyNames(Writing(np.array([[0, 1], [1, 0]])), "ab".__getitem__)
-    >>> names(0), names(2)
-    ('a', 'a → b')
     """
 
     writing: Writing
@@ -206,13 +200,7 @@ class KeyNames:
 
 
 def check_asked(writes: Any) -> Writes | None:
-    """What a user asked for, if it can be one; None where the head writes what it reads.
-
-    Examples
-    --------
-    >>> check_asked("identity"), check_asked("successor")
-    (None, 'successor')
-    """
+    """What a user asked for, if it can be one; None where the head writes what it reads."""
     if isinstance(writes, str) and writes not in NAMED:
         raise UnsupportedOption(
             f"writes is {show(writes)}; give {', '.join(NAMED[:-1])} or {NAMED[-1]}, what each token writes, "
@@ -222,16 +210,7 @@ def check_asked(writes: Any) -> Writes | None:
 
 
 def read_map(path: str) -> dict[str, str | int]:
-    """A JSON file of token to token (texts, or ids where there is no vocabulary).
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "map.json").write_text('{"cat": "cats"}')
-    ...     read_map(f"{folder}/map.json")
-    {'cat': 'cats'}
-    """
+    """A JSON file of token to token (texts, or ids where there is no vocabulary)."""
     try:
         told: Any = json.loads(Path(path).read_bytes())
     except OSError as error:

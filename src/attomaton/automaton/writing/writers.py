@@ -37,16 +37,6 @@ class Writers:
         Their contexts; ``bags.samples`` have tokens as labels and keys as values.
     mine : bool array, shape (n_pairs,)
         Which entries write the label of their sample; each sample has at least one.
-
-    Examples
-    --------
-    >>> writing = Writing(np.array([[2, 2, 2, 3]]))  # 0, 1 and 2 write 2
-    >>> writers = find_writers(Samples.from_lists([[0, 1, 3], [3, 3]], [2, 2]), writing)
-    >>> len(writers), writers.bags.token[writers.mine].tolist()
-    (1, [0, 1])
-    >>> chosen = np.array([1], np.int32)
-    >>> writers.edges(chosen).table.to_pylist()  # 1 beats 3; of 0 nothing is said
-    [{'query': 3, 'winner': 1, 'loser': 3, 'support': 1}]
     """
 
     bags: Bags
@@ -121,14 +111,7 @@ def _component_of(components: Components, nodes: Int64, queries: Int32, keys: In
 
 
 def find_writers(keys: Samples, writing: Writing) -> Writers:
-    """The samples over keys whose label some key of the context writes, with these keys.
-
-    Examples
-    --------
-    >>> samples = Samples.from_lists([[0, 1], [0, 1]], [1, 0])
-    >>> find_writers(samples, Writing(np.array([[1, 1]]))).n_writers.tolist()
-    [2]
-    """
+    """The samples over keys whose label some key of the context writes, with these keys."""
     return _mark(keys.take(count_writers(keys, writing) > 0), writing)
 
 
@@ -151,19 +134,6 @@ def pull_first(parts: Sequence[Writers]) -> tuple[Int64, Float64]:
 
     For the sum of the losses this is Σ m_x [x ∈ A] / m(A) − m_x / T over the samples of a query, m(A) the
     positions whose keys write the label and T all of them.
-
-    Returns
-    -------
-    pairs : int64 array
-        Query and key, packed, rising.
-    pull : float64 array
-        One for each.
-
-    Examples
-    --------
-    >>> writers = find_writers(Samples.from_lists([[0, 1, 3]], [2]), Writing(np.array([[2, 2, 2, 3]])))
-    >>> pull_first([writers])[1].round(4).tolist()  # 1/2 − 1/3 each
-    [0.1667, 0.1667]
     """
     keys = [pack_pairs(one.queries[one.bags.sample], one.bags.token) for one in parts]
     pairs = distinct_keys(np.concatenate([key[one.mine] for key, one in zip(keys, parts, strict=True)]))

@@ -18,17 +18,6 @@ def write_prediction(read: BatchPrediction, writing: Writing) -> BatchPrediction
 
     The contexts of the answer hold what is written at each position; a token has the component of the
     likeliest key that writes it, and was seen if any of them was.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1, 2]], [0])
-    >>> read = at.shrink(samples, strength=1.0).predict_samples(samples)
-    >>> written = write_prediction(read, Writing(np.array([[1, 1, 0]])))
-    >>> written.bags.token.tolist(), written.bags.multiplicity.tolist()
-    ([0, 1], [1, 2])
-    >>> bool(np.isclose(written.probabilities[1], read.probabilities[:2].sum()))
-    True
     """
     bags = read.bags
     tokens = writing.write(bags.token)

@@ -18,18 +18,7 @@ REPLACED = ", or replaced by another one after it was opened; load the run again
 
 
 def entry_in_blocks(path: Path) -> dict[str, Any]:
-    """Digest and size of a file, as manifests list them, and under ``blocks`` the digests of its blocks.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     place = Path(folder, "file")
-    ...     _ = place.write_bytes(bytes(BLOCK + 1))
-    ...     entry = entry_in_blocks(place)
-    >>> entry["bytes"] - BLOCK, len(entry["blocks"]) // DIGITS
-    (1, 2)
-    """
+    """Digest and size of a file, as manifests list them, and under ``blocks`` the digests of its blocks."""
     whole, blocks, size = hashlib.sha256(), "", 0
     with path.open("rb", buffering=0) as file:
         for blob in iter(lambda: file.read(BLOCK), b""):
@@ -40,28 +29,7 @@ def entry_in_blocks(path: Path) -> dict[str, Any]:
 
 
 class CheckedFile(io.RawIOBase):
-    """A file that is open for reading, of which only blocks that are as they were written are given out.
-
-    Parameters
-    ----------
-    file : binary file
-        What is read; it can be sought.
-    entry : mapping
-        What :func:`entry_in_blocks` said when it was written.
-    name : str
-        What messages call it.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     place = Path(folder, "file")
-    ...     _ = place.write_bytes(b"0123456789")
-    ...     with CheckedFile(place.open("rb"), entry_in_blocks(place), "file") as file:
-    ...         _ = file.seek(4)
-    ...         file.read(3)
-    b'456'
-    """
+    """A file that is open for reading, of which only blocks that are as they were written are given out."""
 
     def __init__(self, file: BinaryIO, entry: Any, name: str) -> None:
         self._file, self.name = file, name

@@ -10,13 +10,7 @@ LONGEST = 255
 
 
 def sibling(name: str, ending: str) -> str:
-    """The name with an ending; one that would be too long is cut, with a digest of the whole.
-
-    Examples
-    --------
-    >>> sibling("run", ".partial-1"), len(sibling("x" * 255, ".partial-1"))
-    ('run.partial-1', 255)
-    """
+    """The name with an ending; one that would be too long is cut, with a digest of the whole."""
     raw, tail = os.fsencode(name), os.fsencode(ending)
     if len(raw) + len(tail) > LONGEST:
         digest = hashlib.sha256(raw).hexdigest()[:16].encode()

@@ -31,13 +31,7 @@ _arrow: Any = pa
 
 
 def part_name(table: str, number: int) -> str:
-    """The name of the file that holds a part of a table.
-
-    Examples
-    --------
-    >>> part_name("edges", 3)
-    'edges-00003.parquet'
-    """
+    """The name of the file that holds a part of a table."""
     return f"{table}-{number:05d}.parquet"
 
 
@@ -66,14 +60,7 @@ def write_part(
 
 
 def regroup(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows in pieces of whole row groups, the last one perhaps smaller, each in one chunk.
-
-    Examples
-    --------
-    >>> pieces = [pa.table({"row": np.zeros(size)}) for size in (GROUP_ROWS - 1, 0, 2, 1)]
-    >>> [piece.num_rows - GROUP_ROWS for piece in regroup(pieces)]
-    [0, -65534]
-    """
+    """The same rows in pieces of whole row groups, the last one perhaps smaller, each in one chunk."""
     held: list[Any] = []
     size = 0
     for table in tables:

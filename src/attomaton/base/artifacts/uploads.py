@@ -23,31 +23,7 @@ MARKER = "attomaton-upload.json"
 
 
 def upload_folder(folder: Path, url: str | RemotePath, *, overwrite: bool = False) -> RemotePath:
-    """Send a folder that attomaton wrote to a URL; where it is now.
-
-    Parameters
-    ----------
-    folder : Path
-        A finished folder, such as that of a run; what attomaton did not write in it stays behind.
-    url : str or RemotePath
-        Where to, such as ``s3://bucket/run``: nothing is there, or an upload that was cut short, or a folder
-        that attomaton wrote.
-    overwrite : bool
-        Whether the last is replaced. Only the files that its manifest lists are removed.
-
-    Examples
-    --------
-    >>> import tempfile, attomaton as at
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = at.learn([0, 1, 0, 2, 0, 1], out=f"{folder}/run")
-    ...     place = upload_folder(Path(folder, "run"), "memory://uploads/run")
-    >>> (place / "manifest.json").is_file()
-    True
-    >>> upload_folder(Path("run"), "memory://uploads/run")  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.CorruptRun: run is no finished folder of attomaton, so it is not uploaded; ...
-    """
+    """Send a folder that attomaton wrote to a URL; where it is now."""
     stock = take_stock(folder) if folder.is_dir() else None
     if stock is None or stock.missing:
         raise CorruptRun(
@@ -84,13 +60,6 @@ def build_at(
 
     For a URL it is built among the temporary files of this machine and sent when it is whole; nothing is
     taken up from an earlier try.
-
-    Examples
-    --------
-    >>> with build_at("memory://uploads/built", "tables", overwrite=False) as building:
-    ...     _ = building.finish({})
-    >>> check_upload("memory://uploads/built", overwrite=True)
-    RemotePath(url='memory://uploads/built')
     """
     place = as_place(target)
     if isinstance(place, Path):
@@ -106,13 +75,7 @@ def build_at(
 
 
 def check_upload(url: str | RemotePath, *, overwrite: bool = False) -> RemotePath:
-    """Say at once why a folder cannot be sent to a URL: before the work, not after.
-
-    Examples
-    --------
-    >>> check_upload("memory://uploads/new")
-    RemotePath(url='memory://uploads/new')
-    """
+    """Say at once why a folder cannot be sent to a URL: before the work, not after."""
     place = as_place(url)
     if not isinstance(place, RemotePath) or place.is_web:
         raise UnwritablePlace(f"{url} is no URL of a store; give one such as s3://bucket/run")

@@ -206,17 +206,7 @@ def copy_arrays(given: Any) -> Any:
 
 
 def restore_arrays(given: Any, before: Any) -> None:
-    """Put back into arrays what :func:`copy_arrays` copied.
-
-    Examples
-    --------
-    >>> arrays = np.array([1, 2]), (np.array([3]), 4)
-    >>> before = copy_arrays(arrays)
-    >>> arrays[0][:], arrays[1][0][:] = 0, 0
-    >>> restore_arrays(arrays, before)
-    >>> arrays
-    (array([1, 2]), (array([3]), 4))
-    """
+    """Put back into arrays what :func:`copy_arrays` copied."""
     if isinstance(before, tuple):
         for one, old in zip(given, cast("tuple[Any, ...]", before), strict=True):
             restore_arrays(one, old)
@@ -236,13 +226,7 @@ def is_switched(way: str) -> bool:
 
 
 def count_entries(*given: Any) -> float:
-    """The entries of all arrays among the arguments and in tuples of them.
-
-    Examples
-    --------
-    >>> count_entries(np.zeros(3), (np.zeros((2, 2)), 5), 7)
-    7.0
-    """
+    """The entries of all arrays among the arguments and in tuples of them."""
     total = 0.0
     for value in given:
         if isinstance(value, np.ndarray):

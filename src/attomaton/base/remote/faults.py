@@ -44,13 +44,7 @@ class NothingThere(UnreadableSource, FileNotFoundError):
 
 @dataclass(frozen=True)
 class Patience:
-    """How often something is tried, and how long to wait between: twice as long each time, up to a limit.
-
-    Examples
-    --------
-    >>> [round(pause, 1) for pause in Patience(tries=4, first_pause=0.5).pauses(spread=0)]
-    [0.5, 1.0, 2.0]
-    """
+    """How often something is tried, and how long to wait between: twice as long each time, up to a limit."""
 
     tries: int = 8
     first_pause: float = 0.25
@@ -67,28 +61,7 @@ PATIENCE = Patience()
 
 
 def persist(deed: Callable[[], T], url: str, *, writing: bool = False) -> T:
-    """What a deed returns, which is done again as long as it fails for the moment and patience lasts.
-
-    Parameters
-    ----------
-    deed : callable
-        Something that can be done twice: a listing, a read of a range, a write of a whole object.
-    url : str
-        What it is done to, for the error.
-    writing : bool
-        Whether that is an :class:`~attomaton.base.errors.UnwritablePlace`.
-
-    Examples
-    --------
-    >>> answers = iter([ConnectionResetError("reset"), b"bytes"])
-    >>> def read():
-    ...     answer = next(answers)
-    ...     if isinstance(answer, Exception):
-    ...         raise answer
-    ...     return answer
-    >>> persist(read, "s3://bucket/file")
-    b'bytes'
-    """
+    """What a deed returns, which is done again as long as it fails for the moment and patience lasts."""
     pauses = PATIENCE.pauses()
     while True:
         try:
@@ -105,25 +78,13 @@ def persist(deed: Callable[[], T], url: str, *, writing: bool = False) -> T:
 
 
 def is_fault(error: BaseException) -> bool:
-    """Whether an error comes from a store or the way to it, and not from a mistake in a program.
-
-    Examples
-    --------
-    >>> is_fault(TimeoutError()), is_fault(KeyError("size"))
-    (True, False)
-    """
+    """Whether an error comes from a store or the way to it, and not from a mistake in a program."""
     room = type(error).__module__.partition(".")[0]
     return isinstance(error, OSError) or room in LIBRARIES
 
 
 def passes(error: BaseException) -> bool:
-    """Whether a fault may be gone at the next try.
-
-    Examples
-    --------
-    >>> passes(OSError(errno.EBUSY, "Please reduce your request rate.")), passes(PermissionError("Forbidden"))
-    (True, False)
-    """
+    """Whether a fault may be gone at the next try."""
     if isinstance(error, ConnectionError | TimeoutError):
         return True
     if _lacks_credentials(error) or _expired(error):
@@ -137,14 +98,7 @@ def passes(error: BaseException) -> bool:
 
 
 def explain(error: BaseException, url: str, *, writing: bool = False) -> AttomatonError:
-    """The error that says what cannot be read or written, why, and what to do.
-
-    Examples
-    --------
-    >>> print(explain(PermissionError("Forbidden"), "s3://bucket/run", writing=True))
-    s3://bucket/run cannot be written: access is denied (Forbidden); check which account is used, and what it
-    may do there
-    """
+    """The error that says what cannot be read or written, why, and what to do."""
     kind = UnwritablePlace if writing else UnreadableSource
     reason = " ".join(str(error).split()) or type(error).__name__
     what = f"{url} cannot be {'written' if writing else 'read'}"

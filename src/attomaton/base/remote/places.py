@@ -225,15 +225,7 @@ Place = Path | RemotePath
 
 
 def as_place(given: "str | PathLike[str] | RemotePath") -> Place:
-    """A URL as a :class:`RemotePath`, all else as a path.
-
-    Examples
-    --------
-    >>> as_place("s3://bucket/shards")
-    RemotePath(url='s3://bucket/shards')
-    >>> as_place("shards").name
-    'shards'
-    """
+    """A URL as a :class:`RemotePath`, all else as a path."""
     if isinstance(given, RemotePath):
         return given
     text = fspath(given)
@@ -241,27 +233,12 @@ def as_place(given: "str | PathLike[str] | RemotePath") -> Place:
 
 
 def is_url(source: str) -> bool:
-    """Whether a text is a URL, not a path.
-
-    Examples
-    --------
-    >>> is_url("s3://bucket/shards"), is_url("shards"), is_url("as in http://example.org")
-    (True, False, False)
-    """
+    """Whether a text is a URL, not a path."""
     return _SCHEME.match(source) is not None
 
 
 def refuse_url(place: object, what: str) -> None:
-    """Refuse a URL where only a folder of this machine will do.
-
-    Examples
-    --------
-    >>> refuse_url("s3://bucket/work", "the work folder")
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UnsupportedOption: the work folder is 's3://bucket/work', a URL; it must be on a
-    disk of this machine: parts are renamed, locked and mapped there, which object stores cannot do
-    """
+    """Refuse a URL where only a folder of this machine will do."""
     text = str(place)
     collapsed = re.match(r"[A-Za-z][A-Za-z0-9+.-]+:(?=/)", text)  # of two slashes a Path keeps one
     if isinstance(place, RemotePath) or is_url(text) or (collapsed and not Path(collapsed[0]).exists()):

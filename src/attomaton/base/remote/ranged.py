@@ -7,29 +7,7 @@ from attomaton.base.remote.faults import persist, replaced
 
 
 class RangedFile(io.RawIOBase):
-    """The bytes of a remote file, which can be sought; nothing is kept, so that a buffer belongs around it.
-
-    Parameters
-    ----------
-    system : fsspec file system
-        Where it is.
-    path : str
-        Its path there.
-    url : str
-        What messages call it.
-    tag : str, optional
-        What the store called its content when it was listed; another content is an error.
-
-    Examples
-    --------
-    >>> import fsspec
-    >>> system = fsspec.filesystem("memory")
-    >>> system.pipe_file("/ranged", b"0123456789")
-    >>> with RangedFile(system, "/ranged", "memory://ranged") as file:
-    ...     _ = file.seek(-4, 2)
-    ...     file.tell(), file.read(3)
-    (6, b'678')
-    """
+    """The bytes of a remote file, which can be sought; nothing is buffered."""
 
     def __init__(self, system: Any, path: str, url: str, tag: str | None = None) -> None:
         self._system, self._path, self._url = system, path, url
@@ -103,12 +81,6 @@ class RangedFile(io.RawIOBase):
 
 
 def tag_of(details: dict[str, Any]) -> str | None:
-    """What a store calls the content of an object: another content, another tag. None if it does not say.
-
-    Examples
-    --------
-    >>> tag_of({"name": "bucket/a", "ETag": '"5d41"'}), tag_of({"name": "/tmp/a"})
-    ('5d41', None)
-    """
+    """What a store calls the content of an object: another content, another tag. None if it does not say."""
     tag = details.get("ETag") or details.get("etag")
     return str(tag).strip('"') if tag else None

@@ -96,13 +96,7 @@ class Reading:
 def asked_reading(
     reading: Reading | None = None, *, column: str | None = None, documents: str | None = None
 ) -> Reading:
-    """The reading, with the column and the kind of document that are given by themselves.
-
-    Examples
-    --------
-    >>> asked_reading(Reading(skip_bad=True), column="message").column
-    'message'
-    """
+    """The reading, with the column and the kind of document that are given by themselves."""
     given: Any = reading
     if given is not None and not isinstance(given, Reading):
         raise UnsupportedOption(
@@ -144,13 +138,7 @@ def unpacked_bytes(batch: Batch) -> int:
 
 
 def text_size(text: Text) -> int:
-    """How large a document of text is, about; a token that stands alone takes some room of its own.
-
-    Examples
-    --------
-    >>> text_size("the cat"), text_size(["the", "cat"])
-    (7, 22)
-    """
+    """How large a document of text is, about; a token that stands alone takes some room of its own."""
     return len(text) if isinstance(text, str) else sum(map(len, text)) + 8 * len(text)
 
 

@@ -190,14 +190,7 @@ def refuse_mixture(kinds: set[str], tokenizer: str) -> None:
 
 
 class Numbering:
-    """Words or characters, numbered as they first appear.
-
-    Examples
-    --------
-    >>> numbering = Numbering("word")
-    >>> [numbering.encode([text])[1].tolist() for text in ("a rose is", "is a lily")]
-    [[0, 1, 2], [2, 0, 3]]
-    """
+    """Words or characters, numbered as they first appear."""
 
     def __init__(self, tokenizer: str, numbers: Mapping[str, int] | None = None) -> None:
         self.tokenizer = tokenizer
@@ -220,15 +213,7 @@ class Numbering:
 
 
 def match_documents(documents: Documents, vocabulary: Vocabulary) -> Documents:
-    """The documents with the ids of this vocabulary; tokens that it lacks get the numbers behind it.
-
-    Examples
-    --------
-    >>> documents = read_corpus(["be not afraid"])
-    >>> known, _ = Vocabulary.from_text("to be or not to be")
-    >>> match_documents(documents, known).ids.tolist()
-    [1, 3, 4]
-    """
+    """The documents with the ids of this vocabulary; tokens that it lacks get the numbers behind it."""
     own = documents.vocabulary
     if own is None or own == vocabulary:
         return documents

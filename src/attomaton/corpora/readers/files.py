@@ -119,14 +119,7 @@ class FileReader:
 
 
 def suffix_of(file: File, reading: Reading) -> str:
-    """The ending that says how a file is read: that of the format asked for, or its own.
-
-    Examples
-    --------
-    >>> file = File("access.log.1", "access.log.1")
-    >>> suffix_of(file, Reading()), suffix_of(file, Reading(format="txt"))
-    ('.1', '.txt')
-    """
+    """The ending that says how a file is read: that of the format asked for, or its own."""
     return file.suffix if reading.format is None else f".{reading.format.lower().removeprefix('.')}"
 
 
@@ -162,13 +155,7 @@ def naming(source: str, place: Callable[[], str] = str) -> Generator[None]:
 
 
 def text_cure(source: str) -> str:
-    """What to do if the text itself stands where its path should; empty where it looks like a path.
-
-    Examples
-    --------
-    >>> text_cure("corpus.txt"), text_cure("the cat sat")
-    ('', ', or, if this is the text itself, a list of documents ([text]); on the command line, send it to -')
-    """
+    """What to do if the text itself stands where its path should; empty where it looks like a path."""
     if not any(sign.isspace() for sign in source):
         return ""
     return ", or, if this is the text itself, a list of documents ([text]); on the command line, send it to -"
@@ -216,13 +203,7 @@ def shorten(source: str) -> str:
 
 
 def printable(name: str) -> str:
-    r"""A name that any file can hold: bytes of it that are no UTF-8 are written out.
-
-    Examples
-    --------
-    >>> printable("café.txt"), printable("caf\udce9.txt")
-    ('café.txt', 'caf\\xe9.txt')
-    """
+    r"""A name that any file can hold: bytes of it that are no UTF-8 are written out."""
     try:
         return os.fsencode(name).decode("utf-8", "backslashreplace")
     except UnicodeEncodeError:  # a half of a character that no byte stands for

@@ -48,13 +48,7 @@ class ColumnReader(HeldReader):
 
 
 def is_frame(source: Any) -> bool:
-    """Whether this is a frame or Series of pandas or Polars, or a table or array of Arrow.
-
-    Examples
-    --------
-    >>> is_frame(pa.table({"text": ["to be"]})), is_frame(["to be"])
-    (True, False)
-    """
+    """Whether this is a frame or Series of pandas or Polars, or a table or array of Arrow."""
     room, name = type(source).__module__.partition(".")[0], type(source).__name__
     return (room in ("pandas", "polars") and name in FRAMES) or isinstance(
         source, _arrow.Table | _arrow.RecordBatch | _arrow.Array | _arrow.ChunkedArray
@@ -62,14 +56,7 @@ def is_frame(source: Any) -> bool:
 
 
 def read_frame(source: Any, reading: Reading) -> Reader:
-    """The reader of a frame: of the column that is asked for, or the only one that fits.
-
-    Examples
-    --------
-    >>> [batch] = read_frame(pa.table({"message": ["to be", "or not"], "n": [1, 2]}), Reading()).batches()
-    >>> batch.texts
-    ['to be', 'or not']
-    """
+    """The reader of a frame: of the column that is asked for, or the only one that fits."""
     room = type(source).__module__.partition(".")[0]
     if type(source).__name__ == "LazyFrame":
         raise UnreadableSource("the LazyFrame is not computed yet; give its .collect()")

@@ -51,21 +51,7 @@ class ReadingOptions(TypedDict, total=False):
 
 
 def read_samples(source: Any, **options: Unpack[ReadingOptions]) -> Samples:
-    """A corpus as samples: every position of every document, with up to ``window`` tokens before it.
-
-    Parameters
-    ----------
-    source : Samples, Documents, or what :func:`~attomaton.read_corpus` reads
-        Samples are returned as they are.
-    **options
-        ``window`` (32), ``tokenizer``, ``column``, ``documents`` and ``reading``, as in
-        :func:`~attomaton.learn`.
-
-    Examples
-    --------
-    >>> list(read_samples(["to be or", "not to"], window=1))[:2]
-    [Sample(context=(0,), label=1), Sample(context=(1,), label=2)]
-    """
+    """A corpus as samples: every position of every document, with up to ``window`` tokens before it."""
     check_options(options)
     return source if isinstance(source, Samples) else read_named(source, options)[0]
 
@@ -115,13 +101,7 @@ def read_given(
 
 
 def tell_skipped(skipped: Skipped) -> dict[str, Any]:
-    """Warn of documents that were skipped, if any were; what a manifest says of them.
-
-    Examples
-    --------
-    >>> tell_skipped(Skipped())
-    {'skipped': {'count': 0, 'first': None}}
-    """
+    """Warn of documents that were skipped, if any were; what a manifest says of them."""
     if skipped.count:
         warnings.warn(SkippedDocuments(skipped.count, skipped.first), stacklevel=3)
     return {"skipped": asdict(skipped)}

@@ -37,13 +37,7 @@ Document = Text | Integers
 
 
 def field_of(record: Any, reading: Reading, place: str) -> Document:
-    """The document in the field of a record that is asked for.
-
-    Examples
-    --------
-    >>> field_of({"text": "to be", "n": 1}, Reading(), "line 1,")
-    'to be'
-    """
+    """The document in the field of a record that is asked for."""
     if not isinstance(record, Mapping):
         raise UnreadableSource(
             f"{place} is no JSON object; write one object with a text per line (a .json file may also be one "
@@ -65,13 +59,7 @@ def field_of(record: Any, reading: Reading, place: str) -> Document:
 
 
 def document_of(value: Any, reading: Reading, place: str) -> Document:
-    """A text, a list of tokens or a list of ids; anything else is an error.
-
-    Examples
-    --------
-    >>> document_of(["New York", "is"], Reading(), "document 0")
-    ['New York', 'is']
-    """
+    """A text, a list of tokens or a list of ids; anything else is an error."""
     if isinstance(value, str):
         return checked_text(value, place)
     if not isinstance(value, list | tuple | np.ndarray):

@@ -61,25 +61,7 @@ BYTES: Any = (bytes, bytearray, memoryview)
 
 
 def find_readers(source: Any, reading: Reading | None = None) -> list[Reader]:
-    """The readers of a corpus, in the order in which its files are read.
-
-    Parameters
-    ----------
-    source : path, URL, sequence, frame or dataset
-        A file, a folder (all its files, in the order of their names), a glob, a URL of any of these that
-        fsspec opens, a sequence of ``pathlib.Path``; a sequence of texts, of lists of tokens or ids, or of
-        records (dicts); an array of ids (one document, or one per row); a frame or Series of pandas or
-        Polars, an Arrow table, or a ``datasets.Dataset``. The text ``"-"`` is standard input. Files are
-        regular ones: a pipe, a socket or a device is an error, and so is a link that leads nowhere.
-    reading : Reading, optional
-        How to read.
-
-    Examples
-    --------
-    >>> [batch] = find_readers(["to be", "or not"])[0].batches()
-    >>> batch.texts, batch.rows.tolist()
-    (['to be', 'or not'], [0, 1])
-    """
+    """The readers of a corpus, in the order in which its files are read."""
     asked = Reading() if reading is None else reading
     readers = _find(source, asked)
     if asked.column is not None and not any(one.has_columns for one in readers) and not is_frame(source):
@@ -153,13 +135,7 @@ def _cure(source: Any) -> str:
 
 
 def is_ids(source: Any) -> bool:
-    """Whether one document is given as a flat sequence of ids.
-
-    Examples
-    --------
-    >>> is_ids([0, 1, 0]), is_ids([[0, 1], [0]]), is_ids("010")
-    (True, False, False)
-    """
+    """Whether one document is given as a flat sequence of ids."""
     if isinstance(source, np.ndarray):
         array = cast("NDArray[Any]", source)
         return array.ndim == 1 and array.dtype.kind not in "OUTS"

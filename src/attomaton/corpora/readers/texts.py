@@ -54,16 +54,7 @@ class TextReader(RecordReader):
 
 
 def refuse_records(beginning: bytes, source: str) -> None:
-    """Refuse what is named as plain text, or not at all, and begins as JSON does: nobody means its signs.
-
-    Examples
-    --------
-    >>> refuse_records(b'{"text": "to be"}', "standard input")
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UnreadableSource: standard input begins with JSON; read it as such with
-    format='jsonl' (or 'json'; --format on the command line), or as plain text with format='txt'
-    """
+    """Refuse what is named as plain text, or not at all, and begins as JSON does: nobody means its signs."""
     lines = beginning.removeprefix(b"\xef\xbb\xbf").split(b"\n", 64)
     first = next((line.strip() for line in lines if line.strip()), b"")
     if first in (b"{", b"[") or first.startswith((b'[{"', b'["', b'[ {"')) or _is_object(first):

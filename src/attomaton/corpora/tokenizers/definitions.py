@@ -21,16 +21,7 @@ MEND = "restore the file, or give another"
 
 
 def check_json(definition: str) -> None:
-    """Raise if a ``tokenizer.json`` asks for what no tokenizer needs.
-
-    Examples
-    --------
-    >>> check_json('{"model": {"vocab": {"a": 0, "b": 4000000000}}}')
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UnreadableSource: not a tokenizer.json (the id of 'b' is 4000000000, and its ids are
-    whole numbers from 0 to 65543); restore the file, or give another
-    """
+    """Raise if a ``tokenizer.json`` asks for what no tokenizer needs."""
     if len(definition) > TOKENIZER_BYTES:
         raise _wrong(f"it has {len(definition):,} characters, more than {TOKENIZER_BYTES:,}")
     try:

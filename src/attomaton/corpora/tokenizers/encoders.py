@@ -33,14 +33,7 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True)
 class TableEncoder:
-    """Words or characters, numbered by a table.
-
-    Examples
-    --------
-    >>> offsets, ids = TableEncoder("word", {"a": 0, "rose": 1}).encode(["a rose", "", "rose"])
-    >>> offsets.tolist(), ids.tolist()
-    ([0, 2, 2, 3], [0, 1, 1])
-    """
+    """Words or characters, numbered by a table."""
 
     tokenizer: str
     numbers: Mapping[str, int]
@@ -58,13 +51,7 @@ class TableEncoder:
 
 @dataclass(frozen=True)
 class ByteEncoder:
-    """The bytes of the text in UTF-8; the id is the byte.
-
-    Examples
-    --------
-    >>> ByteEncoder().encode(["hé"])[1].tolist()
-    [104, 195, 169]
-    """
+    """The bytes of the text in UTF-8; the id is the byte."""
 
     def encode(self, texts: Sequence[str]) -> tuple[Int64, Int32]:
         """The texts as ids."""
@@ -74,13 +61,7 @@ class ByteEncoder:
 
 
 def split_all(texts: Sequence[str | Sequence[str]], tokenizer: str) -> list[Sequence[str]]:
-    """The tokens of each text; one that is a list of its tokens is split already.
-
-    Examples
-    --------
-    >>> split_all(["a rose", ["New York", "is"]], "word")
-    [['a', 'rose'], ['New York', 'is']]
-    """
+    """The tokens of each text; one that is a list of its tokens is split already."""
     split = find_splitter(tokenizer)
     return [split(text) if isinstance(text, str) else text for text in texts]
 
@@ -106,25 +87,13 @@ def unknown_token(unknown: Collection[str], n_tokens: int) -> UnknownToken:
 
 
 def show_bytes(token: bytes) -> str:
-    r"""A token as text; a byte that is no UTF-8 is shown like ``<0xE9>``.
-
-    Examples
-    --------
-    >>> show_bytes(b"caf\xe9")
-    'caf<0xE9>'
-    """
+    r"""A token as text; a byte that is no UTF-8 is shown like ``<0xE9>``."""
     shown = token.decode("utf-8", errors="surrogateescape")
     return "".join(f"<0x{ord(c) - 0xDC00:02X}>" if "\udc80" <= c <= "\udcff" else c for c in shown)
 
 
 def name_all(names: Mapping[int, str]) -> tuple[str, ...]:
-    """A name for each id from 0 to the largest; ids without one, or with another's, are named by number.
-
-    Examples
-    --------
-    >>> name_all({0: "a", 2: "a"})
-    ('a', '<id 1>', '<id 2>')
-    """
+    """A name for each id from 0 to the largest; ids without one, or with another's, are named by number."""
     taken: set[str] = set()
     named: list[str] = []
     for index in range(max(names, default=-1) + 1):

@@ -31,17 +31,6 @@ class Llama2cEncoder:
     """A tokenizer of llama2.c, from its file in base64.
 
     A text begins with a blank, as llama2.c writes it; no begin token is added.
-
-    Examples
-    --------
-    >>> single = [f"<0x{byte:02X}>".encode() for byte in range(256)]
-    >>> tokens = [b"<unk>", b"<s>", b"</s>", *single, b" ", b"a", b"aa"]
-    >>> packed = b"".join(struct.pack("<fi", place, len(one)) + one for place, one in enumerate(tokens))
-    >>> encoder = Llama2cEncoder(base64.b64encode(bytes(4) + packed).decode())
-    >>> encoder.encode(["aaab"])[1].tolist()  # a blank, aa, a, and the byte of b
-    [259, 261, 260, 101]
-    >>> encoder.decode([259, 261, 260, 101])
-    'aaab'
     """
 
     def __init__(self, definition: str) -> None:

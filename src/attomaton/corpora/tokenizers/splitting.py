@@ -18,24 +18,12 @@ BYTES = tuple(chr(byte) if 0x20 <= byte < 0x7F else f"<0x{byte:02X}>" for byte i
 
 
 def split_words(text: str) -> list[str]:
-    r"""Words between white space; each line end is the token ``<eos>``, and so is a word written ``<eos>``.
-
-    Examples
-    --------
-    >>> split_words("to be or\nnot")
-    ['to', 'be', 'or', '<eos>', 'not']
-    """
+    r"""Words between white space; a line end is the token ``<eos>``, and so is a word written ``<eos>``."""
     return text.replace("\n", f" {EOS} ").split()
 
 
 def split_lower_words(text: str) -> list[str]:
-    r"""The words of the text in small letters; each line end is the token ``<eos>``.
-
-    Examples
-    --------
-    >>> split_lower_words("To be,\nOr")
-    ['to', 'be,', '<eos>', 'or']
-    """
+    r"""The words of the text in small letters; each line end is the token ``<eos>``."""
     return split_words(text.lower())
 
 
@@ -44,11 +32,6 @@ def split_punctuation(text: str) -> list[str]:
 
     A sign is a character that Unicode calls punctuation or a symbol. The underscore and an apostrophe between
     two letters or digits are parts of a word.
-
-    Examples
-    --------
-    >>> split_punctuation("Don't ask: GET /a_b HTTP/1.1\n")
-    ["don't", 'ask', ':', 'get', '/', 'a_b', 'http', '/', '1', '.', '1', '<eos>']
     """
     lines = text.lower().replace("\n", EOS).split(EOS)
     split = [_SIGN.sub(_set_apart, line).split() for line in lines]
@@ -71,24 +54,12 @@ def _is_sign(character: str) -> bool:
 
 
 def split_bytes(text: str) -> list[str]:
-    r"""The bytes of the text in UTF-8.
-
-    Examples
-    --------
-    >>> split_bytes("é\n")
-    ['<0xC3>', '<0xA9>', '<0x0A>']
-    """
+    r"""The bytes of the text in UTF-8."""
     return [BYTES[byte] for byte in text.encode("utf-8")]
 
 
 def join_words(tokens: Sequence[str]) -> str:
-    r"""Words with blanks between them and a line end for each ``<eos>``: :func:`split_words` undoes it.
-
-    Examples
-    --------
-    >>> join_words(["to", "be", "or", "<eos>", "not"])
-    'to be or\nnot'
-    """
+    r"""Words with blanks between them and a line end for each ``<eos>``: :func:`split_words` undoes it."""
     text = " ".join("\n" if token == EOS else token for token in tokens)
     return text.replace(" \n", "\n").replace("\n ", "\n")
 

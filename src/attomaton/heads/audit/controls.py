@@ -87,24 +87,7 @@ class Chance:
 
 
 def as_normal(apart: Float64, behind: Float64) -> Float64:
-    """Distances from the mean of a sample, in its deviations, as normal deviations that are as rare.
-
-    Parameters
-    ----------
-    apart : float64 array, shape (n,)
-        (value − mean) / deviation, mean and deviation being those of a normal sample.
-    behind : float64 array, shape (n,)
-        The size of each sample.
-
-    Returns
-    -------
-    float64 array, shape (n,)
-
-    Examples
-    --------
-    >>> as_normal(np.array([2.0, 2.0, -8.0, 0.0]), np.array([8.0, 8e6, 80.0, 2.0])).round(2).tolist()
-    [1.64, 2.0, -6.79, 0.0]
-    """
+    """Distances from the mean of a sample, in its deviations, as normal deviations that are as rare."""
     return as_rare(apart / np.sqrt(1.0 + 1.0 / behind), np.maximum(behind - 1.0, 1.0))
 
 

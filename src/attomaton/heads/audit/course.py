@@ -261,13 +261,7 @@ def _warn_of_copies(ordered: Sequence[ModelStep], audits: Sequence[HeadAudit]) -
 
 
 def order_steps(models: Sequence[Any], steps: Sequence[int] | None) -> list[ModelStep]:
-    """The models by their steps, each once.
-
-    Examples
-    --------
-    >>> [one.step for one in order_steps(["step-1000", "step-200"], None)]
-    [200, 1000]
-    """
+    """The models by their steps, each once."""
     if not len(models):
         raise UnsupportedOption("a course has at least one model; give some")
     if steps is not None and len(steps) != len(models):
@@ -279,15 +273,7 @@ def order_steps(models: Sequence[Any], steps: Sequence[int] | None) -> list[Mode
 
 
 def check_alike(first: tuple[str, ModelShape], other: tuple[str, ModelShape]) -> None:
-    """Refuse a model of another shape than the first, and say what differs.
-
-    Examples
-    --------
-    >>> check_alike(("a", ModelShape(1, 2, 6)), ("b", ModelShape(1, 2, 7)))
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.MismatchedParts: a knows 6 tokens and b 7; give models of one training
-    """
+    """Refuse a model of another shape than the first, and say what differs."""
     said = {
         "n_layers": "{} has {} layers and {} {}",
         "n_heads": "{} has {} heads in each layer and {} {}",
@@ -302,13 +288,7 @@ def check_alike(first: tuple[str, ModelShape], other: tuple[str, ModelShape]) ->
 
 
 def name_path(model: Any) -> str:
-    """A model's path as text; nothing if it is none.
-
-    Examples
-    --------
-    >>> name_path(Path("checkpoint-100")), name_path(3)
-    ('checkpoint-100', '')
-    """
+    """A model's path as text; nothing if it is none."""
     return str(cast("Any", model)) if isinstance(model, str | PathLike) else ""
 
 

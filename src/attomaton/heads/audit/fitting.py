@@ -46,12 +46,6 @@ class Design:
         The scores of rungs.
     ridge : float
         Of the tokens' effects.
-
-    Examples
-    --------
-    >>> design = Design(True, None, 3, np.zeros((1, 4, 2)))
-    >>> design.size, design.scores(np.array([1.0, 0.0, 5.0])).tolist()[0]
-    (3, [1.0, 0.0])
     """
 
     profile: bool
@@ -112,13 +106,6 @@ def fit_head(design: Design, attention: Float64, start: Float64 | None = None) -
     The loss is convex: mean cross-entropy in nats plus half the penalties. Damped Newton steps, by conjugate
     gradients on the curvature of the loss; it ends when no entry of the gradient is above ``ENOUGH``
     times the root of the mean KL(attention ‖ uniform).
-
-    Examples
-    --------
-    >>> rows = np.array([[0.8, 0.2], [0.8, 0.2]])
-    >>> design = Design(True, None, 1, np.zeros((0, 2, 2)))
-    >>> np.exp(log_softmax(design.scores(fit_head(design, rows)), axis=-1)).round(3).tolist()[0]
-    [0.8, 0.2]
     """
     penalty, n = design.penalty, len(attention)
     found = np.zeros(design.size) if start is None else start.copy()
@@ -168,12 +155,6 @@ def _newton_step(design: Design, chances: Float64, penalty: Float64, gradient: F
 
 
 def divergence(attention: Float64, logs: Float64) -> Float64:
-    """KL(attention ‖ exp(logs)) of each row, in nats, shape (n_rows,).
-
-    Examples
-    --------
-    >>> divergence(np.array([[1.0, 0.0]]), np.log([[0.5, 0.5]])).round(4).tolist()
-    [0.6931]
-    """
+    """KL(attention ‖ exp(logs)) of each row, in nats, shape (n_rows,)."""
     own = np.where(attention > 0, attention * np.log(np.maximum(attention, NOTHING)), 0.0)
     return (own - attention * logs).sum(-1)

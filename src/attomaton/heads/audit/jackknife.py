@@ -29,15 +29,6 @@ class Resampled:
         The place of each row's document among the distinct ones.
     n_documents : int
         How many there are.
-
-    Examples
-    --------
-    >>> documents = Resampled.over(np.repeat(np.arange(20), 3))
-    >>> documents.n_documents
-    20
-    >>> ratio = documents.ratio(np.ones((60, 1)), np.full((60, 1), 2.0))
-    >>> ratio.value.tolist(), ratio.low.tolist(), ratio.error.tolist()
-    ([0.5], [0.5], [0.0])
     """
 
     document: Int64
@@ -125,26 +116,14 @@ class Estimates:
 
 
 def as_rare(student: Float64, freedom: Float64 | float) -> Float64:
-    """Student's t of so many degrees of freedom, as the normal deviation that is as rare.
-
-    Examples
-    --------
-    >>> as_rare(np.array([2.0, -2.0, 0.0, np.inf]), 7.0).round(2).tolist()
-    [1.72, -1.72, 0.0, inf]
-    """
+    """Student's t of so many degrees of freedom, as the normal deviation that is as rare."""
     chances = stdtr(freedom, -np.abs(student))
     chances = np.where(np.isfinite(student), np.maximum(chances, SMALLEST), chances)
     return np.where(student == 0, 0.0, np.copysign(ndtri(chances), student))
 
 
 def divide(above: Float64, below: Float64) -> Float64:
-    """above / below, and 0 where both are 0 up to rounding.
-
-    Examples
-    --------
-    >>> divide(np.array([1.0, 0.0]), np.array([2.0, 0.0])).tolist()
-    [0.5, 0.0]
-    """
+    """above / below, and 0 where both are 0 up to rounding."""
     above, below = np.broadcast_arrays(np.asarray(above, np.float64), np.asarray(below, np.float64))
     small = np.abs(below) <= 1e-15
     endless = np.where(np.abs(above) <= 1e-12, 0.0, np.copysign(np.inf, above))
@@ -155,11 +134,6 @@ def above_chance(z: Float64, *, share: float = 0.05) -> Bool:
     """Which of many one-sided tests hold when at most this share of those found may be false.
 
     Benjamini and Hochberg's rule on the upper tail of each z.
-
-    Examples
-    --------
-    >>> above_chance(np.array([5.0, 1.0, 2.3, -6.0])).tolist()
-    [True, False, True, False]
     """
     chances = 1.0 - ndtr(np.nan_to_num(z, nan=0.0))
     order = np.argsort(chances)

@@ -273,13 +273,7 @@ def _rest(ratio: Estimates) -> Estimates:
 
 
 def check_rungs(rungs: Sequence[Step]) -> tuple[str, ...]:
-    """The names of the rungs, which must differ.
-
-    Examples
-    --------
-    >>> check_rungs([Position(), KeyToken()])
-    ('position', 'key token')
-    """
+    """The names of the rungs, which must differ."""
     names = tuple(rung.name for rung in rungs)
     if not names or len(set(names)) < len(names):
         raise UnsupportedOption(f"a ladder needs rungs with different names, not {list(names)}")

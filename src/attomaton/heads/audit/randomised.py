@@ -100,17 +100,7 @@ NULLS = {"intact": rotate_beside, "rotated": rotate_heads}
 def draw_random(
     model: HeadModel, random: int | Sequence[HeadModel], null: str, *, seed: int
 ) -> tuple[Sequence[HeadModel], str]:
-    """The models with random heads that an audit asks for, and why there are none if none can be made.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from attomaton.heads.arrays import from_arrays
-    >>> ones = np.ones((1, 1, 2, 2))
-    >>> models, why_not = draw_random(from_arrays(np.eye(3, 2), ones, ones, ones, ones), 2, "intact", seed=0)
-    >>> len(models), why_not
-    (2, '')
-    """
+    """The models with random heads that an audit asks for, and why there are none if none can be made."""
     if null not in NULLS:
         raise UnsupportedOption(f"null is {null!r}; give one of {', '.join(NULLS)}")
     if isinstance(random, Sequence) and not isinstance(random, str):

@@ -163,13 +163,7 @@ def watch_rows(
 
 
 def example_rows() -> Rows:
-    """One row of one head, for examples: the context 0 1 0 after another 1, and the label 1.
-
-    Examples
-    --------
-    >>> example_rows().tokens.tolist()
-    [[0, 1, 0]]
-    """
+    """One row of one head, for examples: the context 0 1 0 after another 1, and the label 1."""
     one = np.ones((1, 1), np.float32)
     return Rows(
         heads=(Head(0, 0),),
@@ -189,12 +183,6 @@ def list_documents(documents: Any) -> list[Any]:
     """Documents by their place, whatever holds them: lists, arrays, tensors, Arrow columns, pandas series.
 
     A series is asked for its values: its own numbers may be in another order.
-
-    Examples
-    --------
-    >>> import pyarrow as pa
-    >>> list_documents(pa.array([[0, 1], [2]]))
-    [[0, 1], [2]]
     """
     if isinstance(documents, str | bytes | Mapping) or not isinstance(documents, Iterable):
         raise InvalidSamples(
@@ -206,13 +194,7 @@ def list_documents(documents: Any) -> list[Any]:
 
 
 def cut_documents(documents: Iterable[Any], longest: int, *, n_tokens: int) -> list[Int32]:
-    """The first tokens of each document, checked against the vocabulary.
-
-    Examples
-    --------
-    >>> [ids.tolist() for ids in cut_documents([[0, 1, 2], [1]], 2, n_tokens=3)]
-    [[0, 1], [1]]
-    """
+    """The first tokens of each document, checked against the vocabulary."""
     return [_cut(number, ids, longest, n_tokens) for number, ids in enumerate(documents)]
 
 
@@ -269,18 +251,7 @@ def check_parts(
 
 
 def check_copies(fitted: Sequence[Int32], scored: Sequence[Int32]) -> None:
-    """Raise if more than half of the documents to score stand among those to fit on: nothing is held back.
-
-    Examples
-    --------
-    >>> one, other = np.array([0, 1], np.int32), np.array([1, 0], np.int32)
-    >>> check_copies([one], [one, other])
-    >>> check_copies([one], [one, one])
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.InvalidSamples: 2 of the 2 documents to score are copies of documents to fit on, so
-    that nothing is held back; give each document once
-    """
+    """Raise if more than half of the documents to score stand among those to fit on: nothing is held back."""
     known = {ids.tobytes() for ids in fitted}
     copies = sum(ids.tobytes() in known for ids in scored)
     if 2 * copies > len(scored):
@@ -308,13 +279,7 @@ def _batches(model: HeadModel, lengths: dict[int, int]) -> Iterator[list[int]]:
 
 
 def fill_up(contexts: Sequence[Int32]) -> Int32:
-    """Contexts of unequal lengths as one array, filled up with zeros: causal models never look there.
-
-    Examples
-    --------
-    >>> fill_up([np.array([5, 6]), np.array([7])]).tolist()
-    [[5, 6], [7, 0]]
-    """
+    """Contexts of unequal lengths as one array, filled up with zeros: causal models never look there."""
     filled = np.zeros((len(contexts), max(map(len, contexts))), np.int32)
     for row, ids in zip(filled, contexts, strict=True):
         row[: len(ids)] = ids
@@ -364,14 +329,7 @@ def _join(parts: list[Rows]) -> Rows:
 
 
 def split_documents(n: int, *, share: float = 0.6, seed: int = 0) -> tuple[list[int], list[int]]:
-    """Two parts of the numbers below n, drawn: documents to fit on, and documents to score.
-
-    Examples
-    --------
-    >>> fitted, scored = split_documents(10)
-    >>> len(fitted), sorted(fitted + scored) == list(range(10))
-    (6, True)
-    """
+    """Two parts of the numbers below n, drawn: documents to fit on, and documents to score."""
     n = whole_number(n, "n", least=2, most=LARGEST)
     order = make_rng(seed).permutation(n)
     cut = min(max(round(share * n), 1), n - 1)

@@ -73,15 +73,7 @@ class About:
 
 
 def mark(table: pa.Table, about: About) -> pa.Table:
-    """The table with the words about it.
-
-    Examples
-    --------
-    >>> from attomaton.base.tables import table_of
-    >>> marked = mark(table_of({"head": ["0.0"]}), About("arrays", ("position",), 10, 200, 2))
-    >>> sorted(json.loads(marked.schema.metadata[KEY]))
-    ['model', 'n_documents', 'n_random', 'n_rows', 'null', 'rungs']
-    """
+    """The table with the words about it."""
     told: Any = table
     return told.replace_schema_metadata({KEY: json.dumps(asdict(about)).encode()})
 

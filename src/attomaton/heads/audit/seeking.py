@@ -224,16 +224,6 @@ def match_tokens(rows: Rows, counts: TokenCounts) -> Int32:
     and fourth, and so on. −1 where the label is the query, is not in the window, or is left over. A token's
     partner has it as partner: nearest tokens would not, so that a head that likes one token would seem to
     seek, or to shun, labels that hang on nothing.
-
-    Examples
-    --------
-    >>> from attomaton.heads.model import Head
-    >>> one = np.ones((1, 1), np.float32)
-    >>> tokens = np.array([[0, 1, 2, 3]])
-    >>> rows = Rows((Head(0, 0),), np.full((1, 1, 4), 0.25, np.float32), one, one, tokens, tokens,
-    ...             np.array([1]), np.array([0]), np.array([9]), 4)
-    >>> match_tokens(rows, TokenCounts.of([[0, 1, 1, 2, 3, 3, 3]], n_tokens=4)).tolist()
-    [2]
     """
     order = np.argsort(counts.tokens, kind="stable")
     rank = np.empty(len(order), np.int64)

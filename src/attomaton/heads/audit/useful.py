@@ -153,13 +153,7 @@ def useful_rungs(
 
 
 def cut_windows(documents: Sequence[Int64], length: int) -> Int64:
-    """Windows of length + 1 tokens side by side, shorter if no document has as many; the first of each first.
-
-    Examples
-    --------
-    >>> cut_windows([np.arange(5), np.arange(10, 13)], 2).tolist()
-    [[0, 1, 2], [10, 11, 12], [2, 3, 4]]
-    """
+    """Windows of length + 1 tokens, shorter if no document has as many; the first of each first."""
     length = min(length, max(len(ids) for ids in documents) - 1)
     cut = [
         (start, number, ids[start : start + length + 1])

@@ -44,12 +44,6 @@ class Settings:
         Whether the maps of attention and of the feed-forward part have biases.
     scaled, scaled_by_layer : bool
         GPT-2: whether scores are divided by √width, and also by the layer's number from one.
-
-    Examples
-    --------
-    >>> sizes = {"n_layer": 2, "n_head": 4, "n_embd": 32, "n_positions": 64, "vocab_size": 100}
-    >>> parse_settings({"model_type": "gpt2", **sizes}).inner
-    128
     """
 
     family: str
@@ -73,16 +67,7 @@ class Settings:
 
 
 def parse_settings(config: Mapping[str, Any]) -> Settings:
-    """The settings of a configuration of one of ``FAMILIES``; ``auto_map`` and the like are never looked at.
-
-    Examples
-    --------
-    >>> parse_settings({"model_type": "bloom", "auto_map": {"AutoModel": "run_me.py"}})
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UnreadableModel: model_type is 'bloom'; gpt2, gpt_neox, llama, mistral, qwen2 are
-    read
-    """
+    """The settings of a configuration of one of ``FAMILIES``; ``auto_map`` and the like are ignored."""
     said = _Said(config)
     family = config.get("model_type")
     if not isinstance(family, str) or family not in FAMILIES:

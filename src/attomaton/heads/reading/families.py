@@ -20,16 +20,7 @@ CHUNK = 1 << 24
 
 
 class NamedTensors:
-    """Tensors by name, each checked when it is taken, and none left over at the end.
-
-    Examples
-    --------
-    >>> weights = NamedTensors({"a": torch.ones(2, 3)})
-    >>> weights.take("a", 3, 2)
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UnreadableModel: tensor 'a' has shape [2, 3], and the configuration asks for [3, 2]
-    """
+    """Tensors by name, each checked when it is taken, and none left over at the end."""
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
         self._tensors = tensors
@@ -89,19 +80,7 @@ class NamedTensors:
 def build_model(
     settings: Settings, tensors: Mapping[str, Tensor], name: str, dtype: torch.dtype = torch.float32
 ) -> Transformer:
-    """The model of these settings and tensors.
-
-    Parameters
-    ----------
-    settings : Settings
-        From :func:`~attomaton.heads.reading.configs.parse_settings`.
-    tensors : mapping of str to Tensor
-        By the names that ``transformers`` uses; they are neither copied nor converted.
-    name : str
-        What the model is called.
-    dtype : torch.dtype
-        In which it computes.
-    """
+    """The model of these settings and tensors."""
     weights = NamedTensors(tensors)
     build = {"gpt2": _build_gpt2, "gpt_neox": _build_neox}.get(settings.family, _build_llama)
     model = build(settings, weights, name, dtype)

@@ -37,20 +37,7 @@ RESTORE = "restore the file, or give another model"
 
 
 def map_file(path: Path) -> dict[str, Tensor]:
-    r"""The tensors of a safetensors file by name, mapped into memory, once all that it says is checked.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = Path(folder, "model.safetensors")
-    ...     _ = file.write_bytes(b"\x80\x04K\x01.   ")  # a pickle by another name
-    ...     map_file(file)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UnreadableModel: ...model.safetensors is no safetensors file: it has 8 bytes;
-    restore the file, or give another model
-    """
+    r"""The tensors of a safetensors file by name, mapped into memory, once all that it says is checked."""
     with named(path, "is no safetensors file"), open_regular(path) as stream:
         size = fstat(stream.fileno()).st_size
         if size < 10:

@@ -18,26 +18,7 @@ CONFIG, SINGLE, INDEX = "config.json", "model.safetensors", "model.safetensors.i
 def read_folder(
     folder: str | PathLike[str], *, name: str | None = None, dtype: torch.dtype = torch.float32
 ) -> Transformer:
-    """The model of a folder; its weights are mapped into memory and read as they are used.
-
-    Parameters
-    ----------
-    folder : path
-        It has ``config.json`` beside ``model.safetensors``, or beside ``model.safetensors.index.json`` and
-        the files that this names. Nothing else in it is opened.
-    name : str, optional
-        What the model is called; the folder if not given.
-    dtype : torch.dtype
-        In which the model computes.
-
-    Examples
-    --------
-    >>> read_folder("nowhere")
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UnreadableModel: nowhere/config.json cannot be read: No such file or directory;
-    restore the file, or give another model
-    """
+    """The model of a folder; its weights are mapped into memory and read as they are used."""
     place = Path(folder)
     settings = read_settings(place)
     tensors = _map_weights(place)

@@ -38,13 +38,7 @@ SIZES = {
 
 
 class Entry(NamedTuple):
-    """One tensor: its type, its shape, and where its bytes begin and end after the header.
-
-    Examples
-    --------
-    >>> Entry("F32", (2, 3), 0, 24).shape
-    (2, 3)
-    """
+    """One tensor: its type, its shape, and where its bytes begin and end after the header."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -53,18 +47,7 @@ class Entry(NamedTuple):
 
 
 def parse_header(text: bytes, n_data: int) -> dict[str, Entry]:
-    """The tensors of a header, if they lie in ``n_data`` bytes one after the other, without gap or overlap.
-
-    Examples
-    --------
-    >>> parse_header(b'{"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}', 8)
-    {'a': Entry(dtype='F32', shape=(2,), begin=0, end=8)}
-    >>> parse_header(b'{"a": {"dtype": "F32", "shape": [3], "data_offsets": [0, 8]}}', 8)
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UnreadableModel: tensor 'a' has shape [3] of F32, hence 12 bytes, and is said to
-    have 8
-    """
+    """The tensors of a header, if they fill ``n_data`` bytes without gap or overlap."""
     whole = parse_json(text, "the header")
     if not isinstance(whole, dict) or not text.startswith(b"{"):
         raise UnreadableModel("the header is no JSON object")

@@ -17,30 +17,7 @@ COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def read_hub(repository: str, revision: str, *, dtype: torch.dtype = torch.float32) -> Transformer:
-    """A model of the hub at one commit; its name says which.
-
-    Parameters
-    ----------
-    repository : str
-        For example ``"openai-community/gpt2"``.
-    revision : str
-        A commit, 40 hexadecimal digits. A branch or a tag may move, so it is asked for its commit first, and
-        that commit is read and named.
-    dtype : torch.dtype
-        In which the model computes.
-
-    Returns
-    -------
-    Transformer
-        Called ``repository@commit``.
-
-    Examples
-    --------
-    >>> read_hub("no id", "main")
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UnreadableModel: 'no id' is no model of the hub; give owner/name
-    """
+    """A model of the hub at one commit; its name says which."""
     if not HUB_ID.fullmatch(repository):
         raise UnreadableModel(f"{shown(repository)!r} is no model of the hub; give owner/name")
     with needing("a model of the hub"):

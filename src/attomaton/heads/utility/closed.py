@@ -132,18 +132,7 @@ class MeanField:
 
 
 def find_mean_field(model: HeadModel, counts: PairCounts, *, repeated: int = 1) -> MeanField:
-    """Run every token by itself, layer by layer with the means of the layers before.
-
-    Parameters
-    ----------
-    model : HeadModel
-        The trained model.
-    counts : PairCounts
-        Of the text.
-    repeated : int
-        How many times the token stands in its row: with more than one, values are means over that many
-        positions and the query is at the last of them, for models with positions.
-    """
+    """Run every token by itself, layer by layer with the means of the layers before."""
     if model.shape.n_tokens != len(counts.shares):
         raise MismatchedParts(
             f"the model has {model.shape.n_tokens} tokens and the text {len(counts.shares)}; give a text in "

@@ -42,24 +42,12 @@ SHORTEST_RUN = 4
 
 
 def differences(values: Integers) -> list[int | list[int]]:
-    """Each entry less the one before it, the first less 0: shorter to write where neighbours are close.
-
-    Examples
-    --------
-    >>> differences(np.array([3, 4, 4, 9, 10, 11, 12, 13]))
-    [3, 1, 0, 5, [1, 4]]
-    """
+    """Each entry less the one before it, the first less 0: shorter to write where neighbours are close."""
     return runs(np.diff(values.astype(np.int64), prepend=0))
 
 
 def runs(values: Integers) -> list[int | list[int]]:
-    """The values, with ``[value, times]`` in place of each long run.
-
-    Examples
-    --------
-    >>> runs(np.array([1, 1, 0, 0, 0, 0, 0]))
-    [1, 1, [0, 5]]
-    """
+    """The values, with ``[value, times]`` in place of each long run."""
     starts = np.flatnonzero(np.diff(values, prepend=values[:1] - 1)) if len(values) else np.empty(0, np.int64)
     times = np.diff(starts, append=len(values))
     found: list[int | list[int]] = []
@@ -70,13 +58,7 @@ def runs(values: Integers) -> list[int | list[int]]:
 
 
 def expand(packed: Sequence[int | list[int]]) -> Int64:
-    """What :func:`runs` packed.
-
-    Examples
-    --------
-    >>> expand([1, 1, [0, 5]]).tolist()
-    [1, 1, 0, 0, 0, 0, 0]
-    """
+    """What :func:`runs` packed."""
     pairs = [one if isinstance(one, list) else [one, 1] for one in packed]
     values, times = np.array(pairs, np.int64).reshape(-1, 2).T
     return np.repeat(values, times)
@@ -123,16 +105,7 @@ class Packer:
         return components.token_of_node[self._nodes(components, place)]
 
     def pack(self, place: int) -> list[Any]:
-        """The query at this place of ``queries``, as ``FIELDS`` says.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1]))
-        >>> packed = dict(zip(FIELDS, Packer(auto).pack(0), strict=True))
-        >>> packed["tokens"], packed["ties"], packed["above"], packed["below"], packed["support"]
-        ([0, 1, 1], [[0, 1]], [0], [1], [2])
-        """
+        """The query at this place of ``queries``, as ``FIELDS`` says."""
         outline = self._find(place)
         components = outline.components
         nodes = self._nodes(components, place)

@@ -94,14 +94,7 @@ class HardCertificate:
 
 
 def join_hard(parts: Sequence[HardCertificate]) -> HardCertificate:
-    """The certificate of all queries from those of parts of them, which are solved apart; added in order.
-
-    Examples
-    --------
-    >>> join_hard([HardCertificate(1.0, 1.0, 0.0, 0.0, 1e-12), HardCertificate(2.0, 2.5, 0.2, 0.0, 1e-12)])
-    HardCertificate(lower=3.0, upper=3.5, gap=0.2, violation=0.0, rtol=1e-12, exact=None, inseparable=0, \
-farkas=0.0, closest='')
-    """
+    """The certificate of all queries from those of parts of them, which are solved apart; added in order."""
     if len(parts) == 1:
         return parts[0]
     return HardCertificate(

@@ -84,27 +84,6 @@ def check_exactly(problem: OrderProblem, flow: Float64) -> ExactCheck:
 
     There is no tolerance: if a solver passes over a gap that misses 1 by 1e-12, so that the optimum is that
     far from its answer, the answer is refused here.
-
-    Parameters
-    ----------
-    problem : OrderProblem
-        The order.
-    flow : float64 array, shape (n_edges,)
-        Edge multipliers; only which of them are positive counts.
-
-    Returns
-    -------
-    ExactCheck
-        The positions and the norm as fractions, and the reason if they are not the optimum.
-
-    Examples
-    --------
-    >>> star = OrderProblem(np.array([1, 1, 2]), np.array([0, 0]), np.array([1, 2]), np.zeros(3, np.int64))
-    >>> check = check_exactly(star, np.array([0.25, 0.5]))
-    >>> check.optimal, [str(position) for position in check.positions], str(check.value)
-    (True, ['3/4', '-1/4', '-1/4'], '3/4')
-    >>> check_exactly(star, np.array([0.25, 0.0])).reason
-    'edge 0 → 2 is violated: its gap is 1/2'
     """
     if len(problem.sizes) > MOST_NODES:
         raise UnsupportedOption(

@@ -28,16 +28,7 @@ sparse: Any = _sparse
 
 
 def place_levels(components: Components) -> Float64:
-    """Positions of least largest size, shape (n_components,): the longest path below, less half the query's.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 2], [2, 3]], [0, 1, 2])  # 0 → 1 → 2 under 2; 2 → 3
-    >>> components = at.find_components(at.extract_edges(samples))
-    >>> place_levels(components).tolist()
-    [1.0, 0.0, -1.0, 0.5, -0.5]
-    """
+    """Positions of least maximum, shape (n_components,): the longest path below less half the query's."""
     heights = components.heights.astype(np.float64)
     if not len(heights):
         return heights
@@ -50,13 +41,6 @@ def find_longest(components: Components) -> Float64:
     """One longest path, as multipliers of the edges of the order, shape (n_order,): ½ along it.
 
     Its D is half the difference of two nodes, so that ‖D‖° = 1 and Σf = h/2: the proof that no W is smaller.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1])
-    >>> find_longest(at.find_components(at.extract_edges(samples))).tolist()  # of 0 → 1, 0 → 2 and 1 → 2
-    [0.5, 0.0, 0.5]
     """
     flow = np.zeros(components.order.num_rows)
     if not len(flow):
@@ -83,15 +67,7 @@ def bound_path(components: Components, flow: Float64) -> float:
 
 
 def longest_by_definition(components: Components) -> float:
-    """min ‖W‖_max for orthonormal embeddings, as the linear program that it is: min t, −t ≤ W_ik ≤ t.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1])
-    >>> longest_by_definition(at.find_components(at.extract_edges(samples)))
-    1.0
-    """
+    """min ‖W‖_max for orthonormal embeddings, as the linear program that it is: min t, −t ≤ W_ik ≤ t."""
     nodes = {(row["query"], row["token"]): place for place, row in enumerate(components.nodes.to_pylist())}
     part = components.component_of_node
     priorities: list[Float64] = []

@@ -79,14 +79,7 @@ class SoftCertificate:
 
 
 def join_soft(parts: Sequence[SoftCertificate]) -> SoftCertificate:
-    """The certificate of all components from those of parts of them, which are solved apart: the worst.
-
-    Examples
-    --------
-    >>> parts = [SoftCertificate(1e-9, 0.0, 1e-8, 0.5, 1e-9), SoftCertificate(2e-9, 0.0, 1e-8, None, 0.0)]
-    >>> join_soft(parts)
-    SoftCertificate(gradient_norm=2e-09, excess=0.0, atol=1e-08, curvature=0.5, error_bound=1e-09)
-    """
+    """The certificate of all components from those of parts of them, which are solved apart: the worst."""
     bends = [part.curvature for part in parts if part.curvature is not None]
     bounds = [part.error_bound for part in parts]
     proven = [bound for bound in bounds if bound is not None]
@@ -146,13 +139,7 @@ def certify_coordinates(
 
 
 def bound_distance(gradient: Float64, curvature: Float64, *, reach: float = np.sqrt(2.0)) -> Float64:
-    """−ln(1 − κ‖g‖/λ)/κ with κ = ``reach``, or infinity where that proves nothing.
-
-    Examples
-    --------
-    >>> bound_distance(np.array([0.0, 1e-6, 1.0]), np.array([1.0, 0.01, 0.01])).round(6)
-    array([0.    , 0.0001,    inf])
-    """
+    """−ln(1 − κ‖g‖/λ)/κ with κ = ``reach``, or infinity where that proves nothing."""
     part = np.divide(reach * gradient, curvature, out=np.ones_like(gradient), where=curvature > 0.0)
     return -np.log1p(-np.minimum(part, 1.0), out=np.full_like(part, -np.inf), where=part < 1.0) / reach
 

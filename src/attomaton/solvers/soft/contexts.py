@@ -16,28 +16,7 @@ PAIR_SCHEMA = pa.schema([("query", pa.int32()), ("token", pa.int32())])
 
 
 def context_problem(choices: ChoiceTable) -> tuple[pa.Table, LuceProblem]:
-    """The choices with one score for each (query, token) that some choice set holds; a group for each query.
-
-    Parameters
-    ----------
-    choices : ChoiceTable
-        Choices from whole contexts: ``extract_choices(samples)``.
-
-    Returns
-    -------
-    pairs : pyarrow.Table
-        The alternatives: columns query and token (int32), sorted.
-    problem : LuceProblem
-
-    Examples
-    --------
-    >>> from attomaton.corpora.samples import Samples
-    >>> from attomaton.graphs.choices import extract_choices
-    >>> samples = Samples.from_lists([[0, 1, 2], [1, 0]], [0, 1])
-    >>> pairs, problem = context_problem(extract_choices(samples))
-    >>> pairs.to_pydict(), problem.component.tolist()
-    ({'query': [0, 0, 2, 2, 2], 'token': [0, 1, 0, 1, 2]}, [0, 0, 1, 1, 1])
-    """
+    """The choices with a score for each (query, token) of some choice set; a group for each query."""
     offsets, tokens = ragged_column(choices.table, "tokens")
     member = pack_pairs(np.repeat(choices["query"], np.diff(offsets)), tokens)
     keys = distinct_keys(member)
@@ -55,16 +34,7 @@ def context_problem(choices: ChoiceTable) -> tuple[pa.Table, LuceProblem]:
 
 
 def pooled_problem(choices: ChoiceTable, n_tokens: int) -> LuceProblem:
-    """The same choices with one score for each token, whatever the query; all tokens are one group.
-
-    Examples
-    --------
-    >>> from attomaton.corpora.samples import Samples
-    >>> from attomaton.graphs.choices import extract_choices
-    >>> samples = Samples.from_lists([[0, 1, 2], [1, 0]], [0, 1])
-    >>> pooled_problem(extract_choices(samples), 3).winner.tolist()
-    [1, 0]
-    """
+    """The same choices with one score for each token, whatever the query; all tokens are one group."""
     offsets, tokens = ragged_column(choices.table, "tokens")
     return LuceProblem(
         alternative=tokens.astype(np.int64),

@@ -50,28 +50,7 @@ class TieScores:
 
 
 def solve_groups(groups: Groups, *, atol: float = 1e-8, threads: int | None = None) -> TieScores:
-    """Fit the Luce model to choices that :func:`group_choices` sorted.
-
-    Parameters
-    ----------
-    groups : Groups
-        The choices of all components.
-    atol : float
-        Largest gradient entry at which the answer counts as certified.
-    threads : int, optional
-        How many to use; all processors if not given.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> from attomaton.graphs.choices import extract_choices
-    >>> from attomaton.graphs.parts import keep_ties
-    >>> samples = at.Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
-    >>> ties = keep_ties(at.find_components(at.extract_edges(samples)))
-    >>> found = solve_groups(group_choices(extract_choices(samples, ties), ties))
-    >>> found.scores.round(4).tolist(), round(found.loss, 4), found.certificate.certified
-    ([0.5493, -0.5493], 2.2493, True)
-    """
+    """Fit the Luce model to choices that :func:`group_choices` sorted."""
     group = np.repeat(np.arange(len(groups)), np.diff(groups.borders))
     inside = centre(group, minimise_groups(Newton(threads=threads), groups))
     scores = np.empty_like(inside)
@@ -84,26 +63,7 @@ def solve_groups(groups: Groups, *, atol: float = 1e-8, threads: int | None = No
 
 
 def group_choices(choices: ChoiceTable, ties: Components) -> Groups:
-    """The choices inside ties, sorted by component and winner, with members numbered by component.
-
-    Parameters
-    ----------
-    choices : ChoiceTable
-        The choices inside these components; they must strongly connect each.
-    ties : Components
-        Components of two tokens or more: what :func:`~attomaton.graphs.parts.keep_ties` leaves.
-
-    Examples
-    --------
-    >>> import attomaton as at
-    >>> from attomaton.graphs.choices import extract_choices
-    >>> from attomaton.graphs.parts import keep_ties
-    >>> samples = at.Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
-    >>> ties = keep_ties(at.find_components(at.extract_edges(samples)))
-    >>> groups = group_choices(extract_choices(samples, ties), ties)
-    >>> groups.choices.winner.tolist(), groups.choices.count.tolist()
-    ([0, 1], [3.0, 1.0])
-    """
+    """The choices inside ties, sorted by component and winner, with members numbered by component."""
     component, n_tokens = ties.component_of_node, ties.edges.n_tokens
     place = np.argsort(component, kind="stable")
     number = np.empty(len(place), np.int32)

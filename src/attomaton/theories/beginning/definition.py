@@ -27,12 +27,6 @@ def define_statistics(sequences: Sequence[Sequence[int]], n_tokens: int) -> Defi
         B̄ = (1/NT) Σ_i X_iᵀ R_i,    Φ̄ = (1/NT) Σ_i R_iᵀ A₀ X_i,    Σ_B = B̄ᵀ B̄,    c_i = R_i Σ_B Φ̄ X_iᵀ,
         Q_i[t, u] = (c_i[t, u] − mean_{u' ≤ t} c_i[t, u']) / t for u ≤ t,
         Q̄ = (1/NT) Σ_i X_iᵀ Q_i X_i,    Δ_m = (1/NT) Σ_i Σ_t Q_i[t, t − m].
-
-    Examples
-    --------
-    >>> defined = define_statistics([[0, 1, 0], [1, 1, 0]], 2)
-    >>> defined.bigrams.tolist(), defined.looks.shape, defined.lags.shape
-    ([[-0.125, 0.125], [0.125, -0.125]], (2, 2), (2,))
     """
     window = len(sequences[0]) - 1
     size = len(sequences) * window

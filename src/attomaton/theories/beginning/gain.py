@@ -36,12 +36,6 @@ class Gain:
         Keys ``next · V + token``, rising; None where ``values`` has all V² of them.
     values : float64 array, shape (n_pairs,)
         G at these pairs.
-
-    Examples
-    --------
-    >>> gain = Gain(np.array([2, 5]), np.array([0.25, -1.0]))
-    >>> gain.look_up(np.array([5, 2, 5])).tolist(), gain.unit
-    ([-1.0, 0.25, -1.0], 4.0)
     """
 
     pairs: Int64 | None
@@ -75,15 +69,7 @@ class Gain:
 
 
 def find_gain(bigrams: Any, contexts: Any, n_positions: int) -> Gain:
-    """G from counted bigrams (token × next) and smoothed contexts (next × token), both CSR and not centred.
-
-    Examples
-    --------
-    >>> bigrams = _sparse.csr_array(np.array([[0.0, 2.0], [2.0, 0.0]]))
-    >>> contexts = _sparse.csr_array(np.array([[0.5, 1.5], [2.0, 0.0]]))
-    >>> find_gain(bigrams, contexts, 4).values.tolist()
-    [-0.046875, 0.046875, 0.046875, -0.046875]
-    """
+    """G from counted bigrams (token × next) and smoothed contexts (next × token), both CSR, not centred."""
     n_tokens = bigrams.shape[0]
     by_token, sums = contexts.tocsc(), contexts.sum(axis=0)
     counts, turned = bigrams.astype(np.float64), bigrams.T.tocsr().astype(np.float64)

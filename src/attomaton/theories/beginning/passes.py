@@ -138,14 +138,7 @@ class CountContexts(_NoLookup):
 
 
 def count_read(piece: Piece, window: int) -> Int64:
-    """How many there are of what ``READ`` names; a label is a token with another before it in its document.
-
-    Examples
-    --------
-    >>> piece = Piece(np.zeros(8, np.int32), np.array([0, 6, 8]), 0, 1)
-    >>> count_read(piece, window=4).tolist()
-    [2, 8, 6, 1]
-    """
+    """Counts of what ``READ`` names; a label is a token with another before it in its document."""
     sizes = np.diff(piece.documents)
     n_labels = int(np.maximum(sizes - 1, 0).sum())
     return np.array([len(sizes), len(piece.ids), n_labels, len(cut_documents(piece.documents, window))])

@@ -41,19 +41,7 @@ def cut_documents(documents: Int64, window: int) -> Int64:
 
 
 def list_sequences(piece: Piece, window: int, at_once: int) -> Iterator[Int32]:
-    """The sequences of a piece of whole documents with their last next token, some at a time.
-
-    Returns
-    -------
-    iterator of int32 arrays, shape (at most ``at_once``, window + 1)
-        Columns 0 … window − 1 are tokens, columns 1 … window their next tokens.
-
-    Examples
-    --------
-    >>> piece = Piece(np.array([4, 5, 6, 7, 8], np.int32), np.array([0, 5]), 0, 9)
-    >>> [part.tolist() for part in list_sequences(piece, 2, at_once=5)]
-    [[[4, 5, 6], [6, 7, 8]]]
-    """
+    """The sequences of a piece of whole documents with their last next token, some at a time."""
     starts = cut_documents(piece.documents, window)
     for first in range(0, len(starts), at_once):
         yield piece.ids[starts[first : first + at_once, None] + np.arange(window + 1)]
@@ -98,11 +86,6 @@ def context_pairs(window: int, most: int) -> Iterator[tuple[Int64, Int64]]:
     """The pairs of a position t and a position u ≤ t, both counted from 0: about ``most`` at a time.
 
     All pairs of one t come together.
-
-    Examples
-    --------
-    >>> [(t.tolist(), u.tolist()) for t, u in context_pairs(3, most=4)]
-    [([0, 1, 1], [0, 0, 1]), ([2, 2, 2], [0, 1, 2])]
     """
     first = 0
     while first < window:

@@ -184,16 +184,7 @@ def _not_promised(reasons: Sequence[str]) -> str:
 def check_setting(
     window: int, n_tokens: int, step_size: object, n_layers: object = 1, start: object = "zero"
 ) -> Setting:
-    """The setting, if a user's options make one.
-
-    Examples
-    --------
-    >>> check_setting(32, 5001, 0.0)
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UnsupportedOption: step_size is 0.0; give a finite number of at least 1e-12 and of
-    at most 1e+06
-    """
+    """The setting, if a user's options make one."""
     if start not in ("zero", "small"):
         raise UnsupportedOption(f"start is {show(start)}; give 'zero' or 'small'")
     size = real_number(step_size, "step_size", least=SMALLEST_STEP, most=LARGEST_STEP)

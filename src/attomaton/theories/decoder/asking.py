@@ -31,17 +31,7 @@ class DecoderRequest:
 
 
 def ask(context: Any, supports: Supports, vocabulary: Vocabulary | None) -> DecoderRequest:
-    """Find a context: the last tokens of a text, of tokens as strings, or of token ids.
-
-    Examples
-    --------
-    >>> from attomaton.theories.decoder.supports import count_supports
-    >>> supports = count_supports([[0, 1, 0, 1]], 1)
-    >>> ask([0, 1], supports, None), ask("b a", supports, Vocabulary(("a", "b")))
-    (Asked(name='1', number=1), Asked(name='a', number=0))
-    >>> ask("a rose", supports, Vocabulary(("a", "b")))
-    Asked(name='rose', number=None)
-    """
+    """Find a context: the last tokens of a text, of tokens as strings, or of token ids."""
     width = supports.contexts.shape[1]
     tokens = _tokens_of(context, vocabulary)
     if len(tokens) < width:

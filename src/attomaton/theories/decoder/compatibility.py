@@ -87,15 +87,7 @@ class Compatibility:
 
 
 def find_compatibility(supports: Supports, features: Float64) -> Compatibility:
-    """Find the W with the log-odds of every support, or why there is none.
-
-    Parameters
-    ----------
-    supports : Supports
-        What follows each context.
-    features : float64 array, shape (n_contexts, dim)
-        h_j.
-    """
+    """Find the W with the log-odds of every support, or why there is none."""
     one, other = _neighbours(supports)
     wanted = np.log(supports.chances[one] / supports.chances[other])
     contexts = supports.row[one]

@@ -24,18 +24,7 @@ AT_ONCE = 1 << 21
 
 
 def read_width(context: object) -> int:
-    """How many tokens a context has: one less than the n of its n-grams.
-
-    Examples
-    --------
-    >>> read_width("bigram"), read_width("ngram:3"), read_width("unigram")
-    (1, 2, 0)
-    >>> read_width("sentence")
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UnsupportedOption: context is 'sentence'; give 'bigram', 'ngram:3' or another
-    number, or an array of features with a row for each label
-    """
+    """How many tokens a context has: one less than the n of its n-grams."""
     if isinstance(context, str):
         if context in NAMED:
             return NAMED[context] - 1
@@ -118,26 +107,7 @@ class Read:
 def add_supports(
     width: int, n_tokens: int, add_up: AddUp, frequent: Frequent | None = None
 ) -> tuple[Supports, Read]:
-    """The supports of a corpus that an engine reads, and what was read.
-
-    Parameters
-    ----------
-    width : int
-        Tokens of a context.
-    n_tokens : int
-        Size of the vocabulary, after tokens were made one.
-    add_up : callable
-        What an engine does.
-    frequent : Frequent, optional
-        Which tokens keep their own id.
-
-    Examples
-    --------
-    >>> from attomaton.engines.sums import sum_pieces
-    >>> piece = Piece(np.array([0, 1, 0, 2], np.int32), np.array([0, 4]), 0, 3)
-    >>> add_supports(1, 3, lambda count: sum_pieces([piece], count))
-    (Supports(2 contexts, 3 pairs, vocabulary of 3), Read(n_documents=1, n_tokens=4, n_labels=3))
-    """
+    """The supports of a corpus that an engine reads, and what was read."""
     if n_tokens ** (width + 1) > MOST_KEYS:
         most = max(n for n in range(1, 65) if n_tokens**n <= MOST_KEYS)
         raise UnsupportedOption(

@@ -101,15 +101,7 @@ def find_levels(supports: Supports) -> Levels:
 
 
 def list_levels(supports: Supports, number: int | None = None) -> tuple[Levels, Int64]:
-    """The course of every context, or of one, and the level of each of its pairs.
-
-    Examples
-    --------
-    >>> from attomaton.theories.decoder.supports import count_supports
-    >>> levels, level = list_levels(count_supports([[0, 1, 0, 1, 0, 2, 0]], 1))
-    >>> level.tolist(), levels.offsets.tolist()
-    ([1, 0, 3, 5], [0, 3, 5, 7])
-    """
+    """The course of every context, or of one, and the level of each of its pairs."""
     listed = _list(supports, slice(None) if number is None else supports.pairs_of(number))
     once = np.ones(len(listed.offsets) - 1, np.int64)
     levels = _complete(listed.table, listed.offsets, once, supports)

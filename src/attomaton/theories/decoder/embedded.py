@@ -57,16 +57,7 @@ class SolvedDecoder:
 
 
 def solve_supports(supports: Supports, features: Float64) -> SolvedDecoder:
-    """Solve for direction and finite part.
-
-    Examples
-    --------
-    >>> from attomaton.theories.decoder.supports import count_supports
-    >>> supports = count_supports([[0, 2, 0, 2, 1, 0]], 1)
-    >>> solved = solve_supports(supports, np.eye(3))
-    >>> solved.hard.weights[:3, 3:].round(4)[:, 0].tolist()  # after 0 there is 2 alone
-    [-0.3333, -0.3333, 0.6667]
-    """
+    """Solve for direction and finite part."""
     size, width = supports.n_tokens, features.shape[1]
     unit, scale = scale_rows(features)
     embeddings = np.zeros((size + len(supports), size + width))
@@ -84,15 +75,7 @@ def solve_supports(supports: Supports, features: Float64) -> SolvedDecoder:
 
 
 def list_edges(supports: Supports) -> EdgeTable:
-    """Contexts as queries V + j: a circle through each support, and from one of it to every other token.
-
-    Examples
-    --------
-    >>> from attomaton.theories.decoder.supports import count_supports
-    >>> edges = list_edges(count_supports([[0, 1, 0, 2]], 1))
-    >>> edges["query"].tolist(), edges["winner"].tolist(), edges["loser"].tolist()
-    ([3, 3, 3, 4, 4], [1, 1, 2, 0, 0], [0, 2, 1, 1, 2])
-    """
+    """Contexts as queries V + j: a circle through each support, and from one of it to every other token."""
     size, first = supports.n_tokens, supports.tokens[supports.offsets[:-1]]
     after = np.arange(len(supports.tokens)) + 1
     after[supports.offsets[1:] - 1] = supports.offsets[:-1]

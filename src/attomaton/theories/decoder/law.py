@@ -20,14 +20,7 @@ from attomaton.theories.decoder.supports import Supports
 
 
 def direct_column(supports: Supports, number: int) -> Float64:
-    """The column of W^mm of one context, 1_S − (s/V) 𝟙, shape (n_tokens,).
-
-    Examples
-    --------
-    >>> from attomaton.theories.decoder.supports import count_supports
-    >>> direct_column(count_supports([[0, 1, 0, 2, 0, 3]], 1), 0).tolist()
-    [-0.75, 0.25, 0.25, 0.25]
-    """
+    """The column of W^mm of one context, 1_S − (s/V) 𝟙, shape (n_tokens,)."""
     inside = supports.tokens[supports.pairs_of(number)]
     column = np.full(supports.n_tokens, -len(inside) / supports.n_tokens)
     column[inside] += 1.0
@@ -35,14 +28,7 @@ def direct_column(supports: Supports, number: int) -> Float64:
 
 
 def find_finite(supports: Supports) -> Float64:
-    """W* at each pair: ln p_jz less its mean over the support, shape (n_pairs,); outside it is 0.
-
-    Examples
-    --------
-    >>> from attomaton.theories.decoder.supports import count_supports
-    >>> find_finite(count_supports([[0, 1, 0, 1, 0, 1, 0, 2]], 1)).round(4).tolist()
-    [0.5493, -0.5493, 0.0]
-    """
+    """W* at each pair: ln p_jz less its mean over the support, shape (n_pairs,); outside it is 0."""
     return centre(supports.row, np.log(supports.chances))
 
 

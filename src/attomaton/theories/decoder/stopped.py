@@ -112,41 +112,20 @@ class StoppedDecoder:
 
 
 def stop_decoder(supports: Supports, step: int, step_size: float) -> StoppedDecoder:
-    """All contexts after so many steps.
-
-    Examples
-    --------
-    >>> from attomaton.theories.decoder.supports import count_supports
-    >>> stop_decoder(count_supports([[0, 1, 0, 2]], 1), 10, 0.5)
-    StoppedDecoder(step 10 of size 0.5)
-    """
+    """All contexts after so many steps."""
     (stopped,) = follow_decoder(supports, [step], step_size)
     return stopped
 
 
 def follow_decoder(supports: Supports, steps: Sequence[int], step_size: float) -> Iterator[StoppedDecoder]:
-    """All contexts after each of these rising steps.
-
-    Examples
-    --------
-    >>> from attomaton.theories.decoder.supports import count_supports
-    >>> [one.moment.step for one in follow_decoder(count_supports([[0, 1, 0, 2]], 1), [0, 10], 0.5)]
-    [0, 10]
-    """
+    """All contexts after each of these rising steps."""
     levels, level = list_levels(supports)
     for moment in follow(levels, steps, step_size):
         yield StoppedDecoder(supports, moment, level, step_size)
 
 
 def logits_of(supports: Supports, number: int, step: int, step_size: float) -> Float64:
-    """The logits of one context after so many steps, without the others, shape (n_tokens,).
-
-    Examples
-    --------
-    >>> from attomaton.theories.decoder.supports import count_supports
-    >>> logits_of(count_supports([[0, 1, 0, 2]], 1), 0, 10, 0.5).round(3).tolist()
-    [-0.744, 0.372, 0.372]
-    """
+    """The logits of one context after so many steps, without the others, shape (n_tokens,)."""
     levels, level = list_levels(supports, number)
     (moment,) = follow(levels, [step], step_size)
     logits = np.full(supports.n_tokens, moment.logits[-1])

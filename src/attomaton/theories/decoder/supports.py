@@ -190,13 +190,7 @@ class Supports(Tabular):
 
 
 def pack_contexts(contexts: Int64, n_tokens: int) -> Int64:
-    """Each row of tokens as one number in base V, which rises as the rows do, shape (n,).
-
-    Examples
-    --------
-    >>> pack_contexts(np.array([[0, 2], [1, 0]]), 3).tolist()
-    [2, 3]
-    """
+    """Each row of tokens as one number in base V, which rises as the rows do, shape (n,)."""
     keys = np.zeros(len(contexts), np.int64)
     for place in range(contexts.shape[1]):
         keys = keys * n_tokens + contexts[:, place]
@@ -204,13 +198,7 @@ def pack_contexts(contexts: Int64, n_tokens: int) -> Int64:
 
 
 def unpack_contexts(keys: Int64, width: int, n_tokens: int) -> Int32:
-    """What :func:`pack_contexts` was made from.
-
-    Examples
-    --------
-    >>> unpack_contexts(np.array([2, 3]), 2, 3).tolist()
-    [[0, 2], [1, 0]]
-    """
+    """What :func:`pack_contexts` was made from."""
     contexts = np.empty((len(keys), width), np.int32)
     for place in reversed(range(width)):
         keys, contexts[:, place] = np.divmod(keys, n_tokens)
@@ -218,13 +206,7 @@ def unpack_contexts(keys: Int64, width: int, n_tokens: int) -> Int32:
 
 
 def supports_of(keys: Int64, counts: Int64, width: int, n_tokens: int) -> Supports:
-    """Rising keys ``context · V + next token`` and their counts as supports.
-
-    Examples
-    --------
-    >>> supports_of(np.array([1, 2, 3]), np.array([1, 1, 2]), 1, 3).sizes.tolist()
-    [2, 1]
-    """
+    """Rising keys ``context · V + next token`` and their counts as supports."""
     context, token = np.divmod(keys, n_tokens)
     starts = np.flatnonzero(np.diff(context, prepend=-1))
     offsets = np.append(starts, len(keys))

@@ -27,11 +27,6 @@ def follow(
 
     By scipy's LSODA, which turns to stiff steps where they are needed. With ``most_slopes`` it gives up
     after this number of slopes: some equations would take hours.
-
-    Examples
-    --------
-    >>> follow(lambda x: 1 - x, 1, [1.0, 50.0], rtol=1e-9, atol=1e-12).round(6).tolist()
-    [[0.632121], [1.0]]
     """
     from scipy.integrate import solve_ivp
 

@@ -76,26 +76,7 @@ def half_time(classes: CorpusClasses, rates: Rates) -> float:
 def follow_attention(
     classes: CorpusClasses, rates: Rates, *, until: float, most_slopes: int | None = None
 ) -> tuple[KeptTokens, ...]:
-    """Follow Y and Z to t = ``until`` and say what each query keeps; the most frequent query first.
-
-    Parameters
-    ----------
-    classes : CorpusClasses
-        Classes for contexts without end, or :func:`.contexts.classes_of_contexts` for those of the corpus.
-    rates : Rates
-        η_Y and η_Z.
-    until : float
-        Where to stop; t counts steps if η_Y and η_Z are the step sizes.
-    most_slopes : int, optional
-        Number of slopes after which to give up (``UncertifiedSolution``); a stiff flow may need very many.
-
-    Examples
-    --------
-    >>> from attomaton.theories.scansnap.classes import draw_linear_classes
-    >>> one, other = follow_attention(draw_linear_classes(2), Rates(decoder=10.0, attention=1.0), until=100.0)
-    >>> one.tokens[-2:].tolist(), bool(one.scores[0] < 0 < one.scores[-1])
-    ([18, 19], True)
-    """
+    """Follow Y and Z to t = ``until`` and say what each query keeps; the most frequent query first."""
     until = real_number(until, "until", above=0)
     if not can_follow(classes):
         raise UnsupportedOption(

@@ -174,15 +174,6 @@ class DeepTrials:
         Every token but the last of a sequence is a query, and every one but the first a label.
     n_tokens : int
         Size of the vocabulary.
-
-    Examples
-    --------
-    >>> model = DeepModel(n_layers=2)
-    >>> trials = lay_out_sequences(model, [np.array([[0, 1, 0], [1, 0, 1]])], n_tokens=2)
-    >>> zero = [torch.zeros(1, *shape, dtype=torch.float64) for shape in model.shapes(2, window=2)]
-    >>> gradients, losses = trials.gradient(zero)
-    >>> losses.numpy().round(4).tolist(), gradients[-1][0].tolist()  # ln 2, and −B̄
-    ([0.6931], [[0.25, -0.25], [-0.25, 0.25]])
     """
 
     model: DeepModel
@@ -269,16 +260,7 @@ def _look_up_rows(values: Tensor, tokens: Tensor) -> Tensor:
 
 
 def lay_out_sequences(model: DeepModel, sequences: Sequence[Integers], n_tokens: int) -> DeepTrials:
-    """The sequences of each trial, arrays of shape (n_sequences, window + 1), as tensors.
-
-    Examples
-    --------
-    >>> lay_out_sequences(DeepModel(), [np.array([[0, 1, 3]])], n_tokens=3)
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.InvalidSamples: the sequences of trial 0 hold token 3, and n_tokens is 3; give a
-    larger n_tokens
-    """
+    """The sequences of each trial, arrays of shape (n_sequences, window + 1), as tensors."""
     tables = [_check_sequences(one, f"the sequences of trial {trial}") for trial, one in enumerate(sequences)]
     if len({one.shape for one in tables}) != 1:
         raise InvalidSamples("the trials have sequences of different shapes; cut all to one, or train apart")

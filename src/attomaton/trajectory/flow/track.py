@@ -42,25 +42,7 @@ CAUTION = 2.0
 
 
 class Track:
-    """Where plain gradient descent stands at any step.
-
-    Parameters
-    ----------
-    flow : LossFlow
-        The loss.
-    start : float64 array, shape (n_coordinates,)
-        Step 0.
-    step_size : float
-        η.
-    rtol : float
-        See :func:`~attomaton.trajectory.flow.integrate.integrate`.
-    reach : float
-        About how far one step can move a score; small steps are a flow already and need less warm-up.
-    safe : bool
-        True if curvature is known to be below the edge everywhere, so that no rounding ever grows.
-    settles : bool
-        False if the step size is known to be beyond the edge: then nothing is known after the warm-up.
-    """
+    """Where plain gradient descent stands at any step."""
 
     def __init__(
         self,

@@ -36,19 +36,7 @@ class EmbeddedResidual(Residual):
 def solve_embedded(
     components: Components, priorities: Priorities, basis: Basis, pressure: Float64
 ) -> EmbeddedResidual:
-    """R in the coordinates of the basis, zero along the cyclic axes and outside the span of tight directions.
-
-    Parameters
-    ----------
-    components : Components
-        Components and their order.
-    priorities : Priorities
-        Which edges are tight, and their κ.
-    basis : Basis
-        Coordinates of W.
-    pressure : float64 array, shape (n_axes,)
-        W_svm in these coordinates.
-    """
+    """R in the coordinates of the basis, zero along cyclic axes and outside the span of tight directions."""
     directions, kappa = _edge_directions(components, basis), priorities.kappa
     tight = np.flatnonzero(priorities.tight)
     degenerate = np.zeros(len(kappa), bool)

@@ -50,19 +50,7 @@ class OrthonormalResidual(Residual):
 def solve_orthonormal(
     components: Components, priorities: Priorities, hard: Float64, multipliers: Float64
 ) -> OrthonormalResidual:
-    """R for orthonormal embeddings: Σ_C |C| R_C = 0 in every block of tight edges.
-
-    Parameters
-    ----------
-    components : Components
-        Components and their order.
-    priorities : Priorities
-        Which edges are tight, and their κ.
-    hard : float64 array, shape (n_nodes,)
-        Hard scores of all nodes.
-    multipliers : float64 array, shape (n_order,)
-        Some multipliers of the Graph-SVM.
-    """
+    """R for orthonormal embeddings: Σ_C |C| R_C = 0 in every block of tight edges."""
     size, sizes = len(components), components.sizes
     degenerate = find_degenerate(priorities, multipliers, size)
     held = np.flatnonzero(priorities.tight & ~degenerate)

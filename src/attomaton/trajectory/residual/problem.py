@@ -101,19 +101,7 @@ class Residual(ABC):
 def find_priorities(
     loss: TrainingLoss, hard: Float64, soft: Float64, *, step_size: float, atol: float
 ) -> Priorities:
-    """Slacks and odds of all edges of the order.
-
-    Parameters
-    ----------
-    loss : TrainingLoss
-        Whole-context choices.
-    hard, soft : float64 arrays, shape (n_nodes,)
-        Scores of all nodes.
-    step_size : float
-        η.
-    atol : float
-        Slack up to which an edge counts as tight.
-    """
+    """Slacks and odds of all edges of the order."""
     components = loss.components
     above, below = column(components.order, "above"), column(components.order, "below")
     level = np.zeros(len(components))

@@ -31,39 +31,9 @@ def minimise(
 ) -> tuple[Float64, float]:
     """The place where no entry of the slope exceeds ``atol``, or else the best of those that were met.
 
-    Parameters
-    ----------
-    slope : callable
-        Place → gradient there, shape (n,) → (n,).
-    find_step : callable
-        Place and gradient → Newton's step, shape (n,), and d: one number, or one for each entry.
-    start : float64 array, shape (n,)
-        Where to begin.
-    atol : float
-        Largest entry of the gradient to be left.
-    max_steps : int
-        Steps, at most.
-    patience : int, optional
-        Steps that need not lower the largest entry; after more of them in a row the search ends.
-
-    Returns
-    -------
-    place : float64 array, shape (n,)
-    largest : float
-        The largest absolute entry of the gradient there.
-
     Notes
     -----
     The search also ends where a step is not finite.
-
-    Examples
-    --------
-    >>> def step_of(place, gradient):  # of e^x − 3 x: its curvature is e^x
-    ...     step = -gradient / np.exp(place)
-    ...     return step, float(np.abs(step).max())
-    >>> place, _ = minimise(lambda x: np.exp(x) - 3.0, step_of, np.zeros(1), atol=1e-12, max_steps=50)
-    >>> round(float(np.exp(place[0])), 6)
-    3.0
     """
     place = best = start.copy()
     least, stuck = np.inf, 0
@@ -83,12 +53,6 @@ def minimise(
 
 
 def damping(reach: Float64 | float) -> Float64 | float:
-    """ln(1 + d)/d, the share of a step that is taken if logits differ by at most d along it.
-
-    Examples
-    --------
-    >>> [round(float(damping(reach)), 4) for reach in (0.0, 1.0, 100.0)]
-    [1.0, 0.6931, 0.0462]
-    """
+    """ln(1 + d)/d, the share of a step that is taken if logits differ by at most d along it."""
     reach = np.maximum(reach, LEAST_REACH)
     return np.log1p(reach) / reach

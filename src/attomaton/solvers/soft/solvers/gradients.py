@@ -17,23 +17,7 @@ Product = Callable[[Float64], Float64]
 def solve_systems(
     product: Product, right: Float64, scale: Float64, system: Int64, *, rtol: float, max_steps: int
 ) -> Float64:
-    """Solve H x = right for block-diagonal, positive semidefinite H, from zero.
-
-    Parameters
-    ----------
-    product : callable
-        v → H v, shape (n,) → (n,).
-    right : float array, shape (n,)
-        Must have no part in the null space of H.
-    scale : float array, shape (n,)
-        The diagonal of H, as preconditioner.
-    system : int64 array, shape (n,)
-        Which block each entry belongs to, numbered from 0.
-    rtol : float
-        A block is done when its preconditioned residual has fallen by this factor.
-    max_steps : int
-        Iterations at most.
-    """
+    """Solve H x = right for block-diagonal, positive semidefinite H, from zero."""
     size = int(system.max(initial=-1)) + 1
     answer, residual = np.zeros_like(right), right.copy()
     direction = residual / scale

@@ -27,15 +27,7 @@ class Subspace:
     max_steps: int = 200
 
     def solve(self, problem: LuceProblem, features: Float64) -> Float64:
-        """Coordinates x, shape (n_features,), of the best scores features @ x.
-
-        Parameters
-        ----------
-        problem : LuceProblem
-            The choices.
-        features : float64 array, shape (n_alternatives, n_features)
-            Linearly independent columns.
-        """
+        """Coordinates x, shape (n_features,), of the best scores features @ x."""
 
         def slope(coordinates: Float64) -> Float64:
             return features.T @ problem.gradient(features @ coordinates)
