@@ -82,7 +82,7 @@ def as_list(values: Any) -> list[Any]:
 
 
 def as_arrow(values: Any) -> Any:
-    """A column of text or numbers as one Arrow array, null where a value is missing; None if it is neither."""
+    """Text or numbers as one Arrow array, null where nothing is given; None if it is neither."""
     if isinstance(values, list | tuple):
         kinds: set[type] = set(map(type, cast("Sequence[Any]", values)))
         if any(issubclass(kind, list | tuple | dict) for kind in kinds):
