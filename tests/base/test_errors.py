@@ -10,7 +10,7 @@ import pytest
 from attomaton.base.errors import PACKAGES, MissingExtra, needing
 from attomaton.cli.installation import MODULES
 
-EXTRAS = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+EXTRAS = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"][
     "optional-dependencies"
 ]
 

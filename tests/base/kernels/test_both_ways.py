@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import attomaton as at
-from attomaton.base.kernels import kernels
+from attomaton.base.kernels import kernel
 from attomaton.base.kernels.kernel import Kernel
 
 ROUNDED = {"_descend_all", "_minimise", "_damp", "_descend", "_bend"}
@@ -21,15 +21,15 @@ def both_ways():
     real = Kernel.__call__
 
     def call(self, *arguments):
-        if kernels._running.plain:
+        if kernel._running.plain:
             return real(self, *arguments)
         others = deepcopy(arguments)
-        kernels._running.plain = True
+        kernel._running.plain = True
         try:
             with np.errstate(all="ignore"):
                 plain = self._instead(*others)
         finally:
-            kernels._running.plain = False
+            kernel._running.plain = False
         found = self.code(*arguments)
         seen[self.__name__] = seen.get(self.__name__, 0) + 1
         same((found, arguments), (plain, others), self.__name__)

@@ -6,7 +6,7 @@ from attomaton.corpora.readers.sources import READERS
 from attomaton.corpora.tokenizers import TOKENIZERS
 from attomaton.corpora.tokenizers.patterns import SCHEMES
 
-PAGE = (Path(__file__).parents[2] / "docs" / "corpora.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "corpora.md").read_text(encoding="utf-8")
 
 
 def test_every_format_and_tokenizer_is_on_the_page():

@@ -147,7 +147,7 @@ def test_too_many_components_for_whole_numbers():
 
 
 def test_the_docs_name_the_same_limit():
-    page = Path(__file__).parents[2] / "docs" / "how-to-choose.md"
+    page = Path(__file__).parents[3] / "docs" / "how-to-choose.md"
     assert f"in whole numbers, up to {MOST_NODES:,} components" in page.read_text(encoding="utf-8")
 
 
