@@ -74,7 +74,7 @@ if __name__ == "__main__":
             write_generated(shards, asked.tokens)
         peak, seconds = learn_on_cluster(shards, place, place / "spark")
         if asked.run is None:
-            at.learn(shards, window=WINDOW, engine="duckdb", memory="2GB", out=run)
+            at.learn(shards, window=WINDOW, engine=at.engines.Engine("duckdb", memory="2GB"), out=run)
         same = told(place / "spark") == told(run)
     figures = {"tokens": asked.tokens, "seconds": seconds, "driver_bytes": peak}
     report(figures, {"same": same, "at_most_1_gb": peak["together"] <= MOST_BYTES})

@@ -53,7 +53,7 @@ def attack(rng) -> Finding:
     contexts, labels, n_tokens, writes, kind = draw(rng)
     case = describe(contexts, labels, n_tokens, writes=writes)
     samples = at.Samples.from_lists(contexts, labels, n_tokens=n_tokens)
-    auto = at.learn(samples, writes=writes)
+    auto = at.automaton.learn_writing(samples, writes=writes)
     table = np.atleast_2d(auto.writing.table)
     own = np.arange(n_tokens)
     ways = {"successor": table[:1], "identity+successor": table[1:]}

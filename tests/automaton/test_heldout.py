@@ -260,7 +260,7 @@ def test_training_is_not_followed_for_what_was_not_trained():
     with pytest.raises(UnsupportedOption, match="learned with embeddings"):
         at.learn(samples, embeddings=np.eye(6)).at(100)
     with pytest.raises(MismatchedParts, match="min_support=1"):
-        at.learn(samples, min_support=3).at(100)
+        at.learn(samples, keep=at.Selection(min_support=3)).at(100)
     with pytest.raises(MismatchedParts, match="one corpus"):
         at.learn(samples).at(100, samples=paper_draw(5))
 

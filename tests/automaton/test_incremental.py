@@ -49,7 +49,7 @@ def test_a_new_corpus_may_bring_new_tokens_ties_and_priorities(old, new):
 @given(tied_sets(max_samples=50, max_tokens=5), st.integers(2, 5))
 def test_min_support_leaves_choices_that_fit_the_components_left(samples, min_support):
     """An edge inside a component is shown by choices of that component, so these still connect it."""
-    auto = at.learn(samples, min_support=min_support)
+    auto = at.learn(samples, keep=at.Selection(min_support=min_support))
     components, choices = auto.components, auto.soft.choices
     assert (components.edges["support"] >= min_support).all()
     found = {
@@ -72,4 +72,4 @@ def test_min_support_leaves_choices_that_fit_the_components_left(samples, min_su
 def test_a_priority_that_one_sample_contradicts_comes_back_with_min_support():
     samples = at.Samples.from_lists([[0, 1, 2]] * 9 + [[0, 1, 2]], [0] * 9 + [1])
     np.testing.assert_allclose(at.learn(samples).predict_proba([1, 0, 2]), [0.9, 0.1, 0], atol=1e-9)
-    assert at.learn(samples, min_support=2).predict_proba([1, 0, 2]).tolist() == [1, 0, 0]
+    assert at.learn(samples, keep=at.Selection(min_support=2)).predict_proba([1, 0, 2]).tolist() == [1, 0, 0]

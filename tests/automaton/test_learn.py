@@ -33,10 +33,13 @@ def test_coverage_counts():
 def test_queries_and_min_support_filter(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("a b a c a b a b\n" * 5)
-    auto = at.learn(text, window=4, queries=["a", "b"])
+    auto = at.learn(text, window=4, keep=at.Selection(queries=["a", "b"]))
     assert set(auto.components.queries.tolist()) <= set(auto.vocabulary.lookup(["a", "b"]).tolist())
     assert auto.explain("a b c").rule is at.Rule.BACK_OFF
-    everything, frequent = at.learn(text, window=4), at.learn(text, window=4, min_support=10)
+    everything, frequent = (
+        at.learn(text, window=4),
+        at.learn(text, window=4, keep=at.Selection(min_support=10)),
+    )
     assert 0 < len(frequent.components.edges) < len(everything.components.edges)
     assert frequent.components.edges["support"].min() >= 10
 
@@ -45,11 +48,11 @@ def test_options_that_do_not_exist_are_refused(tmp_path):
     with pytest.raises(UnsupportedOption, match="no engine 'polars'; choose auto, memory, duckdb or spark"):
         at.learn([0, 1, 0], engine="polars")
     with pytest.raises(UnsupportedOption, match="min_support is 0"):
-        at.learn([0, 1, 0], min_support=0)
+        at.learn([0, 1, 0], keep=at.Selection(min_support=0))
     with pytest.raises(UnsupportedOption, match="no vocabulary; give token ids"):
-        at.learn([0, 1, 0], queries=["a"])
+        at.learn([0, 1, 0], keep=at.Selection(queries=["a"]))
     with pytest.raises(TokenOutOfRange, match="query 7 is not in 0 … 1"):
-        at.learn([0, 1, 0], queries=[7])
+        at.learn([0, 1, 0], keep=at.Selection(queries=[7]))
     with pytest.raises(UnknownToken, match="no vocabulary; give the context as token ids"):
         at.learn([0, 1, 0]).explain("a")
     with pytest.raises(TokenOutOfRange, match="token 5 at position 1 of the context is not in 0 … 1"):
@@ -57,7 +60,7 @@ def test_options_that_do_not_exist_are_refused(tmp_path):
     with pytest.raises(TokenOutOfRange, match="give integers"):
         at.learn([0, 1, 0]).explain([0.5])
     with pytest.raises(UnsupportedOption, match="queries is the text 'ab'; give a list"):
-        at.learn([0, 1, 0], queries="ab")
+        at.learn([0, 1, 0], keep=at.Selection(queries="ab"))
 
 
 def test_parts_that_do_not_belong_together_are_refused():

@@ -39,8 +39,10 @@ def test_what_learn_tells_is_the_same_on_disk_and_in_memory_but_for_how_much_is_
     source.write_text("a b a c a b a b\n" * 50)
     in_memory, on_disk, named = Noted(), Noted(), []
     at.learn(source, window=4, progress=in_memory)
-    at.learn(source, window=4, engine="duckdb", memory="1GB", threads=1, progress=on_disk)
-    at.learn(source, window=4, engine="duckdb", memory="1GB", threads=1, progress=named.append)
+    at.learn(source, window=4, engine=at.engines.Engine("duckdb", memory="1GB", threads=1), progress=on_disk)
+    at.learn(
+        source, window=4, engine=at.engines.Engine("duckdb", memory="1GB", threads=1), progress=named.append
+    )
     stages = [one for one in on_disk if isinstance(one, str)]
     together = [stage for stage in in_memory if stage != "finding components"]  # on disk, with the hard side
     assert stages == named == together

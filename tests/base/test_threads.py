@@ -43,9 +43,9 @@ def solved(automaton):
 
 
 def test_one_thread_is_the_one_that_asks(started):
-    alone = at.learn(IDS, window=8, threads=1)
+    alone = at.learn(IDS, window=8, engine=at.engines.Engine(threads=1))
     assert started == []
-    several = at.learn(IDS, window=8, threads=3)
+    several = at.learn(IDS, window=8, engine=at.engines.Engine(threads=3))
     assert 1 <= largest_pool(started) <= 3
     assert len({name.rpartition("_")[0] for name in started}) == 3  # the hard side, the soft side, its proof
     assert solved(alone) == solved(several) == solved(at.learn(IDS, window=8))
@@ -65,7 +65,7 @@ def test_solvers_are_told(started, embeddings):
 def test_the_engine_on_disk_and_its_parts_are_told(started, tmp_path):
     source = tmp_path / "text.txt"
     source.write_text(" ".join(f"w{one}" for one in IDS))
-    at.learn(source, window=8, engine="duckdb", memory="1GB", threads=1)
+    at.learn(source, window=8, engine=at.engines.Engine("duckdb", memory="1GB", threads=1))
     assert largest_pool(started) == 1
     samples = at.Samples.from_windows(IDS, window=8)
     edges = at.extract_edges(samples)

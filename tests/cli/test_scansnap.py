@@ -114,7 +114,7 @@ def test_learn_says_that_it_does_not_apply_and_what_does(folder):
 @pytest.mark.parametrize("engine", ["memory", "duckdb"])
 def test_learn_warns_in_python(folder, engine):
     with pytest.warns(NothingRealisable, match="scan-snap"):
-        auto = at.learn(folder / "visits.txt", documents="line", engine=engine)
+        auto = at.learn(folder / "visits.txt", reading=at.Reading(documents="line"), engine=engine)
     assert auto.coverage.realisable == 0
     assert auto.coverage.n_read == 50
     with warnings.catch_warnings():

@@ -84,14 +84,20 @@ def test_quiet_commands_say_it_once_and_others_nothing_where_nothing_is_skipped(
 def test_python_warns_and_results_hold_the_count(engine, folder, tmp_path):
     file, reading = folder / "broken.jsonl", Reading(skip_bad=True)
     with pytest.warns(SkippedDocuments, match="1 document was skipped") as told:
-        at.learn(file, window=3, reading=reading, engine=engine, memory="1GB", out=tmp_path / "run")
+        at.learn(
+            file,
+            window=3,
+            reading=reading,
+            engine=at.engines.Engine(engine, memory="1GB"),
+            out=tmp_path / "run",
+        )
     assert (told[0].message.count, told[0].message.first.count("line 2")) == (1, 1)
     with pytest.warns(SkippedDocuments):
-        begun = at.begin(file, window=2, reading=reading, engine=engine, memory="1GB")
+        begun = at.begin(file, window=2, reading=reading, engine=at.engines.Engine(engine, memory="1GB"))
     begun.save(tmp_path / "begun")
     assert at.Beginning.load(tmp_path / "begun").skipped.count == begun.skipped.count == 1
     with pytest.warns(SkippedDocuments):
-        at.learn_decoder(file, reading=reading, engine=engine, memory="1GB")
+        at.learn_decoder(file, reading=reading, engine=at.engines.Engine(engine, memory="1GB"))
 
 
 def test_samples_keep_the_count_of_their_corpus(folder):

@@ -184,7 +184,7 @@ def test_finished_parts_are_taken_up_after_an_interruption(tmp_path, small_parts
 def test_an_automaton_of_no_folder_is_read_whole(tmp_path, small_parts):
     rng = np.random.default_rng(3)
     write_shards(tmp_path / "shards", [rng.integers(0, 12, 300).tolist()], 12)
-    on_disk = at.learn(tmp_path / "shards", window=6, engine="duckdb", memory="1GB")
+    on_disk = at.learn(tmp_path / "shards", window=6, engine=at.engines.Engine("duckdb", memory="1GB"))
     in_memory = at.learn(tmp_path / "shards", window=6, engine="memory")
     assert on_disk.soft.scores.equals(in_memory.soft.scores)
     assert on_disk.coverage == in_memory.coverage
@@ -229,5 +229,10 @@ def test_long_rows_of_choices_weigh_more(tmp_path, monkeypatch):
     for window in (4, 64):
         place = tmp_path / f"shards{window}"
         write_shards(place, [rng.integers(0, 40, 400).tolist()], 40, 1)
-        at.learn(place, window=window, engine="duckdb", memory="1GB", out=tmp_path / f"run{window}")
+        at.learn(
+            place,
+            window=window,
+            engine=at.engines.Engine("duckdb", memory="1GB"),
+            out=tmp_path / f"run{window}",
+        )
     assert weighed[-1] > 2 * weighed[0]

@@ -48,7 +48,9 @@ def test_a_folder_of_shards(tmp_path):
     write_shards(tmp_path / "shards", documents, 9, 2)
     expected = at.learn(samples_of(documents, 9, 5))
     for engine in ("auto", "memory", "duckdb"):
-        found = at.learn(tmp_path / "shards", window=5, engine=engine, memory="1GB", threads=2)
+        found = at.learn(
+            tmp_path / "shards", window=5, engine=at.engines.Engine(engine, memory="1GB", threads=2)
+        )
         assert found.soft.scores.equals(expected.soft.scores)
         assert found.hard.scores.equals(expected.hard.scores)
 
@@ -60,7 +62,7 @@ def test_samples_need_memory():
 
 def test_longest_context_of_samples():
     long, short = samples_of([[0, 1, 2, 0, 1, 0] * 5], 3, 9), samples_of([[0, 1, 2, 0, 1, 0] * 5], 3, 4)
-    found, expected = at.learn(long, max_window=4), at.learn(short)
+    found, expected = at.learn(long, keep=at.Selection(max_window=4)), at.learn(short)
     assert found.hard.scores.equals(expected.hard.scores)
     assert found.samples.lengths.max() == 4
 

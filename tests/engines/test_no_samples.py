@@ -53,7 +53,10 @@ def test_nothing_is_left_where_a_run_was_refused(tmp_path):
 
 def test_one_sample_anywhere_is_enough(tmp_path):
     corpus = [[0]] * 50 + [[1, 1]]
-    found = [at.learn(corpus, window=2, engine=engine, memory="1GB") for engine in ("memory", "duckdb")]
+    found = [
+        at.learn(corpus, window=2, engine=at.engines.Engine(engine, memory="1GB"))
+        for engine in ("memory", "duckdb")
+    ]
     assert [one.coverage.n_read for one in found] == [1, 1]
 
 

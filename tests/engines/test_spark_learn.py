@@ -31,7 +31,7 @@ def told(folder):
 def check_equal(source, place, **options):
     """Learn with both; the engine takes the session that the fixture started."""
     for engine, memory in (("duckdb", "1GB"), ("spark", None)):
-        at.learn(source, engine=engine, out=place / engine, memory=memory, **options)
+        at.learn(source, engine=at.engines.Engine(engine, memory=memory), out=place / engine, **options)
     assert told(place / "spark") == told(place / "duckdb")
 
 

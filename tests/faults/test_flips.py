@@ -89,7 +89,7 @@ def ask_documents(folder, _):
 
 
 def ask_duckdb(folder, _):
-    auto = at.learn(folder, window=5, engine="duckdb", threads=1, memory="1GB")
+    auto = at.learn(folder, window=5, engine=at.engines.Engine("duckdb", threads=1, memory="1GB"))
     return auto.components.edges["support"].tobytes(), auto.vocabulary
 
 

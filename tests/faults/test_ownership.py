@@ -54,7 +54,11 @@ def writers(made):
     return {
         "learn": lambda out: at.learn(text, window=3, out=out, overwrite=True),
         "learn duckdb": lambda out: at.learn(
-            text, window=3, engine="duckdb", threads=1, memory="1GB", out=out, overwrite=True
+            text,
+            window=3,
+            engine=at.engines.Engine("duckdb", threads=1, memory="1GB"),
+            out=out,
+            overwrite=True,
         ),
         "save": lambda out: auto.save(out, overwrite=True),
         "train": lambda out: train(auto, out, overwrite=True),

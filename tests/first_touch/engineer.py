@@ -114,7 +114,7 @@ def read_everywhere(hour, texts):
         (folder / "structured.log", {"reading": Reading(format="jsonl", column="path")}),
         ([text.split() for text in texts], {}),
         ([{"path": text} for text in texts], named),
-        (at.read_corpus(folder / "visits.csv", column="path"), {}),
+        (at.read_corpus(folder / "visits.csv", reading=at.Reading(column="path")), {}),
         (at.tokenize_corpus(folder / "visits.csv", folder / "shards", reading=Reading(column="path")), {}),
     ]
     if importlib.util.find_spec("pandas"):
@@ -205,7 +205,7 @@ def go_wrong(hour, texts):
     for call, says in (
         (lambda: at.learn(folder / "visits.csv"), "name the one that holds the documents with column"),
         (
-            lambda: at.learn(folder / "visits.csv", column="Path"),
+            lambda: at.learn(folder / "visits.csv", reading=at.Reading(column="Path")),
             "no column called 'Path'; it has user, path",
         ),
         (lambda: at.learn(folder / "visits.jsonl"), "name the field with column"),
@@ -219,7 +219,7 @@ def go_wrong(hour, texts):
         (lambda: at.learn(texts[0].split()), "a list in a list"),
         (lambda: at.learn(["visits.csv", "german.csv"]), "pathlib.Path"),
         (lambda: at.learn(io.StringIO(texts[0])), "give the path of the file"),
-        (lambda: at.learn(texts, column="path"), "has no columns"),
+        (lambda: at.learn(texts, reading=at.Reading(column="path")), "has no columns"),
         (lambda: at.learn(None), "a corpus is a path"),
         (lambda: at.learn(texts, tokenizer="words"), "there is no tokenizer 'words'"),
     ):

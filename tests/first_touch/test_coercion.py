@@ -86,10 +86,10 @@ def test_train_and_the_survey_take_what_learn_takes(tmp_path):
     path.write_text("n,say\n" + "".join(f"{n},{text}\n" for n, text in enumerate(TEXTS)))
     samples = at.read_corpus(TEXTS).windows(4)
     model = at.AttentionModel("orthonormal")
-    trained = at.train(path, model, 0.5, steps=5, column="say", window=4)
+    trained = at.train(path, model, 0.5, steps=5, reading=at.Reading(column="say"), window=4)
     assert np.array_equal(trained.weights, at.train(samples, model, 0.5, steps=5).weights)
     rates = Rates(decoder=1.0, attention=0.1)
-    told = survey_samples(path, rates, column="say", window=4)
+    told = survey_samples(path, rates, reading=at.Reading(column="say"), window=4)
     assert repr(told.forecasts) == repr(survey_samples(samples, rates).forecasts)
 
 
@@ -105,14 +105,14 @@ def test_score_reads_a_file_in_the_vocabulary_of_the_automaton(tmp_path):
     automaton = at.learn(TEXTS, window=4)
     for source in (new, at.read_corpus(new), [text.split() for text in new]):
         assert automaton.score(source, epsilon=0.1) == expected
-    assert automaton.score(path, column="say", epsilon=0.1) == expected
+    assert automaton.score(path, reading=at.Reading(column="say"), epsilon=0.1) == expected
     assert automaton.score(str(tmp_path / "one.txt"), epsilon=0.1) == automaton.score(new[:1], epsilon=0.1)
     run = automaton.save(tmp_path / "saved")
     assert at.Automaton.load(run).window is None  # no corpus was named
     at.learn(TEXTS, window=4, out=tmp_path / "run")
     loaded = at.Automaton.load(tmp_path / "run")
     assert loaded.window == 4
-    assert loaded.score(path, column="say", epsilon=0.1) == expected
+    assert loaded.score(path, reading=at.Reading(column="say"), epsilon=0.1) == expected
     with pytest.raises(at.AttomatonError, match="leave it out"):
         automaton.score(new, tokenizer="character")
     with pytest.raises(at.AttomatonError, match="split by the tokenizer character"):

@@ -44,11 +44,11 @@ def folder(tmp_path):
 def test_a_field_of_any_name_is_read_from_every_format(folder):
     expected = at.read_corpus(TEXTS)
     for name in ("a.jsonl", "a.json", "a.csv", "b.csv", "a.tsv"):
-        assert same(at.read_corpus(folder / name, column="message"), expected), name
-        learned = at.learn(folder / name, column="message", window=4)
+        assert same(at.read_corpus(folder / name, reading=at.Reading(column="message")), expected), name
+        learned = at.learn(folder / name, reading=at.Reading(column="message"), window=4)
         assert learned.coverage == at.learn(TEXTS, window=4).coverage, name
     for name in ("a.txt", "a.md", "a.log"):
-        assert same(at.read_corpus(folder / name, documents="line"), expected), name
+        assert same(at.read_corpus(folder / name, reading=at.Reading(documents="line")), expected), name
 
 
 def test_frames_series_and_records_are_read(folder):
@@ -57,7 +57,7 @@ def test_frames_series_and_records_are_read(folder):
     for source in (frame, frame.message, frame.message.astype("category"), RECORDS, np.array(TEXTS)):
         column = None if source is frame.message or isinstance(source, np.ndarray) else "message"
         column = None if isinstance(source, pd.Series) else column
-        assert same(at.read_corpus(source, column=column), expected), type(source)
+        assert same(at.read_corpus(source, reading=at.Reading(column=column)), expected), type(source)
     assert same(at.read_corpus(frame), expected)  # the only column of text
     import pyarrow as pa
 
@@ -77,15 +77,15 @@ def test_a_frame_names_the_row_that_is_no_text():
     with pytest.raises(at.AttomatonError, match="row 1, is null, not text; drop the row"):
         at.learn(pd.Series(["a b a", None, "c"]))
     with pytest.raises(at.AttomatonError, match="document 1 is float, not text"):
-        at.learn(pd.DataFrame({"text": ["a b a", 3.5]}), column="text")
+        at.learn(pd.DataFrame({"text": ["a b a", 3.5]}), reading=at.Reading(column="text"))
     with pytest.raises(at.AttomatonError, match="several columns called 'text'"):
         at.learn(pd.DataFrame([["a b", "c d"]], columns=["text", "text"]))
     with pytest.raises(at.AttomatonError, match="no column called 'message'; it has text"):
-        at.learn(pd.DataFrame({"text": ["a b"]}), column="message")
+        at.learn(pd.DataFrame({"text": ["a b"]}), reading=at.Reading(column="message"))
 
 
 def test_documents_are_accepted(folder):
-    read = at.read_corpus(folder / "a.jsonl", column="message")
+    read = at.read_corpus(folder / "a.jsonl", reading=at.Reading(column="message"))
     expected = at.learn(TEXTS, window=4)
     assert at.learn(read, window=4).coverage == expected.coverage
     assert at.learn(read, window=4, engine="duckdb").coverage == expected.coverage
@@ -125,7 +125,7 @@ def test_a_flat_list_of_words_is_refused_with_the_cure():
 
 
 def test_a_list_of_paths_is_files(folder):
-    read = at.read_corpus([folder / "a.csv", folder / "a.jsonl"], column="message")
+    read = at.read_corpus([folder / "a.csv", folder / "a.jsonl"], reading=at.Reading(column="message"))
     assert same(read, at.read_corpus(TEXTS * 2))
 
 
@@ -173,13 +173,13 @@ def test_json_on_standard_input_is_not_taken_for_text(folder, monkeypatch):
         at.learn("-")
     from_stdin(monkeypatch, (folder / "a.csv").read_bytes())
     with pytest.raises(at.AttomatonError, match="standard input has no columns"):
-        at.learn("-", column="message")
+        at.learn("-", reading=at.Reading(column="message"))
 
 
 def test_a_column_of_what_has_none_is_refused(folder):
     for source in (folder / "a.txt", TEXTS):
         with pytest.raises(at.AttomatonError, match="has no columns; leave it out"):
-            at.learn(source, column="message")
+            at.learn(source, reading=at.Reading(column="message"))
 
 
 def test_a_log_of_any_name_is_read_as_it_is_said_to_be(folder):

@@ -34,4 +34,4 @@ def test_visits_without_repeats(clickstream, tmp_path):
     best = {one["query"]: one["raised"][0]["token"] for one in record["kept"]}
     assert (best["1"], best["6"], best["4"]) == ("4", "1", "1")
     with pytest.warns(NothingRealisable, match="none of the 709,485 samples"):
-        assert at.learn(clickstream, documents="line").coverage.n_edges == 0
+        assert at.learn(clickstream, reading=at.Reading(documents="line")).coverage.n_edges == 0

@@ -22,7 +22,7 @@ def train(out, steps=40, *, callbacks=(), **options):
 @pytest.mark.parametrize("engine", ["memory", "duckdb"])
 def test_a_run_is_learned_beside_the_training_that_was_there_first(engine, tmp_path):
     trained = train(tmp_path / "run")
-    learned = at.learn(TEXT, engine=engine, memory="1GB", out=tmp_path / "run", **MORE)
+    learned = at.learn(TEXT, engine=at.engines.Engine(engine, memory="1GB"), out=tmp_path / "run", **MORE)
     assert np.array_equal(read_trace(tmp_path / "run").weights, trained.weights)
     assert at.Automaton.load(tmp_path / "run").predict("to be") == learned.predict("to be")
     again = train(tmp_path / "run", resume=True)  # it is finished, and read back
@@ -41,7 +41,7 @@ def test_a_run_is_learned_beside_the_training_that_was_there_first(engine, tmp_p
 def test_a_run_of_other_samples_is_refused_and_the_training_stays(engine, tmp_path):
     trained = train(tmp_path / "run")
     with pytest.raises(MismatchedParts, match=r"the run in .*/run was learned from other samples"):
-        at.learn(TEXT, window=2, engine=engine, memory="1GB", out=tmp_path / "run")
+        at.learn(TEXT, window=2, engine=at.engines.Engine(engine, memory="1GB"), out=tmp_path / "run")
     assert np.array_equal(read_trace(tmp_path / "run").weights, trained.weights)
 
 

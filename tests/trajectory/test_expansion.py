@@ -133,7 +133,7 @@ def test_wrong_use_is_told():
         [[1, 2, 0]] * 3 + [[2, 3, 0]] * 3 + [[3, 1, 0]], [1] * 3 + [2] * 3 + [3], n_tokens=4
     )
     with pytest.raises(MismatchedParts, match="min_support=1"):
-        at.expand(at.learn(contradicting, min_support=2), contradicting)
+        at.expand(at.learn(contradicting, keep=at.Selection(min_support=2)), contradicting)
     with pytest.raises(MismatchedParts, match="min_support=1"):
         at.expand(automaton, samples.take(slice(0, 2)))
     with pytest.raises(MismatchedParts, match="not the embeddings"):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from attomaton.automaton.explanation import Explanation as Explanation
     from attomaton.automaton.finite import FiniteAttention as FiniteAttention
     from attomaton.automaton.generation import Generation as Generation
-    from attomaton.automaton.learning import diff as diff, learn as learn
+    from attomaton.automaton.learning import diff as diff, learn as learn, learn_writing as learn_writing
     from attomaton.automaton.prediction import BatchPrediction as BatchPrediction
     from attomaton.automaton.reasons import Beaten as Beaten, Rule as Rule
     from attomaton.automaton.repetition.chain import TextCounts as TextCounts, draw_counts as draw_counts

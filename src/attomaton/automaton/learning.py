@@ -3,12 +3,12 @@
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack, overload
+from typing import Any
 
 import numpy as np
 
@@ -16,31 +16,26 @@ from attomaton.automaton import compare
 from attomaton.automaton.automaton import Automaton, fill_run
 from attomaton.automaton.runs.staged import Finished, learn_by_part
 from attomaton.automaton.writing.automaton import WritingAutomaton, fill_writing
-from attomaton.automaton.writing.learn import (
-    check_corpus,
-    check_engine as check_writing_engine,
-    learn_writing,
-)
-from attomaton.automaton.writing.maps import Writes, check_asked, find_writing
+from attomaton.automaton.writing.maps import Writes, check_named, find_writing
+from attomaton.automaton.writing.solve import check_corpus, solve_writing
 from attomaton.base.artifacts import Building, build_folder, digest_arrays
 from attomaton.base.artifacts.uploads import build_at
 from attomaton.base.errors import NothingRealisable, UnsupportedOption
 from attomaton.base.options import given_path
 from attomaton.base.progress import as_stages
 from attomaton.base.remote import as_place
-from attomaton.base.tables import Integers
 from attomaton.corpora.documents import Documents
 from attomaton.corpora.readers import read_corpus
-from attomaton.corpora.readers.batches import Reading, asked_reading
+from attomaton.corpora.readers.batches import Reading, as_reading
 from attomaton.corpora.readers.given import path_of
 from attomaton.corpora.readers.sources import is_run
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.shards import TokenizedCorpus
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.engines.choose import check_engine, make_engine
+from attomaton.engines.choose import Engine, as_engine, make_engine
 from attomaton.engines.memory import MemoryEngine
 from attomaton.engines.selection import Selection
-from attomaton.engines.source import check_reading, read_source, refuse_input_in
+from attomaton.engines.source import Corpus, check_tokenizer, read_source, refuse_input_in
 from attomaton.graphs.origin import check_training, describe_origin
 from attomaton.solvers.solved import compile_beside, solve_edges
 
@@ -48,61 +43,19 @@ Source = str | PathLike[str] | Samples | Documents | TokenizedCorpus | Sequence[
 """What :func:`learn` reads: a path, glob or URL, samples, token ids, documents; a frame or dataset too."""
 
 
-class LearnOptions(TypedDict, total=False):
-    """The options of :func:`learn` beside ``writes``."""
-
-    window: int
-    tokenizer: str
-    column: str | None
-    documents: str | None
-    reading: Reading | None
-    engine: str
-    embeddings: object
-    min_support: int
-    queries: Sequence[int] | Sequence[str] | int | None
-    sample_queries: float
-    max_window: int | None
-    memory: str | int | None
-    threads: int | None
-    master: str | None
-    out: str | PathLike[str] | None
-    overwrite: bool
-    progress: bool | Callable[[str], object]
-
-
-@overload
-def learn(
-    source: Source, *, writes: Literal["identity"] | None = None, **options: Unpack[LearnOptions]
-) -> Automaton: ...
-@overload
 def learn(
     source: Source,
     *,
-    writes: Literal["successor", "identity+successor"] | Integers | Sequence[int] | Mapping[Any, Any],
-    **options: Unpack[LearnOptions],
-) -> WritingAutomaton: ...
-def learn(
-    source: Source,
-    *,
-    window: int = 32,
+    window: int | None = None,
     tokenizer: str = "word",
-    column: str | None = None,
-    documents: str | None = None,
-    reading: Reading | None = None,
-    engine: str = "auto",
     embeddings: object = None,
-    writes: Writes | None = None,
-    min_support: int = 1,
-    queries: Sequence[int] | Sequence[str] | int | None = None,
-    sample_queries: float = 1.0,
-    max_window: int | None = None,
-    memory: str | int | None = None,
-    threads: int | None = None,
-    master: str | None = None,
+    keep: Selection | None = None,
+    reading: Reading | None = None,
+    engine: str | Engine = "auto",
     out: str | PathLike[str] | None = None,
     overwrite: bool = False,
     progress: bool | Callable[[str], object] = False,
-) -> Automaton | WritingAutomaton:
+) -> Automaton:
     """Compute what gradient descent makes of a self-attention layer trained on ``source``.
 
     Parameters
@@ -112,51 +65,27 @@ def learn(
         folder that :func:`~attomaton.tokenize_corpus` wrote or of Parquet shards with a column ``tokens``
         (one document a row), samples, one document as token ids, or a sequence of documents: texts, lists of
         tokens, lists of ids, records.
-    window : int
-        Longest context, in tokens. It is not used for samples, which have their contexts already.
+    window : int, optional
+        Longest context, in tokens: 32 if neither this nor ``keep`` says otherwise. It is not used for
+        samples, which have their contexts already.
     tokenizer : str
         ``"word"`` (white space, line end = ``<eos>``), ``"word-lower"`` (the same in small letters),
         ``"word-punct"`` (and punctuation by itself), ``"character"``, ``"byte"``, or the path of a
         ``tokenizer.json`` or ``.tiktoken`` file. It is used for text only.
-    column : str, optional
-        The field or column that holds the documents; where it is not given, ``text`` in JSON, and found by
-        its name and type in a table.
-    documents : str, optional
-        Whether a file of plain text is one document (``"file"``, the default) or has one on each line
-        (``"line"``).
-    reading : Reading, optional
-        All that :class:`~attomaton.corpora.readers.Reading` says of how files are read: these two, their
-        format, what is done with bad documents.
-    engine : str
-        ``"memory"``: everything in memory. ``"duckdb"``: over shards on disk, by parts of the queries, with
-        bounded memory, resumable in ``out``. ``"spark"``: the same on local processors or a cluster.
-        ``"auto"``: duckdb for a folder of shards that should not fit in memory, otherwise memory. The answer
-        is the same to the last bit.
     embeddings : float array, shape (n_tokens, dim), optional
         None means orthonormal. Components that dependent rows cannot tell apart are merged.
-    writes : str, integers of shape (n_tokens,) or (n_ways, n_tokens), or mapping, optional
-        What the head writes where it reads a token. None or ``"identity"``: the token itself.
-        ``"successor"``: the token that most often follows it in this corpus. ``"identity+successor"``: either
-        of both. Otherwise what each token writes, or a mapping of tokens to tokens, in which those that are
-        missing write themselves. Where several tokens of a context write its label, which of them is read is
-        a local optimum. Only in memory.
-    min_support : int
-        Edges that fewer samples show are left out.
-    queries : sequence of int or str, or int, optional
-        Only these queries; an int k keeps the k queries with the most realisable samples.
-    sample_queries : float
-        Only this share of the queries is kept, chosen by a hash of their ids; what is kept is exact.
-    max_window : int, optional
-        Contexts longer than this, also those of samples, lose their oldest tokens.
-    memory : str or int, optional
-        Memory that the duckdb engine or a local Spark may use, such as "2GB"; the default is 60 % of the
-        machine's. One query is not divided: a very frequent one may need more.
-    threads : int, optional
-        How many the duckdb engine or a local Spark uses, and how many both solvers use; all processors if not
-        given. With embeddings, numpy's linear algebra takes as many as its own settings say.
-    master : str, optional
-        Where Spark runs, such as ``"spark://host:7077"``; by default in the session that runs already, or on
-        local processors.
+    keep : Selection, optional
+        What is kept of the corpus: some queries, edges that enough samples show, the last tokens of long
+        contexts. What is kept is exact.
+    reading : Reading, optional
+        How files are read: their format, the column of the documents, what is one document in plain text,
+        what is done with bad ones.
+    engine : str or Engine
+        ``"memory"``: everything in memory. ``"duckdb"``: over shards on disk, by parts of the queries, with
+        bounded memory, resumable in ``out``. ``"spark"``: the same on local processors or a cluster.
+        ``"auto"``: duckdb for a folder of shards that should not fit in memory, otherwise memory. An
+        :class:`~attomaton.engines.Engine` also says how much memory and how many threads it may use. The
+        answer is the same to the last bit.
     out : path, optional
         Where the run folder is written: a new or empty folder, that of an earlier run, or that of a training
         on the same samples, which stays. Unfinished work stands beside it until the run is whole. A URL such
@@ -174,10 +103,7 @@ def learn(
     -------
     Automaton
         With ``.coverage``, ``.samples`` (for :meth:`Automaton.at`, if learned in memory) and, for text,
-        ``.vocabulary``. What was learned part by part into ``out`` is open there and not in memory. With
-        ``writes`` other than the identity, a
-        :class:`~attomaton.automaton.writing.automaton.WritingAutomaton`, which answers contexts too, in the
-        tokens that are written.
+        ``.vocabulary``. What was learned part by part into ``out`` is open there and not in memory.
 
     Warns
     -----
@@ -190,70 +116,30 @@ def learn(
     >>> auto = learn([0, 1, 0, 2, 0, 1, 0, 1], window=3)
     >>> auto.predict_proba([1, 0]).tolist()
     [0.0, 1.0, 0.0]
-    >>> learn([0, 1, 0, 2, 0, 1, 0, 1], window=3, writes="successor").predict([1, 2])
-    {0: 1.0}
     """
-    asked_writes = check_asked(writes)
-    if asked_writes is not None:
-        check_writing_engine(engine)
-    selection = Selection(window, max_window, min_support, sample_queries=sample_queries)
-    on_disk = check_engine(engine, source, memory=memory, threads=threads, master=master)
-    asked = asked_reading(reading, column=column, documents=documents)
-    check_reading(tokenizer, queries)
-    if out is not None and isinstance(as_place(out), Path):
-        refuse_input_in(given_path(out, "out"), source)
+    how, asked = as_engine(engine, source), as_reading(reading)
+    selection = _select(keep, window)
+    check_tokenizer(tokenizer)
+    _refuse_input(out, source)
     begin = as_stages(progress)
-    with _workplace(out, overwrite, resumable=on_disk) as (work, building):
+    with _workplace(out, overwrite, resumable=how.on_disk) as (work, building):
         begin("reading")
+        tokens = work / "tokens" if how.on_disk else None
         corpus = read_source(
-            source,
-            window=selection.window,
-            tokenizer=tokenizer,
-            tokens=work / "tokens" if on_disk else None,
-            reading=asked,
+            source, window=selection.window, tokenizer=tokenizer, tokens=tokens, reading=asked
         )
         compile_beside(len(corpus.tokens) if isinstance(corpus.tokens, Samples) else 0)
-        selection = replace(selection, **corpus.pick(queries))
-        if asked_writes is not None:
-            tokens = check_corpus(corpus.tokens)
-            written = learn_writing(
-                tokens,
-                find_writing(asked_writes, tokens, corpus.vocabulary),
-                selection,
-                vocabulary=corpus.vocabulary,
-                window=None if isinstance(source, Samples) else selection.reach,
-                embeddings=embeddings,
-                threads=threads,
-                progress=begin,
-            )
-            made = {
-                "documents": asked.documents,
-                "writes": written.writing.name,
-                "embeddings": _digest(embeddings),
-            }
-            about = {"input": corpus.about, "config": {**selection.to_dict(), **made}}
-            return _finish_writing(written, about, building)
-        passes = make_engine(
-            engine,
-            corpus.tokens,
-            selection,
-            work=work / "passes",
-            memory=memory,
-            threads=threads,
-            master=master,
-            progress=begin,
-        )
+        selection = selection.with_ids(corpus.vocabulary)
+        passes = make_engine(how, corpus.tokens, selection, work=work / "passes", progress=begin)
         begin("extracting edges")
         edges = passes.edges()
-        made = {"documents": asked.documents, "engine": engine, "embeddings": _digest(embeddings)}
-        named = {name: one for name in ("column", "format") if (one := getattr(asked, name)) is not None}
-        about = {"input": corpus.about, "config": {**selection.to_dict(), **made, **named}}
+        about = _describe(corpus, selection, asked, embeddings, engine=how.name)
         if embeddings is None and not isinstance(passes, MemoryEngine):
             finished = learn_by_part(passes, edges, begin)
             automaton = _put_together(finished, corpus.vocabulary, about, building, work)
         else:
             solved = solve_edges(
-                edges.load(), passes.choices, embeddings=embeddings, progress=begin, threads=threads
+                edges.load(), passes.choices, embeddings=embeddings, progress=begin, threads=how.threads
             )
             samples = corpus.samples(passes.kept, selection)
             longest = None if isinstance(source, Samples) else selection.reach
@@ -270,15 +156,105 @@ def learn(
     return automaton
 
 
-def _finish_writing(
-    automaton: WritingAutomaton, about: dict[str, Any], building: Building | None
+def learn_writing(
+    source: Source,
+    writes: Writes,
+    *,
+    window: int | None = None,
+    tokenizer: str = "word",
+    embeddings: object = None,
+    keep: Selection | None = None,
+    reading: Reading | None = None,
+    threads: int | None = None,
+    out: str | PathLike[str] | None = None,
+    overwrite: bool = False,
+    progress: bool | Callable[[str], object] = False,
 ) -> WritingAutomaton:
-    """Write the run of a head that writes, if one is being built, and warn if it can write no label."""
-    if building is not None:
-        fill_writing(building, automaton, about)
+    """Learn a head that writes something else than the token it reads; everything is in memory.
+
+    Where several tokens of a context write its label, which of them is read is a local optimum.
+
+    Parameters
+    ----------
+    source : path, glob, URL, Samples, Documents, sequence of token ids or documents, frame, or dataset
+        As in :func:`learn`, but no shards.
+    writes : str, integers of shape (n_tokens,) or (n_ways, n_tokens), or mapping
+        What the head writes where it reads a token. ``"successor"``: the token that most often follows it in
+        this corpus. ``"identity+successor"``: that, or the token itself. ``"identity"``: the token itself.
+        Otherwise what each token writes, or a mapping of tokens to tokens, in which those that are missing
+        write themselves.
+    window, tokenizer, embeddings, keep, reading, out, overwrite, progress
+        As in :func:`learn`.
+    threads : int, optional
+        How many the solvers use; all processors if not given.
+
+    Returns
+    -------
+    WritingAutomaton
+        It answers contexts in the tokens that are written. :func:`~attomaton.automaton.load_attention`
+        opens its run.
+
+    Warns
+    -----
+    NothingRealisable
+        If no label can be written.
+
+    Examples
+    --------
+    >>> learn_writing([0, 1, 0, 2, 0, 1, 0, 1], "successor", window=3).predict([1, 2])
+    {0: 1.0}
+    """
+    checked, asked, selection = check_named(writes), as_reading(reading), _select(keep, window)
+    check_tokenizer(tokenizer)
+    _refuse_input(out, source)
+    begin = as_stages(progress)
+    with _workplace(out, overwrite, resumable=False) as (_, building):
+        begin("reading")
+        corpus = read_source(source, window=selection.window, tokenizer=tokenizer, tokens=None, reading=asked)
+        tokens = check_corpus(corpus.tokens)
+        compile_beside(len(tokens))
+        selection = selection.with_ids(corpus.vocabulary)
+        automaton = solve_writing(
+            tokens,
+            find_writing(checked, tokens, corpus.vocabulary),
+            selection,
+            vocabulary=corpus.vocabulary,
+            window=None if isinstance(source, Samples) else selection.reach,
+            embeddings=embeddings,
+            threads=threads,
+            progress=begin,
+        )
+        if building is not None:
+            about = _describe(corpus, selection, asked, embeddings, writes=automaton.writing.name)
+            fill_writing(building, automaton, about)
     if automaton.coverage.note:
-        warnings.warn(automaton.coverage.note, NothingRealisable, stacklevel=3)
+        warnings.warn(automaton.coverage.note, NothingRealisable, stacklevel=2)
     return automaton
+
+
+def _select(keep: Selection | None, window: int | None) -> Selection:
+    """What is kept, with the window that is given by itself."""
+    given: Any = keep
+    if given is not None and not isinstance(given, Selection):
+        raise UnsupportedOption(f"keep is {type(given).__name__}; give attomaton.Selection(…)")
+    selection = Selection() if keep is None else keep
+    return selection if window is None else replace(selection, window=window)
+
+
+def _refuse_input(out: str | PathLike[str] | None, source: Source) -> None:
+    """Never write a run to the folder that holds its corpus."""
+    if out is not None and isinstance(as_place(out), Path):
+        refuse_input_in(given_path(out, "out"), source)
+
+
+def _describe(
+    corpus: Corpus, selection: Selection, reading: Reading, embeddings: object, **more: str
+) -> dict[str, Any]:
+    """What the manifest of a run says about how it was learned."""
+    named = {name: one for name in ("column", "format") if (one := getattr(reading, name)) is not None}
+    digest = None if embeddings is None else digest_arrays(np.asarray(embeddings, np.float64))
+    made = {"documents": reading.documents, **more, "embeddings": digest, **named}
+    return {"input": corpus.about, "config": {**selection.to_dict(), **made}}
 
 
 def _put_together(
@@ -319,10 +295,8 @@ def diff(a: Source, b: Source, **options: Any) -> compare.Difference:
     >>> difference
     Difference(1 of 2 pairs)
     """
-    if "writes" in options or any(isinstance(one, WritingAutomaton) for one in (a, b)):
-        raise UnsupportedOption(
-            "diff compares what two heads read; learn both with writes, and give the reads of each"
-        )
+    if any(isinstance(one, WritingAutomaton) for one in (a, b)):
+        raise UnsupportedOption("diff compares what two heads read; give the reads of each head that writes")
     known = [one if isinstance(one, Automaton) else _load_run(one) for one in (a, b)]
     learned = [
         _learn_beside(source, other, options) if one is None else one
@@ -341,13 +315,13 @@ def _learn_beside(source: Source, other: Automaton | None, options: dict[str, An
     """Learn from a corpus as the other was learned, in all that is not said."""
     asked = {name: value for name, value in options.items() if value is not None}
     if other is None:
-        return learn(source, writes=None, **asked)
+        return learn(source, **asked)
     if other.window is not None:
         asked.setdefault("window", other.window)
     if other.vocabulary is None or "tokenizer" in asked or isinstance(source, Samples | Documents):
-        return learn(source, writes=None, **asked)
-    given = {name: asked.pop(name, None) for name in ("column", "documents", "reading")}
-    return learn(read_corpus(source, tokenizer=other.vocabulary, **given), writes=None, **asked)
+        return learn(source, **asked)
+    documents = read_corpus(source, tokenizer=other.vocabulary, reading=asked.pop("reading", None))
+    return learn(documents, **asked)
 
 
 @contextmanager
@@ -365,7 +339,3 @@ def _workplace(
         shutil.rmtree(work, ignore_errors=True)
         if not overwrite:
             check_training(building.folder, building.target)
-
-
-def _digest(embeddings: object) -> str | None:
-    return None if embeddings is None else digest_arrays(np.asarray(embeddings, np.float64))

@@ -70,6 +70,7 @@ def begin(
 ) -> None:
     """Say what each query of CORPUS looks at first, and how far back, when a deep model begins to learn."""
     from attomaton.base.artifacts.folders import check_replaceable, find_place
+    from attomaton.engines.choose import Engine
     from attomaton.theories.beginning.begin import begin as begin_with
     from attomaton.theories.beginning.result import tell_beginning
 
@@ -81,10 +82,7 @@ def begin(
         beginning = begin_with(
             corpus,
             most_frequent=most_frequent,
-            engine=engine,
-            memory=memory,
-            threads=threads,
-            master=master,
+            engine=Engine(engine, memory, threads, master),
             work=work,
             progress=announce,
             window=window,

@@ -4,7 +4,7 @@ import shlex
 import warnings
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -87,30 +87,29 @@ def learn(
     quiet: Quiet = False,
 ) -> None:
     """Compute what attention must learn from CORPUS, and report how much of it the theory covers."""
-    from attomaton.automaton.learning import learn as learn_automaton
-    from attomaton.base.errors import NothingRealisable
+    from attomaton.automaton.learning import learn as learn_automaton, learn_writing
+    from attomaton.automaton.writing.maps import IDENTITY, NAMED, read_map
+    from attomaton.base.errors import NothingRealisable, UnsupportedOption
+    from attomaton.engines.choose import Engine, as_engine
+    from attomaton.engines.selection import Selection
 
     kept = engine in ("duckdb", "spark") and isinstance(out, Path) and corpus != "-"
     with resumable(kept), stages(quiet or as_json) as announce, warnings.catch_warnings():
         warnings.simplefilter("ignore", NothingRealisable)  # the report says it
-        automaton = learn_automaton(
-            corpus,
-            window=window,
-            tokenizer=how.tokenizer,
-            reading=how.reading,
-            engine=engine,
-            writes=_read_writes(writes),
-            min_support=min_support,
-            queries=read_queries(queries),
-            sample_queries=sample_queries,
-            max_window=max_window,
-            memory=memory,
-            threads=threads,
-            master=master,
-            out=out,
-            overwrite=overwrite,
-            progress=announce,
-        )
+        keep = Selection(window, max_window, min_support, read_queries(queries), sample_queries)
+        read: dict[str, Any] = {"tokenizer": how.tokenizer, "reading": how.reading, "keep": keep}
+        written: dict[str, Any] = {"out": out, "overwrite": overwrite, "progress": announce}
+        where = as_engine(Engine(engine, memory, threads, master))
+        if writes is None or writes == IDENTITY:
+            automaton = learn_automaton(corpus, engine=where, **read, **written)
+        elif where.on_disk:
+            raise UnsupportedOption(
+                f"a head that writes is learned in memory, and the engine {engine} works on disk; leave "
+                "--engine out, and if the corpus does not fit in memory, give a part of it or fewer queries"
+            )
+        else:
+            told = writes if writes in NAMED else read_map(writes)
+            automaton = learn_writing(corpus, cast("Any", told), threads=threads, **read, **written)
     if as_json:
         told = {"note": automaton.coverage.note or None, "out": None if out is None else str(out)}
         print_json({**automaton.coverage.to_dict(), **_answered(automaton), **told})
@@ -122,16 +121,6 @@ def learn(
             _print_suggestion(automaton, out)
     if "uncertified" in (automaton.coverage.hard["status"], automaton.coverage.soft["status"]):
         raise typer.Exit(1)
-
-
-Named = Literal["identity", "successor", "identity+successor"]
-
-
-def _read_writes(writes: str | None) -> Named | dict[str, str | int] | None:
-    """The map that is asked for: one of the names, or what a JSON file says."""
-    from attomaton.automaton.writing.maps import NAMED, read_map
-
-    return cast("Named | None", writes) if writes is None or writes in NAMED else read_map(writes)
 
 
 def _print_suggestion(automaton: "Automaton | WritingAutomaton", out: object) -> None:

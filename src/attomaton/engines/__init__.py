@@ -6,7 +6,7 @@ from attomaton.base.doors import open_door
 
 if TYPE_CHECKING:
     from attomaton.engines.choiceparts import ChoiceParts as ChoiceParts
-    from attomaton.engines.choose import make_engine as make_engine
+    from attomaton.engines.choose import Engine as Engine, make_engine as make_engine
     from attomaton.engines.duckdb import DuckDBEngine as DuckDBEngine
     from attomaton.engines.memory import MemoryEngine as MemoryEngine
     from attomaton.engines.parts import EdgeParts as EdgeParts

@@ -11,11 +11,11 @@ from typing import Any
 from attomaton.base.options import given_path
 from attomaton.base.progress import Progress, silent
 from attomaton.corpora.pieces import Piece
-from attomaton.corpora.readers.batches import asked_reading
+from attomaton.corpora.readers.batches import as_reading
 from attomaton.corpora.readers.given import ReadingOptions
 from attomaton.corpora.shards import Shards
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.engines.choose import check_engine, make_engine
+from attomaton.engines.choose import Engine, make_engine
 from attomaton.engines.selection import Selection
 from attomaton.engines.source import read_documents
 from attomaton.engines.sums import AddUp, sum_pieces
@@ -23,28 +23,20 @@ from attomaton.engines.sums import AddUp, sum_pieces
 
 @dataclass(frozen=True)
 class Adder:
-    """Which engine adds up, and what it may use: as in :func:`~attomaton.learn`."""
+    """Which engine adds up: as in :func:`~attomaton.learn`."""
 
-    engine: str = "auto"
-    memory: str | int | None = None
-    threads: int | None = None
-    master: str | None = None
+    engine: Engine
     progress: Progress = silent
-
-    def __post_init__(self) -> None:
-        """Say at once what an engine cannot do with these options."""
-        self._reads_shards()
 
     @contextmanager
     def reading(
         self, corpus: Any, options: ReadingOptions, work: str | PathLike[str] | None
     ) -> Generator[tuple[Piece | Shards, Vocabulary | None, dict[str, Any], AddUp]]:
         """Whole documents, their vocabulary, what a manifest says of them, and what adds up over them."""
-        column, documents = options.get("column"), options.get("documents")
-        reading = asked_reading(options.get("reading"), column=column, documents=documents)
+        reading = as_reading(options.get("reading"))
         with workplace(work) as folder:
             self.progress("reading", 0, 0)
-            shards = folder / "tokens" if self._reads_shards() else None
+            shards = folder / "tokens" if self.engine.on_disk else None
             tokenizer = options.get("tokenizer") or "word"
             read = read_documents(corpus, tokenizer=tokenizer, tokens=shards, reading=reading)
             yield *read, self._over(read[0], folder)
@@ -53,21 +45,7 @@ class Adder:
         """What adds up over this corpus: whole documents in memory, or shards."""
         if isinstance(corpus, Piece):
             return lambda count: sum_pieces([corpus], count)
-        engine = make_engine(
-            self.engine,
-            corpus,
-            Selection(),
-            work=work,
-            memory=self.memory,
-            threads=self.threads,
-            master=self.master,
-            progress=self.progress,
-        )
-        return engine.sums
-
-    def _reads_shards(self) -> bool:
-        """Whether the engine reads shards only."""
-        return check_engine(self.engine, None, memory=self.memory, threads=self.threads, master=self.master)
+        return make_engine(self.engine, corpus, Selection(), work=work, progress=self.progress).sums
 
 
 @contextmanager

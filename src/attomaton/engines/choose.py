@@ -1,7 +1,8 @@
 """Which engine runs the passes: what an engine is, and the choice by name."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING, Union, cast
 
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import check_threads, show
@@ -19,73 +20,100 @@ if TYPE_CHECKING:
 
 ENGINES = ("auto", "memory", "duckdb", "spark")
 
-Engine = Union[MemoryEngine, "DuckDBEngine", "SparkEngine"]
+Passes = Union[MemoryEngine, "DuckDBEngine", "SparkEngine"]
 """What has ``edges()``, ``choices(components)``, ``map_queries(function, …)`` and the queries ``kept``."""
 
 
-def needs_shards(name: str) -> bool:
-    """Whether the engine of this name reads shards on disk only."""
-    if name not in ENGINES:
-        raise UnsupportedOption(f"there is no engine {show(name)}; choose auto, memory, duckdb or spark")
-    return name in ("duckdb", "spark")
+@dataclass(frozen=True)
+class Engine:
+    """Where the passes over a corpus run, and what they may use.
+
+    Attributes
+    ----------
+    name : str
+        ``"memory"``: everything in memory. ``"duckdb"``: over shards on disk, by parts of the queries, with
+        bounded memory. ``"spark"``: the same on local processors or a cluster. ``"auto"``: duckdb for a
+        folder of shards that should not fit in memory, otherwise memory.
+    memory : str or int, optional
+        Memory that the duckdb engine or a local Spark may use, such as "2GB"; the default is 60 % of the
+        machine's. One query is not divided: a very frequent one may need more.
+    threads : int, optional
+        How many the engine uses, and how many both solvers use; all processors if not given. With embeddings,
+        numpy's linear algebra takes as many as its own settings say.
+    master : str, optional
+        Where Spark runs, such as ``"spark://host:7077"``; by default in the session that runs already, or on
+        local processors.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> engine = Engine("duckdb", memory="1GB", threads=1)
+    >>> engine.on_disk, at.learn([[0, 1, 0, 2, 0, 1]], window=3, engine=engine)
+    (True, Automaton(2 queries, 2 tokens))
+    """
+
+    name: str = "auto"
+    memory: str | int | None = None
+    threads: int | None = None
+    master: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.name not in ENGINES:
+            raise UnsupportedOption(
+                f"there is no engine {show(self.name)}; choose auto, memory, duckdb or spark"
+            )
+        parse_memory(self.memory)
+        check_threads(self.threads)
+        check_master(self.master)
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether it reads shards on disk only."""
+        return self.name in ("duckdb", "spark")
 
 
-def check_engine(
-    name: str, corpus: object, *, memory: str | int | None, threads: int | None, master: str | None
-) -> bool:
-    """Say at once what an engine cannot do with this corpus and these options; whether it needs shards."""
-    on_disk = needs_shards(name)
-    parse_memory(memory)
-    check_threads(threads)
-    check_master(master)
-    if on_disk and isinstance(corpus, Samples):
+def as_engine(engine: object, corpus: object = None) -> Engine:
+    """The engine that a user names or gives; said at once if it cannot work with this corpus or is absent."""
+    found = engine if isinstance(engine, Engine) else Engine(cast("str", engine))
+    if found.on_disk and isinstance(corpus, Samples):
         raise UnsupportedOption(
-            f"the engine {name} reads text and shards, not ready-made samples; choose memory"
+            f"the engine {found.name} reads text and shards, not ready-made samples; choose memory"
         )
-    if name == "spark":
+    if found.name == "spark":
         check_spark()
-    return on_disk
+    return found
 
 
 BYTES_PER_TOKEN = 700
 """Memory that the whole path takes in memory for a token of text, at window 32."""
 
 
-def _fits(corpus: Shards, memory: str | int | None) -> bool:
+def _fits(corpus: Samples | Shards, memory: str | int | None) -> bool:
     """Whether the whole path should fit in memory, judged by the size of the corpus."""
-    return BYTES_PER_TOKEN * sum(corpus.sizes) <= parse_memory(memory)
+    return isinstance(corpus, Samples) or BYTES_PER_TOKEN * sum(corpus.sizes) <= parse_memory(memory)
 
 
 def make_engine(
-    name: str,
+    engine: str | Engine,
     corpus: Samples | Shards,
     selection: Selection,
     *,
     work: Path,
-    memory: str | int | None = None,
-    threads: int | None = None,
-    master: str | None = None,
     progress: Progress = silent,
-) -> Engine:
-    """The engine of this name; ``"auto"`` is memory for what should fit there, DuckDB for larger shards.
+) -> Passes:
+    """What runs the passes; ``"auto"`` is memory for what should fit there, DuckDB for larger shards.
 
     Parameters
     ----------
-    name : str
-        auto, memory, duckdb or spark.
+    engine : str or Engine
+        auto, memory, duckdb or spark, or an :class:`Engine` with what it may use.
     corpus : Samples or Shards
         What to read.
     selection : Selection
         What to keep.
     work : Path
         Where an engine that works on disk may make a folder of its own; see
-        :class:`~attomaton.engines.duckdb.DuckDBEngine`.
-    memory : str or int, optional
-        About how much memory the duckdb engine or a local Spark may use.
-    threads : int, optional
-        How many the engine uses; all processors if not given.
-    master : str, optional
-        Where Spark runs; see :class:`~attomaton.engines.spark.SparkEngine`.
+        :class:`~attomaton.engines.DuckDBEngine`.
     progress : callable
         Called now and then with a stage, how much of it is done, and how much there is.
 
@@ -98,13 +126,14 @@ def make_engine(
     >>> type(engine).__name__, engine.edges().load()
     ('MemoryEngine', EdgeTable(4 edges, 3 queries, 3 samples))
     """
-    check_engine(name, corpus, memory=memory, threads=threads, master=master)
-    if isinstance(corpus, Samples) or name == "memory" or (name == "auto" and _fits(corpus, memory)):
-        return MemoryEngine(corpus, selection, threads)
-    if name == "spark":
+    how = as_engine(engine, corpus)
+    in_memory = how.name == "memory" or (how.name == "auto" and _fits(corpus, how.memory))
+    if in_memory or isinstance(corpus, Samples):
+        return MemoryEngine(corpus, selection, how.threads)
+    if how.name == "spark":
         from attomaton.engines.spark import SparkEngine
 
-        return SparkEngine(corpus, work / "engine", selection, master, memory, threads, progress)
+        return SparkEngine(corpus, work / "engine", selection, how.master, how.memory, how.threads, progress)
     from attomaton.engines.duckdb import DuckDBEngine
 
-    return DuckDBEngine(corpus, work / "engine", selection, memory, threads, progress)
+    return DuckDBEngine(corpus, work / "engine", selection, how.memory, how.threads, progress)

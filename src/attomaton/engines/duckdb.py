@@ -94,7 +94,7 @@ class DuckDBEngine:
     def kept(self) -> Bool:
         """Which queries are kept, shape (n_tokens,)."""
         kept = self.selection.kept(self.shards.n_tokens)
-        if self.selection.top_queries is None:
+        if self.selection.top is None:
             return kept
         return self.selection.largest(kept, count_realisable(self.shards, self.selection.reach, kept))
 

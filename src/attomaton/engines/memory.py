@@ -63,7 +63,7 @@ class MemoryEngine:
     def kept(self) -> Bool:
         """Which queries are kept, shape (n_tokens,)."""
         kept = self.selection.kept(self.corpus.n_tokens)
-        if self.selection.top_queries is None:
+        if self.selection.top is None:
             return kept
         if isinstance(self.corpus, Shards):
             return self.selection.largest(kept, count_realisable(self.corpus, self.selection.reach, kept))

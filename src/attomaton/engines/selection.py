@@ -1,14 +1,15 @@
 """What a corpus pass keeps: the window, and the ways to tame growth that leave every kept count exact."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 
 from attomaton.base.errors import TokenOutOfRange, UnsupportedOption
-from attomaton.base.options import settle, share, whole_number
+from attomaton.base.options import settle, share, show, whole_number
 from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.corpora.tokenizers import Vocabulary
 
 
 @dataclass(frozen=True)
@@ -23,16 +24,15 @@ class Selection:
         Contexts longer than this lose their oldest tokens, also those of ready-made samples.
     min_support : int
         Edges that fewer samples show are left out after counting.
-    queries : tuple of int, optional
-        Only these queries.
-    top_queries : int, optional
-        An int k keeps the k queries with the most realisable samples (of equals, the smaller id).
+    queries : sequence of int or str, or int, optional
+        Only these queries, as ids or tokens; an int k keeps the k queries with the most realisable samples
+        (of equals, the smaller id).
     sample_queries : float
         Only this share of the queries, chosen by a hash of the id: the same on every engine.
 
     Examples
     --------
-    >>> selection = Selection(window=32, top_queries=2, sample_queries=0.5)
+    >>> selection = Selection(window=32, queries=2, sample_queries=0.5)
     >>> kept = selection.kept(8)
     >>> np.flatnonzero(kept).tolist()
     [1, 2, 4, 5, 6]
@@ -45,21 +45,35 @@ class Selection:
     window: int = 32
     max_window: int | None = None
     min_support: int = 1
-    queries: tuple[int, ...] | None = None
-    top_queries: int | None = None
+    queries: Sequence[int] | Sequence[str] | int | None = None
     sample_queries: float = 1.0
 
     def __post_init__(self) -> None:
         settled: dict[str, Any] = {"sample_queries": share(self.sample_queries, "sample_queries")}
-        for name in ("window", "max_window", "min_support", "top_queries"):
+        for name in ("window", "max_window", "min_support"):
             value = getattr(self, name)
-            if value is not None or name in ("window", "min_support"):
+            if value is not None or name != "max_window":
                 settled[name] = whole_number(value, name, least=1)
-        if self.queries is not None:
-            settled["queries"] = tuple(whole_number(query, "a query") for query in self.queries)
-            if not self.queries:
-                raise UnsupportedOption("queries is empty; give tokens or token ids, or None for all queries")
-        settle(self, **settled)
+        settle(self, **settled, queries=_check_queries(self.queries))
+
+    @property
+    def top(self) -> int | None:
+        """How many queries are kept, those with the most samples; None if that is not asked for."""
+        return self.queries if isinstance(self.queries, int) else None
+
+    def with_ids(self, vocabulary: Vocabulary | None) -> "Selection":
+        """The same with the ids of queries that are given as tokens."""
+        if self.queries is None or isinstance(self.queries, int):
+            return self
+        if vocabulary is None and any(isinstance(query, str) for query in self.queries):
+            raise UnsupportedOption(
+                "queries are given as text but the source has no vocabulary; give token ids"
+            )
+        found = [
+            int(vocabulary.lookup([query])[0]) if vocabulary and isinstance(query, str) else query
+            for query in self.queries
+        ]
+        return replace(self, queries=tuple(cast("list[int]", found)))
 
     @property
     def reach(self) -> int:
@@ -69,23 +83,24 @@ class Selection:
     def kept(self, n_tokens: int) -> Bool:
         """Which queries a pass keeps before their samples are counted, shape (n_tokens,)."""
         kept = hash_share(n_tokens) < self.sample_queries
-        if self.queries is None:
+        if self.queries is None or isinstance(self.queries, int):
             return kept
         listed = np.zeros(n_tokens, bool)
-        outside = [query for query in self.queries if not 0 <= query < n_tokens]
+        ids = cast("Sequence[int]", self.queries)
+        outside = [query for query in ids if not 0 <= query < n_tokens]
         if outside:
             raise TokenOutOfRange(
                 f"query {outside[0]} is not in 0 … {n_tokens - 1}; give ids of this vocabulary"
             )
-        listed[np.array(self.queries, np.int64)] = True
+        listed[np.array(ids, np.int64)] = True
         return kept & listed
 
     def largest(self, kept: Bool, realisable: Int64) -> Bool:
-        """The kept queries that are among the ``top_queries`` with the most samples, shape (n_tokens,)."""
-        if self.top_queries is None:
+        """The kept queries that are among the ``top`` with the most samples, shape (n_tokens,)."""
+        if self.top is None:
             return kept
         ids = np.flatnonzero(kept)
-        first = ids[np.lexsort((ids, -realisable[ids]))][: self.top_queries]
+        first = ids[np.lexsort((ids, -realisable[ids]))][: self.top]
         top = np.zeros(len(kept), bool)
         top[first] = True
         return top
@@ -93,6 +108,23 @@ class Selection:
     def to_dict(self) -> Mapping[str, Any]:
         """The settings as plain values, for manifests."""
         return asdict(self)
+
+
+def _check_queries(given: object) -> tuple[int | str, ...] | int | None:
+    """Queries as a tuple of ids and tokens, or how many are kept."""
+    queries = cast("Any", given)
+    if given is None:
+        return None
+    if isinstance(given, str | bytes):
+        raise UnsupportedOption(f"queries is the text {show(given)}; give a list of tokens or token ids")
+    if isinstance(given, int | float | np.number):
+        return whole_number(queries, "queries", least=1)
+    if not isinstance(given, Iterable) or (isinstance(given, np.ndarray) and not np.ndim(queries)):
+        raise UnsupportedOption(f"queries is {show(queries)}; give tokens or token ids, or how many queries")
+    listed: list[Any] = list(queries)
+    if not listed:
+        raise UnsupportedOption("queries is empty; give tokens or token ids, or None for all queries")
+    return tuple(one if isinstance(one, str) else whole_number(one, "a query") for one in listed)
 
 
 def hash_share(n_tokens: int) -> Float64:

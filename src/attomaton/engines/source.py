@@ -1,16 +1,15 @@
 """From what a user gives to what an engine reads: samples in memory, or token shards on disk."""
 
 import os
-from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from attomaton.base.artifacts import digest_arrays
 from attomaton.base.errors import UnsupportedOption, UnwritablePlace
-from attomaton.base.options import show, whole_number
+from attomaton.base.options import show
 from attomaton.base.remote import Place, RemotePath
 from attomaton.base.tables import Bool
 from attomaton.corpora.documents import Documents
@@ -49,14 +48,6 @@ class Corpus:
     vocabulary: Vocabulary | None
     about: dict[str, Any]
 
-    def pick(self, queries: Sequence[int] | Sequence[str] | int | None) -> dict[str, Any]:
-        """The selection's settings for these queries."""
-        if queries is None:
-            return {}
-        if isinstance(queries, int | float | np.number):
-            return {"top_queries": queries}
-        return {"queries": tuple(self._query_id(query) for query in queries)}
-
     def samples(self, kept: Bool, selection: Selection) -> Samples | None:
         """The samples of the kept queries, where the corpus is in memory."""
         if isinstance(self.tokens, Shards):
@@ -64,33 +55,15 @@ class Corpus:
         samples = trim(self.tokens, selection)
         return samples if kept.all() else samples.take(kept[samples.queries])
 
-    def _query_id(self, query: int | str) -> int:
-        if not isinstance(query, str):
-            return whole_number(query, "a query")
-        if self.vocabulary is None:
-            raise UnsupportedOption(
-                "queries are given as text but the source has no vocabulary; give token ids"
-            )
-        return int(self.vocabulary.lookup([query])[0])
 
-
-def check_reading(tokenizer: object, queries: object) -> None:
-    """Say at once that a corpus cannot be read in this way, or that these are no queries."""
+def check_tokenizer(tokenizer: object) -> None:
+    """Say at once that a corpus cannot be tokenised in this way."""
     if not isinstance(tokenizer, str):
         raise UnsupportedOption(f"tokenizer is {show(tokenizer)}; give a name, or the path of a file")
     if is_subword_file(tokenizer):
         read_definition(tokenizer)
     else:
         find_splitter(tokenizer)
-    if isinstance(queries, str | bytes):
-        raise UnsupportedOption(f"queries is the text {show(queries)}; give a list of tokens or token ids")
-    asked = cast("Any", queries)
-    if queries is None or isinstance(queries, int | float | np.number):
-        Selection(top_queries=asked)
-    elif not isinstance(queries, Iterable) or (isinstance(queries, np.ndarray) and not np.ndim(asked)):
-        raise UnsupportedOption(f"queries is {show(asked)}; give tokens or token ids, or how many queries")
-    elif isinstance(queries, Sized) and not len(asked):
-        raise UnsupportedOption("queries is empty; give tokens or token ids, or None for all queries")
 
 
 def refuse_input_in(out: Path, source: Any) -> None:

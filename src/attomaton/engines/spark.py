@@ -122,7 +122,7 @@ class SparkEngine:
     def kept(self) -> Bool:
         """Which queries are kept, shape (n_tokens,)."""
         kept = self.selection.kept(self.shards.n_tokens)
-        if self.selection.top_queries is None:
+        if self.selection.top is None:
             return kept
         realisable = np.zeros(len(kept), np.int64)
         counted = self._count_samples(kept)

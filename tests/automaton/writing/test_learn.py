@@ -26,7 +26,10 @@ def test_an_injective_map_is_learned_as_if_its_preimages_were_the_labels(stream,
     samples = at.Samples.from_windows(stream, window=window, n_tokens=6)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NothingRealisable)
-        auto, plain = at.learn(samples, writes=table), at.learn(replace_labels(samples, table))
+        auto, plain = (
+            at.automaton.learn_writing(samples, writes=table),
+            at.learn(replace_labels(samples, table)),
+        )
     for side in ("hard", "soft"):
         assert getattr(auto.reads, side).scores.equals(getattr(plain, side).scores)
         assert getattr(auto.reads, side).certificate == getattr(plain, side).certificate
@@ -42,16 +45,18 @@ def test_an_injective_map_is_learned_as_if_its_preimages_were_the_labels(stream,
 def test_the_identity_is_what_it_was():
     plain = at.learn(TEXTS)
     for writes in (None, "identity"):
-        same = at.learn(TEXTS, writes=writes)
+        same = at.automaton.learn_writing(TEXTS, writes=writes)
         assert type(same) is at.Automaton
         assert same.hard.scores.equals(plain.hard.scores)
-    given_ids = at.learn(TEXTS, writes={"cat": "cat"})  # a map that is the identity answers the same
+    given_ids = at.automaton.learn_writing(
+        TEXTS, writes={"cat": "cat"}
+    )  # a map that is the identity answers the same
     assert given_ids.predict("the cat sat on the") == plain.predict("the cat sat on the")
 
 
 @pytest.mark.parametrize("writes", ["successor", "identity+successor"])
 def test_answers_agree_with_each_other(writes):
-    auto = at.learn(TEXTS, window=6, writes=writes)
+    auto = at.automaton.learn_writing(TEXTS, window=6, writes=writes)
     samples = auto.read(TEXTS)
     predicted = auto.predict_samples(samples)
     for number, (context, _) in enumerate(samples):
@@ -73,7 +78,7 @@ def test_answers_agree_with_each_other(writes):
 
 @pytest.mark.parametrize("writes", ["successor", "identity+successor"])
 def test_scores_are_of_the_labels_that_can_be_written(writes):
-    auto = at.learn(TEXTS, window=6, writes=writes)
+    auto = at.automaton.learn_writing(TEXTS, window=6, writes=writes)
     samples = auto.read(TEXTS)
     reach = measure_reach(samples, auto.writing.table[-1])
     share = reach.written if writes == "successor" else reach.either
@@ -93,19 +98,21 @@ def test_scores_are_of_the_labels_that_can_be_written(writes):
 
 def test_uniform_attention_is_mixed_in_over_keys():
     samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 0])
-    auto = at.learn(samples, writes=[[0, 1, 2], [1, 0, 2]])  # five keys: 2 writes 2 in both ways
+    auto = at.automaton.learn_writing(
+        samples, writes=[[0, 1, 2], [1, 0, 2]]
+    )  # five keys: 2 writes 2 in both ways
     score = auto.score(samples.take(slice(1)), epsilon=1.0)
     assert score.log_loss == pytest.approx(-np.log(2 / 5))
 
 
 def test_successors_are_those_of_the_corpus():
-    auto = at.learn(TEXTS, window=4, writes="successor")
+    auto = at.automaton.learn_writing(TEXTS, window=4, writes="successor")
     read = at.read_corpus(TEXTS)
     assert auto.writing.table[0].tolist() == find_successors(read.ids, read.offsets).tolist()
 
 
 def test_text_can_hold_what_the_prompt_does_not():
-    auto = at.learn(TEXTS, window=6, writes="successor")
+    auto = at.automaton.learn_writing(TEXTS, window=6, writes="successor")
     written = auto.generate("a dog", 6, greedy=True)
     assert set(written.words) - {"a", "dog"}
     context = list(written.prompt)
@@ -116,7 +123,7 @@ def test_text_can_hold_what_the_prompt_does_not():
 
 
 def test_unknown_words_write_themselves():
-    auto = at.learn(TEXTS, window=6, writes="identity+successor")
+    auto = at.automaton.learn_writing(TEXTS, window=6, writes="identity+successor")
     assert auto.predict("zebra") == {"zebra": 1.0}
     told = auto.explain("zebra the cat sat on the")
     assert told.unknown == ("zebra",)
@@ -127,7 +134,7 @@ def test_unknown_words_write_themselves():
 
 @pytest.mark.parametrize("writes", ["successor", "identity+successor", {"cat": "dog"}])
 def test_a_run_keeps_the_map(tmp_path, writes):
-    auto = at.learn(TEXTS, window=6, writes=writes, out=tmp_path / "run")
+    auto = at.automaton.learn_writing(TEXTS, window=6, writes=writes, out=tmp_path / "run")
     again = load_attention(auto.save(tmp_path / "saved"))
     for other in (WritingAutomaton.load(tmp_path / "run"), again):
         assert isinstance(other, WritingAutomaton)
@@ -152,9 +159,9 @@ def test_a_run_that_copies_is_no_head_that_writes(tmp_path):
 
 def test_selections_keep_what_they_keep():
     samples = at.Samples.from_windows([0, 1, 2, 0, 1, 3, 2, 0, 3, 1, 0, 2], window=4, n_tokens=4)
-    whole = at.learn(samples, writes="successor")
+    whole = at.automaton.learn_writing(samples, writes="successor")
     for options in ({"queries": [0, 2]}, {"queries": 2}, {"max_window": 2}, {"min_support": 2}):
-        some = at.learn(samples, writes=whole.writing.table, **options)
+        some = at.automaton.learn_writing(samples, writes=whole.writing.table, **options)
         assert some.coverage.n_read <= whole.coverage.n_read
         if options.get("queries") == [0, 2]:
             for side in ("hard", "soft"):
@@ -165,11 +172,11 @@ def test_selections_keep_what_they_keep():
 
 def test_what_cannot_be_done_is_refused(tmp_path):
     with pytest.raises(UnsupportedOption, match="in memory"):
-        at.learn(TEXTS, writes="successor", engine="duckdb")
+        at.automaton.learn_writing(TEXTS, writes="successor", engine="duckdb")
     at.tokenize_corpus(TEXTS, tmp_path / "shards")
     with pytest.raises(UnsupportedOption, match="shards"):
-        at.learn(tmp_path / "shards", writes="successor")
-    auto = at.learn(TEXTS, writes="successor")
+        at.automaton.learn_writing(tmp_path / "shards", writes="successor")
+    auto = at.automaton.learn_writing(TEXTS, writes="successor")
     with pytest.raises(AttributeError, match=r"\.reads\.components"):
         _ = auto.components
     with pytest.raises(AttributeError, match=r"\.reads\.at"):
@@ -179,23 +186,23 @@ def test_what_cannot_be_done_is_refused(tmp_path):
     with pytest.raises(UnsupportedOption, match="reads"):
         auto.plot("the")
     with pytest.raises(InvalidSamples, match="writes"):
-        at.learn(TEXTS, writes={"cat": "dog"}).score(["cat ran"])
+        at.automaton.learn_writing(TEXTS, writes={"cat": "dog"}).score(["cat ran"])
     with pytest.raises(AttomatonError):
-        at.learn(TEXTS, writes="successor", embeddings=np.eye(3))
+        at.automaton.learn_writing(TEXTS, writes="successor", embeddings=np.eye(3))
 
 
 def test_a_map_that_reaches_nothing_warns():
     samples = at.Samples.from_lists([[0, 1], [1, 0]], [2, 2], n_tokens=3)
     with pytest.warns(NothingRealisable, match="can learn nothing"):
-        auto = at.learn(samples, writes=[1, 0, 2])
+        auto = at.automaton.learn_writing(samples, writes=[1, 0, 2])
     assert auto.predict([0, 1]) == {0: 0.5, 1: 0.5}
 
 
 def test_embeddings_join_queries():
     samples = at.Samples.from_windows([0, 1, 2, 0, 1, 3, 2, 0, 3, 1, 0, 2], window=4, n_tokens=4)
     plain, given_ids = (
-        at.learn(samples, writes="successor"),
-        at.learn(samples, writes="successor", embeddings=np.eye(4)),
+        at.automaton.learn_writing(samples, writes="successor"),
+        at.automaton.learn_writing(samples, writes="successor", embeddings=np.eye(4)),
     )
     for context, _ in samples:
         assert given_ids.predict_proba(context) == pytest.approx(plain.predict_proba(context), abs=1e-5)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import attomaton as at
-from attomaton.automaton.writing.maps import Writing, check_asked, find_writing
+from attomaton.automaton.writing.maps import Writing, check_named, find_writing
 from attomaton.base.errors import AttomatonError, TokenOutOfRange, UnknownToken, UnsupportedOption
 from attomaton.graphs.bags import count_all_tokens
 from attomaton.graphs.writing import find_successors
@@ -79,11 +79,11 @@ def test_keys_of_several_ways_have_names():
 @pytest.mark.parametrize("writes", [[0, 1], [0, 1, 3], [[0, 1]], np.zeros((0, 3), int), np.zeros((1, 3))])
 def test_maps_that_do_not_fit_are_refused(writes):
     with pytest.raises(AttomatonError):
-        at.learn(at.Samples.from_lists([[0, 1, 2]], [0]), writes=writes)
+        at.automaton.learn_writing(at.Samples.from_lists([[0, 1, 2]], [0]), writes=writes)
 
 
 def test_names_and_sizes_are_checked():
     with pytest.raises(UnsupportedOption, match="identity\\+successor"):
-        check_asked("successors")
+        check_named("successors")
     with pytest.raises(TokenOutOfRange, match="give fewer ways"):
         Writing(np.zeros((3, 1 << 20), np.int32))

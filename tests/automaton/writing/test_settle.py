@@ -71,7 +71,7 @@ def test_no_round_raises_the_bound(seed):
 @pytest.mark.parametrize("seed", range(6))
 def test_the_loss_is_at_most_the_bound(seed):
     samples, writing, problem = draw_problem(seed, n_samples=9, n_queries=2)
-    auto = at.learn(samples, writes=writing.table)
+    auto = at.automaton.learn_writing(samples, writes=writing.table)
     score = auto.score(samples)
     assert score.zero_share == 0  # what is chosen is retrieved
     assert score.n_samples * score.log_loss <= auto.reads.soft.loss + 1e-7
@@ -101,6 +101,6 @@ def test_queries_are_chosen_for_by_themselves():
 
 def test_nothing_is_chosen_where_one_key_writes():
     samples = at.Samples.from_lists([[0, 1, 2]], [1])
-    auto = at.learn(samples, writes=[1, 0, 2])
+    auto = at.automaton.learn_writing(samples, writes=[1, 0, 2])
     assert auto.settling.certified
     assert auto.settling.rounds == 0

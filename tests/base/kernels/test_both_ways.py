@@ -60,13 +60,13 @@ documents = st.lists(st.lists(st.integers(0, 9), min_size=2, max_size=40), min_s
 
 @given(documents, st.integers(2, 12))
 def test_learning_is_the_same_both_ways(both_ways, ids, window):
-    auto = at.learn([[0, 1, 0, 0], *ids], window=window, threads=1)
+    auto = at.learn([[0, 1, 0, 0], *ids], window=window, engine=at.engines.Engine(threads=1))
     assert auto.hard.certificate.certified
 
 
 def test_solvers_are_the_same_both_ways(both_ways):
     ids = (np.random.default_rng(5).zipf(1.4, 3_000).clip(max=60) - 1).tolist()
-    auto = at.learn([ids], window=8, threads=1)
+    auto = at.learn([ids], window=8, engine=at.engines.Engine(threads=1))
     auto.explain(ids[:8])
     assert {"solve_parts", "_solve_groups", "_sum_groups", "_measure_groups"} <= set(both_ways)
     assert {"find_labels", "link_ahead", "pack_contexts", "collect_sets", "count_sets"} <= set(both_ways)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import attomaton as at
-from attomaton.base.kernels import compiled, compiled_within, expect_work, kernel
+from attomaton.base.kernels import compiled, compiled_within, expect_work, kernel as deciding
 from attomaton.base.kernels.kernel import Kernel, count_entries
 
 
@@ -77,7 +77,7 @@ def test_the_example_needs_no_compiler(told, imported, tmp_path):
 def learned(monkeypatch, **settings):
     """Scores of a small corpus, of a trajectory and of choices, with kernels that were never used before."""
     for name, value in settings.items():
-        monkeypatch.setattr(kernel, name, value)
+        monkeypatch.setattr(deciding, name, value)
     modules = [module for name, module in list(sys.modules.items()) if name.startswith("attomaton")]
     for kernel in [one for module in modules for one in list(vars(module).values())]:
         if isinstance(kernel, Kernel):

@@ -251,11 +251,11 @@ def test_lines_are_asked_of_plain_text_only(name, tmp_path):
 @pytest.mark.parametrize("source", [["a b\nb a"], LINES, pa.table({"text": ["a b\nb a"]})])
 def test_nor_of_documents_in_memory(source):
     with pytest.raises(UnsupportedOption, match=r"documents is 'line', and .* is no plain text"):
-        read_corpus(source, documents="line")
+        read_corpus(source, reading=at.Reading(documents="line"))
 
 
 def test_each_line_of_json_lines_is_a_document_already(tmp_path):
     (tmp_path / "a.jsonl").write_bytes(json_lines(["a b", "b a"]))
     (tmp_path / "b.txt").write_text("a\nb\n")
-    assert len(read_corpus(tmp_path / "a.jsonl", documents="line").offsets) == 3
-    assert len(read_corpus(tmp_path, documents="line").offsets) == 5
+    assert len(read_corpus(tmp_path / "a.jsonl", reading=at.Reading(documents="line")).offsets) == 3
+    assert len(read_corpus(tmp_path, reading=at.Reading(documents="line")).offsets) == 5

@@ -57,10 +57,12 @@ def test_all_engines_equal_the_definition_on_200_random_corpora(make_engine, tmp
 def test_begin_gives_the_same_from_text_and_from_shards(engine, tmp_path):
     texts = ["a b a c a b a c a b", "c a b", "b b a c a b c c c a b a a"]
     options = {"window": 3, "most_frequent": 2}
-    found = at.begin(texts, engine=engine, threads=1, memory="1GB", work=tmp_path / "work", **options)
+    found = at.begin(
+        texts, engine=at.engines.Engine(engine, threads=1, memory="1GB"), work=tmp_path / "work", **options
+    )
     plain = at.begin(texts, **options)
     tokens = at.tokenize_corpus(texts, tmp_path / "tokens")
-    stored = at.begin(tokens, engine=engine, threads=1, memory="1GB", **options)
+    stored = at.begin(tokens, engine=at.engines.Engine(engine, threads=1, memory="1GB"), **options)
     for other in (plain, stored):
         assert_same_digits(found.statistics, other.statistics)
         assert found.vocabulary == other.vocabulary

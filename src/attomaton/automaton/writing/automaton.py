@@ -51,7 +51,8 @@ class WritingCoverage(Coverage):
     Examples
     --------
     >>> import attomaton as at
-    >>> coverage = at.learn(["a b c a b d a b", "c d a b c"], writes="successor").coverage
+    >>> from attomaton.automaton import learn_writing
+    >>> coverage = learn_writing(["a b c a b d a b", "c d a b c"], writes="successor").coverage
     >>> round(coverage.reach.identity, 3), round(coverage.realisable, 3), coverage.settling.settled
     (0.455, 0.818, True)
     """
@@ -96,7 +97,8 @@ class WritingExplanation(Explanation):
     --------
     >>> import attomaton as at
     >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [3, 3], n_tokens=4)
-    >>> told = at.learn(samples, writes={0: 3}).explain([0, 1, 2])
+    >>> from attomaton.automaton import learn_writing
+    >>> told = learn_writing(samples, writes={0: 3}).explain([0, 1, 2])
     >>> told.retrieved, told.probabilities, told.written
     (((0,),), {0: 1.0}, {3: 1.0})
     >>> told.to_dict()["written"]
@@ -152,8 +154,9 @@ class WritingAutomaton(Printed, Attention):
 
     Examples
     --------
-    >>> import tempfile, attomaton as at
-    >>> auto = at.learn(["a b c a b d a b", "c d a b c"], writes="successor")
+    >>> import tempfile
+    >>> from attomaton.automaton import learn_writing
+    >>> auto = learn_writing(["a b c a b d a b", "c d a b c"], writes="successor")
     >>> auto.predict("d c"), auto.retrieve("d c").tolist(), auto.attention("d c").tolist()
     ({'a': 1.0}, [2], [0.0, 1.0])
     >>> auto.predict_proba("d c").tolist(), auto.name(auto.sample("d c", 0))
@@ -216,7 +219,8 @@ class WritingAutomaton(Printed, Attention):
         --------
         >>> import attomaton as at
         >>> samples = at.Samples.from_lists([[0, 1, 2]], [3], n_tokens=4)
-        >>> auto = at.learn(samples, writes={0: 3})
+        >>> from attomaton.automaton import learn_writing
+        >>> auto = learn_writing(samples, writes={0: 3})
         >>> auto.read_bags(count_all_tokens(samples)).chances()
         {0: 1.0}
         """
@@ -229,7 +233,8 @@ class WritingAutomaton(Printed, Attention):
         --------
         >>> import attomaton as at
         >>> samples = at.Samples.from_lists([[0, 1, 2]], [3], n_tokens=4)
-        >>> at.learn(samples, writes={0: 3}).predict_bags(count_all_tokens(samples)).chances()
+        >>> from attomaton.automaton import learn_writing
+        >>> learn_writing(samples, writes={0: 3}).predict_bags(count_all_tokens(samples)).chances()
         {3: 1.0}
         """
         return write_prediction(self.read_bags(bags), self.writing)

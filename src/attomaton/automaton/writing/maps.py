@@ -199,14 +199,14 @@ class KeyNames:
         return own if read == written or self.writing.n_ways == 1 else f"{own} → {self.name(written)}"
 
 
-def check_asked(writes: Any) -> Writes | None:
-    """What a user asked for, if it can be one; None where the head writes what it reads."""
+def check_named(writes: Any) -> Writes:
+    """What a user asked for, if it can be one."""
     if isinstance(writes, str) and writes not in NAMED:
         raise UnsupportedOption(
             f"writes is {show(writes)}; give {', '.join(NAMED[:-1])} or {NAMED[-1]}, what each token writes, "
             "or a mapping of tokens to tokens"
         )
-    return None if isinstance(writes, str) and writes == IDENTITY else writes
+    return writes
 
 
 def read_map(path: str) -> dict[str, str | int]:
@@ -251,7 +251,7 @@ def find_writing(writes: Writes, samples: Samples, vocabulary: Vocabulary | None
     """
     own = np.arange(samples.n_tokens, dtype=np.int32)
     if isinstance(writes, str):
-        check_asked(writes)
+        check_named(writes)
         ways = {IDENTITY: lambda: own, SUCCESSOR: lambda: count_successors(samples)}
         return Writing(np.array([ways[way]() for way in writes.split("+")]), writes)
     if isinstance(writes, Mapping):

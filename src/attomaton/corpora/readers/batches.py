@@ -1,7 +1,7 @@
 """What a reader is, what it yields, and how it is told to read."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -93,19 +93,13 @@ class Reading:
         return record if self.format is not None else {k: v for k, v in record.items() if k != "format"}
 
 
-def asked_reading(
-    reading: Reading | None = None, *, column: str | None = None, documents: str | None = None
-) -> Reading:
-    """The reading, with the column and the kind of document that are given by themselves."""
-    given: Any = reading
-    if given is not None and not isinstance(given, Reading):
-        raise UnsupportedOption(
-            f"reading is {type(given).__name__}; give attomaton.corpora.readers.Reading(…), or column "
-            "and documents"
-        )
-    asked = Reading() if reading is None else reading
-    changes = {"column": column, "documents": documents}
-    return replace(asked, **{name: value for name, value in changes.items() if value is not None})
+def as_reading(reading: object) -> Reading:
+    """The reading that a user gives; None is the usual one."""
+    if reading is None:
+        return Reading()
+    if not isinstance(reading, Reading):
+        raise UnsupportedOption(f"reading is {type(reading).__name__}; give attomaton.Reading(…)")
+    return reading
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,7 +26,7 @@ from attomaton.corpora.readers.batches import (
     Reading,
     Skips,
     TextBatch,
-    asked_reading,
+    as_reading,
     unpacked_bytes,
 )
 from attomaton.corpora.readers.files import File, decode, shorten, text_cure
@@ -77,8 +77,6 @@ def read_corpus(
     source: Any,
     *,
     tokenizer: str | Vocabulary = "word",
-    column: str | None = None,
-    documents: str | None = None,
     reading: Reading | None = None,
 ) -> Documents:
     """Read a whole corpus into memory.
@@ -95,12 +93,8 @@ def read_corpus(
         ``tokenizer.json`` or ``.tiktoken`` file. A corpus of ids needs none; one with a fixed vocabulary then
         names the ids and bounds them. Given a vocabulary, its tokens keep their ids and new ones get the
         numbers behind them.
-    column : str, optional
-        The field or column that holds the documents, as in ``reading``.
-    documents : str, optional
-        What is one document in plain text, ``"file"`` or ``"line"``, as in ``reading``.
     reading : Reading, optional
-        How to read: these two, and all else.
+        How files are read: their format, the column of the documents, what is one in plain text.
 
     Examples
     --------
@@ -112,7 +106,7 @@ def read_corpus(
     if read is not None:
         return match_documents(read, tokenizer) if isinstance(tokenizer, Vocabulary) else read
     vocabulary, numbering = _begin(tokenizer)
-    asked = bounded(asked_reading(reading, column=column, documents=documents), vocabulary)
+    asked = bounded(as_reading(reading), vocabulary)
     pieces: list[Int32] = []
     lengths: list[Int64] = []
     skipped, kinds = NOTHING_SKIPPED, set[str]()

@@ -17,7 +17,7 @@ from attomaton.base.errors import SkippedDocuments, UnreadableSource, Unsupporte
 from attomaton.base.options import check_path
 from attomaton.base.remote import Place, RemotePath, as_place
 from attomaton.corpora.documents import Documents
-from attomaton.corpora.readers.batches import Reading, asked_reading
+from attomaton.corpora.readers.batches import Reading, as_reading
 from attomaton.corpora.readers.corpus import read_corpus, read_text_and_digest
 from attomaton.corpora.readers.files import printable
 from attomaton.corpora.readers.sources import is_ids
@@ -32,21 +32,18 @@ WINDOW = 32
 class ReadingOptions(TypedDict, total=False):
     """How a source becomes samples; samples that are given ready-made need none of this.
 
-    ``window`` is the longest context (32), ``tokenizer`` splits text (``"word"``), ``column`` names the field
-    or column of the documents, ``documents`` says what is one in plain text (``"file"`` or ``"line"``), and
-    ``reading`` is all of :class:`~attomaton.corpora.readers.Reading`.
+    ``window`` is the longest context (32), ``tokenizer`` splits text (``"word"``), and ``reading`` says how
+    files are read: a :class:`~attomaton.corpora.Reading`.
 
     Examples
     --------
-    >>> options = ReadingOptions(window=2, documents="line")
+    >>> options = ReadingOptions(window=2, tokenizer="character")
     >>> options["window"]
     2
     """
 
     window: int
     tokenizer: str | Vocabulary
-    column: str | None
-    documents: str | None
     reading: Reading | None
 
 
@@ -73,8 +70,7 @@ def read_ids(source: Any, **options: Unpack[ReadingOptions]) -> Samples:
 def read_named(source: Any, options: ReadingOptions) -> tuple[Samples, Vocabulary | None]:
     """A corpus as samples, and the vocabulary that names their tokens; of ids alone there is none."""
     check_options(options)
-    column, documents = options.get("column"), options.get("documents")
-    reading = asked_reading(options.get("reading"), column=column, documents=documents)
+    reading = as_reading(options.get("reading"))
     read, _ = read_given(source, options.get("tokenizer") or "word", reading)
     return read.windows(options.get("window", WINDOW)), read.vocabulary
 

@@ -29,7 +29,7 @@ class TextReader(RecordReader):
             content = file.read(self.reading.max_bytes + 1)
         try:
             if len(content) > self.reading.max_bytes:
-                advice = "read each line as a document (documents='line'), split it into files"
+                advice = "read each line as a document (Reading(documents='line')), split it into files"
                 raise too_long(self.source, self.reading, advice=advice)
             text = decode(content.removeprefix(b"\xef\xbb\xbf"), self.source)
         except UnreadableSource as error:

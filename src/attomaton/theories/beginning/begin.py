@@ -14,6 +14,7 @@ from attomaton.corpora.readers.given import WINDOW, ReadingOptions, check_option
 from attomaton.corpora.samples import Samples, Skipped
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.engines.add_up import Adder
+from attomaton.engines.choose import Engine, as_engine
 from attomaton.engines.sums import AddUp
 from attomaton.theories.beginning.passes import CountTokens, Cutting
 from attomaton.theories.beginning.result import Beginning
@@ -28,10 +29,7 @@ def begin(
     corpus: Any,
     *,
     most_frequent: int | None = None,
-    engine: str = "auto",
-    memory: str | int | None = None,
-    threads: int | None = None,
-    master: str | None = None,
+    engine: str | Engine = "auto",
     work: str | PathLike[str] | None = None,
     progress: bool | Callable[[str], object] = False,
     **options: Unpack[ReadingOptions],
@@ -48,7 +46,7 @@ def begin(
         What :func:`~attomaton.learn` reads, but no samples, which have lost their order.
     most_frequent : int, optional
         Only so many tokens, the most frequent, keep their names; all others become one token, ``<rest>``.
-    engine, memory, threads, master
+    engine : str or Engine
         As in :func:`~attomaton.learn`; the answer is the same to the last bit.
     work : path, optional
         A folder of your own, new or of an earlier call, for what the engines duckdb and spark write on their
@@ -57,8 +55,7 @@ def begin(
     progress : bool or callable
         With True, the name of each stage is printed on stderr as it begins; a callable is called with it.
     **options
-        ``window`` (32), ``tokenizer``, ``column``, ``documents`` and ``reading``, as in
-        :func:`~attomaton.learn`.
+        ``window`` (32), ``tokenizer`` and ``reading``, as in :func:`~attomaton.learn`.
 
     Returns
     -------
@@ -85,7 +82,7 @@ def begin(
     if most_frequent is not None:
         most_frequent = whole_number(most_frequent, "most_frequent", least=1)
     announce = as_stages(progress)
-    adder = Adder(engine, memory, threads, master, announce)
+    adder = Adder(as_engine(engine), announce)
     with adder.reading(corpus, options, work) as (tokens, vocabulary, about, add_up):
         cutting, vocabulary = _cut(window, tokens.n_tokens, most_frequent, add_up, vocabulary)
         statistics = add_statistics(cutting, add_up, announce)

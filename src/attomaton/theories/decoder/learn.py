@@ -15,6 +15,7 @@ from attomaton.corpora.samples import Samples
 from attomaton.corpora.shards import Shards
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.engines.add_up import Adder
+from attomaton.engines.choose import Engine, as_engine
 from attomaton.theories.beginning.begin import find_frequent
 from attomaton.theories.beginning.sequences import Frequent
 from attomaton.theories.decoder.counting import add_supports, read_width
@@ -31,7 +32,7 @@ class DecoderOptions(ReadingOptions, total=False):
 
     Examples
     --------
-    >>> DecoderOptions(most_frequent=1000, documents="line")["most_frequent"]
+    >>> DecoderOptions(most_frequent=1000, tokenizer="byte")["most_frequent"]
     1000
     """
 
@@ -43,10 +44,7 @@ def learn_decoder(
     corpus: Any,
     context: str = "bigram",
     *,
-    engine: str = "auto",
-    memory: str | int | None = None,
-    threads: int | None = None,
-    master: str | None = None,
+    engine: str | Engine = "auto",
     work: str | PathLike[str] | None = None,
     progress: bool | Callable[[str], object] = False,
     **options: Unpack[DecoderOptions],
@@ -58,10 +56,7 @@ def learn_decoder(
     corpus: Any,
     context: Any,
     *,
-    engine: str = "auto",
-    memory: str | int | None = None,
-    threads: int | None = None,
-    master: str | None = None,
+    engine: str | Engine = "auto",
     work: str | PathLike[str] | None = None,
     progress: bool | Callable[[str], object] = False,
     **options: Unpack[DecoderOptions],
@@ -72,10 +67,7 @@ def learn_decoder(
     corpus: Any,
     context: Any = "bigram",
     *,
-    engine: str = "auto",
-    memory: str | int | None = None,
-    threads: int | None = None,
-    master: str | None = None,
+    engine: str | Engine = "auto",
     work: str | PathLike[str] | None = None,
     progress: bool | Callable[[str], object] = False,
     **options: Unpack[DecoderOptions],
@@ -94,7 +86,7 @@ def learn_decoder(
         ``"unigram"`` for no context at all. Each distinct context then has a one-hot embedding. Or features,
         such as the last hidden states of a model: a row for each label, which is every token with another
         before it in its document, in the order of the text; equal rows are one context.
-    engine, memory, threads, master
+    engine : str or Engine
         As in :func:`~attomaton.learn`; the answer is the same to the last bit.
     work : path, optional
         A folder of your own for what the engines duckdb and spark write on their way, as in
@@ -102,8 +94,8 @@ def learn_decoder(
     progress : bool or callable
         With True, the name of each stage is printed on stderr as it begins; a callable is called with it.
     **options
-        ``tokenizer``, ``column``, ``documents`` and ``reading``, as in :func:`~attomaton.learn`, and
-        ``most_frequent``, as in :func:`~attomaton.begin`.
+        ``tokenizer`` and ``reading``, as in :func:`~attomaton.learn`, and ``most_frequent``, as in
+        :func:`~attomaton.begin`.
 
     Returns
     -------
@@ -124,7 +116,7 @@ def learn_decoder(
     named = isinstance(context, str) or context is None or np.ndim(context) < 1
     width = read_width(context) if named else None
     announce = as_stages(progress)
-    adder = Adder(engine, memory, threads, master, announce)
+    adder = Adder(as_engine(engine), announce)
     with adder.reading(corpus, given, work) as (tokens, vocabulary, _, add_up):
         frequent, vocabulary = find_frequent(tokens.n_tokens, most_frequent, add_up, vocabulary)
         announce("counting contexts and next tokens")

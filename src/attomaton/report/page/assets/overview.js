@@ -187,7 +187,7 @@ function tellCommand({ input, config }, run) {
     ["--format", config.format, null],
     ["--max-window", config.max_window, null],
     ["--min-support", config.min_support, 1],
-    ["--queries", config.top_queries, null],
+    ["--queries", Number.isInteger(config.queries) ? config.queries : null, null],
     ["--sample-queries", config.sample_queries, 1],
     ["--engine", config.engine, "auto"],
   ];

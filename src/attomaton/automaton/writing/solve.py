@@ -21,26 +21,17 @@ from attomaton.graphs.bags import find_realisable
 from attomaton.graphs.writing import Reach
 
 
-def check_engine(engine: str) -> None:
-    """Refuse the engines that cannot learn heads that write."""
-    if engine not in ("auto", "memory"):
-        raise UnsupportedOption(
-            f"writes is learned in memory, and the engine {engine} works on disk; leave engine out, and if "
-            "the corpus does not fit in memory, give a part of it or fewer queries"
-        )
-
-
 def check_corpus(tokens: Samples | Shards) -> Samples:
     """The samples of a corpus that is in memory; others are refused."""
     if isinstance(tokens, Shards):
         raise UnsupportedOption(
-            "writes is learned in memory, and this corpus is a folder of token shards; give the text, "
-            "documents, token ids or samples"
+            "a head that writes is learned in memory, and this corpus is a folder of token shards; give the "
+            "text, documents, token ids or samples"
         )
     return tokens
 
 
-def learn_writing(
+def solve_writing(
     samples: Samples,
     writing: Writing,
     selection: Selection,
