@@ -25,7 +25,7 @@ from generated import N_TYPES, write_generated
 from timing import peak_gigabytes, report
 
 SIZES = {"2M": 2_000_000, "20M": 20_000_000, "200M": 200_000_000}
-OPTIONS = {"window": 32, "memory": "2GB", "threads": 2}
+LIMITS = {"memory": "2GB", "threads": 2}
 CLI = [sys.executable, "-c", "from attomaton.cli import main; main()"]
 
 
@@ -45,7 +45,8 @@ class Stages:
 def child(engine: str, corpus: str, out: str) -> dict:
     """Learn once; what it took."""
     stages, start = Stages(), time.perf_counter()
-    automaton = at.learn(corpus, engine=engine, out=out, overwrite=True, progress=stages, **OPTIONS)
+    where = at.engines.Engine(engine, **LIMITS)
+    automaton = at.learn(corpus, window=32, engine=where, out=out, overwrite=True, progress=stages)
     stages("end")
     edges = sum(stages.seconds.get(name, 0.0) for name in ("extracting edges", "edges", "merging"))
     return {

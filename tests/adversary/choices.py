@@ -54,7 +54,7 @@ def attack(rng) -> Finding:
         ("missing", _missing(fit, own, beats), 0.0),
     ]
     checks += _direction(fit, items, beats, reached)
-    if fit.soft.status is not at.Status.CERTIFIED:
+    if fit.soft.status is not at.base.Status.CERTIFIED:
         return worst_of(checks, len(sets), case)
     for part in own:
         checks += _part(fit, sorted(part), (winners, sets, counts), ridge)
@@ -158,7 +158,7 @@ def attack_soft(rng) -> Finding:
     contexts, labels, n_tokens = draw_corpus(rng, most_tokens=7, most_samples=30)
     samples = at.Samples.from_lists(contexts, labels, n_tokens=n_tokens)
     soft = at.solve_luce(samples, at.find_components(at.extract_edges(samples)))
-    if soft.status is not at.Status.CERTIFIED:
+    if soft.status is not at.base.Status.CERTIFIED:
         return unjudged("not certified")
     told = {(row["query"], row["token"]): row["score"] for row in soft.scores.to_pylist()}
     checks = []

@@ -64,7 +64,7 @@ def attack(rng) -> Finding:
     checks = [("number of ties", float(fit.n_ties != ties), 0.0)]
     json.dumps(fit.to_dict(), allow_nan=False)
     kind = ("pairs" if pairs else "rankings") + ", prior" * (prior is not None)
-    if fit.soft.status is not at.Status.CERTIFIED:
+    if fit.soft.status is not at.base.Status.CERTIFIED:
         return worst_of(checks, len(rankings), case, kind=kind)
     own = {
         item: frozenset(x for x in items if x == item or (x in reached[item] and item in reached[x]))

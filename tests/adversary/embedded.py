@@ -43,7 +43,7 @@ def attack(rng, kind=None) -> Finding:
         hard = at.solve_graph_svm(at.find_components(at.extract_edges(samples)), embeddings=table)
     except AttomatonError as error:
         return unjudged(f"refused: {type(error).__name__}", kind)
-    if hard.status is not at.Status.CERTIFIED:
+    if hard.status is not at.base.Status.CERTIFIED:
         return unjudged("not certified", kind)
     graphs = graphs_of(contexts, labels)
     with localcontext() as context:

@@ -26,7 +26,7 @@ def attack(rng) -> Finding:
     contexts, labels, n_tokens, table = draw(rng)
     samples = at.Samples.from_lists(contexts, labels, n_tokens=n_tokens)
     told = solve_factored(at.find_components(at.extract_edges(samples)), embeddings=table)
-    if told.status is not at.Status.CERTIFIED:
+    if told.status is not at.base.Status.CERTIFIED:
         return unjudged("not certified")
     edges, ties = constraints_of(graphs_of(contexts, labels))
     dim = table.shape[1]

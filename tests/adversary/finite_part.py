@@ -29,7 +29,7 @@ def attack(rng) -> Finding:
         soft = at.solve_luce(samples, at.find_components(at.extract_edges(samples)), embeddings=table)
     except AttomatonError as error:
         return unjudged(f"refused: {type(error).__name__}", kind)
-    if soft.status is not at.Status.CERTIFIED:
+    if soft.status is not at.base.Status.CERTIFIED:
         return unjudged("not certified", kind)
     components = soft.components
     nodes = zip(components.query_of_node.tolist(), components.token_of_node.tolist(), strict=True)

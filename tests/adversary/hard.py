@@ -30,7 +30,7 @@ def attack(rng) -> Finding:
     case = describe(contexts, labels, n_tokens)
     samples = at.Samples.from_lists(contexts, labels, n_tokens=n_tokens)
     hard = at.solve_graph_svm(at.find_components(at.extract_edges(samples)))
-    if hard.status is not at.Status.CERTIFIED:
+    if hard.status is not at.base.Status.CERTIFIED:
         return unjudged("not certified")
     exact = {
         (query, token): score
@@ -100,7 +100,7 @@ def attack_chain(rng) -> Finding:
     samples = at.Samples.from_lists(contexts, labels, n_tokens=n_tokens)
     components = at.find_components(at.extract_edges(samples))
     hard = at.solve_graph_svm(components)
-    if hard.status is not at.Status.CERTIFIED:
+    if hard.status is not at.base.Status.CERTIFIED:
         return unjudged("not certified")
     positions = chain_positions(sizes)
     exact = np.empty(n_tokens)

@@ -37,7 +37,7 @@ def attack(rng) -> Finding:
         hard = at.solve_graph_svm(components, embeddings=np.diag(lengths))
     except AttomatonError as error:
         return unjudged(f"refused: {type(error).__name__}")
-    if hard.status is not at.Status.CERTIFIED:
+    if hard.status is not at.base.Status.CERTIFIED:
         return unjudged("not certified")
     weights = [1 / Fraction(lengths[token]) ** 2 for token in line]
     places = range(n_tokens, 0, -1)

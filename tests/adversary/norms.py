@@ -115,7 +115,7 @@ def attack(rng) -> Finding:
     else:
         told = solve_normed(components, norm=norm, embeddings=given)
     kind = f"{norm}, {kind}"
-    if told.status is not at.Status.CERTIFIED:
+    if told.status is not at.base.Status.CERTIFIED:
         return unjudged("not certified", kind)
     edges, ties = constraints_of(graphs_of(contexts, labels))
     least = find_least(table, edges, ties, norm)

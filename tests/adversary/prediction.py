@@ -52,7 +52,7 @@ def attack(rng) -> Finding:
     """Chances, attention, retrieved tokens and the rule, context by context and in batches."""
     contexts, labels, n_tokens, table, asked = draw(rng)
     auto = at.learn(at.Samples.from_lists(contexts, labels, n_tokens=n_tokens), embeddings=table)
-    if not (auto.hard.status is auto.soft.status is at.Status.CERTIFIED):
+    if not (auto.hard.status is auto.soft.status is at.base.Status.CERTIFIED):
         return unjudged("not certified")
     hard = None if table is None else _embedded_scores(contexts, labels, table)
     limit = Limit(contexts, labels, n_tokens, hard=hard, table=table)

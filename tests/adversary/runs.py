@@ -120,9 +120,10 @@ def attack(rng) -> Finding:
         patch.object(edge_parts, "SCANNED_ROWS", int(rng.choice([5, edge_parts.SCANNED_ROWS]))),
     ):
         place = Path(folder)
-        memory, refused = attempt(lambda: at.learn(documents, engine="memory", **options))
-        disk = {"engine": "duckdb", "memory": "1GB", "threads": 1}
-        made, other = attempt(lambda: at.learn(documents, out=place / "run", **disk, **options))
+        keep = at.Selection(**options)
+        memory, refused = attempt(lambda: at.learn(documents, engine="memory", keep=keep))
+        disk = at.engines.Engine("duckdb", memory="1GB", threads=1)
+        made, other = attempt(lambda: at.learn(documents, out=place / "run", engine=disk, keep=keep))
         contexts, labels = samples_of(documents, options["window"])
         checks = [
             ("refused in the same words", float(refused != other), 0.0),
@@ -144,7 +145,7 @@ def attack(rng) -> Finding:
         for where, auto in zip(("memory", "run", "saved"), whole, strict=True):
             told = tables_of(auto)
             checks += [(f"{name}, {where}", float(told[name] != exact[name]), 0.0) for name in exact]
-        certified = memory.hard.status is memory.soft.status is at.Status.CERTIFIED
+        certified = memory.hard.status is memory.soft.status is at.base.Status.CERTIFIED
         limit = None
         if certified and options.keys() == {"window"} and kind != "far apart":
             limit = Limit(contexts, labels, memory.n_tokens)

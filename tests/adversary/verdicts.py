@@ -37,7 +37,7 @@ def attack(rng) -> Finding:
     model = AttentionModel(Orthonormal() if table is None else EmbeddingTable(table), start=start)
     trace = at.train(samples, model, step, steps=4000, seed=int(rng.integers(10**6)))
     auto = at.learn(samples, embeddings=table)
-    if not (auto.hard.status is auto.soft.status is at.Status.CERTIFIED):
+    if not (auto.hard.status is auto.soft.status is at.base.Status.CERTIFIED):
         return unjudged("not certified")
     verdicts = at.verify(at.learn(samples), trace)
     failed = [f"{one.claim} ({one.shown_value} against {one.shown_bound})" for one in verdicts if one.fails]

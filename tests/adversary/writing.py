@@ -75,7 +75,7 @@ def attack(rng) -> Finding:
     checks.append(("the share that is written", abs(auto.coverage.realisable - reach), 1e-12))
     several = sum(len(one) > 1 for one in writers)
     checks.append(("labels with several writers", float(abs(auto.settling.n_several - several)), 0.0))
-    solved = auto.reads.hard.status is auto.reads.soft.status is at.Status.CERTIFIED
+    solved = auto.reads.hard.status is auto.reads.soft.status is at.base.Status.CERTIFIED
     if several or not solved:  # a local optimum, which is not certified
         worst = worst_of(checks, len(contexts), case, kind=kind)
         return worst if worst.violated else unjudged("a choice had to be made", kind)

@@ -30,7 +30,7 @@ def test_a_batch_equals_the_definition_context_by_context(drawn, asked):
     where, token = predicted.most_likely()
     assert where.tolist() == list(range(len(asked)))
     assert token.tolist() == dense.argmax(axis=1).tolist()
-    backed_off = [auto.explain(sample.context).rule is at.Rule.BACK_OFF for sample in asked]
+    backed_off = [auto.explain(sample.context).rule is at.automaton.Rule.BACK_OFF for sample in asked]
     assert predicted.backed_off.tolist() == backed_off
 
 

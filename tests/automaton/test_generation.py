@@ -39,7 +39,7 @@ def test_draws_without_evidence_are_counted(prompt, n):
     written = AUTO.generate(prompt, n, seed=0)
     context, counted = list(prompt), 0
     for token in written.tokens:
-        counted += AUTO.explain(context).rule is at.Rule.BACK_OFF
+        counted += AUTO.explain(context).rule is at.automaton.Rule.BACK_OFF
         context.append(token)
     assert written.backed_off == counted
 

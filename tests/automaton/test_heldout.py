@@ -90,12 +90,12 @@ def test_the_rule_says_whether_the_background_answered(attention, context):
     rule = attention.explain(context).rule
     assert attention.explain(context).unseen == tuple(unseen)
     if not unseen:
-        assert rule is at.Rule.SCORED
+        assert rule is at.automaton.Rule.SCORED
     elif len(unseen) < len(set(context)):
-        assert rule is at.Rule.UNSEEN_BACKGROUND
+        assert rule is at.automaton.Rule.UNSEEN_BACKGROUND
     else:
         flat = len({attention.background[token] for token in context}) == 1
-        assert rule is (at.Rule.BACK_OFF if flat else at.Rule.BACKGROUND)
+        assert rule is (at.automaton.Rule.BACK_OFF if flat else at.automaton.Rule.BACKGROUND)
         if flat:
             np.testing.assert_allclose(attention.attention(context), 1 / len(context))
 
@@ -115,9 +115,9 @@ def test_many_contexts_at_once_score_like_one_after_the_other(attention, samples
     np.testing.assert_allclose(figures(score), expected, rtol=1e-9, atol=1e-12)
     rules = [attention.explain(list(context)).rule for context, _ in realisable_part(samples)]
     assert score.n_samples == len(rules)
-    back = [rule in (at.Rule.BACK_OFF, at.Rule.BACKGROUND) for rule in rules]
+    back = [rule in (at.automaton.Rule.BACK_OFF, at.automaton.Rule.BACKGROUND) for rule in rules]
     assert score.backed_off == pytest.approx(np.mean(back))
-    assert score.unseen == pytest.approx(np.mean([rule is not at.Rule.SCORED for rule in rules]))
+    assert score.unseen == pytest.approx(np.mean([rule is not at.automaton.Rule.SCORED for rule in rules]))
 
 
 @given(sample_sets(min_samples=4), realisable_sets(), st.sampled_from([0.0, 0.25]))
@@ -173,7 +173,9 @@ def test_an_infinite_pull_leaves_the_pooled_scores(samples, context):
 def test_without_a_pull_the_limit_comes_back_on_determined_contexts(samples):
     auto = at.Automaton(*learn_parts(samples))
     determined = [
-        list(context) for context, _ in samples if auto.explain(list(context)).rule is at.Rule.DETERMINED
+        list(context)
+        for context, _ in samples
+        if auto.explain(list(context)).rule is at.automaton.Rule.DETERMINED
     ]
     assume(determined)
     shrinkage = prepare_shrinkage(samples)
@@ -194,7 +196,7 @@ def test_every_context_has_an_answer(samples, context):
     chances = attention.predict_proba(context)
     assert (chances[context] > 0).all()
     assert chances.sum() == pytest.approx(1.0)
-    assert isinstance(attention.explain(context).rule, at.Rule)
+    assert isinstance(attention.explain(context).rule, at.automaton.Rule)
 
 
 def test_the_strength_is_the_best_on_what_was_held_back():
@@ -251,7 +253,7 @@ def test_training_can_be_stopped_at_any_step():
         assert np.allclose(automaton.predict_proba(context, step=700), odds / odds.sum(), atol=1e-9)
     late = automaton.at(1e12)
     for context, _ in samples:
-        if automaton.explain(context).rule is at.Rule.DETERMINED:
+        if automaton.explain(context).rule is at.automaton.Rule.DETERMINED:
             assert np.allclose(late.predict_proba(context), automaton.predict_proba(context), atol=1e-4)
 
 

@@ -35,7 +35,7 @@ def test_queries_and_min_support_filter(tmp_path):
     text.write_text("a b a c a b a b\n" * 5)
     auto = at.learn(text, window=4, keep=at.Selection(queries=["a", "b"]))
     assert set(auto.components.queries.tolist()) <= set(auto.vocabulary.lookup(["a", "b"]).tolist())
-    assert auto.explain("a b c").rule is at.Rule.BACK_OFF
+    assert auto.explain("a b c").rule is at.automaton.Rule.BACK_OFF
     everything, frequent = (
         at.learn(text, window=4),
         at.learn(text, window=4, keep=at.Selection(min_support=10)),

@@ -17,7 +17,7 @@ def test_windows_equal_the_definition(documents, window):
     ids = [token for document in documents for token in document]
     samples = at.Samples.from_windows(ids, window=window, documents=offsets, n_tokens=10)
     expected = [
-        at.Sample(tuple(document[max(0, i - window) : i]), document[i])
+        at.corpora.Sample(tuple(document[max(0, i - window) : i]), document[i])
         for document in documents
         for i in range(1, len(document))
     ]
@@ -33,7 +33,7 @@ def test_lists_and_arrays_give_the_same_samples(documents):
     from_arrays = at.Samples.from_arrays(
         np.concatenate([[], *contexts]).astype(int), offsets, labels, n_tokens=10
     )
-    expected = [at.Sample(tuple(c), label) for c, label in zip(contexts, labels, strict=True)]
+    expected = [at.corpora.Sample(tuple(c), label) for c, label in zip(contexts, labels, strict=True)]
     assert list(from_lists) == list(from_arrays) == expected
     assert from_lists.values.dtype == from_lists.labels.dtype == np.int32
     assert from_lists.starts.dtype == np.int64

@@ -155,7 +155,7 @@ def test_a_new_machine_that_compiles_writes_the_same(tutorials):
 def test_what_execute_leaves_out_is_what_the_library_tells(tutorials, monkeypatch):
     from attomaton.base.kernels import ahead
 
-    monkeypatch.setattr(ahead, "_state", ahead._State())
+    monkeypatch.setattr(ahead, "_state", ahead._CompileState())
     told = []
     with ahead.told_by(told.append):
         ahead.announce_compiling(20.0)

@@ -11,7 +11,7 @@ import attomaton as at
 from attomaton.automaton.runs import staged
 from attomaton.base.artifacts import parted
 from attomaton.base.tables import rows_to_bytes
-from attomaton.engines import kept as keeping, parts as edge_parts
+from attomaton.engines import Engine, kept as keeping, parts as edge_parts
 from attomaton.engines.choiceparts import cut_choices, sum_choices
 from attomaton.engines.kept import Kept, run_weighed
 from attomaton.graphs import parts
@@ -36,9 +36,9 @@ def told(folder):
 def test_the_same_bytes_in_memory_and_on_disk(tmp_path, small_parts, seed):
     documents, n_tokens = draw_documents(np.random.default_rng(seed))
     write_shards(tmp_path / "shards", [*documents, [0, 0]], n_tokens, 2)  # without a sample it is refused
-    options = {"window": 6, "memory": "1GB"}
+    options = {"window": 6}
     for engine in ("memory", "duckdb"):
-        at.learn(tmp_path / "shards", engine=engine, out=tmp_path / engine, **options)
+        at.learn(tmp_path / "shards", engine=Engine(engine, memory="1GB"), out=tmp_path / engine, **options)
     assert told(tmp_path / "memory") == told(tmp_path / "duckdb")
 
 
@@ -46,7 +46,7 @@ def test_the_same_bytes_in_memory_and_on_disk(tmp_path, small_parts, seed):
 def test_parts_whose_edges_are_not_held(tmp_path, monkeypatch, seed):
     rng = np.random.default_rng(seed)
     write_shards(tmp_path / "shards", [rng.integers(0, 12, 300).tolist() for _ in range(4)], 12, 2)
-    options = {"window": 6, "memory": "1GB", "engine": "duckdb"}
+    options = {"window": 6, "engine": Engine("duckdb", memory="1GB")}
     at.learn(tmp_path / "shards", out=tmp_path / "held", **options)
     monkeypatch.setattr(staged, "HELD_EDGES", 5)
     monkeypatch.setattr(edge_parts, "SCANNED_ROWS", 40)
@@ -153,7 +153,7 @@ def test_a_part_that_fails_stops_the_others():
 def test_finished_parts_are_taken_up_after_an_interruption(tmp_path, small_parts, monkeypatch):
     rng = np.random.default_rng(3)
     write_shards(tmp_path / "shards", [rng.integers(0, 12, 300).tolist() for _ in range(4)], 12, 2)
-    options = {"window": 6, "memory": "1GB", "threads": 1, "engine": "duckdb"}
+    options = {"window": 6, "engine": Engine("duckdb", memory="1GB", threads=1)}
     at.learn(tmp_path / "shards", out=tmp_path / "whole", **options)
     begun: list[int] = []
     seen: list[tuple[str, int]] = []
@@ -200,7 +200,8 @@ class Interrupted(Exception):
 def test_the_hard_side_of_other_samples_is_not_taken_up(tmp_path, monkeypatch, other, min_support):
     """The edges are the same, or there are none; a query may have samples and no edge."""
     first = [[0, 1, 0, 1, 1, 0, 2, 0, 1, 2, 0]]
-    options = {"window": 4, "engine": "duckdb", "memory": "1GB", "min_support": min_support}
+    keep = at.Selection(4, min_support=min_support)
+    options = {"keep": keep, "engine": Engine("duckdb", memory="1GB")}
     write_shards(tmp_path / "one", [*first, [3, 4]], 5, 1)
     write_shards(tmp_path / "other", [*first, *other], 5, 1)
     with monkeypatch.context() as patch:

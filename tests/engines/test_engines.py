@@ -76,7 +76,7 @@ def test_selections(make_engine, tmp_path):
     for number, (selection, samples) in enumerate(
         [
             (Selection(8, queries=(3, 7, 20)), whole.take(np.isin(whole.queries, [3, 7, 20]))),
-            (Selection(8, top_queries=4), whole.take(np.isin(whole.queries, read["query"].to_numpy()[most]))),
+            (Selection(8, queries=4), whole.take(np.isin(whole.queries, read["query"].to_numpy()[most]))),
             (Selection(8, sample_queries=0.4), whole.take(share[whole.queries])),
             (Selection(8, max_window=5), samples_of(documents, 30, 5)),
             (Selection(8, min_support=3), whole),

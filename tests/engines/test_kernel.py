@@ -101,7 +101,7 @@ def test_bad_documents_are_named(tmp_path, lists, error, message):
         {"window": 0},
         {"max_window": 0},
         {"min_support": 0},
-        {"top_queries": 0},
+        {"queries": 0},
         {"sample_queries": 0.0},
         {"sample_queries": 1.5},
     ],

@@ -32,7 +32,7 @@ def text(tmp_path):
 )
 def test_both_engines_write_the_same_run(tmp_path, text, settings):
     for engine in ("memory", "duckdb"):
-        auto = at.learn(text, window=6, engine=engine, out=tmp_path / engine, **settings)
+        auto = at.learn(text, window=6, engine=engine, out=tmp_path / engine, keep=at.Selection(**settings))
         assert auto.coverage.n_edges
         assert not (tmp_path / engine / "work.draft").exists()
     manifests = [json.loads((tmp_path / name / "manifest.json").read_text()) for name in ("memory", "duckdb")]

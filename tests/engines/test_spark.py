@@ -102,7 +102,7 @@ def test_errors_name_file_and_document(make_engine, tmp_path):
 @on_spark
 def test_all_limits_at_once(make_engine, tmp_path):
     shards = write_shards(tmp_path, draw_text(10, 200), 60, 3)
-    selection = Selection(8, max_window=5, min_support=2, top_queries=9, sample_queries=0.7)
+    selection = Selection(8, max_window=5, min_support=2, queries=9, sample_queries=0.7)
     found = make_engine(shards, tmp_path / "work", selection).edges()
     assert found.digest() == MemoryEngine(shards, selection).edges().digest()
     assert 0 < found.queries.num_rows <= 9

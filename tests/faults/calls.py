@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 import attomaton as at
 from attomaton.automaton.scoring import fit_epsilon
 from attomaton.automaton.shrinkage import choose_strength
-from attomaton.engines.choose import make_engine
+from attomaton.engines.choose import Engine
 from attomaton.engines.limits import parse_memory
 from attomaton.engines.selection import Selection
 from attomaton.graphs.robustness import measure_robustness
@@ -40,12 +40,20 @@ from attomaton_experiments.settings import read_settings
 NUMERIC = re.compile(r"^(<class '(int|float)'>|(str \| )?(int|float)( \| None)?)$")
 """Annotations of parameters that are numbers; lists of numbers are data."""
 
-RESULTS = {"ChoiceFit", "Coverage", "EdgeTable", "Explanation", "Sample", "Samples", "SoftSolution"}
+RESULTS = {"ChoiceFit", "EdgeTable", "HeadAudit", "Samples", "SoftSolution", "Winners"}
+RESULTS |= {"errors.SkippedDocuments"}
 """Classes that attomaton makes itself; what reads them from files checks them."""
 
 DEEP = {f"DeepModel.{name}" for name in ("draw_start", "shapes", "unpack")}
-METHODS = {"AttentionModel.draw_start", "GradientDescent.move", "Watch.interval", *DEEP}
-"""What only the training loop calls."""
+METHODS = {"AttentionModel.draw_start", "GradientDescent.move", "Selection.kept", *DEEP}
+"""What only the training loop and the engines call."""
+
+
+WINNERS = at.winners([[0.2, 1.0], [1.0, 0.1]], [0, 1, 1])
+
+
+def _at_step(method: Callable[..., Any], first: tuple[Any, ...], step: Any = 3, **more: Any) -> Any:
+    return method(*first, step, **more)
 
 
 @cache
@@ -107,17 +115,28 @@ def calls(folder: Any) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
     table = {
         "begin": (
             partial(at.begin, [[0, 1, 2, 0, 1, 2, 0]]),
-            ("window", "most_frequent", "memory", "threads"),
+            ("window", "most_frequent"),
         ),
         "winners": (partial(at.winners, [[0.2, 1.0], [1.0, 0.1]], [0, 1, 1]), ("starts",)),
         "learn_decoder": (
             partial(at.learn_decoder, [[0, 1, 2, 0, 1, 2, 0]]),
-            ("most_frequent", "memory", "threads"),
+            ("most_frequent",),
         ),
         "DecoderLimit.loss_at": (lambda step=3, **more: decoder.loss_at(step, **more), ("step", "step_size")),
         "DecoderLimit.logits_at": (
             lambda step=3, **more: decoder.logits_at([0], step, **more),
             ("step", "step_size"),
+        ),
+        **{
+            f"DecoderLimit.{name}": (partial(_at_step, getattr(decoder, name), first), ("step", "step_size"))
+            for name, first in {"asymptote_at": ([0],), "at": (), "weights_at": ()}.items()
+        },
+        "DecoderLimit.excesses_at": (partial(decoder.excesses_at, [3]), ("step_size",)),
+        "DecoderLimit.losses_at": (partial(decoder.losses_at, [3]), ("step_size",)),
+        "Reading": (at.Reading, ("max_bytes", "n_tokens", "separator")),
+        "Winners.slopes_between": (
+            lambda first=10, last=100: WINNERS.slopes_between(first, last),
+            ("first", "last"),
         ),
         "DecoderLimit.predict_proba": (partial(decoder.predict_proba, [0]), ("step", "step_size")),
         "Beginning.weights_at": (
@@ -186,7 +205,7 @@ def calls(folder: Any) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
             lambda **more: at.GradientDescent(**{"step_size": 1.0, **more}),
             ("step_size", "momentum"),
         ),
-        "Watch": (at.Watch, ("every",)),
+        "Watch": (at.training.Watch, ("every",)),
         "DeepModel": (at.DeepModel, ("n_layers", "n_heads", "hidden", "start")),
         "train_deep": (
             lambda **more: at.train_deep(np.array([[0, 1, 0, 2], [1, 0, 2, 1]]), **{"steps": 2, **more}),
@@ -203,14 +222,10 @@ def calls(folder: Any) -> dict[str, tuple[Callable[..., Any], tuple[str, ...]]]:
             ("n_tokens", "n_samples", "window"),
         )
     further = {
-        "Selection": (Selection, ("window", "max_window", "min_support", "top_queries", "sample_queries")),
-        "learn, queries": (partial(at.learn, [0, 1, 0, 2, 0, 1, 0]), ("queries",)),
+        "Selection": (Selection, ("window", "max_window", "min_support", "queries", "sample_queries")),
         "Selection, a query": (lambda query: Selection(queries=(query,)), ("query",)),
         "parse_memory": (parse_memory, ("memory",)),
-        "make_engine": (
-            partial(make_engine, "memory", data, Selection(), work=folder),
-            ("memory", "threads"),
-        ),
+        "Engine": (Engine, ("memory", "threads")),
         "Trajectory.scores_at": (path.scores_at, ("step",)),
         "Trajectory.error_at": (path.error_at, ("step",)),
         "Expansion.weights_at": (series.weights_at, ("step",)),

@@ -27,7 +27,7 @@ from attomaton.training.checkpoints import Store
 from tests.faults.strangers import look
 
 TEXTS = {"old": "a b a c a b c a b b a c\n" * 3, "new": "x y x z y x z z y x\n" * 4}
-DUCKDB = {"engine": "duckdb", "threads": 1, "memory": "1GB"}
+DUCKDB = at.engines.Engine("duckdb", threads=1, memory="1GB")
 WRITING = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.unlink"}
 
 
@@ -54,7 +54,7 @@ def deeds(made):
         Deed(
             "learn duckdb",
             lambda place, which: at.learn(
-                of(which)["text"], window=4, out=place / "out", overwrite=True, **DUCKDB
+                of(which)["text"], window=4, out=place / "out", overwrite=True, engine=DUCKDB
             ),
         ),
         Deed("save", lambda place, which: of(which)["auto"].save(place / "out", overwrite=True)),

@@ -13,6 +13,7 @@ from attomaton.base.errors import (
     UnsupportedOption,
 )
 from attomaton.base.options import show
+from attomaton.engines import Engine, Selection
 from attomaton.engines.limits import parse_memory
 from attomaton.training.checkpoints import Store
 from attomaton.training.models.embeddings import Orthonormal
@@ -136,7 +137,7 @@ def test_train_says_at_once_what_is_no_number(wrong):
 @pytest.mark.parametrize("every", [0, 1.5, math.nan])
 def test_a_watch_says_at_once_what_is_no_number(every):
     with limited(), pytest.raises(UnsupportedOption):
-        at.Watch(every=every)
+        at.training.Watch(every=every)
 
 
 def test_whole_floats_are_whole_numbers():
@@ -155,7 +156,7 @@ def test_an_earlier_training_survives_what_is_wrong(tmp_path):
     unrealisable = at.Samples.from_lists([[0, 1]], [2])
     tries = [
         lambda: at.train(data, model, step, steps=math.nan, out=tmp_path / "run"),
-        lambda: at.train(data, model, step, steps=40, watch=at.Watch(every=0), out=tmp_path / "run"),
+        lambda: at.train(data, model, step, steps=40, watch=at.training.Watch(every=0), out=tmp_path / "run"),
         lambda: at.train(data, model, step, steps=40, out=Store(tmp_path / "run", every=0)),
         lambda: at.train(data, at.AttentionModel(Orthonormal(2)), step, steps=40, out=tmp_path / "run"),
         lambda: at.train(unrealisable, model, step, steps=40, out=tmp_path / "run"),
@@ -210,8 +211,26 @@ def test_an_earlier_training_survives_a_wrong_command(place):
 def test_learn_says_at_once_what_it_cannot_do(tmp_path, monkeypatch, wrong):
     monkeypatch.chdir(tmp_path)
     with pytest.raises((UnsupportedOption, UnreadableSource)):
-        at.learn([0, 1, 0, 2, 0, 1], **{"out": "run", **wrong})
+        at.learn([0, 1, 0, 2, 0, 1], **{"out": "run", **as_values(wrong)})
     assert not list(tmp_path.iterdir())
+
+
+def as_values(options):
+    """Flat options as ``learn`` takes them: in the value that each belongs to."""
+    values = {
+        **dict.fromkeys(("queries", "min_support", "sample_queries"), ("keep", Selection)),
+        **dict.fromkeys(("memory", "threads", "master"), ("engine", Engine)),
+        "documents": ("reading", at.Reading),
+    }
+    [(name, value)] = options.items()
+    place, kind = values.get(name, (name, None))
+    return {place: value if kind is None else kind(**{name: value})}
+
+
+@pytest.mark.parametrize("wrong", [{"keep": 3}, {"reading": "line"}, {"engine": 7}, {"engine": None}])
+def test_values_of_another_kind_are_refused(wrong):
+    with pytest.raises(UnsupportedOption, match=r"give attomaton\.|there is no engine"):
+        at.learn([0, 1, 0, 2, 0, 1], **wrong)
 
 
 def test_an_edge_without_a_number_of_samples_is_no_edge():

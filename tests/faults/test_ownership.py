@@ -277,7 +277,7 @@ def test_notes_in_an_unfinished_training_stay(made, tmp_path):
     def stop(step, losses):
         raise KeyboardInterrupt
 
-    settings = {"steps": 3, "watch": at.Watch([stop]), "out": tmp_path / "run"}
+    settings = {"steps": 3, "watch": at.training.Watch([stop]), "out": tmp_path / "run"}
     with pytest.raises(KeyboardInterrupt):
         at.train(auto.samples, at.AttentionModel(), at.GradientDescent(1.0), **settings)
     [partial] = (tmp_path / "run").glob("training.partial-*")

@@ -101,7 +101,7 @@ def test_the_generalised_solution_meets_what_can_be_met_and_ties_the_rest(seed):
     assert hard.certificate.inseparable == separation.inseparable.sum()
     again = separate(separation.components, embeddings)
     assert again.feasible
-    if hard.status is at.Status.CERTIFIED:
+    if hard.status is at.base.Status.CERTIFIED:
         for margin, inseparable in zip(
             margins(components, embeddings, hard), separation.inseparable, strict=True
         ):
@@ -115,7 +115,7 @@ def test_nearly_all_small_draws_are_certified():
         for dim in (2, 3, 4, 5):
             _, components, embeddings = draw(seed, dim)
             uncertified += (
-                at.solve_graph_svm(components, embeddings=embeddings).status is not at.Status.CERTIFIED
+                at.solve_graph_svm(components, embeddings=embeddings).status is not at.base.Status.CERTIFIED
             )
     assert uncertified <= 2  # margins of 1e-5 and below: the norm is then beyond what doubles resolve
 

@@ -21,7 +21,7 @@ def run(tmp_path_factory):
     """A layer, trained for 60 steps, recorded at every third and kept at every twentieth."""
     place = tmp_path_factory.mktemp("own") / "run"
     samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 0]], [0, 1, 1])
-    watch = at.Watch(every=3)
+    watch = at.training.Watch(every=3)
     at.train(
         samples,
         at.AttentionModel(),

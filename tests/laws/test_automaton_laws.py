@@ -30,7 +30,7 @@ def test_the_automaton_is_the_limit_of_a_softmax_on_determined_contexts(drawn, c
     auto = at.Automaton(components, hard, soft)
     context = [token % samples.n_tokens for token in context]
     tried = [context] + [list(sample.context) for sample in samples]
-    determined = [c for c in tried if auto.explain(c).rule is at.Rule.DETERMINED]
+    determined = [c for c in tried if auto.explain(c).rule is at.automaton.Rule.DETERMINED]
     assume(determined)
     for one in determined:
         np.testing.assert_allclose(auto.predict_proba(one), softmax_at(one, scores), atol=1e-9)
@@ -52,7 +52,7 @@ def test_answers_are_consistent_with_each_other(samples, context):
     )
     groups = [*explanation.retrieved, *explanation.incomparable, *(b.tokens for b in explanation.beaten)]
     known = [token for group in groups for token in group]
-    if explanation.rule is not at.Rule.BACK_OFF:
+    if explanation.rule is not at.automaton.Rule.BACK_OFF:
         assert sorted([*known, *explanation.unseen]) == sorted(set(context))
 
 
@@ -73,11 +73,11 @@ def test_the_rule_is_the_one_of_the_theory(samples, context):
     unseen = {token for token in context if (query, token) not in number}
     winners = [top for top in present if present - {top} <= nx.descendants(order, top)]
     if not present:
-        expected = at.Rule.BACK_OFF
+        expected = at.automaton.Rule.BACK_OFF
     elif not winners:
-        expected = at.Rule.INCOMPARABLE
+        expected = at.automaton.Rule.INCOMPARABLE
     else:
-        expected = at.Rule.UNSEEN_IGNORED if unseen else at.Rule.DETERMINED
+        expected = at.automaton.Rule.UNSEEN_IGNORED if unseen else at.automaton.Rule.DETERMINED
     explanation = auto.explain(context)
     assert explanation.rule is expected
     if winners:

@@ -13,7 +13,7 @@ MORE = {"window": 4}
 
 def train(out, steps=40, *, callbacks=(), **options):
     """A short training, kept in a folder."""
-    watch = at.Watch(callbacks)
+    watch = at.training.Watch(callbacks)
     store = Store(out, every=10, **options)
     step = at.GradientDescent(1.0)
     return at.train(TEXT, at.AttentionModel(), step, steps=steps, watch=watch, out=store, **MORE)

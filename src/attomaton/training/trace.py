@@ -70,7 +70,8 @@ class Trace(Tabular):
     >>> import tempfile, attomaton as at
     >>> from attomaton.training.models.embeddings import Orthonormal
     >>> samples = at.Samples.from_lists([[0, 1]], [0])
-    >>> model, step, watch = at.AttentionModel(Orthonormal()), at.GradientDescent(1.0), at.Watch(every=50)
+    >>> model, step = at.AttentionModel(Orthonormal()), at.GradientDescent(1.0)
+    >>> watch = at.training.Watch(every=50)
     >>> trace = at.train(samples, model, step, steps=100, trials=2, watch=watch)
     >>> trace, trace.steps.tolist(), trace.at(100).shape
     (Trace(2 trials, 3 records to step 100), [0, 50, 100], (2, 2, 2))

@@ -11,7 +11,7 @@ import attomaton as at
 from attomaton.base.errors import CorruptRun, UnreadableSource, UnsupportedOption
 from attomaton.base.remote import RemotePath
 from attomaton.corpora.shards import Shards, is_tokenized, read_tokens
-from attomaton.engines.choose import make_engine
+from attomaton.engines.choose import Engine, make_engine
 from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.selection import Selection
 from attomaton.engines.work import fingerprint
@@ -68,7 +68,7 @@ def test_engines_learn_the_same_through_a_quarter_of_faults(
     wanted = make_engine("memory", local, SELECTION, work=tmp_path / "none").edges().digest()
     proxy.faults = Faults(0.25, seed=7, only=("500", "503", "reset", "cut"))
     shards = Shards.from_folder(f"{bucket}/shards")
-    found = make_engine(engine, shards, SELECTION, work=tmp_path / "work", memory="500MB").edges()
+    found = make_engine(Engine(engine, memory="500MB"), shards, SELECTION, work=tmp_path / "work").edges()
     assert found.digest() == wanted
     assert sum(proxy.faults.told.values()) >= 3
 

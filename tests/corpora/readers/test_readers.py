@@ -243,7 +243,7 @@ def test_lines_are_asked_of_plain_text_only(name, tmp_path):
     )
     for call in (at.read_corpus, at.learn, at.begin):
         with pytest.raises(UnsupportedOption, match=advice):
-            call(tmp_path / name, documents="line")
+            call(tmp_path / name, reading=Reading(documents="line"))
     lines = read_corpus(tmp_path / name, reading=Reading(documents="line", format="txt"))
     assert len(lines.offsets) - 1 == len(STRUCTURED[name].splitlines())
 

@@ -29,7 +29,7 @@ def test_unusable_embeddings_are_refused():
 @pytest.mark.parametrize("embeddings", [None, embeddings_for(0, 6, 8)])
 def test_a_solver_that_stops_early_is_not_certified(embeddings):
     hard = at.solve_graph_svm(components(), embeddings=embeddings, solver=Clarabel(max_steps=2))
-    assert hard.status is at.Status.UNCERTIFIED
+    assert hard.status is at.base.Status.UNCERTIFIED
     with pytest.raises(UncertifiedSolution, match="relative gap"):
         hard.expect()
 
@@ -44,7 +44,7 @@ def test_without_priorities_the_direction_is_zero(embeddings):
 
 def test_no_samples_at_all():
     auto = at.learn(at.Samples.from_lists([], [], n_tokens=3))
-    assert auto.explain([0, 1]).rule is at.Rule.BACK_OFF
+    assert auto.explain([0, 1]).rule is at.automaton.Rule.BACK_OFF
     assert auto.predict_proba([0, 1]).tolist() == [0.5, 0.5, 0.0]
     assert auto.coverage.realisable == 0
 

@@ -76,4 +76,4 @@ def test_a_singular_kernel_is_no_warning(apart):
     table = np.eye(4)
     table[3, 2:] = 1.0, apart
     components = at.find_components(at.extract_edges(samples))
-    assert at.solve_luce(samples, components, embeddings=table).status is at.Status.UNCERTIFIED
+    assert at.solve_luce(samples, components, embeddings=table).status is at.base.Status.UNCERTIFIED
