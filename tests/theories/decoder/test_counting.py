@@ -51,7 +51,7 @@ def test_all_engines_equal_the_definition_on_200_random_corpora(make_engine, tmp
 @pytest.mark.parametrize("context", ["unigram", "bigram", "ngram:3"])
 def test_text_and_shards_give_the_same(engine, context, tmp_path):
     texts = ["a b a c a b a c a b", "c a b", "b b a c a b c c c a b a a"]
-    given = {"engine": engine, "threads": 1, "memory": "1GB", "most_frequent": 2}
+    given = {"engine": at.engines.Engine(engine, "1GB", 1), "most_frequent": 2}
     found = at.learn_decoder(texts, context, work=tmp_path / "work", **given)
     tokens = at.tokenize_corpus(texts, tmp_path / "tokens")
     for other in (
