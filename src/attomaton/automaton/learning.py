@@ -183,10 +183,12 @@ def learn_writing(
         this corpus. ``"identity+successor"``: that, or the token itself. ``"identity"``: the token itself.
         Otherwise what each token writes, or a mapping of tokens to tokens, in which those that are missing
         write themselves.
-    window, tokenizer, embeddings, keep, reading, out, overwrite, progress
+    window, tokenizer, embeddings, keep, reading
         As in :func:`learn`.
     threads : int, optional
         How many the solvers use; all processors if not given.
+    out, overwrite, progress
+        As in :func:`learn`.
 
     Returns
     -------

@@ -16,7 +16,8 @@ from attomaton.base.errors import UnreadableSource, needing
 STYLE = "attomaton.report.paper"
 """The style's name for matplotlib."""
 
-ONE_COLUMN, TWO_COLUMNS = 3.4, 7.0
+ONE_COLUMN = 3.4
+TWO_COLUMNS = 7.0
 """Inches of a figure as wide as one column, or two."""
 
 FONT_SIZE, TITLE_SIZE = 6.5, 7.0
@@ -28,7 +29,8 @@ MARGIN = 0.16
 HEIGHT = 1.35
 """Inches of one row of panels."""
 
-GREY, LIGHT = "0.55", "0.93"
+GREY = "0.55"
+LIGHT = "0.93"
 """Colours of what is beside the point, and of what is left out."""
 
 

@@ -33,6 +33,14 @@ class BlockOrder:
         Tokens of each block.
     arcs : tuple of pairs of int
         Which block precedes which.
+
+    Examples
+    --------
+    >>> order = BlockOrder(sizes=(2, 1, 1), arcs=((0, 1),))
+    >>> order.n_tokens, order.query, order.block_of.tolist()
+    (4, 3, [0, 0, 1, 2])
+    >>> order.precedes.astype(int).tolist()  # all blocks precede that of the query
+    [[0, 1, 1], [0, 0, 1], [0, 0, 0]]
     """
 
     sizes: tuple[int, ...]
@@ -75,21 +83,57 @@ class BlockOrder:
 
 
 class Blocks(BlockOrder):
-    """Blocks in one line: each precedes the next. ``Blocks([3, 1, 4])`` has three components."""
+    """Blocks in one line: each precedes the next. ``Blocks([3, 1, 4])`` has three components.
+
+    Examples
+    --------
+    >>> order = Blocks([3, 1, 4])
+    >>> order.arcs, order.query
+    (((0, 1), (1, 2)), 4)
+    >>> samples = corpus(order, n_samples=50, rng=np.random.default_rng(0))
+    >>> import attomaton as at
+    >>> at.find_components(at.extract_edges(samples)).sizes.tolist()
+    [3, 1, 4]
+    """
 
     def __init__(self, sizes: Sequence[int]) -> None:
         super().__init__(tuple(sizes), tuple((block, block + 1) for block in range(len(sizes) - 1)))
 
 
 class Chain(Blocks):
-    """Single tokens in one line: token 0 precedes token 1 and so on."""
+    """Single tokens in one line: token 0 precedes token 1 and so on.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = corpus(Chain(4), n_samples=50, rng=np.random.default_rng(0))
+    >>> hard = at.solve_graph_svm(at.find_components(at.extract_edges(samples)))
+    >>> hard.scores.column("score").to_numpy().round(6).tolist()  # one apart each
+    [1.5, 0.5, -0.5, -1.5]
+    """
 
     def __init__(self, n_tokens: int) -> None:
         super().__init__([1] * whole_number(n_tokens, "n_tokens", least=1, most=MAX_TOKENS))
 
 
 class RandomBlocks(BlockOrder):
-    """Blocks of the given sizes; an arc from an earlier to a later one has the chance ``density``."""
+    """Blocks of the given sizes; an arc from an earlier to a later one has the chance ``density``.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Tokens of each block.
+    density : float
+        The chance of an arc.
+    rng : numpy.random.Generator
+        What to draw with.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> RandomBlocks([2, 1, 1], density=0.0, rng=rng).arcs, RandomBlocks([2, 1, 1], density=1.0, rng=rng).arcs
+    ((), ((0, 1), (0, 2), (1, 2)))
+    """
 
     def __init__(self, sizes: Sequence[int], *, density: float, rng: np.random.Generator) -> None:
         density = real_number(density, "density", least=0, most=1)
@@ -102,6 +146,21 @@ def corpus(order: BlockOrder, *, n_samples: int, rng: np.random.Generator) -> Sa
     """Samples under one query whose components and order are exactly ``order``.
 
     The first samples drawn show every tie and every arc once; the others are random and contradict none.
+
+    Parameters
+    ----------
+    order : BlockOrder
+        ``Blocks(…)``, ``Chain(…)``, ``RandomBlocks(…)`` or one of your own.
+    n_samples : int
+        How many samples; enough to show every tie and arc.
+    rng : numpy.random.Generator
+        What to draw with.
+
+    Examples
+    --------
+    >>> samples = corpus(Blocks([3, 1, 4]), n_samples=50, rng=np.random.default_rng(0))
+    >>> len(samples), samples.n_tokens, set(samples.queries.tolist())
+    (50, 8, {4})
     """
     n_samples = whole_number(n_samples, "n_samples", most=MOST_SAMPLES)
     needed = _needed_samples(order, rng)
@@ -121,7 +180,21 @@ def corpus(order: BlockOrder, *, n_samples: int, rng: np.random.Generator) -> Sa
 def draw_random(
     rng: np.random.Generator, *, n_tokens: int = 6, n_samples: int = 6, window: int = 4
 ) -> Samples:
-    """One random draw of "Mechanics of Next Token Prediction": distinct tokens, the label one of them."""
+    """One random draw of "Mechanics of Next Token Prediction": distinct tokens, the label one of them.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        What to draw with.
+    n_tokens, n_samples, window : int
+        K, n and T: the sizes of the paper by default.
+
+    Examples
+    --------
+    >>> samples = draw_random(np.random.default_rng(0))
+    >>> samples, samples.lengths.tolist(), all(label in context for context, label in samples)
+    (Samples(6 samples, 6 tokens), [4, 4, 4, 4, 4, 4], True)
+    """
     n_tokens = whole_number(n_tokens, "n_tokens", least=1, most=MAX_TOKENS)
     n_samples, window = (
         whole_number(n_samples, "n_samples", most=MOST_SAMPLES),
@@ -135,14 +208,40 @@ def draw_random(
 def draw_cyclic(
     rng: np.random.Generator, *, n_tokens: int = 6, n_samples: int = 6, window: int = 4
 ) -> Samples:
-    """Draw until at least one query's token-priority graph has a cycle."""
+    """Draw until at least one query's token-priority graph has a cycle.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        What to draw with.
+    n_tokens, n_samples, window : int
+        As in :func:`draw_random`.
+
+    Examples
+    --------
+    >>> has_cycle(draw_cyclic(np.random.default_rng(0)))
+    True
+    """
     return _draw_until(has_cycle, rng, n_tokens, n_samples, window)
 
 
 def draw_acyclic(
     rng: np.random.Generator, *, n_tokens: int = 6, n_samples: int = 6, window: int = 4
 ) -> Samples:
-    """Draw until no query's token-priority graph has a cycle."""
+    """Draw until no query's token-priority graph has a cycle.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        What to draw with.
+    n_tokens, n_samples, window : int
+        As in :func:`draw_random`.
+
+    Examples
+    --------
+    >>> has_cycle(draw_acyclic(np.random.default_rng(0)))
+    False
+    """
     return _draw_until(lambda samples: not has_cycle(samples), rng, n_tokens, n_samples, window)
 
 
@@ -159,6 +258,25 @@ def draw_ordered(
 
     The label is the token of the context that is first in the query's order, where the query itself is last:
     so there is no cycle, and paths are longer than those of :func:`draw_acyclic`.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        What to draw with.
+    n_tokens, n_samples, window : int
+        As in :func:`draw_random`.
+    n_queries : int
+        How many tokens are queries.
+    cyclic : bool
+        Draw labels at random from their contexts instead, until some query's graph has a cycle.
+
+    Examples
+    --------
+    >>> samples = draw_ordered(np.random.default_rng(0))
+    >>> has_cycle(samples), sorted(set(samples.queries.tolist())), samples.lengths.tolist()[:3]
+    (False, [0, 1], [4, 4, 4])
+    >>> has_cycle(draw_ordered(np.random.default_rng(0), cyclic=True))
+    True
     """
     n_tokens = whole_number(n_tokens, "n_tokens", least=2, most=MAX_TOKENS)
     n_queries = whole_number(n_queries, "n_queries", least=1, most=n_tokens)
@@ -181,7 +299,15 @@ def draw_ordered(
 
 
 def has_cycle(samples: Samples) -> bool:
-    """Whether some query's token-priority graph has a cycle. Plain Python, for small draws."""
+    """Whether some query's token-priority graph has a cycle. Plain Python, for small draws.
+
+    Examples
+    --------
+    >>> has_cycle(Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1]))  # 0 beats 1 and 1 beats 0, under 2
+    True
+    >>> has_cycle(Samples.from_lists([[0, 1, 2], [2, 0, 1]], [0, 2]))  # two queries, two graphs
+    False
+    """
     graph: TopologicalSorter[tuple[int, int]] = TopologicalSorter()
     for context, label in samples:
         if label in context:

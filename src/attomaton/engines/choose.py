@@ -49,7 +49,7 @@ class Engine:
     >>> import attomaton as at
     >>> engine = Engine("duckdb", memory="1GB", threads=1)
     >>> engine.on_disk, at.learn([[0, 1, 0, 2, 0, 1]], window=3, engine=engine)
-    (True, Automaton(2 queries, 2 tokens))
+    (True, Automaton(2 queries, 5 components, 3 tokens))
     """
 
     name: str = "auto"

@@ -38,8 +38,8 @@ class Selection:
     [1, 2, 4, 5, 6]
     >>> np.flatnonzero(selection.largest(kept, realisable=np.array([9, 1, 5, 9, 3, 2, 4, 9]))).tolist()
     [2, 6]
-    >>> selection.to_dict()["window"], selection.reach
-    (32, 32)
+    >>> selection.to_dict()["window"], selection.reach, selection.with_ids(None) is selection
+    (32, 32, True)
     """
 
     window: int = 32

@@ -73,7 +73,7 @@ def test_a_call_that_was_cut_short_is_taken_up(tmp_path, monkeypatch):
     from attomaton.theories.beginning import statistics
 
     texts = ["a b a c a b a c a b", "b b a c a b c c c a b a a"]
-    given = {"window": 3, "engine": "duckdb", "threads": 1, "memory": "1GB", "work": tmp_path / "work"}
+    given = {"window": 3, "engine": at.engines.Engine("duckdb", "1GB", 1), "work": tmp_path / "work"}
     with monkeypatch.context() as broken:
         broken.setattr(statistics, "find_gain", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):

@@ -78,7 +78,7 @@ def test_wrong_corpora_and_options_are_refused():
         at.begin(at.Samples.from_lists([[0, 1]], [1]))
     with pytest.raises(UnreadableSource, match="smaller window"):
         at.begin([TEXT], window=500)
-    for wrong in ({"window": 0}, {"most_frequent": 0}, {"engine": "abacus"}, {"threads": 0}):
+    for wrong in ({"window": 0}, {"most_frequent": 0}, {"engine": "abacus"}, {"engine": 3}):
         with pytest.raises(UnsupportedOption):
             at.begin([TEXT], **{"window": 5, **wrong})
     with pytest.raises(TypeError, match="colour"):
