@@ -89,7 +89,7 @@ def write_graphml(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path, chosen = Path(folder, "graphs.graphml"), pick_queries(auto)
     ...     write_graphml(auto, path, chosen), write_graphml(auto, path, chosen, nodes="tokens")
-    (Counts(nodes=2, edges=1), Counts(nodes=3, edges=4))
+    (GraphCounts(nodes=2, edges=1), GraphCounts(nodes=3, edges=4))
     """
     texts = TokenTexts(automaton, lambda text: escape(escape_text(text)))
     graph = {"components": _ComponentGraph, "tokens": _TokenGraph}[nodes](automaton, texts, queries)
