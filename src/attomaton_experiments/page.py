@@ -8,8 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from attomaton.base import Block, build_folder, explained, json_writer, write_parquet
+from attomaton.base import Block, FolderKind, build_folder, explained, json_writer, write_parquet
 from attomaton.claims import Verdict, as_record
+
+KIND = FolderKind("experiment", "an experiment", "attomaton reproduce --out")
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +61,7 @@ def write_page(page: Page, folder: Path) -> list[Path]:
 
     Where no claim is judged there is no verdicts.json.
     """
-    with build_folder(folder, "experiment", overwrite=True) as building:
+    with build_folder(folder, KIND, overwrite=True) as building:
         written = page.draw(building.folder / "figure")
         files: dict[str, Callable[[Path], object]] = {
             page.numbers_file: partial(write_parquet, page.numbers),

@@ -22,7 +22,7 @@ from attomaton.automaton.writing.learn import (
     learn_writing,
 )
 from attomaton.automaton.writing.maps import Writes, check_asked, find_writing
-from attomaton.base.artifacts import Building, build_folder, digest_arrays
+from attomaton.base.artifacts import RUN, Building, build_folder, digest_arrays
 from attomaton.base.artifacts.uploads import build_at
 from attomaton.base.errors import NothingRealisable, UnsupportedOption
 from attomaton.base.options import given_path
@@ -292,7 +292,7 @@ def _put_together(
     if building is not None:
         finished.fill(building, vocabulary, about)
         return None
-    with build_folder(work / "run", "run", overwrite=False) as temporary:
+    with build_folder(work / "run", RUN, overwrite=False) as temporary:
         finished.fill(temporary, vocabulary, about)
     return Automaton.load(work / "run", whole=True)
 
@@ -359,7 +359,7 @@ def _workplace(
         with tempfile.TemporaryDirectory(prefix="attomaton-") as name:
             yield Path(name), None
         return
-    with build_at(out, "run", overwrite=overwrite, resumable=resumable) as building:
+    with build_at(out, RUN, overwrite=overwrite, resumable=resumable) as building:
         work = building.folder / "work"
         yield work, building
         shutil.rmtree(work, ignore_errors=True)

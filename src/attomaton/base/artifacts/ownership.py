@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from attomaton.base.artifacts.files import DRAFT
+from attomaton.base.artifacts.manifests import RUN, TRAINING
 from attomaton.base.artifacts.naming import few, shown
 from attomaton.base.artifacts.renaming import rename_new
 from attomaton.base.artifacts.seals import MANIFEST, read_sealed
@@ -30,8 +31,8 @@ BUILT = re.compile(
 )
 """What attomaton puts into a folder that it builds."""
 
-INNER = "training"
-"""The one folder of ours that may stand in another: name and kind."""
+INNER = TRAINING.name
+"""The one folder of ours that may stand in another: a training in a run."""
 
 SIDE_RECORDS = frozenset(["verdicts.json"])
 """Sealed records that other commands leave in a run."""
@@ -65,7 +66,7 @@ class Stock:
     @property
     def is_bare_run(self) -> bool:
         """Whether it is the folder of a run that has not been learned: a training began it."""
-        return self.manifest["kind"] == "run" and not listed_names(self.manifest)
+        return self.manifest["kind"] == RUN.name and not listed_names(self.manifest)
 
     @property
     def missing(self) -> bool:

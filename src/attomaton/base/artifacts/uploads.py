@@ -13,6 +13,7 @@ from pathlib import Path
 from secrets import token_hex
 
 from attomaton.base.artifacts.folders import Building, build_folder
+from attomaton.base.artifacts.manifests import FolderKind
 from attomaton.base.artifacts.ownership import INNER, SIDE_RECORDS, listed_names, take_stock
 from attomaton.base.artifacts.seals import MANIFEST, encode_record, read_sealed, seal, was_sealed
 from attomaton.base.errors import CorruptRun, UnwritablePlace
@@ -54,7 +55,7 @@ def upload_folder(folder: Path, url: str | RemotePath, *, overwrite: bool = Fals
 
 @contextmanager
 def build_at(
-    target: str | PathLike[str] | RemotePath, kind: str, *, overwrite: bool, resumable: bool = False
+    target: str | PathLike[str] | RemotePath, kind: FolderKind, *, overwrite: bool, resumable: bool = False
 ) -> Generator[Building]:
     """Build a folder wherever it is to stand: here, as :func:`.folders.build_folder` does, or behind a URL.
 

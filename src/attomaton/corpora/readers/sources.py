@@ -207,7 +207,7 @@ def _no_corpus(source: str) -> UnreadableSource:
 def is_run(folder: Place) -> bool:
     """Whether a folder has the manifest of a run, whole or altered."""
     record = read_sealed(folder / MANIFEST)
-    return record.get("kind") == RUN if record is not None else was_sealed(folder / MANIFEST)
+    return record.get("kind") == RUN.name if record is not None else was_sealed(folder / MANIFEST)
 
 
 def _is_ours(folder: Path) -> bool:

@@ -254,7 +254,7 @@ def _manifest(
     total = sum(record["tokens"] for record in records)
     largest = max(record["largest"] for record in records)
     return {
-        "kind": TOKENIZED,
+        "kind": TOKENIZED.name,
         "format": FORMAT,
         "tokenizer": None if vocabulary is None else vocabulary.tokenizer,
         "n_tokens": largest + 1 if vocabulary is None else len(vocabulary),
