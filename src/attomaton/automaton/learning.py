@@ -14,6 +14,7 @@ import numpy as np
 
 from attomaton.automaton import compare
 from attomaton.automaton.automaton import Automaton, fill_run
+from attomaton.automaton.runs.layout import OWNED
 from attomaton.automaton.runs.staged import Finished, learn_by_part
 from attomaton.automaton.writing.automaton import WritingAutomaton, fill_writing
 from attomaton.automaton.writing.learn import (
@@ -292,7 +293,7 @@ def _put_together(
     if building is not None:
         finished.fill(building, vocabulary, about)
         return None
-    with build_folder(work / "run", RUN, overwrite=False) as temporary:
+    with build_folder(work / "run", RUN, OWNED, overwrite=False) as temporary:
         finished.fill(temporary, vocabulary, about)
     return Automaton.load(work / "run", whole=True)
 
@@ -359,7 +360,7 @@ def _workplace(
         with tempfile.TemporaryDirectory(prefix="attomaton-") as name:
             yield Path(name), None
         return
-    with build_at(out, RUN, overwrite=overwrite, resumable=resumable) as building:
+    with build_at(out, RUN, OWNED, overwrite=overwrite, resumable=resumable) as building:
         work = building.folder / "work"
         yield work, building
         shutil.rmtree(work, ignore_errors=True)

@@ -56,11 +56,15 @@ def write_csv(automaton: Automaton, folder: Path, queries: Bool) -> dict[str, in
     """
     texts = TokenTexts(automaton, escape_cell)
     written: dict[str, int] = {}
-    with build_folder(folder, KIND, overwrite=True) as building, explained(folder):
+    names = {name: f"{name}.csv" for name in ("tokens", *TABLES)}
+    with (
+        build_folder(folder, KIND, names.values(), overwrite=True) as building,
+        explained(folder),
+    ):
         files: dict[str, Any] = {}
-        for name in ("tokens", *TABLES):
+        for name, file in names.items():
             rows = _Rows(_pieces(automaton, name, queries), texts, queries)
-            files[f"{name}.csv"] = write_file(building.folder / f"{name}.csv", rows.write)
+            files[file] = write_file(building.folder / file, rows.write)
             written[name] = rows.written
         building.finish({}, files)
     return written

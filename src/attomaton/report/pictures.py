@@ -19,6 +19,7 @@ from attomaton.report.priority_graph import draw_graph
 from attomaton.report.query_graph import read_graph
 
 KIND = FolderKind("figures", "figures", "attomaton report --figures")
+FILES = [f"{name}.{ending}" for name in ("graph", "scores", "training") for ending in ("png", "pdf")]
 
 
 def write_figures(run: str | Path, folder: str | Path, *, query: str | None = None) -> list[Path]:
@@ -60,7 +61,7 @@ def write_figures(run: str | Path, folder: str | Path, *, query: str | None = No
     places = [chosen, *(one for one in packer.by_samples.tolist() if one != chosen)][:COLUMNS]
     graphs = [read_graph(packer, one) for one in places]
     training = read_training(source)
-    with build_folder(place, KIND, overwrite=True) as building:
+    with build_folder(place, KIND, FILES, overwrite=True) as building:
         written = [
             *draw_graph(graphs[0], automaton.name, building.folder / "graph"),
             *draw_heat(graphs, automaton.name, building.folder / "scores"),

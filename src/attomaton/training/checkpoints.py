@@ -55,6 +55,10 @@ from attomaton.training.configuration import first_difference
 from attomaton.training.trace import Record, Trace
 
 TRAINING, TRACE, CHECKPOINTS = KIND.name, "trace.safetensors", "checkpoints"
+LINES = "trace.jsonl"
+FILES = (TRACE, LINES, f"{CHECKPOINTS}/{'#' * 12}.safetensors")
+"""The files of a training; checkpoints are named after their step."""
+
 FIRST = "none"
 """Stands for the digest of the checkpoint before the first."""
 
@@ -128,7 +132,7 @@ class TrainingFiles:
 
     @property
     def _lines(self) -> Path:
-        return self._building.folder / "trace.jsonl"
+        return self._building.folder / LINES
 
     def tell(self, record: Record) -> None:
         """Add a line to ``trace.jsonl``."""
@@ -195,6 +199,7 @@ def open_training(
         with build_folder(
             place / TRAINING,
             KIND,
+            FILES,
             overwrite=store.overwrite or store.resume,
             resumable=True,
             held=lock,

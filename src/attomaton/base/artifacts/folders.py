@@ -77,6 +77,7 @@ class Building:
 def build_folder(
     target: str | os.PathLike[str],
     kind: FolderKind,
+    files: Iterable[str],
     *,
     overwrite: bool,
     resumable: bool = False,
@@ -91,6 +92,10 @@ def build_folder(
         A new or empty folder, or one that attomaton wrote, of the same kind.
     kind : FolderKind
         What the folder will hold.
+    files : iterable of str
+        Names of all files that the folder may hold while it is built, but for manifests and drafts; ``#``
+        stands for one digit, and ``NAME/**`` for everything in a folder. If the writer is killed, the next
+        one removes these and nothing else.
     overwrite : bool
         Whether a finished folder of ours may be replaced.
     resumable : bool
@@ -105,14 +110,15 @@ def build_folder(
     UnwritablePlace
         If the target may not be written, before anything is; or if somebody else writes there.
     """
+    record = {"kind": kind.name, "about": dict(about or {}), "files": sorted(files)}
     if held is not None:
-        with _building(Path(target), kind, overwrite, _Making(held, resumable, about or {})) as building:
+        with _building(Path(target), kind, overwrite, _Making(held, resumable, record)) as building:
             yield building
         return
     place = find_place(target)
     with (
         hold(place) as lock,
-        _building(place, kind, overwrite, _Making(lock, resumable, about or {})) as building,
+        _building(place, kind, overwrite, _Making(lock, resumable, record)) as building,
     ):
         yield building
 
@@ -255,11 +261,11 @@ def settle(place: Path) -> None:
 
 @dataclass(frozen=True)
 class _Making:
-    """How a folder is built: under which lock, whether to be taken up, and what its record notes."""
+    """How a folder is built: under which lock, whether to be taken up, and its record but for its name."""
 
     lock: Lock
     resumable: bool
-    about: Mapping[str, Any]
+    record: Mapping[str, Any]
 
 
 @contextmanager
@@ -287,11 +293,8 @@ def _open_partial(place: Path, kind: FolderKind, how: _Making) -> Path:
     taken: Path | None = None
     for found in filter(is_partial, find_partials(place)):
         record = read_sealed(found / PARTIAL) or {}
-        if (
-            how.resumable
-            and taken is None
-            and (record["kind"], record["about"]) == (kind.name, dict(how.about))
-        ):
+        same = all(record.get(name) == value for name, value in how.record.items())
+        if how.resumable and taken is None and same:
             taken = found
         else:
             drop_partial(found, how.lock)
@@ -302,7 +305,7 @@ def _open_partial(place: Path, kind: FolderKind, how: _Making) -> Path:
     folder = _beside(place) / sibling(place.name, f".partial-{name}")
     draft = folder.with_name(how.lock.draft.name)
     draft.mkdir()  # it has its name only when it has its record: a kill leaves nothing unknown
-    write_sealed(draft / PARTIAL, {"kind": kind.name, "id": name, "about": dict(how.about)})
+    write_sealed(draft / PARTIAL, {**how.record, "id": name})
     rename_new(draft, folder)
     return folder
 
@@ -322,10 +325,13 @@ def _keep_training(folder: Path, place: Path) -> None:
     if stock is None or not stock.is_bare_run:
         return
     unfinished = [path for draft in stock.drafts for path in draft.rglob("*") if path.is_file()]
-    for file in [*stock.files[:-1], *unfinished]:
-        new = folder / file.relative_to(place)
+    names = [file.relative_to(place).as_posix() for file in [*stock.files[:-1], *unfinished]]
+    record = read_sealed(folder / PARTIAL) or {}
+    write_sealed(folder / PARTIAL, {**record, "records": names})  # before they are there: a kill leaves them
+    for name in names:
+        new = folder / name
         new.parent.mkdir(parents=True, exist_ok=True)
-        link_or_copy(file, new)
+        link_or_copy(place / name, new)
 
 
 def _install(folder: Path, place: Path, lock: Lock) -> None:

@@ -58,7 +58,8 @@ def write_run(
     into the manifest beside versions and digests.
     """
     place = given_path(folder, "path")
-    with build_folder(place, kind, overwrite=overwrite) as building:
+    tables, records = (f"{name}.parquet" for name in run.tables), (f"{name}.json" for name in run.records)
+    with build_folder(place, kind, [*tables, *records, ARRAYS], overwrite=overwrite) as building:
         fill_run(building, run)
     return place
 

@@ -119,7 +119,7 @@ class Survey:
         files = {"forecast.json": json_writer(self.to_dict(name))}
         for table, schema in SCHEMAS.items():
             files[f"{table}.parquet"] = _table_writer(self._table(table, schema))
-        with build_folder(place, KIND, overwrite=True) as building, explained(place):
+        with build_folder(place, KIND, files, overwrite=True) as building, explained(place):
             written = {file: write_file(building.folder / file, write) for file, write in files.items()}
             building.finish({"skipped": asdict(self.skipped)}, written)
         return [place / file for file in files]
