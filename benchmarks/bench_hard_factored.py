@@ -69,7 +69,7 @@ def judge_scs(
 ) -> dict[str, Any]:
     weights, seconds = timed(lambda: with_scs(components, embeddings, **options))
     problem, rows, columns = factored_problem(components, embeddings)
-    upper = upper_bound(problem, rows.T @ weights @ columns)
+    upper = upper_bound(problem, rows.T @ weights @ columns, "nuclear")
     return {"seconds": seconds, "gap": (upper - lower) / upper}
 
 

@@ -17,14 +17,12 @@ from attomaton.claims import Curves, aim_at, measure_against, predict_trace, sol
 from attomaton.corpora import Samples, synthetic
 from attomaton.training import (
     AttentionModel,
-    CorrelationLoss,
     GradientDescent,
-    LogLoss,
     RandomUnit,
-    SquaredLoss,
     TokenId,
     Trace,
     Untied,
+    as_loss,
     train,
 )
 from attomaton_experiments.figures.panels import Panel
@@ -59,7 +57,6 @@ LOCAL_MEASURES = {
 
 LOGARITHMIC = ("finite_distance", "surprise")
 HEADS: dict[str, Any] = {"token-id": TokenId(), "softmax": Untied(1.0)}
-LOSSES: dict[str, Any] = {"log": LogLoss(), "squared": SquaredLoss(), "correlation": CorrelationLoss()}
 
 PREDICTED = 40
 """Records at which curves are predicted too."""
@@ -99,7 +96,7 @@ def measure_training(settings: Settings, *, judged: bool = True) -> Outcome:
 def train_trials(settings: Settings) -> Trace:
     """The training runs of an experiment."""
     asked, step = settings["model"], settings["step"]
-    head, loss = HEADS[asked["head"]], LOSSES[asked["loss"]]
+    head, loss = HEADS[asked["head"]], as_loss(asked["loss"])
     model = AttentionModel(RandomUnit(asked["dim"]), head, loss, start=asked["start"])
     descent = GradientDescent(step["size"], normalized=step["normalized"])
     corpora = draw_corpora(settings, settings["data"]["draw"])

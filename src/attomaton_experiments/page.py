@@ -8,8 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from attomaton.base import Block, build_folder, explained, json_writer, write_parquet
+from attomaton.base import Block, FolderKind, build_folder, explained, json_writer, write_parquet
 from attomaton.claims import Verdict, as_record
+
+KIND = FolderKind("experiment", "an experiment", "attomaton reproduce --out")
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,14 +61,14 @@ def write_page(page: Page, folder: Path) -> list[Path]:
 
     Where no claim is judged there is no verdicts.json.
     """
-    with build_folder(folder, "experiment", overwrite=True) as building:
+    files: dict[str, Callable[[Path], object]] = {
+        page.numbers_file: partial(write_parquet, page.numbers),
+        "summary.md": partial(Path.write_text, data=page.text, encoding="utf-8"),
+    }
+    if page.verdicts is not None:
+        files["verdicts.json"] = json_writer([as_record(one) for one in page.verdicts])
+    with build_folder(folder, KIND, ["figure.png", "figure.pdf", *files], overwrite=True) as building:
         written = page.draw(building.folder / "figure")
-        files: dict[str, Callable[[Path], object]] = {
-            page.numbers_file: partial(write_parquet, page.numbers),
-            "summary.md": partial(Path.write_text, data=page.text, encoding="utf-8"),
-        }
-        if page.verdicts is not None:
-            files["verdicts.json"] = json_writer([as_record(one) for one in page.verdicts])
         with explained(folder):
             for name, write in files.items():
                 write(building.folder / name)

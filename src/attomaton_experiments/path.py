@@ -9,9 +9,9 @@ import numpy as np
 from attomaton.automaton import Automaton
 from attomaton.base import Float64, Progress
 from attomaton.claims import Judgement, Verdict, aim_at, dense, expand_trial, find_levels, solve_trials
-from attomaton.training import AttentionModel, GradientDescent, RandomUnit, Trace, trace_path, train
+from attomaton.training import AttentionModel, GradientDescent, RandomUnit, Trace, as_loss, trace_path, train
 from attomaton_experiments.figures.panels import Panel
-from attomaton_experiments.mechanics import LOSSES, draw_corpora
+from attomaton_experiments.mechanics import draw_corpora
 from attomaton_experiments.outcome import Outcome, render_outcome
 from attomaton_experiments.page import Page
 from attomaton_experiments.settings import Settings
@@ -36,7 +36,7 @@ def measure_path(settings: Settings) -> Outcome:
     verdicts: list[Verdict] = []
     for case in settings["path"]["cases"]:
         draw, loss = case["draw"], case["loss"]
-        model = AttentionModel(RandomUnit(settings["model"]["dim"]), loss=LOSSES[loss])
+        model = AttentionModel(RandomUnit(settings["model"]["dim"]), loss=as_loss(loss))
         corpora = draw_corpora(settings, draw)
         trace = train(corpora, model, GradientDescent(1.0), steps=0, seed=settings["seed"])
         automata = solve_trials(trace)

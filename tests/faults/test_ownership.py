@@ -17,6 +17,7 @@ from attomaton.report.page.write import write_report
 from attomaton.theories.scansnap.law import Rates
 from attomaton.theories.scansnap.survey import survey_samples
 from attomaton.training.checkpoints import Store
+from attomaton.training.loop import Watch
 from tests.cli.inside import run_inside
 from tests.faults.counts import trials
 from tests.faults.strangers import look, place, scatter
@@ -277,7 +278,7 @@ def test_notes_in_an_unfinished_training_stay(made, tmp_path):
     def stop(step, losses):
         raise KeyboardInterrupt
 
-    settings = {"steps": 3, "watch": at.training.Watch([stop]), "out": tmp_path / "run"}
+    settings = {"steps": 3, "watch": Watch([stop]), "out": tmp_path / "run"}
     with pytest.raises(KeyboardInterrupt):
         at.train(auto.samples, at.AttentionModel(), at.GradientDescent(1.0), **settings)
     [partial] = (tmp_path / "run").glob("training.partial-*")

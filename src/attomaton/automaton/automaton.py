@@ -299,7 +299,7 @@ class Automaton(Tabular, Solved, Attention):
         The folder must be new or empty, or hold an earlier run, which ``overwrite`` replaces as a whole. It
         may be in an object store: ``s3://bucket/run``.
         """
-        with build_at(path, RUN, overwrite=overwrite) as building:
+        with build_at(path, RUN, layout.OWNED, overwrite=overwrite) as building:
             fill_run(building, self, about or {})
         return as_place(path)
 

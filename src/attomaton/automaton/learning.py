@@ -14,11 +14,12 @@ import numpy as np
 
 from attomaton.automaton import compare
 from attomaton.automaton.automaton import Automaton, fill_run
+from attomaton.automaton.runs.layout import OWNED
 from attomaton.automaton.runs.staged import Finished, learn_by_part
 from attomaton.automaton.writing.automaton import WritingAutomaton, fill_writing
 from attomaton.automaton.writing.maps import Writes, check_named, find_writing
 from attomaton.automaton.writing.solve import check_corpus, solve_writing
-from attomaton.base.artifacts import Building, build_folder, digest_arrays
+from attomaton.base.artifacts import RUN, Building, build_folder, digest_arrays
 from attomaton.base.artifacts.uploads import build_at
 from attomaton.base.errors import NothingRealisable, UnsupportedOption
 from attomaton.base.options import given_path
@@ -270,7 +271,7 @@ def _put_together(
     if building is not None:
         finished.fill(building, vocabulary, about)
         return None
-    with build_folder(work / "run", "run", overwrite=False) as temporary:
+    with build_folder(work / "run", RUN, OWNED, overwrite=False) as temporary:
         finished.fill(temporary, vocabulary, about)
     return Automaton.load(work / "run", whole=True)
 
@@ -335,7 +336,7 @@ def _workplace(
         with tempfile.TemporaryDirectory(prefix="attomaton-") as name:
             yield Path(name), None
         return
-    with build_at(out, "run", overwrite=overwrite, resumable=resumable) as building:
+    with build_at(out, RUN, OWNED, overwrite=overwrite, resumable=resumable) as building:
         work = building.folder / "work"
         yield work, building
         shutil.rmtree(work, ignore_errors=True)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     )
     from attomaton.base.artifacts.files import explained as explained
     from attomaton.base.artifacts.folders import build_folder as build_folder
+    from attomaton.base.artifacts.manifests import FolderKind as FolderKind
     from attomaton.base.artifacts.seals import (
         json_writer as json_writer,
         read_sealed as read_sealed,

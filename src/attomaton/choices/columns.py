@@ -16,6 +16,7 @@ from attomaton.base.errors import InvalidSamples
 from attomaton.base.options import show
 from attomaton.base.tables import Int64
 from attomaton.choices.numbering import check_size, number_hashable
+from attomaton.corpora.readers.frames import library_of
 from attomaton.graphs.grouping import distinct_keys, find_keys
 
 _arrow: Any = pa
@@ -23,11 +24,6 @@ _is: Any = pa.types
 
 SHOWN = 12
 """Most column names that an error lists."""
-
-
-def library_of(values: object) -> str:
-    """The package that the type of a value comes from."""
-    return type(values).__module__.partition(".")[0]
 
 
 def is_frame(values: object) -> bool:

@@ -9,16 +9,18 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
+from attomaton.base.artifacts import load_run, write_run
 from attomaton.base.errors import InvalidSamples, UndeterminedChoice, UnknownToken, UnsupportedOption
 from attomaton.base.options import whole_number
 from attomaton.base.ragged import sum_at
 from attomaton.base.solutions import Status
 from attomaton.base.tables import Bool, Float64, column
-from attomaton.choices import storage, summary
+from attomaton.choices import summary
 from attomaton.choices.order import OrderedItems
 from attomaton.choices.plot import MOST, plot_standings
 from attomaton.choices.rankings import count_ties
 from attomaton.choices.standings import Standing, Standings, make_standings
+from attomaton.choices.storage import KIND, pack, unpack
 from attomaton.choices.uncertainty import Covariances, ScoreDifference
 from attomaton.graphs.paths import QueryOrder, graph_of
 
@@ -314,8 +316,8 @@ class ChoiceFit(OrderedItems):
         ...     at.ChoiceFit.load(fit.save(f"{folder}/ratings")).components
         (('a', 'b'), ('c',))
         """
-        stored = storage.StoredFit(self.items, self.graph, self.soft, self.prior, self.parts, self.rankings)
-        return storage.save(stored, path, overwrite=overwrite)
+        parts = self.items, self.graph, self.soft, self.prior, self.parts, self.rankings
+        return write_run(path, pack(*parts), KIND, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | Path) -> "ChoiceFit":
@@ -329,7 +331,7 @@ class ChoiceFit(OrderedItems):
         ...     at.ChoiceFit.load(place).connected
         True
         """
-        return cls(*storage.load(path))
+        return cls(*load_run(path, KIND, unpack))
 
     @cached_property
     def _number_of(self) -> dict[Any, int]:

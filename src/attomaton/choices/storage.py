@@ -5,13 +5,12 @@ believed.
 """
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base.artifacts import Run, load_run, write_run
+from attomaton.base.artifacts import FolderKind, Run
 from attomaton.base.borders import check_counts, check_ids, check_table
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.ragged import centre
@@ -26,51 +25,41 @@ from attomaton.solvers.soft.certify import certify_scores
 from attomaton.solvers.soft.likelihood import luce_problem
 from attomaton.solvers.soft.solve import SoftSolution
 
-KIND = "choices"
-"""What a folder says it holds."""
+KIND = FolderKind("choices", "a fit of choices", "attomaton choices --out")
 
 
-class StoredFit(NamedTuple):
-    """The parts of a fit."""
-
-    items: tuple[Any, ...]
-    graph: Components
-    soft: SoftSolution
-    prior: float | None
-    parts: int
-    rankings: pa.Table | None
-
-
-def save(stored: StoredFit, path: str | Path, *, overwrite: bool) -> Path:
-    """Write the folder whole."""
-    items = [_pack(item) for item in stored.items]
-    edges, soft = stored.graph.edges, stored.soft
-    run = Run(
+def pack(
+    items: tuple[Any, ...],
+    graph: Components,
+    soft: SoftSolution,
+    prior: float | None,
+    parts: int,
+    rankings: pa.Table | None,
+) -> Run:
+    """The files of a fit."""
+    edges = graph.edges
+    return Run(
         tables={
             "edges": edges.table,
             "soft": soft.scores,
             "choices": soft.choices.table,
-            **({} if stored.rankings is None else {"rankings": stored.rankings}),
+            **({} if rankings is None else {"rankings": rankings}),
         },
         arrays={f"queries/{name}": column(edges.queries, name) for name in QUERY_SCHEMA.names},
-        records={"items": items},
+        records={"items": [_pack(item) for item in items]},
         manifest={
             "n_tokens": edges.n_tokens,
             "ridge": soft.ridge,
             "atol": soft.certificate.atol,
-            "prior": stored.prior,
-            "parts": stored.parts,
+            "prior": prior,
+            "parts": parts,
         },
     )
-    return write_run(path, run, KIND, overwrite=overwrite)
 
 
-def load(path: str | Path) -> StoredFit:
-    """Read a folder that :func:`save` wrote; what was altered does not load."""
-    return load_run(path, KIND, "fit of choices", _assemble)
-
-
-def _assemble(run: Run) -> StoredFit:
+def unpack(
+    run: Run,
+) -> tuple[tuple[Any, ...], Components, SoftSolution, float | None, int, pa.Table | None]:
     """Every part through its constructor, which checks it, in the order in which one indexes another."""
     about = run.manifest
     queries = make_table(QUERY_SCHEMA, {name: run.arrays[f"queries/{name}"] for name in QUERY_SCHEMA.names})
@@ -87,7 +76,7 @@ def _assemble(run: Run) -> StoredFit:
         raise ValueError("manifest.json gives no whole number of parts")
     rankings = _check_rankings(run.tables["rankings"], len(items)) if numbers["parts"] > 1 else None
     soft = _soften(run, graph if prior is None else join_components(graph), ridge, atol)
-    return StoredFit(items, graph, soft, prior, numbers["parts"], rankings)
+    return items, graph, soft, prior, numbers["parts"], rankings
 
 
 def _soften(run: Run, scored: Components, ridge: float, atol: float) -> SoftSolution:

@@ -15,7 +15,7 @@ from attomaton.cli.output import (
     stages,
 )
 from attomaton.cli.sources import Corpus, How, reads
-from attomaton.cli.values import place, read_queries, real, whole, words
+from attomaton.cli.values import check_folder, place, read_queries, real, whole, words
 
 if TYPE_CHECKING:
     from attomaton.theories.beginning.result import Beginning
@@ -69,13 +69,12 @@ def begin(
     quiet: Quiet = False,
 ) -> None:
     """Say what each query of CORPUS looks at first, and how far back, when a deep model begins to learn."""
-    from attomaton.base.artifacts.folders import check_replaceable, find_place
     from attomaton.engines.choose import Engine
     from attomaton.theories.beginning.begin import begin as begin_with
     from attomaton.theories.beginning.result import tell_beginning
+    from attomaton.theories.beginning.storage import KIND
 
-    if out is not None:
-        check_replaceable(find_place(out), "beginning", overwrite=overwrite)
+    check_folder(out, KIND, overwrite=overwrite)
     asked = read_queries(queries)
     kept = engine in ("duckdb", "spark") and work is not None and corpus != "-"
     with resumable(kept), stages(quiet or as_json) as announce:

@@ -62,8 +62,9 @@ def choices(
     """Rate the items of TABLE (Bradley-Terry, Plackett-Luce), and say what the choices leave open."""
     from attomaton.choices.files import read_columns, split_column
     from attomaton.choices.fit import fit_choices
+    from attomaton.choices.storage import KIND
 
-    check_folder(out, "choices")
+    check_folder(out, KIND)
     named = {
         "winner": winner,
         "loser": loser,

@@ -24,7 +24,7 @@ def export(
     """Write the priority graphs of RUN as GraphML, its tables as CSV, or both."""
     from attomaton.automaton.automaton import Automaton
     from attomaton.base.errors import UnsupportedOption, UnwritablePlace
-    from attomaton.report.csv_tables import write_csv
+    from attomaton.report.csv_tables import KIND, write_csv
     from attomaton.report.export import check_place, pick_queries
     from attomaton.report.graphml import write_graphml
 
@@ -34,7 +34,7 @@ def export(
         raise UnsupportedOption(f"there are no nodes {nodes!r}; choose components or tokens")
     if graphml is not None and graphml.is_dir():
         raise UnwritablePlace(f"{graphml} is a folder; give the path of a file, such as run.graphml")
-    check_folder(csv, "tables")
+    check_folder(csv, KIND)
     for target in (graphml, csv):
         if target is not None:
             check_place(run, target)

@@ -39,7 +39,10 @@ def report(
 
     if query is not None and figures is None:
         raise UnsupportedOption("--query says what --figures draws; give --figures DIR too")
-    check_folder(figures, "figures")
+    if figures is not None:
+        from attomaton.report.pictures import KIND
+
+        check_folder(figures, KIND)
     if out.is_dir():
         raise UnwritablePlace(f"{out} is a folder; give the path of a file, such as {out / 'report.html'}")
     streamed = is_stream(out, as_json)

@@ -51,7 +51,6 @@ def reproduce(
         else:
             print_line(" ".join(names))
         return
-    check_folder(out, "experiment")
     asked = [
         read_settings(name, data=data, trials=trials, seed=seed, work=work)
         for name in find_experiments(experiment)
@@ -59,8 +58,9 @@ def reproduce(
     from attomaton.base.errors import needing
 
     with needing(experiment):
-        from attomaton_experiments.page import write_page
+        from attomaton_experiments.page import KIND, write_page
         from attomaton_experiments.run import run_experiment
+    check_folder(out, KIND)
 
     records: list[dict[str, Any]] = []
     failed = False

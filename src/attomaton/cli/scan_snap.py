@@ -47,9 +47,9 @@ def scan_snap(
     """Say which tokens of CORPUS attention drops first and which it keeps, when, and what that assumes."""
     from attomaton.corpora.readers.given import read_given
     from attomaton.theories.scansnap.law import Rates
-    from attomaton.theories.scansnap.survey import survey_samples
+    from attomaton.theories.scansnap.survey import KIND, survey_samples
 
-    check_folder(out, "survey")
+    check_folder(out, KIND)
     rates = Rates.with_momentum(decoder_rate, attention_rate, momentum)
     with stages(quiet or as_json) as announce:
         announce("reading")

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -18,6 +18,9 @@ from attomaton.base.options import (
     whole_number,
 )
 from attomaton.base.remote import as_place, is_url
+
+if TYPE_CHECKING:
+    from attomaton.base.artifacts import FolderKind
 
 MOST_DIGITS = 4_000
 """Python itself reads no longer numbers."""
@@ -100,12 +103,12 @@ def is_stream(path: Path | None, as_json: bool) -> bool:
     return True
 
 
-def check_folder(folder: Path | None, kind: str) -> None:
+def check_folder(folder: Path | None, kind: "FolderKind", *, overwrite: bool = True) -> None:
     """Refuse, before the work, a folder that may not be written or replaced."""
     from attomaton.base.artifacts.folders import check_replaceable, find_place
 
     if folder is not None:
-        check_replaceable(find_place(folder), kind, overwrite=True)
+        check_replaceable(find_place(folder), kind, overwrite=overwrite)
 
 
 def read_queries(given: str | None) -> list[str] | int | None:

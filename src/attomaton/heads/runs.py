@@ -7,7 +7,7 @@ from typing import cast
 
 import torch
 
-from attomaton.base.artifacts import MANIFEST, read_manifest
+from attomaton.base.artifacts import MANIFEST, TRAINING as KIND, read_manifest
 from attomaton.base.errors import CorruptRun, UnreadableModel
 from attomaton.base.tables import Float64
 from attomaton.heads.model import HeadModel
@@ -30,7 +30,7 @@ def read_run(folder: str | PathLike[str]) -> Trace | DeepTrace:
     training = Path(folder) / TRAINING
     if not (training / TRACE).is_file():
         return read_trace(folder if isinstance(folder, str) else Path(folder))  # it says what is missing
-    asked = read_manifest(training, TRAINING).get("asked")
+    asked = read_manifest(training, KIND).get("asked")
     model = cast("dict[str, object]", asked).get("model") if isinstance(asked, dict) else None
     kind = cast("dict[str, object]", model).get("kind") if isinstance(model, dict) else None
     return DeepTrace.load(training / TRACE) if kind == "DeepModel" else read_trace(Path(folder))

@@ -9,12 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.automaton.automaton import Automaton
-from attomaton.base.artifacts import build_folder, explained, write_file
+from attomaton.base.artifacts import FolderKind, build_folder, explained, write_file
 from attomaton.base.tables import Bool, column, keep_rows, ragged_column
 from attomaton.report.escaping import escape_cell
 from attomaton.report.token_texts import TokenTexts, as_text, join_rows
 
 _arrow: Any = pa
+KIND = FolderKind("tables", "exported tables", "attomaton export --csv")
 BATCH = 1 << 16
 """Rows that are turned into text at a time."""
 
@@ -55,11 +56,15 @@ def write_csv(automaton: Automaton, folder: Path, queries: Bool) -> dict[str, in
     """
     texts = TokenTexts(automaton, escape_cell)
     written: dict[str, int] = {}
-    with build_folder(folder, "tables", overwrite=True) as building, explained(folder):
+    names = {name: f"{name}.csv" for name in ("tokens", *TABLES)}
+    with (
+        build_folder(folder, KIND, names.values(), overwrite=True) as building,
+        explained(folder),
+    ):
         files: dict[str, Any] = {}
-        for name in ("tokens", *TABLES):
+        for name, file in names.items():
             rows = _Rows(_pieces(automaton, name, queries), texts, queries)
-            files[f"{name}.csv"] = write_file(building.folder / f"{name}.csv", rows.write)
+            files[file] = write_file(building.folder / file, rows.write)
             written[name] = rows.written
         building.finish({}, files)
     return written

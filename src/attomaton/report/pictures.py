@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from attomaton.automaton.automaton import Automaton
-from attomaton.base.artifacts import build_folder
+from attomaton.base.artifacts import FolderKind, build_folder
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import given_path
 from attomaton.report.course import draw_course
@@ -17,6 +17,9 @@ from attomaton.report.page.packing import Packer
 from attomaton.report.page.training import read_training
 from attomaton.report.priority_graph import draw_graph
 from attomaton.report.query_graph import read_graph
+
+KIND = FolderKind("figures", "figures", "attomaton report --figures")
+FILES = [f"{name}.{ending}" for name in ("graph", "scores", "training") for ending in ("png", "pdf")]
 
 
 def write_figures(run: str | Path, folder: str | Path, *, query: str | None = None) -> list[Path]:
@@ -58,7 +61,7 @@ def write_figures(run: str | Path, folder: str | Path, *, query: str | None = No
     places = [chosen, *(one for one in packer.by_samples.tolist() if one != chosen)][:COLUMNS]
     graphs = [read_graph(packer, one) for one in places]
     training = read_training(source)
-    with build_folder(place, "figures", overwrite=True) as building:
+    with build_folder(place, KIND, FILES, overwrite=True) as building:
         written = [
             *draw_graph(graphs[0], automaton.name, building.folder / "graph"),
             *draw_heat(graphs, automaton.name, building.folder / "scores"),

@@ -9,7 +9,10 @@ if TYPE_CHECKING:
         HardCertificate as HardCertificate,
         certify_positions as certify_positions,
     )
-    from attomaton.solvers.hard.factored.certify import FactoredCertificate as FactoredCertificate
+    from attomaton.solvers.hard.factored.certify import (
+        NormCertificate as NormCertificate,
+        measure_norm as measure_norm,
+    )
     from attomaton.solvers.hard.factored.interior import InteriorPoint as InteriorPoint
     from attomaton.solvers.hard.factored.problem import FactoredProblem as FactoredProblem
     from attomaton.solvers.hard.factored.solve import (
@@ -31,10 +34,6 @@ if TYPE_CHECKING:
     from attomaton.solvers.hard.solvers.joint import Joint as Joint
     from attomaton.solvers.hard.solvers.placement import Placement as Placement
     from attomaton.solvers.hard.solvers.reference import Clarabel as Clarabel
-    from attomaton.solvers.norms.certify import (
-        NormCertificate as NormCertificate,
-        measure_norm as measure_norm,
-    )
     from attomaton.solvers.norms.interior import SpectralInterior as SpectralInterior
     from attomaton.solvers.norms.solve import (
         NormedSolution as NormedSolution,

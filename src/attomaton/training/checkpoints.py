@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 
 from attomaton.base.artifacts import (
     MANIFEST,
+    RUN,
+    TRAINING as KIND,
     Building,
     build_folder,
     digest_file,
@@ -52,7 +54,11 @@ from attomaton.graphs.origin import check_origin
 from attomaton.training.configuration import first_difference
 from attomaton.training.trace import Record, Trace
 
-TRAINING, TRACE, CHECKPOINTS = "training", "trace.safetensors", "checkpoints"
+TRAINING, TRACE, CHECKPOINTS = KIND.name, "trace.safetensors", "checkpoints"
+LINES = "trace.jsonl"
+FILES = (TRACE, LINES, f"{CHECKPOINTS}/{'#' * 12}.safetensors")
+"""The files of a training; checkpoints are named after their step."""
+
 FIRST = "none"
 """Stands for the digest of the checkpoint before the first."""
 
@@ -126,7 +132,7 @@ class TrainingFiles:
 
     @property
     def _lines(self) -> Path:
-        return self._building.folder / "trace.jsonl"
+        return self._building.folder / LINES
 
     def tell(self, record: Record) -> None:
         """Add a line to ``trace.jsonl``."""
@@ -192,7 +198,8 @@ def open_training(
             return
         with build_folder(
             place / TRAINING,
-            TRAINING,
+            KIND,
+            FILES,
             overwrite=store.overwrite or store.resume,
             resumable=True,
             held=lock,
@@ -229,13 +236,13 @@ def checkpoint_interval(out: Store | str | PathLike[str] | None, steps: int) -> 
 def _prepare_run(place: Path, corpora: Sequence[Samples], lock: Lock) -> None:
     """Make the run folder if it is new or empty; refuse any that is not ours, or is of other samples."""
     if take_stock(place) is not None:
-        check_kind(place, "run")
+        check_kind(place, RUN)
         _check_origins(place, corpora)
         return
-    check_replaceable(place, "run", overwrite=False)
+    check_replaceable(place, RUN, overwrite=False)
     place.mkdir(exist_ok=True)
     draft = place / lock.draft.name  # which the next writer knows
-    write_sealed(place / MANIFEST, {"kind": "run", "format": FORMAT, "files": {}}, draft=draft)
+    write_sealed(place / MANIFEST, {"kind": RUN.name, "format": FORMAT, "files": {}}, draft=draft)
 
 
 def _choose(target: Path, store: Store, asked: Mapping[str, Any], lock: Lock) -> str:

@@ -12,12 +12,11 @@ from attomaton.base.errors import UnsupportedOption
 from attomaton.corpora.samples import Samples
 from attomaton.training.models.attention import AttentionModel
 from attomaton.training.models.deep import DeepModel
-from attomaton.training.models.embeddings import EmbeddingTable, Equicorrelated, Orthonormal, RandomUnit
-from attomaton.training.models.heads import Tied, TokenId, Untied
-from attomaton.training.models.losses import CorrelationLoss, LogLoss, SquaredLoss
+from attomaton.training.models.embeddings import EMBEDDINGS
+from attomaton.training.models.heads import HEADS
+from attomaton.training.models.losses import LOSSES
 from attomaton.training.schedules import Decay
-from attomaton.training.steepest import Muon, SignDescent, SpectralDescent
-from attomaton.training.steps import Adam, GradientDescent
+from attomaton.training.steepest import STEPS
 
 PACKAGES = ("attomaton", "numpy", "torch")
 """Other versions of these may round differently."""
@@ -38,24 +37,9 @@ def describe(value: object) -> Any:
     return f"{kind.__module__}.{getattr(kind, '__qualname__', type(value).__qualname__)}"
 
 
-KINDS = {
-    kind.__name__: kind
-    for kind in (
-        *(
-            AttentionModel,
-            DeepModel,
-            Orthonormal,
-            RandomUnit,
-            Equicorrelated,
-            EmbeddingTable,
-            TokenId,
-            Tied,
-            Untied,
-        ),
-        *(LogLoss, SquaredLoss, CorrelationLoss),
-        *(GradientDescent, Adam, SignDescent, SpectralDescent, Muon, Decay),
-    )
-}
+PARTS: tuple[type[Any], ...] = (*EMBEDDINGS, *HEADS.values(), *LOSSES.values(), *STEPS)
+KINDS = {kind.__name__: kind for kind in (AttentionModel, DeepModel, *PARTS, Decay)}
+"""What the record of a stored run can name, listed where each is defined."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from attomaton.base.options import real_number, settle
 from attomaton.training.schedules import find_pace
-from attomaton.training.steps import LARGEST_STEP, RAISED, Parameters
+from attomaton.training.steps import LARGEST_STEP, RAISED, Adam, GradientDescent, Parameters
 
 NEGLIGIBLE = 1e-9
 """Singular values below this, relative to the largest, are rounding and are left out of U Vᵀ."""
@@ -246,3 +246,7 @@ def _settle(step: "SignDescent | SpectralDescent | Muon") -> None:
         step_size=real_number(step.step_size, "step_size", above=0, most=LARGEST_STEP),
         momentum=real_number(step.momentum, "momentum", least=0, below=1),
     )
+
+
+STEPS = (GradientDescent, Adam, SignDescent, SpectralDescent, Muon)
+"""The steps that a stored run can name."""

@@ -25,11 +25,8 @@ from attomaton.training.configuration import restore
 from attomaton.training.models.attention import AttentionModel
 from attomaton.training.models.embeddings import EmbeddingTable
 from attomaton.training.pictures import draw_run
-from attomaton.training.steepest import Muon, SignDescent, SpectralDescent
-from attomaton.training.steps import Adam, GradientDescent, Step
-
-STEPS = (GradientDescent, Adam, SignDescent, SpectralDescent, Muon)
-"""The steps that a trace of a stored run can name."""
+from attomaton.training.steepest import STEPS
+from attomaton.training.steps import Step
 
 
 class Record(NamedTuple):

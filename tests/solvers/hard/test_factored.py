@@ -147,9 +147,9 @@ def test_no_multipliers_prove_more_than_any_answer_has(drawn, data):
     pressed, moved_by = data.draw(vectors(len(multipliers))), data.draw(vectors(*weights.shape))
     for size in (0.0, 1e-3, 1.0, 1e3):
         noisy = multipliers + size * pressed
-        assert lower_bound(problem, noisy) <= upper * (1 + 1e-9)
+        assert lower_bound(problem, noisy, "nuclear") <= upper * (1 + 1e-9)
         moved = repair_weights(problem, weights + size * moved_by)
-        certificate = certify_weights(problem, moved, noisy, rtol=1e-6)
+        certificate = certify_weights(problem, moved, noisy, norm="nuclear", rtol=1e-6)
         assert certificate.lower <= certificate.upper * (1 + 1e-9)
         assert certificate.upper >= upper * (1 - 2e-6)
 
@@ -239,10 +239,13 @@ def test_what_is_not_a_number_or_not_feasible_has_no_certificate():
     problem, _, _ = factored_problem(components_of(paper_draw(0)), np.eye(6))
     weights, multipliers = InteriorPoint().solve_factored(problem)
     weights = repair_weights(problem, weights)
-    assert certify_weights(problem, weights, multipliers, rtol=1e-6).certified
-    assert not certify_weights(problem, 0.999 * weights, multipliers, rtol=1e-6).certified
-    assert not certify_weights(problem, np.full_like(weights, np.nan), multipliers, rtol=1e-6).certified
-    assert not certify_weights(problem, weights, 0 * multipliers, rtol=1e-6).certified
+    options = {"norm": "nuclear", "rtol": 1e-6}
+    assert certify_weights(problem, weights, multipliers, **options).certified
+    assert not certify_weights(problem, 0.999 * weights, multipliers, **options).certified
+    assert not certify_weights(
+        problem, np.full_like(weights, np.nan), multipliers, norm="nuclear", rtol=1e-6
+    ).certified
+    assert not certify_weights(problem, weights, 0 * multipliers, **options).certified
 
 
 def test_wrong_options_are_refused():

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base.artifacts.parted import part_name, write_part
+from attomaton.base.artifacts.runs import ARRAYS
 from attomaton.base.borders import check_counts, check_ids_of, check_rising, check_table
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.machine import share_out
@@ -60,6 +61,10 @@ SCHEMAS: dict[str, pa.Schema] = {
     "choices": CHOICE_SCHEMA,
 }
 """The tables of a run."""
+
+PARTS = tuple(f"{table}-#####.parquet" for table in SCHEMAS)
+OWNED = (*PARTS, "queries.parquet", "vocabulary.json", "coverage.json", "writes.json", ARRAYS, "work/**")
+"""The files of a run, and the folder in which an engine works before they are written."""
 
 COUNTED = ("nodes", "components", "edges", "order", "choices")
 INDEX = pa.schema(

@@ -16,7 +16,7 @@ from attomaton.base.artifacts import Building, Run, explained, fill_run
 from attomaton.base.borders import trusted
 from attomaton.base.solutions import Solution, check_scores
 from attomaton.base.tables import Int64, column
-from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.corpora.tokenizers import Vocabulary, vocabulary_records
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components
 from attomaton.graphs.edges import EdgeTable
@@ -103,8 +103,7 @@ class RunRecord:
 
 def describe_records(vocabulary: Vocabulary | None, coverage: Coverage) -> dict[str, Any]:
     """The records of a run."""
-    words = {} if vocabulary is None else {"vocabulary": vocabulary.to_record()}
-    return {"coverage": coverage.to_dict(), **words}
+    return {"coverage": coverage.to_dict(), **vocabulary_records(vocabulary)}
 
 
 def finish(
@@ -194,21 +193,6 @@ def _named(files: str) -> Generator[None]:
         yield
     except (TypeError, ValueError) as error:
         raise ValueError(f"{files}: {error}") from error
-
-
-def read_vocabulary(run: Run, n_tokens: int) -> Vocabulary | None:
-    """The vocabulary of a run, if it has one."""
-    words = run.records.get("vocabulary")
-    if words is None:
-        return None
-    texts = [*words["tokens"], words["tokenizer"], words.get("definition") or ""]
-    if not all(isinstance(text, str) for text in texts):
-        raise ValueError("vocabulary.json holds tokens that are no text")
-    for text in texts:
-        text.encode()  # an error, which is a ValueError, where it is no Unicode
-    if len(words["tokens"]) != n_tokens:
-        raise ValueError(f"vocabulary.json holds {len(words['tokens'])} tokens, and ids go up to {n_tokens}")
-    return Vocabulary.from_record(words)
 
 
 def _certificate(kind: type[Proof], record: Mapping[str, Any]) -> Proof:

@@ -30,7 +30,7 @@ from attomaton.base.ragged import offsets_of, ranges_of
 from attomaton.base.remote import Place
 from attomaton.base.tables import Int64, Integers, column, make_table, ragged_column
 from attomaton.corpora.samples import MAX_TOKENS
-from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.corpora.tokenizers import Vocabulary, read_vocabulary
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components, check_acyclic
 from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA
@@ -263,7 +263,7 @@ def open_run(path: str | Place) -> StoredRun:
         n_tokens = run.manifest["n_tokens"]
         if not isinstance(n_tokens, int) or not 0 <= n_tokens <= MAX_TOKENS:
             raise MismatchedParts(f"manifest.json gives no whole number up to {MAX_TOKENS:,} as n_tokens")
-        vocabulary = storage.read_vocabulary(run, n_tokens)
+        vocabulary = read_vocabulary(run.records, n_tokens)
         storage.read_proofs(run.manifest)
         counts = layout.check_index(run.tables[storage.INDEX], n_tokens)
         return StoredRun(run, vocabulary, counts, _open_tables(run, counts))

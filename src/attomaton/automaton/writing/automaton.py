@@ -16,6 +16,7 @@ from attomaton.automaton.generation import MOST_GENERATED, Generation, write_on
 from attomaton.automaton.pictures import Ranking
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.automaton.runs.coverage import Coverage
+from attomaton.automaton.runs.layout import OWNED
 from attomaton.automaton.runs.stored import StoredRun, open_run
 from attomaton.automaton.scoring import Score, mix_uniform, score_prediction
 from attomaton.automaton.writing.maps import KeyNames, Writing
@@ -303,7 +304,7 @@ class WritingAutomaton(Printed, Attention):
         self, path: str | Place, *, about: Mapping[str, Any] | None = None, overwrite: bool = False
     ) -> Place:
         """Write a run folder: that of ``reads``, and the map in ``writes.json``."""
-        with build_at(path, RUN, overwrite=overwrite) as building:
+        with build_at(path, RUN, OWNED, overwrite=overwrite) as building:
             fill_writing(building, self, about or {})
         return as_place(path)
 

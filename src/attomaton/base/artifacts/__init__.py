@@ -3,7 +3,15 @@
 from attomaton.base.artifacts.arrays import digest_arrays, read_arrays, save_arrays, write_arrays
 from attomaton.base.artifacts.files import digest_file, explained, identify_file, write_file
 from attomaton.base.artifacts.folders import Building, build_folder
-from attomaton.base.artifacts.manifests import check_files, list_digests, read_checked, read_manifest
+from attomaton.base.artifacts.manifests import (
+    RUN,
+    TRAINING,
+    FolderKind,
+    check_files,
+    list_digests,
+    read_checked,
+    read_manifest,
+)
 from attomaton.base.artifacts.runs import Run, explained_run, fill_run, load_run, read_run, write_run
 from attomaton.base.artifacts.seals import MANIFEST, digest_record, json_writer, read_sealed, write_sealed
 from attomaton.base.artifacts.targets import begins_with, check_target, write_target
@@ -11,7 +19,10 @@ from attomaton.base.artifacts.uploads import check_upload, upload_folder
 
 __all__ = [
     "MANIFEST",
+    "RUN",
+    "TRAINING",
     "Building",
+    "FolderKind",
     "Run",
     "begins_with",
     "build_folder",

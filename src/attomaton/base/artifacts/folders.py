@@ -16,6 +16,7 @@ from typing import Any
 
 from attomaton.base.artifacts.files import DRAFT, entry_of, explained, flush_tree, link_or_copy
 from attomaton.base.artifacts.locks import Lock, locked
+from attomaton.base.artifacts.manifests import RUN, FolderKind
 from attomaton.base.artifacts.naming import few, shown, sibling
 from attomaton.base.artifacts.ownership import (
     INNER,
@@ -32,20 +33,6 @@ from attomaton.base.artifacts.seals import FORMAT, MANIFEST, read_sealed, write_
 from attomaton.base.artifacts.systems import flush
 from attomaton.base.errors import UnwritablePlace
 
-KINDS = {
-    "run": "a run",
-    "training": "a training",
-    "tokens": "a tokenised corpus",
-    "tables": "exported tables",
-    "figures": "figures",
-    "experiment": "an experiment",
-    "survey": "what scan-snap wrote",
-    "choices": "a fit of choices",
-    "beginning": "a beginning",
-    "decoder": "a decoder",
-}
-"""Kinds of folders, as sentences name them."""
-
 
 @dataclass(frozen=True)
 class Building:
@@ -57,13 +44,13 @@ class Building:
         Where it will stand.
     folder : Path
         Where it is built; everything in this folder is ours.
-    kind : str
-        One of :data:`KINDS`.
+    kind : FolderKind
+        What it will hold.
     """
 
     target: Path
     folder: Path
-    kind: str
+    kind: FolderKind
 
     def finish(
         self, about: Mapping[str, Any], files: Mapping[str, Mapping[str, Any]] | None = None
@@ -73,7 +60,7 @@ class Building:
         ``files`` are those whose digests are known; if not given, every file in the folder is listed.
         """
         listed = self.digest_files(self._written()) if files is None else dict(files)
-        record = {**about, "kind": self.kind, "format": FORMAT, "files": listed}
+        record = {**about, "kind": self.kind.name, "format": FORMAT, "files": listed}
         write_sealed(self.folder / MANIFEST, record)
         return record
 
@@ -89,7 +76,8 @@ class Building:
 @contextmanager
 def build_folder(
     target: str | os.PathLike[str],
-    kind: str,
+    kind: FolderKind,
+    files: Iterable[str],
     *,
     overwrite: bool,
     resumable: bool = False,
@@ -102,8 +90,12 @@ def build_folder(
     ----------
     target : path
         A new or empty folder, or one that attomaton wrote, of the same kind.
-    kind : str
-        One of :data:`KINDS`.
+    kind : FolderKind
+        What the folder will hold.
+    files : iterable of str
+        Names of all files that the folder may hold while it is built, but for manifests and drafts; ``#``
+        stands for one digit, and ``NAME/**`` for everything in a folder. If the writer is killed, the next
+        one removes these and nothing else.
     overwrite : bool
         Whether a finished folder of ours may be replaced.
     resumable : bool
@@ -118,14 +110,15 @@ def build_folder(
     UnwritablePlace
         If the target may not be written, before anything is; or if somebody else writes there.
     """
+    record = {"kind": kind.name, "about": dict(about or {}), "files": sorted(files)}
     if held is not None:
-        with _building(Path(target), kind, overwrite, _Making(held, resumable, about or {})) as building:
+        with _building(Path(target), kind, overwrite, _Making(held, resumable, record)) as building:
             yield building
         return
     place = find_place(target)
     with (
         hold(place) as lock,
-        _building(place, kind, overwrite, _Making(lock, resumable, about or {})) as building,
+        _building(place, kind, overwrite, _Making(lock, resumable, record)) as building,
     ):
         yield building
 
@@ -170,7 +163,7 @@ def find_place(target: str | os.PathLike[str]) -> Path:
     return place
 
 
-def check_replaceable(place: Path, kind: str, *, overwrite: bool) -> None:
+def check_replaceable(place: Path, kind: FolderKind, *, overwrite: bool) -> None:
     """Refuse a place where something stands that may not be replaced."""
     if not place.exists():
         return
@@ -190,7 +183,7 @@ def check_replaceable(place: Path, kind: str, *, overwrite: bool) -> None:
     if not overwrite and not stock.is_bare_run and not (stock.missing and _is_filling(place, stock)):
         within = " with a training in it, which would be removed, too" if (place / INNER).exists() else ""
         raise UnwritablePlace(
-            f"{shown(place)} holds {KINDS[kind]} already{within}; give another folder, or replace it with "
+            f"{shown(place)} holds {kind.phrase} already{within}; give another folder, or replace it with "
             "--overwrite (in Python: overwrite=True)"
         )
 
@@ -203,18 +196,18 @@ def _is_filling(place: Path, stock: Stock) -> bool:
     return bool(inside) and not (place / INNER).exists()
 
 
-def check_kind(place: Path, kind: str) -> None:
+def check_kind(place: Path, kind: FolderKind) -> None:
     """Refuse a folder of ours that is of another kind."""
     stock = take_stock(place)
     if stock is not None:
         _check_kind(place, stock, kind)
 
 
-def _check_kind(place: Path, stock: Stock, kind: str) -> None:
+def _check_kind(place: Path, stock: Stock, kind: FolderKind) -> None:
     found = str(stock.manifest["kind"])
-    if found != kind:
+    if found != kind.name:
         raise UnwritablePlace(
-            f"{shown(place)} holds {KINDS.get(found, found)}, not {KINDS[kind]}; give another folder"
+            f"{shown(place)} holds files of the kind {found!r}, not {kind.phrase}; give another folder"
         )
 
 
@@ -268,15 +261,15 @@ def settle(place: Path) -> None:
 
 @dataclass(frozen=True)
 class _Making:
-    """How a folder is built: under which lock, whether to be taken up, and what its record notes."""
+    """How a folder is built: under which lock, whether to be taken up, and its record but for its name."""
 
     lock: Lock
     resumable: bool
-    about: Mapping[str, Any]
+    record: Mapping[str, Any]
 
 
 @contextmanager
-def _building(place: Path, kind: str, overwrite: bool, how: _Making) -> Generator[Building]:
+def _building(place: Path, kind: FolderKind, overwrite: bool, how: _Making) -> Generator[Building]:
     with explained(place):
         settle(place)
         if take_stock(place) is not None:
@@ -295,12 +288,13 @@ def _building(place: Path, kind: str, overwrite: bool, how: _Making) -> Generato
         raise
 
 
-def _open_partial(place: Path, kind: str, how: _Making) -> Path:
+def _open_partial(place: Path, kind: FolderKind, how: _Making) -> Path:
     """The folder to build in: one that a killed writer left, or a new one; what else is left goes."""
     taken: Path | None = None
     for found in filter(is_partial, find_partials(place)):
         record = read_sealed(found / PARTIAL) or {}
-        if how.resumable and taken is None and (record["kind"], record["about"]) == (kind, dict(how.about)):
+        same = all(record.get(name) == value for name, value in how.record.items())
+        if how.resumable and taken is None and same:
             taken = found
         else:
             drop_partial(found, how.lock)
@@ -311,16 +305,16 @@ def _open_partial(place: Path, kind: str, how: _Making) -> Path:
     folder = _beside(place) / sibling(place.name, f".partial-{name}")
     draft = folder.with_name(how.lock.draft.name)
     draft.mkdir()  # it has its name only when it has its record: a kill leaves nothing unknown
-    write_sealed(draft / PARTIAL, {"kind": kind, "id": name, "about": dict(how.about)})
+    write_sealed(draft / PARTIAL, {**how.record, "id": name})
     rename_new(draft, folder)
     return folder
 
 
-def _tidy(folder: Path, kind: str) -> None:
+def _tidy(folder: Path, kind: FolderKind) -> None:
     """Leave of an unfinished folder what can be taken up: no drafts, and of a run only its work."""
     for draft in folder.rglob(f".*{DRAFT}"):
         draft.unlink()
-    if kind == "run":
+    if kind == RUN:
         for file in [path for path in folder.iterdir() if path.is_file() and path.name != PARTIAL]:
             file.unlink()
 
@@ -331,10 +325,13 @@ def _keep_training(folder: Path, place: Path) -> None:
     if stock is None or not stock.is_bare_run:
         return
     unfinished = [path for draft in stock.drafts for path in draft.rglob("*") if path.is_file()]
-    for file in [*stock.files[:-1], *unfinished]:
-        new = folder / file.relative_to(place)
+    names = [file.relative_to(place).as_posix() for file in [*stock.files[:-1], *unfinished]]
+    record = read_sealed(folder / PARTIAL) or {}
+    write_sealed(folder / PARTIAL, {**record, "records": names})  # before they are there: a kill leaves them
+    for name in names:
+        new = folder / name
         new.parent.mkdir(parents=True, exist_ok=True)
-        link_or_copy(file, new)
+        link_or_copy(place / name, new)
 
 
 def _install(folder: Path, place: Path, lock: Lock) -> None:

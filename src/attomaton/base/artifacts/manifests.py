@@ -1,6 +1,7 @@
 """Manifests: sealed records of the files of a folder, read whole or not at all, and checked file by file."""
 
 import hashlib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,30 +10,53 @@ from attomaton.base.artifacts.seals import FORMAT, MANIFEST, SEAL, is_sealed, re
 from attomaton.base.errors import CorruptRun, UnreadableSource
 from attomaton.base.remote import Place
 
-RUN, CHOICES, BEGINNING, DECODER = "run", "choices", "beginning", "decoder"
 
-COMMANDS = {RUN: "learn", CHOICES: "choices", BEGINNING: "begin"}
-"""Kinds of folders → the command that writes them."""
+@dataclass(frozen=True)
+class FolderKind:
+    """A kind of folder; the module that writes such folders declares it.
 
-WORDS = {CHOICES: "fit of choices", BEGINNING: "beginning", DECODER: "decoder"}
-"""Kinds of folders, as a sentence names what is missing; a run for all others."""
+    Attributes
+    ----------
+    name : str
+        What manifests call it.
+    phrase : str
+        How a sentence names what such a folder holds, with its article.
+    writer : str
+        The command or method that writes one, such as ``attomaton learn --out``.
+
+    Examples
+    --------
+    >>> FolderKind("run", "a run", "attomaton learn --out").noun
+    'run'
+    """
+
+    name: str
+    phrase: str
+    writer: str
+
+    @property
+    def noun(self) -> str:
+        """The phrase without its article."""
+        return self.phrase.removeprefix("a ").removeprefix("an ")
 
 
-def read_manifest(place: Place, kind: str = RUN) -> dict[str, Any]:
+RUN = FolderKind("run", "a run", "attomaton learn --out")
+TRAINING = FolderKind("training", "a training", "attomaton train --out")
+"""The two kinds that modules below their writers know: a training may stand in a run."""
+
+
+def read_manifest(place: Place, kind: FolderKind = RUN) -> dict[str, Any]:
     """The manifest of a folder that attomaton wrote, if it is whole and of this kind."""
-    path, command = place / MANIFEST, COMMANDS.get(kind, COMMANDS[RUN])
-    written = f"`attomaton {command} … --out {place}`" if kind != DECODER else "`DecoderLimit.save`"
+    path = place / MANIFEST
     try:
         manifest = read_json(path)
     except FileNotFoundError as error:
-        what = WORDS.get(kind, "run")
+        how = kind.writer.replace("--out", f"… --out {place}")
         raise CorruptRun(
-            f"{place} has no {MANIFEST}: there is no {what}, or it was cut short; write one with {written}"
+            f"{place} has no {MANIFEST}: there is no {kind.noun}, or it was cut short; write one with `{how}`"
         ) from error
     except NotADirectoryError as error:
-        raise CorruptRun(
-            f"{place} is a file; give the folder that `attomaton {command} --out` wrote"
-        ) from error
+        raise CorruptRun(f"{place} is a file; give the folder that `{kind.writer}` wrote") from error
     except UnreadableSource:
         raise  # a store that does not answer
     except (OSError, ValueError, RecursionError) as error:
@@ -46,8 +70,10 @@ def read_manifest(place: Place, kind: str = RUN) -> dict[str, Any]:
         )
     if not is_sealed(found):
         raise CorruptRun(f"{path} was altered after it was written; write the run again")
-    if found.get("kind") != kind:
-        raise CorruptRun(f"{place} is of the kind {found.get('kind')!r}, not {kind!r}; give another folder")
+    if found.get("kind") != kind.name:
+        raise CorruptRun(
+            f"{place} is of the kind {found.get('kind')!r}, not {kind.name!r}; give another folder"
+        )
     del found[SEAL]
     return found
 

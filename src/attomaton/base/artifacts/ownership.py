@@ -12,26 +12,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from attomaton.base.artifacts.files import DRAFT
+from attomaton.base.artifacts.files import DRAFT, DRAFT_NAME
+from attomaton.base.artifacts.manifests import RUN, TRAINING
 from attomaton.base.artifacts.naming import few, shown
 from attomaton.base.artifacts.renaming import rename_new
 from attomaton.base.artifacts.seals import MANIFEST, read_sealed
 
 PARTIAL = "partial.json"
-"""The record of a folder that is being built: its kind, and the end of its name."""
+"""The record of a folder that is being built: its kind, the end of its name, and which files are ours."""
 
-BUILT = re.compile(
-    r"partial\.json|manifest\.json|(work|words|inputs)(/.*)?|part-\d{5}-\d{5}\.parquet|checkpoints(/\d+\.safetensors)?"
-    r"|(edges|nodes|order|choices)-\d{5}\.parquet"
-    r"|training(/(manifest\.json|trace\.(jsonl|safetensors)|checkpoints(/\d+\.safetensors)?))?"
-    r"|(edges|components|order|hard|soft|choices|queries|curves|numbers|tokens|classes|distinct)\.(parquet|csv)"
-    r"|(vocabulary|coverage|verdicts|forecast|items)\.json|(arrays|trace)\.safetensors|trace\.jsonl|summary\.md"
-    r"|(figure|graph|scores|training)\.(png|pdf)|(.*/)?\.[0-9a-f]{16}\.draft"
-)
-"""What attomaton puts into a folder that it builds."""
-
-INNER = "training"
-"""The one folder of ours that may stand in another: name and kind."""
+INNER = TRAINING.name
+"""The one folder of ours that may stand in another: a training in a run."""
 
 SIDE_RECORDS = frozenset(["verdicts.json"])
 """Sealed records that other commands leave in a run."""
@@ -65,7 +56,7 @@ class Stock:
     @property
     def is_bare_run(self) -> bool:
         """Whether it is the folder of a run that has not been learned: a training began it."""
-        return self.manifest["kind"] == "run" and not listed_names(self.manifest)
+        return self.manifest["kind"] == RUN.name and not listed_names(self.manifest)
 
     @property
     def missing(self) -> bool:
@@ -172,10 +163,11 @@ def remove_partial(folder: Path, spare: Path) -> list[str]:
     ``spare`` as for :func:`remove_ours`.
     """
     strangers: list[str] = []
+    owned = _owned_names(read_sealed(folder / PARTIAL) or {})
     for place, folders, files in os.walk(folder, topdown=False):
         for name in [*files, *folders]:
             path = Path(place, name)
-            if not BUILT.fullmatch(path.relative_to(folder).as_posix()) or (path.is_symlink()):
+            if not owned.fullmatch(path.relative_to(folder).as_posix()) or path.is_symlink():
                 strangers.append(name)
             elif name in folders:
                 if not any(path.iterdir()):
@@ -187,6 +179,22 @@ def remove_partial(folder: Path, spare: Path) -> list[str]:
     else:
         _remove_last(folder, spare)
     return strangers
+
+
+def _owned_names(record: Mapping[str, Any]) -> re.Pattern[str]:
+    """What matches the names of our files in a folder that is being built, and of the folders around them.
+
+    Its record lists them. ``#`` in a name stands for one digit; a name that ends in ``/**`` is that of a
+    folder with everything in it.
+    """
+    found = [re.escape(PARTIAL), re.escape(MANIFEST), rf"(.*/)?{DRAFT_NAME.pattern}"]
+    for name in listed_names(record):
+        inner = name.removesuffix("/**")
+        parts = re.escape(inner).replace(r"\#", "[0-9]").split("/")
+        found += ["/".join(parts[:end]) for end in range(1, len(parts) + 1)]
+        if name != inner:
+            found.append(f"{'/'.join(parts)}/.*")
+    return re.compile("|".join(found))
 
 
 def _remove_last(folder: Path, spare: Path) -> None:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from attomaton.base.artifacts.files import explained, write_file
 from attomaton.base.artifacts.folders import Building, build_folder, standing
-from attomaton.base.artifacts.manifests import RUN, list_digests, read_checked, read_manifest
+from attomaton.base.artifacts.manifests import RUN, FolderKind, list_digests, read_checked, read_manifest
 from attomaton.base.artifacts.seals import json_writer
 from attomaton.base.errors import CorruptRun
 from attomaton.base.options import given_path
@@ -49,14 +49,17 @@ class Run:
     """Where it was read."""
 
 
-def write_run(folder: str | PathLike[str], run: Run, kind: str = RUN, *, overwrite: bool = False) -> Path:
+def write_run(
+    folder: str | PathLike[str], run: Run, kind: FolderKind = RUN, *, overwrite: bool = False
+) -> Path:
     """Write a folder of this kind whole; an earlier one in the same place is replaced if that is asked for.
 
     Tables become ``NAME.parquet``, records ``NAME.json``, arrays one safetensors file; ``run.manifest`` goes
     into the manifest beside versions and digests.
     """
     place = given_path(folder, "path")
-    with build_folder(place, kind, overwrite=overwrite) as building:
+    tables, records = (f"{name}.parquet" for name in run.tables), (f"{name}.json" for name in run.records)
+    with build_folder(place, kind, [*tables, *records, ARRAYS], overwrite=overwrite) as building:
         fill_run(building, run)
     return place
 
@@ -75,11 +78,11 @@ def explained_run(
         raise CorruptRun(f"{place} holds no whole {holds} ({reason}); {cure}") from error
 
 
-def load_run(folder: str | PathLike[str], kind: str, holds: str, assemble: Callable[[Run], Stored]) -> Stored:
+def load_run(folder: str | PathLike[str], kind: FolderKind, assemble: Callable[[Run], Stored]) -> Stored:
     """What ``assemble`` makes of a folder of this kind; what was altered does not load."""
     place = given_path(folder, "path")
     run = read_run(place, kind)
-    with explained_run(place, holds, "save it again"):
+    with explained_run(place, kind.noun, "save it again"):
         return assemble(run)
 
 
@@ -100,7 +103,7 @@ def fill_run(building: Building, run: Run) -> None:
         building.finish({**run.manifest, "versions": versions}, {**run.parts, **digests})
 
 
-def read_run(folder: str | Place, kind: str = RUN) -> Run:
+def read_run(folder: str | Place, kind: FolderKind = RUN) -> Run:
     """Read a run folder, or another of this ``kind``, back, every file checked against the manifest's digest.
 
     A run that is replaced while it is read is read again: what comes back is the old one or the new one. Of
@@ -118,7 +121,7 @@ def read_run(folder: str | Place, kind: str = RUN) -> Run:
     return _read_files(place, manifest)
 
 
-def find_run(folder: str | Place, kind: str = RUN) -> tuple[Place, dict[str, Any]]:
+def find_run(folder: str | Place, kind: FolderKind = RUN) -> tuple[Place, dict[str, Any]]:
     """Where a run is to be read, and its manifest."""
     place = as_place(folder)
     if isinstance(place, Path) and not place.exists() and (found := standing(place.absolute())).exists():

@@ -6,13 +6,14 @@ marker goes. Without a manifest there is no run; with the marker, a later upload
 """
 
 import tempfile
-from collections.abc import Generator, Iterable
+from collections.abc import Collection, Generator, Iterable
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from secrets import token_hex
 
 from attomaton.base.artifacts.folders import Building, build_folder
+from attomaton.base.artifacts.manifests import FolderKind
 from attomaton.base.artifacts.ownership import INNER, SIDE_RECORDS, listed_names, take_stock
 from attomaton.base.artifacts.seals import MANIFEST, encode_record, read_sealed, seal, was_sealed
 from attomaton.base.errors import CorruptRun, UnwritablePlace
@@ -54,7 +55,12 @@ def upload_folder(folder: Path, url: str | RemotePath, *, overwrite: bool = Fals
 
 @contextmanager
 def build_at(
-    target: str | PathLike[str] | RemotePath, kind: str, *, overwrite: bool, resumable: bool = False
+    target: str | PathLike[str] | RemotePath,
+    kind: FolderKind,
+    files: Collection[str],
+    *,
+    overwrite: bool,
+    resumable: bool = False,
 ) -> Generator[Building]:
     """Build a folder wherever it is to stand: here, as :func:`.folders.build_folder` does, or behind a URL.
 
@@ -63,13 +69,13 @@ def build_at(
     """
     place = as_place(target)
     if isinstance(place, Path):
-        with build_folder(place, kind, overwrite=overwrite, resumable=resumable) as building:
+        with build_folder(place, kind, files, overwrite=overwrite, resumable=resumable) as building:
             yield building
         return
     check_upload(place, overwrite=overwrite)
     with tempfile.TemporaryDirectory(prefix="attomaton-") as name:
         local = Path(name, "run")
-        with build_folder(local, kind, overwrite=False) as building:
+        with build_folder(local, kind, files, overwrite=False) as building:
             yield building
         upload_folder(local, place, overwrite=overwrite)
 

@@ -6,14 +6,17 @@ Fields may be quoted (RFC 4180): inside quotes a delimiter and a line end are te
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+import pyarrow as pa
 
 from attomaton.base.errors import UnreadableSource
 from attomaton.corpora.budgets import CONTAINER, shown
 from attomaton.corpora.readers.batches import Reading, Skips, too_long
-from attomaton.corpora.readers.files import decode, naming, suffix_of
+from attomaton.corpora.readers.files import TableReader, decode, naming, suffix_of
 from attomaton.corpora.readers.records import RecordReader
 
+_arrow: Any = pa
 NAMES = ("text", "content")
 """Columns that are taken without being named, if only one of them is there."""
 SHOWN = 20
@@ -25,10 +28,25 @@ _DECLARED = re.compile(r"sep=(.)")
 
 
 @dataclass(frozen=True)
-class DelimitedReader(RecordReader):
+class DelimitedReader(RecordReader, TableReader):
     """A ``.csv`` or ``.tsv`` file, plain or packed (``.gz``, ``.zst``). Blank lines are no rows."""
 
-    has_columns = True
+    def table(self) -> Any:
+        """All rows; cells are text as it stands there: 007 stays 007."""
+        from pyarrow import csv
+
+        tables: Any = csv
+        blob = self.read_whole()
+        delimiter = "\t" if self.file.suffix == ".tsv" else ","
+        parse = tables.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+        head = tables.open_csv(_arrow.BufferReader(blob), parse_options=parse).schema
+        texts = {name: pa.string() for name in head.names}
+        return tables.read_csv(
+            _arrow.BufferReader(blob),
+            parse_options=parse,
+            convert_options=tables.ConvertOptions(column_types=texts, strings_can_be_null=False),
+            read_options=tables.ReadOptions(use_threads=False),
+        )
 
     def _documents(self, skips: Skips) -> Iterator[tuple[int, str]]:
         """The documents; rows are the numbers of the lines in which they begin, from 1."""

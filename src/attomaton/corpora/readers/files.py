@@ -22,6 +22,8 @@ from attomaton.corpora.regular import open_regular
 _arrow: Any = pa
 PACKED = (".gz", ".zst")
 CHUNK = 1 << 20
+LARGEST_TABLE = 1 << 31
+"""Bytes of a table that is read whole, unpacked."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,31 @@ class FileReader:
     def stored(self) -> int | None:
         """The size of the file, if it is here."""
         return self.file.stored()
+
+
+class TableReader(FileReader):
+    """A file of rows with named columns, which can be read whole too."""
+
+    has_columns = True
+
+    def table(self) -> Any:
+        """All rows, as an Arrow table or a list of records."""
+        raise NotImplementedError
+
+    def read_whole(self) -> bytes:
+        """The bytes of a text file, unpacked, if they are UTF-8 and not too many."""
+        with self.file.open() as raw:
+            blob = raw.read(LARGEST_TABLE + 1)
+        self.check_size(len(blob))
+        decode(blob, self.source)
+        return blob.removeprefix(b"\xef\xbb\xbf")
+
+    def check_size(self, size: int) -> None:
+        """Refuse a table that is too large to be read whole."""
+        if size > LARGEST_TABLE:
+            raise UnreadableSource(
+                f"{self.source} is larger than {LARGEST_TABLE:,} bytes; count equal rows first"
+            )
 
 
 def suffix_of(file: File, reading: Reading) -> str:

@@ -47,9 +47,14 @@ class ColumnReader(HeldReader):
                 row += len(chunk)
 
 
+def library_of(value: object) -> str:
+    """The package that the type of a value comes from."""
+    return type(value).__module__.partition(".")[0]
+
+
 def is_frame(source: Any) -> bool:
     """Whether this is a frame or Series of pandas or Polars, or a table or array of Arrow."""
-    room, name = type(source).__module__.partition(".")[0], type(source).__name__
+    room, name = library_of(source), type(source).__name__
     return (room in ("pandas", "polars") and name in FRAMES) or isinstance(
         source, _arrow.Table | _arrow.RecordBatch | _arrow.Array | _arrow.ChunkedArray
     )
@@ -57,7 +62,7 @@ def is_frame(source: Any) -> bool:
 
 def read_frame(source: Any, reading: Reading) -> Reader:
     """The reader of a frame: of the column that is asked for, or the only one that fits."""
-    room = type(source).__module__.partition(".")[0]
+    room = library_of(source)
     if type(source).__name__ == "LazyFrame":
         raise UnreadableSource("the LazyFrame is not computed yet; give its .collect()")
     if hasattr(source, "columns"):

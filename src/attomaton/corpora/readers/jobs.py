@@ -23,6 +23,9 @@ from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 WORDS, INPUTS = "words", "inputs"
 """Folders of the records."""
 
+FILES = (VOCABULARY, "part-#####-#####.parquet", f"{WORDS}/**", f"{INPUTS}/**")
+"""The files of a tokenised corpus: shards are numbered by input."""
+
 
 @dataclass(frozen=True)
 class WordsJob:

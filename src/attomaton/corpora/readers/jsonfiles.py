@@ -10,11 +10,12 @@ from typing import Any, BinaryIO
 from attomaton.base.errors import AttomatonError, UnreadableSource
 from attomaton.corpora.budgets import JSON_VALUES, shown
 from attomaton.corpora.readers.batches import Reading, Skips, too_long
-from attomaton.corpora.readers.files import CHUNK, advise, naming
+from attomaton.corpora.readers.files import CHUNK, TableReader, advise, naming
 from attomaton.corpora.readers.records import (
     FIELD,
     Document,
     RecordReader,
+    check_records,
     check_values,
     document_of,
     field_of,
@@ -28,14 +29,17 @@ _DECODER = json.JSONDecoder()
 
 
 @dataclass(frozen=True)
-class JsonReader(RecordReader):
+class JsonReader(RecordReader, TableReader):
     """A ``.json`` file, plain or packed (``.gz``, ``.zst``).
 
     Its value is a list, whose elements are texts, lists of tokens or of ids, or objects with the field that
     is asked for; or it is one such object, or objects one after the other, on lines of their own or not.
     """
 
-    has_columns = True
+    def table(self) -> list[Any]:
+        """One object for each row, all in one list."""
+        text = self.read_whole().decode()
+        return check_records(lambda: json.loads(text), self.source)
 
     def _documents(self, skips: Skips) -> Iterator[tuple[int, Document]]:
         """The documents; rows are the numbers of the elements, from 0."""

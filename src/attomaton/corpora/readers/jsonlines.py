@@ -1,22 +1,27 @@
 """JSON lines: one object per line, whose text is one document."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from attomaton.base.errors import AttomatonError
 from attomaton.corpora.readers.batches import Skips, too_long
-from attomaton.corpora.readers.files import decode, naming, read_lines
-from attomaton.corpora.readers.records import Document, RecordReader, field_of, read_json
+from attomaton.corpora.readers.files import TableReader, decode, naming, read_lines
+from attomaton.corpora.readers.records import Document, RecordReader, check_records, field_of, read_json
 
 
 @dataclass(frozen=True)
-class JsonLinesReader(RecordReader):
+class JsonLinesReader(RecordReader, TableReader):
     """A ``.jsonl`` file, plain or packed (``.gz``, ``.zst``). Blank lines are no documents.
 
     The field holds the text of a document, or a list of its tokens or ids.
     """
 
-    has_columns = True
+    def table(self) -> list[Any]:
+        """One object for each row, a line each."""
+        lines = self.read_whole().decode().split("\n")
+        return check_records(lambda: [json.loads(line) for line in lines if line.strip()], self.source)
 
     def _documents(self, skips: Skips) -> Iterator[tuple[int, Document]]:
         """The documents; rows are line numbers from 1."""

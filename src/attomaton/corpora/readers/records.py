@@ -2,12 +2,12 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
 
-from attomaton.base.errors import UnreadableSource, UnsupportedOption
+from attomaton.base.errors import InvalidSamples, UnreadableSource, UnsupportedOption
 from attomaton.base.tables import Integers
 from attomaton.corpora.budgets import JSON_VALUES, shown
 from attomaton.corpora.readers.batches import (
@@ -86,6 +86,20 @@ class RecordReader(FileReader):
     def _documents(self, skips: Skips) -> Iterator[tuple[int, Document]]:
         """Each document with its row."""
         raise NotImplementedError
+
+
+def check_records(read: Callable[[], Any], source: str) -> list[Any]:
+    """What is read from JSON, if it is a list of objects, one for each row."""
+    try:
+        records = read()
+    except RecursionError as error:
+        raise UnreadableSource(f"{source} is nested too deeply to be read; mend it") from error
+    if not isinstance(records, list) or not records:
+        raise InvalidSamples(f"{source} holds no list of records; write one object for each row")
+    for row, record in enumerate(cast("list[Any]", records)):
+        if not isinstance(record, dict):
+            raise InvalidSamples(f"{source}: record {row} is no object; write one object for each row")
+    return cast("list[Any]", records)
 
 
 def batch_documents(documents: Iterator[tuple[int, Document]], skips: Skips) -> Iterator[Batch]:

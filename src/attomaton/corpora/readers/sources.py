@@ -23,7 +23,15 @@ from attomaton.corpora.documents import Documents
 from attomaton.corpora.readers.batches import Reader, Reading
 from attomaton.corpora.readers.delimited import DelimitedReader
 from attomaton.corpora.readers.fasta import FastaReader
-from attomaton.corpora.readers.files import File, naming, printable, shorten, suffix_of, text_cure
+from attomaton.corpora.readers.files import (
+    File,
+    TableReader,
+    naming,
+    printable,
+    shorten,
+    suffix_of,
+    text_cure,
+)
 from attomaton.corpora.readers.frames import is_frame, read_frame
 from attomaton.corpora.readers.jsonfiles import JsonReader
 from attomaton.corpora.readers.jsonlines import JsonLinesReader
@@ -55,6 +63,13 @@ READERS: dict[str, Callable[[File, Reading], Reader]] = {
     ".fna": FastaReader,
 }
 """Ending of a file → its reader; all but Parquet and Arrow may be packed as .gz or .zst."""
+
+TABLES: dict[str, type[TableReader]] = {
+    ending: make
+    for ending, make in READERS.items()
+    if isinstance(make, type) and issubclass(make, TableReader)
+}
+"""Those of files that can be read as a whole table."""
 
 WILD = frozenset("*?[")
 BYTES: Any = (bytes, bytearray, memoryview)
@@ -207,7 +222,7 @@ def _no_corpus(source: str) -> UnreadableSource:
 def is_run(folder: Place) -> bool:
     """Whether a folder has the manifest of a run, whole or altered."""
     record = read_sealed(folder / MANIFEST)
-    return record.get("kind") == RUN if record is not None else was_sealed(folder / MANIFEST)
+    return record.get("kind") == RUN.name if record is not None else was_sealed(folder / MANIFEST)
 
 
 def _is_ours(folder: Path) -> bool:

@@ -11,7 +11,7 @@ from attomaton.base.errors import UnreadableSource
 from attomaton.corpora.budgets import CONTAINER, FOOTER, UNPACKED, unpacked_most
 from attomaton.corpora.readers.batches import Batch, HeldReader, Reading
 from attomaton.corpora.readers.columns import find_column, read_column
-from attomaton.corpora.readers.files import FileReader, naming
+from attomaton.corpora.readers.files import FileReader, TableReader, naming
 
 _arrow: Any = pa
 MAGIC = b"ARROW1"
@@ -36,10 +36,17 @@ def open_parquet(file: BinaryIO) -> Any:
 
 
 @dataclass(frozen=True)
-class ParquetReader(FileReader):
+class ParquetReader(TableReader):
     """A ``.parquet`` file: one column of text or of lists of ids; the others are not read."""
 
-    has_columns = True
+    def table(self) -> Any:
+        """All rows of a file that does not say that it is too large."""
+        with self.file.open_raw() as raw:
+            opened = open_parquet(raw)
+            about = opened.metadata
+            size = sum(about.row_group(group).total_byte_size for group in range(about.num_row_groups))
+            self.check_size(max(size, about.num_rows))
+            return opened.read(use_threads=False)
 
     def batches(self) -> Iterator[Batch]:
         """The documents; rows are numbered from 0."""

@@ -38,6 +38,7 @@ from attomaton.corpora.readers.batches import Reader, Reading
 from attomaton.corpora.readers.corpus import Numbering, bounded, refuse_mixture
 from attomaton.corpora.readers.files import FileReader
 from attomaton.corpora.readers.jobs import (
+    FILES,
     INPUTS,
     WORDS,
     EncodeJob,
@@ -113,7 +114,7 @@ def tokenize_corpus(
         if same and is_whole(place, read_manifest(place, TOKENIZED)):
             return read_tokens(place)
         replace = overwrite or same  # a damaged corpus is mended by the call that made it
-        with build_folder(place, TOKENIZED, overwrite=replace, resumable=True, held=lock) as building:
+        with build_folder(place, TOKENIZED, FILES, overwrite=replace, resumable=True, held=lock) as building:
             _seed(building.folder, place)
             job.run(building.folder, workers, progress or silent)
             if not read_manifest(building.folder, TOKENIZED)["tokens"]:
@@ -254,7 +255,7 @@ def _manifest(
     total = sum(record["tokens"] for record in records)
     largest = max(record["largest"] for record in records)
     return {
-        "kind": TOKENIZED,
+        "kind": TOKENIZED.name,
         "format": FORMAT,
         "tokenizer": None if vocabulary is None else vocabulary.tokenizer,
         "n_tokens": largest + 1 if vocabulary is None else len(vocabulary),

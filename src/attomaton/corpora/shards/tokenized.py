@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from attomaton.base.artifacts import (
     MANIFEST,
+    FolderKind,
     check_files,
     list_digests,
     read_checked,
@@ -28,8 +29,7 @@ from attomaton.corpora.shards.format import GROUP_TOKENS, read_batches
 from attomaton.corpora.shards.lists import flatten_lists
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 
-TOKENIZED = "tokens"
-"""The kind of a tokenised corpus in its manifest."""
+TOKENIZED = FolderKind("tokens", "a tokenised corpus", "attomaton tokenize --out")
 VOCABULARY = "vocabulary.json"
 
 
@@ -137,7 +137,7 @@ def is_tokenized(folder: str | PathLike[str] | RemotePath) -> bool:
     record = read_sealed(path)
     if record is None and was_sealed(path):
         raise CorruptRun(f"{path} was altered, or is of an older format; write {folder} again")
-    return record is not None and record.get("kind") == TOKENIZED
+    return record is not None and record.get("kind") == TOKENIZED.name
 
 
 def read_tokens(folder: str | PathLike[str] | RemotePath) -> TokenizedCorpus:

@@ -7,6 +7,6 @@ into ids at once.
 """
 
 from attomaton.corpora.tokenizers.splitting import EOS, TOKENIZERS, split_words
-from attomaton.corpora.tokenizers.vocabulary import Vocabulary
+from attomaton.corpora.tokenizers.vocabulary import Vocabulary, read_vocabulary, vocabulary_records
 
-__all__ = ["EOS", "TOKENIZERS", "Vocabulary", "split_words"]
+__all__ = ["EOS", "TOKENIZERS", "Vocabulary", "read_vocabulary", "split_words", "vocabulary_records"]

@@ -212,3 +212,23 @@ def name_token(vocabulary: Vocabulary | None, token: int) -> str:
     ('rose', '1')
     """
     return str(token) if vocabulary is None else vocabulary.tokens[token]
+
+
+def vocabulary_records(vocabulary: Vocabulary | None) -> dict[str, Any]:
+    """The records that a folder keeps of a vocabulary: one, or none."""
+    return {} if vocabulary is None else {"vocabulary": vocabulary.to_record()}
+
+
+def read_vocabulary(records: Mapping[str, Any], n_tokens: int) -> Vocabulary | None:
+    """The vocabulary among the records of a folder, if there is one; it must name every token."""
+    words = records.get("vocabulary")
+    if words is None:
+        return None
+    texts = [*words["tokens"], words["tokenizer"], words.get("definition") or ""]
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError("vocabulary.json holds tokens that are no text")
+    for text in texts:
+        text.encode()  # an error, which is a ValueError, where it is no Unicode
+    if len(words["tokens"]) != n_tokens:
+        raise ValueError(f"vocabulary.json holds {len(words['tokens'])} tokens, and ids go up to {n_tokens}")
+    return Vocabulary.from_record(words)

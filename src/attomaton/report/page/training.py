@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base.artifacts import read_checked, read_manifest
+from attomaton.base.artifacts import TRAINING, read_checked, read_manifest
 from attomaton.base.errors import CorruptRun, MissingExtra, needing
 from attomaton.claims.kept import read_verdicts as read_kept
 
@@ -20,10 +20,10 @@ MOST_TRIALS = 5
 
 def read_training(run: Path) -> dict[str, Any] | None:
     """Measured and predicted curves of ``run/training``; None if there was no training that ended."""
-    place = run / "training"
+    place = run / TRAINING.name
     if not place.is_dir():
         return None
-    manifest = read_manifest(place, "training")
+    manifest = read_manifest(place, TRAINING)
     path = place / "trace.jsonl"
     try:
         text = read_checked(path, manifest["files"][path.name]["sha256"]).decode()

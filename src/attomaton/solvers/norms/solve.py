@@ -16,10 +16,9 @@ from attomaton.base.solutions import Solution, check_embeddings, scale_rows, sco
 from attomaton.base.tables import Float64
 from attomaton.graphs.components import Components
 from attomaton.solvers.hard.constraints import multiplier_table
-from attomaton.solvers.hard.factored.certify import relative_gap, repair_weights
+from attomaton.solvers.hard.factored.certify import Norm, NormCertificate, relative_gap
 from attomaton.solvers.hard.factored.problem import FactoredProblem, factored_problem
-from attomaton.solvers.hard.factored.solve import scale_multipliers
-from attomaton.solvers.norms.certify import Norm, NormCertificate, certify_normed
+from attomaton.solvers.hard.factored.solve import describe_solution
 from attomaton.solvers.norms.entries import bound_path, find_longest, miss_of, place_levels, solve_entries
 
 
@@ -152,17 +151,11 @@ def _solve_given(
         rows = columns = np.eye(unit.shape[1])
         used = {"tokens": components.token_of_node, "queries": components.query_of_node}
         problem = replace(problem, **{name: unit[np.unique(nodes)] for name, nodes in used.items()})
-        weights, multipliers = solve_entries(problem)
+        found = solve_entries(problem)
     else:
-        weights, multipliers = _choose(solver, rtol).solve_spectral(problem)
-    weights = repair_weights(problem, weights)
-    certificate = certify_normed(problem, weights, multipliers, norm=norm, rtol=rtol).scaled(scale**-2)
-    return NormedSolution(
-        scores=score_table(components.nodes, problem.scores(weights)),
-        weights=rows @ weights @ columns.T / scale**2,
-        certificate=certificate,
-        multipliers=scale_multipliers(problem, components.order, multipliers, certificate.lower),
-    )
+        found = _choose(solver, rtol).solve_spectral(problem)
+    units = rows, columns, scale
+    return NormedSolution(**describe_solution(components, problem, found, units, norm=norm, rtol=rtol))
 
 
 def _solve_levels(components: Components, rtol: float) -> NormedSolution:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from attomaton.base.artifacts import load_run, write_run
 from attomaton.base.display import (
     SHOWN,
     render_card,
@@ -27,7 +28,7 @@ from attomaton.corpora.samples import NOTHING_SKIPPED, Skipped
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.theories.beginning.statistics import Statistics
-from attomaton.theories.beginning.storage import StoredBeginning, load, save
+from attomaton.theories.beginning.storage import KIND, pack, unpack
 from attomaton.theories.beginning.theorem import TheoremBounds, check_setting
 from attomaton.theories.beginning.weights import EarlyWeights
 
@@ -246,9 +247,8 @@ class Beginning(Printed):
         ...     at.Beginning.load(place)
         Beginning(2 sequences of 4 tokens, vocabulary of 3)
         """
-        return save(
-            StoredBeginning(self.statistics, self.vocabulary, self.skipped), path, overwrite=overwrite
-        )
+        run = pack(self.statistics, self.vocabulary, self.skipped)
+        return write_run(path, run, KIND, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "Beginning":
@@ -262,7 +262,7 @@ class Beginning(Printed):
         ...     at.Beginning.load(place).lags
         Lags(3 lags)
         """
-        return cls(*load(path))
+        return cls(*load_run(path, KIND, unpack))
 
     def to_dict(self, queries: Sequence[int | str] | None = None, *, shown: int = 5) -> dict[str, Any]:
         """The sizes, the first looks of some queries and all lags as plain JSON values.

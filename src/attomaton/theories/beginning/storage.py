@@ -1,15 +1,12 @@
 """A beginning as a folder, and back: its statistics as arrays, and the names of its tokens."""
 
 from dataclasses import asdict
-from os import PathLike
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from attomaton.base.artifacts import Run, load_run, write_run
-from attomaton.base.artifacts.manifests import BEGINNING
+from attomaton.base.artifacts import FolderKind, Run
 from attomaton.base.borders import (
     check_counts,
     check_floats,
@@ -19,26 +16,18 @@ from attomaton.base.borders import (
     check_size,
 )
 from attomaton.corpora.samples import MAX_TOKENS, Skipped
-from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.corpora.tokenizers import Vocabulary, read_vocabulary, vocabulary_records
 from attomaton.theories.beginning.statistics import Statistics
 
+KIND = FolderKind("beginning", "a beginning", "attomaton begin --out")
 TABLES = ("counts", "smoothed", "looks")
 SIZES = ("n_sequences", "n_documents", "n_read", "n_labels")
 MOST = 1 << 53
 _sparse: Any = sparse
 
 
-class StoredBeginning(NamedTuple):
-    """The parts of a beginning."""
-
-    statistics: Statistics
-    vocabulary: Vocabulary | None
-    skipped: Skipped
-
-
-def save(stored: StoredBeginning, path: str | PathLike[str], *, overwrite: bool) -> Path:
-    """Write the folder whole."""
-    statistics, vocabulary, skipped = stored
+def pack(statistics: Statistics, vocabulary: Vocabulary | None, skipped: Skipped) -> Run:
+    """The files of a beginning."""
     arrays: dict[str, Any] = {"lags": statistics.lags}
     for name in TABLES:
         table = getattr(statistics, name)
@@ -48,32 +37,22 @@ def save(stored: StoredBeginning, path: str | PathLike[str], *, overwrite: bool)
             f"{name}/values": table.data,
         }
     sizes = {name: getattr(statistics, name) for name in SIZES}
-    run = Run(
+    return Run(
         tables={},
         arrays=arrays,
-        records={} if vocabulary is None else {"vocabulary": vocabulary.to_record()},
+        records=vocabulary_records(vocabulary),
         manifest={"n_tokens": statistics.n_tokens, **sizes, "skipped": asdict(skipped)},
     )
-    return write_run(path, run, BEGINNING, overwrite=overwrite)
 
 
-def load(path: str | PathLike[str]) -> StoredBeginning:
-    """Read a folder that :func:`save` wrote; what was altered does not load."""
-    return load_run(path, BEGINNING, "beginning", _assemble)
-
-
-def _assemble(run: Run) -> StoredBeginning:
+def unpack(run: Run) -> tuple[Statistics, Vocabulary | None, Skipped]:
     """Every part checked, in the order in which one indexes another."""
     size = check_size(run.manifest["n_tokens"], MAX_TOKENS, "n_tokens")
     tables = {name: _table(run, name, size) for name in TABLES}
     lags = check_floats(run.arrays["lags"], (None,), "lags")
     sizes = {name: check_size(run.manifest[name], MOST, name) for name in SIZES}
-    record = run.records.get("vocabulary")
-    vocabulary = None if record is None else Vocabulary.from_record(record)
-    if vocabulary is not None and len(vocabulary) != size:
-        raise ValueError(f"vocabulary.json names {len(vocabulary)} tokens, not {size}")
-    skipped = Skipped(**run.manifest["skipped"])
-    return StoredBeginning(Statistics(**tables, lags=lags, **sizes), vocabulary, skipped)
+    vocabulary = read_vocabulary(run.records, size)
+    return Statistics(**tables, lags=lags, **sizes), vocabulary, Skipped(**run.manifest["skipped"])
 
 
 def _table(run: Run, name: str, size: int) -> Any:

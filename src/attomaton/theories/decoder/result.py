@@ -9,18 +9,19 @@ from typing import Any
 
 import numpy as np
 
+from attomaton.base.artifacts import load_run, write_run
 from attomaton.base.display import render_card, render_code, render_facts, render_table
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import real_number, whole_number
 from attomaton.base.printing import Block, Grid, Printed
 from attomaton.base.tables import Float64
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.theories.decoder import storage
 from attomaton.theories.decoder.asking import DecoderRequest, ask
 from attomaton.theories.decoder.counting import Read
 from attomaton.theories.decoder.course import find_levels, follow
 from attomaton.theories.decoder.law import asymptote, direct_column, squared_norm
 from attomaton.theories.decoder.stopped import StoppedDecoder, logits_of, stop_decoder
+from attomaton.theories.decoder.storage import KIND, pack, unpack
 from attomaton.theories.decoder.supports import Supports
 from attomaton.theories.decoder.telling import DecoderExplanation, explain_support
 
@@ -218,8 +219,7 @@ class DecoderLimit(Printed):
         ...     DecoderLimit.load(place)
         DecoderLimit(3 contexts of 1 token, vocabulary of 3)
         """
-        kept = storage.StoredDecoder(self.supports, self.read, self.vocabulary)
-        return storage.save(kept, path, overwrite=overwrite)
+        return write_run(path, pack(self.supports, self.read, self.vocabulary), KIND, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "DecoderLimit":
@@ -233,7 +233,7 @@ class DecoderLimit(Printed):
         ...     DecoderLimit.load(place).entropy
         0.0
         """
-        return cls(*storage.load(path))
+        return cls(*load_run(path, KIND, unpack))
 
     @cached_property
     def _levels(self) -> Any:

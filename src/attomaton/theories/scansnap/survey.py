@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base.artifacts import build_folder, explained, json_writer, write_file
+from attomaton.base.artifacts import FolderKind, build_folder, explained, json_writer, write_file
 from attomaton.base.errors import UncertifiedSolution
 from attomaton.base.options import given_path, real_number, whole_number
 from attomaton.base.progress import silent
@@ -23,6 +23,7 @@ from attomaton.theories.scansnap.forecast import QueryForecast, forecast_queries
 from attomaton.theories.scansnap.kept import NOISE, KeptTokens, can_follow, follow_attention, half_time
 from attomaton.theories.scansnap.law import Rates
 
+KIND = FolderKind("survey", "what scan-snap wrote", "attomaton scan-snap --out")
 FEW_TOKENS = 50
 """Vocabularies of at most this size are tried for the exact flow."""
 
@@ -118,7 +119,7 @@ class Survey:
         files = {"forecast.json": json_writer(self.to_dict(name))}
         for table, schema in SCHEMAS.items():
             files[f"{table}.parquet"] = _table_writer(self._table(table, schema))
-        with build_folder(place, "survey", overwrite=True) as building, explained(place):
+        with build_folder(place, KIND, files, overwrite=True) as building, explained(place):
             written = {file: write_file(building.folder / file, write) for file, write in files.items()}
             building.finish({"skipped": asdict(self.skipped)}, written)
         return [place / file for file in files]

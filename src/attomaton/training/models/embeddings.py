@@ -164,3 +164,7 @@ class EmbeddingTable:
     def draw(self, n_tokens: int, rng: np.random.Generator) -> Float64:  # noqa: ARG002  the same for every draw
         """The table itself."""
         return check_embeddings(self.table, n_tokens)
+
+
+EMBEDDINGS = (Orthonormal, RandomUnit, Equicorrelated, EmbeddingTable)
+"""The embeddings that a stored run can name."""

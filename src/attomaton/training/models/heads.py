@@ -5,7 +5,6 @@ context; a softmax head has u = softmax(C f / temperature)_y. The derivative by 
 is du/ds_t = a_t (du/da_t − Σ a du/da). Positions are the first axis here: sums over them run over whole rows.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -153,8 +152,8 @@ class Untied:
         return right, right * along
 
 
-HEADS: dict[str, Callable[[], Readout]] = {"token-id": TokenId, "tied": Tied, "untied": Untied}
-"""Name of a head → what makes it."""
+HEADS: dict[str, type[Any]] = {"token-id": TokenId, "tied": Tied, "untied": Untied}
+"""Name of a head → its class; a stored run knows these."""
 
 
 def as_head(value: object) -> Readout:

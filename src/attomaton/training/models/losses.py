@@ -1,8 +1,7 @@
 """Losses ℓ(u) of the value u that the head gives to the label; small u is bad."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from torch import Tensor
 
@@ -98,12 +97,12 @@ class CorrelationLoss:
         return right * 0.0 - 1.0
 
 
-LOSSES: dict[str, Callable[[], Loss]] = {
+LOSSES: dict[str, type[Any]] = {
     "log": LogLoss,
     "squared": SquaredLoss,
     "correlation": CorrelationLoss,
 }
-"""Name of a loss → what makes it."""
+"""Name of a loss → its class; a stored run knows these."""
 
 
 def as_loss(value: object) -> Loss:

@@ -1,13 +1,16 @@
-"""Proofs for the Graph-SVM of factored weights: bounds on its nuclear norm, from the vectors alone.
+"""Proofs for the Graph-SVM in norms that couple queries: bounds on the least norm, from the vectors alone.
 
-Weak duality: for any W that meets the constraints and any multipliers, f ≥ 0 on priorities and free on ties,
-with D = Σ_c α_c u_c v_cᵀ,
+Weak duality, with the dual norm ‖D‖° = max ⟨W, D⟩ over ‖W‖ ≤ 1: for any W that meets the constraints and any
+multipliers, f ≥ 0 on priorities and free on ties, with D = Σ_c α_c u_c v_cᵀ,
 
-    Σ f ≤ Σ_c α_c ⟨W, u_c v_cᵀ⟩ = ⟨W, D⟩ ≤ ‖D‖_op ‖W‖_*.
+    Σ f ≤ Σ_c α_c ⟨W, u_c v_cᵀ⟩ = ⟨W, D⟩ ≤ ‖D‖° ‖W‖.
+
+The dual of the largest entry is the sum of all entries' sizes; the largest singular value and the sum of the
+singular values are each other's.
 """
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,33 +18,46 @@ from attomaton.base.tables import Float64
 from attomaton.solvers.hard.certify import FEASIBLE, find_extremes, margins
 from attomaton.solvers.hard.factored.problem import FactoredProblem
 
+Norm = Literal["nuclear", "max", "spectral"]
+"""The sum of the singular values, the largest entry in size, or the largest singular value."""
+
+SYMBOLS: dict[Norm, str] = {"nuclear": "‖W‖_*", "max": "‖W‖_max", "spectral": "‖W‖_spectral"}
+ORDERS: dict[str, Any] = {"nuclear": "nuc", "frobenius": "fro", "spectral": 2}
+"""What numpy calls the norms that singular values give."""
+
 
 @dataclass(frozen=True)
-class FactoredCertificate:
-    """Bounds on the least nuclear norm ‖W‖_*, the sum of W's singular values.
+class NormCertificate:
+    """Bounds on the least norm of a W with margins of 1; the best margin of a W of norm 1 is its inverse.
 
     Attributes
     ----------
     lower, upper : float
-        ``lower ≤ min ‖W‖_* ≤ upper``; ``upper`` is the norm of the returned answer, or infinite if that is
-        not feasible.
+        ``lower ≤ min ‖W‖ ≤ upper``; ``upper`` is the norm of the returned answer, or infinite if that is not
+        feasible.
     gap : float
         (upper − lower) / upper.
     violation : float
         Largest amount by which the returned answer misses a constraint (rounding, if anything).
     rtol : float
         The relative gap asked for.
+    norm : str
+        "nuclear" for the sum of W's singular values, "spectral" for the largest of them, "max" for the
+        largest entry of W in size.
 
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.solvers.hard.factored.solve import solve_factored
-    >>> samples = at.Samples.from_lists([[0, 1], [0, 2]], [0, 0])  # 0 beats 1 under 1, and 2 under 2
-    >>> certificate = solve_factored(at.find_components(at.extract_edges(samples))).certificate
-    >>> round(certificate.lower, 4), round(certificate.upper, 4), certificate.certified
-    (1.1547, 1.1547, True)
-    >>> round(certificate.scaled(2.0).upper, 4)
-    2.3094
+    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1])  # under 2, 0 beats 1 and 1 beats 2
+    >>> components = at.find_components(at.extract_edges(samples))
+    >>> from attomaton.solvers.norms.solve import solve_normed
+    >>> certificate = solve_normed(components, norm="max").certificate
+    >>> certificate.lower, certificate.upper, certificate.certified
+    (1.0, 1.0, True)
+    >>> print(certificate)
+    1 ≤ min ‖W‖_max ≤ 1, relative gap 0.0e+00 (asked 1e-12), violation 0.0e+00
+    >>> certificate.scaled(2.0).upper
+    2.0
     """
 
     lower: float
@@ -49,11 +65,7 @@ class FactoredCertificate:
     gap: float
     violation: float
     rtol: float
-
-    @property
-    def _symbol(self) -> str:
-        """The norm, as formulas write it."""
-        return "‖W‖_*"
+    norm: Norm
 
     @property
     def certified(self) -> bool:
@@ -61,12 +73,12 @@ class FactoredCertificate:
         finite = np.isfinite([self.lower, self.upper, self.gap, self.violation]).all()
         return bool(finite and abs(self.gap) <= self.rtol and self.violation <= FEASIBLE)
 
-    def scaled(self, factor: float) -> Self:
+    def scaled(self, factor: float) -> "NormCertificate":
         """The same bounds for ``factor`` · W, as other units of the embeddings give."""
         return replace(self, lower=factor * self.lower, upper=factor * self.upper)
 
     def __str__(self) -> str:
-        bounds = f"{self.lower:.12g} ≤ min {self._symbol} ≤ {self.upper:.12g}"
+        bounds = f"{self.lower:.12g} ≤ min {SYMBOLS[self.norm]} ≤ {self.upper:.12g}"
         return (
             f"{bounds}, relative gap {self.gap:.1e} (asked {self.rtol:.0e}), violation {self.violation:.1e}"
         )
@@ -79,14 +91,40 @@ def repair_weights(problem: FactoredProblem, weights: Float64) -> Float64:
     return settled / smallest if 0 < smallest < np.inf else settled
 
 
+def measure_norm(weights: Float64, norm: Norm | Literal["frobenius"]) -> Float64:
+    """The norm of each matrix, shape (…) from (…, m, n).
+
+    Examples
+    --------
+    >>> two = np.array([[3.0, 0.0], [0.0, -4.0]])
+    >>> [float(measure_norm(two, norm)) for norm in ("max", "frobenius", "spectral", "nuclear")]
+    [4.0, 5.0, 4.0, 7.0]
+    """
+    if not weights.size:
+        return np.zeros(weights.shape[:-2])
+    if norm == "max":
+        return np.abs(weights).max(axis=(-2, -1))
+    return np.asarray(np.linalg.norm(weights, ORDERS[norm], axis=(-2, -1)))
+
+
+def measure_dual(pressed: Float64, norm: Norm) -> float:
+    """‖D‖°: the largest singular value for the nuclear norm; the sum of them, or of all entries' sizes."""
+    if norm == "max":
+        return float(np.abs(pressed).sum())
+    return float(measure_norm(pressed, "spectral" if norm == "nuclear" else "nuclear"))
+
+
 def certify_weights(
-    problem: FactoredProblem, weights: Float64, multipliers: Float64, *, rtol: float
-) -> FactoredCertificate:
-    """Bounds from weights W, as they are, and any multipliers, shape (n_constraints,)."""
+    problem: FactoredProblem, weights: Float64, multipliers: Float64, *, norm: Norm, rtol: float
+) -> NormCertificate:
+    """Bounds from weights W, as they are, and any multipliers, shape (n_constraints,).
+
+    For the largest entry, ``problem`` must have the coordinates in which entries are meant.
+    """
     violation = find_violation(problem, weights)
-    upper = nuclear_norm(weights) if violation <= FEASIBLE else np.inf
-    lower = lower_bound(problem, multipliers)
-    return FactoredCertificate(lower, upper, relative_gap(lower, upper), violation, rtol)
+    upper = float(measure_norm(weights, norm)) if violation <= FEASIBLE else np.inf
+    lower = lower_bound(problem, multipliers, norm)
+    return NormCertificate(lower, upper, relative_gap(lower, upper), violation, rtol, norm)
 
 
 def relative_gap(lower: float, upper: float) -> float:
@@ -96,29 +134,22 @@ def relative_gap(lower: float, upper: float) -> float:
     return (upper - lower) / upper if upper != 0 else 0.0
 
 
-def lower_bound(problem: FactoredProblem, multipliers: Float64) -> float:
-    """Σf / ‖D‖_op for any multipliers, those of priorities clipped to f ≥ 0; infinite if D = 0 < Σf."""
+def lower_bound(problem: FactoredProblem, multipliers: Float64, norm: Norm) -> float:
+    """Σf / ‖D‖° for any multipliers, those of priorities clipped to f ≥ 0; infinite if D = 0 < Σf."""
     if not np.isfinite(multipliers).all():
         return 0.0
     clipped = multipliers.copy()
     clipped[: problem.n_priorities] = np.maximum(multipliers[: problem.n_priorities], 0.0)
-    total = float(clipped[: problem.n_priorities].sum())
-    pressed = problem.press(clipped)
-    largest = float(np.linalg.norm(pressed, 2)) if pressed.size else 0.0
-    if largest > 0:
-        return total / largest
+    total, dual = float(clipped[: problem.n_priorities].sum()), measure_dual(problem.press(clipped), norm)
+    if dual > 0:
+        return total / dual
     return np.inf if total > 0 else 0.0
 
 
-def upper_bound(problem: FactoredProblem, weights: Float64) -> float:
-    """‖W‖_* of the repaired weights; infinite if they cannot be repaired."""
+def upper_bound(problem: FactoredProblem, weights: Float64, norm: Norm) -> float:
+    """The norm of the repaired weights; infinite if they cannot be repaired."""
     repaired = repair_weights(problem, weights)
-    return nuclear_norm(repaired) if find_violation(problem, repaired) <= FEASIBLE else np.inf
-
-
-def nuclear_norm(weights: Float64) -> float:
-    """‖W‖_*, the sum of the singular values."""
-    return float(np.linalg.norm(weights, "nuc")) if weights.size else 0.0
+    return float(measure_norm(repaired, norm)) if find_violation(problem, repaired) <= FEASIBLE else np.inf
 
 
 def find_violation(problem: FactoredProblem, weights: Float64) -> float:

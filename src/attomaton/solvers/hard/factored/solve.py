@@ -4,7 +4,7 @@
 """
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ from attomaton.base.solutions import Solution, check_embeddings, scale_rows, sco
 from attomaton.base.tables import Float64
 from attomaton.graphs.components import Components
 from attomaton.solvers.hard.constraints import multiplier_table
-from attomaton.solvers.hard.factored.certify import FactoredCertificate, certify_weights, repair_weights
+from attomaton.solvers.hard.factored.certify import Norm, NormCertificate, certify_weights, repair_weights
 from attomaton.solvers.hard.factored.problem import FactoredProblem, factored_problem
 
 NEGLIGIBLE = 1e-5
@@ -51,7 +51,7 @@ class FactoredSolution(Solution):
     ----------
     weights : float64 array, shape (dim, dim)
         W; orthonormal: of shape (n_tokens, n_tokens). Not sparse: it has scores also where no node is.
-    certificate : FactoredCertificate
+    certificate : NormCertificate
         ``lower ≤ min ‖W‖_* ≤ upper``.
     multipliers : pyarrow.Table
         Columns above, below (components) and multiplier (float64), a row for each edge of the order: how hard
@@ -70,7 +70,7 @@ class FactoredSolution(Solution):
     """
 
     weights: Float64
-    certificate: FactoredCertificate
+    certificate: NormCertificate
     multipliers: pa.Table
 
     @property
@@ -131,15 +131,33 @@ def solve_factored(
     given = np.eye(n_tokens) if embeddings is None else check_embeddings(embeddings, n_tokens)
     unit, scale = scale_rows(given)
     problem, rows, columns = factored_problem(components, unit)
-    weights, multipliers = chosen.solve_factored(problem)
-    weights = repair_weights(problem, weights)
-    certificate = certify_weights(problem, weights, multipliers, rtol=rtol).scaled(scale**-2)
-    return FactoredSolution(
-        scores=score_table(components.nodes, problem.scores(weights)),
-        weights=rows @ weights @ columns.T / scale**2,
-        certificate=certificate,
-        multipliers=scale_multipliers(problem, components.order, multipliers, certificate.lower),
-    )
+    found = chosen.solve_factored(problem)
+    units = rows, columns, scale
+    return FactoredSolution(**describe_solution(components, problem, found, units, norm="nuclear", rtol=rtol))
+
+
+def describe_solution(
+    components: Components,
+    problem: FactoredProblem,
+    found: tuple[Float64, Float64],
+    units: tuple[Float64, Float64, float],
+    *,
+    norm: Norm,
+    rtol: float,
+) -> dict[str, Any]:
+    """The parts of a solution in any norm: weights and multipliers ``found``, repaired and certified.
+
+    ``units`` are the coordinates of W's rows and columns, and the unit of the embeddings.
+    """
+    rows, columns, scale = units
+    weights = repair_weights(problem, found[0])
+    certificate = certify_weights(problem, weights, found[1], norm=norm, rtol=rtol).scaled(scale**-2)
+    return {
+        "scores": score_table(components.nodes, problem.scores(weights)),
+        "weights": rows @ weights @ columns.T / scale**2,
+        "certificate": certificate,
+        "multipliers": scale_multipliers(problem, components.order, found[1], certificate.lower),
+    }
 
 
 def _choose(solver: object, rtol: float) -> FactoredSolver:
