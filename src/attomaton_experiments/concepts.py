@@ -26,8 +26,6 @@ from attomaton.base import (
     drawable,
     house_axes,
     make_table,
-    render_card,
-    render_table,
     rows_to_bytes,
     whole_number,
 )
@@ -196,9 +194,6 @@ class Concepts(Tabular):
 
     def _blocks(self) -> list[Block]:
         return [repr(self), Grid("Leading concepts", HEADERS, self.rows())]
-
-    def _repr_html_(self) -> str:
-        return render_card("Concepts", render_table(HEADERS, self.rows(), most=2 * len(self)))
 
 
 class _Supported(Protocol):

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from attomaton.automaton.attention import Attention, check_ranked
 from attomaton.automaton.beaten import explain_answer
-from attomaton.automaton.card import render_automaton
 from attomaton.automaton.context import Context
 from attomaton.automaton.explanation import Explanation
 from attomaton.automaton.finite import FiniteAttention
@@ -129,9 +128,6 @@ class Automaton(Tabular, Solved, Attention):
         _check_vocabulary(self.vocabulary, self.n_tokens)
         if self.window is not None:
             whole_number(self.window, "window", least=1)
-
-    def _repr_html_(self) -> str:
-        return render_automaton(self, self.coverage, self.vocabulary)
 
     def _table(self) -> pa.Table:
         return self.scored_nodes

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from attomaton.base.errors import InvalidSamples, UndeterminedChoice, UnknownToken, UnsupportedOption
 from attomaton.base.options import whole_number
+from attomaton.base.printing import Block, Printed, draw_text
 from attomaton.base.ragged import sum_at
 from attomaton.base.solutions import Status
 from attomaton.base.tables import Bool, Float64, column
@@ -27,7 +28,7 @@ MOST_PRINTED = 2_048
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ChoiceFit(OrderedItems):
+class ChoiceFit(Printed, OrderedItems):
     """What a set of choices says about its items.
 
     Attributes
@@ -77,11 +78,8 @@ class ChoiceFit(OrderedItems):
     def __repr__(self) -> str:
         return str(self)
 
-    def __str__(self) -> str:
-        return summary.describe(self._told())
-
-    def _repr_html_(self) -> str:
-        return summary.render(self._told())
+    def _blocks(self) -> list[Block]:
+        return summary.tell(self._told())
 
     @cached_property
     def standard_errors(self) -> dict[Any, float]:
@@ -243,7 +241,7 @@ class ChoiceFit(OrderedItems):
         >>> print(at.fit_choices(["a", "b"], losers=["b", "a"]).describe().splitlines()[0])
         2 choices between 2 items: 1 component
         """
-        return summary.describe(self._told(), whole_number(most, "most", least=1), rest)
+        return draw_text(summary.tell(self._told(), whole_number(most, "most", least=1), rest))
 
     def to_dict(self) -> dict[str, Any]:
         """The fit as plain values that JSON can hold; an infinite gap is the text ``infinite``.

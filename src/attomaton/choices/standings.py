@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from attomaton.base.display import render_first_rows
 from attomaton.base.errors import UnknownToken
 from attomaton.base.options import show
+from attomaton.base.printing import Block, Listing, Printed
 from attomaton.base.tables import Bool, Float64, Int64, to_pandas, to_polars
 from attomaton.solvers.soft.certify import SCORES_WITHIN
 
@@ -39,7 +39,7 @@ class Standing(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Standings:
+class Standings(Printed):
     """The items of a fit, the best first, as far as there is a best.
 
     Attributes
@@ -68,12 +68,9 @@ class Standings:
     def __repr__(self) -> str:
         return str(self)
 
-    def __str__(self) -> str:
+    def _blocks(self) -> list[Block]:
         rows = [[_cell(value) for value in row.values()] for row in rows_of_table(self.table)]
-        return "\n".join(lay_out(self.table.column_names, rows))
-
-    def _repr_html_(self) -> str:
-        return render_first_rows(self.table)
+        return [Listing(self.table.column_names, rows)]
 
     def __len__(self) -> int:
         return self.table.num_rows
@@ -193,19 +190,6 @@ def item_column(items: Sequence[Any]) -> Any:
             except (OverflowError, UnicodeEncodeError, pa.ArrowException):
                 break
     return _arrow.array([ascii(item) for item in items], pa.string())
-
-
-def lay_out(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows as lines of text: columns as wide as they must be; all but the item's stand at the right."""
-    widths = [max(map(len, cells)) for cells in zip(headers, *rows, strict=True)]
-    left = [header == "item" for header in headers]
-    return [
-        "  ".join(
-            cell.ljust(width) if at_left else cell.rjust(width)
-            for cell, width, at_left in zip(row, widths, left, strict=True)
-        ).rstrip()
-        for row in [headers, *rows]
-    ]
 
 
 def _cell(value: Any) -> str:

@@ -23,7 +23,6 @@ from attomaton.base.borders import (
     keep_checked,
     trusted,
 )
-from attomaton.base.display import render_card, render_facts, render_first_rows
 from attomaton.base.errors import MismatchedParts, TokenOutOfRange
 from attomaton.base.frames import Tabular
 from attomaton.base.machine import share_out
@@ -102,18 +101,6 @@ class EdgeTable(Tabular):
 
     def _table(self) -> pa.Table:
         return self.table
-
-    def _repr_html_(self) -> str:
-        counts = [
-            ("edges", f"{len(self):,}"),
-            (
-                "samples",
-                f"{self.n_samples:,} with their label in the context, {self.n_unrealisable:,} left out",
-            ),
-            ("queries", f"{np.count_nonzero(column(self.queries, 'realisable')):,} with such samples"),
-            ("tokens", f"{self.n_tokens:,}"),
-        ]
-        return render_card("EdgeTable", render_facts(counts), render_first_rows(self.table))
 
     def __len__(self) -> int:
         return self.table.num_rows

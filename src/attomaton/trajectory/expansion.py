@@ -8,10 +8,9 @@ import numpy as np
 import pyarrow as pa
 from scipy.sparse import csc_array
 
-from attomaton.base.display import render_card, render_code, render_facts, render_status
 from attomaton.base.errors import MismatchedParts, UncertifiedSolution, UnsupportedOption
 from attomaton.base.options import real_number
-from attomaton.base.printing import Block, Grid, Printed
+from attomaton.base.printing import Block, Grid, Printed, Signal
 from attomaton.base.solutions import check_embeddings, score_table
 from attomaton.base.tables import Bool, Float64, column, keep_rows
 from attomaton.corpora.samples import Samples
@@ -88,25 +87,12 @@ class Expansion(Printed, WeightPath):
         return f"Expansion({self.loss.pairs.num_rows:,} scores: {known})"
 
     def _blocks(self) -> list[Block]:
-        sizes = [(name, f"{inner(part, part) ** 0.5:.6g}") for name, part in self._terms()]
+        terms = {"‖W_svm‖": self.direction, "‖W_fin‖": self.finite, "‖R‖": self.residual}
+        sizes = [(name, f"{inner(part, part) ** 0.5:.6g}") for name, part in terms.items()]
         rows = [("scores", f"{self.loss.pairs.num_rows:,}"), *sizes]
         known = f"The error falls like t^-{self.rate:.3g}."
-        return [Grid("Expansion: W(t) = ln t·W_svm + W_fin + R", ["", ""], rows), self.caveat or known]
-
-    def _repr_html_(self) -> str:
-        sizes = [(name, inner(part, part) ** 0.5) for name, part in self._terms()]
-        known = f"the error falls like t^-{self.rate:.3g}"
-        return render_card(
-            "Expansion: W(t) = ln t·W_svm + W_fin + R",
-            render_status(
-                "with a caveat" if self.caveat else "determined", self.caveat or known, good=not self.caveat
-            ),
-            render_facts([("scores", f"{self.loss.pairs.num_rows:,}"), *sizes]),
-            render_code("path.weights_at(200_000)", "path.scores_at(200_000)"),
-        )
-
-    def _terms(self) -> list[tuple[str, Float64 | csc_array]]:
-        return [("‖W_svm‖", self.direction), ("‖W_fin‖", self.finite), ("‖R‖", self.residual)]
+        outcome = Signal(self.caveat or known, good=not self.caveat)
+        return [Grid("Expansion: W(t) = ln t·W_svm + W_fin + R", ["", ""], rows), outcome]
 
     @property
     def path_dependent(self) -> Bool:

@@ -10,16 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base.display import (
-    SHOWN,
-    render_card,
-    render_code,
-    render_facts,
-    render_first_rows,
-    render_table,
-)
+from attomaton.base.display import SHOWN
 from attomaton.base.errors import UnknownToken
-from attomaton.base.frames import Tabular, name_tokens
+from attomaton.base.frames import Tabular
 from attomaton.base.options import whole_number
 from attomaton.base.printing import Block, Grid, Printed
 from attomaton.base.tables import Float64, Int64, make_table
@@ -106,12 +99,6 @@ class FirstLooks(Tabular):
     def _words(self) -> Vocabulary | None:
         return self.vocabulary
 
-    def _repr_html_(self) -> str:
-        query = name_token(self.vocabulary, self.query)
-        table = self._table()
-        named = table if self.vocabulary is None else name_tokens(table, self.vocabulary.tokens)
-        return render_card(f"What {query} looks at first", render_first_rows(named))
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Lags(Tabular):
@@ -140,9 +127,6 @@ class Lags(Tabular):
 
     def _table(self) -> pa.Table:
         return make_table(LAGS, {"lag": np.arange(len(self), dtype=np.int32), "gain": self.gains})
-
-    def _repr_html_(self) -> str:
-        return render_card(LAGS_TITLE, render_first_rows(self._table()))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -303,15 +287,6 @@ class Beginning(Printed):
 
     def _blocks(self) -> list[Block]:
         return tell_beginning(self)
-
-    def _repr_html_(self) -> str:
-        return render_card(
-            "What deep attention learns first",
-            render_facts(_facts(self.statistics)),
-            render_table(HEADERS, _rows(self.to_dict(shown=3)), title=LOOKS_TITLE),
-            render_first_rows(self.lags.to_arrow(), title=LAGS_TITLE),
-            render_code(".first_looks(query)", ".lags", ".weights_at(step, step_size)"),
-        )
 
 
 def tell_beginning(beginning: Beginning, queries: Sequence[int | str] | None = None) -> list[Block]:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base.display import render_card, render_code, render_facts, render_table
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import real_number, whole_number
 from attomaton.base.printing import Block, Grid, Printed
@@ -270,14 +269,6 @@ class DecoderLimit(Printed):
             Grid("Where it ends", ["", ""], self._facts()),
             Grid(title, HEADERS, self._rows()),
         ]
-
-    def _repr_html_(self) -> str:
-        return render_card(
-            "The decoder's limit",
-            render_facts(self._facts()),
-            render_table(HEADERS, self._rows(), title="The most frequent contexts"),
-            render_code(".predict_proba(context)", ".explain(context)", ".loss_at(step)"),
-        )
 
 
 def _check_step(step: object, step_size: object) -> tuple[int, float]:
