@@ -80,7 +80,7 @@ class Concepts(Tabular):
     (Concepts(2 of a matrix of 7 × 6), [1.928, 1.562])
     >>> concepts.leading_words(1, 2), concepts.leading_contexts(1, 2)
     (['z', 'w'], ['c', 'a'])
-    >>> 0.0 < concepts.explained < 1.0, concepts.to_arrow().column_names[:3]
+    >>> 0.0 < concepts.explained < 1.0, concepts.table().column_names[:3]
     (True, ['concept', 'value', 'side'])
     """
 

@@ -58,7 +58,7 @@ def make(name):
 @pytest.mark.parametrize("name", VALUES)
 def test_every_table_is_a_frame_of_pandas_and_polars(name):
     value = make(name)
-    table = value.to_arrow()
+    table = value.table()
     assert table.num_rows
     frame = value.to_pandas()
     assert frame.columns.tolist() == table.column_names
@@ -73,7 +73,7 @@ def test_every_table_is_a_frame_of_pandas_and_polars(name):
 def test_tokens_are_text_where_a_vocabulary_is_given(name):
     value, words = make(name), auto().vocabulary
     given = None if name in TEXTUAL else words
-    named = value.to_arrow(given)
+    named = value.table(given)
     for column in named.column_names:
         if column in TOKENS:
             assert "string" in str(named.schema.field(column).type), column

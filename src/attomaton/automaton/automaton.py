@@ -378,7 +378,7 @@ def describe_index(solved: Solved) -> pa.Table:
         "components": components.query_of,
         "edges": components.edges["query"],
         "order": order,
-        "choices": column(solved.soft.choices.table, "query"),
+        "choices": column(solved.soft.choices.rows, "query"),
     }
     counts = {name: np.bincount(query, minlength=solved.n_tokens) for name, query in rows.items()}
     return layout.describe_index(components.edges.queries, solved.n_tokens, counts)
@@ -393,7 +393,7 @@ def whole_table(automaton: Automaton, name: str) -> pa.Table:
         order: Any = components.order
         query: Any = pa.array(components.query_of[column(order, "above")])
         return order.add_column(0, "query", query)
-    return {"edges": components.edges.table, "choices": automaton.soft.choices.table}[name]
+    return {"edges": components.edges.rows, "choices": automaton.soft.choices.rows}[name]
 
 
 def _check_vocabulary(vocabulary: Vocabulary | None, n_tokens: int) -> None:

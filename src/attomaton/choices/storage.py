@@ -47,9 +47,9 @@ def save(stored: StoredFit, path: str | Path, *, overwrite: bool) -> Path:
     edges, soft = stored.graph.edges, stored.soft
     run = Run(
         tables={
-            "edges": edges.table,
+            "edges": edges.rows,
             "soft": soft.scores,
-            "choices": soft.choices.table,
+            "choices": soft.choices.rows,
             **({} if stored.rankings is None else {"rankings": stored.rankings}),
         },
         arrays={f"queries/{name}": column(edges.queries, name) for name in QUERY_SCHEMA.names},

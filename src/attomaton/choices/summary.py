@@ -48,7 +48,7 @@ def tell(told: FitFacts, most: int = SHOWN_ROWS, rest: str = ".table() has all")
 
 def record(told: FitFacts) -> dict[str, Any]:
     """What the table, the order and the missing comparisons say, as JSON can hold it."""
-    rows = rows_of_table(told.standings.table)
+    rows = rows_of_table(told.standings.rows)
     for row in rows:
         if row["ahead"] is not None and not isfinite(row["ahead"]):
             row["ahead"] = "infinite"
@@ -89,7 +89,7 @@ def remark(n_ties: int, prior: float | None, ridge: float) -> list[str]:
 
 
 def _grid(told: FitFacts, most: int) -> tuple[list[str], list[list[str]]]:
-    table = told.standings.table
+    table = told.standings.rows
     rows = rows_of_table(table, most)
     several, groups = told.n_components > 1, _n_groups(told) > 1
     texts = all(isinstance(row["item"], str) for row in rows)

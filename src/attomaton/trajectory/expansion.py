@@ -10,9 +10,9 @@ from scipy.sparse import csc_array
 
 from attomaton.base.errors import MismatchedParts, UncertifiedSolution, UnsupportedOption
 from attomaton.base.options import real_number
-from attomaton.base.printing import Block, Grid, Printed, Signal
+from attomaton.base.printing import Block, Grid, Signal
 from attomaton.base.solutions import check_embeddings, score_table
-from attomaton.base.tables import Bool, Float64, column, keep_rows
+from attomaton.base.tables import Bool, Float64, column, keep_rows, table_of
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.solvers.solved import Solved
@@ -32,7 +32,7 @@ FOUND = 1e-8
 """Largest gradient that may be left of the third term, relative to the largest flow."""
 
 
-class Expansion(Printed, WeightPath):
+class Expansion(WeightPath):
     """W(t) = ln t·W_svm + W_fin + R, from :func:`expand`.
 
     Attributes
@@ -57,6 +57,8 @@ class Expansion(Printed, WeightPath):
     [0.3466, -0.3466]
     >>> expansion.error_at(1e6) < 1e-3, round(expansion.loss_at(1e6) * 1e6, 2), len(expansion.scores_at(1e6))
     (True, 0.5, 2)
+    >>> expansion.table().to_pylist()[0]["direction"], expansion.table().column_names
+    (0.5, ['query', 'token', 'constant', 'direction'])
     >>> (expansion.weights_along(0.0) - expansion.residual).nnz  # W_fin is zero: nothing ties
     0
     """
@@ -85,6 +87,12 @@ class Expansion(Printed, WeightPath):
     def __repr__(self) -> str:
         known = self.caveat or f"error falls like t^-{self.rate:.3g}"
         return f"Expansion({self.loss.pairs.num_rows:,} scores: {known})"
+
+    def _table(self) -> pa.Table:
+        """Each score as a + b ln t: query, token, constant (a) and direction (b)."""
+        direction, constant = (scores[self.loss.nodes] for scores in self._scores)
+        pairs = {name: column(self.loss.pairs, name) for name in ("query", "token")}
+        return table_of({**pairs, "constant": constant, "direction": direction})
 
     def _blocks(self) -> list[Block]:
         terms = {"‖W_svm‖": self.direction, "‖W_fin‖": self.finite, "‖R‖": self.residual}

@@ -13,6 +13,7 @@ from scipy.sparse import csc_array
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.machine import count_processors
 from attomaton.base.options import real_number
+from attomaton.base.printing import Block
 from attomaton.base.progress import silent
 from attomaton.base.solutions import check_embeddings, score_table, sparse_weights
 from attomaton.base.tables import Bool, Float64, Int64
@@ -86,8 +87,19 @@ class Trajectory(WeightPath):
         self._find_edge = find_edge
 
     def __repr__(self) -> str:
-        reached = min(track.reached for _, track in self._tracks) if self._tracks else 0.0
-        return f"Trajectory({self.loss.pairs.num_rows:,} scores, up to step {reached:.3g})"
+        return f"Trajectory({self.loss.pairs.num_rows:,} scores, up to step {self._reached:.3g})"
+
+    @property
+    def _reached(self) -> float:
+        """The last step computed."""
+        return min((track.reached for _, track in self._tracks), default=0.0)
+
+    def _table(self) -> pa.Table:
+        """The scores at the last step computed."""
+        return self.scores_at(self._reached)
+
+    def _blocks(self) -> list[Block]:
+        return [repr(self)]
 
     def weights_at(self, step: float) -> Float64 | csc_array:
         """W(t), shape (dim, dim); orthonormal: the sparse scores, rows key tokens, columns queries."""

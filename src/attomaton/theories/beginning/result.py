@@ -14,7 +14,7 @@ from attomaton.base.display import SHOWN
 from attomaton.base.errors import UnknownToken
 from attomaton.base.frames import Tabular
 from attomaton.base.options import whole_number
-from attomaton.base.printing import Block, Grid, Printed
+from attomaton.base.printing import Block, Grid
 from attomaton.base.tables import Float64, Int64, make_table
 from attomaton.corpora.samples import NOTHING_SKIPPED, Skipped
 from attomaton.corpora.tokenizers import Vocabulary
@@ -25,6 +25,7 @@ from attomaton.theories.beginning.theorem import TheoremBounds, check_setting
 from attomaton.theories.beginning.weights import EarlyWeights
 
 LOOKS = pa.schema([("token", pa.int32()), ("gain", pa.float64())])
+ALL_LOOKS = pa.schema([("query", pa.int32()), ("token", pa.int32()), ("gain", pa.float64())])
 LAGS = pa.schema([("lag", pa.int32()), ("gain", pa.float64())])
 LOOKS_TITLE, LAGS_TITLE = "First looks of each query", "How far back attention looks first"
 FURTHEST = 32
@@ -54,7 +55,7 @@ class FirstLooks(Tabular):
     >>> looks = at.begin(["a b a c a b a c a"], window=4).first_looks("c")
     >>> looks
     FirstLooks(query 'c': 3 tokens)
-    >>> looks.to_arrow().column_names, looks.most(1), len(looks)
+    >>> looks.table().column_names, looks.most(1), len(looks)
     (['token', 'gain'], ['b'], 3)
     >>> [one["token"] for one in looks.to_dict(shown=1)["turns_to"]]
     ['b']
@@ -113,7 +114,7 @@ class Lags(Tabular):
     --------
     >>> import attomaton as at
     >>> lags = at.begin([[0, 1, 2, 0, 1, 2, 0]], window=3).lags
-    >>> lags, lags.to_arrow().column_names, len(lags)
+    >>> lags, lags.table().column_names, len(lags)
     (Lags(3 lags), ['lag', 'gain'], 3)
     """
 
@@ -130,7 +131,7 @@ class Lags(Tabular):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Beginning(Printed):
+class Beginning(Tabular):
     """What every layer of a deep, residual, attention-only model learns first from a corpus.
 
     The model: one-hot tokens, L layers ``h ← h + softmax(h W hᵀ + D(P)) h V`` with a causal mask and relative
@@ -156,6 +157,8 @@ class Beginning(Printed):
     (['b'], 4)
     >>> beginning.to_dict()["sequences"], beginning.queries.tolist()
     (2, [0, 1, 2])
+    >>> beginning.table().column_names, beginning.table().num_rows
+    (['query', 'token', 'gain'], 7)
     >>> beginning.weights_at(10, step_size=0.1)
     EarlyWeights(step 10 of size 0.1)
     >>> beginning.valid_until(step_size=0.1), beginning.bounds_at(10, step_size=0.1).reasons
@@ -284,6 +287,19 @@ class Beginning(Printed):
                 f"{query!r} is at no position of a sequence, so it looks at nothing; see .queries"
             )
         return number
+
+    def _table(self) -> pa.Table:
+        """Q̄: query, token and gain, a row for each token in a context of each query."""
+        looks = self.statistics.looks.tocoo()
+        columns = {
+            "query": looks.row.astype(np.int32),
+            "token": looks.col.astype(np.int32),
+            "gain": looks.data,
+        }
+        return make_table(ALL_LOOKS, columns)
+
+    def _words(self) -> Vocabulary | None:
+        return self.vocabulary
 
     def _blocks(self) -> list[Block]:
         return tell_beginning(self)
