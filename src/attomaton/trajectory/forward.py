@@ -13,7 +13,6 @@ from scipy.sparse import csc_array
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.machine import count_processors
 from attomaton.base.options import real_number
-from attomaton.base.printing import Block
 from attomaton.base.progress import silent
 from attomaton.base.solutions import check_embeddings, score_table, sparse_weights
 from attomaton.base.tables import Bool, Float64, Int64
@@ -97,9 +96,6 @@ class Trajectory(WeightPath):
     def _table(self) -> pa.Table:
         """The scores at the last step computed."""
         return self.scores_at(self._reached)
-
-    def _blocks(self) -> list[Block]:
-        return [repr(self)]
 
     def weights_at(self, step: float) -> Float64 | csc_array:
         """W(t), shape (dim, dim); orthonormal: the sparse scores, rows key tokens, columns queries."""
