@@ -64,7 +64,7 @@ def networkx_graph(edges: EdgeTable) -> nx.DiGraph:
     for row in edges.queries.to_pylist():
         if row["realisable"]:
             graph.add_node((row["query"], row["query"]))
-    for row in edges.table.to_pylist():
+    for row in edges.rows.to_pylist():
         graph.add_edge((row["query"], row["winner"]), (row["query"], row["loser"]))
     return graph
 

@@ -26,8 +26,6 @@ from attomaton.base import (
     drawable,
     house_axes,
     make_table,
-    render_card,
-    render_table,
     rows_to_bytes,
     whole_number,
 )
@@ -82,7 +80,7 @@ class Concepts(Tabular):
     (Concepts(2 of a matrix of 7 × 6), [1.928, 1.562])
     >>> concepts.leading_words(1, 2), concepts.leading_contexts(1, 2)
     (['z', 'w'], ['c', 'a'])
-    >>> 0.0 < concepts.explained < 1.0, concepts.to_arrow().column_names[:3]
+    >>> 0.0 < concepts.explained < 1.0, concepts.table().column_names[:3]
     (True, ['concept', 'value', 'side'])
     """
 
@@ -196,9 +194,6 @@ class Concepts(Tabular):
 
     def _blocks(self) -> list[Block]:
         return [repr(self), Grid("Leading concepts", HEADERS, self.rows())]
-
-    def _repr_html_(self) -> str:
-        return render_card("Concepts", render_table(HEADERS, self.rows(), most=2 * len(self)))
 
 
 class _Supported(Protocol):

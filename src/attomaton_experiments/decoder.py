@@ -200,7 +200,7 @@ def run_concepts(settings: Settings, progress: Progress) -> Page:
         settings,
         caption,
         (Grid("Leading concepts", HEADERS, found.rows()),),
-        found.to_arrow(),
+        found.table(),
         partial(_draw_concepts, found),
         verdicts=(),
         notes=tuple(settings.get("remarks", ())),

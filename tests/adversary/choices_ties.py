@@ -81,7 +81,7 @@ def attack(rng) -> Finding:
 def _ranks_differ(fit, items, beats, reached, own):
     """How many items have another rank than counting those above them in their group gives."""
     around = reach(items, beats | {(b, a) for a, b in beats})
-    rows, wrong = fit.table().table.to_pylist(), 0
+    rows, wrong = fit.table().to_pylist(), 0
     for row in rows:
         item = row["item"]
         group = around[item] | {item}

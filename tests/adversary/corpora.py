@@ -50,7 +50,7 @@ def attack_robustness(rng) -> Finding:
     names = ("query", "winner", "loser", "support")
     found = {tuple(row[name] for name in names) for row in told.bridges.to_pylist()}
     columns = ("query", "size", "edges", "bridges", "support")
-    rows = Counter(tuple(row[name] for name in columns) for row in told.table.to_pylist())
+    rows = Counter(tuple(row[name] for name in columns) for row in told.rows.to_pylist())
     checks = [
         ("bridges", float(len(found ^ bridges)), 0.0),
         ("components", float(rows != table), 0.0),
@@ -153,8 +153,8 @@ def attack_diff(rng) -> Finding:
         if in_a != in_b:
             wins = [(0, 0) if g is None else (g.wins[one, other], g.wins[other, one]) for g in known]
             exact.add((query, one, other, change(in_a, in_b), in_a, in_b, *wins[0], *wins[1]))
-    names = [one.name for one in told.table.schema]
-    found = {tuple(row[name] for name in names) for row in told.table.to_pylist()}
+    names = [one.name for one in told.rows.schema]
+    found = {tuple(row[name] for name in names) for row in told.rows.to_pylist()}
     checks = [
         ("pairs compared", float(abs(told.n_pairs - len(pairs))), 0.0),
         ("rows", float(len(found ^ exact)), 0.0),

@@ -93,7 +93,7 @@ def attempt(call):
 
 def tables_of(auto):
     """Edges, components and choices of an automaton as plain values."""
-    rows = auto.components.edges.table.to_pylist()
+    rows = auto.components.edges.rows.to_pylist()
     edges = {(row["query"], row["winner"], row["loser"]): row["support"] for row in rows}
     parts_of = {}
     for row in auto.components.nodes.to_pylist():
@@ -101,7 +101,7 @@ def tables_of(auto):
     components = Counter((query, frozenset(own)) for (query, _), own in parts_of.items())
     choices = {
         (row["query"], row["winner"], tuple(row["tokens"]), tuple(row["multiplicities"])): row["count"]
-        for row in auto.soft.choices.table.to_pylist()
+        for row in auto.soft.choices.rows.to_pylist()
     }
     return {"edges": edges, "components": components, "choices": choices}
 

@@ -115,7 +115,7 @@ SABOTAGE = {
     "coverage": lambda m: bend(
         m, automaton, "measure_coverage", lambda told: replace(told, n_edges=told.n_edges + 1)
     ),
-    "diff": lambda m: bend(m, at, "diff", lambda told: replace(told, table=told.table.slice(1))),
+    "diff": lambda m: bend(m, at, "diff", lambda told: replace(told, rows=told.rows.slice(1))),
     "runs": lambda m: bend(
         m, duckdb, "window_edges", lambda found: [(keys, count + (keys == keys[:1])) for keys, count in found]
     ),

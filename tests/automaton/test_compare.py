@@ -40,7 +40,7 @@ def differences_by_definition(a, b):
     edges = [at.extract_edges(samples) for samples in (a, b)]
     graphs = [networkx_graph(table) for table in edges]
     supports = [
-        {(row["query"], row["winner"], row["loser"]): row["support"] for row in table.table.to_pylist()}
+        {(row["query"], row["winner"], row["loser"]): row["support"] for row in table.rows.to_pylist()}
         for table in edges
     ]
     pairs = {(query, min(i, j), max(i, j)) for table in supports for query, i, j in table}
@@ -61,7 +61,7 @@ def rows_of(difference):
     names = ("change", "in_a", "in_b", "wins_a", "losses_a", "wins_b", "losses_b")
     return {
         (row["query"], row["one"], row["other"]): tuple(row[name] for name in names)
-        for row in difference.table.to_pylist()
+        for row in difference.rows.to_pylist()
     }
 
 
@@ -89,7 +89,7 @@ def test_tokens_are_matched_by_their_text(one, other, shuffled):
     for old, new in enumerate(shuffled):
         names[new] = WORDS[old]
     renamed = at.Automaton(*learn_parts(moved), at.Vocabulary(tuple(names)))
-    assert diff(automata[0], renamed).table.equals(diff(*automata).table)
+    assert diff(automata[0], renamed).rows.equals(diff(*automata).rows)
 
 
 def widen(*sets):
@@ -111,7 +111,7 @@ def test_words_that_only_one_corpus_has_are_unseen_in_the_other(tmp_path):
     a, b = (at.learn(tmp_path / name, window=4) for name in ("a.txt", "b.txt"))
     difference = diff(a, b)
     assert set(difference.tokens) == {"x", "y", "z", "w", "<eos>"}
-    assert {row["change"] for row in difference.table.to_pylist()} == {"lost", "gained"}
+    assert {row["change"] for row in difference.rows.to_pylist()} == {"lost", "gained"}
 
 
 def test_the_text_names_the_strongest_differences():

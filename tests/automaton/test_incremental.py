@@ -28,11 +28,11 @@ def test_learning_the_pieces_of_a_corpus_is_learning_the_whole(samples, cuts):
     borders = [0, *sorted(cuts), None]
     pieces = [samples.take(slice(*borders[place : place + 2])) for place in range(len(borders) - 1)]
     whole, merged = at.learn(samples), learn_in_pieces(pieces)
-    assert merged.components.edges.table.equals(whole.components.edges.table)
+    assert merged.components.edges.rows.equals(whole.components.edges.rows)
     assert merged.components.edges.queries.equals(whole.components.edges.queries)
     assert merged.components.nodes.equals(whole.components.nodes)
     assert merged.components.order.equals(whole.components.order)
-    assert merged.soft.choices.table.equals(whole.soft.choices.table)
+    assert merged.soft.choices.rows.equals(whole.soft.choices.rows)
     assert merged.hard.scores.equals(whole.hard.scores)
     assert merged.soft.scores.equals(whole.soft.scores)
     assert merged.coverage == whole.coverage
@@ -56,7 +56,7 @@ def test_min_support_leaves_choices_that_fit_the_components_left(samples, min_su
         (row["query"], row["winner"], tuple(zip(row["tokens"], row["multiplicities"], strict=True))): row[
             "count"
         ]
-        for row in choices.table.to_pylist()
+        for row in choices.rows.to_pylist()
     }
     assert found == dict(choices_by_definition(samples, components))
     auto.hard.expect()

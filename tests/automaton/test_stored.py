@@ -45,14 +45,14 @@ def tables_of(auto):
     """All that an automaton is made of, as plain lists."""
     components, hard, soft = auto.components, auto.hard, auto.soft
     found = {
-        "edges": components.edges.table,
+        "edges": components.edges.rows,
         "queries": components.edges.queries,
         "nodes": components.nodes,
         "order": components.order,
         "hard": hard.scores,
         "soft": soft.scores,
         "multipliers": hard.multipliers,
-        "choices": soft.choices.table,
+        "choices": soft.choices.rows,
     }
     return {name: table.to_pylist() for name, table in found.items()}
 
@@ -64,7 +64,7 @@ def equal_parts(whole, some, queries):
         ours, theirs = (
             [
                 {name: row[name] for name in row if name != "component"}
-                for row in auto.to_arrow().to_pylist()
+                for row in auto.table().to_pylist()
                 if row["query"] == query
             ]
             for auto in (whole, some)

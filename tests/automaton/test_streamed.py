@@ -70,7 +70,7 @@ def test_differences(samples, others):
     with opened(one) as run_a, opened(other) as run_b, patch.object(compare, "MOST_EDGES", 3):
         for a, b in ((run_a, run_b), (one, run_b), (run_a, other)):
             found = at.diff(a, b)
-            assert found.table.to_pylist() == expected.table.to_pylist()
+            assert found.rows.to_pylist() == expected.rows.to_pylist()
             assert (found.n_pairs, found.tokens) == (expected.n_pairs, expected.tokens)
         assert not {"components"} & (vars(run_a).keys() | vars(run_b).keys())
 

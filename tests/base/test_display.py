@@ -10,19 +10,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 import attomaton as at
-from attomaton.base.display import (
-    Bar,
-    Chip,
-    render_card,
-    render_chips,
-    render_code,
-    render_facts,
-    render_first_rows,
-    render_note,
-    render_status,
-    render_table,
-    shorten,
-)
+from attomaton.base.display import shorten
+from attomaton.base.printing import Bar, Bars, Chip, Chips, Grid, Listing, Signal, draw_html
 from attomaton.base.tables import make_table
 from attomaton.claims.verdicts import Judgement, Verdict, Verdicts, VerdictStatus
 from attomaton.corpora.tokenizers import Vocabulary
@@ -83,17 +72,24 @@ def hostile_automaton():
 
 @given(st.text(), st.text(), st.floats(-2, 2))
 def test_any_text_is_shown_as_text(one, other, share):
-    made = render_card(
-        one,
-        render_note(other),
-        render_code(one, other),
-        render_status(one, other, good=None),
-        render_facts([(one, other), (other, Bar(share, one))]),
-        render_table([one, other], [[other, 1], [one, 2]], title=one),
-        render_chips([Chip(one, 0.5, other), Chip(other, framed=True)], before=one),
+    bar, signal = Bar(share, one), Signal(other, good=False)
+    html = draw_html(
+        [
+            one,
+            signal,
+            Grid(one, ["", ""], [(one, signal), (other, bar)]),
+            Grid(other, [one, other], [[other, 1], [one, 2]]),
+            Listing([one, "item"], [[other, one]]),
+            Bars([(one, bar)]),
+            Chips([Chip(one, 0.5, other), Chip(other)], before=one),
+        ]
     )
     first, second = (shorten(text, 600) for text in (one, other))
-    assert Read(made).cells == [first, second, second, f" {first}", second, "1", first, "2"]
+    facts, table = [first, second, second, f" {first}"], [second, "1", first, "2"]
+    read = Read(html)
+    assert read.cells == [*facts, *table, second, first, first, f" {first}"]
+    assert read.text.startswith(first + second + first)
+    assert read.text.endswith(f"{first} {shorten(one)}{second}{shorten(other)}")
 
 
 @pytest.mark.parametrize("token", HOSTILE)
@@ -115,20 +111,18 @@ def test_hostile_tokens_in_what_is_shown(token):
 def test_the_order_of_what_stands_around_a_token_is_kept():
     html = hostile_automaton().show([3, 4, 7])._repr_html_()
     assert "→ <bdi>שלום</bdi> ×1" in html
+    assert "<bdi>שלום</bdi>: <bdi>ש&lt;ש</bdi>" in draw_html(["שלום: ש<ש"])
 
 
-def test_an_automaton_says_how_large_how_sure_and_what_next():
+def test_an_automaton_says_how_large_and_how_sure():
     auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 2]], [0, 1, 1], n_tokens=4))
     read = Read(auto._repr_html_())
-    assert read.text.startswith("Automatoncertified hard side")
+    assert read.text.startswith("Automaton(1 queries, 2 components, 4 tokens)Coverage")
     facts = dict(zip(read.cells[::2], read.cells[1::2], strict=False))
-    assert facts["tokens"] == "4"
     assert facts["samples read"] == "3"
-    assert facts["label in the context"].strip() == "100.0%"
-    calls = re.findall(r"auto\.(\w+)\((.*?)\)", read.text)
-    assert [name for name, _ in calls] == ["show", "explain"]
-    for name, context in calls:
-        assert getattr(auto, name)([int(one) for one in context.strip("[]").split(", ")])
+    assert facts["realisable (label in the context)"].strip() == "100.0%"
+    assert facts["hard side (which component wins)"].startswith("certified, gap")
+    assert read.cells[-3:] == ["2", "2", "1 0"]
 
 
 def test_an_automaton_that_learned_nothing_says_so():
@@ -140,21 +134,21 @@ def test_an_automaton_that_learned_nothing_says_so():
 def test_solutions_say_first_whether_they_are_certified():
     auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1]))
     for solution in (auto.hard, auto.soft):
-        read = Read(solution._repr_html_())
-        assert read.text.startswith(f"{type(solution).__name__}certified the certificate proves")
-        assert str(solution.certificate) in read.cells
+        html = solution._repr_html_()
+        read = Read(html)
+        assert read.text.startswith(f"{type(solution).__name__}(3 scores, certified: {solution.certificate}")
+        assert "#009E73" in html
         assert read.cells[-3:] == ["2", "2", f"{solution.scores.column('score')[-1].as_py():.6g}"]
-    assert "#D55E00" in render_status("uncertified", "", good=False)
+    assert "#D55E00" in draw_html([Signal("uncertified", good=False)])
 
 
 def test_edges_components_coverage_fits_and_expansions():
     samples = at.Samples.from_lists([[0, 1, 2]] * 1000 + [[1, 0, 2]], [0] * 1000 + [1])
     auto = at.learn(samples)
     read = Read(auto.components.edges._repr_html_())
-    assert "1,001 with their label in the context, 0 left out" in read.cells
-    assert read.cells[8:12] == ["2", "0", "1", "1000"]
-    read = Read(auto.components._repr_html_())
-    assert read.cells[-8:] == ["0", "2", "2", "0 1", "1", "2", "1", "2"]
+    assert "1,001 samples" in read.text
+    assert read.cells[:4] == ["2", "0", "1", "1000"]
+    assert Read(auto.components._repr_html_()).cells == ["2", "0", "0", "2", "1", "0", "2", "2", "1"]
     assert "100.0%" in Read(auto.coverage._repr_html_()).text
     assert "ln t" in Read(at.expand(auto, samples)._repr_html_()).text
     fit = at.fit_choices(["<b>", "coffee", "<b>"], [["<b>", "coffee"]] * 2 + [["<b>", "water"]])
@@ -163,17 +157,34 @@ def test_edges_components_coverage_fits_and_expansions():
     assert read.cells[-8:] == ["3", "water", "2", "-", "-", "", "0", "1"]
 
 
-def test_verdicts_are_a_list_and_failures_come_first():
+def test_verdicts_are_a_list_and_failures_are_marked():
     holds, fails = (Judgement(1.0, 2.0, enough, "<b>").about("direction") for enough in (True, False))
     silent = Verdict("finite part", VerdictStatus.NOT_APPLICABLE, None, None, "no tie")
     verdicts = Verdicts([silent, holds, fails])
     assert verdicts == [silent, holds, fails]
     assert isinstance(verdicts, list)
-    read = Read(verdicts._repr_html_())
-    assert "1 holds, 1 fails, 1 not judged (1 does not apply here)" in read.text
-    assert read.cells[:10] == ["direction", "fails", "1", "2", "<b>", "direction", "holds", "1", "2", "<b>"]
+    html = verdicts._repr_html_()
+    read = Read(html)
+    assert read.text.startswith("1 holds, 1 fails, 1 not judged (1 does not apply here)")
+    assert read.cells[3:] == [
+        "direction",
+        "holds",
+        "1 (bound 2): <b>",
+        "direction",
+        "fails",
+        "1 (bound 2): <b>",
+    ]
+    assert html.count("#D55E00") == 2  # the summary, and the claim that fails
     assert "1 holds" in Read(Verdicts([holds])._repr_html_()).text
     assert Read(Verdicts()._repr_html_())
+
+
+def test_a_long_table_is_cut_and_numbers_stand_at_the_right():
+    html = draw_html([Grid("", ["token", "score"], [["a", f"{number:,}"] for number in range(1_000)])])
+    read = Read(html)
+    assert read.text.endswith("and 800 more rows")
+    assert html.count("text-align:right") == 201
+    assert read.cells[-2:] == ["a", "199"]
 
 
 @pytest.mark.timing
@@ -195,4 +206,4 @@ def test_nine_million_rows_are_shown_in_milliseconds():
         assert time.perf_counter() - began < 0.1
         assert "and 8,999,992 more rows" in Read(html).text
         assert len(html) < 20_000
-    assert render_first_rows(nodes).count("<tr") == 9
+        assert html.count("<tr") == 9

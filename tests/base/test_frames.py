@@ -11,6 +11,8 @@ from attomaton.automaton.shrinkage import choose_strength
 from attomaton.base.frames import TOKENS, name_tokens
 from attomaton.claims.measures import measure_trace, solve_trials
 from attomaton.graphs.robustness import measure_robustness
+from attomaton.theories.scansnap.law import Rates
+from attomaton.theories.scansnap.survey import survey_samples
 
 TEXTS = ["the cat saw the dog", "the dog saw the cat and the cat ran", "to be or to be", "be or to or be"] * 2
 SMALL = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])
@@ -45,8 +47,15 @@ VALUES = {
     "trace": trace,
     "curves": lambda: measure_trace(trace(), solve_trials(trace())),
     "verdicts": lambda: at.verify(solve_trials(trace()), trace()),
+    "fit": lambda: at.fit_choices(["a", "b", "a"], losers=["b", "a", "c"]),
+    "winners": lambda: at.winners(auto(), "to be or"),
+    "expansion": lambda: at.expand(auto(), auto().samples),
+    "trajectory": lambda: at.fast_forward(auto().samples, to=1e3),
+    "beginning": lambda: at.begin(TEXTS, window=4),
+    "decoder": lambda: at.learn_decoder(TEXTS),
+    "survey": lambda: survey_samples(auto().samples, Rates(decoder=1.0, attention=0.1)),
 }
-TEXTUAL = {"automaton", "finite", "difference"}
+TEXTUAL = {"automaton", "finite", "difference", "winners", "beginning", "decoder"}
 """Values that know what their tokens are called."""
 
 
@@ -58,7 +67,7 @@ def make(name):
 @pytest.mark.parametrize("name", VALUES)
 def test_every_table_is_a_frame_of_pandas_and_polars(name):
     value = make(name)
-    table = value.to_arrow()
+    table = value.table()
     assert table.num_rows
     frame = value.to_pandas()
     assert frame.columns.tolist() == table.column_names
@@ -69,11 +78,20 @@ def test_every_table_is_a_frame_of_pandas_and_polars(name):
     assert (other.columns, other.height) == (table.column_names, table.num_rows)
 
 
+@pytest.mark.parametrize("name", VALUES)
+def test_every_result_prints_and_shows_itself_in_a_notebook(name):
+    value = make(name)
+    assert str(value)
+    html = value._repr_html_()
+    assert html.startswith("<div")
+    assert len(html) < 100_000
+
+
 @pytest.mark.parametrize("name", sorted(VALUES.keys() - {"coverage", "score", "tuning", "trace", "curves"}))
 def test_tokens_are_text_where_a_vocabulary_is_given(name):
     value, words = make(name), auto().vocabulary
     given = None if name in TEXTUAL else words
-    named = value.to_arrow(given)
+    named = value.table(given)
     for column in named.column_names:
         if column in TOKENS:
             assert "string" in str(named.schema.field(column).type), column
@@ -85,7 +103,7 @@ def test_tokens_are_text_where_a_vocabulary_is_given(name):
             ]
 
 
-@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.parametrize("name", sorted(VALUES.keys() - {"fit"}))  # whose table has no frame
 def test_every_table_prints_as_one(name):
     printed = str(make(name))
     assert "│" in printed

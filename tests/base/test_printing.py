@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given, strategies as st
 from rich.cells import cell_len
 
-from attomaton.base.printing import Grid, draw_blocks
+from attomaton.base.printing import Grid, draw_text
 
 
 def test_colours_that_a_terminal_is_forced_to_stay_out(monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
-    drawn = draw_blocks([Grid("", ["token", "chance"], [("[bold]lamp", 0.75)])])
+    drawn = draw_text([Grid("", ["token", "chance"], [("[bold]lamp", 0.75)])])
     assert "│ [bold]lamp │ 0.75   │" in drawn
     assert "\x1b" not in drawn
 
@@ -19,12 +19,12 @@ def test_colours_that_a_terminal_is_forced_to_stay_out(monkeypatch):
     st.integers(40, 120),
 )
 def test_a_table_fits_its_width_and_loses_no_sign(rows, width):
-    drawn = draw_blocks([Grid("", ["one", "two", "three"], rows)], width=width)
+    drawn = draw_text([Grid("", ["one", "two", "three"], rows)], width=width)
     assert max(map(cell_len, drawn.split("\n"))) <= width
 
 
 @pytest.mark.parametrize("rows", [[], [("\x1b[31m", "a\nb")]])
 def test_nothing_is_obeyed_by_a_terminal(rows):
-    drawn = draw_blocks(["line\x07", Grid("", ["token", "note"], rows)])
+    drawn = draw_text(["line\x07", Grid("", ["token", "note"], rows)])
     assert "\x1b" not in drawn
     assert "\x07" not in drawn

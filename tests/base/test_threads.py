@@ -71,8 +71,8 @@ def test_the_engine_on_disk_and_its_parts_are_told(started, tmp_path):
     edges = at.extract_edges(samples)
     choices = at.extract_choices(samples, at.find_components(edges))
     started.clear()
-    HardByQuery(samples.n_tokens, threads=1)(edges.table, edges.queries)
-    SoftByQuery(samples.n_tokens, threads=1)(edges.table, edges.queries, choices.table)
+    HardByQuery(samples.n_tokens, threads=1)(edges.rows, edges.queries)
+    SoftByQuery(samples.n_tokens, threads=1)(edges.rows, edges.queries, choices.rows)
     assert started == []
 
 

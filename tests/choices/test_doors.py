@@ -149,7 +149,7 @@ def test_ties_are_half_a_win_each_way():
     assert (fit.n_ties, fit.parts) == (1, 2)
     assert "ties: 1, each counted as half a win each way" in str(fit)
     assert "3 choices between 2 items" in str(fit)
-    assert fit.table()["wins"] == [1.5, 1.5]
+    assert fit.standings["wins"] == [1.5, 1.5]
     pulled = at.fit_choices(["a", "a"], losers=["b", "b"], tied=[False, True], ridge=1.0)
     # ½ ridge (s_a² + s_b²) with s_a = −s_b = x and 1.5 wins to 0.5: 2x = 1.5 − 2 / (1 + e^{−2x}) + 0.5 − …
     x = pulled.scores["a"]

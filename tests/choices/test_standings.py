@@ -29,7 +29,7 @@ def test_ranks_are_those_of_items_that_can_be_compared_with_all_of_their_group(d
     group = {
         item: part for part in nx.weakly_connected_components(beats_graph(winners, sets)) for item in part
     }
-    rows = fit.table().table.to_pylist()
+    rows = fit.table().to_pylist()
     assert sorted(row["item"] for row in rows) == sorted(fit.items)
     for row in rows:
         item = row["item"]
@@ -76,7 +76,7 @@ def test_fixed_scales_by_definition(group, pairs):
 
 def test_wins_and_losses_are_counted():
     fit = at.fit_choices(["a", "b", "a"], [["a", "b", "c"], ["b", "a"], ["a", "c", "c"]], counts=[2, 3, 4])
-    rows = {row["item"]: (row["wins"], row["losses"]) for row in fit.table().table.to_pylist()}
+    rows = {row["item"]: (row["wins"], row["losses"]) for row in fit.table().to_pylist()}
     assert rows == {"a": (6, 3), "b": (3, 2), "c": (0, 6)}
 
 
@@ -188,7 +188,7 @@ def test_a_prior_is_the_penalised_likelihood_of_all_items(drawn, prior):
             odds = 1 / (1 + np.exp(fit.scores[other] - fit.scores[one]))
             assert fit.probability(one, other) == pytest.approx(odds)
             assert fit.difference(one, other).standard_error > 0
-    assert None not in fit.table()["rank"]
+    assert None not in fit.standings["rank"]
     assert "prior: every score is normal about 0" in str(fit)
 
 
@@ -286,7 +286,7 @@ def test_probability_of_one_against_another():
 def test_uncertified_scores_have_no_numbers_in_the_table():
     pairs = [(item, (item + 1) % 1_000) for item in range(1_000)]
     fit = at.fit_choices(range(1_000), pairs, counts=[10] * 999 + [1])
-    table = fit.table().table
+    table = fit.table()
     for name in ("rank", "place", "score", "standard_error", "ahead"):
         assert table.column(name).null_count == 1_000, name
     assert "scores uncertified" in str(fit)
@@ -301,8 +301,8 @@ def test_strange_items_are_shown_safely():
     assert "\x1b" not in str(fit)
     assert max(map(len, str(fit).splitlines())) < 200
     mixed = at.fit_choices([1, "1"], [[1, "1"], [1, "1"]])
-    assert mixed.table()["item"] == ["1", "'1'"]
+    assert mixed.standings["item"] == ["1", "'1'"]
     assert at.fit_choices([1, 2], [[1, 2]] * 2).to_pandas()["item"].tolist() == [1, 2]
     big = at.fit_choices([2**70, 1], [[2**70, 1]] * 2)
-    assert big.table()["item"] == [str(2**70), "1"]
-    assert at.fit_choices(["\ud800", "b"], [["\ud800", "b"]] * 2).table()["item"] == ["'\\ud800'", "'b'"]
+    assert big.standings["item"] == [str(2**70), "1"]
+    assert at.fit_choices(["\ud800", "b"], [["\ud800", "b"]] * 2).standings["item"] == ["'\\ud800'", "'b'"]

@@ -30,7 +30,7 @@ def test_no_door_out_says_nan(tmp_path):
         json.loads(record)["standings"][0] | {"score": None, "standard_error": None}
         == fit.to_dict()["standings"][0]
     )
-    for text in (str(fit), fit._repr_html_(), str(fit.table()), fit.table()._repr_html_()):
+    for text in (str(fit), fit._repr_html_(), str(fit.standings), fit.standings._repr_html_()):
         assert "nan" not in text.lower().replace("dominan", "")
     assert fit.to_pandas()["score"].isna().tolist() == [True, False, False]
     loaded = at.ChoiceFit.load(fit.save(tmp_path / "fit"))
@@ -58,14 +58,14 @@ def test_an_item_without_a_score_is_drawn_without_one():
 
 def test_one_unconnected_pair_takes_no_rank_away():
     fit = at.fit_choices([*WON, "p"], losers=[*LOST, "q"])
-    table = fit.table()
+    table = fit.standings
     assert table["item"] == ["x", "a", "b", "p", "q"]
     assert (table["group"], table["rank"]) == ([1, 1, 1, 2, 2], [1, 2, 2, 1, 2])
     assert [row["group"] for row in fit.to_dict()["standings"]] == [1, 1, 1, 2, 2]
     assert "nothing compares items of different groups, so each group has ranks of its own" in str(fit)
-    assert None not in at.fit_choices([*WON, "p"], losers=[*LOST, "q"], prior=1.0).table()["rank"]
+    assert None not in at.fit_choices([*WON, "p"], losers=[*LOST, "q"], prior=1.0).standings["rank"]
     beside = at.fit_choices(["a", "b", "p"], losers=["c", "c", "q"])
-    assert dict(zip(beside.table()["item"], beside.table()["rank"], strict=True)) == {
+    assert dict(zip(beside.standings["item"], beside.standings["rank"], strict=True)) == {
         "a": None,
         "b": None,
         "c": 3,

@@ -139,4 +139,4 @@ def test_the_summary_separates_what_was_not_judged():
     assert Verdicts([failed, early]).summary == "1 fails, 1 not judged (1 needs more steps)"
     assert Verdicts([outside]).summary == "0 hold, 1 not judged (1 does not apply here)"
     assert Verdicts([held, failed, failed]).summary == "1 holds, 2 fail"
-    assert Verdicts([early, held]).to_arrow().column("more_steps").to_pylist() == [10, None]
+    assert Verdicts([early, held]).table().column("more_steps").to_pylist() == [10, None]

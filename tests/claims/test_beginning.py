@@ -114,7 +114,7 @@ def test_attention_turns_after_the_first_steps():
         assert found["beginning-turn"].value == np.nanmin(agreement.turns)
     else:
         assert found["beginning-turn"].value is None
-    assert agreement.to_arrow().num_rows == len(run.steps) * (3 * 2 + 1)
+    assert agreement.table().num_rows == len(run.steps) * (3 * 2 + 1)
 
 
 def test_crossings_are_interpolated_and_a_start_below_is_no_turn():

@@ -48,7 +48,7 @@ def test_agreement_is_spearmans_query_by_query():
 def test_it_is_a_table_with_names():
     text = np.random.default_rng(2).choice(list("abcdefgh"), 300).tolist()
     ends = compare_ends(*both_ends(text))
-    table = ends.to_arrow()
+    table = ends.table()
     assert set(table["course"].to_pylist()) <= {"keeps", "turns", "neither"}
     assert set(ends.named("keep", 3) + ends.named("turn", 3)) <= set("abcdefgh")
 

@@ -50,7 +50,7 @@ def test_differences_are_those_of_the_definition(samples, seed, embedded):
     )
     weights = np.random.default_rng(seed).normal(size=(2, table.shape[1], table.shape[1]))
     known = []
-    for row in components.edges.table.to_pylist():
+    for row in components.edges.rows.to_pylist():
         query, winner, loser = row["query"], row["winner"], row["loser"]
         if components.component(query, winner) != components.component(query, loser):
             known.append([(table[winner] - table[loser]) @ one @ table[query] for one in weights])

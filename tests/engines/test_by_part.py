@@ -71,7 +71,7 @@ def test_parts_join_to_the_whole(monkeypatch, seed):
     assert joined.soft.loss == pytest.approx(whole.soft.loss, rel=1e-12)
     assert joined.soft.certificate == whole.soft.certificate
     ties = parts.keep_ties(whole.components)
-    assert extract_choices(samples, ties).table.equals(whole.soft.choices.table)
+    assert extract_choices(samples, ties).rows.equals(whole.soft.choices.rows)
 
 
 @pytest.mark.parametrize("size", [1, 2, 7, 1000])
@@ -87,7 +87,7 @@ def test_sorted_choices_are_added_up_across_batches(size):
     )
     batches = [(batch.column(0), batch.column(1).to_numpy()) for batch in twice.to_batches(size)]
     found = cut_choices(expected, np.array([0, 3]))
-    assert pa.concat_tables(sum_choices(batches)).combine_chunks().equals(found.load().table)
+    assert pa.concat_tables(sum_choices(batches)).combine_chunks().equals(found.load().rows)
 
 
 def test_a_record_is_taken_up_only_if_it_is_of_the_same_work_and_its_files_are_whole(tmp_path):

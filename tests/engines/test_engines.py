@@ -27,12 +27,12 @@ def assert_same_passes(engine, samples, min_support=1, *, whole=True):
     """Both passes of an engine against the definition over samples; ``whole``: also whole contexts."""
     expected = at.extract_edges(samples).filter(min_support=min_support)
     edges = engine.edges().load()
-    assert same_tables(edges.table, expected.table)
+    assert same_tables(edges.rows, expected.rows)
     assert same_tables(edges.queries, expected.queries)
     assert edges.n_tokens == expected.n_tokens
     components = at.find_components(edges)
     for inside in (components, None) if whole else (components,):
-        assert same_tables(engine.choices(inside).table, at.extract_choices(samples, inside).table)
+        assert same_tables(engine.choices(inside).rows, at.extract_choices(samples, inside).rows)
 
 
 @pytest.mark.parametrize("seed", some(range(20), gate=range(2)))
@@ -91,7 +91,7 @@ def test_map_queries(make_engine, tmp_path):
     documents = [rng.integers(0, 20, 100).tolist() for _ in range(5)]
     engine = make_engine(write_shards(tmp_path, documents, 20), tmp_path / "work", Selection(6))
     edges = engine.edges()
-    whole = edges.load().table
+    whole = edges.load().rows
 
     def weak(rows, again):
         assert rows.column("query").equals(again.column("query"))
@@ -112,7 +112,7 @@ def test_map_queries_where_parts_hold_no_edge(make_quick_engine, tmp_path):
         engine = make_quick_engine(shards, tmp_path / f"work{min_support}", Selection(3, None, min_support))
         edges = engine.edges()
         found = engine.map_queries(lambda rows: rows, edges, n_parts=3)
-        assert same_tables(found, edges.load().table)
+        assert same_tables(found, edges.load().rows)
 
 
 def test_a_long_document_is_cut(make_engine, tmp_path, monkeypatch):
@@ -149,7 +149,7 @@ def test_wikitext(make_engine, tmp_path, wikitext):
     engine = make_engine(shards, tmp_path / "work", Selection(32))
     expected = at.extract_edges(samples)
     edges = engine.edges().load()
-    assert same_tables(edges.table, expected.table)
+    assert same_tables(edges.rows, expected.rows)
     assert same_tables(edges.queries, expected.queries)
     components = at.find_components(edges)
-    assert same_tables(engine.choices(components).table, at.extract_choices(samples, components).table)
+    assert same_tables(engine.choices(components).rows, at.extract_choices(samples, components).rows)

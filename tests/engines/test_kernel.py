@@ -43,12 +43,12 @@ def test_batch_equals_definition(documents, window, queries):
     samples = samples_of(documents, 6, window)
     samples = samples.take(kept[samples.queries])
     expected = at.extract_edges(samples)
-    assert pa.Table.from_batches([edges]).equals(expected.table.combine_chunks())
+    assert pa.Table.from_batches([edges]).equals(expected.rows.combine_chunks())
     assert pa.Table.from_batches([counts]).equals(expected.queries.combine_chunks())
     components = at.find_components(expected)
     choices = count_choices(batch_of(documents), components, selection=selection, kept=kept)
     assert pa.Table.from_batches([choices]).equals(
-        at.extract_choices(samples, components).table.combine_chunks()
+        at.extract_choices(samples, components).rows.combine_chunks()
     )
 
 

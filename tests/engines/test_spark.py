@@ -42,7 +42,7 @@ def test_solvers_run_where_the_data_is(make_engine, tmp_path):
     solved = at.solve_graph_svm(components), at.solve_luce(choices, components)
     wholes = [solution.expect().scores for solution in solved]
     hard = engine.map_queries(HardByQuery(60), edges, edges.queries, n_parts=6)
-    soft = engine.map_queries(SoftByQuery(60), edges, edges.queries, choices.table, n_parts=6)
+    soft = engine.map_queries(SoftByQuery(60), edges, edges.queries, choices.rows, n_parts=6)
     for found, whole in zip((hard, soft), wholes, strict=True):
         assert found.drop("score").equals(whole.drop("score"))
         np.testing.assert_allclose(found["score"].to_numpy(), whole["score"].to_numpy(), rtol=0, atol=1e-9)

@@ -44,7 +44,7 @@ def test_concepts_print_and_refuse():
     found = find_concepts(limit.supports, 2, vocabulary=limit.vocabulary)
     assert "words" in str(found)
     assert "Concepts" in found._repr_html_()
-    assert found.to_arrow().num_rows == 2 * 2 * 6
+    assert found.table().num_rows == 2 * 2 * 6
     for wrong in (0, 6, 99, 1.5):
         with pytest.raises(UnsupportedOption):
             find_concepts(limit.supports, wrong)

@@ -64,7 +64,7 @@ def deeds(made):
             lambda place, which: at.tokenize_corpus(of(which)["text"], place / "out", overwrite=True),
         ),
         Deed("csv", lambda place, which: _csv(of(which)["auto"], place / "out")),
-        Deed("survey", lambda place, which: _survey(of(which)["auto"]).write(place / "out")),
+        Deed("survey", lambda place, which: _survey(of(which)["auto"]).save(place / "out")),
         Deed("begin", lambda place, which: _begin(of(which)["text"]).save(place / "out", overwrite=True)),
         Deed("graphml", lambda place, which: _graphml(of(which)["auto"], place / "out"), "out"),
         Deed("report", lambda place, which: write_report(of(which)["run"], place / "out"), "out"),

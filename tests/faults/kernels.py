@@ -160,7 +160,7 @@ def bend_components(rng: Rng) -> at.Components:
     edges = found.edges
     which = rng.integers(4)
     n_tokens = int(rng.choice([edges.n_tokens, *EVIL])) if rng.random() < 0.1 else edges.n_tokens
-    table = bend_table(rng, EDGE_SCHEMA, edges.table) if which == 0 else edges.table
+    table = bend_table(rng, EDGE_SCHEMA, edges.rows) if which == 0 else edges.rows
     queries = bend_table(rng, QUERY_SCHEMA, edges.queries) if which == 0 else edges.queries
     nodes = bend_table(rng, NODE_SCHEMA, found.nodes) if which == 1 else found.nodes
     order = bend_table(rng, ORDER_SCHEMA, found.order) if which == 2 else found.order
@@ -263,7 +263,7 @@ def try_choices(rng: Rng) -> None:
     samples = draw_samples(rng)
     components = at.find_components(at.extract_edges(samples))
     whole = rng.random() < 0.5
-    table = at.extract_choices(samples, None if whole else components).table
+    table = at.extract_choices(samples, None if whole else components).rows
     offsets, tokens = ragged_column(table, "tokens")
     _, multiplicities = ragged_column(table, "multiplicities")
     plain = {name: column(table, name) for name in ("query", "winner", "count")}

@@ -179,17 +179,17 @@ def test_the_constructor_of_samples_checks_what_it_is_given():
 
 def test_the_constructor_of_edges_checks_what_it_is_given():
     edges = at.extract_edges(at.Samples.from_lists([[1, 0, 2], [0, 1, 2], [1, 2]], [0, 0, 1]))
-    rows = edges.table
+    rows = edges.rows
     with pytest.raises(MismatchedParts, match="must be sorted, each once: row 1 is not"):
-        replace(edges, table=rows.take([1, 0, 2]))
+        replace(edges, rows=rows.take([1, 0, 2]))
     with pytest.raises(MismatchedParts, match="must be sorted, each once"):
-        replace(edges, table=rows.take([0, 0, 1]))
+        replace(edges, rows=rows.take([0, 0, 1]))
     with pytest.raises(MismatchedParts, match="winner in the edge table is 1 in row 2, not in 0 … 0"):
-        replace(edges, n_tokens=1, table=rows.set_column(0, "query", pa.array([0, 0, 0], pa.int32())))
+        replace(edges, n_tokens=1, rows=rows.set_column(0, "query", pa.array([0, 0, 0], pa.int32())))
     with pytest.raises(MismatchedParts, match="other columns than it should; they are query: int32"):
-        replace(edges, table=rows.drop_columns(["support"]))
+        replace(edges, rows=rows.drop_columns(["support"]))
     with pytest.raises(MismatchedParts, match="lets a token beat itself"):
-        replace(edges, table=rows.set_column(2, "loser", pa.array([0, 0, 0], pa.int32())))
+        replace(edges, rows=rows.set_column(2, "loser", pa.array([0, 0, 0], pa.int32())))
 
 
 def test_the_constructor_of_choices_looks_into_lists_that_arrow_trusts():

@@ -90,7 +90,7 @@ def edges_by_definition(documents):
 
 
 def edges_of(parts):
-    table = parts.load().table
+    table = parts.load().rows
     names = ("query", "winner", "loser", "support")
     rows = zip(*(table[name].to_pylist() for name in names), strict=True)
     return {(query, winner, loser): support for query, winner, loser, support in rows}
@@ -139,7 +139,7 @@ def test_duckdb(name, among_siblings, tmp_path):
     found, choices = run_among(among_siblings, name, on_duckdb)
     expected, plain = run_among(tmp_path, "plain", on_duckdb)
     assert found == expected
-    assert choices.table.equals(plain.table)
+    assert choices.rows.equals(plain.rows)
 
 
 QUICK = ["a*", "{a,b}", "x=1", "a%20b", "_hidden"]
@@ -154,7 +154,7 @@ def test_spark(names, among_siblings, tmp_path):
         for name in names:
             found, choices = run_among(among_siblings / "spark" / str(len(names)), name, on_spark)
             assert found == expected, name
-            assert choices.table.equals(plain.table), name
+            assert choices.rows.equals(plain.rows), name
 
 
 def test_shards_of_any_name_count_on_spark(tmp_path):
@@ -194,7 +194,7 @@ def test_relative_names(name, tmp_path, monkeypatch):
     expected, plain = run_among(Path("plain"), "x", on_duckdb)
     found, choices = run_among(Path(name), "x", on_duckdb)
     assert found == expected
-    assert choices.table.equals(plain.table)
+    assert choices.rows.equals(plain.rows)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["plain", name])
 
 

@@ -34,7 +34,7 @@ def made(tmp_path_factory):
     train(auto, folder / "run", steps=2)
     at.tokenize_corpus(folder / "text.txt", folder / "tokens")
     write_csv(auto, folder / "tables", pick_queries(auto))
-    survey(auto).write(folder / "survey")
+    survey(auto).save(folder / "survey")
     return folder, auto
 
 
@@ -67,7 +67,7 @@ def writers(made):
         "tokenize": lambda out: at.tokenize_corpus(text, out, tokenizer="byte", overwrite=True),
         "fit": lambda out: at.fit_choices(["a", "b"], losers=["b", "a"]).save(out, overwrite=True),
         "csv": lambda out: write_csv(auto, out, chosen),
-        "survey": lambda out: survey(auto).write(out),
+        "survey": lambda out: survey(auto).save(out),
         "graphml": lambda out: write_graphml(auto, out, chosen),
         "report": lambda out: write_report(folder / "run", out),
         "trace": lambda out: _trace(auto).save(out),

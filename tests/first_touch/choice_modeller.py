@@ -131,7 +131,7 @@ def leaderboard(folder):
     assert table["item"].iloc[-1] == "team05"
     assert np.isinf(table["ahead"].iloc[-2])
     assert np.isnan(table["score"].iloc[-1])
-    print(fit.table())
+    print(fit.standings)
 
 
 def two_leagues(folder):

@@ -22,7 +22,7 @@ def test_pieces_give_the_components_of_the_whole(seed, size):
     edges = draw_edges(seed)
     whole = at.find_components(edges)
     step = max(size, len(edges) // 50)
-    pieces = (edges.table.slice(start, step) for start in range(0, len(edges), step))
+    pieces = (edges.rows.slice(start, step) for start in range(0, len(edges), step))
     found = gather_components(pieces, edges.queries, edges.n_tokens)
     assert found.components.nodes.equals(whole.nodes)
     assert found.components.order.equals(whole.order)
@@ -33,7 +33,7 @@ def test_pieces_give_the_components_of_the_whole(seed, size):
 def test_one_query_of_many():
     edges = draw_edges(2)
     part = part_of_edges(edges, 3, 5)
-    found = gather_components([part.table], part.queries, part.n_tokens).components
+    found = gather_components([part.rows], part.queries, part.n_tokens).components
     assert found.nodes.equals(at.find_components(part).nodes)
 
 
@@ -41,7 +41,7 @@ def test_what_is_held_is_the_condensation():
     """A ring of tokens, the last edge of which ties them all: nothing is left of the order."""
     contexts = [[(token + 1) % 50, token, 50] for token in range(50)]
     edges = at.extract_edges(at.Samples.from_lists(contexts, list(range(50))))
-    halves = [edges.table.slice(0, 60), edges.table.slice(60)]
+    halves = [edges.rows.slice(0, 60), edges.rows.slice(60)]
     found = gather_components(halves, edges.queries, edges.n_tokens).components
     assert found.sizes.tolist() == [50, 1]
     assert found.order.num_rows == 1

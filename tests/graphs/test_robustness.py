@@ -18,7 +18,7 @@ def graph_of(components, number):
     query, tokens = int(components.query_of[number]), components.tokens(number).tolist()
     graph = nx.DiGraph()
     graph.add_nodes_from(tokens)
-    for row in components.edges.table.to_pylist():
+    for row in components.edges.rows.to_pylist():
         if row["query"] == query and row["winner"] in tokens and row["loser"] in tokens:
             graph.add_edge(row["winner"], row["loser"], support=row["support"])
     return graph
@@ -46,7 +46,7 @@ def at_least(graph, support):
 def test_bridges_and_supports_equal_the_definitions(edges):
     components = at.find_components(edges)
     robustness = measure_robustness(components)
-    rows = robustness.table.to_pylist()
+    rows = robustness.rows.to_pylist()
     assert [row["component"] for row in rows] == np.flatnonzero(components.sizes > 1).tolist()
     for row in rows:
         number, graph = row["component"], graph_of(components, row["component"])
@@ -64,7 +64,7 @@ def test_bridges_and_supports_equal_the_definitions(edges):
 def test_min_support_splits_a_component_just_above_its_support(samples):
     edges = at.extract_edges(samples)
     components = at.find_components(edges)
-    for row in measure_robustness(components).table.to_pylist():
+    for row in measure_robustness(components).rows.to_pylist():
         tokens = set(components.tokens(row["component"]).tolist())
         for min_support, whole in ((row["support"], True), (row["support"] + 1, False)):
             filtered = at.find_components(edges.filter(min_support=min_support))
@@ -85,7 +85,7 @@ def test_long_cycles_are_walked_without_recursion():
 
 def test_single_tokens_have_no_row_and_merged_components_are_refused():
     components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1, 2]], [0])))
-    assert measure_robustness(components).table.num_rows == 0
+    assert measure_robustness(components).rows.num_rows == 0
     assert components.hangs_on(0).num_rows == 0
     merged = merge_components(components, np.zeros(len(components), np.int64))
     with pytest.raises(MismatchedParts, match="component 0 is not held together by edges"):

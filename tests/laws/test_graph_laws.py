@@ -47,29 +47,29 @@ def test_chunks_change_nothing(samples, chunk):
         all_choices, contexts = at.extract_choices(samples, components), at.extract_choices(samples)
         patch.setattr(edges, "CHUNK_VALUES", chunk)
         patch.setattr(choices, "CHUNK_VALUES", chunk)
-        assert at.extract_edges(samples).table.equals(whole.table)
-        assert at.extract_choices(samples, components).table.equals(all_choices.table)
-        assert at.extract_choices(samples).table.equals(contexts.table)
+        assert at.extract_edges(samples).rows.equals(whole.rows)
+        assert at.extract_choices(samples, components).rows.equals(all_choices.rows)
+        assert at.extract_choices(samples).rows.equals(contexts.rows)
 
 
 @given(sample_sets(), st.integers(0, 25))
 def test_a_corpus_cut_in_two_adds_up_to_the_whole(samples, cut):
     first, second = samples.take(slice(0, cut)), samples.take(slice(cut, None))
     whole, summed = at.extract_edges(samples), at.extract_edges(first) + at.extract_edges(second)
-    assert summed.table.equals(whole.table)
+    assert summed.rows.equals(whole.rows)
     assert summed.queries.equals(whole.queries)
     components = at.find_components(whole)
     added = at.extract_choices(first, components) + at.extract_choices(second, components)
-    assert added.table.equals(at.extract_choices(samples, components).table)
+    assert added.rows.equals(at.extract_choices(samples, components).rows)
     whole_contexts = at.extract_choices(first) + at.extract_choices(second)
-    assert whole_contexts.table.equals(at.extract_choices(samples).table)
+    assert whole_contexts.rows.equals(at.extract_choices(samples).rows)
 
 
 @given(sample_sets(), sample_sets())
 def test_adding_edge_tables_is_extracting_from_both_corpora(one, other):
     summed = at.extract_edges(one) + at.extract_edges(other)
     both = at.extract_edges(one + other)
-    assert summed.table.equals(both.table)
+    assert summed.rows.equals(both.rows)
     assert summed.queries.equals(both.queries)
     assert summed.n_tokens == both.n_tokens
 
@@ -113,7 +113,7 @@ def test_the_condensation_is_acyclic_and_carries_every_edge(samples):
     order.add_edges_from((row["above"], row["below"]) for row in components.order.to_pylist())
     assert nx.is_directed_acyclic_graph(order)
     edges, support = Counter(), Counter()
-    for row in components.edges.table.to_pylist():
+    for row in components.edges.rows.to_pylist():
         above = components.component(row["query"], row["winner"])
         below = components.component(row["query"], row["loser"])
         if above != below:
@@ -171,7 +171,7 @@ def test_heights_are_longest_paths(samples):
 @given(tied_sets(max_tokens=4, max_samples=60), st.booleans())
 def test_fast_choices_equal_the_definition(samples, whole):
     components = None if whole else at.find_components(at.extract_edges(samples))
-    rows = at.extract_choices(samples, components).table.to_pylist()
+    rows = at.extract_choices(samples, components).rows.to_pylist()
     found = {
         (row["query"], row["winner"], tuple(zip(row["tokens"], row["multiplicities"], strict=True))): row[
             "count"

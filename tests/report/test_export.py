@@ -101,7 +101,7 @@ def test_graphml_of_tokens_reads_back_as_the_edges(automaton, tmp_path):
         assert (found["component"], found["hard"], found["soft"]) == (node["component"], hard[row], soft[row])
     expected = {
         (f"q{edge['query']}t{edge['winner']}", f"q{edge['query']}t{edge['loser']}"): edge["support"]
-        for edge in components.edges.table.to_pylist()
+        for edge in components.edges.rows.to_pylist()
     }
     assert {(a, b): support for a, b, support in graph.edges(data="support")} == expected
 
@@ -118,7 +118,7 @@ def test_csv_reads_back_as_the_tables(automaton, tmp_path, monkeypatch, batch):
             read[name] = list(csv.DictReader(file))
     assert [unescape_text(row["token_text"]) for row in read["tokens"]] == list(HOSTILE)
     components = automaton.components
-    tables = {"edges": components.edges.table, "components": components.nodes, "order": components.order}
+    tables = {"edges": components.edges.rows, "components": components.nodes, "order": components.order}
     tables |= {"hard": automaton.hard.scores, "soft": automaton.soft.scores}
     for name, table in tables.items():
         assert written[name] == table.num_rows
@@ -126,7 +126,7 @@ def test_csv_reads_back_as_the_tables(automaton, tmp_path, monkeypatch, batch):
             assert {key: float(row[key]) for key in expected} == expected
             for key in {"query", "winner", "loser", "token"} & row.keys():
                 assert unescape_text(row[f"{key}_text"]) == HOSTILE[int(row[key])]
-    for row, expected in zip(read["choices"], automaton.soft.choices.table.to_pylist(), strict=True):
+    for row, expected in zip(read["choices"], automaton.soft.choices.rows.to_pylist(), strict=True):
         assert [int(token) for token in row["tokens"].split()] == expected["tokens"]
         assert [int(number) for number in row["multiplicities"].split()] == expected["multiplicities"]
         assert texts(row["tokens_text"]) == [HOSTILE[token] for token in expected["tokens"]]

@@ -37,7 +37,7 @@ def test_most_components_hang_on_single_samples(wikitext):
     parts = [(wikitext / f"{part}.txt").read_text(encoding="utf-8") for part in ("valid", "test")]
     _, ids = at.Vocabulary.from_text("".join(parts))
     components = at.find_components(at.extract_edges(at.Samples.from_windows(ids, window=32)))
-    table = measure_robustness(components).table
+    table = measure_robustness(components).rows
     assert table.num_rows == 5_026
     assert np.count_nonzero(table["support"].to_numpy() == 1) == 4_876
     assert round(float(np.mean(table["bridges"].to_numpy() > 0)), 2) == 0.82

@@ -95,7 +95,7 @@ def test_a_deep_trace_is_no_trace_of_one_layer(tmp_path):
 def test_it_prints_and_is_a_table():
     trace = train_deep(corpus(), steps=4, n_tokens=9)
     assert "sequences of each" in str(trace)
-    assert trace.to_arrow().column_names == ["step", "trial", "loss", "norm"]
+    assert trace.table().column_names == ["step", "trial", "loss", "norm"]
     assert trace.n_tokens == 9
     np.testing.assert_allclose(trace.losses[0], np.log(9))
 

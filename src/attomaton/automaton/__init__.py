@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from attomaton.automaton.compare import Change as Change, Difference as Difference
     from attomaton.automaton.context import Names as Names
     from attomaton.automaton.estimator import AttentionLimit as AttentionLimit
-    from attomaton.automaton.explanation import Explanation as Explanation
+    from attomaton.automaton.explanation import ContextView as ContextView, Explanation as Explanation
     from attomaton.automaton.finite import FiniteAttention as FiniteAttention
     from attomaton.automaton.generation import Generation as Generation
     from attomaton.automaton.learning import diff as diff, learn as learn, learn_writing as learn_writing
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
         choose_strength as choose_strength,
         shrink as shrink,
     )
-    from attomaton.automaton.views import ContextView as ContextView
     from attomaton.automaton.writing.automaton import (
         WritingAutomaton as WritingAutomaton,
         WritingCoverage as WritingCoverage,

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from attomaton.automaton.context import Context, Names, as_samples, read_context
-from attomaton.automaton.explanation import Explanation
+from attomaton.automaton.explanation import ContextView, Explanation
 from attomaton.automaton.generation import MOST_GENERATED, Generation, GrowingContext
 from attomaton.automaton.pictures import Ranking, draw_positions, draw_ranking
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.automaton.scoring import Score, mix_uniform, score_prediction
-from attomaton.automaton.views import ContextView
 from attomaton.base.display import shorten
 from attomaton.base.errors import TokenOutOfRange, UnknownToken, UnsupportedOption
 from attomaton.base.options import LARGEST, make_rng, whole_number
@@ -248,8 +247,7 @@ class Attention(ABC):
         beats 2: direct, support 1: 1 → 2 ×1
         beats 3: direct, support 3: 1 → 3 ×2, 0 → 3 ×1
         """
-        explanation = self.explain(context)
-        return ContextView(explanation, explanation.name)
+        return ContextView(self.explain(context))
 
     def plot(self, query: str | int, ax: Any = None) -> Any:
         """Draw the tokens that attention prefers under a query, best first; returns the matplotlib axes.

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from attomaton.automaton.attention import Attention, check_ranked
 from attomaton.automaton.beaten import explain_answer
-from attomaton.automaton.card import render_automaton
 from attomaton.automaton.context import Context
 from attomaton.automaton.explanation import Explanation
 from attomaton.automaton.finite import FiniteAttention
@@ -129,9 +128,6 @@ class Automaton(Tabular, Solved, Attention):
         _check_vocabulary(self.vocabulary, self.n_tokens)
         if self.window is not None:
             whole_number(self.window, "window", least=1)
-
-    def _repr_html_(self) -> str:
-        return render_automaton(self, self.coverage, self.vocabulary)
 
     def _table(self) -> pa.Table:
         return self.scored_nodes
@@ -382,7 +378,7 @@ def describe_index(solved: Solved) -> pa.Table:
         "components": components.query_of,
         "edges": components.edges["query"],
         "order": order,
-        "choices": column(solved.soft.choices.table, "query"),
+        "choices": column(solved.soft.choices.rows, "query"),
     }
     counts = {name: np.bincount(query, minlength=solved.n_tokens) for name, query in rows.items()}
     return layout.describe_index(components.edges.queries, solved.n_tokens, counts)
@@ -397,7 +393,7 @@ def whole_table(automaton: Automaton, name: str) -> pa.Table:
         order: Any = components.order
         query: Any = pa.array(components.query_of[column(order, "above")])
         return order.add_column(0, "query", query)
-    return {"edges": components.edges.table, "choices": automaton.soft.choices.table}[name]
+    return {"edges": components.edges.rows, "choices": automaton.soft.choices.rows}[name]
 
 
 def _check_vocabulary(vocabulary: Vocabulary | None, n_tokens: int) -> None:

@@ -77,7 +77,7 @@ class Difference(Tabular):
 
     Attributes
     ----------
-    table : pyarrow.Table
+    rows : pyarrow.Table
         Columns query, one, other (int32, one < other), change (the name of a :class:`Change`, small letters),
         in_a, in_b (what ``one`` does to ``other`` there: precedes, follows, ties, unordered or unseen), and
         wins_a, losses_a, wins_b, losses_b (int64: the support of the edges one → other and other → one in
@@ -123,18 +123,18 @@ class Difference(Tabular):
     [{'wins_b': 2, 'losses_b': 1}]
     """
 
-    table: pa.Table
+    rows: pa.Table
     n_pairs: int
     tokens: tuple[str, ...]
 
     def __len__(self) -> int:
-        return self.table.num_rows
+        return self.rows.num_rows
 
     def __repr__(self) -> str:
         return f"Difference({len(self):,} of {self.n_pairs:,} pairs)"
 
     def _table(self) -> pa.Table:
-        return self.table
+        return self.rows
 
     def _words(self) -> "Difference":
         return self
@@ -145,7 +145,7 @@ class Difference(Tabular):
     @property
     def counts(self) -> dict[Change, int]:
         """How many pairs changed in each way."""
-        changes = column(self.table, "change")
+        changes = column(self.rows, "change")
         return {change: int(np.count_nonzero(changes == change.name.lower())) for change in Change}
 
     def strongest(self, change: Change, limit: int) -> pa.Table:
@@ -155,7 +155,7 @@ class Difference(Tabular):
         gained, as in the corpus that has it.
         """
         limit = whole_number(limit, "limit")
-        rows = keep_rows(self.table, column(self.table, "change") == change.name.lower())
+        rows = keep_rows(self.rows, column(self.rows, "change") == change.name.lower())
         in_a = column(rows, "wins_a") + column(rows, "losses_a")
         in_b = column(rows, "wins_b") + column(rows, "losses_b")
         one_sided = change in (Change.LOST, Change.GAINED)

@@ -1,20 +1,29 @@
 """Why the automaton answers as it does, for one context."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
 from attomaton.automaton.reasons import Beaten, Rule
-from attomaton.automaton.telling import draw_explanation, tell_explanation
+from attomaton.base.display import SHOWN, shorten
 from attomaton.base.frames import Tabular
-from attomaton.base.printing import Block
+from attomaton.base.printing import Bar, Bars, Block, Chip, Chips, Grid, Printed, Signal
 from attomaton.base.tables import table_of
 from attomaton.graphs.paths import Edge
 
-__all__ = ["Beaten", "Edge", "Explanation", "Rule"]
+__all__ = ["Beaten", "ContextView", "Edge", "Explanation", "Rule"]
+
+POSITIONS = 48
+"""Positions of a context that a view shows: the last ones."""
+
+STEPS = 5
+"""Steps of a path that a view shows."""
+
+THEOREM = (Rule.DETERMINED, Rule.UNSEEN_IGNORED)
+"""Rules that are the theory's answer; by the others we answer where it says nothing."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +97,22 @@ class Explanation(Tabular):
         return self.context[-1]
 
     def _blocks(self) -> list[Block]:
-        return tell_explanation(self, self.name)
+        name = self.name
+        rows = [(name(token), Bar(chance, f"{chance:.6f}")) for token, chance in _falling(self)]
+        blocks: list[Block] = [
+            f"Query: {name(self.query)}",
+            Signal(f"Rule: {self.rule.words} ({self.rule.value})", _by_theorem(self)),
+            Grid("Retrieved", ["token", "probability"], rows),
+            *_equals(self),
+        ]
+        if self.beaten:
+            beaten = [
+                (" ".join(map(name, one.tokens)), one.path, one.support, one.describe_edges(name))
+                for one in self.beaten
+            ]
+            blocks.append(Grid("It beat", ["tokens", "path", "support", "edges behind it"], beaten))
+        groups = "; ".join(" ".join(map(name, tokens)) for tokens in self.incomparable)
+        return [*blocks, *_left(self, groups, " ".join(map(name, self.unseen)), " ".join(self.unknown))]
 
     def _table(self) -> pa.Table:
         """Columns text, times, probability and became, a row for each distinct token of the context.
@@ -112,9 +136,6 @@ class Explanation(Tabular):
                 "became": [became.get(token, "scored") for token in tokens],
             }
         )
-
-    def _repr_html_(self) -> str:
-        return draw_explanation(self, self.name)
 
     def to_dict(self, name: Callable[[int], Any] = int) -> dict[str, Any]:
         """Everything as plain JSON values, tokens shown by ``name`` (``explanation.name`` gives texts)."""
@@ -143,3 +164,118 @@ class Explanation(Tabular):
             "unseen": names(self.unseen),
             "unknown": list(self.unknown),
         }
+
+
+@dataclass(frozen=True, repr=False)
+class ContextView(Printed):
+    """What attention makes of one context, to be looked at: its tokens in a row, their chances as bars.
+
+    Attributes
+    ----------
+    explanation : Explanation
+        What is shown; long lists of it are cut.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> auto = at.learn(at.Samples.from_lists([[0, 1, 3], [1, 0, 3]], [0, 1]))
+    >>> ContextView(auto.explain([0, 1, 3]))
+    query 3: determined (one component precedes every other component of the context: the theorem decides)
+    [0] [1] 3
+      0  0.500000  ##########
+      1  0.500000  ##########
+    beats 3: direct, support 2: 0 → 3 ×1, 1 → 3 ×1
+    """
+
+    explanation: Explanation
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _blocks(self) -> list[Block]:
+        told, name = self.explanation, self._name
+        chances = _falling(told)
+        mixed = [(name(token), Bar(chance, f"{chance:.6f}")) for token, chance in chances[:SHOWN]]
+        beaten = [
+            f"beats {self._names(one.tokens)}: {one.path}, support {one.support:,}: {self._path(one)}"
+            for one in told.beaten[:SHOWN]
+        ]
+        groups = "; ".join(map(self._names, told.incomparable[:SHOWN])) + "; …" * (
+            len(told.incomparable) > SHOWN
+        )
+        unknown = _join(list(map(shorten, told.unknown)), len(told.unknown))
+        rule = f"query {name(told.query)}: {told.rule.words} ({told.rule.value})"
+        return [
+            Signal(rule, _by_theorem(told)),
+            self._chips(),
+            Bars(mixed, max(len(name(token)) for token, _ in chances)),
+            *([f"  and {len(chances) - SHOWN:,} more"] * (len(chances) > SHOWN)),
+            *beaten,
+            *([f"and {len(told.beaten) - SHOWN:,} more"] * (len(told.beaten) > SHOWN)),
+            *_equals(told),
+            *_left(told, groups, self._names(told.unseen), unknown),
+        ]
+
+    def _chips(self) -> Chips:
+        """The last positions of the context, and what is left out before them."""
+        told = self.explanation
+        times = Counter(told.context)
+        weights = [told.probabilities.get(token, 0.0) / times[token] for token in told.context]
+        hidden = max(len(weights) - POSITIONS, 0)
+        before = f"({hidden:,} earlier positions: {sum(weights[:hidden]):.1%} of attention)" if hidden else ""
+        most = max(weights[hidden:]) or 1.0
+        shown = zip(told.context[hidden:], weights[hidden:], strict=True)
+        return Chips(
+            [
+                Chip(told.name(token), weight / most, f"{weight:.1%}" if weight else "")
+                for token, weight in shown
+            ],
+            before,
+        )
+
+    def _name(self, token: int) -> str:
+        """The text of a token, cut if it is long."""
+        return shorten(self.explanation.name(token))
+
+    def _names(self, tokens: tuple[int, ...]) -> str:
+        """The texts of the first tokens."""
+        return _join(list(map(self._name, tokens[:SHOWN])), len(tokens))
+
+    def _path(self, beaten: Beaten) -> str:
+        """The edges behind the first steps."""
+        rest = len(beaten.steps) - STEPS
+        first = replace(beaten, steps=beaten.steps[:STEPS]).describe_edges(self._name)
+        return first + (f"; and {rest:,} more steps" if rest > 0 else "")
+
+
+def _by_theorem(told: Explanation) -> bool | None:
+    """True if the answer is the theory's; None if it is ours."""
+    return True if told.rule in THEOREM else None
+
+
+def _falling(told: Explanation) -> list[tuple[int, float]]:
+    """The tokens that attention mixes, with their chances, largest first."""
+    return sorted(told.probabilities.items(), key=lambda item: -item[1])
+
+
+def _equals(told: Explanation) -> list[str]:
+    """That several components were retrieved, if so."""
+    number = len(told.retrieved)
+    equal = f"They are {number} components of equal hard score; no path orders them."
+    return [equal] if number > 1 else []
+
+
+def _left(told: Explanation, groups: str, unseen: str, unknown: str) -> list[str]:
+    """What became of tokens that were neither retrieved nor beaten, given as text."""
+    ignored = bool(told.unseen) and told.probabilities.keys().isdisjoint(told.unseen)
+    lines = {
+        f"No path decides against these, only their lower hard score: {groups}": bool(told.incomparable),
+        f"Ignored, without evidence under this query: {unseen}": ignored,
+        f"Not in the vocabulary: {unknown}": bool(told.unknown),
+    }
+    return [line for line, applies in lines.items() if applies]
+
+
+def _join(words: Sequence[str], number: int) -> str:
+    """The first of so many words, and how many more there are."""
+    return " ".join(words[:SHOWN]) + (f" and {number - SHOWN:,} more" if number > SHOWN else "")

@@ -1,9 +1,8 @@
 """The rules by which attention answers, and what a retrieved component beat."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
 
 from attomaton.graphs.paths import Edge
 
@@ -80,55 +79,6 @@ class Beaten:
     def describe_edges(self, name: Callable[[int], str]) -> str:
         """The best supported data edges of each step, tokens shown by ``name``."""
         return "; then ".join(_describe_step(step, name) for step in self.steps)
-
-
-class ContextFacts(Protocol):
-    """What there is to tell of one context; :class:`~attomaton.automaton.explanation.Explanation` is it."""
-
-    @property
-    def context(self) -> tuple[int, ...]:
-        """The context."""
-        ...
-
-    @property
-    def query(self) -> int:
-        """Its last token."""
-        ...
-
-    @property
-    def rule(self) -> Rule:
-        """Which rule answered."""
-        ...
-
-    @property
-    def retrieved(self) -> tuple[tuple[int, ...], ...]:
-        """The tokens of each retrieved component."""
-        ...
-
-    @property
-    def probabilities(self) -> Mapping[int, float]:
-        """Token → chance."""
-        ...
-
-    @property
-    def beaten(self) -> tuple[Beaten, ...]:
-        """What was beaten."""
-        ...
-
-    @property
-    def incomparable(self) -> tuple[tuple[int, ...], ...]:
-        """What was neither retrieved nor beaten."""
-        ...
-
-    @property
-    def unseen(self) -> tuple[int, ...]:
-        """Tokens without evidence."""
-        ...
-
-    @property
-    def unknown(self) -> tuple[str, ...]:
-        """Words that the vocabulary does not have."""
-        ...
 
 
 def _describe_step(step: tuple[Edge, ...], name: Callable[[int], str]) -> str:

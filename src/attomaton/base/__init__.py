@@ -22,7 +22,6 @@ if TYPE_CHECKING:
         read_sealed as read_sealed,
         write_sealed as write_sealed,
     )
-    from attomaton.base.display import render_card as render_card, render_table as render_table
     from attomaton.base.drawing import (
         GREY as GREY,
         HEIGHT as HEIGHT,

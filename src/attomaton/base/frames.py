@@ -46,7 +46,7 @@ class Tabular(Printed):
     >>> import attomaton as at
     >>> auto = at.learn(["to be or not to be", "to be is to do"])
     >>> edges = auto.components.edges
-    >>> edges.to_arrow().column_names, edges.to_pandas().shape  # edges.to_polars() alike
+    >>> edges.table().column_names, edges.to_pandas().shape  # edges.to_polars() alike
     (['query', 'winner', 'loser', 'support'], (8, 4))
     >>> print(edges.to_pandas(auto.vocabulary).head(2).to_string(index=False))
     query winner loser  support
@@ -61,18 +61,18 @@ class Tabular(Printed):
         """What names the tokens, if the value itself knows it."""
         return None
 
-    def to_arrow(self, vocabulary: Worded | None = None) -> pa.Table:
+    def table(self, vocabulary: Worded | None = None) -> pa.Table:
         """The table in Arrow, its tokens as text where ``vocabulary`` (or the value itself) names them."""
         words = self._words() if vocabulary is None else vocabulary
         return self._table() if words is None else name_tokens(self._table(), words.tokens)
 
     def to_pandas(self, vocabulary: Worded | None = None) -> Any:
         """The table as a pandas DataFrame, its tokens as text where ``vocabulary`` names them."""
-        return to_pandas(self.to_arrow(vocabulary))
+        return to_pandas(self.table(vocabulary))
 
     def to_polars(self, vocabulary: Worded | None = None) -> Any:
         """The table as a Polars DataFrame, its tokens as text where ``vocabulary`` names them."""
-        return to_polars(self.to_arrow(vocabulary))
+        return to_polars(self.table(vocabulary))
 
     def _blocks(self) -> list[Block]:
         return [repr(self), *first_rows(self._table(), self._words())]

@@ -1,18 +1,56 @@
-"""How values print: lines and tables of plain text, the same for ``print(value)`` and on the command line.
+"""How results show themselves: as plain text, in a terminal, and as HTML in a notebook.
 
-A value says once what it has to tell, as blocks: a text is a line, a :class:`Grid` a table. ``str(value)``
-draws them here; the command line draws the same blocks to the width of its terminal.
+A result says once what it shows, as a list of blocks: a text is a line, a :class:`Grid` a table, and there
+are few others. ``str(result)`` draws them as text of a fixed width, the command line to the width of its
+terminal, a notebook as HTML.
+
+The HTML is text with inline style: no script, no style sheet, no ids, so that what a notebook's sanitiser
+strips is never needed. Colours are the reader's own or translucent, for light and dark themes alike. Whatever
+a block holds is escaped, hidden characters are written out, and long texts and tables are cut with a count.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from html import escape
 from io import StringIO
 from typing import Any
 
-from attomaton.base.display import cut_long, show_hidden
+from attomaton.base.display import BLUE, GREEN, ORANGE, TEXT_LENGTH, cut_long, shorten, show_hidden
 
 WIDTH = 100
 """Signs of a line that a drawn table fills at most."""
+
+FULL_BAR = 20
+"""Signs of a full bar in plain text."""
+
+MOST_ROWS = 200
+"""Rows of a table that a notebook shows."""
+
+UNBROKEN = 18
+"""Characters of a cell that stand in one line of a notebook."""
+
+
+@dataclass(frozen=True)
+class Signal:
+    """A line or a cell that is good news, bad news or neither (None): a notebook colours its edge."""
+
+    text: str
+    good: bool | None = None
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A cell with a number that is a share between 0 and 1: a notebook draws it, too."""
+
+    share: float
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
 
 
 @dataclass(frozen=True)
@@ -24,12 +62,67 @@ class Grid:
     rows: Sequence[Sequence[object]]
 
 
-Block = str | Grid
-"""A line, or a table."""
+@dataclass(frozen=True)
+class Listing:
+    """A table without a frame: the column ``item`` stands at the left, all others at the right."""
+
+    headers: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def __str__(self) -> str:
+        lines = [[show_hidden(cell) for cell in row] for row in (self.headers, *self.rows)]
+        widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+        return "\n".join(
+            "  ".join(
+                cell.ljust(width) if header == "item" else cell.rjust(width)
+                for header, cell, width in zip(self.headers, line, widths, strict=True)
+            ).rstrip()
+            for line in lines
+        )
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Names with a bar each; names that are not shown but as wide may be given as ``width``."""
+
+    rows: Sequence[tuple[str, Bar]]
+    width: int = 0
+
+    def __str__(self) -> str:
+        width = max([self.width, *(len(name) for name, _ in self.rows)])
+        return "\n".join(
+            f"  {name:{width}}  {bar.text}  {'#' * round(FULL_BAR * bar.share)}".rstrip()
+            for name, bar in self.rows
+        )
+
+
+@dataclass(frozen=True)
+class Chip:
+    """A token among others: ``weight`` between 0 and 1 shades it, ``note`` stands below it."""
+
+    text: str
+    weight: float = 0.0
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Chips:
+    """Tokens in a row, after what is said ``before``: those with weight in brackets, or shaded."""
+
+    chips: Sequence[Chip]
+    before: str = ""
+
+    def __str__(self) -> str:
+        words = [f"[{shorten(one.text)}]" if one.weight else shorten(one.text) for one in self.chips]
+        return " ".join([self.before, *words] if self.before else words)
+
+
+Block = str | Signal | Grid | Listing | Bars | Chips
+"""What a result shows: a line, a table, bars, or tokens in a row."""
 
 
 class Printed:
-    """A value that prints as the command line shows it; what it tells is its ``_blocks``.
+    """A result that says what it shows in its ``_blocks``, for ``print``, the command line and notebooks.
 
     Examples
     --------
@@ -50,20 +143,28 @@ class Printed:
         raise NotImplementedError
 
     def __str__(self) -> str:
-        return draw_blocks(self._blocks())
+        return draw_text(self._blocks())
+
+    def _repr_html_(self) -> str:
+        return draw_html(self._blocks())
 
 
 def blocks_of(value: Printed) -> list[Block]:
-    """What a value tells, for somebody else to draw."""
+    """What a result shows, for somebody else to draw."""
     return value._blocks()  # pyright: ignore[reportPrivateUsage]
 
 
-def draw_blocks(blocks: Sequence[Block], *, width: int = WIDTH) -> str:
+def draw_text(blocks: Sequence[Block], *, width: int = WIDTH) -> str:
     """The blocks as text; tables are at most so wide, and their cells are broken where they must be."""
     lines: list[str] = []
     for block in blocks:
-        lines += [clean(block)] if isinstance(block, str) else _draw(block, width)
+        lines += _draw(block, width) if isinstance(block, Grid) else map(clean, lines_of(block))
     return "\n".join(lines)
+
+
+def lines_of(block: str | Signal | Listing | Bars | Chips) -> list[str]:
+    """The lines of a block that is no table."""
+    return [block] if isinstance(block, str) else str(block).split("\n")
 
 
 def clean(text: str) -> str:
@@ -91,3 +192,107 @@ def _draw(grid: Grid, width: int) -> list[str]:
     console = Console(file=paper, width=width, color_system=None, force_terminal=False, force_jupyter=False)
     console.print(draw_table(grid, lambda text: Text(clean(text))))
     return [*([clean(grid.title)] if grid.title else []), *paper.getvalue().splitlines()]
+
+
+_FRAME = (
+    "border:1px solid rgba(128,128,128,.4);border-radius:8px;padding:.8em 1.1em;margin:.3em 0;max-width:56em;"
+    "overflow-x:auto;line-height:1.5;text-align:left"
+)
+_QUIET = "opacity:.72"
+_TABLE = "border-collapse:collapse;margin:.2em 0 .4em;border:none;font-variant-numeric:tabular-nums"
+_CELL = "padding:.15em .9em .15em 0;border:none;vertical-align:top;text-align:"
+_HEAD = f"{_QUIET};font-weight:500;border-bottom:1px solid rgba(128,128,128,.4)"
+_ROW = '<tr style="background:transparent">'
+_CHIP = (
+    "display:inline-block;text-align:center;vertical-align:top;border-radius:5px;padding:.05em .4em;"
+    "margin:.15em .12em;white-space:pre-wrap;overflow-wrap:anywhere"
+)
+_TRACK = "display:inline-block;width:9em;height:.7em;background:rgba(128,128,128,.22);border-radius:3px"
+_FILLED = f"display:block;height:100%;background:{BLUE};border-radius:3px"
+_EDGE = "display:inline-block;padding-left:.5em;border-left:4px solid"
+_EDGES = {True: GREEN, False: ORANGE, None: "rgba(128,128,128,.6)"}
+_NUMBER = re.compile(r"[+-]?[\d,.]+(e[+-]?\d+)?%?|[+-]?inf|[-–]?")
+_RIGHT_TO_LEFT = "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]"
+_TURNING = re.compile(rf"{_RIGHT_TO_LEFT}(?:\S*{_RIGHT_TO_LEFT})?")
+
+
+def draw_html(blocks: Sequence[Block]) -> str:
+    """The blocks as HTML for a notebook, in a frame.
+
+    Examples
+    --------
+    >>> "&lt;b&gt;" in draw_html(["<b>"])
+    True
+    >>> "and 799 more rows" in draw_html([Grid("", ["token"], [["a"]] * 999)])
+    True
+    """
+    return f'<div style="{_FRAME}">{"".join(map(_markup, blocks))}</div>'
+
+
+def _markup(block: Block) -> str:
+    """One block as HTML."""
+    match block:
+        case Grid(title, headers, rows):
+            above = f'<div style="font-weight:600;margin-top:.4em">{_text(title)}</div>' if title else ""
+            return above + _table(headers, rows)
+        case Listing(headers, rows):
+            return _table(headers, rows)
+        case Bars(rows):
+            return _table(["", ""], rows)
+        case Chips(chips, before):
+            start = f'<span style="{_QUIET}">{_text(before)} </span>' if before else ""
+            return f'<div style="margin:.5em 0;line-height:1.35">{start}{"".join(map(_chip, chips))}</div>'
+        case _:
+            return f'<div style="margin:.2em 0;white-space:pre-wrap">{_cell(block)}</div>'
+
+
+def _table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """The first rows of a table, and how many more there are; columns of numbers stand at the right."""
+    shown, named = rows[:MOST_ROWS], any(headers)
+    right = [named and all(_is_number(row[at]) for row in shown) for at in range(len(headers))]
+    styles = [f"{_CELL}{'right' if numbers else 'left'}" for numbers in right]
+    head = "".join(
+        f'<th style="{style};{_HEAD}">{_text(name)}</th>' for name, style in zip(headers, styles, strict=True)
+    )
+    if not named:
+        styles[0] += f";{_QUIET}"
+    body = "".join(f"{_ROW}{''.join(map(_table_cell, row, styles))}</tr>" for row in shown)
+    rest = len(rows) - len(shown)
+    more = f'<div style="{_QUIET}">and {rest:,} more row{"s" * (rest != 1)}</div>' if rest else ""
+    top = f"<thead>{_ROW}{head}</tr></thead>" if named else ""
+    return f'<table style="{_TABLE}">{top}<tbody>{body}</tbody></table>{more}'
+
+
+def _is_number(cell: object) -> bool:
+    """Whether a cell shows a number and nothing else."""
+    return not isinstance(cell, Bar) and bool(_NUMBER.fullmatch(str(cell)))
+
+
+def _table_cell(cell: object, style: str) -> str:
+    """A cell of a table; a short one is not broken."""
+    wrapping = ";white-space:nowrap" if len(str(cell)) <= UNBROKEN else ""
+    return f'<td style="{style}{wrapping}">{_cell(cell)}</td>'
+
+
+def _cell(cell: object) -> str:
+    """A line or a cell as HTML."""
+    match cell:
+        case Bar(share, text):
+            width = f"width:{round(100 * min(max(share, 0.0), 1.0), 1)}%"
+            return f'<span style="{_TRACK}"><span style="{_FILLED};{width}"></span></span> {_text(text)}'
+        case Signal(text, good):
+            return f'<span style="{_EDGE} {_EDGES[good]}">{_text(text)}</span>'
+        case _:
+            return _text(str(cell))
+
+
+def _chip(chip: Chip) -> str:
+    """A token as HTML, the heavier the darker."""
+    shade = f";background:rgba(0,114,178,{0.16 + 0.34 * chip.weight:.2f});font-weight:600" * bool(chip.weight)
+    note = f'<br><span style="font-size:.75em;font-weight:400">{_text(chip.note)}</span>' if chip.note else ""
+    return f'<span style="{_CHIP}{shade}">{_text(shorten(chip.text))}{note}</span>'
+
+
+def _text(text: str) -> str:
+    """Text as HTML; words from right to left do not turn the order of what is around them."""
+    return _TURNING.sub(r"<bdi>\g<0></bdi>", escape(shorten(text, TEXT_LENGTH)))

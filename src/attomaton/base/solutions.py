@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base.borders import MEND, check_floats, check_table, keep_checked
-from attomaton.base.display import Cell, render_card, render_facts, render_first_rows, render_status
 from attomaton.base.errors import InvalidEmbeddings, MismatchedParts, UncertifiedSolution
-from attomaton.base.frames import Tabular
+from attomaton.base.frames import Tabular, first_rows
+from attomaton.base.printing import Block, Signal
 from attomaton.base.ragged import group_borders
 from attomaton.base.tables import Float64, column, make_table
 
@@ -95,18 +95,8 @@ class Solution(Tabular):
     def _table(self) -> pa.Table:
         return self.scores
 
-    def _repr_html_(self) -> str:
-        good = self.status is Status.CERTIFIED
-        return render_card(
-            type(self).__name__,
-            render_status(self.status.name.lower(), self.status.value, good=good),
-            render_facts([("certificate", str(self.certificate)), *self._facts()]),
-            render_first_rows(self.scores),
-        )
-
-    def _facts(self) -> list[tuple[str, Cell]]:
-        """What else is shown of this kind of solution."""
-        return []
+    def _blocks(self) -> list[Block]:
+        return [Signal(repr(self), self.status is Status.CERTIFIED), *first_rows(self.scores)]
 
     @property
     def embedded(self) -> bool:

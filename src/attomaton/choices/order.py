@@ -137,8 +137,8 @@ class OrderedItems:
         {'a': 0.333333, 'b': 0.333333, 'c': -0.666667}
         """
         edges = self.graph.edges
-        between_items = keep_rows(edges.table, edges["loser"] < len(self.items))
-        scores = solve_graph_svm(find_components(replace(edges, table=between_items))).expect().scores
+        between_items = keep_rows(edges.rows, edges["loser"] < len(self.items))
+        scores = solve_graph_svm(find_components(replace(edges, rows=between_items))).expect().scores
         items = column(scores, "token")[:-1].tolist()  # the last is the query, which is no item
         found = dict(zip(items, column(scores, "score").tolist(), strict=False))
         return {item: found.get(number, 0.0) for number, item in enumerate(self.items)}

@@ -11,7 +11,9 @@ import pyarrow as pa
 
 from attomaton.base.artifacts import load_run, write_run
 from attomaton.base.errors import InvalidSamples, UndeterminedChoice, UnknownToken, UnsupportedOption
+from attomaton.base.frames import Tabular
 from attomaton.base.options import whole_number
+from attomaton.base.printing import Block, draw_text
 from attomaton.base.ragged import sum_at
 from attomaton.base.solutions import Status
 from attomaton.base.tables import Bool, Float64, column
@@ -29,7 +31,7 @@ MOST_PRINTED = 2_048
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ChoiceFit(OrderedItems):
+class ChoiceFit(Tabular, OrderedItems):
     """What a set of choices says about its items.
 
     Attributes
@@ -79,11 +81,11 @@ class ChoiceFit(OrderedItems):
     def __repr__(self) -> str:
         return str(self)
 
-    def __str__(self) -> str:
-        return summary.describe(self._told())
+    def _table(self) -> pa.Table:
+        return self.standings.rows
 
-    def _repr_html_(self) -> str:
-        return summary.render(self._told())
+    def _blocks(self) -> list[Block]:
+        return summary.tell(self._told())
 
     @cached_property
     def standard_errors(self) -> dict[Any, float]:
@@ -217,7 +219,8 @@ class ChoiceFit(OrderedItems):
             )
         return 2.0 * self.n_parameters - 2.0 * self.log_likelihood
 
-    def table(self) -> Standings:
+    @cached_property
+    def standings(self) -> Standings:
         """The items in their order: ranks, scores, standard errors, wins and losses.
 
         Groups that nothing compares have ranks of their own, and an item has one only if it can be compared
@@ -227,14 +230,37 @@ class ChoiceFit(OrderedItems):
         Examples
         --------
         >>> import attomaton as at
-        >>> at.fit_choices(["a", "b", "a", "c"], losers=["b", "a", "d", "d"]).table()
+        >>> at.fit_choices(["a", "b", "a", "c"], losers=["b", "a", "d", "d"]).standings
         rank  item  group  component  place   score  standard_error  ahead  wins  losses
            –  a         1          1      1       0          0.7071      0     2       1
            –  b         1          1      1       0          0.7071      –     1       1
            –  c         1          2      1       –               –    inf     1       0
            4  d         1          3      1       –               –      –     0       2
         """
-        return self._standings
+        size, certified = len(self.items), self.soft.status is Status.CERTIFIED
+        joined = self.prior is not None and size > 0
+        largest = int(self.soft.components.sizes.max(initial=0))
+        errors = certified and largest <= MOST_PRINTED and size > 0 and self._errors_or_none()
+        place = self._places[self.graph.component_of_node[:size]]
+        above, below = (side[: 0 if joined else None] for side in self._pairs)
+        edges, n_items = self.graph.edges, len(self.items)
+        made = np.where(edges["winner"] < n_items, edges["support"], 0)
+        won = sum_at(edges["winner"], np.where(edges["loser"] == n_items, made, 0), n_items + 1)[:n_items]
+        lost = sum_at(edges["loser"], made, n_items + 1)[:n_items]
+        return make_standings(
+            Standing(
+                items=self.items,
+                component=place,
+                scale=np.zeros_like(place) if joined else place,
+                group=np.zeros(1, np.int64) if joined else self._group[self._numbers],
+                above=above,
+                below=below,
+                score=self._score[:size] if certified else None,
+                error=np.array(list(errors.values())) if errors else None,
+                wins=self._count(won),
+                losses=self._count(lost),
+            )
+        )
 
     def describe(self, most: int = summary.SHOWN_ROWS, *, rest: str = ".table() has all") -> str:
         """The text that ``print`` shows, with the first ``most`` items; ``rest`` says where the others are.
@@ -245,7 +271,7 @@ class ChoiceFit(OrderedItems):
         >>> print(at.fit_choices(["a", "b"], losers=["b", "a"]).describe().splitlines()[0])
         2 choices between 2 items: 1 component
         """
-        return summary.describe(self._told(), whole_number(most, "most", least=1), rest)
+        return draw_text(summary.tell(self._told(), whole_number(most, "most", least=1), rest))
 
     def to_dict(self) -> dict[str, Any]:
         """The fit as plain values that JSON can hold; an infinite gap is the text ``infinite``.
@@ -266,21 +292,6 @@ class ChoiceFit(OrderedItems):
             "prior": self.prior,
             "ridge": 0.0 if self.prior is not None else self.soft.ridge / self.parts,
         }
-
-    def to_pandas(self) -> Any:
-        """:meth:`table` as a pandas DataFrame.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> at.fit_choices(["a", "b"], losers=["b", "c"]).to_pandas()["item"].tolist()
-        ['a', 'b', 'c']
-        """
-        return self.table().to_pandas()
-
-    def to_polars(self) -> Any:
-        """:meth:`table` as a Polars DataFrame."""
-        return self.table().to_polars()
 
     def plot(self, ax: Any = None, *, most: int = MOST) -> Any:
         """Draw the scores with 95 % intervals, the best on top, in the house style; return the axes.
@@ -303,7 +314,7 @@ class ChoiceFit(OrderedItems):
         ['a  1', 'b  1', 'c  3']
         """
         most = whole_number(most, "most", least=1)
-        return plot_standings(self.table(), joined=self.prior is not None, ax=ax, most=most)
+        return plot_standings(self.standings, joined=self.prior is not None, ax=ax, most=most)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the fit into a new folder; ``overwrite`` replaces an earlier fit there.
@@ -378,33 +389,6 @@ class ChoiceFit(OrderedItems):
     def _covariances(self) -> Covariances:
         return Covariances(self.soft, self.parts, self.rankings)
 
-    @cached_property
-    def _standings(self) -> Standings:
-        size, certified = len(self.items), self.soft.status is Status.CERTIFIED
-        joined = self.prior is not None and size > 0
-        largest = int(self.soft.components.sizes.max(initial=0))
-        errors = certified and largest <= MOST_PRINTED and size > 0 and self._errors_or_none()
-        place = self._places[self.graph.component_of_node[:size]]
-        above, below = (side[: 0 if joined else None] for side in self._pairs)
-        edges, n_items = self.graph.edges, len(self.items)
-        made = np.where(edges["winner"] < n_items, edges["support"], 0)
-        won = sum_at(edges["winner"], np.where(edges["loser"] == n_items, made, 0), n_items + 1)[:n_items]
-        lost = sum_at(edges["loser"], made, n_items + 1)[:n_items]
-        return make_standings(
-            Standing(
-                items=self.items,
-                component=place,
-                scale=np.zeros_like(place) if joined else place,
-                group=np.zeros(1, np.int64) if joined else self._group[self._numbers],
-                above=above,
-                below=below,
-                score=self._score[:size] if certified else None,
-                error=np.array(list(errors.values())) if errors else None,
-                wins=self._count(won),
-                losses=self._count(lost),
-            )
-        )
-
     def _errors_or_none(self) -> dict[Any, float] | None:
         try:
             return self.standard_errors
@@ -419,7 +403,7 @@ class ChoiceFit(OrderedItems):
         return summary.FitFacts(
             n_choices=made / self.parts if made % self.parts else made // self.parts,
             n_components=len(self.components),
-            standings=self.table(),
+            standings=self.standings,
             order=self.order,
             joined=self.prior is not None,
             status=self.soft.status.name.lower(),

@@ -14,10 +14,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from attomaton.base.display import render_first_rows
 from attomaton.base.errors import UnknownToken
+from attomaton.base.frames import Tabular
 from attomaton.base.options import show
-from attomaton.base.tables import Bool, Float64, Int64, to_pandas, to_polars
+from attomaton.base.printing import Block, Listing
+from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.solvers.soft.certify import SCORES_WITHIN
 
 _arrow: Any = pa
@@ -39,12 +40,12 @@ class Standing(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Standings:
+class Standings(Tabular):
     """The items of a fit, the best first, as far as there is a best.
 
     Attributes
     ----------
-    table : pyarrow.Table
+    rows : pyarrow.Table
         One row for each item. ``rank`` (in its group; null where an item cannot be compared with every other
         of it), ``item``, ``group`` (from 1; nothing compares items of different groups), ``component`` (its
         number in the fit's listing, from 1), ``place`` (in its component, from 1; equal
@@ -57,50 +58,35 @@ class Standings:
     --------
     >>> import attomaton as at
     >>> fit = at.fit_choices(["a", "b", "a", "a"], losers=["b", "a", "b", "c"])
-    >>> fit.table()["item"], fit.table()["rank"], fit.table()["ahead"][1:]  # c never won
+    >>> fit.standings["item"], fit.standings["rank"], fit.standings["ahead"][1:]  # c never won
     (['a', 'b', 'c'], [1, 2, 3], [inf, None])
-    >>> fit.table().to_pandas().shape  # fit.table().to_polars() alike
+    >>> fit.standings.to_pandas().shape  # fit.standings.to_polars() alike
     (3, 10)
     """
 
-    table: pa.Table
+    rows: pa.Table
 
     def __repr__(self) -> str:
         return str(self)
 
-    def __str__(self) -> str:
-        rows = [[_cell(value) for value in row.values()] for row in rows_of_table(self.table)]
-        return "\n".join(lay_out(self.table.column_names, rows))
-
-    def _repr_html_(self) -> str:
-        return render_first_rows(self.table)
+    def _blocks(self) -> list[Block]:
+        rows = [[_cell(value) for value in row.values()] for row in rows_of_table(self.rows)]
+        return [Listing(self.rows.column_names, rows)]
 
     def __len__(self) -> int:
-        return self.table.num_rows
+        return self.rows.num_rows
 
     def __getitem__(self, name: str) -> list[Any]:
         """One column as a list."""
-        columns: Any = self.table
+        columns: Any = self.rows
         if name not in columns.column_names:
             raise UnknownToken(
                 f"there is no column {show(name)}; there are {', '.join(columns.column_names)}"
             )
         return columns.column(name).to_pylist()
 
-    def to_pandas(self) -> Any:
-        """The table as a pandas DataFrame.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> at.fit_choices(["a", "b"], losers=["b", "a"]).table().to_pandas().shape
-        (2, 10)
-        """
-        return to_pandas(self.table)
-
-    def to_polars(self) -> Any:
-        """The table as a Polars DataFrame."""
-        return to_polars(self.table)
+    def _table(self) -> pa.Table:
+        return self.rows
 
 
 def rows_of_table(table: pa.Table, most: int | None = None) -> list[dict[str, Any]]:
@@ -193,19 +179,6 @@ def item_column(items: Sequence[Any]) -> Any:
             except (OverflowError, UnicodeEncodeError, pa.ArrowException):
                 break
     return _arrow.array([ascii(item) for item in items], pa.string())
-
-
-def lay_out(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows as lines of text: columns as wide as they must be; all but the item's stand at the right."""
-    widths = [max(map(len, cells)) for cells in zip(headers, *rows, strict=True)]
-    left = [header == "item" for header in headers]
-    return [
-        "  ".join(
-            cell.ljust(width) if at_left else cell.rjust(width)
-            for cell, width, at_left in zip(row, widths, left, strict=True)
-        ).rstrip()
-        for row in [headers, *rows]
-    ]
 
 
 def _cell(value: Any) -> str:

@@ -40,9 +40,9 @@ def pack(
     edges = graph.edges
     return Run(
         tables={
-            "edges": edges.table,
+            "edges": edges.rows,
             "soft": soft.scores,
-            "choices": soft.choices.table,
+            "choices": soft.choices.rows,
             **({} if rankings is None else {"rankings": rankings}),
         },
         arrays={f"queries/{name}": column(edges.queries, name) for name in QUERY_SCHEMA.names},

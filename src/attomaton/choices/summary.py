@@ -1,11 +1,12 @@
-"""A fit in words: a table for the terminal, and a card for notebooks. Signs of ours are plain ASCII."""
+"""A fit in words: a table, its order and what is missing. Signs of ours are plain ASCII."""
 
 from collections.abc import Sequence
 from math import isfinite
 from typing import Any, NamedTuple
 
-from attomaton.base.display import Cell, render_card, render_note, render_status, render_table, shorten
-from attomaton.choices.standings import Standings, item_column, lay_out, rows_of_table
+from attomaton.base.display import shorten
+from attomaton.base.printing import Block, Listing, Signal
+from attomaton.choices.standings import Standings, item_column, rows_of_table
 from attomaton.solvers.soft.certify import SCORES_WITHIN
 
 SHOWN_ROWS, SHOWN = 20, 12
@@ -27,35 +28,27 @@ class FitFacts(NamedTuple):
     missing: Sequence[tuple[Any, Any]]  # comparisons: winner, loser
 
 
-def describe(told: FitFacts, most: int = SHOWN_ROWS, rest: str = ".table() has all") -> str:
-    """The summary that ``print`` shows, with the first ``most`` items, and where to find the ``rest``."""
+def tell(told: FitFacts, most: int = SHOWN_ROWS, rest: str = ".table() has all") -> list[Block]:
+    """The summary, with the first ``most`` items, and where to find the ``rest``."""
     headers, rows = _grid(told, most)
-    lines = [_describe_size(told), *lay_out(headers, rows)]
-    if len(told.standings) > len(rows):
-        lines.append(f"and {len(told.standings) - len(rows):,} more; {rest}")
-    lines += _describe_order(told)
+    hidden = len(told.standings) - len(rows)
     proof = (
         f"none is farther than {SCORES_WITHIN:.0e} from the best fit" if told.certified else told.certificate
     )
-    lines += [f"scores {told.status}: {proof}", *told.remarks]
-    return "\n".join([*lines, *_describe_missing(told)])
-
-
-def render(told: FitFacts) -> str:
-    """The card that notebooks show."""
-    headers, rows = _grid(told, SHOWN_ROWS)
-    cells: list[list[Cell]] = [list(row) for row in rows]
-    return render_card(
+    return [
         _describe_size(told),
-        render_status(told.status, f"scores: {told.certificate}", good=told.certified),
-        render_table(headers, cells, n_rows=len(told.standings), most=SHOWN_ROWS),
-        *map(render_note, [*_describe_order(told), *told.remarks, *_describe_missing(told)]),
-    )
+        Listing(headers, rows),
+        *([f"and {hidden:,} more; {rest}"] if hidden else []),
+        *_describe_order(told),
+        Signal(f"scores {told.status}: {proof}", told.certified),
+        *told.remarks,
+        *_describe_missing(told),
+    ]
 
 
 def record(told: FitFacts) -> dict[str, Any]:
     """What the table, the order and the missing comparisons say, as JSON can hold it."""
-    rows = rows_of_table(told.standings.table)
+    rows = rows_of_table(told.standings.rows)
     for row in rows:
         if row["ahead"] is not None and not isfinite(row["ahead"]):
             row["ahead"] = "infinite"
@@ -96,7 +89,7 @@ def remark(n_ties: int, prior: float | None, ridge: float) -> list[str]:
 
 
 def _grid(told: FitFacts, most: int) -> tuple[list[str], list[list[str]]]:
-    table = told.standings.table
+    table = told.standings.rows
     rows = rows_of_table(table, most)
     several, groups = told.n_components > 1, _n_groups(told) > 1
     texts = all(isinstance(row["item"], str) for row in rows)

@@ -80,7 +80,7 @@ class Agreement(Tabular):
     Agreement(1 trials, 2 layers, 11 records to step 10)
     >>> agreement.near["attention"].cosine[-1].min().round(2)
     np.float64(1.0)
-    >>> agreement.to_arrow().column_names[:5]
+    >>> agreement.table().column_names[:5]
     ['step', 'trial', 'weights', 'layer', 'head']
     """
 

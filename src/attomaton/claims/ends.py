@@ -62,7 +62,7 @@ class Ends(Tabular):
     >>> import attomaton as at
     >>> text = "the cat saw the dog and the dog saw the cat and the bird saw the cat".split()
     >>> found = compare_ends(at.learn([text], window=6), at.begin([text], window=6))
-    >>> found.to_arrow().column_names[:4], len(found)
+    >>> found.table().column_names[:4], len(found)
     (['query', 'size', 'samples', 'agreement'], 1)
     >>> [round(float(one), 2) for one in found.agreements]
     [-0.73]

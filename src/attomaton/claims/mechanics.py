@@ -105,7 +105,7 @@ def verify(automata: Automaton | Sequence[Automaton], trace: Trace) -> Verdicts:
     """
     if isinstance(automata, Automaton):
         for samples in {id(one): one for one in trace.samples}.values():
-            if not extract_edges(samples).table.equals(automata.components.edges.table):
+            if not extract_edges(samples).rows.equals(automata.components.edges.rows):
                 raise MismatchedParts("the automaton was not learned from the samples of this run")
         automata = solve_trials(trace)
     check_automata(trace, automata)

@@ -8,18 +8,13 @@ from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
-from attomaton.base.display import render_card, render_status, render_table
 from attomaton.base.frames import Tabular
-from attomaton.base.printing import Block, Grid
+from attomaton.base.printing import Block, Grid, Signal
 from attomaton.base.tables import make_table
 from attomaton.claims.pictures import draw_verdicts
 
 Evidence = TypeVar("Evidence")
 """What a claim looks at: each theory has its own."""
-
-
-MOST_SHOWN = 50
-"""Verdicts that a notebook shows."""
 
 
 class VerdictStatus(Enum):
@@ -45,6 +40,11 @@ class VerdictStatus(Enum):
     def words(self) -> str:
         """The value as words."""
         return self.value.replace("_", " ")
+
+    @property
+    def good(self) -> bool | None:
+        """Whether this is good news, or bad; None if the claim was not judged."""
+        return {"holds": True, "fails": False}.get(self.value)
 
 
 VERDICT_SCHEMA = pa.schema(
@@ -122,7 +122,7 @@ class Verdict:
 
 
 class Verdicts(Tabular, list[Verdict]):
-    """A list of verdicts that prints as a table; a notebook shows those that fail first.
+    """A list of verdicts that prints as a table.
 
     Examples
     --------
@@ -166,9 +166,11 @@ class Verdicts(Tabular, list[Verdict]):
         return make_table(VERDICT_SCHEMA, {**columns, "status": [one.status.value for one in self]})
 
     def _blocks(self) -> list[Block]:
-        rows = [(one.claim, one.status.words, one.measured) for one in self]
+        rows = [(one.claim, Signal(one.status.words, one.status.good), one.measured) for one in self]
         headers = ["claim", "verdict", "what was measured, and its bound"]
-        return [self.summary, Grid("Verdicts", headers, rows)] if rows else ["No claim was judged."]
+        good = False if self.counts["fails"] else True if self.counts["holds"] else None
+        summary = Signal(self.summary, good)
+        return [summary, Grid("Verdicts", headers, rows)] if rows else ["No claim was judged."]
 
     def plot(self, ax: Any = None) -> Any:
         """Draw how far each claim's number is from its bound; returns the matplotlib axes.
@@ -185,20 +187,6 @@ class Verdicts(Tabular, list[Verdict]):
             [(one.claim, one.status.value, one.value, one.bound, _beside(one)) for one in self],
             self.summary,
             ax,
-        )
-
-    def _repr_html_(self) -> str:
-        order = [VerdictStatus.FAILS, *(one for one in VerdictStatus if one is not VerdictStatus.FAILS)]
-        rows = [
-            [one.claim, one.status.words, one.shown_value, one.shown_bound, one.reason]
-            for one in sorted(self, key=lambda one: order.index(one.status))
-        ]
-        counts = self.counts
-        judged = counts["holds"] + counts["fails"]
-        return render_card(
-            "Verdicts",
-            render_status("claims", self.summary, good=not counts["fails"] if judged else None),
-            render_table(["claim", "verdict", "value", "bound", "reason"], rows, most=MOST_SHOWN),
         )
 
 

@@ -65,7 +65,7 @@ def _read_again(automaton: "Automaton", corpus: str, how: How) -> "Samples":
 
     samples = automaton.read(corpus, tokenizer=how.tokenizer, reading=how.reading)
     known = automaton.components.edges
-    if samples.n_tokens > automaton.n_tokens or not gives_edges(samples, known.table):
+    if samples.n_tokens > automaton.n_tokens or not gives_edges(samples, known.rows):
         raise MismatchedParts(
             f"{corpus} gives other edges than the {len(known):,} that the run holds; give the corpus that it "
             "was learned from, read in the same way, and a run that keeps all its queries and edges"

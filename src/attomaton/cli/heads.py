@@ -83,7 +83,7 @@ def heads(
         value = watching.audit(random, null) if asked is None else watching.show(asked, limit)
         _write(value, out, figure)
     if as_json:
-        table: Any = value.to_arrow()
+        table: Any = value.table()
         written = {
             "out": None if out is None else str(out),
             "figure": None if figure is None else str(figure),
@@ -210,7 +210,7 @@ def _write(found: Any, out: Path | None, figure: Path | None) -> None:
         from attomaton.base.tables import write_parquet
 
         ours = _is_a("parquet")
-        write_target(out, lambda draft: write_parquet(found.to_arrow(), draft), is_ours=ours)
+        write_target(out, lambda draft: write_parquet(found.table(), draft), is_ours=ours)
     if figure is None:
         return
     from attomaton.base.drawing import paper_style

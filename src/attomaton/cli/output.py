@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from attomaton.base.display import show_hidden
-from attomaton.base.printing import Block, Grid, Printed, blocks_of, clean, draw_table
+from attomaton.base.printing import Block, Grid, Printed, blocks_of, clean, draw_table, lines_of
 from attomaton.base.progress import Stages, silent
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
@@ -98,10 +98,11 @@ def print_value(value: Printed) -> None:
 def print_blocks(blocks: Sequence[Block]) -> None:
     """Lines and tables on stdout."""
     for block in blocks:
-        if isinstance(block, str):
-            print_line(block)
-        else:
+        if isinstance(block, Grid):
             print_table(block.title, list(block.headers), [tuple(row) for row in block.rows])
+        else:
+            for line in lines_of(block):
+                print_line(line)
 
 
 def print_error(text: str) -> None:

@@ -58,7 +58,7 @@ class ChoiceParts:
     >>> from attomaton.graphs.choices import extract_choices
     >>> choices = extract_choices(at.Samples.from_lists([[0, 1, 2], [1, 0]], [0, 1]))
     >>> parts = cut_choices(choices, np.array([0, 1, 3]))
-    >>> parts, parts.part(1).num_rows, parts.load().table.equals(choices.table)
+    >>> parts, parts.part(1).num_rows, parts.load().rows.equals(choices.rows)
     (ChoiceParts(2 parts), 1, True)
     """
 
@@ -128,9 +128,9 @@ def sum_choices(batches: Iterable[tuple[Any, Int64]]) -> Iterator[pa.Table]:
         distinct: Any = rows.take(_arrow.array(first))
         last, held = distinct.slice(len(first) - 1), sums[-1:]
         if len(first) > 1:
-            yield unpack_choices(_arrow.chunked_array([distinct.slice(0, len(first) - 1)]), sums[:-1]).table
+            yield unpack_choices(_arrow.chunked_array([distinct.slice(0, len(first) - 1)]), sums[:-1]).rows
     if len(held):
-        yield unpack_choices(_arrow.chunked_array([last]), held).table
+        yield unpack_choices(_arrow.chunked_array([last]), held).rows
 
 
 def write_choices(file: Path, batches: Iterable[tuple[Any, Int64]]) -> dict[str, Any]:
@@ -141,12 +141,12 @@ def write_choices(file: Path, batches: Iterable[tuple[Any, Int64]]) -> dict[str,
 def count_unsorted(file: Path, batches: Iterable[tuple[Any, Int64]]) -> dict[str, Any]:
     """The same for encoded choices in any order, all of which are in memory together."""
     parts = [unpack_in_any_order(_arrow.chunked_array([rows]), count) for rows, count in batches]
-    counted = ChoiceTable(count_choices(parts).table)
-    return write_part(file, [counted.table], CHOICE_SCHEMA, CHOICE_FILE)
+    counted = ChoiceTable(count_choices(parts).rows)
+    return write_part(file, [counted.rows], CHOICE_SCHEMA, CHOICE_FILE)
 
 
 def cut_choices(choices: ChoiceTable, borders: Int64) -> ChoiceParts:
     """Choices in memory, in parts of the queries."""
     return ChoiceParts(
-        borders, tuple(slice_queries(choices.table, *limits) for limits in pairwise(borders.tolist()))
+        borders, tuple(slice_queries(choices.rows, *limits) for limits in pairwise(borders.tolist()))
     )

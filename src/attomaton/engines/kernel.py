@@ -47,7 +47,7 @@ def count_choices(
     The columns are those of :class:`~attomaton.graphs.choices.ChoiceTable`.
     """
     piece = piece_of(batch, len(kept))
-    return _one_batch(choices_of_piece(piece, components, selection=selection, kept=kept).table)
+    return _one_batch(choices_of_piece(piece, components, selection=selection, kept=kept).rows)
 
 
 def choices_of_piece(

@@ -150,7 +150,7 @@ class EdgeParts:
 def hold(edges: EdgeTable) -> EdgeParts:
     """An edge table in memory, in its parts."""
     borders = cut_parts(edges.queries, edges.n_tokens).tolist()
-    pieces = tuple(slice_queries(edges.table, *limits) for limits in pairwise(borders))
+    pieces = tuple(slice_queries(edges.rows, *limits) for limits in pairwise(borders))
     return EdgeParts(edges.queries, edges.n_tokens, pieces, tuple(piece.num_rows for piece in pieces))
 
 

@@ -392,7 +392,7 @@ def _stored(table: QueryTable, path: Path) -> Path | EdgeParts:
     if isinstance(table, EdgeParts):
         if all(isinstance(piece, Path) for piece in table.pieces):
             return table
-        table = table.load().table
+        table = table.load().rows
     run.store_arrow(path, [table])
     return path
 

@@ -56,7 +56,7 @@ class ChoiceTable(Tabular):
 
     Attributes
     ----------
-    table : pyarrow.Table
+    rows : pyarrow.Table
         Columns query, winner (int32), tokens, multiplicities (lists of int32: the choice set, tokens rising,
         and how often each stood in the context) and count (int64, how many samples were equal to this row).
         Sorted by query, winner and choice set.
@@ -71,12 +71,12 @@ class ChoiceTable(Tabular):
     [6, 2]
     """
 
-    table: pa.Table
+    rows: pa.Table
 
     def __post_init__(self) -> None:
         """Refuse what compiled code must not be given."""
-        check_table(self.table, CHOICE_SCHEMA, "the choice table")
-        check_ids_of(self.table, {"query": MAX_TOKENS, "winner": MAX_TOKENS}, "the choice table")
+        check_table(self.rows, CHOICE_SCHEMA, "the choice table")
+        check_ids_of(self.rows, {"query": MAX_TOKENS, "winner": MAX_TOKENS}, "the choice table")
         check_rising(self["query"], "the choice table, by query,", strictly=False)
         check_counts(self["count"], 1, "count in the choice table")
         _check_sets(self)
@@ -85,13 +85,13 @@ class ChoiceTable(Tabular):
         return f"ChoiceTable({len(self):,} distinct choices, {int(self['count'].sum()):,} in all)"
 
     def _table(self) -> pa.Table:
-        return self.table
+        return self.rows
 
     def __len__(self) -> int:
-        return self.table.num_rows
+        return self.rows.num_rows
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        return column(self.table, name)
+        return column(self.rows, name)
 
     def __add__(self, other: "ChoiceTable") -> "ChoiceTable":
         """The choices of two corpora, both restricted to the same components or both whole."""
@@ -118,9 +118,9 @@ def extract_choices(
     >>> from attomaton.graphs.edges import extract_edges
     >>> samples = Samples.from_lists([[0, 0, 1, 2], [1, 0, 2], [0, 2]], [0, 1, 0])
     >>> choices = extract_choices(samples, find_components(extract_edges(samples)))
-    >>> choices.table.to_pylist()[0]
+    >>> choices.rows.to_pylist()[0]
     {'query': 2, 'winner': 0, 'tokens': [0, 1], 'multiplicities': [2, 1], 'count': 1}
-    >>> extract_choices(samples).table.to_pylist()[1]
+    >>> extract_choices(samples).rows.to_pylist()[1]
     {'query': 2, 'winner': 0, 'tokens': [0, 1, 2], 'multiplicities': [2, 1, 1], 'count': 1}
     """
     threads = check_threads(threads)
@@ -149,8 +149,8 @@ def choices_by_definition(
 
 def _check_sets(choices: ChoiceTable) -> None:
     """Each choice set has two tokens or more, rising, each with a multiplicity, and the winner is one."""
-    offsets, tokens = ragged_column(choices.table, "tokens")
-    other_offsets, multiplicities = ragged_column(choices.table, "multiplicities")
+    offsets, tokens = ragged_column(choices.rows, "tokens")
+    other_offsets, multiplicities = ragged_column(choices.rows, "multiplicities")
     if not np.array_equal(offsets, other_offsets):
         raise MismatchedParts("a choice set has more or fewer multiplicities than tokens; give one for each")
     check_ids(tokens, MAX_TOKENS, "a token of the choice sets")
@@ -202,7 +202,7 @@ def _join_counted(parts: list[ChoiceTable]) -> ChoiceTable:
     ends = [pack_pairs(part["query"][[0, -1]], part["winner"][[0, -1]]) for part in filled]
     if not filled or any(one[1] >= other[0] for one, other in pairwise(ends)):
         return count_choices(filled)
-    return trusted(ChoiceTable, table=pa.concat_tables([part.table for part in filled]).combine_chunks())
+    return trusted(ChoiceTable, rows=pa.concat_tables([part.rows for part in filled]).combine_chunks())
 
 
 def make_choices(
@@ -216,13 +216,13 @@ def make_choices(
         "multiplicities": (offsets, multiplicities),
         "count": count,
     }
-    return trusted(ChoiceTable, table=make_table(CHOICE_SCHEMA, columns))
+    return trusted(ChoiceTable, rows=make_table(CHOICE_SCHEMA, columns))
 
 
 def count_choices(parts: list[ChoiceTable]) -> ChoiceTable:
     """Equal rows added up, sorted by query, winner and choice set."""
     nothing = np.empty(0, np.int64)
-    sets = [join_lists(part.table) for part in parts]
+    sets = [join_lists(part.rows) for part in parts]
     lengths = np.concatenate([nothing, *(np.diff(offsets) for offsets, _ in sets)])
     entries = np.concatenate([nothing, *(entries for _, entries in sets)])
     query, winner, counts = (
@@ -236,8 +236,8 @@ def count_choices(parts: list[ChoiceTable]) -> ChoiceTable:
 
 def encode_choices(choices: ChoiceTable) -> tuple[Int64, Int32]:
     """Each row as one list of integers: query, winner, token, multiplicity, token, multiplicity and so on."""
-    offsets, tokens = ragged_column(choices.table, "tokens")
-    _, multiplicities = ragged_column(choices.table, "multiplicities")
+    offsets, tokens = ragged_column(choices.rows, "tokens")
+    _, multiplicities = ragged_column(choices.rows, "multiplicities")
     starts = 2 * (offsets + np.arange(len(offsets)))
     words = np.empty(2 * (len(choices) + len(tokens)), np.int32)
     words[starts[:-1]], words[starts[:-1] + 1] = choices["query"], choices["winner"]
@@ -257,7 +257,7 @@ def decode_choices(starts: Int64, words: Int32, count: Int64) -> ChoiceTable:
 
 def unpack_choices(keys: Any, count: Int64) -> ChoiceTable:
     """The table of encoded choices as a column of byte strings from a file, sorted: checked."""
-    return ChoiceTable(unpack_in_any_order(keys, count).table)
+    return ChoiceTable(unpack_in_any_order(keys, count).rows)
 
 
 def unpack_in_any_order(keys: Any, count: Int64) -> ChoiceTable:

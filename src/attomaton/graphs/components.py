@@ -20,7 +20,6 @@ from attomaton.base.borders import (
     check_table,
     trusted,
 )
-from attomaton.base.display import SHOWN, render_card, render_facts, render_table
 from attomaton.base.errors import MismatchedParts, UnknownToken
 from attomaton.base.frames import Tabular
 from attomaton.base.machine import count_processors, share_out
@@ -99,30 +98,6 @@ class Components(Tabular):
 
     def _table(self) -> pa.Table:
         return self.nodes
-
-    def _repr_html_(self) -> str:
-        counts = [
-            ("components", f"{len(self):,} of {len(self.queries):,} queries"),
-            (
-                "with ties",
-                f"{int((self.sizes > 1).sum()):,}, the largest of {int(self.sizes.max(initial=0)):,} tokens",
-            ),
-            ("order", f"{self.order.num_rows:,} pairs of components joined by edges"),
-        ]
-        first = [self._first_tokens(number) for number in range(min(len(self), SHOWN))]
-        rows = [
-            [number, int(self.query_of[number]), int(self.sizes[number]), tokens]
-            for number, tokens in enumerate(first)
-        ]
-        headers = ["component", "query", "size", "tokens"]
-        return render_card("Components", render_facts(counts), render_table(headers, rows, n_rows=len(self)))
-
-    def _first_tokens(self, number: int) -> str:
-        """The first tokens of a component, found among the nodes of its query only."""
-        query = self.query_of[number]
-        first, last = np.searchsorted(self.query_of_node, [query, query + 1])
-        tokens = self.token_of_node[first:last][self.component_of_node[first:last] == number]
-        return " ".join(map(str, tokens[:SHOWN])) + " …" * (len(tokens) > SHOWN)
 
     def __len__(self) -> int:
         return len(self.sizes)

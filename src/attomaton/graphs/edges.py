@@ -23,7 +23,6 @@ from attomaton.base.borders import (
     keep_checked,
     trusted,
 )
-from attomaton.base.display import render_card, render_facts, render_first_rows
 from attomaton.base.errors import MismatchedParts, TokenOutOfRange
 from attomaton.base.frames import Tabular
 from attomaton.base.machine import share_out
@@ -56,7 +55,7 @@ class EdgeTable(Tabular):
 
     Attributes
     ----------
-    table : pyarrow.Table
+    rows : pyarrow.Table
         Columns query, winner, loser (int32) and support (int64, the number of samples that show the edge),
         sorted by query, winner, loser. ``edges["winner"]`` is a column as a numpy array.
     queries : pyarrow.Table
@@ -73,15 +72,15 @@ class EdgeTable(Tabular):
     (EdgeTable(2 edges, 1 queries, 3 samples), [4, 4, 2])
     """
 
-    table: pa.Table
+    rows: pa.Table
     queries: pa.Table
     n_tokens: int
 
     def __post_init__(self) -> None:
         """Refuse what compiled code must not be given."""
         size = check_size(self.n_tokens, MAX_TOKENS, "n_tokens")
-        check_table(self.table, EDGE_SCHEMA, "the edge table")
-        check_ids_of(self.table, dict.fromkeys(("query", "winner", "loser"), size), "the edge table")
+        check_table(self.rows, EDGE_SCHEMA, "the edge table")
+        check_ids_of(self.rows, dict.fromkeys(("query", "winner", "loser"), size), "the edge table")
         if (self["winner"] == self["loser"]).any():
             row = int(np.argmax(self["winner"] == self["loser"]))
             raise MismatchedParts(f"row {row} of the edge table lets a token beat itself; drop that row")
@@ -101,25 +100,13 @@ class EdgeTable(Tabular):
         )
 
     def _table(self) -> pa.Table:
-        return self.table
-
-    def _repr_html_(self) -> str:
-        counts = [
-            ("edges", f"{len(self):,}"),
-            (
-                "samples",
-                f"{self.n_samples:,} with their label in the context, {self.n_unrealisable:,} left out",
-            ),
-            ("queries", f"{np.count_nonzero(column(self.queries, 'realisable')):,} with such samples"),
-            ("tokens", f"{self.n_tokens:,}"),
-        ]
-        return render_card("EdgeTable", render_facts(counts), render_first_rows(self.table))
+        return self.rows
 
     def __len__(self) -> int:
-        return self.table.num_rows
+        return self.rows.num_rows
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        return column(self.table, name)
+        return column(self.rows, name)
 
     def __add__(self, other: "EdgeTable") -> "EdgeTable":
         """The edges of both corpora together: supports add up. Both must use one vocabulary."""
@@ -146,7 +133,7 @@ class EdgeTable(Tabular):
             wanted = np.array(sorted(_checked_queries(queries, self.n_tokens)), np.int32)
             kept &= np.isin(self["query"], wanted)
             counted = np.isin(column(self.queries, "query"), wanted)
-        tables = {"table": keep_rows(self.table, kept), "queries": keep_rows(self.queries, counted)}
+        tables = {"rows": keep_rows(self.rows, kept), "queries": keep_rows(self.queries, counted)}
         return trusted(EdgeTable, n_tokens=self.n_tokens, **tables)
 
 
@@ -169,7 +156,7 @@ def extract_edges(samples: Samples, *, threads: int | None = None) -> EdgeTable:
     Examples
     --------
     >>> edges = extract_edges(Samples.from_lists([[1, 0, 2], [0, 1, 2], [3, 2]], [0, 0, 1]))
-    >>> edges.table.to_pylist()[0]
+    >>> edges.rows.to_pylist()[0]
     {'query': 2, 'winner': 0, 'loser': 1, 'support': 2}
     >>> edges.n_samples, edges.n_unrealisable
     (2, 1)
@@ -243,7 +230,7 @@ def make_edges(
     read = {"query": queries.astype(np.int32), "realisable": realisable, "unrealisable": unrealisable}
     return trusted(
         EdgeTable,
-        table=make_table(EDGE_SCHEMA, edges),
+        rows=make_table(EDGE_SCHEMA, edges),
         queries=make_table(QUERY_SCHEMA, read),
         n_tokens=n_tokens,
     )

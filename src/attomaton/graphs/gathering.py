@@ -66,7 +66,7 @@ def gather_components(pieces: Iterable[pa.Table], queries: pa.Table, n_tokens: i
     nodes = {"query": query.astype(np.int32), "token": token.astype(np.int32), "component": component}
     components = trusted(
         Components,
-        edges=trusted(EdgeTable, table=empty_table(EDGE_SCHEMA), queries=queries, n_tokens=n_tokens),
+        edges=trusted(EdgeTable, rows=empty_table(EDGE_SCHEMA), queries=queries, n_tokens=n_tokens),
         nodes=make_table(NODE_SCHEMA, nodes),
         order=make_table(ORDER_SCHEMA, dict(zip(ORDER_SCHEMA.names, order, strict=True))),
     )

@@ -85,7 +85,7 @@ def _count(origin: Any) -> str:
 
 def gives_edges(samples: Samples, edges: pa.Table) -> bool:
     """Whether samples give the very edges of a run, and so may be those that it was learned from."""
-    found = extract_edges(samples).table
+    found = extract_edges(samples).rows
     return bool(found.equals(edges.cast(found.schema)))
 
 

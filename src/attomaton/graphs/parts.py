@@ -47,8 +47,8 @@ def slice_queries(table: pa.Table, first: int, stop: int) -> pa.Table:
 
 def part_of_edges(edges: EdgeTable, first: int, stop: int) -> EdgeTable:
     """The edges and samples of the queries ``first … stop − 1``."""
-    rows, queries = (slice_queries(table, first, stop) for table in (edges.table, edges.queries))
-    return trusted(EdgeTable, table=rows, queries=queries, n_tokens=edges.n_tokens)
+    rows, queries = (slice_queries(table, first, stop) for table in (edges.rows, edges.queries))
+    return trusted(EdgeTable, rows=rows, queries=queries, n_tokens=edges.n_tokens)
 
 
 def join_components(parts: Sequence[Components], edges: EdgeTable) -> Components:
@@ -92,6 +92,6 @@ def keep_ties(components: Components) -> Components:
 def of_nodes(nodes: pa.Table, n_tokens: int) -> Components:
     """Components of which only the nodes are known: no edges and no order."""
     nothing = trusted(
-        EdgeTable, table=empty_table(EDGE_SCHEMA), queries=empty_table(QUERY_SCHEMA), n_tokens=n_tokens
+        EdgeTable, rows=empty_table(EDGE_SCHEMA), queries=empty_table(QUERY_SCHEMA), n_tokens=n_tokens
     )
     return trusted(Components, edges=nothing, nodes=nodes, order=empty_table(ORDER_SCHEMA))

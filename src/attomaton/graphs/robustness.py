@@ -88,7 +88,7 @@ class Robustness(Tabular):
 
     Attributes
     ----------
-    table : pyarrow.Table
+    rows : pyarrow.Table
         A row for each such component: component (int64), query (int32), size (its tokens), edges (the data
         edges inside it), bridges (how many of them it hangs on alone) and support: the largest
         ``min_support`` at which it is still one component (all int64).
@@ -101,18 +101,18 @@ class Robustness(Tabular):
     >>> import attomaton as at
     >>> samples = at.Samples.from_lists([[0, 1, 2], [0, 1, 2], [1, 0, 2], [1, 0, 2]], [0, 0, 1, 1])
     >>> robustness = measure_robustness(at.find_components(at.extract_edges(samples)))
-    >>> robustness, robustness.table.column("support").to_pylist()  # min_support=2 leaves the tie, 3 does not
+    >>> robustness, robustness.rows.column("support").to_pylist()  # min_support=2 leaves the tie, 3 does not
     (Robustness(1 components, 2 bridges), [2])
     """
 
-    table: pa.Table
+    rows: pa.Table
     bridges: pa.Table
 
     def __repr__(self) -> str:
-        return f"Robustness({self.table.num_rows:,} components, {self.bridges.num_rows:,} bridges)"
+        return f"Robustness({self.rows.num_rows:,} components, {self.bridges.num_rows:,} bridges)"
 
     def _table(self) -> pa.Table:
-        return self.table
+        return self.rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +160,7 @@ def measure_robustness(components: Grouped, numbers: Sequence[int] | None = None
     >>> import attomaton as at
     >>> samples = at.Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1])
     >>> robustness = measure_robustness(at.find_components(at.extract_edges(samples)))
-    >>> robustness.table.to_pylist()  # 0 and 1 tie, but only while one sample is enough
+    >>> robustness.rows.to_pylist()  # 0 and 1 tie, but only while one sample is enough
     [{'component': 0, 'query': 2, 'size': 2, 'edges': 2, 'bridges': 2, 'support': 1}]
     >>> robustness.bridges.select(["winner", "loser", "support"]).to_pylist()[0]
     {'winner': 1, 'loser': 0, 'support': 1}

@@ -178,8 +178,8 @@ def _solve_by_part(
     progress("extracting choices", 0, 0)
     choices = extract(keep_ties(components))
     progress("solving the soft side", 0, 0)
-    tables = [slice_queries(choices.table, *part) for part in limits]
-    given = list(zip(found, (trusted(ChoiceTable, table=table) for table in tables), strict=True))
+    tables = [slice_queries(choices.rows, *part) for part in limits]
+    given = list(zip(found, (trusted(ChoiceTable, rows=table) for table in tables), strict=True))
     softs = share_out(lambda part: solve_ties(*part, atol=atol, threads=alone), given, threads)
     return Solved(components, _join_hard(components, hards), _join_soft(components, softs, choices))
 
@@ -268,7 +268,7 @@ class SolverByQuery:
     Examples
     --------
     >>> edges = extract_edges(Samples.from_lists([[0, 1, 2]], [0]))
-    >>> len(SolverByQuery(3).components(edges.table, edges.queries))
+    >>> len(SolverByQuery(3).components(edges.rows, edges.queries))
     3
     """
 
@@ -324,7 +324,7 @@ class SoftByQuery(SolverByQuery):
     >>> from attomaton.engines.memory import MemoryEngine
     >>> engine = MemoryEngine(Samples.from_lists([[0, 1, 2]] * 3 + [[1, 0, 2]], [0, 0, 0, 1]))
     >>> edges = engine.edges()
-    >>> choices = engine.choices(find_components(edges.load())).table
+    >>> choices = engine.choices(find_components(edges.load())).rows
     >>> soft = engine.map_queries(SoftByQuery(3), edges, edges.queries, choices)
     >>> soft.column("score").to_numpy().round(4).tolist()  # ± ½ ln 3, and 0 for the query
     [0.5493, -0.5493, 0.0]

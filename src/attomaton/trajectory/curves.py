@@ -9,6 +9,7 @@ import pyarrow as pa
 from scipy.sparse import csc_array
 
 from attomaton.base.errors import MismatchedParts
+from attomaton.base.frames import Tabular
 from attomaton.base.options import real_number
 from attomaton.base.tables import Float64, column, make_table
 from attomaton.trajectory.loss import TrainingLoss
@@ -17,7 +18,7 @@ CURVES = ("step", "norm", "correlation", "loss", "error")
 CURVE_SCHEMA = pa.schema([(name, pa.float64()) for name in CURVES])
 
 
-class WeightPath(ABC):
+class WeightPath(Tabular, ABC):
     """Weights for every step of plain gradient descent, with the curves that follow from them.
 
     Examples

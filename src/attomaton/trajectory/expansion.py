@@ -8,12 +8,11 @@ import numpy as np
 import pyarrow as pa
 from scipy.sparse import csc_array
 
-from attomaton.base.display import render_card, render_code, render_facts, render_status
 from attomaton.base.errors import MismatchedParts, UncertifiedSolution, UnsupportedOption
 from attomaton.base.options import real_number
-from attomaton.base.printing import Block, Grid, Printed
+from attomaton.base.printing import Block, Grid, Signal
 from attomaton.base.solutions import check_embeddings, score_table
-from attomaton.base.tables import Bool, Float64, column, keep_rows
+from attomaton.base.tables import Bool, Float64, column, keep_rows, table_of
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.solvers.solved import Solved
@@ -33,7 +32,7 @@ FOUND = 1e-8
 """Largest gradient that may be left of the third term, relative to the largest flow."""
 
 
-class Expansion(Printed, WeightPath):
+class Expansion(WeightPath):
     """W(t) = ln t·W_svm + W_fin + R, from :func:`expand`.
 
     Attributes
@@ -58,6 +57,8 @@ class Expansion(Printed, WeightPath):
     [0.3466, -0.3466]
     >>> expansion.error_at(1e6) < 1e-3, round(expansion.loss_at(1e6) * 1e6, 2), len(expansion.scores_at(1e6))
     (True, 0.5, 2)
+    >>> expansion.table().to_pylist()[0]["direction"], expansion.table().column_names
+    (0.5, ['query', 'token', 'constant', 'direction'])
     >>> (expansion.weights_along(0.0) - expansion.residual).nnz  # W_fin is zero: nothing ties
     0
     """
@@ -87,26 +88,19 @@ class Expansion(Printed, WeightPath):
         known = self.caveat or f"error falls like t^-{self.rate:.3g}"
         return f"Expansion({self.loss.pairs.num_rows:,} scores: {known})"
 
+    def _table(self) -> pa.Table:
+        """Each score as a + b ln t: query, token, constant (a) and direction (b)."""
+        direction, constant = (scores[self.loss.nodes] for scores in self._scores)
+        pairs = {name: column(self.loss.pairs, name) for name in ("query", "token")}
+        return table_of({**pairs, "constant": constant, "direction": direction})
+
     def _blocks(self) -> list[Block]:
-        sizes = [(name, f"{inner(part, part) ** 0.5:.6g}") for name, part in self._terms()]
+        terms = {"‖W_svm‖": self.direction, "‖W_fin‖": self.finite, "‖R‖": self.residual}
+        sizes = [(name, f"{inner(part, part) ** 0.5:.6g}") for name, part in terms.items()]
         rows = [("scores", f"{self.loss.pairs.num_rows:,}"), *sizes]
         known = f"The error falls like t^-{self.rate:.3g}."
-        return [Grid("Expansion: W(t) = ln t·W_svm + W_fin + R", ["", ""], rows), self.caveat or known]
-
-    def _repr_html_(self) -> str:
-        sizes = [(name, inner(part, part) ** 0.5) for name, part in self._terms()]
-        known = f"the error falls like t^-{self.rate:.3g}"
-        return render_card(
-            "Expansion: W(t) = ln t·W_svm + W_fin + R",
-            render_status(
-                "with a caveat" if self.caveat else "determined", self.caveat or known, good=not self.caveat
-            ),
-            render_facts([("scores", f"{self.loss.pairs.num_rows:,}"), *sizes]),
-            render_code("path.weights_at(200_000)", "path.scores_at(200_000)"),
-        )
-
-    def _terms(self) -> list[tuple[str, Float64 | csc_array]]:
-        return [("‖W_svm‖", self.direction), ("‖W_fin‖", self.finite), ("‖R‖", self.residual)]
+        outcome = Signal(self.caveat or known, good=not self.caveat)
+        return [Grid("Expansion: W(t) = ln t·W_svm + W_fin + R", ["", ""], rows), outcome]
 
     @property
     def path_dependent(self) -> Bool:

@@ -86,8 +86,16 @@ class Trajectory(WeightPath):
         self._find_edge = find_edge
 
     def __repr__(self) -> str:
-        reached = min(track.reached for _, track in self._tracks) if self._tracks else 0.0
-        return f"Trajectory({self.loss.pairs.num_rows:,} scores, up to step {reached:.3g})"
+        return f"Trajectory({self.loss.pairs.num_rows:,} scores, up to step {self._reached:.3g})"
+
+    @property
+    def _reached(self) -> float:
+        """The last step computed."""
+        return min((track.reached for _, track in self._tracks), default=0.0)
+
+    def _table(self) -> pa.Table:
+        """The scores at the last step computed."""
+        return self.scores_at(self._reached)
 
     def weights_at(self, step: float) -> Float64 | csc_array:
         """W(t), shape (dim, dim); orthonormal: the sparse scores, rows key tokens, columns queries."""

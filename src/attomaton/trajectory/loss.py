@@ -83,7 +83,7 @@ def training_loss(samples: Samples | ChoiceTable, components: Components) -> Tra
 
 def _same_comparisons(choices: ChoiceTable, components: Components) -> bool:
     """Whether each query's choices make as many comparisons as its edges count."""
-    offsets, _ = ragged_column(choices.table, "tokens")
+    offsets, _ = ragged_column(choices.rows, "tokens")
     made = choices["count"] * (np.diff(offsets) - 1)
     edges = components.edges
     counted = [

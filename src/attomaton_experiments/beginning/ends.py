@@ -40,7 +40,7 @@ def run_ends(settings: Settings, progress: Progress) -> Page:
         settings,
         caption,
         (_counts(ends), *(_examples(ends, course, settings["shown"]) for course in ("keep", "turn"))),
-        ends.to_arrow(),
+        ends.table(),
         partial(_draw, ends),
         verdicts=(),
         notes=tuple(settings.get("remarks", ())),

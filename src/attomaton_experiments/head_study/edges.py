@@ -75,7 +75,7 @@ class ObeyedEdges(Tabular):
     Examples
     --------
     >>> shares = ObeyedEdges((Head(0, 0),), np.array([0.6]), np.array([0.5]), 0.7, 0.9, 10)
-    >>> shares.to_arrow().to_pylist()
+    >>> shares.table().to_pylist()
     [{'head': '0.0', 'obeyed': 0.6, 'random': 0.5, 'frequency': 0.7, 'bigram': 0.9}]
     """
 

@@ -31,7 +31,7 @@ class ShuffledEdges(Tabular):
     --------
     >>> from attomaton.heads import Head
     >>> half = ObeyedEdges((Head(0, 0),), np.array([0.5]), np.array([0.5]), 0.7, 0.9, 10)
-    >>> ShuffledEdges(half, half).to_arrow().column_names[5:]
+    >>> ShuffledEdges(half, half).table().column_names[5:]
     ['shuffled_obeyed', 'shuffled_random', 'shuffled_frequency', 'shuffled_bigram']
     """
 
@@ -39,7 +39,7 @@ class ShuffledEdges(Tabular):
     shuffled: ObeyedEdges
 
     def _table(self) -> pa.Table:
-        own, other = self.own.to_arrow(), self.shuffled.to_arrow()
+        own, other = self.own.table(), self.shuffled.table()
         columns: dict[str, Any] = {name: own[name] for name in own.column_names}
         columns |= {f"shuffled_{name}": other[name] for name in other.column_names if name != "head"}
         return table_of(columns)

@@ -33,7 +33,7 @@ def test_an_injective_map_is_learned_as_if_its_preimages_were_the_labels(stream,
     for side in ("hard", "soft"):
         assert getattr(auto.reads, side).scores.equals(getattr(plain, side).scores)
         assert getattr(auto.reads, side).certificate == getattr(plain, side).certificate
-    assert auto.reads.components.edges.table.equals(plain.components.edges.table)
+    assert auto.reads.components.edges.rows.equals(plain.components.edges.rows)
     for context in ([0, 1, 2], [5, 5, 3], [4]):
         assert auto.attention(context).tolist() == plain.attention(context).tolist()
         assert auto.retrieve(context).tolist() == plain.retrieve(context).tolist()

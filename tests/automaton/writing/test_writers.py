@@ -51,7 +51,7 @@ def test_edges_are_as_defined(rows, table, seed):
     found = {(query, winner, loser): support for query, winner, loser, support in zip(*columns, strict=True)}
     assert found == edges_by_definition(writers.bags.samples, writing, chosen.tolist())
     assert edges.n_samples == len(writers)
-    assert at.EdgeTable(edges.table, edges.queries, edges.n_tokens).table.equals(edges.table)
+    assert at.EdgeTable(edges.rows, edges.queries, edges.n_tokens).rows.equals(edges.rows)
 
 
 def lose_others(samples, table, chosen):
@@ -79,19 +79,19 @@ def test_choices_are_those_of_contexts_without_the_other_writers(rows, table, se
         (row["query"], row["winner"], tuple(zip(row["tokens"], row["multiplicities"], strict=True))): row[
             "count"
         ]
-        for row in found.table.to_pylist()
+        for row in found.rows.to_pylist()
     }
     assert rows_found == expected
-    assert at.ChoiceTable(found.table).table.equals(found.table)
+    assert at.ChoiceTable(found.rows).rows.equals(found.rows)
 
 
 @given(lists, st.permutations(range(N)), st.integers(0, 9))
 def test_with_one_writer_each_everything_is_the_usual(rows, table, seed):
     _, writers, chosen = draw_writers(rows, table, seed)
     plain = writers.label(chosen)
-    assert writers.edges(chosen).table.equals(at.extract_edges(plain).table)
+    assert writers.edges(chosen).rows.equals(at.extract_edges(plain).rows)
     components = at.find_components(at.extract_edges(plain))
-    assert writers.choices(chosen, components).table.equals(at.extract_choices(plain, components).table)
+    assert writers.choices(chosen, components).rows.equals(at.extract_choices(plain, components).rows)
     assert choices_by_definition(plain, components).total() == sum(
         writers.choices(chosen, components)["count"].tolist()
     )

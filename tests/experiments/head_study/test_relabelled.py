@@ -41,7 +41,7 @@ def test_the_theorys_layer_keeps_its_labels_and_its_automaton():
     ]
     assert [(list(one.context), one.label) for one in relabelled] == plain
     samples = at.Samples.from_lists([one for one, _ in plain], [label for _, label in plain], n_tokens=5)
-    assert at.learn(relabelled).to_arrow().equals(at.learn(samples).to_arrow())
+    assert at.learn(relabelled).table().equals(at.learn(samples).table())
 
 
 def test_a_text_in_which_no_position_counts_is_refused():

@@ -57,7 +57,7 @@ def test_a_head_by_frequency_obeys_a_shuffled_corpus_and_one_by_followers_its_ow
 
 def test_the_table_has_both_graphs_side_by_side():
     model = watch_layer(np.eye(N), np.eye(N))
-    table = compare_shuffled(model, draw_chains(10), window=8, against=model).to_arrow()
+    table = compare_shuffled(model, draw_chains(10), window=8, against=model).table()
     assert table.column_names == [
         "head",
         *(

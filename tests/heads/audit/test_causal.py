@@ -48,7 +48,7 @@ def test_a_head_without_content_loses_nothing_by_its_mean_pattern():
     assert abs(causal.pattern.value[3]) < 1e-12
     assert abs(causal.ablation.value[3]) > 1e-4
     assert causal.names == ["0.0", "0.1", "1.0", "1.1"]
-    assert causal.to_arrow().num_rows == 4
+    assert causal.table().num_rows == 4
     assert "mean pattern" in str(causal)
 
 
@@ -82,7 +82,7 @@ def test_drawn_shapley_values_add_up_and_have_errors():
     np.testing.assert_allclose(shapley.pattern.sum(), joint.pattern.value[0], atol=1e-9)
     np.testing.assert_allclose(shapley.ablation.sum(), joint.ablation.value[0], atol=1e-9)
     assert (shapley.pattern_error > 0).all()
-    assert shapley.to_arrow().num_rows == 8
+    assert shapley.table().num_rows == 8
 
 
 def test_wrong_asking_is_refused():
@@ -112,4 +112,4 @@ def test_heads_that_are_not_there_are_refused_and_not_said_to_be_worth_nothing()
 def test_heads_may_be_named_without_a_set_around_them():
     one = replace_heads(MODEL, CONTEXTS, sets=[Head(0, 1), (Head(0, 0), Head(1, 0))])
     other = replace_heads(MODEL, CONTEXTS, sets=[[Head(0, 1)], [Head(0, 0), Head(1, 0)]])
-    assert one.to_arrow().equals(other.to_arrow())
+    assert one.table().equals(other.table())

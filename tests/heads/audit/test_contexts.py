@@ -16,7 +16,7 @@ def test_a_rung_keeps_its_column_and_takes_no_other():
     documents = draw_documents(20)
     rungs = (Position(), Last("attention"))
     shown = show_head(StandIn(), documents, Head(1, 0), rungs=rungs, how=Audit(window=6), n=2)
-    table = shown.to_arrow()
+    table = shown.table()
     assert table.column_names[-2:] == ["fitted position", "fitted attention"]
     for row in table.to_pylist():
         assert documents[row["document"]][row["position"] - row["lag"]] == row["token"]

@@ -169,8 +169,8 @@ def test_random_heads_pass_by_chance_only():
 def test_a_ladder_prints_and_is_a_table():
     ladder = climb(FITTED, SCORED, PLAIN[:2])
     assert "+ key token" in str(ladder)
-    assert ladder.to_arrow().num_rows == 8
-    assert {"explained", "added", "z", "z_documents", "holds", "scale"} <= set(ladder.to_arrow().column_names)
+    assert ladder.table().num_rows == 8
+    assert {"explained", "added", "z", "z_documents", "holds", "scale"} <= set(ladder.table().column_names)
 
 
 def test_wrong_rungs_are_refused():

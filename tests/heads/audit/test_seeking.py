@@ -70,7 +70,7 @@ def test_without_random_heads_nothing_is_judged():
     far = replace(seeking, excess=Estimates(seeking.excess.value + 1.0, seeking.excess.without + 1.0))
     assert far.z.min() > 10
     assert not far.holds.any()
-    assert far.to_arrow()["holds"].null_count == len(far.heads)
+    assert far.table()["holds"].null_count == len(far.heads)
     assert "not judged" in str(far)
 
 

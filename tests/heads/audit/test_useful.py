@@ -69,7 +69,7 @@ def test_utility_explains_what_the_usual_rungs_leave(text, model):
     assert found.ladder.names == ("position", "utility in closed form", "utility")
     assert (np.array(found.ladder.added[1].value) > 0.1).any()
     shown = show_head(model, text, Head(0, 1), rungs=rungs, how=how, n=3)
-    assert shown.to_arrow().num_rows == 3 * 8
+    assert shown.table().num_rows == 3 * 8
 
 
 def test_each_model_is_explained_by_its_own(text, model):

@@ -45,7 +45,7 @@ def dense(weights):
 def constraints_of(components, embeddings):
     """u_c v_cᵀ of every data edge: those of priorities, those of ties, shape (n, dim²) each."""
     priorities, ties = [], []
-    for row in components.edges.table.to_pylist():
+    for row in components.edges.rows.to_pylist():
         query, winner, loser = row["query"], row["winner"], row["loser"]
         tied = components.component(query, winner) == components.component(query, loser)
         direction = np.outer(embeddings[winner] - embeddings[loser], embeddings[query])

@@ -40,7 +40,7 @@ def test_rounding_of_very_many_choices_is_allowed_for():
     contexts = [[*rng.permutation(20)[:6].tolist(), 20] for _ in range(400)]
     samples = at.Samples.from_lists(contexts, [int(rng.choice(context[:-1])) for context in contexts])
     components = at.find_components(at.extract_edges(samples))
-    table = at.extract_choices(samples, components).table
+    table = at.extract_choices(samples, components).rows
     heavy = table.set_column(4, "count", pc.multiply(table.column("count"), 3_000_000))
     assert at.solve_luce(at.ChoiceTable(heavy), components).expect().certificate.gradient_norm < 1e-3
 

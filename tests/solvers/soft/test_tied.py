@@ -36,7 +36,7 @@ def test_the_order_of_winners_does_not_matter(seed):
     choices, ties = tied(seed)
     rng = np.random.default_rng(seed)
     shuffled = np.lexsort((rng.random(len(choices)), choices["query"]))  # only queries must rise
-    mixed = ChoiceTable(choices.table.take(shuffled).combine_chunks())
+    mixed = ChoiceTable(choices.rows.take(shuffled).combine_chunks())
     one, other = (solve_groups(group_choices(some, ties)) for some in (choices, mixed))
     np.testing.assert_allclose(one.scores, other.scores, atol=1e-9)
 
@@ -65,6 +65,6 @@ def test_foreign_choices_are_refused():
     choices, ties = tied(0)
     with pytest.raises(MismatchedParts, match="not of one corpus"):
         group_choices(choices, tied(1, n=40, n_tokens=30)[1])
-    some = ChoiceTable(choices.table.slice(0, 1))
+    some = ChoiceTable(choices.rows.slice(0, 1))
     with pytest.raises(MismatchedParts, match="not of one corpus"):
         group_choices(some, ties)

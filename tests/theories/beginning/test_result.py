@@ -28,13 +28,13 @@ def test_first_looks_are_a_row_in_order(begun):
     row = begun.statistics.look_table[looks.query]
     assert np.array_equal(looks.gains, -np.sort(-row[looks.tokens]))
     assert np.count_nonzero(row) <= len(looks) == len(set(looks.tokens.tolist()))
-    assert looks.to_arrow().column("token").to_pylist()[0] == looks.most(1)[0]
+    assert looks.table().column("token").to_pylist()[0] == looks.most(1)[0]
     assert begun.first_looks(looks.query).tokens.tolist() == looks.tokens.tolist()
     assert abs(row.sum()) < 1e-15  # what one token gains, the others lose
 
 
 def test_lags_are_a_table(begun):
-    assert np.array_equal(begun.lags.to_arrow().column("gain").to_numpy(), begun.statistics.lags)
+    assert np.array_equal(begun.lags.table().column("gain").to_numpy(), begun.statistics.lags)
     assert abs(begun.statistics.lags.sum()) < 1e-15
 
 

@@ -74,7 +74,7 @@ class Winners(Tabular):
     >>> found.slopes_between(1_000, 100_000).round(3).tolist()  # near the exponents
     [0.25, 1.001]
     >>> found.to_pandas().columns.tolist()
-    ['limit', 'token', 'share', 'exponent', 'winner']
+    ['limit', 'token', 'share', 'exponent', 'wins']
     """
 
     odds: Odds
@@ -95,13 +95,13 @@ class Winners(Tabular):
         return f"Winners({word} {', '.join(names)}{more}; {limits} from {self.n_starts} starts)"
 
     def _table(self) -> pa.Table:
-        """Columns limit, token, share, exponent and winner, a row for each token of each limit."""
+        """Columns limit, token, share, exponent and wins, a row for each token of each limit."""
         n, size = len(self.limits), len(self.odds.tokens)
         empty = np.empty((0, size))
         shares = np.array([one.shares for one in self.limits]) if n else empty
         exponents = np.array([one.exponents for one in self.limits]) if n else empty
         columns = {"limit": np.repeat(np.arange(n), size), "token": np.tile(self.odds.tokens, n)}
-        told = {"share": shares.ravel(), "exponent": exponents.ravel(), "winner": shares.ravel() > 0}
+        told = {"share": shares.ravel(), "exponent": exponents.ravel(), "wins": shares.ravel() > 0}
         return table_of({**columns, **told})
 
     def _words(self) -> Any:

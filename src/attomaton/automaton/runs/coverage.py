@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base.display import Bar, Cell, render_card, render_facts, render_note, render_status
 from attomaton.base.frames import Tabular
-from attomaton.base.printing import Block, Grid
+from attomaton.base.printing import Bar, Block, Grid, Signal
 from attomaton.base.tables import Int64, table_of
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
@@ -113,35 +112,21 @@ class Coverage(Tabular):
             "learned too: attomaton scan-snap CORPUS, or attomaton.theories.scansnap.survey in Python."
         )
 
-    @property
-    def facts(self) -> list[tuple[str, Cell]]:
-        """The numbers with their names, to be shown."""
-        return [
-            ("samples read", f"{self.n_read:,}"),
-            ("label in the context", Bar(self.realisable, f"{self.realisable:.1%}")),
-            ("queries", f"{self.n_queries:,}"),
-            ("edges", f"{self.n_edges:,}"),
-            ("components", f"{self.n_components:,}"),
-            ("queries with ties", Bar(self.tied_queries, f"{self.tied_queries:.1%}")),
-        ]
-
     def _blocks(self) -> list[Block]:
+        gradient = self.soft["gradient_norm"]
         rows = [
             ("samples read", f"{self.n_read:,}"),
             *self._reached(),
             ("queries (last tokens of contexts)", f"{self.n_queries:,}"),
             ("edges (one token beat another)", f"{self.n_edges:,}"),
             ("components (tokens that tie, or one)", f"{self.n_components:,}"),
-            ("queries with a component larger than one", f"{self.tied_queries:.1%}"),
-            ("hard side (which component wins)", f"{self.hard['status']}, gap {self.hard['gap']:.1e}"),
-            (
-                "soft side (the odds inside it)",
-                f"{self.soft['status']}, gradient {self.soft['gradient_norm']:.1e}",
-            ),
+            ("queries with a component larger than one", show_share(self.tied_queries)),
+            ("hard side (which component wins)", _proof(self.hard, f"gap {self.hard['gap']:.1e}")),
+            ("soft side (the odds inside it)", _proof(self.soft, f"gradient {gradient:.1e}")),
         ]
         blocks: list[Block] = [Grid("Coverage", ["", ""], rows)]
         if self.note:
-            blocks.append(self.note)
+            blocks.append(Signal(self.note, good=False))
         elif not self.n_edges:
             blocks.append("No edges: no context holds its label beside another token. Try a longer window.")
         if self.largest:
@@ -152,9 +137,9 @@ class Coverage(Tabular):
             blocks.append(Grid("Largest components", ["query", "size", "tokens"], largest))
         return blocks
 
-    def _reached(self) -> list[tuple[str, str]]:
+    def _reached(self) -> list[tuple[str, object]]:
         """The rows that say which samples can be learned."""
-        return [("realisable (label in the context)", f"{self.realisable:.1%}")]
+        return [("realisable (label in the context)", show_share(self.realisable))]
 
     def _table(self) -> pa.Table:
         """One row, a column for each number; the certificates as ``hard_…`` and ``soft_…``."""
@@ -162,14 +147,6 @@ class Coverage(Tabular):
         for side, proof in (("hard", self.hard), ("soft", self.soft)):
             row |= {f"{side}_{name}": value for name, value in proof.items()}
         return table_of({name: [value] for name, value in row.items()})
-
-    def _repr_html_(self) -> str:
-        proofs = [
-            render_status(side["status"], f"{name} side", good=side["status"] == "certified")
-            for name, side in (("hard", self.hard), ("soft", self.soft))
-        ]
-        notes = [render_note(self.note)] if self.note else []
-        return render_card("Coverage", *proofs, render_facts(self.facts), *notes)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain JSON values."""
@@ -184,6 +161,16 @@ class Coverage(Tabular):
         largest = tuple(LargeComponent(**one) for one in both)
         told: dict[str, Any] = {**record, "largest": largest}
         return cls(**told)
+
+
+def show_share(share: float) -> Bar:
+    """A share in percent."""
+    return Bar(share, f"{share:.1%}")
+
+
+def _proof(side: Mapping[str, Any], reached: str) -> Signal:
+    """Whether a side is certified, and how close it is."""
+    return Signal(f"{side['status']}, {reached}", good=side["status"] == "certified")
 
 
 @dataclass(frozen=True)

@@ -44,10 +44,10 @@ def fill(
     edges = components.edges
     scores = (column(one.scores, "score") for one in (hard, soft))
     tables = {
-        "edges": edges.table,
+        "edges": edges.rows,
         "nodes": layout.describe_nodes(components, *scores),
         "order": layout.describe_order(components, column(hard.multipliers, "multiplier")),
-        "choices": soft.choices.table,
+        "choices": soft.choices.rows,
     }
     borders = cut_parts(edges.queries, edges.n_tokens)
     counts = layout.count_rows(tables, components)

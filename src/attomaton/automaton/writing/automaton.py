@@ -15,7 +15,7 @@ from attomaton.automaton.explanation import Explanation
 from attomaton.automaton.generation import MOST_GENERATED, Generation, write_on
 from attomaton.automaton.pictures import Ranking
 from attomaton.automaton.prediction import BatchPrediction
-from attomaton.automaton.runs.coverage import Coverage
+from attomaton.automaton.runs.coverage import Coverage, show_share
 from attomaton.automaton.runs.layout import OWNED
 from attomaton.automaton.runs.stored import StoredRun, open_run
 from attomaton.automaton.scoring import Score, mix_uniform, score_prediction
@@ -28,7 +28,7 @@ from attomaton.base.artifacts.manifests import RUN
 from attomaton.base.artifacts.uploads import build_at
 from attomaton.base.errors import InvalidSamples, MismatchedParts, UnsupportedOption
 from attomaton.base.options import make_rng, whole_number
-from attomaton.base.printing import Block, Grid, Printed, blocks_of
+from attomaton.base.printing import Bar, Block, Grid, Printed, blocks_of
 from attomaton.base.ragged import sum_at
 from attomaton.base.remote import Place, as_place
 from attomaton.base.tables import Float64, Int32
@@ -67,14 +67,14 @@ class WritingCoverage(Coverage):
             "its context writes. Take a longer window, or a map by which tokens of contexts write labels."
         )
 
-    def _reached(self) -> list[tuple[str, str]]:
+    def _reached(self) -> list[tuple[str, object]]:
         told = self.settling
         share = told.n_several / max(round(self.realisable * self.n_read), 1)
         ended = f"settled after {told.rounds} rounds" if told.settled else f"not settled in {told.rounds}"
         return [
-            ("label in the context (identity)", f"{self.reach.identity:.1%}"),
-            ("realisable (label written by a token of it)", f"{self.realisable:.1%}"),
-            ("of these, several keys write the label", f"{share:.1%}"),
+            ("label in the context (identity)", show_share(self.reach.identity)),
+            ("realisable (label written by a token of it)", show_share(self.realisable)),
+            ("of these, several keys write the label", show_share(share)),
             *([("which of them is read (a local optimum)", ended)] if told.n_several else []),
         ]
 
@@ -115,7 +115,7 @@ class WritingExplanation(Explanation):
         for key, token in self.writes.items():
             sources.setdefault(token, []).append(self.name(key))
         rows = [
-            (self.token_name(token), f"{chance:.6f}", " ".join(sources[token]))
+            (self.token_name(token), Bar(chance, f"{chance:.6f}"), " ".join(sources[token]))
             for token, chance in sorted(self.written.items(), key=lambda item: -item[1])
         ]
         first, rule, *others = super()._blocks()

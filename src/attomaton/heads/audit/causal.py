@@ -197,7 +197,7 @@ class Causal(Tabular):
     >>> one = Estimates(np.array([0.1]), np.array([[0.1], [0.2]]))
     >>> zero = np.zeros(1)
     >>> causal = Causal(((Head(0, 0), Head(0, 1)),), 1.0, 0.5, one, one, zero, zero)
-    >>> causal, causal.to_arrow()["heads"].to_pylist()
+    >>> causal, causal.table()["heads"].to_pylist()
     (Causal(1 set of heads; loss 1.0000, accuracy 0.5000), ['0.0 0.1'])
     """
 

@@ -141,7 +141,7 @@ def show_head(
     >>> model = from_arrays(rng.normal(size=(6, 4)), query, key, value, rng.normal(size=(1, 2, 3, 4)))
     >>> documents = [rng.integers(0, 6, 30) for _ in range(24)]
     >>> shown = show_head(model, documents, Head(0, 1), how=Audit(window=8), n=2)
-    >>> shown, shown.to_arrow().num_rows
+    >>> shown, shown.table().num_rows
     (HeadContexts(head 0.1, 2 contexts), 16)
     """
     how, tell = Audit() if how is None else how, Stages() if progress is None else progress

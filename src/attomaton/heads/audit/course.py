@@ -98,17 +98,14 @@ class HeadCourse(Tabular):
         """z of label seeking, each step against its own random heads, shape (n_steps, n_heads)."""
         return np.array([one.seeking.z for one in self.audits])
 
-    def table(self) -> pa.Table:
-        """One row for each step and head, as Arrow: step, model, and the columns of ``HeadAudit.table``."""
+    def _table(self) -> pa.Table:
+        """One row for each step and head: step, model, and the columns of ``HeadAudit.table``."""
         parts: list[Any] = []
         for step, audit in zip(self.steps, self.audits, strict=True):
             one: Any = audit.table()
             columns = {"step": [step] * one.num_rows, "model": [audit.model] * one.num_rows}
             parts.append(_arrow.table(columns | dict(zip(one.column_names, one.columns, strict=True))))
         return mark(_arrow.concat_tables(parts).combine_chunks(), self.audits[-1].about)
-
-    def _table(self) -> pa.Table:
-        return self.table()
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the table as Parquet; the path."""

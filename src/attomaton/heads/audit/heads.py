@@ -95,8 +95,8 @@ class HeadAudit(Tabular):
     def __repr__(self) -> str:
         return f"HeadAudit({len(self.heads)} heads, {self.n_rows:,} rows of {self.n_documents:,} documents)"
 
-    def table(self) -> pa.Table:
-        """One row for each head, as Arrow.
+    def _table(self) -> pa.Table:
+        """One row for each head.
 
         Columns: head, layer, number, inside, first; for each rung ``explained <rung>``, ``added <rung>`` and
         ``z <rung>``; for each rung alone ``alone <rung>``; label_mass, label_excess, label_z,
@@ -131,9 +131,6 @@ class HeadAudit(Tabular):
         """What a saved table says about itself."""
         sizes = (self.n_documents, self.n_rows, self.n_random)
         return About(self.model, self.ladder.names, *sizes, self.null)
-
-    def _table(self) -> pa.Table:
-        return self.table()
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the table as Parquet; the path."""

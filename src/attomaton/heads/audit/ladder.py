@@ -112,7 +112,7 @@ class Ladder(Tabular):
     >>> ladder = Ladder((Head(0, 0),), ("position",), True, (share,), (share,), np.full((1, 1), np.nan))
     >>> ladder, ladder.mean.tolist(), ladder.holds.tolist()
     (Ladder(1 head, 1 rung, nested), [0.5], [[True]])
-    >>> ladder.to_arrow().column_names[:4], ladder.against([ladder]).z.tolist()
+    >>> ladder.table().column_names[:4], ladder.against([ladder]).z.tolist()
     (['head', 'rung', 'explained', 'low'], [[0.0]])
     """
 

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base.borders import MEND, check_floats, check_kind, check_table, trusted
-from attomaton.base.display import Cell
 from attomaton.base.errors import InvalidEmbeddings, MismatchedParts, UnsupportedOption
 from attomaton.base.options import check_threads, real_number, show
 from attomaton.base.solutions import (
@@ -156,9 +155,6 @@ class HardSolution(Solution):
         pressed = check_floats(column(self.multipliers, "multiplier"), (None,), "the table of multipliers")
         if (pressed < 0).any():
             raise MismatchedParts(f"a multiplier is negative, and must not be; {MEND}")
-
-    def _facts(self) -> list[tuple[str, Cell]]:
-        return [("answers", self.kind.value)]
 
     @property
     def kind(self) -> Kind:

@@ -72,7 +72,7 @@ def longest_by_definition(components: Components) -> float:
     part = components.component_of_node
     priorities: list[Float64] = []
     ties: list[Float64] = []
-    for row in components.edges.table.to_pylist():
+    for row in components.edges.rows.to_pylist():
         winner, loser = (nodes[row["query"], row[name]] for name in ("winner", "loser"))
         asked = np.zeros(len(nodes) + 1)
         asked[winner], asked[loser] = 1.0, -1.0

@@ -17,14 +17,14 @@ PAIR_SCHEMA = pa.schema([("query", pa.int32()), ("token", pa.int32())])
 
 def context_problem(choices: ChoiceTable) -> tuple[pa.Table, LuceProblem]:
     """The choices with a score for each (query, token) of some choice set; a group for each query."""
-    offsets, tokens = ragged_column(choices.table, "tokens")
+    offsets, tokens = ragged_column(choices.rows, "tokens")
     member = pack_pairs(np.repeat(choices["query"], np.diff(offsets)), tokens)
     keys = distinct_keys(member)
     query, token = unpack_pairs(keys)
     problem = LuceProblem(
         alternative=np.searchsorted(keys, member),
         offsets=offsets,
-        log_multiplicity=np.log(ragged_column(choices.table, "multiplicities")[1]),
+        log_multiplicity=np.log(ragged_column(choices.rows, "multiplicities")[1]),
         winner=np.searchsorted(keys, pack_pairs(choices["query"], choices["winner"])),
         count=choices["count"].astype(np.float64),
         component=np.unique(query, return_inverse=True)[1],
@@ -35,11 +35,11 @@ def context_problem(choices: ChoiceTable) -> tuple[pa.Table, LuceProblem]:
 
 def pooled_problem(choices: ChoiceTable, n_tokens: int) -> LuceProblem:
     """The same choices with one score for each token, whatever the query; all tokens are one group."""
-    offsets, tokens = ragged_column(choices.table, "tokens")
+    offsets, tokens = ragged_column(choices.rows, "tokens")
     return LuceProblem(
         alternative=tokens.astype(np.int64),
         offsets=offsets,
-        log_multiplicity=np.log(ragged_column(choices.table, "multiplicities")[1]),
+        log_multiplicity=np.log(ragged_column(choices.rows, "multiplicities")[1]),
         winner=choices["winner"].astype(np.int64),
         count=choices["count"].astype(np.float64),
         component=np.zeros(n_tokens, np.int64),

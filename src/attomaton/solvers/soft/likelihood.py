@@ -199,8 +199,8 @@ def luce_problem(
 
     Returns the rows of ``components.nodes`` that are the alternatives, and the problem.
     """
-    offsets, tokens = ragged_column(choices.table, "tokens")
-    _, multiplicities = ragged_column(choices.table, "multiplicities")
+    offsets, tokens = ragged_column(choices.rows, "tokens")
+    _, multiplicities = ragged_column(choices.rows, "multiplicities")
     member, is_node = components.rows(np.repeat(choices["query"], np.diff(offsets)), tokens)
     winner, is_also = components.rows(choices["query"], choices["winner"])
     beaten_by = np.repeat(winner, np.diff(offsets))

@@ -8,7 +8,6 @@ from typing import Protocol
 import numpy as np
 
 from attomaton.base.borders import MEND, check_kind, trusted
-from attomaton.base.display import Cell
 from attomaton.base.errors import MismatchedParts, UnsupportedOption
 from attomaton.base.options import check_threads, real_number
 from attomaton.base.ragged import centre
@@ -106,9 +105,6 @@ class SoftSolution(Solution):
         check_kind(self.choices, ChoiceTable, "choices")
         if not (np.isfinite(self.loss) and 0.0 <= self.ridge < np.inf):
             raise MismatchedParts(f"loss is {self.loss} and ridge {self.ridge}, which cannot be; {MEND}")
-
-    def _facts(self) -> list[tuple[str, Cell]]:
-        return [("loss", f"{self.loss:.6g}, summed over the choices"), ("ridge", self.ridge)]
 
     def standard_errors(self) -> Float64:
         """The standard error of each score about the mean of its component, shape (n_scores,).

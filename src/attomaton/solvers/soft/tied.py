@@ -70,7 +70,7 @@ def group_choices(choices: ChoiceTable, ties: Components) -> Groups:
     number[place] = np.arange(len(place), dtype=np.int32)
     borders = group_borders(component, len(ties))
     keys = pack_pairs(ties.query_of_node, ties.token_of_node)
-    offsets, tokens = ragged_column(choices.table, "tokens")
+    offsets, tokens = ragged_column(choices.rows, "tokens")
     ends = max(n_tokens, int(max(tokens.max(initial=0), choices["winner"].max(initial=0))) + 1)
     rows = find_nodes(keys, choices["query"], choices["winner"], ends)
     if (rows < 0).any():
@@ -78,7 +78,7 @@ def group_choices(choices: ChoiceTable, ties: Components) -> Groups:
     winner = number[rows]
     order = np.argsort(winner, kind="stable")
     winner, sorted_offsets = winner[order], offsets_of(np.diff(offsets)[order])
-    lists = offsets, tokens, ragged_column(choices.table, "multiplicities")[1], choices["query"]
+    lists = offsets, tokens, ragged_column(choices.rows, "multiplicities")[1], choices["query"]
     limits = borders[component[place]], borders[component[place] + 1]
     alternative, multiplicity, inside = _sort_members(order, lists, (keys, number), (winner, *limits), ends)
     starts = sorted_offsets[group_borders(winner, len(place))]

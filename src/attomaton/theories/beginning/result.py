@@ -11,18 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base.artifacts import load_run, write_run
-from attomaton.base.display import (
-    SHOWN,
-    render_card,
-    render_code,
-    render_facts,
-    render_first_rows,
-    render_table,
-)
+from attomaton.base.display import SHOWN
 from attomaton.base.errors import UnknownToken
-from attomaton.base.frames import Tabular, name_tokens
+from attomaton.base.frames import Tabular
 from attomaton.base.options import whole_number
-from attomaton.base.printing import Block, Grid, Printed
+from attomaton.base.printing import Block, Grid
 from attomaton.base.tables import Float64, Int64, make_table
 from attomaton.corpora.samples import NOTHING_SKIPPED, Skipped
 from attomaton.corpora.tokenizers import Vocabulary
@@ -33,6 +26,7 @@ from attomaton.theories.beginning.theorem import TheoremBounds, check_setting
 from attomaton.theories.beginning.weights import EarlyWeights
 
 LOOKS = pa.schema([("token", pa.int32()), ("gain", pa.float64())])
+ALL_LOOKS = pa.schema([("query", pa.int32()), ("token", pa.int32()), ("gain", pa.float64())])
 LAGS = pa.schema([("lag", pa.int32()), ("gain", pa.float64())])
 LOOKS_TITLE, LAGS_TITLE = "First looks of each query", "How far back attention looks first"
 FURTHEST = 32
@@ -62,7 +56,7 @@ class FirstLooks(Tabular):
     >>> looks = at.begin(["a b a c a b a c a"], window=4).first_looks("c")
     >>> looks
     FirstLooks(query 'c': 3 tokens)
-    >>> looks.to_arrow().column_names, looks.most(1), len(looks)
+    >>> looks.table().column_names, looks.most(1), len(looks)
     (['token', 'gain'], ['b'], 3)
     >>> [one["token"] for one in looks.to_dict(shown=1)["turns_to"]]
     ['b']
@@ -107,12 +101,6 @@ class FirstLooks(Tabular):
     def _words(self) -> Vocabulary | None:
         return self.vocabulary
 
-    def _repr_html_(self) -> str:
-        query = name_token(self.vocabulary, self.query)
-        table = self._table()
-        named = table if self.vocabulary is None else name_tokens(table, self.vocabulary.tokens)
-        return render_card(f"What {query} looks at first", render_first_rows(named))
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Lags(Tabular):
@@ -127,7 +115,7 @@ class Lags(Tabular):
     --------
     >>> import attomaton as at
     >>> lags = at.begin([[0, 1, 2, 0, 1, 2, 0]], window=3).lags
-    >>> lags, lags.to_arrow().column_names, len(lags)
+    >>> lags, lags.table().column_names, len(lags)
     (Lags(3 lags), ['lag', 'gain'], 3)
     """
 
@@ -142,12 +130,9 @@ class Lags(Tabular):
     def _table(self) -> pa.Table:
         return make_table(LAGS, {"lag": np.arange(len(self), dtype=np.int32), "gain": self.gains})
 
-    def _repr_html_(self) -> str:
-        return render_card(LAGS_TITLE, render_first_rows(self._table()))
-
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Beginning(Printed):
+class Beginning(Tabular):
     """What every layer of a deep, residual, attention-only model learns first from a corpus.
 
     The model: one-hot tokens, L layers ``h ← h + softmax(h W hᵀ + D(P)) h V`` with a causal mask and relative
@@ -173,6 +158,8 @@ class Beginning(Printed):
     (['b'], 4)
     >>> beginning.to_dict()["sequences"], beginning.queries.tolist()
     (2, [0, 1, 2])
+    >>> beginning.table().column_names, beginning.table().num_rows
+    (['query', 'token', 'gain'], 7)
     >>> beginning.weights_at(10, step_size=0.1)
     EarlyWeights(step 10 of size 0.1)
     >>> beginning.valid_until(step_size=0.1), beginning.bounds_at(10, step_size=0.1).reasons
@@ -301,17 +288,21 @@ class Beginning(Printed):
             )
         return number
 
+    def _table(self) -> pa.Table:
+        """Q̄: query, token and gain, a row for each token in a context of each query."""
+        looks = self.statistics.looks.tocoo()
+        columns = {
+            "query": looks.row.astype(np.int32),
+            "token": looks.col.astype(np.int32),
+            "gain": looks.data,
+        }
+        return make_table(ALL_LOOKS, columns)
+
+    def _words(self) -> Vocabulary | None:
+        return self.vocabulary
+
     def _blocks(self) -> list[Block]:
         return tell_beginning(self)
-
-    def _repr_html_(self) -> str:
-        return render_card(
-            "What deep attention learns first",
-            render_facts(_facts(self.statistics)),
-            render_table(HEADERS, _rows(self.to_dict(shown=3)), title=LOOKS_TITLE),
-            render_first_rows(self.lags.to_arrow(), title=LAGS_TITLE),
-            render_code(".first_looks(query)", ".lags", ".weights_at(step, step_size)"),
-        )
 
 
 def tell_beginning(beginning: Beginning, queries: Sequence[int | str] | None = None) -> list[Block]:

@@ -17,7 +17,7 @@ from math import comb, floor, sqrt
 
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import real_number, show, whole_number
-from attomaton.base.printing import Block, Grid, Printed
+from attomaton.base.printing import Block, Grid, Printed, Signal
 
 SMALLEST_STEP, LARGEST_STEP = 1e-12, 1e6
 """Step sizes beyond which powers of them are not to be trusted."""
@@ -169,8 +169,8 @@ class TheoremBounds(Printed):
 
     def _blocks(self) -> list[Block]:
         told = "The theorem promises these bounds." if self.hold else _not_promised(self.reasons)
-        rows = [(sign, getattr(self, name)) for name, sign in WEIGHTS.items()]
-        return [told, Grid("", ["weights", "at most this far"], [(one, f"{far:.3g}") for one, far in rows])]
+        rows = [(sign, f"{getattr(self, name):.3g}") for name, sign in WEIGHTS.items()]
+        return [Signal(told, good=self.hold), Grid("", ["weights", "at most this far"], rows)]
 
 
 WEIGHTS = {"attention": "W", "positions": "P", "values": "V", "output": "W_O"}

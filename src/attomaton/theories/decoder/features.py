@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from attomaton.base.borders import check_floats
-from attomaton.base.display import render_card, render_facts
 from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
 from attomaton.base.options import real_number, whole_number
 from attomaton.base.printing import Block, Grid, Printed
@@ -252,9 +251,6 @@ class EmbeddedLimit(Printed):
 
     def _blocks(self) -> list[Block]:
         return [repr(self), Grid("Where it ends", ["", ""], self._facts())]
-
-    def _repr_html_(self) -> str:
-        return render_card("The decoder's limit, with given features", render_facts(self._facts()))
 
 
 def solve_decoder(

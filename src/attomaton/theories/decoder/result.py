@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from attomaton.base.artifacts import load_run, write_run
-from attomaton.base.display import render_card, render_code, render_facts, render_table
 from attomaton.base.errors import UnsupportedOption
+from attomaton.base.frames import Tabular
 from attomaton.base.options import real_number, whole_number
-from attomaton.base.printing import Block, Grid, Printed
+from attomaton.base.printing import Block, Grid
 from attomaton.base.tables import Float64
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.theories.decoder.asking import DecoderRequest, ask
@@ -35,7 +36,7 @@ HEADERS = ["context", "positions", "support", "followed by"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DecoderLimit(Printed):
+class DecoderLimit(Tabular):
     """Where gradient descent takes a softmax decoder with one-hot contexts, from W = 0.
 
     The decoder is softmax(W h) with a column of W for each context. The loss falls to the entropy of the next
@@ -65,6 +66,8 @@ class DecoderLimit(Printed):
     (0.3234, [1.0986, 0.3234])
     >>> limit.logits_at("a", 1000).round(3).tolist(), limit.asymptote_at("a", 1000).round(3).tolist()
     ([-3.943, 2.521, 1.421], [-3.944, 2.522, 1.423])
+    >>> limit.table().slice(0, 1).to_pylist()
+    [{'context': ['a'], 'token': 'b', 'count': 3, 'chance': 0.75}]
     >>> limit.weights_at(1000).shape, limit.at(1000)
     ((3, 3), StoppedDecoder(step 1,000 of size 1))
     >>> limit.explain("a").tokens, sorted(limit.to_dict())[:3]
@@ -263,6 +266,13 @@ class DecoderLimit(Printed):
             (one.context, f"{one.positions:,}", f"{one.support:,}", " ".join(one.tokens[:3])) for one in told
         ]
 
+    def _table(self) -> pa.Table:
+        """The table of the supports: context, token, count and chance."""
+        return self.supports.table()
+
+    def _words(self) -> Vocabulary | None:
+        return self.vocabulary
+
     def _blocks(self) -> list[Block]:
         title = "The most frequent contexts"
         return [
@@ -270,14 +280,6 @@ class DecoderLimit(Printed):
             Grid("Where it ends", ["", ""], self._facts()),
             Grid(title, HEADERS, self._rows()),
         ]
-
-    def _repr_html_(self) -> str:
-        return render_card(
-            "The decoder's limit",
-            render_facts(self._facts()),
-            render_table(HEADERS, self._rows(), title="The most frequent contexts"),
-            render_code(".predict_proba(context)", ".explain(context)", ".loss_at(step)"),
-        )
 
 
 def _check_step(step: object, step_size: object) -> tuple[int, float]:

@@ -58,7 +58,7 @@ class Supports(Tabular):
     >>> supports = Supports(np.array([[0], [1]]), offsets, tokens, counts, n_tokens=3)
     >>> supports, supports.sizes.tolist(), supports.shares.tolist(), supports.chances.tolist()
     (Supports(2 contexts, 3 pairs, vocabulary of 3), [2, 1], [0.5, 0.5], [0.75, 0.25, 1.0])
-    >>> round(supports.entropy, 4), supports.find([1]), supports.to_arrow().column_names
+    >>> round(supports.entropy, 4), supports.find([1]), supports.table().column_names
     (0.2812, 1, ['context', 'token', 'count', 'chance'])
     >>> supports.tokens[supports.pairs_of(0)].tolist()
     [1, 2]

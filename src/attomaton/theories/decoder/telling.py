@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base.display import SHOWN, render_card, render_facts, render_table
+from attomaton.base.display import SHOWN
 from attomaton.base.options import whole_number
 from attomaton.base.printing import Block, Grid, Printed
 from attomaton.base.tables import Float64, Int64
@@ -119,13 +119,6 @@ class DecoderExplanation(Printed):
         if self.support:
             blocks.append(Grid("", HEADERS, self._rows()))
         return blocks + ([f"and {rest:,} more"] if rest > 0 else [])
-
-    def _repr_html_(self) -> str:
-        return render_card(
-            f"After {self.context}",
-            render_facts([("", self.sentence)]),
-            render_table(HEADERS, self._rows(), n_rows=self.support),
-        )
 
 
 def explain_support(

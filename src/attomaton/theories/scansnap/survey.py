@@ -1,6 +1,6 @@
 """What the second theory says about a corpus, in one call: classes, forecasts, assumptions, flow."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from math import isfinite
 from pathlib import Path
@@ -11,7 +11,9 @@ import pyarrow as pa
 
 from attomaton.base.artifacts import FolderKind, build_folder, explained, json_writer, write_file
 from attomaton.base.errors import UncertifiedSolution
+from attomaton.base.frames import Tabular
 from attomaton.base.options import given_path, real_number, whole_number
+from attomaton.base.printing import Block, Grid, Signal
 from attomaton.base.progress import silent
 from attomaton.base.tables import Int64, make_table, write_parquet
 from attomaton.corpora.readers.given import ReadingOptions, read_samples
@@ -50,12 +52,15 @@ SCHEMAS = {
 }
 """The tables of a survey on disk; ``place`` counts from 1, the first to fade."""
 
+TOLD = 3
+"""Tokens of each kind that are printed."""
+
 Name = Callable[[int], str]
 
 
-@dataclass(frozen=True, eq=False)
-class Survey:
-    """The second theory on one corpus.
+@dataclass(frozen=True, eq=False, repr=False)
+class Survey(Tabular):
+    """The second theory on one corpus; its table has the pull on each token before each query.
 
     Attributes
     ----------
@@ -83,9 +88,11 @@ class Survey:
     >>> survey = survey_samples(samples, Rates(decoder=1.0, attention=0.1))
     >>> survey.to_dict()["classes"], [one.name for one in survey.assumptions if one.met][:2]
     (3, ['fast decoder', 'one query for each label'])
+    >>> survey, survey.table().column_names
+    (Survey(3 classes of 1 queries, 3 samples), ['query', 'token', 'pull'])
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     sorted(path.name for path in survey.write(folder))
-    ['classes.parquet', 'distinct.parquet', 'forecast.json', 'tokens.parquet']
+    ...     sorted(path.name for path in survey.save(folder).iterdir() if path.suffix != ".lock")
+    ['classes.parquet', 'distinct.parquet', 'forecast.json', 'manifest.json', 'tokens.parquet']
     """
 
     classes: CorpusClasses
@@ -96,6 +103,16 @@ class Survey:
     kept: tuple[KeptTokens, ...]
     until: float
     skipped: Skipped = NOTHING_SKIPPED
+
+    def __repr__(self) -> str:
+        n_queries = len(np.unique(self.classes.queries))
+        return f"Survey({len(self.classes):,} classes of {n_queries:,} queries, {self.n_samples:,} samples)"
+
+    def _table(self) -> pa.Table:
+        return self._table_of("tokens")
+
+    def _blocks(self) -> list[Block]:
+        return tell_survey(self.to_dict())
 
     def to_dict(self, name: Name = str, *, shown: int = 5) -> dict[str, Any]:
         """Everything as plain JSON values; tokens are named by ``name``, a limited number of each kind."""
@@ -113,18 +130,20 @@ class Survey:
             "kept": [_kept_record(one, name, shown) for one in self.kept],
         }
 
-    def write(self, folder: str | Path, name: Name = str) -> list[Path]:
-        """Write forecast.json and the tables of ``SCHEMAS`` as Parquet; returns their paths."""
-        place = given_path(folder, "folder")
+    def save(self, path: str | Path, name: Name = str) -> Path:
+        """Write forecast.json and the tables of ``SCHEMAS`` as Parquet into a folder; returns its path."""
+        place = given_path(path, "path")
         files = {"forecast.json": json_writer(self.to_dict(name))}
-        for table, schema in SCHEMAS.items():
-            files[f"{table}.parquet"] = _table_writer(self._table(table, schema))
+        for table in SCHEMAS:
+            files[f"{table}.parquet"] = _table_writer(self._table_of(table))
         with build_folder(place, KIND, files, overwrite=True) as building, explained(place):
             written = {file: write_file(building.folder / file, write) for file, write in files.items()}
             building.finish({"skipped": asdict(self.skipped)}, written)
-        return [place / file for file in files]
+        return place
 
-    def _table(self, table: str, schema: pa.Schema) -> pa.Table:
+    def _table_of(self, table: str) -> pa.Table:
+        """One of the tables of ``SCHEMAS``."""
+        schema = SCHEMAS[table]
         parts = [_columns(one)[table] for one in self.forecasts]
         return make_table(
             schema, {name: np.concatenate([part[name] for part in parts]) for name in schema.names}
@@ -268,3 +287,75 @@ def _kept_record(kept: KeptTokens, name: Name, shown: int) -> dict[str, Any]:
     lowered = rows[: int((kept.scores < -NOISE).sum())]
     raised = rows[::-1][: int((kept.scores > NOISE).sum())]
     return {"query": name(kept.query), "lowered": lowered[:shown], "raised": raised[:shown]}
+
+
+def tell_survey(record: dict[str, Any]) -> list[Block]:
+    """What is printed of a survey, given as :meth:`Survey.to_dict` gives it."""
+    forecasts: list[dict[str, Any]] = record["forecasts"]
+    n_distinct = sum(one["distinct"] for one in forecasts)
+    raised = sum(one["upward"] * one["distinct"] for one in forecasts) / max(n_distinct, 1)
+    moves = [(one["query"], _words(one["lowered_first"]), _words(one["raised_first"])) for one in forecasts]
+    kept = [(one["query"], _scores(one["lowered"]), _scores(one["raised"])) for one in record["kept"]]
+    blocks: list[Block] = [
+        f"{record['samples']:,} samples, of which {record['counted']:,} are counted: {record['classes']:,} "
+        f"classes (pairs of query and label) of {record['queries']:,} queries, {record['tokens']:,} tokens.",
+        _tell_forecasts(forecasts),
+        "t₀: the step by which the query's most frequent class is learned and its attention slows.",
+        f"{raised:.0%} of these distinct tokens are raised at the start of training; where all that the "
+        "theory assumes holds, all are."
+        if n_distinct
+        else "No token is distinct: each stands before several labels of its query. The order of fading says "
+        "nothing then; the next table needs no distinct tokens.",
+        Grid(
+            "Where attention moves first, for long contexts",
+            ["query", "lowered first", "raised first"],
+            moves,
+        ),
+    ]
+    if kept:
+        title = f"What attention keeps, by the exact flow on these contexts, t = {record['until']:,.0f}"
+        headers = ["query", "most lowered: token, score", "most raised: token, score"]
+        blocks.append(Grid(title, headers, kept))
+    return [*blocks, _tell_assumptions(record["assumptions"])]
+
+
+def _tell_forecasts(forecasts: Sequence[dict[str, Any]]) -> Grid:
+    """The distinct tokens of each query."""
+    rows = [
+        (
+            one["query"],
+            f"{one['classes']:,}",
+            f"{one['distinct']:,}",
+            _words(one["first_to_fade"]),
+            _words(one["last_to_stay"]),
+            f"{one['snap']:,.0f}",
+        )
+        for one in forecasts
+    ]
+    headers = ["query", "classes", "distinct", "first to fade", "last to stay", "t₀"]
+    return Grid("Distinct tokens under each query", headers, rows)
+
+
+def _tell_assumptions(assumptions: Sequence[dict[str, Any]]) -> Grid:
+    """What the theory assumes, and whether it is met."""
+    rows = [
+        (
+            one["name"],
+            "not finite" if one["value"] is None else f"{one['value']:.3g}",
+            f"{one['bound']:.3g}",
+            Signal("yes" if one["met"] else "no", good=one["met"]),
+            one["meaning"],
+        )
+        for one in assumptions
+    ]
+    return Grid("What the theory assumes", ["assumption", "value", "bound", "met", "meaning"], rows)
+
+
+def _words(tokens: Sequence[str]) -> str:
+    """The first tokens in a row."""
+    return " ".join(tokens[:TOLD])
+
+
+def _scores(rows: Sequence[dict[str, Any]]) -> str:
+    """The first tokens with their scores."""
+    return ", ".join(f"{row['token']} {row['score']:+.2f}" for row in rows[:TOLD])

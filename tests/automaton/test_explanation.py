@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 import attomaton as at
-from attomaton.automaton.explanation import Rule
-from attomaton.automaton.views import POSITIONS
+from attomaton.automaton.explanation import POSITIONS, Rule
 from attomaton.base.display import SHOWN
 
 SAMPLES = at.Samples.from_lists(
