@@ -11,7 +11,7 @@ import numpy as np
 
 import attomaton as at
 from attomaton.solvers import Clarabel, OrderProblem
-from attomaton.solvers.hard.constraints import order_problem
+from attomaton.solvers.hard.problem import order_problem
 from timing import peak_gigabytes, read_wikitext, report, timed
 
 

@@ -7,8 +7,8 @@ import numpy as np
 
 import attomaton as at
 from attomaton.solvers.hard.certify import certify_positions
+from attomaton.solvers.hard.placement import Placement
 from attomaton.solvers.hard.problem import OrderProblem
-from attomaton.solvers.hard.solvers.placement import Placement
 from tests.adversary.draws import describe, draw_corpus
 from tests.adversary.finding import Finding, unjudged, worst_of
 from tests.adversary.reference.automaton import hard_scores

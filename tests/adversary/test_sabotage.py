@@ -9,14 +9,14 @@ import pytest
 import attomaton as at
 from attomaton.automaton import automaton
 from attomaton.automaton.automaton import Automaton
-from attomaton.automaton.writing.automaton import WritingAutomaton
+from attomaton.automaton.ov_maps.automaton import WritingAutomaton
 from attomaton.choices.fit import ChoiceFit
-from attomaton.choices.sandwich import Sandwich
+from attomaton.choices.uncertainty import Sandwich
 from attomaton.claims import margins as claimed
 from attomaton.engines import duckdb
 from attomaton.heads.audit import habits, heads
 from attomaton.heads.utility import closed, measured
-from attomaton.solvers.hard.solvers.placement import Placement
+from attomaton.solvers.hard.placement import Placement
 from attomaton.theories.decoder.features import EmbeddedLimit
 from attomaton.theories.decoder.result import DecoderLimit
 from attomaton.theories.scansnap.law import SnapLaw

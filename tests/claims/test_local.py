@@ -1,8 +1,7 @@
 import numpy as np
 
 from attomaton.claims.local import SELECTED, UNDECIDED, find_selected, solve_local
-from attomaton.claims.masses import read_contexts
-from attomaton.claims.measures import measure_trace, solve_trials
+from attomaton.claims.measures import measure_trace, read_contexts, solve_trials
 from tests.claims.runs import global_run, local_run
 from tests.drawn import embeddings_for, paper_draw
 

@@ -9,15 +9,13 @@ from attomaton.claims.evidence import Evidence
 from attomaton.claims.margins import NORMS, measure_margins, own_norm, read_differences
 from attomaton.claims.measures import solve_trials
 from attomaton.claims.mechanics import verify
-from attomaton.claims.pace import bound_share
-from attomaton.claims.steepest import BOUNDERS, MARGIN_CLAIMS
+from attomaton.claims.steepest import BOUNDERS, MARGIN_CLAIMS, bound_share
 from attomaton.claims.verdicts import VerdictStatus
 from attomaton.training.loop import train
 from attomaton.training.models.attention import AttentionModel
 from attomaton.training.models.embeddings import Orthonormal, RandomUnit
-from attomaton.training.schedules import Decay
 from attomaton.training.steepest import Muon, SignDescent, SpectralDescent
-from attomaton.training.steps import Adam, GradientDescent
+from attomaton.training.steps import Adam, Decay, GradientDescent
 from tests.drawn import components_of, embeddings_for
 from tests.strategies import sample_sets
 

@@ -111,7 +111,7 @@ def test_user_errors_are_one_line_and_exit_code_2(folder, arguments, message):
 
 def test_an_uncertified_answer_is_exit_code_1(folder, monkeypatch):
     code = (
-        "from attomaton.solvers.hard.solvers import placement, reference;"
+        "from attomaton.solvers.hard import placement, reference;"
         "placement.Placement = lambda **_: reference.Clarabel(max_steps=1);"
         "from attomaton.cli import main; main()"
     )

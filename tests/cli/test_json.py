@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from attomaton.cli.examples import EXAMPLES
+from attomaton.cli.commands import EXAMPLES
 from tests.cli.inside import run_inside
 from tests.heads.audit.small import write_model
 

@@ -95,7 +95,7 @@ print(fit.to_pandas().shape == fit.to_polars().shape)
 """,
     "bench": f"""{SAMPLES}
 {OTHERS}
-from attomaton.solvers.hard.solvers.reference import Reference
+from attomaton.solvers.hard.reference import Reference
 components = at.find_components(at.extract_edges(samples))
 hard = at.solve_graph_svm(components, rtol=1e-8, solver=Reference()).expect()
 print(hard.certificate.certified)

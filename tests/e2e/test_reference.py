@@ -15,7 +15,7 @@ from typing import get_args, get_type_hints
 from scipy.sparse import csc_array
 
 import attomaton as at
-from attomaton.automaton.writing.automaton import WritingAutomaton
+from attomaton.automaton.ov_maps.automaton import WritingAutomaton
 from attomaton.corpora.readers.given import ReadingOptions
 from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.spark import SparkEngine

@@ -48,9 +48,9 @@ def test_explain_loads_what_it_needs(tmp_path):
     assert not rooms(loaded) & {"choices", "claims", "decoder", "engines", "readers", "trajectory"}
     assert len(loaded) < 620
     assert len([name for name in loaded if name.startswith("attomaton")]) <= 112
-    assert {name for name in loaded if name.startswith("attomaton.automaton.writing")} == {
-        "attomaton.automaton.writing",
-        "attomaton.automaton.writing.load",
+    assert {name for name in loaded if name.startswith("attomaton.automaton.ov_maps")} == {
+        "attomaton.automaton.ov_maps",
+        "attomaton.automaton.ov_maps.load",
     }
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from attomaton.base.tables import make_table
 from attomaton.corpora.samples import TOKEN_BITS
-from attomaton.engines.slots import cut_slots
+from attomaton.engines.executors import cut_slots
 from attomaton.graphs import parts
 from attomaton.graphs.edges import QUERY_SCHEMA
 

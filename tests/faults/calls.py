@@ -21,15 +21,13 @@ from attomaton.solvers.norms.solve import solve_normed
 from attomaton.theories.scansnap.classes import draw_linear_classes, make_star
 from attomaton.theories.scansnap.flow import solve_flow
 from attomaton.theories.scansnap.forecast import forecast_queries
-from attomaton.theories.scansnap.kept import follow_attention
 from attomaton.theories.scansnap.law import Rates, SnapLaw, star_constant
-from attomaton.theories.scansnap.survey import survey_samples
+from attomaton.theories.scansnap.survey import follow_attention, survey_samples
 from attomaton.training.models.embeddings import Equicorrelated, Orthonormal, RandomUnit
 from attomaton.training.models.heads import Untied
 from attomaton.training.path import trace_path
-from attomaton.training.schedules import Decay
 from attomaton.training.steepest import Muon, SignDescent, SpectralDescent
-from attomaton.training.steps import Adam
+from attomaton.training.steps import Adam, Decay
 from attomaton_experiments.lookup.parametrisations import Factored, PerQuery, Shared
 from attomaton_experiments.lookup.training import AtSeconds, AtSteps, LookupTraining
 from attomaton_experiments.scansnap_model.language_model import LanguageModel

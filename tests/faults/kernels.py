@@ -39,13 +39,13 @@ from attomaton.graphs.windows import Links, link_repeats, window_edges
 from attomaton.heads.arrays import from_arrays
 from attomaton.solvers.hard.certify import certify_positions
 from attomaton.solvers.hard.factored.solve import solve_factored
+from attomaton.solvers.hard.joint import Joint
+from attomaton.solvers.hard.placement import Placement
 from attomaton.solvers.hard.problem import EmbeddedProblem, OrderProblem
-from attomaton.solvers.hard.solvers.joint import Joint
-from attomaton.solvers.hard.solvers.placement import Placement
 from attomaton.solvers.soft.certify import certify_scores
+from attomaton.solvers.soft.groups import Newton
 from attomaton.solvers.soft.information import score_errors
 from attomaton.solvers.soft.likelihood import LuceProblem
-from attomaton.solvers.soft.solvers.groups import Newton
 from attomaton.trajectory.flow.embedded import EmbeddedFlow, Losers
 from attomaton.trajectory.flow.orthonormal import orthonormal_flow
 from attomaton_experiments.head_study.edges import measure_edges
@@ -226,7 +226,7 @@ def try_order(rng: Rng) -> None:
 def try_embedded_problem(rng: Rng) -> None:
     """Embedded problems → the joint solver."""
     components = at.find_components(at.extract_edges(draw_samples(rng)))
-    from attomaton.solvers.hard.constraints import embedded_problem
+    from attomaton.solvers.hard.problem import embedded_problem
 
     given = embedded_problem(components, rng.normal(size=(components.edges.n_tokens, 8)))
     names = ("token_gram", "query_gram", "token", "query", "component")

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from attomaton.cli import app
-from attomaton.cli.examples import EXAMPLES
+from attomaton.cli.commands import EXAMPLES
 from tests.cli.inside import run_inside
 from tests.heads.audit.small import write_model, write_steps
 

@@ -8,7 +8,7 @@ import pytest
 import attomaton as at
 from attomaton.automaton.pictures import MOST_POSITIONS
 from attomaton.claims.verdicts import Verdict, Verdicts, VerdictStatus
-from attomaton.report.course import measure_courses
+from attomaton.report.pictures import measure_courses
 from tests.cli.inside import run_inside
 
 mpl.use("agg")

@@ -13,11 +13,10 @@ import attomaton as at
 from attomaton.graphs.components import find_components
 from attomaton.graphs.reduction import find_ties
 from attomaton.solvers.hard.certify import HardCertificate, certify_forces, certify_positions
-from attomaton.solvers.hard.constraints import embedded_problem, order_problem
 from attomaton.solvers.hard.exact import check_exactly
-from attomaton.solvers.hard.problem import OrderProblem
-from attomaton.solvers.hard.solvers.placement import Placement
-from attomaton.solvers.hard.solvers.reference import Clarabel
+from attomaton.solvers.hard.placement import Placement
+from attomaton.solvers.hard.problem import OrderProblem, embedded_problem, order_problem
+from attomaton.solvers.hard.reference import Clarabel
 from tests.drawn import components_of, edge_table, networkx_graph, scores_of
 from tests.strategies import embedded, ordered_sets, orders, paper_draws, vectors
 

@@ -15,8 +15,7 @@ from attomaton.base.errors import UnknownToken, UnsupportedOption, UnwritablePla
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.report import csv_tables, graphml
 from attomaton.report.csv_tables import write_csv
-from attomaton.report.escaping import escape_cell, escape_text, unescape_text
-from attomaton.report.export import check_place, pick_queries
+from attomaton.report.export import check_place, escape_cell, escape_text, pick_queries, unescape_text
 from attomaton.report.graphml import write_graphml
 
 HOSTILE = (

@@ -23,10 +23,9 @@ from attomaton.base.drawing import (
 )
 from attomaton.base.errors import UnknownToken, UnsupportedOption, UnwritablePlace
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.report.heat import choose_tokens, draw_heat, gather_scores
 from attomaton.report.lines import Line, LinePanel, draw_lines
 from attomaton.report.page.packing import Packer
-from attomaton.report.pictures import write_figures
+from attomaton.report.pictures import choose_tokens, draw_heat, gather_scores, write_figures
 from attomaton.report.priority_graph import MOST_COMPONENTS, draw_graph, lay_out
 from attomaton.report.query_graph import read_graph
 from attomaton_experiments.figures.grids import GridFigure, draw_grids

@@ -11,9 +11,9 @@ import pytest
 from scipy.sparse import csc_matrix, diags_array
 
 from attomaton.solvers.hard.certify import certify_positions
+from attomaton.solvers.hard.placement import Placement
 from attomaton.solvers.hard.problem import OrderProblem
-from attomaton.solvers.hard.solvers.placement import Placement
-from attomaton.solvers.hard.solvers.reference import Clarabel
+from attomaton.solvers.hard.reference import Clarabel
 from tests.drawn import mixed_orders
 
 pytestmark = pytest.mark.slow

@@ -8,8 +8,7 @@ import pytest
 
 import attomaton as at
 from attomaton.base.errors import StepBeyondEdge
-from attomaton.training.edge import describe_unstable
-from attomaton.training.loop import Watch, train
+from attomaton.training.loop import Watch, describe_unstable, train
 from attomaton.training.models.attention import AttentionModel
 from attomaton.training.models.embeddings import EmbeddingTable, Orthonormal, RandomUnit
 from attomaton.training.models.heads import Tied, Untied

@@ -3,11 +3,11 @@ import pytest
 import torch
 
 import attomaton as at
+from attomaton.training.frames import settle_within
 from attomaton.training.models.attention import AttentionModel, lay_out
 from attomaton.training.models.heads import Tied, TokenId, Untied
 from attomaton.training.models.losses import CorrelationLoss, LogLoss, SquaredLoss
 from attomaton.training.path import trace_path
-from attomaton.training.settle import settle_within
 from tests.drawn import embeddings_for, learn_parts
 
 TRIALS = range(4)

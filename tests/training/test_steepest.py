@@ -12,9 +12,8 @@ from attomaton.training.configuration import describe, restore
 from attomaton.training.loop import Watch, train
 from attomaton.training.models.attention import AttentionModel
 from attomaton.training.models.embeddings import Orthonormal, RandomUnit
-from attomaton.training.schedules import Decay
 from attomaton.training.steepest import Muon, SignDescent, SpectralDescent, flatten_spectrum, near_spectrum
-from attomaton.training.steps import Adam, GradientDescent
+from attomaton.training.steps import Adam, Decay, GradientDescent
 from tests.drawn import paper_draw
 
 STEPS = [

@@ -9,7 +9,7 @@ from tests.strategies import realisable_sets, sample_sets, unit_rows, vectors
 import attomaton as at
 from attomaton.base.errors import MismatchedParts, UncertifiedSolution, UnsupportedOption
 from attomaton.trajectory.flow.definition import descend_by_definition
-from attomaton.trajectory.flow.integrate import COMPARED, STAGES, TIMES, WEIGHTS
+from attomaton.trajectory.flow.track import COMPARED, STAGES, TIMES, WEIGHTS
 
 STEPS = 3_000
 

@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     from attomaton.automaton.finite import FiniteAttention as FiniteAttention
     from attomaton.automaton.generation import Generation as Generation
     from attomaton.automaton.learning import diff as diff, learn as learn, learn_writing as learn_writing
+    from attomaton.automaton.ov_maps.automaton import (
+        WritingAutomaton as WritingAutomaton,
+        WritingCoverage as WritingCoverage,
+        WritingExplanation as WritingExplanation,
+    )
+    from attomaton.automaton.ov_maps.load import load_attention as load_attention
+    from attomaton.automaton.ov_maps.maps import Writing as Writing, find_writing as find_writing
+    from attomaton.automaton.ov_maps.settle import Settling as Settling
     from attomaton.automaton.prediction import BatchPrediction as BatchPrediction
     from attomaton.automaton.reasons import Beaten as Beaten, Rule as Rule
     from attomaton.automaton.repetition.chain import TextCounts as TextCounts, draw_counts as draw_counts
@@ -23,8 +31,7 @@ if TYPE_CHECKING:
     from attomaton.automaton.repetition.winners import Winners as Winners, winners as winners
     from attomaton.automaton.rules import RULES as RULES, answer_bags as answer_bags, find_rules as find_rules
     from attomaton.automaton.runs.coverage import Coverage as Coverage, LargeComponent as LargeComponent
-    from attomaton.automaton.runs.nodes import Known as Known
-    from attomaton.automaton.runs.outline import Outline as Outline
+    from attomaton.automaton.runs.nodes import Known as Known, Outline as Outline
     from attomaton.automaton.scoring import (
         Score as Score,
         fit_epsilon as fit_epsilon,
@@ -37,13 +44,5 @@ if TYPE_CHECKING:
         choose_strength as choose_strength,
         shrink as shrink,
     )
-    from attomaton.automaton.writing.automaton import (
-        WritingAutomaton as WritingAutomaton,
-        WritingCoverage as WritingCoverage,
-        WritingExplanation as WritingExplanation,
-    )
-    from attomaton.automaton.writing.load import load_attention as load_attention
-    from attomaton.automaton.writing.maps import Writing as Writing, find_writing as find_writing
-    from attomaton.automaton.writing.settle import Settling as Settling
 else:
     __getattr__, __dir__, __all__ = open_door(__name__)

@@ -13,16 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.automaton.attention import Attention, check_ranked
-from attomaton.automaton.beaten import explain_answer
 from attomaton.automaton.context import Context
-from attomaton.automaton.explanation import Explanation
+from attomaton.automaton.explanation import Explanation, explain_answer
 from attomaton.automaton.finite import FiniteAttention
 from attomaton.automaton.pictures import MOST_ROWS, Ranking
 from attomaton.automaton.prediction import BatchPrediction, answer
 from attomaton.automaton.runs import layout, storage
 from attomaton.automaton.runs.coverage import Coverage, measure_coverage
-from attomaton.automaton.runs.nodes import Known, Nodes
-from attomaton.automaton.runs.outline import Outline
+from attomaton.automaton.runs.nodes import Known, Nodes, Outline
 from attomaton.automaton.runs.stored import StoredRun, open_run
 from attomaton.base.artifacts import Building
 from attomaton.base.artifacts.manifests import RUN
@@ -46,7 +44,7 @@ if TYPE_CHECKING:
     from attomaton.automaton.stopped import StoppedTraining
 
 WRITES = "writes"
-"""The record of a run whose keys write other tokens, which :mod:`attomaton.automaton.writing` opens."""
+"""The record of a run whose keys write other tokens, which :mod:`attomaton.automaton.ov_maps` opens."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

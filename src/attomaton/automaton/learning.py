@@ -14,11 +14,11 @@ import numpy as np
 
 from attomaton.automaton import compare
 from attomaton.automaton.automaton import Automaton, fill_run
+from attomaton.automaton.ov_maps.automaton import WritingAutomaton, fill_writing
+from attomaton.automaton.ov_maps.maps import Writes, check_named, find_writing
+from attomaton.automaton.ov_maps.solve import check_corpus, solve_writing
 from attomaton.automaton.runs.layout import OWNED
 from attomaton.automaton.runs.staged import Finished, learn_by_part
-from attomaton.automaton.writing.automaton import WritingAutomaton, fill_writing
-from attomaton.automaton.writing.maps import Writes, check_named, find_writing
-from attomaton.automaton.writing.solve import check_corpus, solve_writing
 from attomaton.base.artifacts import RUN, Building, build_folder, digest_arrays
 from attomaton.base.artifacts.uploads import build_at
 from attomaton.base.errors import NothingRealisable, UnsupportedOption

@@ -54,7 +54,7 @@ class Shrinkage:
     def solve(self, strength: float, *, vocabulary: Vocabulary | None = None) -> FiniteAttention:
         """The attention whose scores are pulled towards the pooled ones with this strength r > 0."""
         _check_positive(strength, "strength")
-        from attomaton.solvers.soft.solvers.groups import Newton  # compiles, so only when needed
+        from attomaton.solvers.soft.groups import Newton  # compiles, so only when needed
 
         anchor = self.background[column(self.pairs, "token")]
         scores = Newton(atol=ATOL).solve(self.problem, anchor=anchor, stiffness=strength)
@@ -177,7 +177,7 @@ def pool_scores(choices: ChoiceTable, n_tokens: int, *, ridge: float = 1.0) -> F
     They minimise Σ −ln p + ½ ridge Σ u². A token that no choice set holds scores 0.
     """
     _check_positive(ridge, "ridge")
-    from attomaton.solvers.soft.solvers.groups import Newton  # compiles, so only when needed
+    from attomaton.solvers.soft.groups import Newton  # compiles, so only when needed
 
     return Newton(atol=ATOL).solve(pooled_problem(choices, n_tokens), stiffness=ridge)
 

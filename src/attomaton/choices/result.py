@@ -19,9 +19,8 @@ from attomaton.base.solutions import Status
 from attomaton.base.tables import Bool, Float64, column
 from attomaton.choices import summary
 from attomaton.choices.order import OrderedItems
-from attomaton.choices.plot import MOST, plot_standings
 from attomaton.choices.rankings import count_ties
-from attomaton.choices.standings import Standing, Standings, make_standings
+from attomaton.choices.standings import MOST, Standing, Standings, make_standings, plot_standings
 from attomaton.choices.storage import KIND, pack, unpack
 from attomaton.choices.uncertainty import Covariances, ScoreDifference
 from attomaton.graphs.paths import QueryOrder, graph_of

@@ -1,19 +1,198 @@
 """Covariances of scores, and differences with their standard errors."""
 
+from collections.abc import Iterator
 from functools import cached_property
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from scipy.sparse import coo_array, csr_array
 
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import real_number
-from attomaton.base.tables import Float64, Int64, column
-from attomaton.choices.information import Information, curvature_of
-from attomaton.choices.sandwich import Sandwich, SplitRankings
+from attomaton.base.ragged import group_borders, offsets_of, rows_of
+from attomaton.base.tables import Float64, Int64, column, ragged_column
+from attomaton.choices.rankings import parts_of, steps_of
+from attomaton.graphs.components import Components
+from attomaton.solvers.soft.information import LARGEST
 from attomaton.solvers.soft.likelihood import LuceProblem, luce_problem
 from attomaton.solvers.soft.solve import SoftSolution
+
+AT_ONCE = 1 << 22
+"""Entries of curvatures, times the items of a component, that are held at once."""
+
+
+class RankingSlopes(NamedTuple):
+    """The loss of some rankings of equally many items, differentiated."""
+
+    items: Int64  # (n_rankings, length)
+    slope: Float64  # (n_rankings, length)
+    curvature: Float64  # (n_rankings, length, length)
+    often: Float64  # (n_rankings,)
+
+
+class Rankings(NamedTuple):
+    """The rankings of the items of one component, one after the other, each best first."""
+
+    items: Int64  # (n_entries,)
+    places: Int64  # (n_entries,), equal where items are tied
+    lengths: Int64  # (n_rankings,)
+    often: Int64  # (n_rankings,)
+
+
+class SplitRankings:
+    """Counted rankings, cut down to the items of each component, of which ``place`` says the places there."""
+
+    def __init__(self, rankings: pa.Table, components: Components, place: Int64) -> None:
+        offsets, items = ragged_column(rankings, "items")
+        component, ranking = components.component_of_node[items], rows_of(offsets)
+        order = np.lexsort((ranking, component))
+        self._items, self._ranking = place[items[order]], ranking[order]
+        self._places = ragged_column(rankings, "places")[1][order]
+        self._count = column(rankings, "count")
+        self._borders = group_borders(component, len(components))
+
+    def inside(self, component: int) -> Rankings:
+        """The rankings of one component, its items numbered from 0."""
+        here = slice(*self._borders[component : component + 2])
+        ranking, lengths = np.unique(self._ranking[here], return_counts=True)
+        return Rankings(self._items[here], self._places[here], lengths, self._count[ranking])
+
+
+class Sandwich:
+    """The sandwich of the scores of one component."""
+
+    def __init__(self, rankings: Rankings, scores: Float64, ridge: float) -> None:
+        size = len(scores)
+        curvature = csr_array((size, size))
+        for part in differentiate(rankings, scores):
+            curvature += _gather(part.items, part.curvature * part.often[:, None, None], size)
+        self._information, self._ridge = Information(curvature, ridge=ridge), ridge
+        root = self._information.halve(np.eye(size)).T
+        self._slopes = csr_array((size, size))
+        for part in differentiate(rankings, scores):
+            bent = part.curvature @ root[part.items]
+            block = part.slope[:, :, None] * part.slope[:, None] + bent @ bent.transpose(0, 2, 1)
+            self._slopes += _gather(part.items, block * part.often[:, None, None], size)
+
+    def covariance(self, places: Int64) -> Float64:
+        """The covariance of the scores at these places about the mean of all, shape (n_places, n_places)."""
+        columns = self._information.solve(unit_columns(self._slopes.shape[0], places))
+        found = columns.T @ (self._slopes @ columns + self._ridge * columns)
+        return (found + found.T) / 2
+
+    def variance(self, contrast: Float64) -> float:
+        """The variance of Σ contrast · score, whose contrast sums to 0."""
+        moved = self._information.solve(contrast[:, None])
+        return float((moved * (self._slopes @ moved + self._ridge * moved)).sum())
+
+
+def differentiate(rankings: Rankings, scores: Float64) -> Iterator[RankingSlopes]:
+    """Slopes and curvatures of rankings whose items share places in the same way, as many as fit at once."""
+    starts = offsets_of(rankings.lengths)[:-1]
+    for length in np.unique(rankings.lengths[rankings.lengths > 1]).tolist():
+        rows = np.flatnonzero(rankings.lengths == length)
+        entries = np.add.outer(starts[rows], np.arange(length, dtype=np.int64))
+        patterns, which = np.unique(np.diff(rankings.places[entries]) != 0, axis=0, return_inverse=True)
+        for number, pattern in enumerate(patterns):
+            places = np.split(np.arange(length, dtype=np.int64), np.flatnonzero(pattern) + 1)
+            chosen = np.flatnonzero(which.ravel() == number)
+            for few in np.array_split(chosen, 1 + len(chosen) * length * len(scores) // AT_ONCE):
+                items = rankings.items[entries[few]]
+                found = _differentiate_alike(scores[items], [place.tolist() for place in places])
+                yield RankingSlopes(items, *found, rankings.often[rows[few]].astype(np.float64))
+
+
+def _differentiate_alike(scores: Float64, places: list[list[int]]) -> tuple[Float64, Float64]:
+    slope, curvature = np.zeros_like(scores), np.zeros((*scores.shape, scores.shape[1]))
+    parts = parts_of(map(len, places))
+    for winner, members, weight in steps_of(places, parts):
+        gaps = scores[:, members] - scores[:, members].max(axis=1, keepdims=True)
+        chance = np.exp(gaps) / np.exp(gaps).sum(axis=1, keepdims=True)
+        slope[:, members] += weight / parts * chance
+        slope[:, winner] -= weight / parts
+        rows, columns = np.ix_(members, members)
+        curvature[:, rows, columns] -= weight / parts * chance[:, :, None] * chance[:, None]
+        curvature[:, members, members] += weight / parts * chance
+    return slope, curvature
+
+
+def _gather(items: Int64, blocks: Float64, size: int) -> csr_array:
+    """The sum of blocks, each at the rows and columns of its items."""
+    rows = np.broadcast_to(items[:, :, None], blocks.shape).ravel()
+    columns = np.broadcast_to(items[:, None], blocks.shape).ravel()
+    return csr_array(coo_array((blocks.ravel(), (rows, columns)), shape=(size, size)))
+
+
+class Information:
+    """The observed information of the scores of one component, factored: Σ count (diag p − p pᵀ) + ridge.
+
+    It is flat along the constant; a lift there makes it invertible and is taken off again.
+    """
+
+    def __init__(self, curvature: csr_array, *, ridge: float = 0.0) -> None:
+        size = curvature.shape[0]
+        if size > LARGEST:
+            raise UnsupportedOption(
+                f"a component has {size:,} items, and their covariance needs a dense matrix of that size; at "
+                f"most {LARGEST:,} are supported"
+            )
+        hessian: Float64 = curvature.toarray()
+        np.fill_diagonal(hessian, 0.0)  # the diagonal from the other entries, so that no digits are lost
+        np.fill_diagonal(hessian, -hessian.sum(axis=1))
+        lift = float(np.trace(hessian)) / size or 1.0
+        self._size, self._shift = size, 1.0 / ((lift + ridge) * size)
+        linalg = _linear_algebra()
+        try:
+            self._factor = linalg.cho_factor(hessian + ridge * np.eye(size) + lift / size, lower=True)
+        except linalg.LinAlgError as error:
+            raise UnsupportedOption(
+                "the choices hardly connect some items of a component, so that standard errors are lost "
+                "in rounding; add choices between them, or fit with a ridge"
+            ) from error
+
+    def solve(self, columns: Float64) -> Float64:
+        """The pseudo-inverse times these columns, shape (size, n_columns)."""
+        return _linear_algebra().cho_solve(self._factor, columns) - self._shift * columns.sum(axis=0)
+
+    def halve(self, columns: Float64) -> Float64:
+        """Columns whose products are those of ``columns`` about the pseudo-inverse, if these sum to 0."""
+        return _linear_algebra().solve_triangular(self._factor[0], columns, lower=True)
+
+    def covariance(self, places: Int64) -> Float64:
+        """The covariance of the scores at these places about the mean of all, shape (n_places, n_places)."""
+        found = self.solve(unit_columns(self._size, places))[places]
+        return (found + found.T) / 2
+
+    def variance(self, contrast: Float64) -> float:
+        """The variance of Σ contrast · score, whose contrast sums to 0: no digits are lost to larger ones."""
+        return float((self.halve(contrast[:, None]) ** 2).sum())
+
+
+def unit_columns(size: int, places: Int64) -> Float64:
+    """A column for each of these places, 1 there and 0 elsewhere."""
+    columns = np.zeros((size, len(places)))
+    columns[places, np.arange(len(places))] = 1.0
+    return columns
+
+
+def _linear_algebra() -> Any:
+    """Scipy's, loaded when it is used: it is a tenth of the start-up time."""
+    import scipy.linalg
+
+    return scipy.linalg
+
+
+def curvature_of(problem: LuceProblem, scores: Float64) -> csr_array:
+    """The Hessian of the summed loss but for its diagonal."""
+    chance = problem.probabilities(scores)
+    weight = np.repeat(problem.count, np.diff(problem.offsets)) * chance
+    shape = (len(problem.winner), problem.n_alternatives)
+    rows = csr_array((chance, problem.alternative, problem.offsets), shape=shape)
+    weighted = csr_array((weight, problem.alternative, problem.offsets), shape=shape)
+    products: Any = weighted.T @ rows
+    return -products
 
 
 class ScoreDifference(NamedTuple):

@@ -32,14 +32,15 @@ if TYPE_CHECKING:
         measure_margins as measure_margins,
         own_norm as own_norm,
     )
-    from attomaton.claims.masses import TrialContexts as TrialContexts, read_contexts as read_contexts
     from attomaton.claims.measures import (
         Curves as Curves,
         Target as Target,
+        TrialContexts as TrialContexts,
         aim_at as aim_at,
         dense as dense,
         measure_against as measure_against,
         measure_trace as measure_trace,
+        read_contexts as read_contexts,
         solve_trials as solve_trials,
     )
     from attomaton.claims.mechanics import verify as verify

@@ -10,14 +10,21 @@ import numpy as np
 
 from attomaton.base.ragged import ranges_of
 from attomaton.base.tables import Bool, Float64, Int64
-from attomaton.claims.masses import TrialContexts, read_contexts
-from attomaton.claims.measures import Target, cyclic_axes, cyclic_place, dense, unless_orthonormal
+from attomaton.claims.measures import (
+    Target,
+    TrialContexts,
+    cyclic_axes,
+    cyclic_place,
+    dense,
+    read_contexts,
+    unless_orthonormal,
+)
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import EdgeTable, make_edges, pack_edges
 from attomaton.graphs.grouping import count_keys
 from attomaton.solvers.hard.solve import HardSolution, solve_graph_svm
-from attomaton.training.settle import settle_within
+from attomaton.training.frames import settle_within
 from attomaton.training.trace import Trace
 
 SELECTED = 1e-2

@@ -70,7 +70,7 @@ class Margins:
     --------
     >>> import attomaton as at
     >>> from attomaton.training.models.embeddings import Orthonormal
-    >>> from attomaton.training.schedules import Decay
+    >>> from attomaton.training.steps import Decay
     >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1])  # under 2, 0 beats 1 and 1 beats 2
     >>> step = SignDescent(0.1, schedule=Decay())
     >>> trace = at.train(samples, at.AttentionModel(Orthonormal()), step, steps=2000)

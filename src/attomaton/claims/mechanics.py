@@ -15,10 +15,13 @@ from attomaton.base.tables import column
 from attomaton.claims.angles import judge_local, judge_path, need_decided, need_path
 from attomaton.claims.approach import (
     judge_composition,
+    judge_convexity,
     judge_direction,
     judge_finite,
     judge_norm,
     judge_retrieval,
+    judge_strictness,
+    need_few_dimensions,
     need_growth,
     need_near_direction,
     need_near_finite,
@@ -26,7 +29,6 @@ from attomaton.claims.approach import (
     need_short_steps,
     need_way,
 )
-from attomaton.claims.convexity import judge_convexity, judge_strictness, need_few_dimensions
 from attomaton.claims.evidence import (
     Evidence,
     need_descent,

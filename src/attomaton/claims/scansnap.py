@@ -12,9 +12,8 @@ import numpy as np
 from attomaton.base.tables import Float64
 from attomaton.claims.verdicts import Claim, Judgement, Verdicts
 from attomaton.theories.scansnap.assumptions import largest_overlap
-from attomaton.theories.scansnap.flow import LayerFlow
+from attomaton.theories.scansnap.flow import LayerFlow, find_snap, find_turn, fit_power, measure_gain
 from attomaton.theories.scansnap.law import SnapLaw
-from attomaton.theories.scansnap.measures import find_snap, find_turn, fit_power, measure_gain
 
 NEAR = 0.25
 """Times are held against their formulas within this share."""

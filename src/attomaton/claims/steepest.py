@@ -1,7 +1,7 @@
 """Claims about margins: each optimiser seeks the largest margin in its own norm, on data without cycles.
 
 Margins are judged, never directions: the W of largest margin in the max norm or the spectral norm is not
-unique. Steps of steepest descent have a bound that is proved (:mod:`attomaton.claims.pace`), and plain
+unique. Steps of steepest descent have a bound that is proved (:mod:`attomaton.claims.steepest`), and plain
 descent has that of its computed way. For Adam, Muon and momentum the theorems have rates without usable
 constants, and a run is held against its own margin at half of the steps.
 """
@@ -39,7 +39,6 @@ from attomaton.claims.margins import (
     own_norm,
     read_differences,
 )
-from attomaton.claims.pace import bound_share, find_gains, list_paces
 from attomaton.claims.verdicts import Claim, Judgement
 from attomaton.claims.way import compute_way, look_ahead
 from attomaton.solvers.hard.factored.certify import measure_norm
@@ -47,6 +46,39 @@ from attomaton.solvers.hard.solve import Kind
 from attomaton.training.models.heads import Tied
 from attomaton.training.steepest import SignDescent, SpectralDescent
 from attomaton.training.steps import Adam, GradientDescent
+
+
+def list_paces(step_size: float, schedule: Callable[[int], float] | None, first: int, last: int) -> Float64:
+    """η_t of the steps first, …, last − 1, counted from 0."""
+    if schedule is None:
+        return np.full(last - first, step_size)
+    return step_size * np.array([schedule(step) for step in range(first, last)])
+
+
+def bound_share(
+    paces: Float64, *, best: float, reach: float, size: float, surprise: float, odds: float
+) -> float:
+    """The share of the best margin that steps of these lengths must reach; −inf if none is proved."""
+    gains = find_gains(paces, best=best, reach=reach)
+    if not len(paces) or gains.min() < 0 or not 0 < surprise < np.inf:
+        return -np.inf
+    kept = -np.expm1(-surprise) / surprise  # κ: least G over L
+    log_surprise = np.log(surprise) - kept * float(gains.sum())
+    # the largest single loss is at most the summed one, and e^loss − 1 ≥ e^−margin / odds
+    margin = -_log_expm1(log_surprise) - np.log(odds)
+    return float(margin / (best * (size + float(paces.sum()))))
+
+
+def find_gains(paces: Float64, *, best: float, reach: float) -> Float64:
+    """γη − ψ(Rη) of each step: what it takes off the loss, over G; less than zero if it is too long."""
+    return best * paces - (np.expm1(reach * paces) - reach * paces)
+
+
+def _log_expm1(log_value: float) -> float:
+    """ln(e^x − 1) from ln x, where x may be too small to be added to 1."""
+    value = np.exp(log_value)
+    return log_value if value < 1e-8 else float(np.log(np.expm1(value)))
+
 
 ROUNDING = 1e-6
 """Shares are held against proved bounds to this."""

@@ -1,17 +1,70 @@
 """A verdict on a claim: whether it holds, by which number, or why it does not apply."""
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import isfinite
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
+from attomaton.base.artifacts import MANIFEST, digest_file, explained, read_sealed, write_sealed
+from attomaton.base.artifacts.folders import hold
+from attomaton.base.artifacts.seals import FORMAT
+from attomaton.base.display import GREEN, ORANGE
+from attomaton.base.drawing import GREY, TWO_COLUMNS, house_axes
+from attomaton.base.errors import CorruptRun, UnwritablePlace
 from attomaton.base.frames import Tabular
 from attomaton.base.printing import Block, Grid, Signal
 from attomaton.base.tables import make_table
-from attomaton.claims.pictures import draw_verdicts
+
+ROW, BESIDES = 0.17, 0.6
+"""Inches of one row, and of all that is not rows."""
+
+REACH = 10.0
+"""Ratios of value and bound are drawn up to this, and down to one over it."""
+
+MARKS = {"holds": ("o", GREEN), "fails": ("X", ORANGE)}
+"""The mark and the colour of what was judged: neither alone has to tell them apart."""
+
+Row = tuple[str, str, float | None, float | None, str]
+"""Claim, status, value, bound, and the two as text."""
+
+
+def draw_verdicts(rows: Sequence[Row], title: str, ax: Any = None) -> Any:
+    """A line for each claim: its value over its bound, where both can be compared so, and both as text."""
+    with house_axes(ax, height=ROW * max(len(rows), 1) + BESIDES, width=0.75 * TWO_COLUMNS) as axes:
+        axes.axvline(1.0, color="black", linewidth=0.6)
+        for place, (_, status, value, bound, text) in enumerate(rows):
+            mark, colour = MARKS.get(status, ("", GREY))
+            where = _ratio(value, bound)
+            if where is not None and mark:
+                axes.plot([1.0, where], [place] * 2, color=colour, linewidth=0.8)
+                axes.plot([where], [place], mark, color=colour, markersize=4, label=status.replace("_", " "))
+            beside = {"va": "center_baseline", "fontsize": "x-small", "parse_math": False}
+            axes.text(1.02, place, text, transform=axes.get_yaxis_transform(), color=colour, **beside)
+        axes.set_xscale("log")
+        axes.set_xlim(0.8 / REACH, 1.25 * REACH)
+        axes.set_xticks([0.1, 1, 10], ["a tenth", "the bound", "ten times"])
+        axes.minorticks_off()
+        axes.set_yticks(range(len(rows)), [row[0] for row in rows], parse_math=False)
+        axes.set_ylim(max(len(rows), 1) - 0.5, -0.5)
+        axes.tick_params(axis="y", length=0)
+        axes.spines["left"].set_visible(False)
+        axes.set_title(title, loc="left")
+    return axes
+
+
+def _ratio(value: float | None, bound: float | None) -> float | None:
+    """Value over bound, within reach; None where that says nothing."""
+    if value is None or bound is None or not (isfinite(value) and isfinite(bound)):
+        return None
+    if bound == 0 or value / bound <= 0:
+        return None
+    return min(max(value / bound, 1 / REACH), REACH)
+
 
 Evidence = TypeVar("Evidence")
 """What a claim looks at: each theory has its own."""
@@ -275,3 +328,59 @@ class Claim(Generic[Evidence]):
 def _first(needs: tuple[Callable[[Evidence], str], ...], evidence: Evidence) -> str:
     """What the first need that is not met says; nothing if all are."""
     return next(filter(None, (need(evidence) for need in needs)), "")
+
+
+VERDICTS = "verdicts.json"
+TRACE = Path("training", "trace.safetensors")
+
+
+def write_verdicts(run: str | Path, verdicts: Sequence[Mapping[str, Any]], trace: str | None) -> str:
+    """Keep verdicts in ``run/verdicts.json``; why they were not kept, or nothing.
+
+    ``trace`` is the digest of the trace they judge, taken before it was read (:func:`digest_trace`).
+
+    A run that cannot be written, or that somebody else writes to, is read all the same.
+    """
+    place = Path(os.path.realpath(run))
+    manifest = read_sealed(place / MANIFEST)
+    if manifest is None or manifest.get("kind") != "run":
+        return f"{run} is no run folder that attomaton wrote"
+    try:
+        about = {"kind": "verdicts", "format": FORMAT, "trace": trace}
+        with hold(place) as lock, explained(place):
+            path = place / VERDICTS
+            if digest_trace(place) != trace:
+                return f"the training in {run} was replaced in the meantime; verify again"
+            if os.path.lexists(path) and read_sealed(path) is None:
+                return f"{path} is there already and attomaton did not write it"
+            write_sealed(path, {**about, "verdicts": list(verdicts)}, draft=lock.draft)
+    except UnwritablePlace as error:
+        return str(error)
+    return ""
+
+
+def read_verdicts(run: str | Path) -> list[Mapping[str, Any]]:
+    """The verdicts that a run has; empty if there are none, or if they judge an earlier training."""
+    path = Path(run) / VERDICTS
+    if not path.is_file():
+        return []
+    record = read_sealed(path)
+    if record is None:
+        raise CorruptRun(f"{path} was cut short or altered; run attomaton verify again")
+    if record["trace"] != _listed_trace(Path(run)):
+        return []
+    if record["trace"] != digest_trace(Path(run)):
+        raise CorruptRun(f"{Path(run) / TRACE} was altered after it was written; train again")
+    return record["verdicts"]
+
+
+def _listed_trace(run: Path) -> str | None:
+    """The digest that the manifest of the training gives its trace."""
+    manifest = read_sealed(run / TRACE.parent / MANIFEST) or {}
+    return manifest.get("files", {}).get(TRACE.name, {}).get("sha256")
+
+
+def digest_trace(run: Path) -> str | None:
+    """The digest of a run's trace as it is now; None if there is none."""
+    path = run / TRACE
+    return digest_file(path) if path.is_file() else None

@@ -1,15 +1,19 @@
 """Which attention of a run answers: the limit, training stopped at a step, or shrunken scores."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
-from attomaton.base.errors import MismatchedParts, UnsupportedOption
+from attomaton.base.errors import MismatchedParts, TokenOutOfRange, UnsupportedOption
+from attomaton.base.options import show
+from attomaton.cli.output import print_error
 from attomaton.cli.sources import How
-from attomaton.cli.values import real, words
+from attomaton.cli.values import read_number, real, words
 
 if TYPE_CHECKING:
     from attomaton.automaton.attention import Attention
     from attomaton.automaton.automaton import Automaton
+    from attomaton.automaton.context import Context
     from attomaton.corpora.samples import Samples
 
 Step = Annotated[
@@ -31,7 +35,7 @@ def pick_attention(
 ) -> "Attention":
     """The limit, or what these options ask for; the corpus must be the one that the run was learned from."""
     from attomaton.automaton.automaton import Automaton
-    from attomaton.automaton.writing.load import load_attention
+    from attomaton.automaton.ov_maps.load import load_attention
 
     automaton = load_attention(run)
     if step is None and strength is None:
@@ -71,3 +75,25 @@ def _read_again(automaton: "Automaton", corpus: str, how: How) -> "Samples":
             "was learned from, read in the same way, and a run that keeps all its queries and edges"
         )
     return samples
+
+
+def read_words(attention: "Attention", text: str) -> "Context":
+    """The context that a text gives: the text itself, or its numbers where a run has no vocabulary."""
+    if attention.vocabulary is not None:
+        return text
+    numbers = [read_number(word) for word in text.split()]
+    wrong = [number for number in numbers if not isinstance(number, int)]
+    if wrong:
+        raise TokenOutOfRange(
+            f"{show(wrong[0])} is no token id, and this run has no vocabulary; give ids with blanks between "
+            "them, such as '0 2 1'"
+        )
+    return numbers
+
+
+def tell_unknown(unknown: Sequence[str]) -> None:
+    """Say on stderr which words the vocabulary does not have."""
+    from attomaton.automaton.scoring import tell_unknown as name_unknown
+
+    for line in name_unknown(unknown):
+        print_error(line)

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from attomaton.cli.contexts import read_words, tell_unknown
+from attomaton.cli.attentions import read_words, tell_unknown
 from attomaton.cli.output import AsJson, Quiet, print_json, print_line, print_value
 from attomaton.cli.values import run_argument, words_argument
 
@@ -14,7 +14,7 @@ def explain(
     quiet: Quiet = False,
 ) -> None:
     """Say which tokens of CONTEXT attention retrieves, why, and with what probabilities."""
-    from attomaton.automaton.writing.load import load_attention
+    from attomaton.automaton.ov_maps.load import load_attention
 
     automaton = load_attention(run)
     explanation = automaton.explain(read_words(automaton, context))

@@ -4,8 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attomaton.cli.attentions import Learned, Step, Strength, pick_attention
-from attomaton.cli.contexts import read_words, tell_unknown
+from attomaton.cli.attentions import Learned, Step, Strength, pick_attention, read_words, tell_unknown
 from attomaton.cli.output import AsJson, Quiet, print_error, print_json, print_text
 from attomaton.cli.sources import How, reads_beside_run
 from attomaton.cli.values import run_argument, whole, words_argument

@@ -26,7 +26,7 @@ from attomaton.cli.values import fraction, read_queries, run_option, whole, word
 
 if TYPE_CHECKING:
     from attomaton.automaton.automaton import Automaton
-    from attomaton.automaton.writing.automaton import WritingAutomaton
+    from attomaton.automaton.ov_maps.automaton import WritingAutomaton
 
 RULES = {
     "determined": "the theorem decides",
@@ -34,7 +34,7 @@ RULES = {
     "incomparable": "no component precedes all others; the highest is taken",
     "backed_off": "no token has evidence under the query",
 }
-"""The rules as :class:`~attomaton.automaton.answered.Answered` names them, and what they mean."""
+"""The rules as :class:`~attomaton.automaton.rules.Answered` names them, and what they mean."""
 
 
 @reads
@@ -88,7 +88,7 @@ def learn(
 ) -> None:
     """Compute what attention must learn from CORPUS, and report how much of it the theory covers."""
     from attomaton.automaton.learning import learn as learn_automaton, learn_writing
-    from attomaton.automaton.writing.maps import IDENTITY, NAMED, read_map
+    from attomaton.automaton.ov_maps.maps import IDENTITY, NAMED, read_map
     from attomaton.base.errors import NothingRealisable, UnsupportedOption
     from attomaton.engines.choose import Engine, as_engine
     from attomaton.engines.selection import Selection
@@ -136,8 +136,8 @@ def _print_suggestion(automaton: "Automaton | WritingAutomaton", out: object) ->
 
 def _answered(automaton: "Automaton | WritingAutomaton") -> dict[str, Any]:
     """Shares of contexts by the rule that answers them; null where they are not known."""
-    from attomaton.automaton.answered import measure_answered, measure_held_out
     from attomaton.automaton.automaton import Automaton
+    from attomaton.automaton.rules import measure_answered, measure_held_out
 
     if not isinstance(automaton, Automaton):
         return {"answered": None, "held_out": None}

@@ -96,9 +96,8 @@ def _make_step(optimiser: str, step_size: float, decay: float, *, normalized: bo
     """The step that the options ask for."""
     from attomaton.base.errors import UnsupportedOption
     from attomaton.base.options import show
-    from attomaton.training.schedules import Decay
     from attomaton.training.steepest import Muon, SignDescent, SpectralDescent
-    from attomaton.training.steps import Adam, GradientDescent
+    from attomaton.training.steps import Adam, Decay, GradientDescent
 
     schedule = Decay(decay) if decay else None
     kinds = {"sign": SignDescent, "adam": Adam, "spectral": SpectralDescent, "muon": Muon}

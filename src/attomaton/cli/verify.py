@@ -23,9 +23,8 @@ def verify(
     with needing("verifying"):
         from attomaton.claims import mechanics
         from attomaton.claims.diagnosis import diagnose
-        from attomaton.claims.kept import digest_trace, write_verdicts
         from attomaton.claims.measures import solve_trials
-        from attomaton.claims.verdicts import as_record
+        from attomaton.claims.verdicts import as_record, digest_trace, write_verdicts
         from attomaton.training.checkpoints import read_trace
 
     with stages(quiet or as_json) as announce:

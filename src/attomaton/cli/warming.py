@@ -20,9 +20,9 @@ from attomaton.graphs.choices import extract_choices
 from attomaton.graphs.components import find_components
 from attomaton.graphs.edges import extract_edges
 from attomaton.graphs.robustness import measure_robustness
+from attomaton.solvers.hard import forest, pivots, placement, planting
 from attomaton.solvers.hard.problem import OrderProblem
 from attomaton.solvers.hard.solve import solve_graph_svm
-from attomaton.solvers.hard.solvers import forest, pivots, placement, planting
 from attomaton.solvers.solved import LEARNING, solve_ties
 from attomaton.trajectory.forward import fast_forward
 

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from attomaton.engines.choiceparts import ChoiceParts as ChoiceParts
     from attomaton.engines.choose import Engine as Engine, make_engine as make_engine
     from attomaton.engines.duckdb import DuckDBEngine as DuckDBEngine
+    from attomaton.engines.kept import Ties as Ties
     from attomaton.engines.memory import MemoryEngine as MemoryEngine
     from attomaton.engines.parts import EdgeParts as EdgeParts
     from attomaton.engines.queries import map_queries as map_queries
@@ -15,6 +16,5 @@ if TYPE_CHECKING:
     from attomaton.engines.spark import SparkEngine as SparkEngine
     from attomaton.engines.stages import Stage as Stage
     from attomaton.engines.sums import Counting as Counting, Sums as Sums
-    from attomaton.engines.ties import Ties as Ties
 else:
     __getattr__, __dir__, __all__ = open_door(__name__)

@@ -23,7 +23,7 @@ from attomaton.base.tables import Bool, Int64, column, rows_to_bytes
 from attomaton.corpora.pieces import Piece
 from attomaton.corpora.shards import Shards
 from attomaton.engines.choiceparts import ChoiceParts
-from attomaton.engines.kept import Kept, Record, run_weighed
+from attomaton.engines.kept import Kept, Record, Ties, run_weighed
 from attomaton.engines.kernel import choices_of_piece, query_rows
 from attomaton.engines.limits import parse_memory
 from attomaton.engines.memory import count_realisable
@@ -33,7 +33,6 @@ from attomaton.engines.queries import QueryTable, map_queries
 from attomaton.engines.selection import Selection
 from attomaton.engines.stages import Stage
 from attomaton.engines.sums import MOST_ROWS, Counting, Sums, sum_in_parts
-from attomaton.engines.ties import Ties
 from attomaton.engines.work import Task, Workshop, clear_drafts, fingerprint, working_in
 from attomaton.graphs.choices import ChoiceTable, encode_choices
 from attomaton.graphs.components import Components

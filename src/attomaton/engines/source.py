@@ -21,7 +21,7 @@ from attomaton.corpora.readers.sources import is_ids, is_run
 from attomaton.corpora.readers.tokenize import tokenize_into
 from attomaton.corpora.samples import NOTHING_SKIPPED, Samples
 from attomaton.corpora.shards import Shards, holds_shards, is_tokenized, read_tokens
-from attomaton.corpora.shards.lists import TOKENS
+from attomaton.corpora.shards.format import TOKENS
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.splitting import find_splitter
 from attomaton.corpora.tokenizers.subwords import is_subword_file, read_definition

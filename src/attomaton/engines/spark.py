@@ -31,15 +31,14 @@ from attomaton.base.tables import Bool, Int64, column, empty_table, make_table, 
 from attomaton.corpora.shards import Cuts, Shards
 from attomaton.engines import executors as run, sumtasks
 from attomaton.engines.choiceparts import ChoiceParts, write_choices
-from attomaton.engines.kept import Kept
+from attomaton.engines.executors import Slots, cut_slots
+from attomaton.engines.kept import Kept, Ties
 from attomaton.engines.parts import MANIFEST, QUERIES, EdgeParts, finish, open_parts, write_edges
 from attomaton.engines.queries import QueryTable, biggest_first
 from attomaton.engines.selection import Selection
-from attomaton.engines.slots import Slots, cut_slots
 from attomaton.engines.sparksession import explained_failure, map_batches, open_session
 from attomaton.engines.stages import Stage
 from attomaton.engines.sums import Counting, Sums
-from attomaton.engines.ties import Ties
 from attomaton.engines.work import clear_drafts, fingerprint, prepare_work, working_in
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components

@@ -26,14 +26,6 @@ from attomaton.base.machine import count_processors, share_out
 from attomaton.base.options import check_threads, whole_number
 from attomaton.base.ragged import group_borders, offsets_of, run_starts
 from attomaton.base.tables import Bool, Int32, Int64, Integers, column, make_table
-from attomaton.graphs.condensing import (
-    Found,
-    condense,
-    find_nodes,
-    in_order_of_appearance,
-    label_components,
-    search_queries,
-)
 from attomaton.graphs.edges import EdgeTable
 from attomaton.graphs.grouping import (
     distinct_keys,
@@ -43,7 +35,15 @@ from attomaton.graphs.grouping import (
 )
 from attomaton.graphs.ordered import SHARES, SMALLEST
 from attomaton.graphs.robustness import measure_robustness
-from attomaton.graphs.strong import label_strong_components
+from attomaton.graphs.strong import (
+    Found,
+    condense,
+    find_nodes,
+    in_order_of_appearance,
+    label_components,
+    label_strong_components,
+    search_queries,
+)
 
 NODE_SCHEMA = pa.schema([("query", pa.int32()), ("token", pa.int32()), ("component", pa.int64())])
 ORDER_SCHEMA = pa.schema(

@@ -14,9 +14,9 @@ import pyarrow as pa
 from attomaton.base.borders import trusted
 from attomaton.base.tables import Int64, column, empty_table, make_table
 from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components
-from attomaton.graphs.condensing import Order, condense, find_nodes, in_order_of_appearance, label_components
 from attomaton.graphs.edges import EDGE_SCHEMA, EdgeTable
 from attomaton.graphs.grouping import distinct_keys, pack_pairs, unpack_pairs
+from attomaton.graphs.strong import Order, condense, find_nodes, in_order_of_appearance, label_components
 
 
 class Gathered(NamedTuple):

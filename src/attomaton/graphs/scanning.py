@@ -1,6 +1,6 @@
 """The compiled loops over the contexts of any samples, with the same in numpy for small corpora.
 
-:mod:`attomaton.graphs.sliding` holds the loops that need a stream of tokens.
+:mod:`attomaton.graphs.windows` holds the loops that need a stream of tokens.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from attomaton.base.ragged import occurs, ranges_of
 from attomaton.base.tables import Bool, Int32, Int64
 from attomaton.corpora.samples import TOKEN_BITS
 from attomaton.graphs.grouping import pack_pairs, stable_order
-from attomaton.graphs.sliding import pack_context
+from attomaton.graphs.windows import pack_context
 
 NUMPY = 50
 """Entries that numpy looks at while Python looks at one."""

@@ -20,8 +20,48 @@ from attomaton.base.ragged import sum_at
 from attomaton.base.solutions import check_embeddings, scale_rows
 from attomaton.base.tables import Bool, Float64, Integers, column
 from attomaton.graphs.components import Components, merge_components
-from attomaton.graphs.independence import bound_singular, unit_rows
 from attomaton.graphs.reduction import find_ends, find_needed, find_ties
+
+FINEST = 13
+"""Squares of singular values are bounded by the powers 4⁻¹ … of the shortest row's, down to this one."""
+
+EPSILON = float(np.finfo(np.float64).eps)
+
+
+def unit_rows(rows: Float64) -> Float64:
+    """The rows, each scaled to length 1; zeros stay."""
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.where(norms > 0, norms, 1.0)
+
+
+def bound_singular(rows: Float64) -> float:
+    """A lower bound on the smallest singular value, at most twice too low; 0 if that is below about 1e-4.
+
+    If R Rᵀ − μ has a Cholesky decomposition, no eigenvalue of R Rᵀ is below μ, but for rounding.
+    """
+    if not len(rows) or len(rows) > rows.shape[1]:
+        return 0.0
+    gram = rows @ rows.T
+    rounding = 8.0 * EPSILON * sum(rows.shape) * float(np.trace(gram))
+    coarse, fine = 0, FINEST + 1  # the answer is between these powers
+    while fine - coarse > 1:
+        power = (coarse + fine) // 2
+        if _is_above(gram, 4.0**-power * float(np.diag(gram).min())):
+            fine = power
+        else:
+            coarse = power
+    least = 4.0**-fine * float(np.diag(gram).min()) - rounding
+    return float(np.sqrt(least)) if fine <= FINEST and least > 0 else 0.0
+
+
+def _is_above(gram: Float64, level: float) -> bool:
+    """Whether all eigenvalues are above a level."""
+    try:
+        np.linalg.cholesky(gram - level * np.eye(len(gram)))
+    except np.linalg.LinAlgError:
+        return False
+    return level > 0
+
 
 MOST_NODES = 4000
 """Above this many nodes the linear program is too large, and priorities are taken to be separable."""

@@ -12,9 +12,9 @@ import pyarrow as pa
 from attomaton.base.kernels import compiled, compiled_within
 from attomaton.base.ragged import offsets_of, ranges_of, rows_of
 from attomaton.base.tables import Bool, Int32, Int64, ragged_column
-from attomaton.graphs.condensing import sort_between
 from attomaton.graphs.grouping import count_keys, find_rows, pack_pairs, unpack_pairs
 from attomaton.graphs.scanning import flatten
+from attomaton.graphs.strong import sort_between
 
 SEARCHED = 10
 """Entries that numpy searches for while Python looks at one."""

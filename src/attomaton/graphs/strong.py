@@ -1,13 +1,16 @@
 """Strong components of a directed graph: sets of nodes that reach each other."""
 
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from attomaton.base.kernels import compiled_within
-from attomaton.base.ragged import group_borders
-from attomaton.base.tables import Int32, Int64
+from attomaton.base.kernels import compiled, compiled_within
+from attomaton.base.ragged import group_borders, run_starts
+from attomaton.base.tables import Int32, Int64, Integers
+from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS
+from attomaton.graphs.grouping import distinct_keys, find_rows, pack_pairs, sum_by_key
+from attomaton.graphs.scanning import NUMPY
 
 SMALL = 4_000
 """Edges and nodes up to which Python's own search is over before scipy is loaded."""
@@ -82,3 +85,179 @@ def _search(root: int, start: Int64, loser: Any, label: Int64, room: Any, so_far
                 label[last] = n_components
             n_components += 1
     return n_found, n_components
+
+
+Order = tuple[Int64, Int64, Int64, Int64]
+"""Above, below, edges and support: the columns of an order."""
+
+
+class Found(NamedTuple):
+    """The nodes of some queries, their components and the order between these, numbered from 0 on."""
+
+    keys: Int64
+    component: Int64
+    n_components: int
+    order: Order
+
+
+def search_queries(
+    query: Int32, winner: Int32, loser: Int32, support: Int64, asked: Int32, n_tokens: int
+) -> Found:
+    """Find the components of some queries from their edges; ``asked`` are those that have samples."""
+    won = pack_pairs(query, winner)
+    won = won[run_starts(won)] if len(won) else won  # they come sorted
+    keys = distinct_keys(np.concatenate([won, pack_pairs(query, loser), pack_pairs(asked, asked)]))
+    above = find_nodes(keys, query, winner, n_tokens)
+    below = find_nodes(keys, query, loser, n_tokens)
+    component = label_components(above, below, len(keys))
+    n_components = int(component.max(initial=-1)) + 1
+    ones = np.ones(len(query), np.int64)
+    order = condense(component[above], component[below], ones, support, n_components)
+    return Found(keys, component, n_components, order)
+
+
+def _find_work(keys: Int64, queries: Int32, *_: Any) -> float:
+    return (len(keys) + len(queries)) / NUMPY
+
+
+def _find_plain(keys: Int64, queries: Int32, tokens: Int32, _: int) -> Int64:
+    rows, found = find_rows(keys, pack_pairs(queries, tokens))
+    return np.where(found, rows, -1)
+
+
+@compiled(work=_find_work, instead=_find_plain)
+def find_nodes(keys: Int64, queries: Int32, tokens: Int32, size: int) -> Int64:
+    """The row of each (query, token) among rising node keys, shape (n_pairs,); −1 where there is none.
+
+    The queries do not fall, and the tokens are all in 0 … size − 1.
+    """
+    number = np.full(size, -1, np.int64)
+    rows = np.empty(len(queries), np.int64)
+    first = end = 0  # the rows of the last query
+    query = np.int64(-1)
+    for pair in range(len(queries)):
+        if queries[pair] != query:
+            query = np.int64(queries[pair])
+            for row in range(first, end):
+                number[keys[row] & (MAX_TOKENS - 1)] = -1
+            first = end
+            while first < len(keys) and (keys[first] >> TOKEN_BITS) < query:
+                first += 1
+            end = first
+            while end < len(keys) and (keys[end] >> TOKEN_BITS) == query:
+                number[keys[end] & (MAX_TOKENS - 1)] = end
+                end += 1
+        rows[pair] = number[tokens[pair]]
+    return rows
+
+
+def in_order_of_appearance(labels: Integers) -> Int64:
+    """Renumber labels 0, 1, 2 … in the order in which they first appear."""
+    if not len(labels):
+        return np.empty(0, np.int64)
+    first = np.full(int(labels.max()) + 1, len(labels), np.int64)
+    np.minimum.at(first, labels, np.arange(len(labels)))
+    rank = np.empty(len(first), np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[labels]
+
+
+def _label_work(winner: Int64, *_: Any) -> float:
+    return 2 * len(winner) / NUMPY
+
+
+def _label_plain(winner: Int64, loser: Int64, n_nodes: int) -> Int64:
+    return in_order_of_appearance(label_strong_components(winner, loser, n_nodes))
+
+
+@compiled(work=_label_work, instead=_label_plain)
+def label_components(winner: Int64, loser: Int64, n_nodes: int) -> Int64:
+    """The strong component of each node, numbered as they appear, shape (n_nodes,).
+
+    Edges come sorted by winner. Tarjan's search, without recursion: a chain may be a million nodes long.
+    """
+    start = np.zeros(n_nodes + 1, np.int64)
+    for edge in range(len(winner)):
+        start[winner[edge] + 1] += 1
+    for node in range(n_nodes):
+        start[node + 1] += start[node]
+    label, n_components = search_all(start, loser)
+    number = np.full(n_components, -1, np.int64)
+    n_numbered = 0
+    for node in range(n_nodes):
+        if number[label[node]] < 0:
+            number[label[node]] = n_numbered
+            n_numbered += 1
+        label[node] = number[label[node]]
+    return label
+
+
+@compiled
+def count_components(start: Int64, loser: Int32) -> int:
+    """The number of strong components; node i beats ``loser[start[i]:start[i + 1]]``, if need be itself."""
+    return search_all(start, loser)[1]
+
+
+def _condense_work(above: Int64, *_: Any) -> float:
+    return 4 * len(above) / NUMPY
+
+
+def _condense_plain(above: Int64, below: Int64, counts: Int64, support: Int64, size: int) -> Order:
+    between = above != below
+    keys, edges, supports = sum_by_key(
+        above[between] * size + below[between], counts[between], support[between]
+    )
+    return keys // max(size, 1), keys % max(size, 1), edges, supports
+
+
+@compiled(work=_condense_work, instead=_condense_plain)
+def condense(above: Int64, below: Int64, counts: Int64, support: Int64, size: int) -> Order:
+    """The distinct edges between different ones of ``size`` components, their counts and supports summed."""
+    start = np.zeros(size + 1, np.int64)
+    for edge in range(len(above)):
+        start[above[edge] + 1] += above[edge] != below[edge]
+    for component in range(size):
+        start[component + 1] += start[component]
+    order, free = np.empty(start[size], np.int64), start[:-1].copy()
+    for edge in range(len(above)):
+        if above[edge] != below[edge]:
+            order[free[above[edge]]] = edge
+            free[above[edge]] += 1
+    n_rows, n_edges = 0, len(order)
+    tops, bottoms = np.empty(n_edges, np.int64), np.empty(n_edges, np.int64)
+    sums, supports = np.empty(n_edges, np.int64), np.empty(n_edges, np.int64)
+    place = np.full(size, -1, np.int64)
+    for component in range(size):
+        first = n_rows
+        for entry in range(start[component], start[component + 1]):
+            other = below[order[entry]]
+            if place[other] < first:
+                place[other] = n_rows
+                bottoms[n_rows] = other
+                n_rows += 1
+        sort_between(bottoms, first, n_rows)
+        for row in range(first, n_rows):
+            place[bottoms[row]] = row
+            tops[row], sums[row], supports[row] = component, 0, 0
+        for entry in range(start[component], start[component + 1]):
+            row = place[below[order[entry]]]
+            sums[row] += counts[order[entry]]
+            supports[row] += support[order[entry]]
+    return tops[:n_rows].copy(), bottoms[:n_rows].copy(), sums[:n_rows].copy(), supports[:n_rows].copy()
+
+
+@compiled_within
+def sort_between(numbers: Int64, first: int, end: int) -> None:
+    """Sort ``numbers[first:end]`` (Shell's way: by insertion over steps that shrink)."""
+    step = 1
+    while 3 * step + 1 < end - first:
+        step = 3 * step + 1
+    while step > 0:
+        for place in range(first + step, end):
+            one = numbers[place]
+            free = place
+            while free - step >= first and numbers[free - step] > one:
+                numbers[free] = numbers[free - step]
+                free -= step
+            numbers[free] = one
+        step //= 3

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
         share_out as share_out,
     )
     from attomaton.heads.audit.contexts import HeadContexts as HeadContexts, show_head as show_head
-    from attomaton.heads.audit.controls import Chance as Chance
     from attomaton.heads.audit.course import HeadCourse as HeadCourse, audit_course as audit_course
     from attomaton.heads.audit.explanations import (
         PMI as PMI,
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     )
     from attomaton.heads.audit.habits import Habits as Habits
     from attomaton.heads.audit.heads import HeadAudit as HeadAudit, audit_heads as audit_heads
-    from attomaton.heads.audit.jackknife import Estimates as Estimates
+    from attomaton.heads.audit.jackknife import Chance as Chance, Estimates as Estimates
     from attomaton.heads.audit.ladder import (
         KeyToken as KeyToken,
         Ladder as Ladder,

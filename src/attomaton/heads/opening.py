@@ -1,26 +1,128 @@
 """The one door: whatever stands for a model, as a model whose heads can be watched."""
 
+import base64
+import binascii
+import math
+from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any, cast
 
 import torch
+from torch import Tensor
 
-from attomaton.base.errors import UnreadableModel, UnsupportedOption
+from attomaton.base.artifacts import MANIFEST, TRAINING as KIND, read_manifest
+from attomaton.base.errors import CorruptRun, UnreadableModel, UnsupportedOption
 from attomaton.base.options import show
-from attomaton.corpora.budgets import shown
+from attomaton.base.tables import Float64
+from attomaton.corpora.budgets import open_regular, shown
 from attomaton.heads.lens import read_lens
-from attomaton.heads.mingpt import read_mingpt
 from attomaton.heads.model import HeadModel
-from attomaton.heads.own import watch_trace
+from attomaton.heads.own import watch_trace, watch_weights
 from attomaton.heads.reading.configs import parse_settings
 from attomaton.heads.reading.families import build_model
-from attomaton.heads.reading.folders import read_folder
-from attomaton.heads.reading.hub import HUB_ID, read_hub
-from attomaton.heads.runs import is_run, open_checkpoint, read_run
+from attomaton.heads.reading.files import named, parse_json
+from attomaton.heads.reading.folders import HUB_ID, read_folder, read_hub
 from attomaton.heads.transformer import Transformer
+from attomaton.training.checkpoints import CHECKPOINTS, TRACE, TRAINING, read_checkpoint, read_trace
 from attomaton.training.deep_trace import DeepTrace
+from attomaton.training.loop import combine
 from attomaton.training.trace import Trace
+
+MOST_BYTES = 1 << 28
+"""Bytes of such a file: 256 MB. The only one in use has half a megabyte."""
+
+SIZES = {"n_layer": "n_layer", "n_head": "n_head", "n_embd": "n_embd", "vocab_size": "vocab_size"}
+
+
+def read_mingpt(path: str | PathLike[str], *, dtype: torch.dtype = torch.float32) -> Transformer:
+    """The model of a file; its layers are those of GPT-2, with maps stored the other way round."""
+    place = Path(path)
+    with named(place, "is no minGPT model"), open_regular(place) as stream:
+        text = stream.read(MOST_BYTES + 1)
+        if len(text) > MOST_BYTES:
+            raise UnreadableModel(f"it has more than {MOST_BYTES:,} bytes")
+        whole = parse_json(text, "it")
+        found = cast("dict[str, Any]", whole) if isinstance(whole, dict) else {}
+        given = found.pop("config", None)
+        config = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+        said = {ours: config.get(theirs) for ours, theirs in SIZES.items()}
+        said |= {"n_positions": config.get("block_size"), "tie_word_embeddings": False, "model_type": "gpt2"}
+        settings = parse_settings(said)
+        tensors = {name: _parse_tensor(name, one) for name, one in found.items()}
+        return build_model(settings, _turned(tensors), str(place), dtype)
+
+
+def _turned(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Maps as GPT-2 stores them, (n_in, n_out); embeddings and the decoder are stored alike in both."""
+    inner = {name for name in tensors if ".h." in name and name.endswith(".weight")}
+    return {name: one.T if name in inner and one.ndim == 2 else one for name, one in tensors.items()}
+
+
+def _parse_tensor(name: str, given: Any) -> Tensor:
+    entry = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+    shape, data = entry.get("shape"), entry.get("data")
+    sizes: list[Any] = cast("list[Any]", shape) if isinstance(shape, list) else [None]
+    if not isinstance(data, str) or entry.get("dtype") != "torch.float32":
+        raise UnreadableModel(f"{shown(name)!r} is no tensor of torch.float32")
+    if len(sizes) > 4 or not all(type(one) is int and 0 <= one < 1 << 31 for one in sizes):
+        raise UnreadableModel(f"the shape of {shown(name)!r} is not a list of sizes")
+    try:
+        numbers = bytearray(base64.b64decode(data, validate=True))
+    except (ValueError, binascii.Error) as error:
+        raise UnreadableModel(f"the numbers of {shown(name)!r} are not in base64") from error
+    if len(numbers) != 4 * math.prod(sizes):
+        raise UnreadableModel(f"{shown(name)!r} has {len(numbers):,} bytes, which are not its shape")
+    flat = torch.frombuffer(numbers, dtype=torch.float32) if numbers else torch.zeros(0)
+    return flat.reshape(sizes)
+
+
+def is_run(place: Path) -> bool:
+    """Whether a folder looks like a run of attomaton, and not like a model of others."""
+    if (place / "config.json").exists():
+        return False
+    return (place / TRAINING).is_dir() or (place / MANIFEST).is_file()
+
+
+def read_run(folder: str | PathLike[str]) -> Trace | DeepTrace:
+    """The trace of a run folder, of one layer or of a deep model."""
+    training = Path(folder) / TRAINING
+    if not (training / TRACE).is_file():
+        return read_trace(folder if isinstance(folder, str) else Path(folder))  # it says what is missing
+    asked = read_manifest(training, KIND).get("asked")
+    model = cast("dict[str, object]", asked).get("model") if isinstance(asked, dict) else None
+    kind = cast("dict[str, object]", model).get("kind") if isinstance(model, dict) else None
+    return DeepTrace.load(training / TRACE) if kind == "DeepModel" else read_trace(Path(folder))
+
+
+def open_checkpoint(
+    file: str | PathLike[str], *, read: Callable[[Path], Trace | DeepTrace] = read_run
+) -> HeadModel:
+    """The first trial of a run at the step of a checkpoint."""
+    place = Path(file).absolute()
+    if place.parent.name != CHECKPOINTS or place.parent.parent.name != TRAINING:
+        raise UnreadableModel(
+            f"{file} is one file; give a folder with config.json and safetensors files, or a checkpoint "
+            "RUN/training/checkpoints/STEP.safetensors of attomaton"
+        )
+    trace, checkpoint = read(run_of(place)), read_checkpoint(place)
+    parameters = [torch.as_tensor(one) for one in checkpoint.parameters]
+    if not parameters:
+        raise CorruptRun(f"{file} holds no parameters; restore it, or train again")
+    try:
+        deep = isinstance(trace, DeepTrace)
+        weights = torch.cat([one.flatten(1) for one in parameters], 1) if deep else combine(tuple(parameters))
+    except (RuntimeError, IndexError, ValueError) as error:
+        raise CorruptRun(
+            f"the parameters of {file} do not fit together; restore it, or train again"
+        ) from error
+    return watch_weights(trace, cast("Float64", weights.numpy()), step=checkpoint.step)
+
+
+def run_of(checkpoint: Path) -> Path:
+    """The run folder that a checkpoint stands in."""
+    return checkpoint.parent.parent.parent
+
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 """In what a model may compute."""

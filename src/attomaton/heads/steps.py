@@ -14,9 +14,8 @@ import numpy as np
 from attomaton.base.errors import MismatchedParts, UnreadableModel
 from attomaton.base.options import whole_number
 from attomaton.heads.model import HeadModel
-from attomaton.heads.opening import open_model
+from attomaton.heads.opening import is_run, open_checkpoint, open_model, read_run
 from attomaton.heads.own import watch_trace
-from attomaton.heads.runs import is_run, open_checkpoint, read_run
 
 NAMED = re.compile(
     r"(?:step|checkpoint|ckpt|iteration|iter|epoch)s?[-_=. ]?([0-9]{1,18})(?![0-9A-Za-z])", re.I

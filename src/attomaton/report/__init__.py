@@ -6,8 +6,7 @@ from attomaton.base.doors import open_door
 
 if TYPE_CHECKING:
     from attomaton.report.csv_tables import write_csv as write_csv
-    from attomaton.report.escaping import unescape_text as unescape_text
-    from attomaton.report.export import pick_queries as pick_queries
+    from attomaton.report.export import pick_queries as pick_queries, unescape_text as unescape_text
     from attomaton.report.graphml import GraphCounts as GraphCounts, write_graphml as write_graphml
     from attomaton.report.lines import Line as Line, LinePanel as LinePanel, draw_lines as draw_lines
     from attomaton.report.page.write import Written as Written, write_report as write_report

@@ -11,8 +11,7 @@ import pyarrow as pa
 from attomaton.automaton.automaton import Automaton
 from attomaton.base.artifacts import FolderKind, build_folder, explained, write_file
 from attomaton.base.tables import Bool, column, keep_rows, ragged_column
-from attomaton.report.escaping import escape_cell
-from attomaton.report.token_texts import TokenTexts, as_text, join_rows
+from attomaton.report.export import TokenTexts, as_text, escape_cell, join_rows
 
 _arrow: Any = pa
 KIND = FolderKind("tables", "exported tables", "attomaton export --csv")
@@ -28,7 +27,7 @@ def write_csv(automaton: Automaton, folder: Path, queries: Bool) -> dict[str, in
 
     A column of token ids is followed by one of their texts, named with ``_text`` at the end. Lists of numbers
     are separated by blanks; the texts of a list of tokens are a JSON list. Texts are escaped
-    (:func:`~attomaton.report.escaping.escape_cell`), so every row is one line and no cell is a formula.
+    (:func:`~attomaton.report.export.escape_cell`), so every row is one line and no cell is a formula.
 
     Parameters
     ----------

@@ -1,15 +1,22 @@
 """Which part of a run is written for other programs, and where it must not go."""
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from os.path import realpath
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from attomaton.automaton.automaton import Automaton
+from attomaton.base.display import show_hidden
 from attomaton.base.errors import UnknownToken, UnsupportedOption, UnwritablePlace
 from attomaton.base.options import whole_number
-from attomaton.base.tables import Bool, column
+from attomaton.base.tables import Bool, Int64, Integers, column
 
 
 def pick_queries(automaton: Automaton, asked: Sequence[str] | int | None = None) -> Bool:
@@ -82,3 +89,86 @@ def _named(automaton: Automaton, names: Sequence[str]) -> list[int]:
             f"give ids below {automaton.n_tokens}"
         )
     return [int(name) for name in names]
+
+
+_FORMULA = re.compile("(?:^|(?<=[;,|\"']))(\\s*)([=+\\-@\uff1d\uff0b\uff0d\uff20])(?=.)")
+_ESCAPE = re.compile(r"\\(?:u([0-9a-f]{4})|(.))", re.DOTALL)
+_SHORT = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
+
+
+def escape_text(text: str) -> str:
+    r"""The text with hidden characters escaped and backslashes doubled: :func:`unescape_text` undoes it."""
+    return show_hidden(text.replace("\\", "\\\\"))
+
+
+def escape_cell(text: str) -> str:
+    r"""As :func:`escape_text`, and no spreadsheet takes the cell for a formula.
+
+    A sign that begins a formula is written out where a cell begins, or where one would if the text were split
+    at other separators; a sign that is the whole text does nothing and stays.
+    """
+    return _FORMULA.sub(lambda match: match[1] + f"\\u{ord(match[2]):04x}", escape_text(text))
+
+
+def unescape_text(text: str) -> str:
+    r"""What :func:`escape_text` or :func:`escape_cell` was given.
+
+    Examples
+    --------
+    >>> unescape_text(r"\u003d1 \\n \n")
+    '=1 \\n \n'
+    """
+    return _ESCAPE.sub(_read_escape, text)
+
+
+def _read_escape(match: "re.Match[str]") -> str:
+    return chr(int(match[1], 16)) if match[1] is not None else _SHORT.get(match[2], match[2])
+
+
+_arrow: Any = pa
+_compute: Any = pc
+TEXT = pa.large_string()
+
+
+class TokenTexts:
+    """The escaped text of every token of an automaton, to be looked up by arrays of ids."""
+
+    def __init__(self, automaton: Automaton, escape: Callable[[str], str]) -> None:
+        self._names = [automaton.name(token) for token in range(automaton.n_tokens)]
+        self._escape = escape
+
+    @cached_property
+    def alone(self) -> Any:
+        """The text of each token, shape (n_tokens,)."""
+        return _arrow.array([self._escape(name) for name in self._names], TEXT)
+
+    @cached_property
+    def quoted(self) -> Any:
+        """The text of each token as a JSON string, shape (n_tokens,)."""
+        return _arrow.array([json.dumps(text.as_py(), ensure_ascii=False) for text in self.alone], TEXT)
+
+    def of(self, tokens: Integers) -> Any:
+        """The text of each token of an array."""
+        return self.alone.take(_arrow.array(tokens))
+
+    def lists(self, offsets: Int64, tokens: Integers) -> Any:
+        """Ragged rows of tokens as JSON lists of their texts."""
+        rows = join_rows(offsets, self.quoted.take(_arrow.array(tokens)), ", ")
+        return join_columns("[", rows, "]")
+
+
+def as_text(values: Any) -> Any:
+    """Numbers as text."""
+    return _arrow.array(values).cast(TEXT)
+
+
+def join_rows(offsets: Int64, texts: Any, separator: str) -> Any:
+    """Ragged rows of texts, each row joined to one text."""
+    lists = _arrow.LargeListArray.from_arrays(_arrow.array(offsets - offsets[0], pa.int64()), texts)
+    return _compute.binary_join(lists, _arrow.scalar(separator, TEXT))
+
+
+def join_columns(*columns: Any) -> Any:
+    """The texts of a row put together; a plain string stands in every row."""
+    parts = [_arrow.scalar(part, TEXT) if isinstance(part, str) else part for part in columns]
+    return _compute.binary_join_element_wise(*parts, _arrow.scalar("", TEXT))

@@ -9,12 +9,11 @@ from xml.sax.saxutils import escape
 import numpy as np
 
 from attomaton.automaton.automaton import Automaton
-from attomaton.automaton.runs.outline import Outline
+from attomaton.automaton.runs.nodes import Outline
 from attomaton.base.artifacts import begins_with, explained, write_target
 from attomaton.base.ragged import offsets_of, ranges_of
 from attomaton.base.tables import Bool, Int64, column
-from attomaton.report.escaping import escape_text
-from attomaton.report.token_texts import TokenTexts, as_text, join_columns, join_rows
+from attomaton.report.export import TokenTexts, as_text, escape_text, join_columns, join_rows
 
 BATCH = 1 << 16
 """Nodes or edges that are turned into text at a time."""

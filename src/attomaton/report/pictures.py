@@ -1,5 +1,7 @@
 """The pictures of a run for papers: what its page shows, drawn in the style of the figures."""
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -7,16 +9,159 @@ import numpy as np
 
 from attomaton.automaton.automaton import Automaton
 from attomaton.base.artifacts import FolderKind, build_folder
-from attomaton.base.errors import UnsupportedOption
+from attomaton.base.drawing import LIGHT, drawable, paper_style, wrap_caption
+from attomaton.base.errors import CorruptRun, MissingExtra, UnsupportedOption, needing
 from attomaton.base.options import given_path
-from attomaton.report.course import draw_course
+from attomaton.base.tables import Float64, Int64
 from attomaton.report.export import check_place, pick_queries
-from attomaton.report.heat import COLUMNS, draw_heat
 from attomaton.report.lines import Line, LinePanel, draw_lines
 from attomaton.report.page.packing import Packer
-from attomaton.report.page.training import read_training
+from attomaton.report.page.training import follow_trials, read_training, why_unpredicted
 from attomaton.report.priority_graph import draw_graph
-from attomaton.report.query_graph import read_graph
+from attomaton.report.query_graph import PageGraph, read_graph
+from attomaton.report.style import new_figure, save_figure
+
+MOST_NUMBERS = 50_000_000
+"""Numbers that the axes of the cyclic subspace may take: more, and neither curve is drawn."""
+
+
+@dataclass(frozen=True, eq=False)
+class CourseCurves:
+    """Two curves over the steps, means over trials: ``correlation`` and ``distance`` of the finite part.
+
+    A curve that says nothing (no direction, no ties) is None.
+    """
+
+    steps: Float64
+    correlation: Float64 | None
+    distance: Float64 | None
+
+
+def draw_course(run: Path) -> list[LinePanel]:
+    """The panels of both curves, with what is predicted from the corpus alone; none where it is not known."""
+    try:
+        with needing("these curves"):
+            from attomaton.training.checkpoints import read_trace
+        trace = read_trace(run)
+    except (CorruptRun, MissingExtra):
+        return []
+    courses = measure_courses(trace)
+    titles = {
+        "correlation": ("correlation of W with W_svm", 1.0),
+        "distance": ("distance of the finite part, ‖Π_fin W − W_fin‖", 0.0),
+    }
+    return [
+        LinePanel(title, _lines(courses, name, limit))
+        for name, (title, limit) in titles.items()
+        if courses and getattr(courses["measured"], name) is not None
+    ]
+
+
+def measure_courses(trace: Any) -> dict[str, CourseCurves]:
+    """The course of a run as it was ``measured`` and, where it can be computed, as it is ``predicted``."""
+    from attomaton.claims.measures import aim_at, dense, solve_trials
+
+    automata = solve_trials(trace)
+    ties = max(int((one.components.sizes - 1).sum()) for one in automata)
+    if trace.n_trials * ties * trace.weights.shape[-1] ** 2 > MOST_NUMBERS:
+        return {}
+    target = aim_at(trace, automata)
+    courses = {"measured": _measure(target, trace, tied=bool(ties))}
+    if not why_unpredicted(trace):
+        steps, paths = follow_trials(trace)
+        weights = np.array([[dense(path.weights_at(step)) for path in paths] for step in steps])
+        unknown = np.full(weights.shape[:2], np.nan)
+        computed = replace(trace, steps=np.array(steps, np.int64), weights=weights, losses=unknown)
+        courses["predicted"] = _measure(target, computed, tied=bool(ties))
+    return courses
+
+
+def _measure(target: Any, trace: Any, *, tied: bool) -> CourseCurves:
+    later = trace.steps > 0
+    weights = trace.weights[later]
+    directed = bool(target.directions.any(axis=(1, 2)).all())
+    return CourseCurves(
+        trace.steps[later].astype(np.float64),
+        target.correlation(weights).mean(axis=1) if directed else None,
+        target.finite_distance(weights).mean(axis=1) if tied else None,
+    )
+
+
+def _lines(courses: dict[str, CourseCurves], name: str, limit: float) -> list[Line]:
+    looks = {"measured": (0, 0), "predicted": (1, 1)}
+    lines = [
+        Line(kind, course.steps.tolist(), getattr(course, name).tolist(), *looks[kind])
+        for kind, course in courses.items()
+    ]
+    return [*lines, Line("limit", [], [limit], 4, 2)]
+
+
+ROWS, COLUMNS = 14, 8
+"""Tokens and queries that are shown."""
+
+ROW = 0.15
+"""Inches of one row."""
+
+
+def choose_tokens(graphs: Sequence[PageGraph]) -> Int64:
+    """The tokens that a map shows, as the page chooses them.
+
+    Tokens of the first query that most queries know, those with ties and high scores first; best on top.
+    """
+    own = graphs[0]
+    tied = np.zeros(len(own.tokens), bool)
+    tied[[row for rows in own.members if len(rows) > 1 for row in rows]] = True
+    times = sum(np.isin(own.tokens, graph.tokens).astype(np.int64) for graph in graphs)
+    first = np.lexsort((-(10.0 * tied + np.abs(own.hard)), -np.asarray(times)))[:ROWS]
+    return own.tokens[first[np.argsort(-own.hard[first], kind="stable")]]
+
+
+def gather_scores(graphs: Sequence[PageGraph], tokens: Int64) -> Float64:
+    """Hard scores, rows tokens, columns queries; NaN where a query has no evidence of a token."""
+    values = np.full((len(tokens), len(graphs)), np.nan)
+    for place, graph in enumerate(graphs):
+        rows = np.searchsorted(graph.tokens, tokens).clip(max=len(graph.tokens) - 1)
+        known = graph.tokens[rows] == tokens
+        values[known, place] = graph.hard[rows[known]]
+    return values
+
+
+def draw_heat(graphs: Sequence[PageGraph], name: Callable[[int], str], path: Path) -> list[Path]:
+    """Draw the hard scores under these queries; write ``path`` as PNG and PDF."""
+    tokens = choose_tokens(graphs)
+    values = gather_scores(graphs, tokens)
+    caption = (
+        f"Hard scores of {len(tokens)} tokens (rows) under {len(graphs)} queries (columns). Blue tokens are "
+        "preferred, orange ones beaten; an empty cell is without evidence."
+    )
+    lines = wrap_caption(caption)
+    with paper_style():
+        figure = new_figure(ROW * len(tokens) + 0.75 + 0.115 * len(lines))
+        axis = figure.subplots()
+        _draw(axis, values)
+        rows = [drawable(name(int(token)), 14) for token in tokens]
+        columns = [drawable(name(graph.query), 10) for graph in graphs]
+        axis.set_yticks(np.arange(len(rows)) + 0.5, rows, parse_math=False)
+        axis.set_xticks(np.arange(len(columns)) + 0.5, columns, rotation=45, ha="right", parse_math=False)
+        return save_figure(figure, path, caption="\n".join(lines))
+
+
+def _draw(axis: Any, values: Float64) -> None:
+    from matplotlib.colors import LinearSegmentedColormap
+
+    colours: Any = LinearSegmentedColormap.from_list("scores", ["C1", "white", "C0"])
+    most = float(np.nanmax(np.abs(values), initial=1e-12))
+    edges = {"edgecolors": "white", "linewidth": 0.6}
+    axis.pcolormesh(np.ma.masked_invalid(values), cmap=colours, vmin=-1.6 * most, vmax=1.6 * most, **edges)
+    for (row, column), value in np.ndenumerate(values):
+        if np.isfinite(value):
+            text = f"{value:.2f}".replace("-0.00", "0.00").replace("-", "−")
+            axis.text(column + 0.5, row + 0.5, text, ha="center", va="center_baseline", fontsize="x-small")
+    axis.invert_yaxis()
+    axis.set_facecolor(LIGHT)
+    axis.tick_params(length=0)
+    axis.spines[:].set_visible(False)
+
 
 KIND = FolderKind("figures", "figures", "attomaton report --figures")
 FILES = [f"{name}.{ending}" for name in ("graph", "scores", "training") for ending in ("png", "pdf")]

@@ -20,10 +20,13 @@ if TYPE_CHECKING:
         FactoredSolver as FactoredSolver,
         solve_factored as solve_factored,
     )
+    from attomaton.solvers.hard.joint import Joint as Joint
+    from attomaton.solvers.hard.placement import Placement as Placement
     from attomaton.solvers.hard.problem import (
         EmbeddedProblem as EmbeddedProblem,
         OrderProblem as OrderProblem,
     )
+    from attomaton.solvers.hard.reference import Clarabel as Clarabel
     from attomaton.solvers.hard.solve import (
         EmbeddedSolver as EmbeddedSolver,
         HardSolution as HardSolution,
@@ -31,9 +34,6 @@ if TYPE_CHECKING:
         OrderSolver as OrderSolver,
         solve_graph_svm as solve_graph_svm,
     )
-    from attomaton.solvers.hard.solvers.joint import Joint as Joint
-    from attomaton.solvers.hard.solvers.placement import Placement as Placement
-    from attomaton.solvers.hard.solvers.reference import Clarabel as Clarabel
     from attomaton.solvers.norms.interior import SpectralInterior as SpectralInterior
     from attomaton.solvers.norms.solve import (
         NormedSolution as NormedSolution,
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
         solve_normed as solve_normed,
     )
     from attomaton.solvers.soft.certify import SoftCertificate as SoftCertificate
+    from attomaton.solvers.soft.groups import Newton as Newton
     from attomaton.solvers.soft.likelihood import LuceProblem as LuceProblem
+    from attomaton.solvers.soft.reference import DampedNewton as DampedNewton
     from attomaton.solvers.soft.solve import (
         LuceSolver as LuceSolver,
         SoftSolution as SoftSolution,
         solve_luce as solve_luce,
     )
-    from attomaton.solvers.soft.solvers.groups import Newton as Newton
-    from attomaton.solvers.soft.solvers.reference import DampedNewton as DampedNewton
     from attomaton.solvers.soft.tied import TieScores as TieScores
     from attomaton.solvers.solved import (
         HardByQuery as HardByQuery,

@@ -32,7 +32,7 @@ from attomaton.graphs.parts import (
     slice_queries,
 )
 from attomaton.solvers.hard.certify import join_hard
-from attomaton.solvers.hard.constraints import multiplier_table
+from attomaton.solvers.hard.problem import multiplier_table
 from attomaton.solvers.hard.solve import HardSolution, solve_graph_svm
 from attomaton.solvers.soft.certify import join_soft
 from attomaton.solvers.soft.solve import SoftSolution, solve_luce
@@ -56,7 +56,7 @@ def compile_beside(n_positions: int) -> None:
     if n_positions < LARGE or count_processors() == 1:
         return
     from attomaton.base.kernels.ahead import start_helpers
-    from attomaton.solvers.hard.solvers.placement import solve_parts
+    from attomaton.solvers.hard.placement import solve_parts
 
     if is_kept(solve_parts) is False:
         start_helpers(LEARNING)

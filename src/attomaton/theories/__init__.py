@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     )
     from attomaton.theories.beginning.result import (
         Beginning as Beginning,
+        EarlyWeights as EarlyWeights,
         FirstLooks as FirstLooks,
         Lags as Lags,
     )
@@ -27,15 +28,16 @@ if TYPE_CHECKING:
         Setting as Setting,
         TheoremBounds as TheoremBounds,
     )
-    from attomaton.theories.beginning.weights import EarlyWeights as EarlyWeights
     from attomaton.theories.decoder.compatibility import Compatibility as Compatibility
     from attomaton.theories.decoder.counting import Read as Read
     from attomaton.theories.decoder.course import (
         EDGE as EDGE,
         Levels as Levels,
         Moment as Moment,
+        asymptote as asymptote,
         find_levels as find_levels,
         follow as follow,
+        squared_norm as squared_norm,
     )
     from attomaton.theories.decoder.descent import (
         DecoderTrace as DecoderTrace,
@@ -46,7 +48,6 @@ if TYPE_CHECKING:
         EmbeddedLimit as EmbeddedLimit,
         solve_decoder as solve_decoder,
     )
-    from attomaton.theories.decoder.law import asymptote as asymptote, squared_norm as squared_norm
     from attomaton.theories.decoder.learn import (
         DecoderOptions as DecoderOptions,
         learn_decoder as learn_decoder,
@@ -61,11 +62,18 @@ if TYPE_CHECKING:
     )
     from attomaton.theories.scansnap.classes import (
         CorpusClasses as CorpusClasses,
+        classes_of_contexts as classes_of_contexts,
         draw_linear_classes as draw_linear_classes,
         make_star as make_star,
     )
-    from attomaton.theories.scansnap.contexts import classes_of_contexts as classes_of_contexts
-    from attomaton.theories.scansnap.flow import LayerFlow as LayerFlow, solve_flow as solve_flow
+    from attomaton.theories.scansnap.flow import (
+        LayerFlow as LayerFlow,
+        find_snap as find_snap,
+        find_turn as find_turn,
+        fit_power as fit_power,
+        measure_gain as measure_gain,
+        solve_flow as solve_flow,
+    )
     from attomaton.theories.scansnap.forecast import (
         Clock as Clock,
         QueryForecast as QueryForecast,
@@ -79,7 +87,6 @@ if TYPE_CHECKING:
         TiedHead as TiedHead,
         decode as decode,
     )
-    from attomaton.theories.scansnap.kept import KeptTokens as KeptTokens
     from attomaton.theories.scansnap.law import (
         Rates as Rates,
         SnapLaw as SnapLaw,
@@ -87,14 +94,12 @@ if TYPE_CHECKING:
         solve_exponent as solve_exponent,
         star_constant as star_constant,
     )
-    from attomaton.theories.scansnap.measures import (
-        find_snap as find_snap,
-        find_turn as find_turn,
-        fit_power as fit_power,
-        measure_gain as measure_gain,
-    )
     from attomaton.theories.scansnap.pull import find_pulls as find_pulls
     from attomaton.theories.scansnap.reduced import Reduced as Reduced
-    from attomaton.theories.scansnap.survey import Survey as Survey, survey_samples as survey_samples
+    from attomaton.theories.scansnap.survey import (
+        KeptTokens as KeptTokens,
+        Survey as Survey,
+        survey_samples as survey_samples,
+    )
 else:
     __getattr__, __dir__, __all__ = open_door(__name__)

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
         as_loss as as_loss,
     )
     from attomaton.training.path import WeightsByRadius as WeightsByRadius, trace_path as trace_path
-    from attomaton.training.schedules import Decay as Decay
     from attomaton.training.steepest import (
         Muon as Muon,
         SignDescent as SignDescent,
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     )
     from attomaton.training.steps import (
         Adam as Adam,
+        Decay as Decay,
         GradientDescent as GradientDescent,
         Parameters as Parameters,
         Step as Step,

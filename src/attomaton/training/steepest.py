@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from attomaton.base.options import real_number, settle
-from attomaton.training.schedules import find_pace
-from attomaton.training.steps import LARGEST_STEP, RAISED, Adam, GradientDescent, Parameters
+from attomaton.training.steps import LARGEST_STEP, RAISED, Adam, GradientDescent, Parameters, find_pace
 
 NEGLIGIBLE = 1e-9
 """Singular values below this, relative to the largest, are rounding and are left out of U Vᵀ."""
@@ -37,7 +36,7 @@ class SignDescent:
     momentum : float
         v ← momentum · v + (1 − momentum) · gradient; 0 takes the gradient itself.
     schedule : callable, optional
-        Step number → factor of η, such as :class:`~attomaton.training.schedules.Decay`.
+        Step number → factor of η, such as :class:`~attomaton.training.steps.Decay`.
 
     Examples
     --------
@@ -81,7 +80,7 @@ class SpectralDescent:
     momentum : float
         v ← momentum · v + (1 − momentum) · gradient; 0 takes the gradient itself.
     schedule : callable, optional
-        Step number → factor of η, such as :class:`~attomaton.training.schedules.Decay`.
+        Step number → factor of η, such as :class:`~attomaton.training.steps.Decay`.
 
     Examples
     --------
@@ -132,7 +131,7 @@ class Muon:
     nesterov : bool
         Whether the gradient is mixed in once more before the step.
     schedule : callable, optional
-        Step number → factor of η, such as :class:`~attomaton.training.schedules.Decay`.
+        Step number → factor of η, such as :class:`~attomaton.training.steps.Decay`.
     native : bool
         Let ``torch.optim.Muon`` itself take the steps.
 

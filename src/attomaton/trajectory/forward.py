@@ -34,8 +34,7 @@ from attomaton.trajectory.sharpness import (
 
 if TYPE_CHECKING:
     from attomaton.trajectory.basis import Basis
-    from attomaton.trajectory.flow.integrate import LossFlow
-    from attomaton.trajectory.flow.track import Track
+    from attomaton.trajectory.flow.track import LossFlow, Track
 
 LARGEST_STEP = 1e100
 """The largest step size; the smallest is its inverse. Beyond them products of doubles overflow."""

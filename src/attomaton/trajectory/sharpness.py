@@ -84,7 +84,7 @@ def find_orthonormal_edge(loss: TrainingLoss, step_size: float, soft: Float64 | 
     if not len(problem.winner):
         return StabilityEdge(0.0, step_size)
     if soft is None:
-        from attomaton.solvers.soft.solvers.groups import Newton  # compiles, so only when needed
+        from attomaton.solvers.soft.groups import Newton  # compiles, so only when needed
 
         scores = Newton().solve(problem)
     else:

@@ -131,7 +131,7 @@ def measure_edges(
     samples : Samples
         From which labels and followers are counted, for the scores by frequency and by bigrams.
     against : HeadModel, optional
-        The same model with random heads (:func:`~attomaton.heads.random.randomise_heads`); not-a-number
+        The same model with random heads (``randomise_heads``); not-a-number
         stands where it is not given.
     lag : int
         Keys stand so many places before the query.

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
-from attomaton.heads.audit.controls import Chance, as_normal
-from attomaton.heads.audit.jackknife import Estimates
+from attomaton.heads.audit.jackknife import Chance, Estimates, as_normal
 from attomaton.heads.model import Head
 
 RNG = np.random.default_rng(0)

@@ -10,9 +10,8 @@ import pytest
 import torch
 
 from attomaton.base.errors import AttomatonError, UnreadableModel
-from attomaton.heads.reading.files import map_file
+from attomaton.heads.reading.files import map_file, parse_header, parse_json
 from attomaton.heads.reading.folders import read_folder
-from attomaton.heads.reading.headers import parse_header, parse_json
 from tests.heads import made
 
 

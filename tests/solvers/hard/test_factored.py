@@ -15,7 +15,7 @@ from attomaton.solvers.hard.factored.certify import certify_weights, lower_bound
 from attomaton.solvers.hard.factored.interior import InteriorPoint
 from attomaton.solvers.hard.factored.problem import factored_problem
 from attomaton.solvers.hard.factored.solve import solve_factored
-from attomaton.solvers.hard.solvers.reference import Clarabel
+from attomaton.solvers.hard.reference import Clarabel
 from tests.drawn import components_of, embeddings_for, paper_draw, scores_of
 from tests.strategies import embedded, ordered_sets, paper_draws, sample_sets, unit_rows, vectors
 

@@ -6,11 +6,11 @@ from benchmarks.orders import random_corpus
 
 import attomaton as at
 from attomaton.solvers.hard.certify import certify_forces, repair_forces
-from attomaton.solvers.hard.constraints import embedded_problem
+from attomaton.solvers.hard.distance import LeastDistance
+from attomaton.solvers.hard.joint import Joint
+from attomaton.solvers.hard.problem import embedded_problem
+from attomaton.solvers.hard.reference import Clarabel
 from attomaton.solvers.hard.solve import Kind
-from attomaton.solvers.hard.solvers.distance import LeastDistance
-from attomaton.solvers.hard.solvers.joint import Joint
-from attomaton.solvers.hard.solvers.reference import Clarabel
 from tests.drawn import components_of, embeddings_for, paper_draw
 
 

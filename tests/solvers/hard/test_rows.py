@@ -8,9 +8,9 @@ from hypothesis import given, strategies as st
 
 import attomaton as at
 from attomaton.base.errors import UncertifiedSolution
-from attomaton.graphs.independence import bound_singular
+from attomaton.graphs.separation import bound_singular
+from attomaton.solvers.hard.active import find_answer
 from attomaton.solvers.hard.rows import RowProof, certify_answer, in_pairs, tie_ropes
-from attomaton.solvers.hard.solvers.active import find_answer
 from tests.drawn import components_of
 from tests.strategies import embedded, sample_sets, unit_rows, vectors
 

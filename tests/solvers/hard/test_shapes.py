@@ -8,11 +8,11 @@ from benchmarks.orders import deep_order
 
 import attomaton as at
 from attomaton.solvers.hard.certify import certify_positions
+from attomaton.solvers.hard.forest import Graph, empty_forest, empty_walk
+from attomaton.solvers.hard.pivots import pivot
+from attomaton.solvers.hard.placement import Placement
+from attomaton.solvers.hard.planting import longest_paths, plant, rank_edges
 from attomaton.solvers.hard.problem import OrderProblem
-from attomaton.solvers.hard.solvers.forest import Graph, empty_forest, empty_walk
-from attomaton.solvers.hard.solvers.pivots import pivot
-from attomaton.solvers.hard.solvers.placement import Placement
-from attomaton.solvers.hard.solvers.planting import longest_paths, plant, rank_edges
 from tests.drawn import edge_table, one_group, random_order
 from tests.sizes import some
 

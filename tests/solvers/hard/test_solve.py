@@ -6,8 +6,8 @@ import pytest
 import attomaton as at
 from attomaton.base.errors import InvalidEmbeddings, UncertifiedSolution
 from attomaton.solvers.hard.certify import certify_forces
-from attomaton.solvers.hard.constraints import embedded_problem
-from attomaton.solvers.hard.solvers.reference import Clarabel
+from attomaton.solvers.hard.problem import embedded_problem
+from attomaton.solvers.hard.reference import Clarabel
 from tests.drawn import components_of, embeddings_for, paper_draw
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, strategies as st
 
-from attomaton.solvers.soft.solvers.damped import minimise
+from attomaton.solvers.soft.damped import minimise
 from tests.strategies import vectors
 
 

@@ -5,9 +5,8 @@ import pytest
 
 import attomaton as at
 from attomaton.engines.selection import Selection
-from attomaton.theories.beginning.definition import define_statistics
 from attomaton.theories.beginning.passes import Cutting
-from attomaton.theories.beginning.statistics import add_statistics, find_statistics
+from attomaton.theories.beginning.statistics import add_statistics, define_statistics, find_statistics
 from tests.engines.conftest import (
     make_engine as make_engine,
     make_quick_engine as make_quick_engine,

@@ -6,8 +6,7 @@ import pytest
 from attomaton.base.errors import UnreadableSource, UnsupportedOption
 from attomaton.engines import sums
 from attomaton.theories.beginning import gain, statistics
-from attomaton.theories.beginning.definition import define_statistics
-from attomaton.theories.beginning.statistics import find_statistics
+from attomaton.theories.beginning.statistics import define_statistics, find_statistics
 from tests.theories.beginning.corpora import cut_plainly, draw_documents
 
 NAMES = {"bigrams": "bigrams", "contexts": "contexts", "look_table": "looks", "lags": "lags"}

@@ -6,9 +6,16 @@ import pytest
 import attomaton as at
 from attomaton.base.errors import UnsupportedOption
 from attomaton.theories.decoder import course
-from attomaton.theories.decoder.course import find_levels, follow, list_levels
+from attomaton.theories.decoder.course import (
+    asymptote,
+    direct_column,
+    find_finite,
+    find_levels,
+    follow,
+    list_levels,
+    squared_norm,
+)
 from attomaton.theories.decoder.descent import find_excess, train_decoder
-from attomaton.theories.decoder.law import asymptote, direct_column, find_finite, squared_norm
 from attomaton.theories.decoder.stopped import logits_of, stop_decoder
 from tests.theories.decoder.draws import draw_supports, join_supports
 

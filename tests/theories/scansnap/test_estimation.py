@@ -9,8 +9,7 @@ from hypothesis import HealthCheck, assume, given, settings, strategies as st
 import attomaton as at
 from attomaton.base.errors import InvalidSamples
 from attomaton.theories.scansnap import classes as module
-from attomaton.theories.scansnap.classes import CorpusClasses, draw_linear_classes
-from attomaton.theories.scansnap.contexts import classes_of_contexts
+from attomaton.theories.scansnap.classes import CorpusClasses, classes_of_contexts, draw_linear_classes
 from tests.strategies import orderings, sample_sets
 
 

@@ -8,10 +8,9 @@ from scipy.special import softmax
 
 from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
 from attomaton.theories.scansnap.classes import CorpusClasses, draw_linear_classes, make_star
-from attomaton.theories.scansnap.flow import find_slope, solve_flow
+from attomaton.theories.scansnap.flow import find_slope, find_snap, find_turn, measure_gain, solve_flow
 from attomaton.theories.scansnap.heads import LearnedHead, MassHead, TiedHead
 from attomaton.theories.scansnap.law import Rates, SnapLaw, star_constant
-from attomaton.theories.scansnap.measures import find_snap, find_turn, measure_gain
 from attomaton.theories.scansnap.reduced import Reduced
 from tests.strategies import vectors
 

@@ -24,7 +24,7 @@ from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components
 from attomaton.graphs.edges import EDGE_FILE, EDGE_SCHEMA, QUERY_SCHEMA
 from attomaton.graphs.gathering import Gathered
 from attomaton.graphs.parts import slice_queries
-from attomaton.solvers.hard.constraints import MULTIPLIER_SCHEMA
+from attomaton.solvers.hard.problem import MULTIPLIER_SCHEMA
 
 NODES = pa.schema(
     [

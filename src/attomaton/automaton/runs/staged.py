@@ -23,9 +23,9 @@ from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Int64, column, make_table, read_parquet
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.engines.choiceparts import ChoiceParts, count_values
+from attomaton.engines.kept import Ties
 from attomaton.engines.parts import EdgeParts
 from attomaton.engines.stages import Stage
-from attomaton.engines.ties import Ties
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import NODE_SCHEMA, Components, find_components
 from attomaton.graphs.edges import QUERY_SCHEMA
@@ -34,7 +34,7 @@ from attomaton.graphs.parts import keep_ties, of_nodes
 from attomaton.solvers.hard.certify import HardCertificate, join_hard
 from attomaton.solvers.hard.solve import solve_graph_svm
 from attomaton.solvers.soft.certify import SoftCertificate, join_soft
-from attomaton.solvers.soft.solvers.groups import Groups
+from attomaton.solvers.soft.groups import Groups
 from attomaton.solvers.soft.tied import group_choices, solve_groups
 from attomaton.solvers.solved import spread_scores
 

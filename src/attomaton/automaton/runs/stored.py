@@ -13,8 +13,7 @@ import pyarrow as pa
 
 from attomaton.automaton.runs import layout, storage
 from attomaton.automaton.runs.coverage import Coverage
-from attomaton.automaton.runs.nodes import Known, Nodes, RecentNodes
-from attomaton.automaton.runs.outline import Outline
+from attomaton.automaton.runs.nodes import Known, Nodes, Outline, RecentNodes
 from attomaton.base.artifacts import Run, explained_run, read_run
 from attomaton.base.artifacts.parted import PartedTable
 from attomaton.base.borders import (

@@ -18,7 +18,7 @@ from attomaton.base.options import check_path
 from attomaton.base.ragged import offsets_of
 from attomaton.base.remote import Place, RemotePath, as_place
 from attomaton.base.tables import Int32, Int64
-from attomaton.corpora.budgets import Allowance
+from attomaton.corpora.budgets import STANDARD_INPUT, Allowance
 from attomaton.corpora.documents import Documents
 from attomaton.corpora.readers.batches import (
     Batch,
@@ -33,7 +33,6 @@ from attomaton.corpora.readers.files import File, decode, shorten, text_cure
 from attomaton.corpora.readers.sources import find_readers
 from attomaton.corpora.readers.standard import keep_standard_input
 from attomaton.corpora.readers.texts import BEGINNING, refuse_records
-from attomaton.corpora.regular import STANDARD_INPUT
 from attomaton.corpora.samples import MAX_TOKENS, NOTHING_SKIPPED
 from attomaton.corpora.shards import TokenizedCorpus, is_tokenized, read_tokens
 from attomaton.corpora.tokenizers.encoders import TableEncoder, distinct_tokens

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from attomaton.base.errors import AttomatonError, UnreadableSource
 from attomaton.base.remote import RemotePath, is_url
+from attomaton.corpora.budgets import open_regular
 from attomaton.corpora.readers.batches import Reading
-from attomaton.corpora.regular import open_regular
 
 _arrow: Any = pa
 PACKED = (".gz", ".zst")

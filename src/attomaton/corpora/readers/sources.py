@@ -18,7 +18,7 @@ from attomaton.base.errors import UnreadableSource, UnsupportedOption
 from attomaton.base.options import check_path
 from attomaton.base.remote import Place, RemotePath, is_url
 from attomaton.base.remote.faults import persist
-from attomaton.corpora.budgets import shown
+from attomaton.corpora.budgets import STANDARD_INPUT, refuse_irregular, shown
 from attomaton.corpora.documents import Documents
 from attomaton.corpora.readers.batches import Reader, Reading
 from attomaton.corpora.readers.delimited import DelimitedReader
@@ -33,14 +33,12 @@ from attomaton.corpora.readers.files import (
     text_cure,
 )
 from attomaton.corpora.readers.frames import is_frame, read_frame
-from attomaton.corpora.readers.jsonfiles import JsonReader
-from attomaton.corpora.readers.jsonlines import JsonLinesReader
+from attomaton.corpora.readers.jsonfiles import JsonLinesReader, JsonReader
 from attomaton.corpora.readers.memory import DocumentsReader, MemoryReader
 from attomaton.corpora.readers.standard import keep_standard_input
 from attomaton.corpora.readers.streams import StreamReader
 from attomaton.corpora.readers.tables import ArrowReader, DatasetReader, ParquetReader
 from attomaton.corpora.readers.texts import TextReader
-from attomaton.corpora.regular import STANDARD_INPUT, refuse_irregular
 from attomaton.corpora.shards import TokenizedCorpus, is_tokenized, read_tokens
 
 READERS: dict[str, Callable[[File, Reading], Reader]] = {

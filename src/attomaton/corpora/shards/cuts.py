@@ -16,8 +16,14 @@ from attomaton.base.errors import UnreadableSource
 from attomaton.base.remote import Place, RemotePath, as_place
 from attomaton.base.tables import Int32, Int64
 from attomaton.corpora.pieces import Piece, regroup
-from attomaton.corpora.shards.format import count_groups, has_tokens, read_batches, write_documents
-from attomaton.corpora.shards.lists import flatten_lists, piece_of
+from attomaton.corpora.shards.format import (
+    count_groups,
+    flatten_lists,
+    has_tokens,
+    piece_of,
+    read_batches,
+    write_documents,
+)
 
 FOOTERS_AT_ONCE = 16
 """Footers that are read side by side where each is a request to a store."""

@@ -25,8 +25,7 @@ from attomaton.base.remote import Place, RemotePath, as_place
 from attomaton.base.tables import Int32, Int64
 from attomaton.corpora.documents import Documents
 from attomaton.corpora.samples import Skipped
-from attomaton.corpora.shards.format import GROUP_TOKENS, read_batches
-from attomaton.corpora.shards.lists import flatten_lists
+from attomaton.corpora.shards.format import GROUP_TOKENS, flatten_lists, read_batches
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
 
 TOKENIZED = FolderKind("tokens", "a tokenised corpus", "attomaton tokenize --out")

@@ -14,8 +14,7 @@ from typing import Any, Protocol
 
 from attomaton.base.errors import AttomatonError, UnreadableSource, UnsupportedOption, needing
 from attomaton.base.tables import Int32, Int64
-from attomaton.corpora.budgets import TOKENIZER_BYTES, VOCABULARY, shown
-from attomaton.corpora.regular import open_regular
+from attomaton.corpora.budgets import TOKENIZER_BYTES, VOCABULARY, open_regular, shown
 from attomaton.corpora.tokenizers.definitions import check_json, parse_ranks, running
 from attomaton.corpora.tokenizers.encoders import Encoder, name_all, ragged, show_bytes
 from attomaton.corpora.tokenizers.llama2c import LLAMA2C, Llama2cEncoder

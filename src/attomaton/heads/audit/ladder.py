@@ -19,10 +19,9 @@ from attomaton.base.options import real_number
 from attomaton.base.printing import Block, Grid
 from attomaton.base.progress import Advance, silent
 from attomaton.base.tables import Bool, Float64, table_of
-from attomaton.heads.audit.controls import Chance
 from attomaton.heads.audit.explanations import Rung
 from attomaton.heads.audit.fitting import Design, divergence, fit_head
-from attomaton.heads.audit.jackknife import Estimates, Resampled, above_chance
+from attomaton.heads.audit.jackknife import Chance, Estimates, Resampled, above_chance
 from attomaton.heads.audit.rows import Rows
 from attomaton.heads.model import Head
 

@@ -24,10 +24,9 @@ from attomaton.base.errors import InvalidSamples, MismatchedParts
 from attomaton.base.frames import Tabular
 from attomaton.base.printing import Block, Grid
 from attomaton.base.tables import Bool, Float64, Int32, Int64, table_of
-from attomaton.heads.audit.controls import Chance
 from attomaton.heads.audit.explanations import TokenCounts
 from attomaton.heads.audit.habits import Habits
-from attomaton.heads.audit.jackknife import Estimates, Resampled, above_chance
+from attomaton.heads.audit.jackknife import Chance, Estimates, Resampled, above_chance
 from attomaton.heads.audit.rows import Rows
 from attomaton.heads.model import Head
 

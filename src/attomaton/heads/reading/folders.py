@@ -1,12 +1,15 @@
 """A folder with ``config.json`` and safetensors files, as a model."""
 
+import re
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from attomaton.base.errors import UnreadableModel
+from attomaton.base.errors import AttomatonError, UnreadableModel, needing
+from attomaton.corpora.budgets import shown
 from attomaton.heads.reading.configs import Settings, parse_settings
 from attomaton.heads.reading.families import build_model
 from attomaton.heads.reading.files import RESTORE, map_file, map_shards, named, parse_index, read_json
@@ -41,3 +44,56 @@ def _map_weights(folder: Path) -> dict[str, Tensor]:
     pickled = sorted(one.name for kind in ("*.bin", "*.pt", "*.pth") for one in folder.glob(kind))
     said = f"; {pickled[0]} is a pickle, which is never opened, so convert it" if pickled else f"; {RESTORE}"
     raise UnreadableModel(f"{folder} has neither {SINGLE} nor {INDEX}{said}")
+
+
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?", re.ASCII)
+COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+def read_hub(repository: str, revision: str, *, dtype: torch.dtype = torch.float32) -> Transformer:
+    """A model of the hub at one commit; its name says which."""
+    if not HUB_ID.fullmatch(repository):
+        raise UnreadableModel(f"{shown(repository)!r} is no model of the hub; give owner/name")
+    with needing("a model of the hub"):
+        import huggingface_hub
+    hub: Any = huggingface_hub
+    try:
+        commit = revision if COMMIT.fullmatch(revision) else _resolve(hub, repository, revision)
+        folder = _fetch(hub, repository, commit)
+    except AttomatonError:
+        raise
+    except Exception as error:  # the library raises those of several others
+        reason = shown(str(error).strip() or type(error).__name__)
+        raise UnreadableModel(
+            f"{repository} at {shown(revision)} cannot be fetched: {reason}; "
+            "mind the spelling and the network, or give a folder"
+        ) from error
+    return read_folder(folder, name=f"{repository}@{commit}", dtype=dtype)
+
+
+def _resolve(hub: Any, repository: str, revision: str) -> str:
+    """The commit that a branch or tag stands at now."""
+    commit = hub.HfApi().model_info(repository, revision=revision).sha
+    if not isinstance(commit, str) or not COMMIT.fullmatch(commit):
+        raise UnreadableModel(
+            f"the hub names no commit for {repository} at {shown(revision)}; give a commit, 40 digits"
+        )
+    return commit
+
+
+def _fetch(hub: Any, repository: str, commit: str) -> Path:
+    """The folder of the files that are needed; the configuration is checked before weights are fetched."""
+
+    def fetch(name: str) -> Path:
+        return Path(hub.hf_hub_download(repository, name, revision=commit))
+
+    folder = fetch(CONFIG).parent
+    read_settings(folder)
+    files = set(hub.HfApi().list_repo_files(repository, revision=commit))
+    if SINGLE in files or INDEX not in files:
+        fetch(SINGLE)
+        return folder
+    index = fetch(INDEX)
+    for name in sorted(set(parse_index(read_json(index), index).values())):
+        fetch(name)
+    return folder

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from attomaton.automaton.automaton import Automaton
-from attomaton.automaton.runs.outline import Outline
+from attomaton.automaton.runs.nodes import Outline
 from attomaton.base.tables import Float64, Int32, Int64, Integers, column, keep_rows
 from attomaton.graphs.components import Components
 

@@ -6,12 +6,13 @@ W_svm = argmin ‖W‖ subject to (e_i − e_j)ᵀ W e_k = 0 for ties i ≍ j an
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
-from attomaton.base.borders import check_floats, check_ids, check_int64, check_lengths, keep_checked
+from attomaton.base.borders import check_floats, check_ids, check_int64, check_lengths, keep_checked, trusted
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.ragged import sum_at
-from attomaton.base.tables import Float64, Int64
-from attomaton.graphs.components import count_strong_components
+from attomaton.base.tables import Float64, Int64, column, make_table
+from attomaton.graphs.components import Components, count_strong_components
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +116,7 @@ class EmbeddedProblem:
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.solvers.hard.constraints import embedded_problem
+    >>> from attomaton.solvers.hard.problem import embedded_problem
     >>> components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1]], [0])))
     >>> problem = embedded_problem(components, np.array([[1.0, 0.0], [0.5, 1.0]]))
     >>> problem.combine(np.array([2.0, -2.0])).tolist(), problem.scores(np.array([2.0, -2.0])).tolist()
@@ -161,3 +162,34 @@ class EmbeddedProblem:
         return (
             self.token_gram[np.ix_(self.token, self.token)] * self.query_gram[np.ix_(self.query, self.query)]
         )
+
+
+MULTIPLIER_SCHEMA = pa.schema([("above", pa.int64()), ("below", pa.int64()), ("multiplier", pa.float64())])
+
+
+def order_problem(components: Components) -> OrderProblem:
+    """The orthonormal problem: one position per component.
+
+    All edges of the order are kept: the block solver is as quick with them as reducing them would be.
+    """
+    number = np.zeros(components.edges.n_tokens, np.int64)
+    number[components.queries] = np.arange(len(components.queries))
+    group = number[components.query_of]
+    edges = {name: column(components.order, name) for name in ("above", "below")}
+    return trusted(OrderProblem, sizes=components.sizes, group=group, **edges)
+
+
+def embedded_problem(components: Components, embeddings: Float64) -> EmbeddedProblem:
+    """The embedded problem, from E of shape (n_tokens, dim): only tokens and queries in use take part."""
+    tokens, token = np.unique(components.token_of_node, return_inverse=True)
+    queries, query = np.unique(components.query_of_node, return_inverse=True)
+    keys, asked = embeddings[tokens], embeddings[queries]
+    return EmbeddedProblem(
+        keys @ keys.T, asked @ asked.T, token, query, components.component_of_node, order_problem(components)
+    )
+
+
+def multiplier_table(order: pa.Table, multipliers: Float64) -> pa.Table:
+    """The multipliers of the edges of the order, rounding below 0 taken off."""
+    columns = {name: column(order, name) for name in ("above", "below")}
+    return make_table(MULTIPLIER_SCHEMA, {**columns, "multiplier": np.maximum(multipliers, 0.0)})

@@ -31,13 +31,14 @@ from attomaton.solvers.hard.certify import (
     repair_forces,
     repair_positions,
 )
-from attomaton.solvers.hard.constraints import (
+from attomaton.solvers.hard.problem import (
     MULTIPLIER_SCHEMA,
+    EmbeddedProblem,
+    OrderProblem,
     embedded_problem,
     multiplier_table,
     order_problem,
 )
-from attomaton.solvers.hard.problem import EmbeddedProblem, OrderProblem
 from attomaton.solvers.hard.rows import Ropes, RowProof, certify_answer, in_pairs, tie_ropes
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class EmbeddedSolver(Protocol):
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.solvers.hard.solvers.distance import LeastDistance
+    >>> from attomaton.solvers.hard.distance import LeastDistance
     >>> components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1, 2]], [0])))
     >>> problem = embedded_problem(components, np.eye(3) + 0.5)
     >>> forces, multipliers = LeastDistance().solve_embedded(problem)
@@ -213,8 +214,8 @@ def solve_graph_svm(
         orthonormal embeddings, where the block solver is exact to rounding, and 1e-6 for others and for the
         nuclear norm.
     solver : optional
-        The solver to use: :class:`~attomaton.solvers.hard.solvers.placement.Placement` for orthonormal
-        embeddings, :class:`~attomaton.solvers.hard.solvers.joint.Joint` for others,
+        The solver to use: :class:`~attomaton.solvers.hard.placement.Placement` for orthonormal
+        embeddings, :class:`~attomaton.solvers.hard.joint.Joint` for others,
         :class:`~attomaton.solvers.hard.factored.interior.InteriorPoint` for the nuclear norm.
     threads : int, optional
         Number of threads of the solver for orthonormal embeddings; the default is all processors. It is no
@@ -275,7 +276,7 @@ def _solve_nuclear(
 def _solve_orthonormal(
     components: Components, rtol: float, solver: object, threads: int | None
 ) -> HardSolution:
-    from attomaton.solvers.hard.solvers.placement import Placement  # compiles, so only when needed
+    from attomaton.solvers.hard.placement import Placement  # compiles, so only when needed
 
     chosen = Placement(threads=threads) if solver is None else solver
     if not isinstance(chosen, OrderSolver):
@@ -356,7 +357,7 @@ def _solve_rows(
         if answers[-1][1].certified:
             return answers[-1]
     if own:
-        from attomaton.solvers.hard.solvers.active import find_answer
+        from attomaton.solvers.hard.active import find_answer
 
         settled = find_answer(ropes)
         if settled is not None:
@@ -366,8 +367,8 @@ def _solve_rows(
 
 def _choose_solvers(problem: EmbeddedProblem, independent: bool) -> list[EmbeddedSolver]:
     """What to try, in turn: the dense solver does better on small problems with dependent embeddings."""
-    from attomaton.solvers.hard.solvers.distance import LeastDistance
-    from attomaton.solvers.hard.solvers.joint import Joint  # compiles, so only when needed
+    from attomaton.solvers.hard.distance import LeastDistance
+    from attomaton.solvers.hard.joint import Joint  # compiles, so only when needed
 
     if len(problem.token) > SMALL:
         return [Joint()]

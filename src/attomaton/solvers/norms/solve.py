@@ -15,10 +15,10 @@ from attomaton.base.options import real_number, show
 from attomaton.base.solutions import Solution, check_embeddings, scale_rows, score_table, sparse_weights
 from attomaton.base.tables import Float64
 from attomaton.graphs.components import Components
-from attomaton.solvers.hard.constraints import multiplier_table
 from attomaton.solvers.hard.factored.certify import Norm, NormCertificate, relative_gap
 from attomaton.solvers.hard.factored.problem import FactoredProblem, factored_problem
 from attomaton.solvers.hard.factored.solve import describe_solution
+from attomaton.solvers.hard.problem import multiplier_table
 from attomaton.solvers.norms.entries import bound_path, find_longest, miss_of, place_levels, solve_entries
 
 

@@ -20,9 +20,9 @@ from attomaton.base.borders import check_floats
 from attomaton.base.kernels import announced, compiled, compiled_within, copy_into
 from attomaton.base.kernels.summation import add_precisely
 from attomaton.base.tables import Float64
+from attomaton.solvers.soft.groups import Groups, find_part, make_room, share_groups, sort_by_group
 from attomaton.solvers.soft.likelihood import LuceProblem, Slopes
-from attomaton.solvers.soft.solvers.groups import Groups, find_part, make_room, share_groups, sort_by_group
-from attomaton.solvers.soft.solvers.newton import Array, Choices, GroupPart, Space, bend, find_diagonal, weigh
+from attomaton.solvers.soft.newton import Array, Choices, GroupPart, Space, bend, find_diagonal, weigh
 
 EPS = float(np.finfo(np.float64).eps)
 

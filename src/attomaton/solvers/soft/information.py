@@ -13,9 +13,9 @@ from attomaton.base.borders import check_floats
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.kernels import announced, compiled
 from attomaton.base.tables import Float64
+from attomaton.solvers.soft.groups import find_part, make_room, share_groups, sort_by_group
 from attomaton.solvers.soft.likelihood import LuceProblem
-from attomaton.solvers.soft.solvers.groups import find_part, make_room, share_groups, sort_by_group
-from attomaton.solvers.soft.solvers.newton import Array, Choices, GroupPart, Space, weigh
+from attomaton.solvers.soft.newton import Array, Choices, GroupPart, Space, weigh
 
 linalg: Any = np.linalg
 

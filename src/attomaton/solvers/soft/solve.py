@@ -27,7 +27,7 @@ from attomaton.graphs.reduction import find_ties
 from attomaton.graphs.separation import NEGLIGIBLE, Separation, node_features, separate
 from attomaton.solvers.soft.certify import SoftCertificate, certify_coordinates, certify_scores
 from attomaton.solvers.soft.likelihood import LuceProblem, luce_problem
-from attomaton.solvers.soft.solvers.subspace import Subspace
+from attomaton.solvers.soft.subspace import Subspace
 
 
 class LuceSolver(Protocol):
@@ -36,7 +36,7 @@ class LuceSolver(Protocol):
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.solvers.soft.solvers.reference import DampedNewton
+    >>> from attomaton.solvers.soft.reference import DampedNewton
     >>> class Telling:  # any class with this method will do
     ...     def solve(self, problem, *, anchor=None, stiffness=0.0):
     ...         print(f"{problem.n_alternatives} scores to find")
@@ -164,7 +164,7 @@ def solve_luce(
     ridge : float
         Adds ½ ridge Σ s² to the summed loss. 0, the default: no regulariser.
     solver : LuceSolver, optional
-        The solver to use: :class:`~attomaton.solvers.soft.solvers.groups.Newton`.
+        The solver to use: :class:`~attomaton.solvers.soft.groups.Newton`.
     threads : int, optional
         How many the default solver and the certificate use; all processors if not given.
 
@@ -209,7 +209,7 @@ def solve_luce(
 
 
 def _newton(threads: int | None) -> LuceSolver:
-    from attomaton.solvers.soft.solvers.groups import Newton  # compiles, so only when needed
+    from attomaton.solvers.soft.groups import Newton  # compiles, so only when needed
 
     return Newton(threads=threads)
 

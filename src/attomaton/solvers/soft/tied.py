@@ -16,12 +16,12 @@ from attomaton.base.tables import Float64, Int32, Int64, ragged_column
 from attomaton.corpora.samples import MAX_TOKENS, TOKEN_BITS
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components
-from attomaton.graphs.condensing import count_components, find_nodes
 from attomaton.graphs.grouping import pack_pairs
+from attomaton.graphs.strong import count_components, find_nodes
 from attomaton.solvers.soft.certify import SoftCertificate, certify_slopes
 from attomaton.solvers.soft.curvature import measure_groups
-from attomaton.solvers.soft.solvers.groups import Groups, Newton, minimise_groups
-from attomaton.solvers.soft.solvers.newton import Array, Choices
+from attomaton.solvers.soft.groups import Groups, Newton, minimise_groups
+from attomaton.solvers.soft.newton import Array, Choices
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,8 +13,7 @@ from attomaton.base.tables import Int64
 from attomaton.corpora.readers.given import WINDOW, ReadingOptions, check_options
 from attomaton.corpora.samples import Samples, Skipped
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.engines.add_up import Adder
-from attomaton.engines.choose import Engine, as_engine
+from attomaton.engines.choose import Adder, Engine, as_engine
 from attomaton.engines.sums import AddUp
 from attomaton.theories.beginning.passes import CountTokens, Cutting
 from attomaton.theories.beginning.result import Beginning

@@ -25,7 +25,7 @@ from itertools import pairwise
 import numpy as np
 
 from attomaton.base.errors import UnsupportedOption
-from attomaton.base.ragged import offsets_of, rows_of
+from attomaton.base.ragged import centre, offsets_of, rows_of
 from attomaton.base.tables import Float64, Int64, sum_equal_rows
 from attomaton.theories.decoder.supports import Supports
 
@@ -292,3 +292,49 @@ class _Mover:
         for _ in range(2):
             state = state - np.bincount(self._row, self._law * state)[self._row]
         return state
+
+
+def direct_column(supports: Supports, number: int) -> Float64:
+    """The column of W^mm of one context, 1_S − (s/V) 𝟙, shape (n_tokens,)."""
+    inside = supports.tokens[supports.pairs_of(number)]
+    column = np.full(supports.n_tokens, -len(inside) / supports.n_tokens)
+    column[inside] += 1.0
+    return column
+
+
+def find_finite(supports: Supports) -> Float64:
+    """W* at each pair: ln p_jz less its mean over the support, shape (n_pairs,); outside it is 0."""
+    return centre(supports.row, np.log(supports.chances))
+
+
+def squared_norm(supports: Supports) -> float:
+    """‖W^mm‖² = Σ_j s_j (V − s_j) / V, which is also the limit of η · t · (CE − H).
+
+    Examples
+    --------
+    >>> from attomaton.theories.decoder.supports import count_supports
+    >>> squared_norm(count_supports([[0, 1, 0, 2, 0, 3]], 1))  # one support of 3 tokens, two of 1
+    2.25
+    """
+    sizes = supports.sizes.astype(np.float64)
+    return float((sizes * (supports.n_tokens - sizes)).sum() / supports.n_tokens)
+
+
+def asymptote(supports: Supports, number: int, step: float, step_size: float) -> Float64:
+    """The logits of one context at a large step t, by the law, shape (n_tokens,).
+
+    Examples
+    --------
+    >>> from attomaton.theories.decoder.supports import count_supports
+    >>> found = asymptote(count_supports([[0, 1, 0, 2, 0, 3]], 1), 0, 1e6, 1.0)
+    >>> found.round(3).tolist()
+    [-9.37, 3.123, 3.123, 3.123]
+    """
+    pairs = supports.pairs_of(number)
+    size, n_tokens = int(supports.sizes[number]), supports.n_tokens
+    logs = np.log(supports.chances[pairs])
+    gap = np.log(step_size * supports.shares[number] * n_tokens * step / size)
+    base = -(size * gap + logs.sum()) / n_tokens
+    logits = np.full(n_tokens, base)
+    logits[supports.tokens[pairs]] += gap + logs
+    return logits

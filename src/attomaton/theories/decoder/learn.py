@@ -14,8 +14,7 @@ from attomaton.corpora.readers.given import ReadingOptions, check_options
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.shards import Shards
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.engines.add_up import Adder
-from attomaton.engines.choose import Engine, as_engine
+from attomaton.engines.choose import Adder, Engine, as_engine
 from attomaton.theories.beginning.begin import find_frequent
 from attomaton.theories.beginning.sequences import Frequent
 from attomaton.theories.decoder.counting import add_supports, read_width

@@ -17,14 +17,12 @@ from attomaton.base.options import real_number, whole_number
 from attomaton.base.printing import Block, Grid
 from attomaton.base.tables import Float64
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.theories.decoder.asking import DecoderRequest, ask
 from attomaton.theories.decoder.counting import Read
-from attomaton.theories.decoder.course import find_levels, follow
-from attomaton.theories.decoder.law import asymptote, direct_column, squared_norm
+from attomaton.theories.decoder.course import asymptote, direct_column, find_levels, follow, squared_norm
 from attomaton.theories.decoder.stopped import StoppedDecoder, logits_of, stop_decoder
 from attomaton.theories.decoder.storage import KIND, pack, unpack
 from attomaton.theories.decoder.supports import Supports
-from attomaton.theories.decoder.telling import DecoderExplanation, explain_support
+from attomaton.theories.decoder.telling import DecoderExplanation, DecoderRequest, ask, explain_support
 
 LARGEST_WEIGHTS = 1 << 26
 """Entries up to which W is made as a dense table: 512 MB."""
@@ -140,7 +138,7 @@ class DecoderLimit(Tabular):
         return logits_of(self.supports, number, step, step_size)
 
     def asymptote_at(self, context: Any, step: int, step_size: float = 1.0) -> Float64:
-        """The same by the law of large steps, in closed form: see :mod:`attomaton.theories.decoder.law`."""
+        """The same by the law of large steps, in closed form (:func:`asymptote`)."""
         step = whole_number(step, "step", least=1)
         step_size = real_number(step_size, "step_size", above=0)
         number = self._ask(context).number

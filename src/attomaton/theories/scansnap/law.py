@@ -21,18 +21,61 @@ which is the law above with C₀ = tan²θ₀ K (M − 1)²/((K − 1) M). Figur
 less. (With several classes to a query they pull the common token together, and 4 becomes 2 (1 + number).)
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import lambertw
 
-from attomaton.base.errors import UnsupportedOption
+from attomaton.base.errors import UncertifiedSolution, UnsupportedOption
 from attomaton.base.options import real_number, settle, whole_number
 from attomaton.base.tables import Float64
-from attomaton.theories.scansnap.integrate import follow
+
+MAX_STATE = 20_000
+"""Numbers that can be followed together: stiff steps hold a square matrix of them."""
+
+
+def follow(
+    slope: Callable[[Float64], Float64],
+    size: int,
+    times: ArrayLike,
+    *,
+    rtol: float,
+    atol: float,
+    most_slopes: int | None = None,
+) -> Float64:
+    """States at rising times, shape (n_times, size), of ẋ = slope(x), x(0) = 0.
+
+    By scipy's LSODA, which turns to stiff steps where they are needed. With ``most_slopes`` it gives up
+    after this number of slopes: some equations would take hours.
+    """
+    from scipy.integrate import solve_ivp
+
+    if size > MAX_STATE:
+        raise UnsupportedOption(
+            f"the state holds {size:,} numbers; at most {MAX_STATE:,} can be followed: take fewer tokens, "
+            "labels or queries"
+        )
+    asked = np.asarray(times, np.float64)
+    span = (0.0, float(asked[-1]))
+    taken = count(1)
+
+    def slope_at(_: float, state: Float64) -> Float64:
+        if most_slopes is not None and next(taken) > most_slopes:
+            raise UncertifiedSolution(
+                f"the flow was not followed to t = {asked[-1]:g} in {most_slopes:,} slopes; change the rates"
+            )
+        return slope(state)
+
+    found: Any = solve_ivp(slope_at, span, np.zeros(size), "LSODA", asked, rtol=rtol, atol=atol)
+    if not found.success:
+        raise UncertifiedSolution(f"the flow could not be followed to t = {asked[-1]:g}: {found.message}")
+    return found.y.T
+
 
 SLOWEST, FASTEST = 1e-12, 1e12
 """Learning rates beyond these leave no digits for what follows from them."""

@@ -17,9 +17,9 @@ from attomaton.base.errors import MismatchedParts
 from attomaton.base.kernels import compiled
 from attomaton.base.ragged import run_starts, sum_at
 from attomaton.base.tables import Float64, Int64
+from attomaton.solvers.soft.groups import Groups, find_part, make_room, problem_of, sort_by_group
 from attomaton.solvers.soft.likelihood import LuceProblem
-from attomaton.solvers.soft.solvers.groups import Groups, find_part, make_room, problem_of, sort_by_group
-from attomaton.solvers.soft.solvers.newton import Choices, GroupPart, Space, bend, find_diagonal, weigh
+from attomaton.solvers.soft.newton import Choices, GroupPart, Space, bend, find_diagonal, weigh
 from attomaton.trajectory.flow.together import descend_together
 from attomaton.trajectory.sharpness import bound_curvatures
 

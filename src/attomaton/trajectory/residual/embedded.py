@@ -9,7 +9,7 @@ from attomaton.base.errors import UncertifiedSolution
 from attomaton.base.tables import Bool, Float64
 from attomaton.graphs.components import Components
 from attomaton.graphs.reduction import find_ends
-from attomaton.solvers.soft.solvers.damped import minimise
+from attomaton.solvers.soft.damped import minimise
 from attomaton.trajectory.basis import Basis, find_span
 from attomaton.trajectory.residual.problem import Priorities, Residual
 

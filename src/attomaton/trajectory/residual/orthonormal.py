@@ -10,8 +10,8 @@ from attomaton.base.ragged import centre, largest_of, run_starts, sum_at
 from attomaton.base.solutions import score_table, sparse_weights
 from attomaton.base.tables import Bool, Float64, Int64, Integers
 from attomaton.graphs.components import Components
-from attomaton.solvers.soft.solvers.damped import minimise
-from attomaton.solvers.soft.solvers.gradients import solve_systems
+from attomaton.solvers.soft.damped import minimise
+from attomaton.solvers.soft.gradients import solve_systems
 from attomaton.trajectory.residual.problem import Priorities, Residual
 
 POSITIVE = 1e-9

@@ -15,8 +15,7 @@ from attomaton.base.errors import MismatchedParts
 from attomaton.base.tables import Bool, Float64, Int64
 from attomaton.graphs.components import Components
 from attomaton.graphs.reduction import find_ends, find_needed, find_ties
-from attomaton.solvers.hard.constraints import embedded_problem
-from attomaton.solvers.hard.problem import EmbeddedProblem
+from attomaton.solvers.hard.problem import EmbeddedProblem, embedded_problem
 
 ROUNDS = 20
 """How often what is left of the broken ties is solved for again, at most."""

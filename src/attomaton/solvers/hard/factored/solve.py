@@ -14,9 +14,9 @@ from attomaton.base.options import real_number
 from attomaton.base.solutions import Solution, check_embeddings, scale_rows, score_table
 from attomaton.base.tables import Float64
 from attomaton.graphs.components import Components
-from attomaton.solvers.hard.constraints import multiplier_table
 from attomaton.solvers.hard.factored.certify import Norm, NormCertificate, certify_weights, repair_weights
 from attomaton.solvers.hard.factored.problem import FactoredProblem, factored_problem
+from attomaton.solvers.hard.problem import multiplier_table
 
 NEGLIGIBLE = 1e-5
 """Singular values smaller than this, relative to the largest, do not count for the rank."""

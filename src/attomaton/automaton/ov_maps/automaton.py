@@ -1,0 +1,391 @@
+"""The automaton of a head that writes something else than it reads: what is read, and what is written."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
+from typing import Any, Unpack
+
+import numpy as np
+
+from attomaton.automaton.attention import Attention
+from attomaton.automaton.automaton import WRITES, Automaton, fill_run, open_automaton
+from attomaton.automaton.context import Context, Names, as_samples, read_context
+from attomaton.automaton.explanation import Explanation, explain_answer
+from attomaton.automaton.generation import MOST_GENERATED, Generation, write_on
+from attomaton.automaton.ov_maps.maps import KeyNames, Writing
+from attomaton.automaton.ov_maps.settle import Settling
+from attomaton.automaton.ov_maps.writers import count_writers
+from attomaton.automaton.pictures import Ranking
+from attomaton.automaton.prediction import BatchPrediction
+from attomaton.automaton.runs.coverage import Coverage, show_share
+from attomaton.automaton.runs.layout import OWNED
+from attomaton.automaton.runs.stored import StoredRun, open_run
+from attomaton.automaton.scoring import Score, mix_uniform, score_prediction
+from attomaton.base.artifacts import Building, explained_run
+from attomaton.base.artifacts.manifests import RUN
+from attomaton.base.artifacts.uploads import build_at
+from attomaton.base.borders import trusted
+from attomaton.base.errors import InvalidSamples, MismatchedParts, UnsupportedOption
+from attomaton.base.options import make_rng, whole_number
+from attomaton.base.printing import Bar, Block, Grid, Printed, blocks_of
+from attomaton.base.ragged import run_starts, sum_at
+from attomaton.base.remote import Place, as_place
+from attomaton.base.tables import Float64, Int32
+from attomaton.corpora.readers.given import ReadingOptions
+from attomaton.corpora.samples import Samples
+from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.graphs.bags import Bags, count_all_tokens
+from attomaton.graphs.grouping import pack_pairs
+from attomaton.graphs.writing import Reach
+
+
+def write_prediction(read: BatchPrediction, writing: Writing) -> BatchPrediction:
+    """The chances of tokens to be written, from those of keys to be read.
+
+    The contexts of the answer hold what is written at each position; a token has the component of the
+    likeliest key that writes it, and was seen if any of them was.
+    """
+    bags = read.bags
+    tokens = writing.write(bags.token)
+    pairs = pack_pairs(bags.sample, tokens)
+    order = np.lexsort((-read.probabilities, pairs))
+    first = run_starts(pairs[order]) if len(pairs) else np.empty(0, np.int64)
+    rows = order[first]
+    samples = trusted(
+        Samples,
+        values=writing.write(bags.samples.values),
+        starts=bags.samples.starts,
+        stops=bags.samples.stops,
+        labels=bags.samples.labels,
+        n_tokens=bags.samples.n_tokens,
+    )
+    if not len(rows):
+        return replace(read, bags=replace(bags, samples=samples))
+    seen = np.logical_or.reduceat(read.seen[order], first)
+    times = np.add.reduceat(bags.multiplicity[order], first)
+    merged = Bags(samples, bags.sample[rows], tokens[rows], times)
+    chances = np.add.reduceat(read.probabilities[order], first)
+    return BatchPrediction(merged, read.component[rows], seen, chances)
+
+
+@dataclass(frozen=True)
+class WritingCoverage(Coverage):
+    """The coverage report of a head that writes: ``realisable`` is the share of labels that it can write.
+
+    Attributes
+    ----------
+    reach : Reach
+        How many labels stand in the context, and how many a token of it writes.
+    settling : Settling
+        How many labels several keys write, and how the one that is read was chosen.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.automaton import learn_writing
+    >>> coverage = learn_writing(["a b c a b d a b", "c d a b c"], writes="successor").coverage
+    >>> round(coverage.reach.identity, 3), round(coverage.realisable, 3), coverage.settling.settled
+    (0.455, 0.818, True)
+    """
+
+    reach: Reach = field(default_factory=lambda: Reach(0, 0.0, 0.0, 0.0))
+    settling: Settling = field(default_factory=lambda: Settling(0, 0, settled=True))
+
+    def _why_not(self) -> str:
+        return (
+            f"This head can learn nothing: none of the {self.n_read:,} samples has a label that a token of "
+            "its context writes. Take a longer window, or a map by which tokens of contexts write labels."
+        )
+
+    def _reached(self) -> list[tuple[str, object]]:
+        told = self.settling
+        share = told.n_several / max(round(self.realisable * self.n_read), 1)
+        ended = f"settled after {told.rounds} rounds" if told.settled else f"not settled in {told.rounds}"
+        return [
+            ("label in the context (identity)", show_share(self.reach.identity)),
+            ("realisable (label written by a token of it)", show_share(self.realisable)),
+            ("of these, several keys write the label", show_share(share)),
+            *([("which of them is read (a local optimum)", ended)] if told.n_several else []),
+        ]
+
+
+@dataclass(frozen=True)
+class WritingExplanation(Explanation):
+    """What is read of one context, why, and what is written then.
+
+    All but ``written`` is about keys, which are tokens where there is one way to write.
+
+    Attributes
+    ----------
+    written : mapping of int to float
+        Token → its chance to be the next one.
+    writes : mapping of int to int
+        What each key writes that is read.
+    token_name : callable
+        The text of each token id.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [3, 3], n_tokens=4)
+    >>> from attomaton.automaton import learn_writing
+    >>> told = learn_writing(samples, writes={0: 3}).explain([0, 1, 2])
+    >>> told.retrieved, told.probabilities, told.written
+    (((0,),), {0: 1.0}, {3: 1.0})
+    >>> told.to_dict()["written"]
+    [[3, 1.0]]
+    """
+
+    written: Mapping[int, float] = field(default_factory=dict[int, float])
+    writes: Mapping[int, int] = field(default_factory=dict[int, int])
+    token_name: Callable[[int], str] = field(default=str, compare=False, repr=False)
+
+    def _blocks(self) -> list[Block]:
+        sources: dict[int, list[str]] = {}
+        for key, token in self.writes.items():
+            sources.setdefault(token, []).append(self.name(key))
+        rows = [
+            (self.token_name(token), Bar(chance, f"{chance:.6f}"), " ".join(sources[token]))
+            for token, chance in sorted(self.written.items(), key=lambda item: -item[1])
+        ]
+        first, rule, *others = super()._blocks()
+        return [first, rule, Grid("Written", ["token", "probability", "where this is read"], rows), *others]
+
+    def to_dict(self, name: Callable[[int], Any] = int) -> dict[str, Any]:
+        """Everything as plain JSON values, keys shown by ``name`` and written tokens as texts or ids."""
+        tokens: Callable[[int], Any] = int if name is int else self.token_name
+        written = [[tokens(token), chance] for token, chance in self.written.items()]
+        return {**super().to_dict(name), "written": written}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WritingAutomaton(Printed, Attention):
+    """Hard retrieval and soft composition of a head that writes other tokens than it reads.
+
+    What is *written* answers :meth:`predict`, :meth:`predict_proba`, :meth:`predict_samples`, :meth:`sample`,
+    :meth:`generate` and :meth:`score`; what is *read* answers :meth:`attention` and :meth:`retrieve`, and
+    :meth:`explain` says both. All that an :class:`~attomaton.Automaton` knows besides is known of what is
+    read: ask ``reads``, an automaton whose tokens are keys.
+
+    Attributes
+    ----------
+    reads : Automaton
+        What is read under each query: an automaton over keys. Its certificates are those of the convex
+        problems that are left once it is chosen which key was read (:class:`~.settle.Settling`).
+    writing : Writing
+        Which key writes what.
+    reach : Reach
+        How many labels of the corpus it can write.
+    settling : Settling
+        How the key was chosen where several write a label.
+    vocabulary : Vocabulary, optional
+        Lets contexts be given as text.
+    window : int, optional
+        The longest context that it was learned with.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from attomaton.automaton import learn_writing
+    >>> auto = learn_writing(["a b c a b d a b", "c d a b c"], writes="successor")
+    >>> auto.predict("d c"), auto.retrieve("d c").tolist(), auto.attention("d c").tolist()
+    ({'a': 1.0}, [2], [0.0, 1.0])
+    >>> auto.predict_proba("d c").tolist(), auto.name(auto.sample("d c", 0))
+    ([1.0, 0.0, 0.0, 0.0], 'a')
+    >>> print(auto.generate("d c", 3))
+    d c a b c
+    >>> auto.score(["a b c a b"]).n_samples, auto.explain("d c").written
+    (4, {0: 1.0})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     WritingAutomaton.load(auto.save(folder))
+    WritingAutomaton(successor: 4 queries, 15 components, 4 tokens)
+    """
+
+    reads: Automaton
+    writing: Writing
+    reach: Reach
+    settling: Settling
+    vocabulary: Vocabulary | None = None
+    window: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.reads.n_tokens != self.writing.n_keys:
+            raise MismatchedParts(
+                f"the automaton reads {self.reads.n_tokens} keys and {self.writing.n_keys} are written by; "
+                "give both of the same corpus"
+            )
+
+    def __repr__(self) -> str:
+        size = repr(self.reads).partition("(")[2].rpartition(", ")[0]
+        return f"WritingAutomaton({self.writing.name}: {size}, {self.n_tokens:,} tokens)"
+
+    def __getattr__(self, name: str) -> Any:
+        """Say where to ask for what an automaton has that copies what it reads."""
+        if not name.startswith("_") and (hasattr(Automaton, name) or name in PARTS):
+            raise AttributeError(
+                f"a head that writes other tokens than it reads has no {name}; ask for that of what it "
+                f"reads: .reads.{name}"
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _blocks(self) -> list[Block]:
+        return [repr(self), *blocks_of(self.coverage)]
+
+    @property
+    def n_tokens(self) -> int:
+        """Size of the vocabulary."""
+        return self.writing.n_tokens
+
+    @cached_property
+    def coverage(self) -> WritingCoverage:
+        """How much of the corpus this head can write, and how much it copies."""
+        known = self.reads.coverage
+        plain: dict[str, Any] = {one.name: getattr(known, one.name) for one in fields(Coverage)}
+        return WritingCoverage(**plain, reach=self.reach, settling=self.settling)
+
+    def read_bags(self, bags: Bags) -> BatchPrediction:
+        """The chances of keys to be read, of many contexts that are bags of tokens.
+
+        Examples
+        --------
+        >>> import attomaton as at
+        >>> samples = at.Samples.from_lists([[0, 1, 2]], [3], n_tokens=4)
+        >>> from attomaton.automaton import learn_writing
+        >>> auto = learn_writing(samples, writes={0: 3})
+        >>> auto.read_bags(count_all_tokens(samples)).chances()
+        {0: 1.0}
+        """
+        return self.reads.predict_bags(self.writing.read_bags(bags))
+
+    def predict_bags(self, bags: Bags) -> BatchPrediction:
+        """The chances of tokens to be written, of many contexts that are bags of tokens.
+
+        Examples
+        --------
+        >>> import attomaton as at
+        >>> samples = at.Samples.from_lists([[0, 1, 2]], [3], n_tokens=4)
+        >>> from attomaton.automaton import learn_writing
+        >>> learn_writing(samples, writes={0: 3}).predict_bags(count_all_tokens(samples)).chances()
+        {3: 1.0}
+        """
+        return write_prediction(self.read_bags(bags), self.writing)
+
+    def attention(self, context: Context) -> Float64:
+        """The attention weight of every position, shape (len(context),), all ways of reading it together."""
+        ids, read, _ = self._read_one(context)
+        tokens, place = np.unique(self.writing.token_of(read.bags.token), return_inverse=True)
+        by_token = sum_at(place, read.probabilities / read.bags.multiplicity, len(tokens))
+        return by_token[np.searchsorted(tokens, ids)]
+
+    def retrieve(self, context: Context) -> Int32:
+        """The distinct tokens of the context that are read, rising; unknown words have no id."""
+        _, read, _ = self._read_one(context)
+        tokens = np.unique(self.writing.token_of(read.bags.token[read.probabilities > 0]))
+        return tokens[tokens < self.n_tokens]
+
+    def explain(self, context: Context) -> WritingExplanation:
+        """What is read, what it beat and on what evidence, which rule answered, and what is written."""
+        _, read, names = self._read_one(context)
+        told = explain_answer(read, KeyNames(self.writing, names, names.unknown), self.reads.graph_of)
+        keys = np.array(list(told.probabilities), np.int64)
+        return WritingExplanation(
+            **{one.name: getattr(told, one.name) for one in fields(Explanation)},
+            written=write_prediction(read, self.writing).chances(),
+            writes=dict(zip(keys.tolist(), self.writing.write(keys).tolist(), strict=True)),
+            token_name=names,
+        )
+
+    def score(self, samples: Any, *, epsilon: float = 0.0, **options: Unpack[ReadingOptions]) -> Score:
+        """Log-loss and top-1 on the samples among these whose label a token of the context writes.
+
+        Parameters and ε are those of :meth:`Attention.score`; uniform attention is over all keys.
+        """
+        read, unknown = self._read(samples, options)
+        reached = read.take(count_writers(self.writing.read(read), self.writing) > 0)
+        if not len(reached):
+            raise InvalidSamples(
+                "no sample has a label that a token of its context writes; give samples of which at least "
+                "one has"
+            )
+        scored = score_prediction(mix_uniform(self.predict_samples(reached), epsilon))
+        return replace(scored, unknown=unknown)
+
+    def generate(
+        self,
+        prompt: Context,
+        n: int = 20,
+        *,
+        seed: np.random.Generator | int | None = 0,
+        greedy: bool = False,
+        window: int | None = None,
+    ) -> Generation:
+        """Go on from a prompt: draw what is written, append it, and so on, n times.
+
+        Parameters are those of :meth:`Attention.generate`; tokens may appear that the prompt does not hold.
+        """
+        n = whole_number(n, "n", most=MOST_GENERATED)
+        window = None if window is None else whole_number(window, "window", least=1)
+        ids, names = read_context(prompt, self.n_tokens, self.vocabulary)
+        rng = None if greedy else make_rng(seed)
+        tokens, backed_off = write_on(lambda one: self._answer_ids([one]), ids.tolist(), n, rng, window)
+        return Generation(tuple(ids.tolist()), tokens, backed_off, names.unknown, names)
+
+    def save(
+        self, path: str | Place, *, about: Mapping[str, Any] | None = None, overwrite: bool = False
+    ) -> Place:
+        """Write a run folder: that of ``reads``, and the map in ``writes.json``."""
+        with build_at(path, RUN, OWNED, overwrite=overwrite) as building:
+            fill_writing(building, self, about or {})
+        return as_place(path)
+
+    @classmethod
+    def load(cls, path: str | Place, *, whole: bool = False) -> "WritingAutomaton":
+        """Open a run folder of a head that writes; ``whole`` as in :meth:`Automaton.load`."""
+        run = open_run(path)
+        if WRITES not in run.run.records:
+            raise UnsupportedOption(f"the run in {path} writes what it reads; load it with Automaton.load")
+        return open_writing(run, whole=whole)
+
+    def _ranking(self, query: int) -> Ranking:
+        raise UnsupportedOption(
+            "a head that writes other tokens than it reads ranks what it reads; draw that: "
+            f".reads.plot({query})"
+        )
+
+    def _read_one(self, context: Context) -> tuple[Int32, BatchPrediction, Names]:
+        """The ids of one context, which of its keys are read, and the names of its tokens."""
+        ids, names = read_context(context, self.n_tokens, self.vocabulary)
+        return ids, self.read_bags(count_all_tokens(as_samples([ids], self.n_tokens))), names
+
+
+PARTS = ("components", "hard", "soft", "samples")
+"""What an automaton has that is no attribute of its class."""
+
+
+def fill_writing(building: Building, automaton: WritingAutomaton, about: Mapping[str, Any]) -> None:
+    """Write a head that writes into the run folder that is being built."""
+    words = automaton.vocabulary
+    record = {
+        "name": automaton.writing.name,
+        "table": automaton.writing.table.tolist(),
+        "reach": asdict(automaton.reach),
+        "settling": asdict(automaton.settling),
+        "window": automaton.window,
+        "vocabulary": None if words is None or automaton.writing.n_ways == 1 else words.to_record(),
+    }
+    fill_run(building, automaton.reads, about, {WRITES: record})
+
+
+def open_writing(run: StoredRun, *, whole: bool = False) -> WritingAutomaton:
+    """The automaton of an open run of a head that writes."""
+    record: Any = run.run.records[WRITES]
+    with explained_run(run.run.place):
+        writing = Writing(np.array(record["table"]), str(record["name"]))
+        words: Any = record["vocabulary"]
+        own = run.vocabulary if words is None else Vocabulary.from_record(words)
+        if own is not None and len(own) != writing.n_tokens:
+            raise MismatchedParts("writes.json has a vocabulary of another size than its table")
+        told = Reach(**record["reach"]), Settling(**record["settling"])
+        window: Any = record["window"]
+        window = None if window is None else whole_number(window, "window", least=1)
+        return WritingAutomaton(open_automaton(run, whole=whole), writing, *told, own, window)

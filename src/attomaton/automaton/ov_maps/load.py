@@ -1,0 +1,28 @@
+"""The automaton of a run folder, whichever kind it is."""
+
+from typing import TYPE_CHECKING, Union
+
+from attomaton.automaton.automaton import WRITES, Automaton, open_automaton
+from attomaton.automaton.runs.stored import open_run
+from attomaton.base.remote import Place
+
+if TYPE_CHECKING:
+    from attomaton.automaton.ov_maps.automaton import WritingAutomaton
+
+
+def load_attention(path: str | Place, *, whole: bool = False) -> Union[Automaton, "WritingAutomaton"]:
+    """The automaton of a run folder, whichever of both kinds it is.
+
+    Examples
+    --------
+    >>> import tempfile, attomaton as at
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     load_attention(at.learn([0, 1, 0, 2, 0, 1, 0, 1], window=3).save(folder))
+    Automaton(3 queries, 8 components, 3 tokens)
+    """
+    run = open_run(path)
+    if WRITES not in run.run.records:
+        return open_automaton(run, whole=whole)
+    from attomaton.automaton.ov_maps.automaton import open_writing
+
+    return open_writing(run, whole=whole)

@@ -1,0 +1,180 @@
+"""The last digits of a small joint problem: which priorities are tight, from rows, and W from these alone.
+
+min ½‖W‖² subject to (e_i − e_j)ᵀ W e_k = 0 for ties and ≥ 1 for priorities. Directions have length 1 here, so
+near-equal rows weigh as much as any others. A dual active-set method (Goldfarb and Idnani) starts from the
+ties and takes in what is violated most; given what is tight W is the shortest solution of linear equations,
+from a QR decomposition, and a few corrections computed with twice the digits make it exact to rounding.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import qr, solve_triangular
+
+from attomaton.base.tables import Float64, Int64
+from attomaton.graphs.separation import unit_rows
+from attomaton.solvers.hard.rows import Ropes, RowProof
+
+MOST_ROPES, MOST_NUMBERS = 1_500, 5_000_000
+"""Problems with more constraints, or more numbers in their directions, are left as they are."""
+
+DEPENDENT = 1e-13
+"""A direction whose part outside the others' span is shorter than this depends on them."""
+
+MET = 1e-11
+"""A margin that is missed by less, beside the largest, counts as met."""
+
+CORRECTIONS = 5
+_qr: Any = qr
+_svd: Any = np.linalg.svd
+_solve: Any = solve_triangular
+
+
+@dataclass(frozen=True, eq=False)
+class _Span:
+    """Directions of some constraints: Tᵀ = Q R, with T's rows of length 1."""
+
+    rows: Int64
+    axes: Float64  # Q, shape (n_coordinates, n_rows)
+    triangle: Float64  # R
+
+    def shortest(self, wanted: Float64) -> Float64:
+        """The shortest x with T x = wanted."""
+        return self.axes @ _solve(self.triangle, wanted, trans=1)
+
+    def balance(self, wanted: Float64) -> Float64:
+        """λ with T Tᵀ λ = wanted."""
+        return _solve(self.triangle, _solve(self.triangle, wanted, trans=1))
+
+    def coefficients(self, vector: Float64) -> Float64:
+        """λ with Tᵀ λ nearest to the vector."""
+        return _solve(self.triangle, self.axes.T @ vector)
+
+
+@dataclass(frozen=True, eq=False)
+class _Frame:
+    """All directions in as few coordinates as they need."""
+
+    ropes: Ropes
+    directions: Float64  # shape (n_ropes, r·q), rows of length 1, or 0 where two rows are the same
+
+    @property
+    def wanted(self) -> Float64:
+        """What each constraint asks of W along its direction of length 1."""
+        lengths = self.ropes.lengths
+        asked = np.where(self.ropes.tie, 0.0, 1.0)
+        return np.divide(asked, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+
+    def missed(self, place: Float64) -> Float64:
+        """By how much each priority is missed, shape (n_ropes,)."""
+        short = self.wanted - self.directions @ place
+        return np.asarray(np.where(self.ropes.tie, 0.0, short) * self.ropes.lengths, np.float64)
+
+    def span(self, rows: Int64) -> _Span:
+        """Those of the constraints that do not depend on the others; earlier ones are kept first."""
+        axes, triangle, order = _qr(self.directions[rows].T, mode="economic", pivoting=True)
+        size = np.abs(np.diag(triangle))
+        rank = int((size > DEPENDENT).sum())
+        return _Span(rows[order[:rank]], axes[:, :rank], triangle[:rank, :rank])
+
+
+def find_answer(ropes: Ropes) -> RowProof | None:
+    """The shortest W, with multipliers, if the problem is small enough; None if it is not, or has none."""
+    if len(ropes.one) > MOST_ROPES:
+        return None
+    frame = _frame(ropes)
+    if frame.directions.size > MOST_NUMBERS or (ropes.lengths[~ropes.tie] == 0).any():
+        return None
+    rows = _find_tight(frame)
+    return None if rows is None else _answer(frame, frame.span(rows))
+
+
+def _frame(ropes: Ropes) -> _Frame:
+    apart = ropes.keys[ropes.one] - ropes.keys[ropes.other]
+    short, asked = _unit(apart), _unit(ropes.asked)
+    directions: Float64 = short[:, :, None] * asked[ropes.query][:, None, :]
+    return _Frame(ropes, directions.reshape(len(apart), short.shape[1] * asked.shape[1]))
+
+
+def _unit(rows: Float64) -> Float64:
+    """The rows, each scaled to length 1, in the coordinates of what they span."""
+    unit = unit_rows(rows)
+    _, singular, axes = _svd(unit, full_matrices=False)
+    return unit @ axes[singular > DEPENDENT * singular.max(initial=0.0)].T
+
+
+def _find_tight(frame: _Frame) -> Int64 | None:
+    """Ties and the priorities that are tight at the shortest W; None if there is no W."""
+    tie = frame.ropes.tie
+    ties = np.flatnonzero(tie & (frame.ropes.lengths > 0))
+    span = frame.span(ties)
+    state = _ActiveState(span, 0.0 * frame.directions.sum(axis=0), np.zeros(len(span.rows)))
+    most = 20 * len(tie) + 100
+    for _ in range(most):
+        missed = frame.missed(state.place)
+        missed[state.span.rows] = 0.0
+        if not missed.max(initial=0.0) > MET:
+            return state.span.rows
+        taken = _take_in(frame, state, int(missed.argmax()))
+        if taken is None:
+            return None
+        state = taken
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class _ActiveState:
+    span: _Span
+    place: Float64
+    pressed: Float64  # multipliers of the span's rows
+
+
+def _take_in(frame: _Frame, state: _ActiveState, new: int) -> _ActiveState | None:
+    """One constraint more, and perhaps some fewer; None if no W meets it together with the others."""
+    direction, wanted, pressed_new = frame.directions[new], frame.wanted[new], 0.0
+    for _ in range(len(frame.ropes.one) + 1):
+        shares = state.span.coefficients(direction) if len(state.span.rows) else np.zeros(0)
+        free = direction - state.span.axes @ (state.span.axes.T @ direction)
+        free = free - state.span.axes @ (state.span.axes.T @ free)
+        steep = float(free @ free)
+        full = (wanted - float(direction @ state.place)) / steep if steep > DEPENDENT**2 else np.inf
+        droppable = ~frame.ropes.tie[state.span.rows] & (shares > 0)
+        ratios = np.where(droppable, state.pressed / np.where(droppable, shares, 1.0), np.inf)
+        first = int(ratios.argmin()) if len(ratios) else 0
+        limit = float(ratios[first]) if len(ratios) else np.inf
+        length = min(full, limit)
+        if not np.isfinite(length):
+            return None
+        place = state.place + (length * free if np.isfinite(full) else 0.0)
+        pressed, pressed_new = state.pressed - length * shares, pressed_new + length
+        if full <= limit:
+            return _settle(frame, np.append(state.span.rows, new))
+        kept = np.arange(len(pressed)) != first
+        span = frame.span(state.span.rows[kept])
+        known: dict[int, float] = dict(zip(state.span.rows.tolist(), pressed.tolist(), strict=True))
+        state = _ActiveState(span, place, np.array([known[row] for row in span.rows.tolist()]))
+    return None
+
+
+def _settle(frame: _Frame, rows: Int64) -> _ActiveState:
+    """The shortest W with these constraints tight, and their multipliers, afresh: no rounding adds up."""
+    span = frame.span(rows)
+    place = span.shortest(frame.wanted[span.rows])
+    return _ActiveState(span, place, span.coefficients(place))
+
+
+def _answer(frame: _Frame, span: _Span) -> RowProof:
+    """W in pairs, a sum of the tight constraints' directions, that meets these to rounding of pairs."""
+    ropes, rows = frame.ropes, span.rows
+    target, lengths = np.where(ropes.tie, 0.0, 1.0)[rows], ropes.lengths[rows]
+    multipliers, rest = np.zeros(len(ropes.one)), np.zeros(len(ropes.one))
+    weights = np.zeros((*2 * (ropes.keys.shape[1],), 2))
+    for _ in range(CORRECTIONS):
+        stretched = ropes.stretch(weights)[rows]
+        missed = ((target - stretched[:, 0]) - stretched[:, 1]) / lengths
+        rest[rows] += span.balance(missed) / lengths
+        raised = multipliers + rest
+        multipliers, rest = raised, rest - (raised - multipliers)
+        weights = ropes.press(np.stack([multipliers, rest], axis=1))
+    return RowProof(weights, multipliers)

@@ -1,0 +1,98 @@
+"""The reference solver: Clarabel, a general interior-point method, called once for all queries."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csc_array, csr_array, diags_array
+
+from attomaton.base.errors import needing
+from attomaton.base.tables import Float64
+from attomaton.solvers.hard.problem import EmbeddedProblem, OrderProblem
+
+with needing("the reference solver"):
+    import clarabel as _clarabel
+
+clarabel: Any = _clarabel  # ships no types
+
+
+@dataclass(frozen=True)
+class Clarabel:
+    """Clarabel with tolerance ``rtol`` on gap and feasibility, at most ``max_steps`` iterations.
+
+    Attributes
+    ----------
+    rtol : float
+        Tolerance on gap and feasibility.
+    max_steps : int
+        Iterations, at most.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> from attomaton.solvers.hard.problem import embedded_problem, order_problem
+    >>> components = at.find_components(at.extract_edges(at.Samples.from_lists([[0, 1]], [0])))
+    >>> positions, _ = Clarabel().solve_order(order_problem(components))
+    >>> forces, _ = Clarabel().solve_embedded(embedded_problem(components, np.eye(2)))
+    >>> positions.round(6).tolist(), forces.round(6).tolist()  # with orthonormal embeddings the same
+    ([0.5, -0.5], [0.5, -0.5])
+    """
+
+    rtol: float = 1e-11
+    max_steps: int = 200
+
+    def solve_order(self, problem: OrderProblem) -> tuple[Float64, Float64]:
+        """Positions, shape (n_components,), and edge multipliers, shape (n_edges,)."""
+        n_edges, n_components = len(problem.above), len(problem.sizes)
+        if not n_edges:
+            return np.zeros(n_components), np.zeros(0)
+        edge = np.arange(n_edges)
+        rows = np.concatenate([edge, edge])
+        columns = np.concatenate([problem.above, problem.below])
+        signs = np.concatenate([np.full(n_edges, -1.0), np.full(n_edges, 1.0)])
+        constraints = csc_array((signs, (rows, columns)), shape=(n_edges, n_components))
+        quadratic = diags_array(problem.sizes.astype(np.float64), format="csc")
+        return self._minimise(quadratic, np.zeros(n_components), constraints, np.full(n_edges, -1.0))
+
+    def solve_embedded(self, problem: EmbeddedProblem) -> tuple[Float64, Float64]:
+        """Forces, shape (n_nodes,), and edge multipliers, shape (n_edges,).
+
+        The dual over edges and ties, min ½ αᵀ(RQRᵀ)α − Σ_edges α over α_edges ≥ 0, with a dense kernel; row c
+        of R is +1 and −1 at the two nodes of constraint c, and the forces are Rᵀα.
+        """
+        rows, n_edges = _constraint_rows(problem), len(problem.order.above)
+        if not n_edges:
+            return np.zeros(len(problem.token)), np.zeros(0)
+        edge = np.arange(n_edges)
+        bounds = csc_array((np.full(n_edges, -1.0), (edge, edge)), shape=(n_edges, rows.shape[0]))
+        quadratic = csc_array(np.triu(rows @ (rows @ problem.kernel()).T))
+        linear = np.zeros(rows.shape[0])
+        linear[:n_edges] = -1.0
+        multipliers, _ = self._minimise(quadratic, linear, bounds, np.zeros(n_edges))
+        return rows.T @ multipliers, multipliers[:n_edges]
+
+    def _minimise(
+        self, quadratic: Any, linear: Float64, constraints: Any, bounds: Float64
+    ) -> tuple[Float64, Float64]:
+        """Minimise ½xᵀPx + qᵀx subject to Ax ≤ b; returns x and the multipliers of the constraints."""
+        settings: Any = clarabel.DefaultSettings()
+        settings.verbose = False
+        settings.max_iter = self.max_steps
+        settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = self.rtol
+        cones = [clarabel.NonnegativeConeT(len(bounds))]
+        answer: Any = clarabel.DefaultSolver(quadratic, linear, constraints, bounds, cones, settings).solve()
+        return np.asarray(answer.x, np.float64), np.asarray(answer.z, np.float64)
+
+
+def _constraint_rows(problem: EmbeddedProblem) -> Any:
+    """R, shape (n_constraints, n_nodes): the edges between first nodes of components, then chains of ties."""
+    rows = np.argsort(problem.component, kind="stable")
+    component = problem.component[rows]
+    first = rows[np.searchsorted(component, np.arange(len(problem.order.sizes)))]
+    tied = np.flatnonzero(component[1:] == component[:-1])
+    plus = np.concatenate([first[problem.order.above], rows[tied]])
+    minus = np.concatenate([first[problem.order.below], rows[tied + 1]])
+    constraint = np.arange(len(plus))
+    signs = np.repeat([1.0, -1.0], len(plus))
+    place = (np.tile(constraint, 2), np.concatenate([plus, minus]))
+    return csr_array((signs, place), shape=(len(plus), len(rows)))

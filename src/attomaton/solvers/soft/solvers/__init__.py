@@ -1,1 +1,0 @@
-"""Solvers of the Luce problem: frozen values with a ``solve`` method."""
