@@ -68,7 +68,7 @@ def answer_solutions() -> Iterator[tuple[str, Any]]:
             hard = at.solve_graph_svm(at.find_components(edges), embeddings=table)
             soft = at.solve_luce(samples, hard.components, embeddings=table)
             auto = at.Automaton(hard.components, hard, soft)
-            tables = {"edges": edges.table, "hard": hard.scores, "soft": soft.scores}
+            tables = {"edges": edges.rows, "hard": hard.scores, "soft": soft.scores}
             tables |= {"nodes": hard.components.nodes, "order": hard.components.order}
             for part, rows in tables.items():
                 for column in rows.column_names:

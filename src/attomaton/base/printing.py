@@ -212,7 +212,7 @@ _FILLED = f"display:block;height:100%;background:{BLUE};border-radius:3px"
 _EDGE = "display:inline-block;padding-left:.5em;border-left:4px solid"
 _EDGES = {True: GREEN, False: ORANGE, None: "rgba(128,128,128,.6)"}
 _NUMBER = re.compile(r"[+-]?[\d,.]+(e[+-]?\d+)?%?|[+-]?inf|[-–]?")
-_RIGHT_TO_LEFT = "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]"
+_RIGHT_TO_LEFT = r"[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]"
 _TURNING = re.compile(rf"{_RIGHT_TO_LEFT}(?:\S*{_RIGHT_TO_LEFT})?")
 
 
