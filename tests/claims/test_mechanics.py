@@ -117,6 +117,7 @@ def test_a_missing_assumption_is_named(model, step, name, word):
     assert verdict.value is None
 
 
+@pytest.mark.slow  # training
 def test_a_run_that_goes_elsewhere_fails():
     """The weights of every record turned by the same rotation: norms grow, the direction is wrong."""
     from dataclasses import replace

@@ -131,6 +131,7 @@ def test_every_command_has_a_list_of_keys():
     assert set(EXAMPLES) == {command for command, _, _ in CASES}
 
 
+@pytest.mark.slow  # experiments
 def test_the_other_shapes_of_reproduce(folder, monkeypatch):
     from attomaton_experiments import settings
 
