@@ -19,7 +19,7 @@ CASES = [
     ("score", 0, [["score", "run", "short.txt"]]),
     ("diff", 0, [["diff", "run", "other"]]),
     ("export", 0, [["export", "run", "--graphml", "a.graphml", "--csv", "tables"]]),
-    ("report", 0, [["report", "run", "-o", "page.html", "--figures", "pictures"]]),
+    ("report", 0, [["report", "run", "--out", "page.html", "--figures", "pictures"]]),
     ("train", 0, [["train", "short.txt", "--out", "again", "--window", "3", "--steps", "20"]]),
     ("verify", 0, [["verify", "trained"]]),
     ("scan-snap", 0, [["scan-snap", "queries.txt", "--documents", "line"]]),

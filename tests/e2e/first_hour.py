@@ -28,7 +28,7 @@ COMMANDS = (
     "pip install attomaton",
     f"attomaton learn {TEXT} --window 8 --out run",
     f'attomaton explain run "{CONTEXT}"',
-    "attomaton report run -o report.html",
+    "attomaton report run --out report.html",
 )
 OPENED = "report.html opened in a browser, and the same context typed into its box"
 

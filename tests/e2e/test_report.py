@@ -466,14 +466,14 @@ def report(*arguments, cwd):
 
 
 def test_the_command_writes_and_says_what(drawn, folder):
-    printed = report("drawn", "-o", "made.html", "--json", cwd=folder)
+    printed = report("drawn", "--out", "made.html", "--json", cwd=folder)
     assert printed.returncode == 0, printed.stderr
     record = json.loads(printed.stdout)
     assert record["out"] == "made.html"
     assert record["bytes"] == (folder / "made.html").stat().st_size
     assert record["queries_shown"] == record["queries"] == len(drawn[0].components.queries)
     assert record["samples_share"] == 1.0
-    assert report("drawn", "-o", "quiet.html", "--quiet", cwd=folder).stdout == ""
+    assert report("drawn", "--out", "quiet.html", "--quiet", cwd=folder).stdout == ""
     assert (folder / "quiet.html").read_bytes() == (folder / "made.html").read_bytes()
 
 
@@ -481,8 +481,8 @@ def test_the_command_writes_and_says_what(drawn, folder):
     ("arguments", "says"),
     [
         (["nowhere"], "has no manifest.json"),
-        (["drawn", "-o", "."], "is a folder"),
-        (["drawn", "-o", "no/such/place.html"], "cannot be written"),
+        (["drawn", "--out", "."], "is a folder"),
+        (["drawn", "--out", "no/such/place.html"], "cannot be written"),
     ],
 )
 def test_errors_say_what_to_do(drawn, folder, arguments, says):

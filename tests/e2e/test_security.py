@@ -77,7 +77,7 @@ def test_no_command_asks_the_network(tmp_path, monkeypatch):
         "learn shards --window 8 --engine duckdb --out other",
         "explain run the",
         "export run --csv tables --graphml run.graphml",
-        "report run -o report.html",
+        "report run --out report.html",
         "scan-snap story.txt --window 8",
         "tokenize data/one.jsonl.zst --tokenizer gpt2/tokenizer.json --out tokens",
         "train story.txt --window 8 --steps 20 --out run",

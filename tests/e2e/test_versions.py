@@ -90,7 +90,7 @@ def test_other_versions_of_python(wheel, tmp_path, version):
 
 def run_tests(environment):
     """Warnings of other packages about each other are theirs; every other rule of the tests holds."""
-    options = ["-q", "-p", "no:cacheprovider", "-o", "filterwarnings=default", "--rootdir", ROOT]
+    options = ["-q", "-p", "no:cacheprovider", "--out", "filterwarnings=default", "--rootdir", ROOT]
     tests = [ROOT / "tests" / name for name in TESTS]
     result = environment.run("python", "-m", "pytest", *options, *tests, PYTHONPATH=str(ROOT))
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-1000:]
@@ -111,7 +111,7 @@ def test_the_tests_pass_with_the_lowest_versions(oldest):
         (["learn", "story.txt", "--window", "none"], 2, "not a valid int"),
         (["learn", "story.txt", "--window", "8", "--out", "run"], 0, "Written to run."),
         (["explain", "run", "the wind saw the lamp and the"], 0, "0.609661"),
-        (["report", "run", "-o", "report.html"], 0, "Wrote report.html"),
+        (["report", "run", "--out", "report.html"], 0, "Wrote report.html"),
         (["train", "story.txt", "--out", "run", "--steps", "3", "--window", "8"], 0, "3"),
         (["doctor"], 0, "Packages"),
     ],

@@ -94,11 +94,6 @@ def test_refused_in_a_sentence_and_nothing_written(place, command, option, value
     assert sorted(folder.rglob("*")) == before
 
 
-def test_the_short_option_too(place):
-    folder = fresh(place / "template", place / "case" / "here")
-    assert run_inside("report", "run", "-o", "", cwd=folder).returncode == 2
-
-
 def test_numbers_are_written_in_plain_digits(place):
     folder = fresh(place / "template", place / "case" / "here")
     for value, code in (

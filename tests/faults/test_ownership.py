@@ -185,10 +185,12 @@ def test_a_report_does_not_replace_what_it_did_not_write(made, tmp_path):
     refused = run_inside("report", folder / "run", cwd=tmp_path)
     assert (refused.returncode, "attomaton did not write it" in refused.stderr) == (2, True)
     assert (tmp_path / "report.html").read_text() == "<html>mine</html>"
-    assert run_inside("report", folder / "run", "-o", "mine.html", cwd=tmp_path).returncode == 0
-    assert run_inside("report", folder / "run", "-o", "mine.html", cwd=tmp_path).returncode == 0
+    assert run_inside("report", folder / "run", "--out", "mine.html", cwd=tmp_path).returncode == 0
+    assert run_inside("report", folder / "run", "--out", "mine.html", cwd=tmp_path).returncode == 0
     before = look(folder / "run")
-    refused = run_inside("report", folder / "run", "-o", folder / "run" / "edges-00000.parquet", cwd=tmp_path)
+    refused = run_inside(
+        "report", folder / "run", "--out", folder / "run" / "edges-00000.parquet", cwd=tmp_path
+    )
     assert (refused.returncode, look(folder / "run")) == (2, before)
 
 
@@ -210,7 +212,7 @@ def test_links_and_devices_are_not_written_through(made, tmp_path):
     (tmp_path / "link.html").symlink_to("precious")
     (tmp_path / "lost").symlink_to("nowhere")
     for target in ("link.html", "lost", "/dev/null", "/dev/stdout"):
-        refused = run_inside("report", folder / "run", "-o", target, cwd=tmp_path)
+        refused = run_inside("report", folder / "run", "--out", target, cwd=tmp_path)
         assert (refused.returncode, "Traceback" in refused.stderr) == (2, False), target
     assert (tmp_path / "precious").read_text() == "mine"
     assert (tmp_path / "link.html").is_symlink()
@@ -236,7 +238,7 @@ def test_an_empty_folder_that_one_stands_in_is_filled(made, tmp_path):
 
 def test_standard_output_is_a_dash(made, tmp_path):
     folder, _ = made
-    for command in (["report", folder / "run", "-o", "-"], ["export", folder / "run", "--graphml", "-"]):
+    for command in (["report", folder / "run", "--out", "-"], ["export", folder / "run", "--graphml", "-"]):
         told = run_inside(*command, cwd=tmp_path)
         assert told.returncode == 0, told.stderr
         assert told.stdout.rstrip().endswith(("</html>", "</graphml>"))

@@ -54,7 +54,7 @@ def test_long_tokens_are_printed_at_once(long_run, capsys):
 @pytest.mark.slow  # very long tokens
 def test_a_page_cuts_long_tokens_and_tables_keep_them(long_run):
     _, folder = long_run
-    done = cli("report", folder / "run", "-o", folder / "a.html")
+    done = cli("report", folder / "run", "--out", folder / "a.html")
     assert done.returncode == 0, done.stderr
     page = (folder / "a.html").read_text()
     assert len(page) < 2_000_000

@@ -31,8 +31,8 @@ COMMANDS = [  # and how each must end
     ([*LEARN, "--out", "run", "--overwrite"], 0),
     ([*LEARN, "--out", "empty"], 0),
     ([*LEARN, "--out", "disk", "--engine", "duckdb"], 0),
-    (["report", "run", "-o", "link/report.html", "--quiet"], 0),
-    (["report", "run", "-o", "link/report.html", "--quiet"], 0),
+    (["report", "run", "--out", "link/report.html", "--quiet"], 0),
+    (["report", "run", "--out", "link/report.html", "--quiet"], 0),
 ]
 
 

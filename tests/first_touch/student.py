@@ -97,7 +97,7 @@ def _train(hour: Hour) -> None:
     hour.python("verdicts", lambda known: known["verify"].plot())
     hour.python("expand", lambda known: at.expand(known["small"], paper))
     hour.shell("train run", "train", "story.txt", "--window", "8", "--out", "run", "--steps", "30")
-    hour.shell("report run", "report", "run", "-o", "page.html", "--figures", "pictures")
+    hour.shell("report run", "report", "run", "--out", "page.html", "--figures", "pictures")
 
 
 def _mistake(hour: Hour) -> None:

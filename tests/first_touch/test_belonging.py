@@ -45,7 +45,7 @@ def test_the_library_refuses_it_too(story, run):
         at.train(samples, at.AttentionModel(), at.GradientDescent(1.0), steps=2, out=run)
 
 
-@pytest.mark.parametrize("command", [["verify"], ["report", "-o", "page.html"]])
+@pytest.mark.parametrize("command", [["verify"], ["report", "--out", "page.html"]])
 def test_a_mixed_folder_is_refused(story, run, command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert train(story, tmp_path / "other").exit_code == 0
@@ -75,7 +75,7 @@ def test_a_training_that_comes_first_needs_no_run(story, tmp_path):
 def test_no_report_is_written_into_a_run(run, name):
     before = {path.name: path.read_bytes() for path in run.iterdir()}
     with pytest.raises(UnwritablePlace, match="which attomaton wrote"):
-        call("report", run, "-o", run / name)
+        call("report", run, "--out", run / name)
     assert {path.name: path.read_bytes() for path in run.iterdir()} == before
 
 

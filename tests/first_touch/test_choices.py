@@ -56,7 +56,7 @@ def test_a_plot():
     assert [label.get_text().split()[0] for label in axes.get_yticklabels()][:2] == ["team00", "team01"]
     assert axes.spines["top"].get_visible() is False
     _, given = plt.subplots()
-    assert at.fit_choices(GAMES, prior=1.0).plot(given, most=2) is given
+    assert at.fit_choices(GAMES, prior=1.0).plot(given, limit=2) is given
     assert len(given.get_yticklabels()) == 2
     plt.close("all")
 

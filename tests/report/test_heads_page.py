@@ -82,7 +82,7 @@ def test_of_a_course_the_last_step_and_all_means(tmp_path):
 def test_the_page_of_a_run_with_heads(audit, tmp_path):
     at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1])).save(tmp_path / "run")
     audit.save(tmp_path / "heads.parquet")
-    asked = ["report", "run", "-o", "page.html", "--heads", "heads.parquet", "--json"]
+    asked = ["report", "run", "--out", "page.html", "--heads", "heads.parquet", "--json"]
     told = json.loads(run_inside(*asked, cwd=tmp_path).stdout)
     assert told["heads"] == 2
     text = (tmp_path / "page.html").read_text(encoding="utf-8")

@@ -261,8 +261,8 @@ class ChoiceFit(Tabular, OrderedItems):
             )
         )
 
-    def describe(self, most: int = summary.SHOWN_ROWS, *, rest: str = ".table() has all") -> str:
-        """The text that ``print`` shows, with the first ``most`` items; ``rest`` says where the others are.
+    def describe(self, limit: int = summary.SHOWN_ROWS, *, rest: str = ".table() has all") -> str:
+        """The text that ``print`` shows, with the first ``limit`` items; ``rest`` says where the others are.
 
         Examples
         --------
@@ -270,7 +270,7 @@ class ChoiceFit(Tabular, OrderedItems):
         >>> print(at.fit_choices(["a", "b"], losers=["b", "a"]).describe().splitlines()[0])
         2 choices between 2 items: 1 component
         """
-        return draw_text(summary.tell(self._told(), whole_number(most, "most", least=1), rest))
+        return draw_text(summary.tell(self._told(), whole_number(limit, "limit", least=1), rest))
 
     def to_dict(self) -> dict[str, Any]:
         """The fit as plain values that JSON can hold; an infinite gap is the text ``infinite``.
@@ -292,7 +292,7 @@ class ChoiceFit(Tabular, OrderedItems):
             "ridge": 0.0 if self.prior is not None else self.soft.ridge / self.parts,
         }
 
-    def plot(self, ax: Any = None, *, most: int = MOST) -> Any:
+    def plot(self, ax: Any = None, *, limit: int = MOST) -> Any:
         """Draw the scores with 95 % intervals, the best on top, in the house style; return the axes.
 
         Components stand one under the other, with what lies between them: an infinite gap, or no comparison.
@@ -302,7 +302,7 @@ class ChoiceFit(Tabular, OrderedItems):
         ----------
         ax : matplotlib axes, optional
             Where to draw; new ones if not given.
-        most : int
+        limit : int
             How many items are drawn.
 
         Examples
@@ -312,8 +312,8 @@ class ChoiceFit(Tabular, OrderedItems):
         >>> [label.get_text() for label in ax.get_yticklabels()]
         ['a  1', 'b  1', 'c  3']
         """
-        most = whole_number(most, "most", least=1)
-        return plot_standings(self.standings, joined=self.prior is not None, ax=ax, most=most)
+        limit = whole_number(limit, "limit", least=1)
+        return plot_standings(self.standings, joined=self.prior is not None, ax=ax, limit=limit)
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
         """Write the fit into a new folder; ``overwrite`` replaces an earlier fit there.

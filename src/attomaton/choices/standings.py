@@ -203,11 +203,11 @@ NAME = 28
 """Characters of an item that are shown."""
 
 
-def plot_standings(standings: Standings, *, joined: bool, ax: Any = None, most: int = MOST) -> Any:
-    """Draw the first ``most`` items, the best on top; the axes."""
+def plot_standings(standings: Standings, *, joined: bool, ax: Any = None, limit: int = MOST) -> Any:
+    """Draw the first ``limit`` items, the best on top; the axes."""
     if ax is not None and not hasattr(ax, "errorbar"):
         raise UnsupportedOption(f"ax is of type {type(ax).__name__}; give axes of matplotlib, or none")
-    rows = rows_of_table(standings.rows, most)
+    rows = rows_of_table(standings.rows, limit)
     with house_axes(ax, height=MARGIN + ROW * max(len(rows), 2) + 0.08 * len(rows)) as axes:
         level, ticks, names = 0.0, list[float](), list[str]()
         for place, row in enumerate(rows):

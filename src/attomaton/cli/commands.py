@@ -29,7 +29,7 @@ EXAMPLES = {
         "attomaton score run story.txt --window 4 --epsilon 0.1",
         "attomaton score run story.txt --shrink 0.5 --learned-from story.txt",
     ),
-    "report": ("attomaton report run -o report.html",),
+    "report": ("attomaton report run --out report.html",),
     "export": ("attomaton export run --graphml graph.graphml --queries the",),
     "diff": (
         "attomaton learn story.txt --window 4 --out shorter",

@@ -11,9 +11,7 @@ from attomaton.cli.values import check_folder, is_stream, place, place_argument,
 
 def report(
     run: Annotated[Path, place_argument("A folder written by `attomaton learn --out`.")],
-    out: Annotated[Path, place("HTML file to write; - is standard output.", "--out", "-o")] = Path(
-        "report.html"
-    ),
+    out: Annotated[Path, place("HTML file to write; - is standard output.")] = Path("report.html"),
     queries: Annotated[
         int | None, whole("Show at most this number of queries; by default as many as fit.", least=1)
     ] = None,
