@@ -306,9 +306,10 @@ def explain_answer(
     """Why one context, a batch of one, was answered as it was; tokens are called by ``names``."""
     tokens, seen = answer.bags.token, answer.seen
     component = answer.component[seen]
-    retrieved: list[int] = np.unique(component[answer.probabilities[seen] > 0]).tolist()
+    retrieved: list[int] = sorted(set(component[answer.probabilities[seen] > 0].tolist()))
     present = {
-        number: tuple(tokens[seen][component == number].tolist()) for number in np.unique(component).tolist()
+        number: tuple(tokens[seen][component == number].tolist())
+        for number in sorted(set(component.tolist()))
     }
     beaten, incomparable = (), ()
     if retrieved:
