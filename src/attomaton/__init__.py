@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         synthetic as synthetic,
         tokenize_corpus as tokenize_corpus,
     )
-    from attomaton.engines import Selection as Selection
+    from attomaton.engines import Engine as Engine, Selection as Selection
     from attomaton.graphs import (
         ChoiceTable as ChoiceTable,
         Components as Components,

@@ -99,3 +99,15 @@ def test_contexts_as_text_tokens_or_ids_agree(tmp_path):
     assert (
         chances.tobytes() == auto.predict_proba(["b", "a"]).tobytes() == auto.predict_proba([1, 0]).tobytes()
     )
+
+
+def test_a_window_is_given_once():
+    text = ["a", "b", "a", "c", "b", "a", "b", "c", "a", "b", "c", "b", "a", "b"]
+    whole = at.learn([text], window=4)
+    assert at.learn([text], keep=at.Selection(window=4)).soft.scores.equals(whole.soft.scores)
+    with pytest.raises(UnsupportedOption, match="give one of them"):
+        at.learn([text], window=4, keep=at.Selection(window=3))
+    short = at.learn([text], window=2)
+    assert at.diff(whole, [text], keep=at.Selection(window=2)).counts == at.diff(whole, short).counts
+    with pytest.raises(UnsupportedOption, match="diff writes no run"):
+        at.diff([text], [text], out="run")

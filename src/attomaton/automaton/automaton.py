@@ -307,8 +307,8 @@ class Automaton(Tabular, Solved, Attention):
         run = open_run(path)
         if WRITES in run.run.records:
             raise UnsupportedOption(
-                f"the run in {path} writes other tokens than it reads; load it with attomaton.automaton."
-                "writing.automaton.WritingAutomaton.load, and ask its reads for what this asks"
+                f"the run in {path} writes other tokens than it reads; open it with "
+                "attomaton.automaton.load_attention, and ask its reads for what this asks"
             )
         return open_automaton(run, whole=whole, kind=cls)
 

@@ -22,13 +22,13 @@ from attomaton.automaton.runs.staged import Finished, learn_by_part
 from attomaton.base.artifacts import RUN, Building, build_folder, digest_arrays
 from attomaton.base.artifacts.uploads import build_at
 from attomaton.base.errors import NothingRealisable, UnsupportedOption
-from attomaton.base.options import given_path
+from attomaton.base.options import given_path, show
 from attomaton.base.progress import as_stages
 from attomaton.base.remote import as_place
 from attomaton.corpora.documents import Documents
 from attomaton.corpora.readers import read_corpus
 from attomaton.corpora.readers.batches import Reading, as_reading
-from attomaton.corpora.readers.given import path_of
+from attomaton.corpora.readers.given import WINDOW, path_of
 from attomaton.corpora.readers.sources import is_run
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.shards import TokenizedCorpus
@@ -241,6 +241,10 @@ def _select(keep: Selection | None, window: int | None) -> Selection:
     if given is not None and not isinstance(given, Selection):
         raise UnsupportedOption(f"keep is {type(given).__name__}; give attomaton.Selection(…)")
     selection = Selection() if keep is None else keep
+    if window is not None and selection.window not in (window, WINDOW):
+        raise UnsupportedOption(
+            f"window is {show(window)} and keep has a window of {selection.window}; give one of them"
+        )
     return selection if window is None else replace(selection, window=window)
 
 
@@ -298,6 +302,8 @@ def diff(a: Source, b: Source, **options: Any) -> compare.Difference:
     >>> difference
     Difference(1 of 2 pairs)
     """
+    if "out" in options or "overwrite" in options:
+        raise UnsupportedOption("diff writes no run; learn both corpora into folders, and give these")
     if any(isinstance(one, WritingAutomaton) for one in (a, b)):
         raise UnsupportedOption("diff compares what two heads read; give the reads of each head that writes")
     known = [one if isinstance(one, Automaton) else _load_run(one) for one in (a, b)]
@@ -319,7 +325,8 @@ def _learn_beside(source: Source, other: Automaton | None, options: dict[str, An
     asked = {name: value for name, value in options.items() if value is not None}
     if other is None:
         return learn(source, **asked)
-    if other.window is not None:
+    keep = asked.get("keep")
+    if other.window is not None and (keep is None or keep.window == WINDOW):
         asked.setdefault("window", other.window)
     if other.vocabulary is None or "tokenizer" in asked or isinstance(source, Samples | Documents):
         return learn(source, **asked)

@@ -140,7 +140,7 @@ def test_a_run_keeps_the_map(tmp_path, writes):
         assert other.window == 6
         assert str(other.explain("a dog and a")) == str(auto.explain("a dog and a"))
         assert other.predict("a dog and a") == auto.predict("a dog and a")
-    with pytest.raises(UnsupportedOption, match="WritingAutomaton"):
+    with pytest.raises(UnsupportedOption, match="load_attention"):
         at.Automaton.load(tmp_path / "run")
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
     assert manifest["config"]["writes"] == auto.writing.name

@@ -222,3 +222,10 @@ def test_large_vocabularies_need_a_prompt() -> None:
 def test_lengths_must_rise_from_the_prompt_on(lengths: list[int]) -> None:
     with pytest.raises(AttomatonError):
         draw_counts(np.ones((2, 2)), [0, 1, 0], lengths=lengths)
+
+
+def test_tokens_that_look_like_formulas_are_drawn_as_they_are():
+    text = ["a $\\x$ a $\\x$ b a $\\x$", "b a b $\\x$ a b"]
+    axes = at.winners(at.learn(text, window=6), "a $\\x$ b").plot()
+    axes.figure.canvas.draw()
+    assert "$\\x$" in [one.get_text() for one in axes.get_legend().get_texts()]

@@ -66,7 +66,8 @@ def draw_shares(
         axes.set_ylabel("share of the tokens")
         told = "dashed: predicted, marks: the limit" + ", solid: drawn" * (drawn is not None)
         axes.set_title(f"Token shares ({told})", loc="left")
-        axes.legend(loc="best", frameon=False)
+        for text in axes.legend(loc="best", frameon=False).get_texts():
+            text.set_parse_math(False)
     return axes
 
 

@@ -281,7 +281,7 @@ def _solve_orthonormal(
     chosen = Placement(threads=threads) if solver is None else solver
     if not isinstance(chosen, OrderSolver):
         raise UnsupportedOption(
-            f"{chosen!r} does not solve the orthonormal problem; use Placement or Reference"
+            f"{chosen!r} does not solve the orthonormal problem; use Placement or Clarabel"
         )
     problem = order_problem(components)
     positions, flow = chosen.solve_order(problem)
