@@ -23,7 +23,7 @@ from attomaton.corpora.readers.corpus import checked_batches
 from attomaton.corpora.readers.files import File
 from attomaton.corpora.readers.sources import reader_of
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.corpora.tokenizers.patterns import SCHEMES, Scheme
+from attomaton.corpora.tokenizers.subwords import SCHEMES, Scheme
 from tests.faults.mutants import mutate_bytes, mutate_json
 
 LINES = ["to be or not to be", "é 漢字 x", "", "that is the question: whether 'tis nobler", "a a a b"] * 3

@@ -20,8 +20,7 @@ from attomaton.base.printing import Block, Grid
 from attomaton.base.tables import Float64, Int64, table_of
 from attomaton.training.configuration import restore
 from attomaton.training.models.deep import DeepModel, DeepWeights
-from attomaton.training.pictures import draw_run
-from attomaton.training.trace import Record
+from attomaton.training.trace import Record, draw_run
 
 
 @dataclass(frozen=True, eq=False, repr=False)

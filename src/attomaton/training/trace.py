@@ -13,6 +13,8 @@ import pyarrow as pa
 from attomaton.base.artifacts import read_arrays, save_arrays
 from attomaton.base.artifacts.arrays import MEND
 from attomaton.base.borders import check_floats, check_ids, check_int64, check_rising, keep_checked
+from attomaton.base.display import BLUE
+from attomaton.base.drawing import HEIGHT, house_axes
 from attomaton.base.errors import CorruptRun, MismatchedParts, UnknownToken, UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.options import given_path
@@ -24,9 +26,45 @@ from attomaton.graphs.origin import read_corpora
 from attomaton.training.configuration import restore
 from attomaton.training.models.attention import AttentionModel
 from attomaton.training.models.embeddings import EmbeddingTable
-from attomaton.training.pictures import draw_run
 from attomaton.training.steepest import STEPS
 from attomaton.training.steps import Step
+
+
+def draw_run(steps: Int64, losses: Float64, norms: Float64, ax: Any = None) -> Any:
+    """Loss and norm of W by step, mean ± standard deviation over trials, shape (n_records, n_trials) each.
+
+    ``ax`` is None or a pair of axes, which are returned.
+    """
+    with house_axes(ax, height=2 * HEIGHT, n=2) as pair:
+        several = losses.shape[1] > 1
+        for axes, values, title, level in (
+            (pair[0], losses, "training loss", True),
+            (pair[1], norms, "norm of W", False),
+        ):
+            _draw(axes, steps, values, log=level)
+            axes.set_title(
+                f"{title}, mean ± std of {losses.shape[1]:,} trials" if several else title, loc="left"
+            )
+        pair[1].set_xlabel("step")
+    return pair
+
+
+def _draw(axes: Any, steps: Int64, values: Float64, *, log: bool) -> None:
+    kept = steps > 0 if (steps > 0).sum() > 1 else np.ones(len(steps), bool)
+    at, shown = steps[kept], values[kept]
+    log = log and bool((shown > 0).all())
+    if log:
+        with np.errstate(invalid="ignore"):
+            shown = np.log(shown)
+    mean, spread = shown.mean(axis=1), shown.std(axis=1)
+    middle, lower, upper = (np.exp(one) if log else one for one in (mean, mean - spread, mean + spread))
+    if values.shape[1] > 1:
+        axes.fill_between(at, lower, upper, color=BLUE, alpha=0.2, linewidth=0)
+    axes.plot(at, middle, color=BLUE, marker="o" if len(at) == 1 else None)
+    if len(at) > 1 and at[0] > 0:
+        axes.set_xscale("log")
+    if log:
+        axes.set_yscale("log")
 
 
 class Record(NamedTuple):
