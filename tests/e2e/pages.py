@@ -15,7 +15,6 @@ import pyarrow as pa
 
 import attomaton as at
 from tests.cli.inside import run_inside
-from tests.e2e.first_hour import CONTEXT, TEXT as MOBY_DICK
 from tests.engines.conftest import write_shards
 
 ROOT = Path(__file__).parents[2]
@@ -85,7 +84,6 @@ def prepare_inputs(folder):
     for name in ("text.txt", "corpus.txt", "tinyshakespeare/input.txt", "wikitext-2/valid.txt"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(story, encoding="utf-8")
-    (folder / MOBY_DICK).write_text(f"{story}\n{CONTEXT}\n", encoding="utf-8")
     (folder / "games.csv").write_text("winner,loser\nAnn,Bob\nBob,Ann\nAnn,Cat\n", encoding="utf-8")
     battle = '{"model_a": "large", "model_b": "small", "winner": "model_a"}\n'
     (folder / "battles.jsonl").write_text(battle * 2, encoding="utf-8")

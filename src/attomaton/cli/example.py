@@ -1,4 +1,4 @@
-"""``attomaton example``: a small text to try things on."""
+"""``attomaton example``: a small text, or a small table of comparisons, to try things on."""
 
 from importlib.resources import files
 from pathlib import Path
@@ -9,20 +9,23 @@ from attomaton.cli.values import place_argument
 
 
 def example(
-    path: Annotated[Path, place_argument("Where to write the text.")],
+    path: Annotated[Path, place_argument("Where to write it: story.txt, or battles.csv for comparisons.")],
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write the sample text that comes with attomaton to PATH. A file that already exists is kept."""
+    """Write a short story to PATH or, if PATH ends in .csv, who won against whom. No other file is replaced."""
     from attomaton.base.artifacts import write_target
 
-    text = files("attomaton.corpora").joinpath("example.txt").read_text(encoding="utf-8")
+    is_table = path.suffix.lower() == ".csv"
+    source = files("attomaton.choices" if is_table else "attomaton.corpora")
+    text = source.joinpath("example.csv" if is_table else "example.txt").read_text(encoding="utf-8")
     write_target(
         path,
         lambda draft: draft.write_bytes(text.encode()),
         is_ours=lambda there: there.read_bytes() == text.encode(),
     )
+    unit, number = ("rows", text.count("\n") - 1) if is_table else ("words", len(text.split()))
     if as_json:
-        print_json({"path": str(path), "words": len(text.split())})
+        print_json({"path": str(path), unit: number})
     elif not quiet:
-        print_line(f"Wrote {len(text.split()):,} words to {path}.")
+        print_line(f"Wrote {number:,} {unit} to {path}.")
