@@ -21,6 +21,7 @@ ELSEWHERE = {
     r"--master spark://": "tests/engines/test_spark.py starts a cluster and gives its address",
     r"reproduce heldout": "tests/experiments/test_heldout.py runs it small; it takes more than an hour",
     r"reproduce heads-study": "tests/experiments/test_heads.py runs it small; it takes half an hour",
+    r"heads stories260K/": "tests/cli/test_heads.py runs it on a smaller model",
     r"s3://bucket": "tests/base/remote starts a store and reads and writes there",
 }
 """Commands that another test runs."""
@@ -30,14 +31,13 @@ LONG = r"heads stories260K|reproduce (all-mechanics|scan-snap-(6|7|10|meeting)|b
 
 CODE = [page for page in PAGES if read_blocks(page)]
 LONG_PAGES = {
+    "beginning",
     "decoder",
     "figures",
-    "how-attention-turns",
     "report",
     "scale",
     "scan-snap",
     "train-and-verify",
-    "trained-on-text",
 }
 """Pages that train, draw many pictures or start Spark."""
 SHORT = [page for page in CODE if page.stem not in LONG_PAGES]

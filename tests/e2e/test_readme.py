@@ -9,14 +9,12 @@ import pytest
 from tests.e2e.environments import ROOT
 
 EXTRAS = {
+    "beginning.md",
     "figures.md",
-    "heads-explained.md",
     "heads.md",
-    "how-attention-turns.md",
     "ratings.md",
     "scale.md",
     "train-and-verify.md",
-    "why-a-head-looks.md",
 }
 """Pages whose Python needs an extra, or shards: test_pages.py runs them, and all others too."""
 README = (ROOT / "README.md").read_text(encoding="utf-8")
