@@ -1,5 +1,6 @@
 """The docs speak of things that exist."""
 
+import pkgutil
 import re
 import runpy
 from pathlib import Path
@@ -76,3 +77,36 @@ def test_every_experiment_with_a_figure_is_on_its_page():
     page = (ROOT / "docs" / "figures.md").read_text(encoding="utf-8")
     names = [name for name in find_experiments(ALL) if name != "mechanics-path"]
     assert [name for name in names if f"`{name}`" not in page] == []
+
+
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CHANGELOG.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_name_that_a_page_gives_in_full_imports(page):
+    text = page.read_text(encoding="utf-8")
+    names = {name.replace("at.", "attomaton.", 1) for name in re.findall(r"`(at\.[a-z_]\w*(?:\.\w+)*)", text)}
+    names |= set(re.findall(r"`(attomaton(?:\.\w+)+)", text))
+    assert [name for name in sorted(names) if not _imports(name)] == []
+
+
+def _imports(name):
+    """Whether a dotted name leads to a module, or to something in one."""
+    try:
+        pkgutil.resolve_name(name)
+    except (ImportError, AttributeError):
+        return False
+    return True
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_no_table_is_broken_by_a_blank_line(page):
+    """Rows that follow a blank line must begin a table: their second line is its rule."""
+    blocks = re.split(r"\n\s*\n", re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL))
+    tables = [block.strip().splitlines() for block in blocks if block.lstrip().startswith("|")]
+    assert [rows[0] for rows in tables if len(rows) < 2 or not re.fullmatch(r"\s*\|[\s:|-]+", rows[1])] == []

@@ -41,7 +41,9 @@ def test_from_an_empty_environment_to_the_open_report(wheel, tmp_path):
     assert time.perf_counter() - begin < LIMIT
     assert f"Rule: {rule}" in printed[COMMANDS[2]]
     for token, probability in rows:
-        if float(probability) > 0:  # the terminal lists what is retrieved, the page every token of the context
+        if (
+            float(probability) > 0
+        ):  # the terminal lists what is retrieved, the page every token of the context
             assert re.search(rf"│ {token}\s+│ {probability}", printed[COMMANDS[2]])
 
 

@@ -71,7 +71,8 @@ def test_checks_are_written_as_in_the_script():
 
 def test_the_smoke_test_is_the_quick_start_of_the_readme():
     install, first, *_ = (
-        [line[2:] for line in block.splitlines() if line.startswith("$ ")] for block in blocks(README, "console")
+        [line[2:] for line in block.splitlines() if line.startswith("$ ")]
+        for block in blocks(README, "console")
     )
     assert install[-1].startswith("pip install attomaton")
     wheel = "python -m pip install --quiet dist/*.whl"
