@@ -33,7 +33,6 @@ LONG_PAGES = {
     "decoder",
     "figures",
     "how-attention-turns",
-    "report",
     "scale",
     "scan-snap",
     "train-and-verify",

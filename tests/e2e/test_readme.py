@@ -9,11 +9,11 @@ import pytest
 from tests.e2e.environments import ROOT
 
 EXTRAS = {
+    "choices.md",
     "figures.md",
     "heads-explained.md",
     "heads.md",
     "how-attention-turns.md",
-    "ratings.md",
     "scale.md",
     "train-and-verify.md",
     "why-a-head-looks.md",
