@@ -31,8 +31,8 @@ def test_every_test_named_in_theory_to_code_exists():
     assert seen > 20
 
 
-def test_every_picture_is_in_the_gallery_with_its_command():
-    page = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
+def test_every_picture_is_on_the_page_of_figures_with_its_command():
+    page = (ROOT / "docs" / "figures.md").read_text(encoding="utf-8")
     figures = {f"figures/{path.name}" for path in (ROOT / "docs" / "figures").iterdir()}
     rows = re.findall(r"^\| !\[[^\]]+\]\((\S+?)\).*\| (?:`(.+)`|the same) \|$", page, flags=re.MULTILINE)
     assert figures <= {picture for picture, _ in rows}

@@ -34,7 +34,6 @@ LONG_PAGES = {
     "beginning",
     "decoder",
     "figures",
-    "report",
     "scale",
     "scan-snap",
     "train-and-verify",

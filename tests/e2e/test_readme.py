@@ -8,14 +8,7 @@ import pytest
 
 from tests.e2e.environments import ROOT
 
-EXTRAS = {
-    "beginning.md",
-    "figures.md",
-    "heads.md",
-    "ratings.md",
-    "scale.md",
-    "train-and-verify.md",
-}
+EXTRAS = {"beginning.md", "choices.md", "figures.md", "heads.md", "scale.md", "train-and-verify.md"}
 """Pages whose Python needs an extra, or shards: test_pages.py runs them, and all others too."""
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 

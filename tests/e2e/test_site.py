@@ -11,7 +11,7 @@ from tests.e2e.pages import ROOT
 
 WIDTHS = (1440, 820, 390)
 TUTORIALS = sorted(path.stem for path in (ROOT / "docs" / "tutorials").glob("*.ipynb"))
-OPENED = ["index", "get-started", "report", "gallery", "reference", *TUTORIALS]
+OPENED = ["index", "get-started", "figures", "reference", *TUTORIALS]
 MOST_BYTES = 500_000
 """Of a tutorial's page: JupyterLab's style sheets alone would be more."""
 

@@ -60,7 +60,7 @@ def test_on_stories_the_forecast_lasts_while_the_loss_has_hardly_fallen(tinystor
 
 @pytest.mark.slow
 def test_on_stories_attention_turns_and_its_course_is_foretold(tinystories):
-    """The numbers of docs/how-attention-turns.md, at steps 10, 20 and 40."""
+    """The numbers of docs/beginning.md, at steps 10, 20 and 40."""
     text = read_sequences(tinystories, 300, 32, "word-punct")
     sequences = text.some(160, 0)
     run = train_deep(sequences, DeepModel(n_layers=2), 2.0, steps=40, n_tokens=300, watch=Watch(every=10))

@@ -33,7 +33,7 @@ def test_valid_and_test_give_the_published_counts(wikitext):
 
 
 def test_most_components_hang_on_single_samples(wikitext):
-    """The figures of docs/robustness.md."""
+    """The figures of docs/held-out.md."""
     parts = [(wikitext / f"{part}.txt").read_text(encoding="utf-8") for part in ("valid", "test")]
     _, ids = at.Vocabulary.from_text("".join(parts))
     components = at.find_components(at.extract_edges(at.Samples.from_windows(ids, window=32)))
@@ -45,7 +45,7 @@ def test_most_components_hang_on_single_samples(wikitext):
 
 @pytest.mark.slow
 def test_valid_and_test_differ_by_a_few_odd_samples(wikitext):
-    """The figures of docs/robustness.md."""
+    """The figures of docs/held-out.md."""
     valid, test = (at.learn(wikitext / f"{part}.txt") for part in ("valid", "test"))
     assert diff(valid, test).describe(Change.SPLIT, 1) == [
         (".", "<unk> and . tie, 477 to 2", "<unk> before . ×664")

@@ -5,7 +5,7 @@ Each round solves a convex problem that bounds the loss from above
 mass in the limit, which lowers the bound at the scores just found. So the limit of the bound never rises from
 round to round, and where it stays the same W_svm does not grow; there are finitely many choices, so it ends.
 Where it ends is a local optimum: another choice of writers may have a smaller loss, and nothing here proves
-that none does. See docs/writing.md.
+that none does. See docs/generation.md.
 """
 
 from collections.abc import Callable
