@@ -21,7 +21,7 @@ import pyarrow as pa
 import attomaton
 import attomaton as at
 import attomaton_experiments
-from attomaton.automaton.repetition.chain import draw_counts
+from attomaton.automaton.repetition.odds import draw_counts
 from attomaton.automaton.rules import answer_bags
 from attomaton.base.errors import AttomatonError
 from attomaton.base.kernels.kernel import Inner, Kernel

@@ -23,11 +23,10 @@ from attomaton.base.drawing import (
 )
 from attomaton.base.errors import UnknownToken, UnsupportedOption, UnwritablePlace
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.report.lines import Line, LinePanel, draw_lines
+from attomaton.report.figures import Line, LinePanel, draw_lines
 from attomaton.report.page.packing import Packer
 from attomaton.report.pictures import choose_tokens, draw_heat, gather_scores, write_figures
-from attomaton.report.priority_graph import MOST_COMPONENTS, draw_graph, lay_out
-from attomaton.report.query_graph import read_graph
+from attomaton.report.priority_graph import MOST_COMPONENTS, draw_graph, lay_out, read_graph
 from attomaton_experiments.figures.grids import GridFigure, draw_grids
 from attomaton_experiments.figures.maps import MapPanel, draw_maps
 from attomaton_experiments.figures.panels import Panel, draw_panels

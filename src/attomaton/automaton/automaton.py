@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.automaton.attention import Attention, check_ranked
+from attomaton.automaton.attention import MOST_ROWS, Attention, Ranking, check_ranked
 from attomaton.automaton.context import Context
 from attomaton.automaton.explanation import Explanation, explain_answer
 from attomaton.automaton.finite import FiniteAttention
-from attomaton.automaton.pictures import MOST_ROWS, Ranking
 from attomaton.automaton.prediction import BatchPrediction, answer
 from attomaton.automaton.runs import layout, storage
 from attomaton.automaton.runs.coverage import Coverage, measure_coverage
@@ -41,7 +40,7 @@ from attomaton.graphs.paths import QueryGraph, graph_of
 from attomaton.solvers.solved import Solved
 
 if TYPE_CHECKING:
-    from attomaton.automaton.stopped import StoppedTraining
+    from attomaton.automaton.finite import StoppedTraining
 
 WRITES = "writes"
 """The record of a run whose keys write other tokens, which :mod:`attomaton.automaton.ov_maps` opens."""
@@ -185,7 +184,7 @@ class Automaton(Tabular, Solved, Attention):
                 "fast_forward(samples, embeddings=…) and read scores_at(step)"
             )
         if not (self._training and self._training[0].serves(given, step_size)):
-            from attomaton.automaton.stopped import StoppedTraining
+            from attomaton.automaton.finite import StoppedTraining
 
             self._training[:] = [StoppedTraining(given, self.components, step_size)]
         return self._training[0].at(step, self.vocabulary, self.window)

@@ -11,10 +11,9 @@ from functools import cached_property
 
 import numpy as np
 
-from attomaton.automaton.repetition.chain import TextCounts
 from attomaton.automaton.repetition.limits import Limit, find_limit
 from attomaton.automaton.repetition.loops import Loops
-from attomaton.automaton.repetition.odds import count_places
+from attomaton.automaton.repetition.odds import TextCounts, count_places
 from attomaton.automaton.repetition.winners import Winners
 from attomaton.base.tables import Bool, Float64
 from attomaton.claims.verdicts import Claim, Judgement, Verdict, Verdicts, VerdictStatus
@@ -68,7 +67,7 @@ def verify_repetition(found: Winners, counts: TextCounts) -> Verdicts:
     Examples
     --------
     >>> import attomaton as at
-    >>> from attomaton.automaton.repetition.chain import draw_counts
+    >>> from attomaton.automaton.repetition.odds import draw_counts
     >>> layer, prompt = [[0.2, 0.8], [0.2, 0.8]], [0] * 200 + [1] * 20_000
     >>> counts = draw_counts(layer, prompt, lengths=[20_200, 200_000], runs=4)
     >>> for verdict in verify_repetition(at.winners(layer, prompt), counts):

@@ -71,8 +71,7 @@ def begin(
     """Say what each query of CORPUS looks at first, and how far back, when a deep model begins to learn."""
     from attomaton.engines.choose import Engine
     from attomaton.theories.beginning.begin import begin as begin_with
-    from attomaton.theories.beginning.result import tell_beginning
-    from attomaton.theories.beginning.storage import KIND
+    from attomaton.theories.beginning.result import KIND, tell_beginning
 
     check_folder(out, KIND, overwrite=overwrite)
     asked = read_queries(queries)

@@ -14,12 +14,10 @@ from attomaton.base.errors import CorruptRun, MissingExtra, UnsupportedOption, n
 from attomaton.base.options import given_path
 from attomaton.base.tables import Float64, Int64
 from attomaton.report.export import check_place, pick_queries
-from attomaton.report.lines import Line, LinePanel, draw_lines
+from attomaton.report.figures import Line, LinePanel, draw_lines, new_figure, save_figure
 from attomaton.report.page.packing import Packer
 from attomaton.report.page.training import follow_trials, read_training, why_unpredicted
-from attomaton.report.priority_graph import draw_graph
-from attomaton.report.query_graph import PageGraph, read_graph
-from attomaton.report.style import new_figure, save_figure
+from attomaton.report.priority_graph import PageGraph, draw_graph, read_graph
 
 MOST_NUMBERS = 50_000_000
 """Numbers that the axes of the cyclic subspace may take: more, and neither curve is drawn."""

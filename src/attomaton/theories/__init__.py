@@ -11,13 +11,13 @@ if TYPE_CHECKING:
         ForecastCourse as ForecastCourse,
         follow_course as follow_course,
     )
+    from attomaton.theories.beginning.passes import Frequent as Frequent, cut_documents as cut_documents
     from attomaton.theories.beginning.result import (
         Beginning as Beginning,
         EarlyWeights as EarlyWeights,
         FirstLooks as FirstLooks,
         Lags as Lags,
     )
-    from attomaton.theories.beginning.sequences import Frequent as Frequent, cut_documents as cut_documents
     from attomaton.theories.beginning.statistics import (
         Statistics as Statistics,
         find_statistics as find_statistics,
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
         DecoderTrace as DecoderTrace,
         train_decoder as train_decoder,
     )
-    from attomaton.theories.decoder.embedded import SolvedDecoder as SolvedDecoder
     from attomaton.theories.decoder.features import (
         EmbeddedLimit as EmbeddedLimit,
+        SolvedDecoder as SolvedDecoder,
         solve_decoder as solve_decoder,
     )
     from attomaton.theories.decoder.learn import (
@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from attomaton.theories.scansnap.forecast import (
         Clock as Clock,
         QueryForecast as QueryForecast,
+        find_pulls as find_pulls,
         forecast_queries as forecast_queries,
     )
     from attomaton.theories.scansnap.heads import (
@@ -94,7 +95,6 @@ if TYPE_CHECKING:
         solve_exponent as solve_exponent,
         star_constant as star_constant,
     )
-    from attomaton.theories.scansnap.pull import find_pulls as find_pulls
     from attomaton.theories.scansnap.reduced import Reduced as Reduced
     from attomaton.theories.scansnap.survey import (
         KeptTokens as KeptTokens,

@@ -8,9 +8,8 @@ from hypothesis import given, settings, strategies as st
 
 import attomaton as at
 from attomaton.automaton.generation import generate_by_definition
-from attomaton.automaton.repetition.chain import draw_counts
 from attomaton.automaton.repetition.limits import find_exponents, find_slopes, find_steady, judge_limit
-from attomaton.automaton.repetition.odds import read_odds
+from attomaton.automaton.repetition.odds import draw_counts, read_odds
 from attomaton.base.errors import AttomatonError
 
 

@@ -15,10 +15,16 @@ from attomaton.theories.scansnap.assumptions import (
 )
 from attomaton.theories.scansnap.classes import CorpusClasses, classes_of_contexts, draw_linear_classes
 from attomaton.theories.scansnap.flow import solve_flow
-from attomaton.theories.scansnap.forecast import Clock, define_distinct, find_distinct, forecast_queries
+from attomaton.theories.scansnap.forecast import (
+    Clock,
+    define_distinct,
+    define_pull,
+    find_distinct,
+    find_pulls,
+    forecast_queries,
+)
 from attomaton.theories.scansnap.heads import MassHead
 from attomaton.theories.scansnap.law import Rates, SnapLaw
-from attomaton.theories.scansnap.pull import define_pull, find_pulls
 from attomaton.theories.scansnap.survey import can_follow, follow_attention, half_time
 from tests.strategies import orderings, paper_draws, vectors
 from tests.theories.scansnap.test_estimation import counted_sets

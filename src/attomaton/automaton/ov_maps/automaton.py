@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from attomaton.automaton.attention import Attention
+from attomaton.automaton.attention import Attention, Ranking
 from attomaton.automaton.automaton import WRITES, Automaton, fill_run, open_automaton
 from attomaton.automaton.context import Context, Names, as_samples, read_context
 from attomaton.automaton.explanation import Explanation, explain_answer
@@ -15,7 +15,6 @@ from attomaton.automaton.generation import MOST_GENERATED, Generation, write_on
 from attomaton.automaton.ov_maps.maps import KeyNames, Writing
 from attomaton.automaton.ov_maps.settle import Settling
 from attomaton.automaton.ov_maps.writers import count_writers
-from attomaton.automaton.pictures import Ranking
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.automaton.runs.coverage import Coverage, show_share
 from attomaton.automaton.runs.layout import OWNED

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.automaton.context import Context
-from attomaton.automaton.repetition.chain import TextCounts, check_lengths
 from attomaton.automaton.repetition.limits import (
     NEAR,
     SAME,
@@ -23,7 +22,14 @@ from attomaton.automaton.repetition.limits import (
     judge_limit,
     nudge,
 )
-from attomaton.automaton.repetition.odds import Layer, Odds, count_places, read_odds
+from attomaton.automaton.repetition.odds import (
+    Layer,
+    Odds,
+    TextCounts,
+    check_lengths,
+    count_places,
+    read_odds,
+)
 from attomaton.base.display import BLUE, GREEN, ORANGE
 from attomaton.base.drawing import GREY, drawable, house_axes
 from attomaton.base.errors import UnsupportedOption
@@ -222,7 +228,7 @@ class Winners(Tabular):
         Parameters
         ----------
         counts : TextCounts, optional
-            What was drawn (:func:`~attomaton.automaton.repetition.chain.draw_counts`), as solid lines under
+            What was drawn (:func:`~attomaton.automaton.repetition.odds.draw_counts`), as solid lines under
             the predictions; None draws predictions alone, up to a text of 10⁷ tokens.
         ax : matplotlib.axes.Axes, optional
             Where to draw; None makes a new figure of the style that all figures here have.

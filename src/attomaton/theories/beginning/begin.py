@@ -15,9 +15,8 @@ from attomaton.corpora.samples import Samples, Skipped
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.engines.choose import Adder, Engine, as_engine
 from attomaton.engines.sums import AddUp
-from attomaton.theories.beginning.passes import CountTokens, Cutting
+from attomaton.theories.beginning.passes import CountTokens, Cutting, Frequent
 from attomaton.theories.beginning.result import Beginning
-from attomaton.theories.beginning.sequences import Frequent
 from attomaton.theories.beginning.statistics import add_statistics
 
 REST = "<rest>"

@@ -1,7 +1,7 @@
 """What ``begin`` returns: first looks, lags and weights, with what the theorem promises of them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -9,20 +9,79 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from scipy import sparse
 
-from attomaton.base.artifacts import load_run, write_run
+from attomaton.base.artifacts import FolderKind, Run, load_run, write_run
+from attomaton.base.borders import (
+    check_counts,
+    check_floats,
+    check_ids,
+    check_int64,
+    check_offsets,
+    check_size,
+)
 from attomaton.base.display import SHOWN
 from attomaton.base.errors import UnknownToken
 from attomaton.base.frames import Tabular
 from attomaton.base.options import whole_number
 from attomaton.base.printing import Block, Grid, Printed, blocks_of
 from attomaton.base.tables import Float64, Int64, make_table
-from attomaton.corpora.samples import NOTHING_SKIPPED, Skipped
-from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.corpora.samples import MAX_TOKENS, NOTHING_SKIPPED, Skipped
+from attomaton.corpora.tokenizers import Vocabulary, read_vocabulary, vocabulary_records
 from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.theories.beginning.statistics import Statistics
-from attomaton.theories.beginning.storage import KIND, pack, unpack
 from attomaton.theories.beginning.theorem import WEIGHTS, Coefficients, Setting, TheoremBounds, check_setting
+
+KIND = FolderKind("beginning", "a beginning", "attomaton begin --out")
+TABLES = ("counts", "smoothed", "looks")
+SIZES = ("n_sequences", "n_documents", "n_read", "n_labels")
+MOST = 1 << 53
+_sparse: Any = sparse
+
+
+def pack(statistics: Statistics, vocabulary: Vocabulary | None, skipped: Skipped) -> Run:
+    """The files of a beginning."""
+    arrays: dict[str, Any] = {"lags": statistics.lags}
+    for name in TABLES:
+        table = getattr(statistics, name)
+        arrays |= {
+            f"{name}/offsets": table.indptr.astype(np.int64),
+            f"{name}/columns": table.indices.astype(np.int64),
+            f"{name}/values": table.data,
+        }
+    sizes = {name: getattr(statistics, name) for name in SIZES}
+    return Run(
+        tables={},
+        arrays=arrays,
+        records=vocabulary_records(vocabulary),
+        manifest={"n_tokens": statistics.n_tokens, **sizes, "skipped": asdict(skipped)},
+    )
+
+
+def unpack(run: Run) -> tuple[Statistics, Vocabulary | None, Skipped]:
+    """Every part checked, in the order in which one indexes another."""
+    size = check_size(run.manifest["n_tokens"], MAX_TOKENS, "n_tokens")
+    tables = {name: _table(run, name, size) for name in TABLES}
+    lags = check_floats(run.arrays["lags"], (None,), "lags")
+    sizes = {name: check_size(run.manifest[name], MOST, name) for name in SIZES}
+    vocabulary = read_vocabulary(run.records, size)
+    return Statistics(**tables, lags=lags, **sizes), vocabulary, Skipped(**run.manifest["skipped"])
+
+
+def _table(run: Run, name: str, size: int) -> Any:
+    offsets = check_int64(run.arrays[f"{name}/offsets"], f"offsets of {name}")
+    columns = check_int64(run.arrays[f"{name}/columns"], f"columns of {name}")
+    given = run.arrays[f"{name}/values"]
+    check_offsets(offsets, len(columns), f"offsets of {name}")
+    check_ids(columns, size, f"a column of {name}")
+    if len(offsets) != size + 1 or len(given) != len(columns):
+        raise ValueError(f"{name} has other sizes than it should")
+    if name == "counts":
+        values: Any = check_int64(given, name)
+        check_counts(values, 1, name)
+    else:
+        values = check_floats(given, (None,), name)
+    return _sparse.csr_array((values, columns, offsets), shape=(size, size))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

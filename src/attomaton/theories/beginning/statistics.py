@@ -14,8 +14,14 @@ from attomaton.base.progress import silent
 from attomaton.base.tables import Float64, Int64
 from attomaton.corpora.pieces import Piece
 from attomaton.engines.sums import AddUp, sum_pieces
-from attomaton.theories.beginning.gain import DENSE_TOKENS, find_gain
-from attomaton.theories.beginning.passes import READ, CountContexts, CountLooks, Cutting
+from attomaton.theories.beginning.passes import (
+    DENSE_TOKENS,
+    READ,
+    CountContexts,
+    CountLooks,
+    Cutting,
+    find_gain,
+)
 
 _sparse: Any = sparse
 
@@ -127,7 +133,7 @@ def find_statistics(corpus: Any, *, window: int, n_tokens: int | None = None) ->
     Parameters
     ----------
     corpus : Piece, or sequence of sequences of int
-        The documents; see :mod:`attomaton.theories.beginning.sequences` for how they are cut.
+        The documents; see :mod:`attomaton.theories.beginning.passes` for how they are cut.
     window : int
         Tokens of a sequence, T.
     n_tokens : int, optional

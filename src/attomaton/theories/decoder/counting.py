@@ -14,7 +14,7 @@ from attomaton.base.ragged import rows_of
 from attomaton.base.tables import Int64
 from attomaton.corpora.pieces import Piece
 from attomaton.engines.sums import AddUp
-from attomaton.theories.beginning.sequences import Frequent
+from attomaton.theories.beginning.passes import Frequent
 from attomaton.theories.decoder.supports import Supports, pack_contexts, supports_of
 
 NAMED = {"unigram": 1, "bigram": 2, "trigram": 3}

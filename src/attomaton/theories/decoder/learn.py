@@ -16,7 +16,7 @@ from attomaton.corpora.shards import Shards
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.engines.choose import Adder, Engine, as_engine
 from attomaton.theories.beginning.begin import find_frequent
-from attomaton.theories.beginning.sequences import Frequent
+from attomaton.theories.beginning.passes import Frequent
 from attomaton.theories.decoder.counting import add_supports, read_width
 from attomaton.theories.decoder.descent import check_features
 from attomaton.theories.decoder.features import EmbeddedLimit, solve_decoder

@@ -10,19 +10,54 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base.artifacts import load_run, write_run
+from attomaton.base.artifacts import FolderKind, Run, load_run, write_run
+from attomaton.base.borders import check_int64, check_size
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.options import real_number, whole_number
 from attomaton.base.printing import Block, Grid
 from attomaton.base.tables import Float64
-from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.corpora.tokenizers import Vocabulary, read_vocabulary, vocabulary_records
 from attomaton.theories.decoder.counting import Read
 from attomaton.theories.decoder.course import asymptote, direct_column, find_levels, follow, squared_norm
 from attomaton.theories.decoder.stopped import StoppedDecoder, logits_of, stop_decoder
-from attomaton.theories.decoder.storage import KIND, pack, unpack
 from attomaton.theories.decoder.supports import Supports
 from attomaton.theories.decoder.telling import DecoderExplanation, DecoderRequest, ask, explain_support
+
+KIND = FolderKind("decoder", "a decoder", "DecoderLimit.save")
+ARRAYS = ("offsets", "tokens", "counts")
+READ = ("n_documents", "n_tokens", "n_labels")
+MOST = 1 << 53
+
+
+def pack(supports: Supports, read: Read, vocabulary: Vocabulary | None) -> Run:
+    """The files of a decoder's limit."""
+    arrays = {name: getattr(supports, name) for name in ARRAYS}
+    return Run(
+        tables={},
+        arrays={**arrays, "contexts": supports.contexts.astype(np.int64).ravel()},
+        records=vocabulary_records(vocabulary),
+        manifest={
+            "vocabulary_size": supports.n_tokens,
+            "width": supports.contexts.shape[1],
+            **{name: getattr(read, name) for name in READ},
+        },
+    )
+
+
+def unpack(run: Run) -> tuple[Supports, Read, Vocabulary | None]:
+    """Every part checked, in the order in which one indexes another."""
+    offsets = check_int64(run.arrays["offsets"], "offsets")
+    flat = check_int64(run.arrays["contexts"], "contexts")
+    width = check_size(run.manifest["width"], 64, "width")
+    size = run.manifest["vocabulary_size"]
+    contexts = flat.reshape(len(offsets) - 1, width)
+    supports = Supports(contexts.astype(np.int32), offsets, run.arrays["tokens"], run.arrays["counts"], size)
+    if (contexts != supports.contexts).any():
+        raise ValueError("contexts are no token ids")
+    read = Read(*(check_size(run.manifest[name], MOST, name) for name in READ))
+    return supports, read, read_vocabulary(run.records, size)
+
 
 LARGEST_WEIGHTS = 1 << 26
 """Entries up to which W is made as a dense table: 512 MB."""
