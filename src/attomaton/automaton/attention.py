@@ -23,7 +23,7 @@ from attomaton.base.errors import TokenOutOfRange, UnknownToken, UnsupportedOpti
 from attomaton.base.options import LARGEST, make_rng, whole_number
 from attomaton.base.ragged import group_borders
 from attomaton.base.tables import Float64, Int32
-from attomaton.corpora.samples import Samples
+from attomaton.corpora.samples import WINDOW, Samples
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.encoders import unknown_token
 from attomaton.corpora.tokenizers.vocabulary import name_token
@@ -214,10 +214,12 @@ class Attention(ABC):
         read = [read_context(context, self.n_tokens, self.vocabulary) for context in contexts]
         answer = self._answer_ids([ids for ids, _ in read])
         borders = group_borders(answer.bags.sample, len(read))
-        return [
-            _by_chance(answer.bags.token[first:last], answer.probabilities[first:last], names)
-            for (_, names), first, last in zip(read, borders[:-1], borders[1:], strict=True)
-        ]
+        answers: list[dict[Any, float]] = []
+        for (_, names), first, last in zip(read, borders[:-1], borders[1:], strict=True):
+            tokens, chances = answer.bags.token[first:last], answer.probabilities[first:last]
+            falling = [at for at in np.argsort(-chances, kind="stable").tolist() if chances[at] > 0]
+            answers.append({names.key(int(tokens[at])): float(chances[at]) for at in falling})
+        return answers
 
     def predict_proba(self, context: Context) -> Float64:
         """The chance of every token to be the next one, shape (n_tokens,).
@@ -303,9 +305,14 @@ class Attention(ABC):
         n = whole_number(n, "n", most=MOST_GENERATED)
         window = None if window is None else whole_number(window, "window", least=1)
         ids, names = read_context(prompt, self.n_tokens, self.vocabulary)
-        chain = GrowingContext(ids.tolist(), lambda context: self._answer_ids([context]), window)
-        tokens, backed_off = chain.run(n, None if greedy else make_rng(seed))
+        tokens, backed_off = self._continue(ids.tolist(), n, None if greedy else make_rng(seed), window)
         return Generation(tuple(ids.tolist()), tokens, backed_off, names.unknown, names)
+
+    def _continue(
+        self, prompt: Sequence[int], n: int, rng: np.random.Generator | None, window: int | None
+    ) -> tuple[tuple[int, ...], int]:
+        """The next n tokens, and how many of them were drawn without evidence."""
+        return GrowingContext(prompt, lambda context: self._answer_ids([context]), window).run(n, rng)
 
     def show(self, context: Context) -> ContextView:
         """The explanation as something to look at: a notebook draws it, a terminal prints it.
@@ -327,12 +334,7 @@ class Attention(ABC):
     def plot(self, query: str | int, ax: Any = None) -> Any:
         """Draw the tokens that attention prefers under a query, best first; returns the matplotlib axes.
 
-        Parameters
-        ----------
-        query : str or int
-            A token, as text or as its id.
-        ax : matplotlib.axes.Axes, optional
-            Where to draw; None makes a new figure of the style that all figures here have.
+        ``query`` is a token, as text or as its id. Without ``ax`` a new figure is made.
 
         Examples
         --------
@@ -347,24 +349,11 @@ class Attention(ABC):
     def plot_context(self, context: Context, ax: Any = None) -> Any:
         """Draw how much attention each position of a context gets; returns the matplotlib axes.
 
-        Parameters
-        ----------
-        context : str or sequence
-            The context; of a long one the last positions are drawn.
-        ax : matplotlib.axes.Axes, optional
-            Where to draw; None makes a new figure of the style that all figures here have.
-
-        Examples
-        --------
-        >>> import matplotlib as mpl, attomaton as at
-        >>> mpl.use("agg")
-        >>> auto = at.learn(["to be or not to be", "to be is to do"])
-        >>> [label.get_text() for label in auto.plot_context("to be or not to").get_xticklabels()]
-        ['to', 'be', 'or', 'not', 'to']
+        Of a long context the last positions are drawn. Without ``ax`` a new figure is made.
         """
-        told = self.explain(context)
-        names = [told.name(token) for token in told.context]
-        return draw_positions(names, self.attention(context).tolist(), told.rule.words, ax)
+        explanation = self.explain(context)
+        names = [explanation.name(token) for token in explanation.context]
+        return draw_positions(names, self.attention(context).tolist(), explanation.rule.words, ax)
 
     @abstractmethod
     def _ranking(self, query: int) -> Ranking:
@@ -405,8 +394,12 @@ class Attention(ABC):
         (2, ('and', 'so', 'on'))
         """
         read, unknown = self._read(samples, options)
-        scored = score_prediction(mix_uniform(self.predict_bags(count_tokens(read)), epsilon))
-        return replace(scored, unknown=unknown)
+        prediction = self.predict_bags(self._reachable(read))
+        return replace(score_prediction(mix_uniform(prediction, epsilon)), unknown=unknown)
+
+    def _reachable(self, samples: Samples) -> Bags:
+        """The samples whose label can be predicted at all."""
+        return count_tokens(samples)
 
     def read(self, source: Any, **options: Unpack["ReadingOptions"]) -> Samples:
         """New text as samples, in the tokens of this vocabulary; tokens that it lacks are unseen ones.
@@ -435,12 +428,12 @@ class Attention(ABC):
             raise UnsupportedOption(
                 f"the tokenizer is that of this vocabulary ({self.vocabulary.tokenizer}); leave it out"
             )
-        from attomaton.corpora.readers.given import WINDOW, read_ids, read_named
+        from attomaton.corpora.readers.given import read_ids, read_named
 
-        asked: ReadingOptions = {"window": self.window or WINDOW, **options}
+        options = {"window": self.window or WINDOW, **options}
         if self.vocabulary is None:
-            return read_ids(source, **asked), ()
-        samples, read = read_named(source, {**asked, "tokenizer": self.vocabulary})
+            return read_ids(source, **options), ()
+        samples, read = read_named(source, {**options, "tokenizer": self.vocabulary})
         return samples, () if read is None else read.tokens[len(self.vocabulary) :]
 
     def name(self, token: int) -> str:
@@ -480,9 +473,3 @@ def check_ranked(query: str, n_tokens: int) -> None:
             f"no sample teaches anything about the query {shorten(query)!r}, so there is nothing to draw; "
             "take a token that samples end with and that a label stands before"
         )
-
-
-def _by_chance(tokens: Int32, chances: Float64, names: Names) -> dict[Any, float]:
-    """Token → chance for the tokens that have one, likeliest first (of equals, the lowest id)."""
-    order = [place for place in np.argsort(-chances, kind="stable").tolist() if chances[place] > 0]
-    return {names.key(int(tokens[place])): float(chances[place]) for place in order}

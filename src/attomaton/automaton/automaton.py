@@ -7,7 +7,7 @@ drawn from its tokens with Luce odds m_j e^{s_j}.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ import pyarrow as pa
 from attomaton.automaton.attention import MOST_ROWS, Attention, Ranking, check_ranked
 from attomaton.automaton.context import Context
 from attomaton.automaton.explanation import Explanation, explain_answer
-from attomaton.automaton.finite import FiniteAttention
+from attomaton.automaton.finite import FiniteAttention, StoppedTraining
 from attomaton.automaton.prediction import BatchPrediction, answer
 from attomaton.automaton.runs import layout, storage
 from attomaton.automaton.runs.coverage import Coverage, measure_coverage
@@ -38,9 +38,6 @@ from attomaton.graphs.bags import Bags
 from attomaton.graphs.evidence import count_evidence
 from attomaton.graphs.paths import QueryGraph, graph_of
 from attomaton.solvers.solved import Solved
-
-if TYPE_CHECKING:
-    from attomaton.automaton.finite import StoppedTraining
 
 WRITES = "writes"
 """The record of a run whose keys write other tokens, which :mod:`attomaton.automaton.ov_maps` opens."""
@@ -122,7 +119,11 @@ class Automaton(Tabular, Solved, Attention):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_vocabulary(self.vocabulary, self.n_tokens)
+        if self.vocabulary is not None and len(self.vocabulary) != self.n_tokens:
+            raise MismatchedParts(
+                f"the vocabulary has {len(self.vocabulary)} tokens and the components {self.n_tokens}; give "
+                "one token for each id"
+            )
         if self.window is not None:
             whole_number(self.window, "window", least=1)
 
@@ -133,9 +134,8 @@ class Automaton(Tabular, Solved, Attention):
     def scored_nodes(self) -> pa.Table:
         """Columns query, token (int32), component (int64), hard and soft (float64), a row for each node."""
         nodes: Any = self.components.nodes
-        scores = {"hard": self.hard, "soft": self.soft}
-        for name, side in scores.items():
-            nodes = nodes.append_column(name, side.scores.column("score"))
+        for name in ("hard", "soft"):
+            nodes = nodes.append_column(name, getattr(self, name).scores.column("score"))
         return nodes
 
     def _words(self) -> Vocabulary | None:
@@ -184,8 +184,6 @@ class Automaton(Tabular, Solved, Attention):
                 "fast_forward(samples, embeddings=…) and read scores_at(step)"
             )
         if not (self._training and self._training[0].serves(given, step_size)):
-            from attomaton.automaton.finite import StoppedTraining
-
             self._training[:] = [StoppedTraining(given, self.components, step_size)]
         return self._training[0].at(step, self.vocabulary, self.window)
 
@@ -217,7 +215,8 @@ class Automaton(Tabular, Solved, Attention):
 
     def explain(self, context: Context) -> Explanation:
         """What is retrieved, what it beat and on what evidence, and which rule answered."""
-        return explain_answer(*self._answer(context), self.graph_of)
+        answer, names = self._answer(context)
+        return explain_answer(answer, names, names.unknown, self.graph_of)
 
     def of_queries(self, queries: Integers) -> "Automaton":
         """An automaton in memory that knows all about these queries, and perhaps about others."""
@@ -241,7 +240,9 @@ class Automaton(Tabular, Solved, Attention):
 
         Columns query (int32), realisable, unrealisable, nodes, components, edges, order, choices (int64).
         """
-        return describe_index(self) if self._run is None else self._run.run.tables[storage.INDEX]
+        if self._run is not None:
+            return self._run.run.tables[storage.INDEX]
+        return layout.index_of(self.components, self.soft.choices)
 
     def outline(self, queries: Integers) -> Outline:
         """Nodes, order and scores of these queries, and perhaps of others; their edges may be missing."""
@@ -251,8 +252,8 @@ class Automaton(Tabular, Solved, Attention):
 
     def outlines(self, queries: Integers) -> Iterator[tuple[Int64, Outline]]:
         """Rising queries, some at a time, with the outline of these; at least one block."""
-        asked = np.asarray(queries, np.int64)
-        blocks = [asked] if self._run is None else self._run.blocks(asked, "nodes", "order")
+        rising = np.asarray(queries, np.int64)
+        blocks = [rising] if self._run is None else self._run.blocks(rising, "nodes", "order")
         for block in blocks:
             yield block, self.outline(block)
 
@@ -312,9 +313,8 @@ class Automaton(Tabular, Solved, Attention):
         return open_automaton(run, whole=whole, kind=cls)
 
     def _ranking(self, query: int) -> Ranking:
-        return self.of_queries(np.array([query]))._rank(query)
-
-    def _rank(self, query: int) -> Ranking:
+        if self._run is not None:
+            return self.of_queries(np.array([query]))._ranking(query)
         first, last = np.searchsorted(self.components.query_of_node, [query, query + 1])
         check_ranked(self.name(query), last - first)
         hard, soft = self._nodes.hard[first:last], self._nodes.soft[first:last]
@@ -336,14 +336,10 @@ class Automaton(Tabular, Solved, Attention):
 
     @cached_property
     def _nodes(self) -> Nodes:
-        known = self.components
-        hard, soft = (column(one.scores, "score") for one in (self.hard, self.soft))
-        return Nodes(
-            known.query_of_node, known.token_of_node, known.component_of_node, hard, soft, self.n_tokens
-        )
+        return Nodes.of(self.components, self.hard, self.soft)
 
     @cached_property
-    def _training(self) -> "list[StoppedTraining]":
+    def _training(self) -> list[StoppedTraining]:
         """The training that :meth:`at` was asked for last, if any."""
         return []
 
@@ -355,30 +351,14 @@ def fill_run(
     records: Mapping[str, Any] | None = None,
 ) -> None:
     """Write an automaton into the run folder that is being built, and more records beside its own."""
-    told = {**storage.describe_records(automaton.vocabulary, automaton.coverage), **(records or {})}
-    storage.fill(building, automaton, told, about)
+    known = storage.describe_records(automaton.vocabulary, automaton.coverage)
+    storage.fill(building, automaton, {**known, **(records or {})}, about)
 
 
 def open_automaton(run: StoredRun, *, whole: bool = False, kind: type[Automaton] = Automaton) -> Automaton:
     """The automaton of an open run, which is read whole if it is small, or if it is asked for."""
-    parts: dict[str, Any] = run.solve_all() if whole or run.is_small else {"_run": run}
-    given = {"vocabulary": run.vocabulary, "window": run.window}
-    return trusted(kind, samples=None, **given, **{"_run": None, **parts})
-
-
-def describe_index(solved: Solved) -> pa.Table:
-    """The index of an automaton in memory."""
-    components = solved.components
-    order = components.query_of[column(components.order, "above")]
-    rows = {
-        "nodes": components.query_of_node,
-        "components": components.query_of,
-        "edges": components.edges["query"],
-        "order": order,
-        "choices": column(solved.soft.choices.rows, "query"),
-    }
-    counts = {name: np.bincount(query, minlength=solved.n_tokens) for name, query in rows.items()}
-    return layout.describe_index(components.edges.queries, solved.n_tokens, counts)
+    parts: dict[str, Any] = {"_run": None, **run.solve_all()} if whole or run.is_small else {"_run": run}
+    return trusted(kind, samples=None, vocabulary=run.vocabulary, window=run.window, **parts)
 
 
 def whole_table(automaton: Automaton, name: str) -> pa.Table:
@@ -391,11 +371,3 @@ def whole_table(automaton: Automaton, name: str) -> pa.Table:
         query: Any = pa.array(components.query_of[column(order, "above")])
         return order.add_column(0, "query", query)
     return {"edges": components.edges.rows, "choices": automaton.soft.choices.rows}[name]
-
-
-def _check_vocabulary(vocabulary: Vocabulary | None, n_tokens: int) -> None:
-    if vocabulary is not None and len(vocabulary) != n_tokens:
-        raise MismatchedParts(
-            f"the vocabulary has {len(vocabulary)} tokens and the components {n_tokens}; give one token for "
-            "each id"
-        )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -17,19 +17,6 @@ from attomaton.corpora.tokenizers.vocabulary import name_token
 
 Context = str | Sequence[str] | Sequence[int]
 """A text or tokens as strings (with a vocabulary), or token ids."""
-
-
-class Naming(Protocol):
-    """What names the tokens of one context; :class:`Names` is it."""
-
-    def __call__(self, token: int) -> str:
-        """The token as text."""
-        ...
-
-    @property
-    def unknown(self) -> tuple[str, ...]:
-        """Words of the context that the vocabulary does not have."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -56,7 +43,9 @@ class Names:
     def __call__(self, token: int) -> str:
         """The token as text, or its id where there is no vocabulary."""
         known = 0 if self.vocabulary is None else len(self.vocabulary)
-        return self.unknown[token - known] if self.unknown and token >= known else self._known(token)
+        if self.unknown and token >= known:
+            return self.unknown[token - known]
+        return name_token(self.vocabulary, token)
 
     def key(self, token: int) -> str | int:
         """The token as text; the id itself where there is no vocabulary."""
@@ -67,9 +56,6 @@ class Names:
         if self.vocabulary is None:
             return " ".join(map(str, tokens))
         return self.vocabulary.join(tokens, self.unknown)
-
-    def _known(self, token: int) -> str:
-        return name_token(self.vocabulary, token)
 
 
 def read_context(context: Context, n_tokens: int, vocabulary: Vocabulary | None) -> tuple[Int32, Names]:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from attomaton.automaton.context import Naming
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.base.display import SHOWN, shorten
 from attomaton.base.frames import Tabular
@@ -95,8 +94,6 @@ def _describe_step(step: tuple[Edge, ...], name: Callable[[int], str]) -> str:
     shown = ", ".join(f"{name(edge.winner)} → {name(edge.loser)} ×{edge.support}" for edge in step[:EDGES])
     return shown + (f" and {len(step) - EDGES} more" if len(step) > EDGES else "")
 
-
-__all__ = ["Beaten", "ContextView", "Edge", "Explanation", "Rule"]
 
 POSITIONS = 48
 """Positions of a context that a view shows: the last ones."""
@@ -363,26 +360,13 @@ def _join(words: Sequence[str], number: int) -> str:
     return " ".join(words[:SHOWN]) + (f" and {number - SHOWN:,} more" if number > SHOWN else "")
 
 
-Tokens = tuple[int, ...]
-
-
-def trace_beaten(
-    graph: QueryGraph, retrieved: Sequence[int], present: Mapping[int, Tokens]
-) -> tuple[tuple[Beaten, ...], tuple[Tokens, ...]]:
-    """What every retrieved component precedes, with the evidence, and what they do not all precede."""
-    order = QueryOrder(graph)
-    searches = [order.search(top) for top in retrieved]
-    others = [number for number in present if number not in retrieved]
-    under = [number for number in others if all(reached[order.local(number)] for reached, _ in searches)]
-    evidence = order.evidence(searches[0][1], retrieved[0], under)
-    beaten = [Beaten(present[number], steps) for number, steps in zip(under, evidence, strict=True)]
-    return tuple(beaten), tuple(present[number] for number in others if number not in under)
-
-
 def explain_answer(
-    answer: BatchPrediction, names: Naming, graph_of: Callable[[int], QueryGraph]
+    answer: BatchPrediction,
+    name: Callable[[int], str],
+    unknown: tuple[str, ...],
+    graph_of: Callable[[int], QueryGraph],
 ) -> Explanation:
-    """Why one context, a batch of one, was answered as it was; tokens are called by ``names``."""
+    """Why one context, a batch of one, was answered as it was; tokens are called by ``name``."""
     tokens, seen = answer.bags.token, answer.seen
     component = answer.component[seen]
     retrieved: list[int] = sorted(set(component[answer.probabilities[seen] > 0].tolist()))
@@ -390,20 +374,25 @@ def explain_answer(
         number: tuple(tokens[seen][component == number].tolist())
         for number in sorted(set(component.tolist()))
     }
-    beaten, incomparable = (), ()
+    beaten: list[Beaten] = []
+    others = [number for number in present if number not in retrieved]
     if retrieved:
-        query = int(answer.bags.samples.queries[0])
-        beaten, incomparable = trace_beaten(graph_of(query), retrieved, present)
+        order = QueryOrder(graph_of(int(answer.bags.samples.queries[0])))
+        searches = [order.search(top) for top in retrieved]
+        under = [number for number in others if all(reached[order.local(number)] for reached, _ in searches)]
+        evidence = order.evidence(searches[0][1], retrieved[0], under)
+        beaten = [Beaten(present[number], steps) for number, steps in zip(under, evidence, strict=True)]
+        others = [number for number in others if number not in under]
     return Explanation(
         context=tuple(answer.bags.samples.values.tolist()),
-        rule=_rule(answer, len(retrieved), bool(incomparable)),
+        rule=_rule(answer, len(retrieved), bool(others)),
         retrieved=tuple(present[number] for number in retrieved),
         probabilities=answer.chances(),
-        beaten=beaten,
-        incomparable=incomparable,
+        beaten=tuple(beaten),
+        incomparable=tuple(present[number] for number in others),
         unseen=tuple(tokens[~seen].tolist()),
-        unknown=names.unknown,
-        name=names,
+        unknown=unknown,
+        name=name,
     )
 
 

@@ -23,7 +23,6 @@ from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.graphs.bags import Bags
 from attomaton.graphs.components import Components
 from attomaton.graphs.grouping import find_rows, pack_pairs
-from attomaton.trajectory.forward import fast_forward
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -165,6 +164,8 @@ class StoppedTraining:
     """Training on some samples, followed as far as was asked; remembers its last answer."""
 
     def __init__(self, samples: Samples, components: Components, step_size: float) -> None:
+        from attomaton.trajectory.forward import fast_forward  # compiles, so only when needed
+
         self._samples, self._step_size = samples, step_size
         self._n_tokens = components.edges.n_tokens
         self._trajectory = fast_forward(

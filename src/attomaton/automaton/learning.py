@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from attomaton.automaton import compare
 from attomaton.automaton.automaton import Automaton, fill_run
-from attomaton.automaton.ov_maps.automaton import WritingAutomaton, fill_writing
+from attomaton.automaton.ov_maps.automaton import WritingAutomaton
 from attomaton.automaton.ov_maps.maps import Writes, Writing, check_named, find_writing
 from attomaton.automaton.ov_maps.settle import WritingProblem, settle
 from attomaton.automaton.ov_maps.writers import count_writers, find_writers
@@ -24,16 +24,15 @@ from attomaton.base.artifacts import RUN, Building, build_folder, digest_arrays
 from attomaton.base.artifacts.uploads import build_at
 from attomaton.base.errors import NothingRealisable, UnsupportedOption
 from attomaton.base.options import given_path, show
-from attomaton.base.progress import Progress, as_stages, silent
+from attomaton.base.progress import Progress, Stages, as_stages, silent
 from attomaton.base.remote import as_place
-from attomaton.base.tables import Bool, Int64
 from attomaton.corpora.documents import Documents
 from attomaton.corpora.readers import read_corpus
 from attomaton.corpora.readers.batches import Reading, as_reading
-from attomaton.corpora.readers.given import WINDOW, path_of
+from attomaton.corpora.readers.given import path_of
 from attomaton.corpora.readers.sources import is_run
 from attomaton.corpora.samples import Samples
-from attomaton.corpora.shards import Shards, TokenizedCorpus
+from attomaton.corpora.shards import TokenizedCorpus
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.engines.choose import Engine, as_engine, make_engine
 from attomaton.engines.memory import MemoryEngine, trim
@@ -44,6 +43,7 @@ from attomaton.graphs.origin import check_training, describe_origin
 from attomaton.graphs.writing import Reach
 from attomaton.solvers.solved import compile_beside, solve_edges
 
+Learned = TypeVar("Learned", Automaton, WritingAutomaton)
 Source = str | PathLike[str] | Samples | Documents | TokenizedCorpus | Sequence[Any] | Any
 """What :func:`learn` reads: a path, glob or URL, samples, token ids, documents; a frame or dataset too."""
 
@@ -122,23 +122,14 @@ def learn(
     >>> auto.predict_proba([1, 0]).tolist()
     [0.0, 1.0, 0.0]
     """
-    how, asked = as_engine(engine, source), as_reading(reading)
-    selection = _select(keep, window)
-    check_tokenizer(tokenizer)
-    _refuse_input(out, source)
+    how = as_engine(engine, source)
     begin = as_stages(progress)
-    with _workplace(out, overwrite, resumable=how.on_disk) as (work, building):
-        begin("reading")
-        tokens = work / "tokens" if how.on_disk else None
-        corpus = read_source(
-            source, window=selection.window, tokenizer=tokenizer, tokens=tokens, reading=asked
-        )
-        compile_beside(len(corpus.tokens) if isinstance(corpus.tokens, Samples) else 0)
-        selection = selection.with_ids(corpus.vocabulary)
+    prepared = _Source(source, window, tokenizer, keep, reading, out, overwrite, begin)
+    with prepared.read(on_disk=how.on_disk) as (corpus, selection, work, building):
         passes = make_engine(how, corpus.tokens, selection, work=work / "passes", progress=begin)
         begin("extracting edges")
         edges = passes.edges()
-        about = _describe(corpus, selection, asked, embeddings, engine=how.name)
+        about = prepared.describe(corpus, selection, embeddings, engine=how.name)
         if embeddings is None and not isinstance(passes, MemoryEngine):
             finished = learn_by_part(passes, edges, begin)
             automaton = _put_together(finished, corpus.vocabulary, about, building, work)
@@ -147,18 +138,13 @@ def learn(
                 edges.load(), passes.choices, embeddings=embeddings, progress=begin, threads=how.threads
             )
             samples = corpus.samples(passes.kept, selection)
-            longest = None if isinstance(source, Samples) else selection.reach
             parts = (solved.components, solved.hard, solved.soft, corpus.vocabulary, samples)
-            automaton = Automaton(*parts, longest)
+            automaton = Automaton(*parts, prepared.longest(selection))
             if building is not None:
                 begin("writing the run")
                 origin = {} if samples is None else {"samples": describe_origin(samples)}
                 fill_run(building, automaton, {**about, **origin})
-    if automaton is None:
-        automaton = Automaton.load(as_place(str(out)))
-    if automaton.coverage.note:
-        warnings.warn(automaton.coverage.note, NothingRealisable, stacklevel=2)
-    return automaton
+    return _warn(Automaton.load(as_place(str(out))) if automaton is None else automaton)
 
 
 def learn_writing(
@@ -211,61 +197,93 @@ def learn_writing(
     >>> learn_writing([0, 1, 0, 2, 0, 1, 0, 1], "successor", window=3).predict([1, 2])
     {0: 1.0}
     """
-    checked, asked, selection = check_named(writes), as_reading(reading), _select(keep, window)
-    check_tokenizer(tokenizer)
-    _refuse_input(out, source)
-    begin = as_stages(progress)
-    with _workplace(out, overwrite, resumable=False) as (_, building):
-        begin("reading")
-        corpus = read_source(source, window=selection.window, tokenizer=tokenizer, tokens=None, reading=asked)
-        tokens = check_corpus(corpus.tokens)
-        compile_beside(len(tokens))
-        selection = selection.with_ids(corpus.vocabulary)
+    checked, begin = check_named(writes), as_stages(progress)
+    prepared = _Source(source, window, tokenizer, keep, reading, out, overwrite, begin)
+    with prepared.read(on_disk=False) as (corpus, selection, _, building):
+        if not isinstance(corpus.tokens, Samples):
+            raise UnsupportedOption(
+                "a head that writes is learned in memory, and this corpus is a folder of token shards; give "
+                "the text, documents, token ids or samples"
+            )
         automaton = solve_writing(
-            tokens,
-            find_writing(checked, tokens, corpus.vocabulary),
+            corpus.tokens,
+            find_writing(checked, corpus.tokens, corpus.vocabulary),
             selection,
             vocabulary=corpus.vocabulary,
-            window=None if isinstance(source, Samples) else selection.reach,
+            window=prepared.longest(selection),
             embeddings=embeddings,
             threads=threads,
             progress=begin,
         )
         if building is not None:
-            about = _describe(corpus, selection, asked, embeddings, writes=automaton.writing.name)
-            fill_writing(building, automaton, about)
+            about = prepared.describe(corpus, selection, embeddings, writes=automaton.writing.name)
+            automaton.fill(building, about)
+    return _warn(automaton)
+
+
+class _Source:
+    """What is learned from: checked before anything is read or written, then read into a workplace."""
+
+    def __init__(
+        self,
+        source: Source,
+        window: int | None,
+        tokenizer: str,
+        keep: Any,
+        reading: Reading | None,
+        out: str | PathLike[str] | None,
+        overwrite: bool,
+        begin: Stages,
+    ) -> None:
+        if keep is not None and not isinstance(keep, Selection):
+            raise UnsupportedOption(f"keep is {type(keep).__name__}; give attomaton.Selection(…)")
+        selection = Selection() if keep is None else keep
+        if window is not None and selection.window not in (window, None):
+            raise UnsupportedOption(
+                f"window is {show(window)} and keep has a window of {selection.window}; give one of them"
+            )
+        self._selection = selection if window is None else replace(selection, window=window)
+        self._source, self._tokenizer, self._reading = source, tokenizer, as_reading(reading)
+        self._out, self._overwrite, self._begin = out, overwrite, begin
+        check_tokenizer(tokenizer)
+        if out is not None and isinstance(as_place(out), Path):
+            refuse_input_in(given_path(out, "out"), source)
+
+    @contextmanager
+    def read(self, *, on_disk: bool) -> Generator[tuple[Corpus, Selection, Path, Building | None]]:
+        """The corpus and what is kept of it, where an engine may work, and the run folder that is built."""
+        with _workplace(self._out, self._overwrite, resumable=on_disk) as (work, building):
+            self._begin("reading")
+            corpus = read_source(
+                self._source,
+                window=self._selection.longest,
+                tokenizer=self._tokenizer,
+                tokens=work / "tokens" if on_disk else None,
+                reading=self._reading,
+            )
+            compile_beside(len(corpus.tokens) if isinstance(corpus.tokens, Samples) else 0)
+            yield corpus, self._selection.with_ids(corpus.vocabulary), work, building
+
+    def longest(self, selection: Selection) -> int | None:
+        """The longest context that can be read; samples that are given have their own."""
+        return None if isinstance(self._source, Samples) else selection.reach
+
+    def describe(
+        self, corpus: Corpus, selection: Selection, embeddings: object, **more: str
+    ) -> dict[str, Any]:
+        """What the manifest of a run says about how it was learned."""
+        digest = None if embeddings is None else digest_arrays(np.asarray(embeddings, np.float64))
+        settings = {"documents": self._reading.documents, **more, "embeddings": digest}
+        named = {name: getattr(self._reading, name) for name in ("column", "format")}
+        settings |= {name: value for name, value in named.items() if value is not None}
+        return {"input": corpus.about, "config": {**selection.to_dict(), **settings}}
+
+
+def _warn(automaton: Learned) -> Learned:
+    """The automaton itself; that the theory says nothing about the corpus is a warning."""
     if automaton.coverage.note:
-        warnings.warn(automaton.coverage.note, NothingRealisable, stacklevel=2)
+        warnings.warn(automaton.coverage.note, NothingRealisable, stacklevel=3)
     return automaton
-
-
-def _select(keep: Selection | None, window: int | None) -> Selection:
-    """What is kept, with the window that is given by itself."""
-    given: Any = keep
-    if given is not None and not isinstance(given, Selection):
-        raise UnsupportedOption(f"keep is {type(given).__name__}; give attomaton.Selection(…)")
-    selection = Selection() if keep is None else keep
-    if window is not None and selection.window not in (window, WINDOW):
-        raise UnsupportedOption(
-            f"window is {show(window)} and keep has a window of {selection.window}; give one of them"
-        )
-    return selection if window is None else replace(selection, window=window)
-
-
-def _refuse_input(out: str | PathLike[str] | None, source: Source) -> None:
-    """Never write a run to the folder that holds its corpus."""
-    if out is not None and isinstance(as_place(out), Path):
-        refuse_input_in(given_path(out, "out"), source)
-
-
-def _describe(
-    corpus: Corpus, selection: Selection, reading: Reading, embeddings: object, **more: str
-) -> dict[str, Any]:
-    """What the manifest of a run says about how it was learned."""
-    named = {name: one for name in ("column", "format") if (one := getattr(reading, name)) is not None}
-    digest = None if embeddings is None else digest_arrays(np.asarray(embeddings, np.float64))
-    made = {"documents": reading.documents, **more, "embeddings": digest, **named}
-    return {"input": corpus.about, "config": {**selection.to_dict(), **made}}
 
 
 def _put_together(
@@ -308,14 +326,14 @@ def diff(a: Source, b: Source, **options: Any) -> compare.Difference:
     """
     if "out" in options or "overwrite" in options:
         raise UnsupportedOption("diff writes no run; learn both corpora into folders, and give these")
-    if any(isinstance(one, WritingAutomaton) for one in (a, b)):
+    if isinstance(a, WritingAutomaton) or isinstance(b, WritingAutomaton):
         raise UnsupportedOption("diff compares what two heads read; give the reads of each head that writes")
-    known = [one if isinstance(one, Automaton) else _load_run(one) for one in (a, b)]
-    learned = [
-        _learn_beside(source, other, options) if one is None else one
-        for source, one, other in zip((a, b), known, reversed(known), strict=True)
+    runs = [source if isinstance(source, Automaton) else _load_run(source) for source in (a, b)]
+    automata = [
+        _learn_beside(source, other, options) if run is None else run
+        for source, run, other in zip((a, b), runs, reversed(runs), strict=True)
     ]
-    return compare.diff(*learned)
+    return compare.diff(*automata)
 
 
 def _load_run(source: Source) -> Automaton | None:
@@ -325,17 +343,20 @@ def _load_run(source: Source) -> Automaton | None:
 
 
 def _learn_beside(source: Source, other: Automaton | None, options: dict[str, Any]) -> Automaton:
-    """Learn from a corpus as the other was learned, in all that is not said."""
-    asked = {name: value for name, value in options.items() if value is not None}
+    """Learn from a corpus as the other was learned, in all that the options leave open."""
+    options = {name: value for name, value in options.items() if value is not None}
     if other is None:
-        return learn(source, **asked)
-    keep = asked.get("keep")
-    if other.window is not None and (keep is None or keep.window == WINDOW):
-        asked.setdefault("window", other.window)
-    if other.vocabulary is None or "tokenizer" in asked or isinstance(source, Samples | Documents):
-        return learn(source, **asked)
-    documents = read_corpus(source, tokenizer=other.vocabulary, reading=asked.pop("reading", None))
-    return learn(documents, **asked)
+        return learn(source, **options)
+    keep = options.get("keep")
+    if other.window is not None and (keep is None or keep.window is None):
+        options.setdefault("window", other.window)
+    if (
+        other.vocabulary is not None
+        and "tokenizer" not in options
+        and not isinstance(source, Samples | Documents)
+    ):
+        source = read_corpus(source, tokenizer=other.vocabulary, reading=options.pop("reading", None))
+    return learn(source, **options)
 
 
 @contextmanager
@@ -353,16 +374,6 @@ def _workplace(
         shutil.rmtree(work, ignore_errors=True)
         if not overwrite:
             check_training(building.folder, building.target)
-
-
-def check_corpus(tokens: Samples | Shards) -> Samples:
-    """The samples of a corpus that is in memory; others are refused."""
-    if isinstance(tokens, Shards):
-        raise UnsupportedOption(
-            "a head that writes is learned in memory, and this corpus is a folder of token shards; give the "
-            "text, documents, token ids or samples"
-        )
-    return tokens
 
 
 def solve_writing(
@@ -385,10 +396,12 @@ def solve_writing(
     whole = trim(samples, selection)
     keys = writing.read(whole)
     n_writers = count_writers(keys, writing)
-    kept = _kept_queries(keys, n_writers, selection, writing.n_tokens)[whole.queries]
+    reached = np.bincount(keys.queries[n_writers > 0], minlength=writing.n_tokens)
+    kept = selection.largest(selection.kept(writing.n_tokens), reached)[whole.queries]
     whole, keys, n_writers = whole.take(kept), keys.take(kept), n_writers[kept]
+    alone = find_writers(keys.take(n_writers == 1), writing)
     problem = WritingProblem(
-        _label_alone(keys.take(n_writers == 1), writing),
+        alone.label(alone.bags.token[alone.mine]),
         find_writers(keys.take(n_writers > 1), writing),
         keys.queries[n_writers == 0],
         selection.min_support,
@@ -399,24 +412,7 @@ def solve_writing(
     solved = problem.solve(chosen, progress)
     names = writing.name_keys(vocabulary)
     reads = Automaton(solved.components, solved.hard, solved.soft, names, None, window)
-    return WritingAutomaton(reads, writing, _reach(whole, n_writers), settling, vocabulary, window)
-
-
-def _label_alone(keys: Samples, writing: Writing) -> Samples:
-    """Samples whose label one key writes, with that key as their label."""
-    marked = find_writers(keys, writing)
-    return replace(keys, labels=marked.bags.token[marked.mine])
-
-
-def _kept_queries(keys: Samples, n_writers: Int64, selection: Selection, n_tokens: int) -> Bool:
-    """Which queries are kept, shape (n_tokens,): a query counts the samples whose label can be written."""
-    kept = selection.kept(n_tokens)
-    reached = np.bincount(keys.queries[n_writers > 0], minlength=n_tokens)
-    return selection.largest(kept, reached)
-
-
-def _reach(samples: Samples, n_writers: Int64) -> Reach:
-    inside, written = find_realisable(samples), n_writers > 0
-    n = max(len(samples), 1)
-    shares = (float(one.sum()) / n for one in (inside, written, inside | written))
-    return Reach(len(samples), *shares)
+    inside, written = find_realisable(whole), n_writers > 0
+    shares = (float(mask.sum()) / max(len(whole), 1) for mask in (inside, written, inside | written))
+    reach = Reach(len(whole), *shares)
+    return WritingAutomaton(reads, writing, reach, settling, vocabulary, window)

@@ -25,6 +25,9 @@ from attomaton.base.tables import Int32, Int64, make_table
 
 SAMPLE_SCHEMA = pa.schema([("context", pa.large_list(pa.int32())), ("label", pa.int32())])
 
+WINDOW = 32
+"""The longest context, in tokens, where none is given."""
+
 TOKEN_BITS = 21
 """Bits of a token id inside a packed key: (query, winner, loser) fits 63 bits."""
 

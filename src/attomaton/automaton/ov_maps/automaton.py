@@ -1,9 +1,9 @@
 """The automaton of a head that writes something else than it reads: what is read, and what is written."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from attomaton.automaton.attention import Attention, Ranking
 from attomaton.automaton.automaton import WRITES, Automaton, fill_run, open_automaton
 from attomaton.automaton.context import Context, Names, as_samples, read_context
 from attomaton.automaton.explanation import Explanation, explain_answer
-from attomaton.automaton.generation import MOST_GENERATED, Generation, write_on
+from attomaton.automaton.generation import write_on
 from attomaton.automaton.ov_maps.maps import KeyNames, Writing
 from attomaton.automaton.ov_maps.settle import Settling
 from attomaton.automaton.ov_maps.writers import count_writers
@@ -19,18 +19,16 @@ from attomaton.automaton.prediction import BatchPrediction
 from attomaton.automaton.runs.coverage import Coverage, show_share
 from attomaton.automaton.runs.layout import OWNED
 from attomaton.automaton.runs.stored import StoredRun, open_run
-from attomaton.automaton.scoring import Score, mix_uniform, score_prediction
 from attomaton.base.artifacts import Building, explained_run
 from attomaton.base.artifacts.manifests import RUN
 from attomaton.base.artifacts.uploads import build_at
 from attomaton.base.borders import trusted
 from attomaton.base.errors import InvalidSamples, MismatchedParts, UnsupportedOption
-from attomaton.base.options import make_rng, whole_number
+from attomaton.base.options import whole_number
 from attomaton.base.printing import Bar, Block, Grid, Printed, blocks_of
 from attomaton.base.ragged import run_starts, sum_at
 from attomaton.base.remote import Place, as_place
 from attomaton.base.tables import Float64, Int32
-from attomaton.corpora.readers.given import ReadingOptions
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.graphs.bags import Bags, count_all_tokens
@@ -285,7 +283,7 @@ class WritingAutomaton(Printed, Attention):
     def explain(self, context: Context) -> WritingExplanation:
         """What is read, what it beat and on what evidence, which rule answered, and what is written."""
         _, read, names = self._read_one(context)
-        told = explain_answer(read, KeyNames(self.writing, names, names.unknown), self.reads.graph_of)
+        told = explain_answer(read, KeyNames(self.writing, names), names.unknown, self.reads.graph_of)
         keys = np.array(list(told.probabilities), np.int64)
         return WritingExplanation(
             **{one.name: getattr(told, one.name) for one in fields(Explanation)},
@@ -294,48 +292,42 @@ class WritingAutomaton(Printed, Attention):
             token_name=names,
         )
 
-    def score(self, samples: Any, *, epsilon: float = 0.0, **options: Unpack[ReadingOptions]) -> Score:
-        """Log-loss and top-1 on the samples among these whose label a token of the context writes.
-
-        Parameters and ε are those of :meth:`Attention.score`; uniform attention is over all keys.
-        """
-        read, unknown = self._read(samples, options)
-        reached = read.take(count_writers(self.writing.read(read), self.writing) > 0)
+    def _reachable(self, samples: Samples) -> Bags:
+        """The samples whose label a token of the context writes; uniform attention is over all keys."""
+        reached = samples.take(count_writers(self.writing.read(samples), self.writing) > 0)
         if not len(reached):
             raise InvalidSamples(
                 "no sample has a label that a token of its context writes; give samples of which at least "
                 "one has"
             )
-        scored = score_prediction(mix_uniform(self.predict_samples(reached), epsilon))
-        return replace(scored, unknown=unknown)
+        return count_all_tokens(reached)
 
-    def generate(
-        self,
-        prompt: Context,
-        n: int = 20,
-        *,
-        seed: np.random.Generator | int | None = 0,
-        greedy: bool = False,
-        window: int | None = None,
-    ) -> Generation:
-        """Go on from a prompt: draw what is written, append it, and so on, n times.
-
-        Parameters are those of :meth:`Attention.generate`; tokens may appear that the prompt does not hold.
-        """
-        n = whole_number(n, "n", most=MOST_GENERATED)
-        window = None if window is None else whole_number(window, "window", least=1)
-        ids, names = read_context(prompt, self.n_tokens, self.vocabulary)
-        rng = None if greedy else make_rng(seed)
-        tokens, backed_off = write_on(lambda one: self._answer_ids([one]), ids.tolist(), n, rng, window)
-        return Generation(tuple(ids.tolist()), tokens, backed_off, names.unknown, names)
+    def _continue(
+        self, prompt: Sequence[int], n: int, rng: np.random.Generator | None, window: int | None
+    ) -> tuple[tuple[int, ...], int]:
+        """The next n tokens, which the prompt need not hold, and how many of them were backed off."""
+        return write_on(lambda context: self._answer_ids([context]), prompt, n, rng, window)
 
     def save(
         self, path: str | Place, *, about: Mapping[str, Any] | None = None, overwrite: bool = False
     ) -> Place:
         """Write a run folder: that of ``reads``, and the map in ``writes.json``."""
         with build_at(path, RUN, OWNED, overwrite=overwrite) as building:
-            fill_writing(building, self, about or {})
+            self.fill(building, about or {})
         return as_place(path)
+
+    def fill(self, building: Building, about: Mapping[str, Any]) -> None:
+        """Write it into the run folder that is being built."""
+        words = self.vocabulary
+        record = {
+            "name": self.writing.name,
+            "table": self.writing.table.tolist(),
+            "reach": asdict(self.reach),
+            "settling": asdict(self.settling),
+            "window": self.window,
+            "vocabulary": None if words is None or self.writing.n_ways == 1 else words.to_record(),
+        }
+        fill_run(building, self.reads, about, {WRITES: record})
 
     @classmethod
     def load(cls, path: str | Place, *, whole: bool = False) -> "WritingAutomaton":
@@ -359,20 +351,6 @@ class WritingAutomaton(Printed, Attention):
 
 PARTS = ("components", "hard", "soft", "samples")
 """What an automaton has that is no attribute of its class."""
-
-
-def fill_writing(building: Building, automaton: WritingAutomaton, about: Mapping[str, Any]) -> None:
-    """Write a head that writes into the run folder that is being built."""
-    words = automaton.vocabulary
-    record = {
-        "name": automaton.writing.name,
-        "table": automaton.writing.table.tolist(),
-        "reach": asdict(automaton.reach),
-        "settling": asdict(automaton.settling),
-        "window": automaton.window,
-        "vocabulary": None if words is None or automaton.writing.n_ways == 1 else words.to_record(),
-    }
-    fill_run(building, automaton.reads, about, {WRITES: record})
 
 
 def open_writing(run: StoredRun, *, whole: bool = False) -> WritingAutomaton:

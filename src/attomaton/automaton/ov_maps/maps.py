@@ -183,13 +183,10 @@ class KeyNames:
         Which key writes what.
     name : callable
         The text of each token.
-    unknown : tuple of str
-        Words of a context that the vocabulary does not have.
     """
 
     writing: Writing
     name: Callable[[int], str]
-    unknown: tuple[str, ...] = ()
 
     def __call__(self, token: int) -> str:
         """The key as text."""

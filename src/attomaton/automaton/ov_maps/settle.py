@@ -17,7 +17,7 @@ from attomaton.automaton.ov_maps.writers import Writers, lose_anything, pull_fir
 from attomaton.automaton.runs.nodes import Known, Nodes
 from attomaton.base.progress import Progress, silent
 from attomaton.base.ragged import largest_of, occurs, run_starts
-from attomaton.base.tables import Bool, Int32, column
+from attomaton.base.tables import Bool, Int32
 from attomaton.corpora.samples import Samples
 from attomaton.graphs.bags import count_all_tokens
 from attomaton.graphs.choices import ChoiceTable, count_choices, extract_choices
@@ -182,7 +182,8 @@ def settle(problem: WritingProblem, progress: Callable[[str], object]) -> tuple[
         progress(f"choosing what is read, round {number}")
         mask = active[several.queries]
         part = problem.take(active)
-        nodes = know_nodes(part.solve(chosen[mask]))
+        solved = part.solve(chosen[mask])
+        nodes = Nodes.of(solved.components, solved.hard, solved.soft)
         bags = part.several.bags
         known = nodes.find(part.several.queries[bags.sample], bags.token)
         again = choose_again(part.several, chosen[mask], known)
@@ -193,12 +194,3 @@ def settle(problem: WritingProblem, progress: Callable[[str], object]) -> tuple[
         if problem.embeddings is None:
             active = occurs(part.several.queries[changed], size)
     return chosen, Settling(len(several), MOST_ROUNDS, settled=False)
-
-
-def know_nodes(solved: Solved) -> Nodes:
-    """The nodes of both solutions, to be looked up."""
-    found = solved.components
-    hard, soft = (column(one.scores, "score") for one in (solved.hard, solved.soft))
-    return Nodes(
-        found.query_of_node, found.token_of_node, found.component_of_node, hard, soft, solved.n_tokens
-    )

@@ -3,7 +3,7 @@
 Components are numbered inside their query, so that a part can be written before the others are known.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,14 +17,12 @@ from attomaton.base.borders import check_counts, check_ids_of, check_rising, che
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.machine import share_out
 from attomaton.base.ragged import group_borders, offsets_of
-from attomaton.base.solutions import score_table
-from attomaton.base.tables import Float64, Int32, Int64, column, make_table
-from attomaton.graphs.choices import CHOICE_FILE, CHOICE_SCHEMA
+from attomaton.base.tables import Float64, Int32, Int64, Integers, column, make_table
+from attomaton.graphs.choices import CHOICE_FILE, CHOICE_SCHEMA, ChoiceTable
 from attomaton.graphs.components import NODE_SCHEMA, ORDER_SCHEMA, Components
 from attomaton.graphs.edges import EDGE_FILE, EDGE_SCHEMA, QUERY_SCHEMA
 from attomaton.graphs.gathering import Gathered
 from attomaton.graphs.parts import slice_queries
-from attomaton.solvers.hard.problem import MULTIPLIER_SCHEMA
 
 NODES = pa.schema(
     [
@@ -138,43 +136,45 @@ def first_components(components: Components) -> Int64:
     return group_borders(components.query_of, components.edges.n_tokens)
 
 
-def describe_index(queries: pa.Table, n_tokens: int, counts: Mapping[str, Int64]) -> pa.Table:
+def describe_index(queries: pa.Table, counts: Mapping[str, Int64]) -> pa.Table:
     """The index, from the samples by query and how many rows each of all tokens has in each table."""
     query = column(queries, "query")
     read = {name: column(queries, name) for name in QUERY_SCHEMA.names}
     for name in COUNTED:
-        asked = np.zeros(n_tokens, bool)
-        asked[query] = True
-        assert not counts[name][~asked].any()  # noqa: S101  our own invariant
+        assert not np.delete(counts[name], query).any()  # noqa: S101  our own invariant
     return make_table(INDEX, {**read, **{name: counts[name][query] for name in COUNTED}})
 
 
-def describe_counts(components: Components, order: pa.Table, gathered: Gathered | None = None) -> pa.Table:
+def _rows_by_query(components: Components) -> dict[str, Integers]:
+    """The query of each row of the tables that components hold."""
+    return {
+        "nodes": components.query_of_node,
+        "components": components.query_of,
+        "edges": components.edges["query"],
+        "order": components.query_of[column(components.order, "above")],
+    }
+
+
+def index_of(components: Components, choices: ChoiceTable) -> pa.Table:
+    """The index of what is in memory."""
+    n_tokens = components.edges.n_tokens
+    rows = {**_rows_by_query(components), "choices": column(choices.rows, "query")}
+    counts = {name: np.bincount(query, minlength=n_tokens) for name, query in rows.items()}
+    return describe_index(components.edges.queries, counts)
+
+
+def describe_counts(components: Components, gathered: Gathered | None = None) -> pa.Table:
     """How many nodes, components, edges and pairs of the order each query of some components has.
 
     ``gathered`` counts the edges of each query where the components do not hold them.
     """
     queries = components.queries
-    columns = {
-        "nodes": components.query_of_node,
-        "components": components.query_of,
-        "edges": components.edges["query"],
-        "order": column(order, "query"),
-    }
-    counts = {
-        name: np.diff(np.searchsorted(rows, np.append(queries, components.edges.n_tokens)))
-        for name, rows in columns.items()
-    }
+    ends = np.append(queries, components.edges.n_tokens)
+    rows = _rows_by_query(components)
+    counts = {name: np.diff(np.searchsorted(query, ends)) for name, query in rows.items()}
     if gathered is not None:
         counts["edges"] = gathered.n_edges[queries]
     return make_table(COUNTS, {"query": queries, **counts})
-
-
-def count_rows(tables: Mapping[str, pa.Table], components: Components) -> dict[str, Int64]:
-    """How many rows each token has as a query in each table, and how many components."""
-    size = components.edges.n_tokens
-    counts = {name: np.bincount(column(table, "query"), minlength=size) for name, table in tables.items()}
-    return {**counts, "components": np.bincount(components.query_of, minlength=size)}
 
 
 def write_tables(
@@ -188,9 +188,9 @@ def write_tables(
         rows = slice_queries(tables[name], *limits[number])
         return write_part(folder / part_name(name, number), [rows], SCHEMAS[name], FILES[name])
 
-    asked = [(name, number) for number in range(len(limits)) for name in tables]
+    parts = [(name, number) for number in range(len(limits)) for name in tables]
     small = sum(table.num_rows for table in tables.values()) <= SMALL
-    written = dict(zip(asked, share_out(write, asked, 1 if small else None), strict=True))
+    written = dict(zip(parts, share_out(write, parts, 1 if small else None), strict=True))
     return {name: [written[name, number] for number in range(len(limits))] for name in tables}
 
 
@@ -200,26 +200,26 @@ def check_index(index: pa.Table, n_tokens: int) -> dict[str, Int64]:
     check_ids_of(index, {"query": n_tokens}, "the index of queries")
     query = column(index, "query")
     check_rising(query, "the index of queries")
-    told: dict[str, Int64] = {}
+    by_token: dict[str, Int64] = {}
     for name in INDEX.names[1:]:
         counted = column(index, name)
         check_counts(counted, 0, f"{name} in the index of queries")
-        told[name] = np.zeros(n_tokens, np.int64)
-        told[name][query] = counted
-    return told
+        by_token[name] = np.zeros(n_tokens, np.int64)
+        by_token[name][query] = counted
+    return by_token
 
 
-def check_rows(tables: Mapping[str, pa.Table], asked: Int64, counts: Mapping[str, Int64]) -> None:
-    """Refuse tables whose rows are of other queries than the index says: ``asked``, which rise."""
-    queries = asked.astype(np.int32)
+def check_rows(tables: Mapping[str, pa.Table], rising: Int64, counts: Mapping[str, Int64]) -> None:
+    """Refuse tables whose rows are of other queries than the index says: ``rising``."""
+    queries = rising.astype(np.int32)
     for name, table in tables.items():
         check_table(table, SCHEMAS[name], f"one of the parts of {name}")
-        if not np.array_equal(column(table, "query"), np.repeat(queries, counts[name][asked])):
+        if not np.array_equal(column(table, "query"), np.repeat(queries, counts[name][rising])):
             raise MismatchedParts(f"the parts of {name} are of other queries than the index says")
     if "nodes" in tables:
-        rows = counts["nodes"][asked]
+        rows = counts["nodes"][rising]
         found = _count_components(column(tables["nodes"], "component"), rows)
-        if not np.array_equal(found, counts["components"][asked]):
+        if not np.array_equal(found, counts["components"][rising]):
             raise MismatchedParts("the parts of nodes have other components than the index says")
 
 
@@ -259,24 +259,3 @@ def number_over_all(name: str, piece: pa.Table, first: Int64) -> pa.Table:
     own = first[columns["query"]]
     numbered = ("component",) if name == "nodes" else ("above", "below")
     return make_table(schema, {**columns, **{one: columns[one] + own for one in numbered}})
-
-
-def restore_multipliers(order: pa.Table, table: pa.Table) -> pa.Table:
-    """The multipliers of an order, from the table on disk."""
-    ends = {name: column(order, name) for name in ("above", "below")}
-    return make_table(MULTIPLIER_SCHEMA, {**ends, "multiplier": column(table, "multiplier")})
-
-
-def restore_scores(nodes: pa.Table) -> dict[str, pa.Table]:
-    """The tables of hard and of soft scores."""
-    return {name: score_table(nodes, column(nodes, name)) for name in ("hard", "soft")}
-
-
-def list_parts(files: Mapping[str, Any], n_parts: int) -> dict[str, Sequence[Mapping[str, Any]]]:
-    """The entries of the parts of each table among the files that a manifest lists."""
-    return {
-        table: [
-            {**files[part_name(table, number)], "name": part_name(table, number)} for number in range(n_parts)
-        ]
-        for table in SCHEMAS
-    }

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attomaton.base.tables import Bool, Float64, Int32, Int64, Integers
+from attomaton.base.solutions import Solution
+from attomaton.base.tables import Bool, Float64, Int32, Int64, Integers, column
 from attomaton.graphs.components import Components
 from attomaton.graphs.grouping import find_rows, pack_pairs
 from attomaton.graphs.reduction import find_needed
@@ -60,6 +61,13 @@ class Nodes:
     hard: Float64
     soft: Float64
     n_tokens: int
+
+    @classmethod
+    def of(cls, components: Components, hard: Solution, soft: Solution) -> "Nodes":
+        """The nodes of both solutions."""
+        scores = (column(side.scores, "score") for side in (hard, soft))
+        nodes = components.query_of_node, components.token_of_node, components.component_of_node
+        return cls(*nodes, *scores, components.edges.n_tokens)
 
     @cached_property
     def keys(self) -> Int64:

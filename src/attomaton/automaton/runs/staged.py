@@ -86,7 +86,7 @@ class HardStage:
             "nodes": nodes,
             "order": order,
             "ties": keep_ties(components).nodes,
-            "index": layout.describe_counts(components, order, gathered),
+            "index": layout.describe_counts(components, gathered),
         }
         entries = {
             name: write_part(
@@ -253,9 +253,17 @@ class Finished:
                 name = part_name(table, number)
                 link_or_copy(path, building.folder / name)
                 entries[name] = {key: value for key, value in entry.items() if key != "name"}
-        told = storage.RunRecord(self._index(), self.edges.borders, self.edges.n_tokens, self.proofs, {})
-        records = storage.describe_records(vocabulary, self.coverage(vocabulary))
-        storage.finish(building, entries, told, records, about)
+        storage.finish(
+            building,
+            parts=entries,
+            index=self._index(),
+            borders=self.edges.borders,
+            n_tokens=self.edges.n_tokens,
+            proofs=self.proofs,
+            arrays={},
+            records=storage.describe_records(vocabulary, self.coverage(vocabulary)),
+            about=about,
+        )
 
     def _files(self) -> list[tuple[str, int, Path, Mapping[str, Any]]]:
         """Table, part, path and entry of every file of the run."""
@@ -279,7 +287,7 @@ class Finished:
         for record in self.soft:
             query, count = record["choices"]
             counts["choices"][np.array(query, np.int64)] = count
-        return layout.describe_index(self.edges.queries, self.edges.n_tokens, counts)
+        return layout.describe_index(self.edges.queries, counts)
 
 
 def _local_nodes(nodes: pa.Table) -> pa.Table:

@@ -1,8 +1,8 @@
 """A run that is open and not read: what is asked of it is read from its parts, query by query."""
 
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +15,7 @@ from attomaton.automaton.runs import layout, storage
 from attomaton.automaton.runs.coverage import Coverage
 from attomaton.automaton.runs.nodes import Known, Nodes, Outline, RecentNodes
 from attomaton.base.artifacts import Run, explained_run, read_run
-from attomaton.base.artifacts.parted import PartedTable
+from attomaton.base.artifacts.parted import PartedTable, part_name
 from attomaton.base.borders import (
     check_counts,
     check_floats,
@@ -64,6 +64,7 @@ class StoredRun:
     vocabulary: Vocabulary | None
     counts: dict[str, Int64]
     tables: dict[str, PartedTable]
+    _recent: RecentNodes = field(default_factory=RecentNodes, init=False)
 
     @property
     def n_tokens(self) -> int:
@@ -126,16 +127,16 @@ class StoredRun:
 
     def outline(self, queries: Integers) -> Outline:
         """Nodes, order and scores of some queries alone; edges and choices are not read."""
-        asked = np.unique(queries[(queries >= 0) & (queries < self.n_tokens)]).astype(np.int64)
+        rising = self._rising(queries)
         with self._explained():
-            tables = {name: self.tables[name].read(asked) for name in ("nodes", "order")}
-            layout.check_rows(tables, asked, self.counts)
+            tables = {name: self.tables[name].read(rising) for name in ("nodes", "order")}
+            layout.check_rows(tables, rising, self.counts)
             nodes, order = layout.restore_components(tables)
             components = Components(of_nodes(nodes, self.n_tokens).edges, nodes, order)
             hard, soft = (
                 check_floats(column(tables["nodes"], name), (None,), name) for name in ("hard", "soft")
             )
-        number = ranges_of(self._first[asked], self.counts["components"][asked])
+        number = ranges_of(self._first[rising], self.counts["components"][rising])
         return Outline(components, hard, soft, number)
 
     def blocks(self, queries: Int64, *names: str) -> Iterator[Int64]:
@@ -179,10 +180,13 @@ class StoredRun:
 
     def solve(self, queries: Integers) -> dict[str, Any]:
         """Components, hard and soft solution of some queries alone."""
-        asked = np.unique(queries[(queries >= 0) & (queries < self.n_tokens)]).astype(np.int64)
+        rising = self._rising(queries)
         with self._explained():
-            tables = {name: table.read(asked) for name, table in self.tables.items()}
-            return self._assemble(tables, asked)
+            tables = {name: table.read(rising) for name, table in self.tables.items()}
+            return self._assemble(tables, rising)
+
+    def _rising(self, queries: Integers) -> Int64:
+        return np.unique(queries[(queries >= 0) & (queries < self.n_tokens)]).astype(np.int64)
 
     def solve_parts(self) -> Iterator[dict[str, Any]]:
         """Components, hard and soft solution of one part of the queries after the other."""
@@ -197,22 +201,19 @@ class StoredRun:
         """Components, hard and soft solution of all queries, read whole."""
         with self._explained():
             n_parts = len(self.tables["nodes"].files)
-            tables = {
-                name: _join([table.read_part(number) for number in range(n_parts)])
-                for name, table in self.tables.items()
-            }
+            tables: dict[str, pa.Table] = {}
+            for name, table in self.tables.items():
+                whole: Any = pa.concat_tables([table.read_part(number) for number in range(n_parts)])
+                tables[name] = whole.combine_chunks()
             return self._assemble(tables, np.arange(self.n_tokens, dtype=np.int64))
 
-    def _assemble(self, tables: dict[str, pa.Table], asked: Int64) -> dict[str, Any]:
-        layout.check_rows(tables, asked, self.counts)
-        return storage.assemble(tables, self._samples(asked), self.run)
-
-    def _samples(self, asked: Int64) -> pa.Table:
-        """The samples by query, of those among these that have any."""
+    def _assemble(self, tables: dict[str, pa.Table], queries: Int64) -> dict[str, Any]:
+        layout.check_rows(tables, queries, self.counts)
         read = self.counts["realisable"] + self.counts["unrealisable"]
-        asked = asked[read[asked] > 0]
-        counted = {name: self.counts[name][asked] for name in ("realisable", "unrealisable")}
-        return make_table(QUERY_SCHEMA, {"query": asked.astype(np.int32), **counted})
+        queries = queries[read[queries] > 0]
+        counted = {name: self.counts[name][queries] for name in ("realisable", "unrealisable")}
+        samples = make_table(QUERY_SCHEMA, {"query": queries.astype(np.int32), **counted})
+        return storage.assemble(tables, samples, self.run)
 
     def _edges_of(self, query: int) -> Iterator[Edges]:
         for table in self.tables["edges"].scan(query):
@@ -230,10 +231,6 @@ class StoredRun:
             return self._read_nodes(asked)
         return self._recent.find(int(asked[0]), lambda: self._read_nodes(asked))
 
-    @cached_property
-    def _recent(self) -> RecentNodes:
-        return RecentNodes()
-
     def _read_nodes(self, asked: Int64) -> Nodes:
         with self._explained():
             table = self.tables["nodes"].read(asked)
@@ -249,10 +246,8 @@ class StoredRun:
         """The number of the first component of each query, shape (n_tokens + 1,)."""
         return offsets_of(self.counts["components"])
 
-    @contextmanager
-    def _explained(self) -> Generator[None]:
-        with explained_run(self.run.place):
-            yield
+    def _explained(self) -> AbstractContextManager[None]:
+        return explained_run(self.run.place)
 
 
 def open_run(path: str | Place) -> StoredRun:
@@ -274,14 +269,13 @@ def _open_tables(run: Run, counts: dict[str, Int64]) -> dict[str, PartedTable]:
     rises = len(borders) > 1 and borders[0] == 0 and borders[-1] == n_tokens
     if not rises or (n_tokens and (np.diff(borders) <= 0).any()):
         raise MismatchedParts("manifest.json says wrongly where the parts begin")
-    files = layout.list_parts(run.parts, len(borders) - 1)
     place = run.place or Path()
+
+    def entries(name: str) -> list[dict[str, Any]]:
+        names = [part_name(name, number) for number in range(len(borders) - 1)]
+        return [{**run.parts[file], "name": file} for file in names]
+
     return {
-        name: PartedTable(place, files[name], borders, counts[name], schema)
+        name: PartedTable(place, entries(name), borders, counts[name], schema)
         for name, schema in layout.SCHEMAS.items()
     }
-
-
-def _join(tables: list[pa.Table]) -> pa.Table:
-    whole: Any = pa.concat_tables(tables)
-    return whole.combine_chunks()

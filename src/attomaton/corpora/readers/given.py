@@ -21,12 +21,9 @@ from attomaton.corpora.readers.batches import Reading, as_reading
 from attomaton.corpora.readers.corpus import read_corpus, read_text_and_digest
 from attomaton.corpora.readers.files import printable
 from attomaton.corpora.readers.sources import is_ids
-from attomaton.corpora.samples import Samples, Skipped
+from attomaton.corpora.samples import WINDOW, Samples, Skipped
 from attomaton.corpora.shards import TokenizedCorpus
 from attomaton.corpora.tokenizers.vocabulary import Vocabulary
-
-WINDOW = 32
-"""The longest context, in tokens, where none is asked for."""
 
 
 class ReadingOptions(TypedDict, total=False):
