@@ -4,8 +4,8 @@ import shutil
 import tempfile
 import warnings
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
@@ -124,26 +124,27 @@ def learn(
     """
     how = as_engine(engine, source)
     begin = as_stages(progress)
-    prepared = _Source(source, window, tokenizer, keep, reading, out, overwrite, begin)
-    with prepared.read(on_disk=how.on_disk) as (corpus, selection, work, building):
+    given = (source, window, tokenizer, keep, reading, out, overwrite)
+    with _prepare(*given, on_disk=how.on_disk, begin=begin) as prepared:
+        corpus, selection, work = prepared.corpus, prepared.selection, prepared.work
         passes = make_engine(how, corpus.tokens, selection, work=work / "passes", progress=begin)
         begin("extracting edges")
         edges = passes.edges()
-        about = prepared.describe(corpus, selection, embeddings, engine=how.name)
+        about = prepared.describe(embeddings, engine=how.name)
         if embeddings is None and not isinstance(passes, MemoryEngine):
             finished = learn_by_part(passes, edges, begin)
-            automaton = _put_together(finished, corpus.vocabulary, about, building, work)
+            automaton = _put_together(finished, corpus.vocabulary, about, prepared.building, work)
         else:
             solved = solve_edges(
                 edges.load(), passes.choices, embeddings=embeddings, progress=begin, threads=how.threads
             )
             samples = corpus.samples(passes.kept, selection)
             parts = (solved.components, solved.hard, solved.soft, corpus.vocabulary, samples)
-            automaton = Automaton(*parts, prepared.longest(selection))
-            if building is not None:
+            automaton = Automaton(*parts, prepared.window)
+            if prepared.building is not None:
                 begin("writing the run")
                 origin = {} if samples is None else {"samples": describe_origin(samples)}
-                fill_run(building, automaton, {**about, **origin})
+                fill_run(prepared.building, automaton, {**about, **origin})
     return _warn(Automaton.load(as_place(str(out))) if automaton is None else automaton)
 
 
@@ -198,8 +199,9 @@ def learn_writing(
     {0: 1.0}
     """
     checked, begin = check_named(writes), as_stages(progress)
-    prepared = _Source(source, window, tokenizer, keep, reading, out, overwrite, begin)
-    with prepared.read(on_disk=False) as (corpus, selection, _, building):
+    given = (source, window, tokenizer, keep, reading, out, overwrite)
+    with _prepare(*given, on_disk=False, begin=begin) as prepared:
+        corpus = prepared.corpus
         if not isinstance(corpus.tokens, Samples):
             raise UnsupportedOption(
                 "a head that writes is learned in memory, and this corpus is a folder of token shards; give "
@@ -208,75 +210,89 @@ def learn_writing(
         automaton = solve_writing(
             corpus.tokens,
             find_writing(checked, corpus.tokens, corpus.vocabulary),
-            selection,
+            prepared.selection,
             vocabulary=corpus.vocabulary,
-            window=prepared.longest(selection),
+            window=prepared.window,
             embeddings=embeddings,
             threads=threads,
             progress=begin,
         )
-        if building is not None:
-            about = prepared.describe(corpus, selection, embeddings, writes=automaton.writing.name)
-            automaton.fill(building, about)
+        if prepared.building is not None:
+            about = prepared.describe(embeddings, writes=automaton.writing.name)
+            automaton.fill(prepared.building, about)
     return _warn(automaton)
 
 
-class _Source:
-    """What is learned from: checked before anything is read or written, then read into a workplace."""
+@dataclass(frozen=True, eq=False)
+class _Prepared:
+    """A corpus that was read, what is kept of it, and where its run is made."""
 
-    def __init__(
-        self,
-        source: Source,
-        window: int | None,
-        tokenizer: str,
-        keep: Any,
-        reading: Reading | None,
-        out: str | PathLike[str] | None,
-        overwrite: bool,
-        begin: Stages,
-    ) -> None:
-        if keep is not None and not isinstance(keep, Selection):
-            raise UnsupportedOption(f"keep is {type(keep).__name__}; give attomaton.Selection(…)")
-        selection = Selection() if keep is None else keep
-        if window is not None and selection.window not in (window, None):
+    corpus: Corpus
+    selection: Selection
+    reading: Reading
+    window: int | None
+    work: Path
+    building: Building | None
+
+    def describe(self, embeddings: object, **more: str) -> dict[str, Any]:
+        """What the manifest of a run says about how it was learned."""
+        digest = None if embeddings is None else digest_arrays(np.asarray(embeddings, np.float64))
+        settings = {"documents": self.reading.documents, **more, "embeddings": digest}
+        named = {name: getattr(self.reading, name) for name in ("column", "format")}
+        settings |= {name: value for name, value in named.items() if value is not None}
+        return {"input": self.corpus.about, "config": {**self.selection.to_dict(), **settings}}
+
+
+@contextmanager
+def _prepare(
+    source: Source,
+    window: int | None,
+    tokenizer: str,
+    keep: Any,
+    reading: Reading | None,
+    out: str | PathLike[str] | None,
+    overwrite: bool,
+    *,
+    on_disk: bool,
+    begin: Stages,
+) -> Generator[_Prepared]:
+    """Check what is given and read the corpus, inside the run folder that is built, if any.
+
+    An engine may work there, and a later run takes up what it left.
+    """
+    if keep is not None and not isinstance(keep, Selection):
+        raise UnsupportedOption(f"keep is {type(keep).__name__}; give attomaton.Selection(…)")
+    selection, how = Selection() if keep is None else keep, as_reading(reading)
+    if window is not None:
+        if selection.window not in (window, None):
             raise UnsupportedOption(
                 f"window is {show(window)} and keep has a window of {selection.window}; give one of them"
             )
-        self._selection = selection if window is None else replace(selection, window=window)
-        self._source, self._tokenizer, self._reading = source, tokenizer, as_reading(reading)
-        self._out, self._overwrite, self._begin = out, overwrite, begin
-        check_tokenizer(tokenizer)
-        if out is not None and isinstance(as_place(out), Path):
-            refuse_input_in(given_path(out, "out"), source)
-
-    @contextmanager
-    def read(self, *, on_disk: bool) -> Generator[tuple[Corpus, Selection, Path, Building | None]]:
-        """The corpus and what is kept of it, where an engine may work, and the run folder that is built."""
-        with _workplace(self._out, self._overwrite, resumable=on_disk) as (work, building):
-            self._begin("reading")
-            corpus = read_source(
-                self._source,
-                window=self._selection.longest,
-                tokenizer=self._tokenizer,
-                tokens=work / "tokens" if on_disk else None,
-                reading=self._reading,
-            )
-            compile_beside(len(corpus.tokens) if isinstance(corpus.tokens, Samples) else 0)
-            yield corpus, self._selection.with_ids(corpus.vocabulary), work, building
-
-    def longest(self, selection: Selection) -> int | None:
-        """The longest context that can be read; samples that are given have their own."""
-        return None if isinstance(self._source, Samples) else selection.reach
-
-    def describe(
-        self, corpus: Corpus, selection: Selection, embeddings: object, **more: str
-    ) -> dict[str, Any]:
-        """What the manifest of a run says about how it was learned."""
-        digest = None if embeddings is None else digest_arrays(np.asarray(embeddings, np.float64))
-        settings = {"documents": self._reading.documents, **more, "embeddings": digest}
-        named = {name: getattr(self._reading, name) for name in ("column", "format")}
-        settings |= {name: value for name, value in named.items() if value is not None}
-        return {"input": corpus.about, "config": {**selection.to_dict(), **settings}}
+        selection = replace(selection, window=window)
+    check_tokenizer(tokenizer)
+    if out is not None and isinstance(as_place(out), Path):
+        refuse_input_in(given_path(out, "out"), source)
+    with ExitStack() as stack:
+        building = None
+        if out is None:
+            work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="attomaton-")))
+        else:
+            folder = build_at(out, RUN, OWNED, overwrite=overwrite, resumable=on_disk)
+            building = stack.enter_context(folder)
+            work = building.folder / "work"
+        begin("reading")
+        tokens = work / "tokens" if on_disk else None
+        corpus = read_source(
+            source, window=selection.longest, tokenizer=tokenizer, tokens=tokens, reading=how
+        )
+        compile_beside(len(corpus.tokens) if isinstance(corpus.tokens, Samples) else 0)
+        selection = selection.with_ids(corpus.vocabulary)
+        longest = None if isinstance(source, Samples) else selection.reach
+        yield _Prepared(corpus, selection, how, longest, work, building)
+        if building is not None:
+            shutil.rmtree(work, ignore_errors=True)
+            if not overwrite:
+                check_training(building.folder, building.target)
 
 
 def _warn(automaton: Learned) -> Learned:
@@ -357,23 +373,6 @@ def _learn_beside(source: Source, other: Automaton | None, options: dict[str, An
     ):
         source = read_corpus(source, tokenizer=other.vocabulary, reading=options.pop("reading", None))
     return learn(source, **options)
-
-
-@contextmanager
-def _workplace(
-    out: str | PathLike[str] | None, overwrite: bool, *, resumable: bool
-) -> Generator[tuple[Path, Building | None]]:
-    """Where an engine may work: in the folder that is being built, where a later run takes it up, if any."""
-    if out is None:
-        with tempfile.TemporaryDirectory(prefix="attomaton-") as name:
-            yield Path(name), None
-        return
-    with build_at(out, RUN, OWNED, overwrite=overwrite, resumable=resumable) as building:
-        work = building.folder / "work"
-        yield work, building
-        shutil.rmtree(work, ignore_errors=True)
-        if not overwrite:
-            check_training(building.folder, building.target)
 
 
 def solve_writing(

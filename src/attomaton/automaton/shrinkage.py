@@ -129,10 +129,13 @@ def shrink(
         _check_positive(strength, "strength")
     else:
         cut = len(samples) - len(samples) // 10
-        _check_held_back(samples.take(slice(cut, None)))
-        strength = choose_strength(
-            samples.take(slice(0, cut)), samples.take(slice(cut, None)), ridge=ridge
-        ).best
+        kept, held_back = samples.take(slice(0, cut)), samples.take(slice(cut, None))
+        if not find_realisable(held_back).any():
+            raise InvalidSamples(
+                f"no strength can be chosen: the last tenth of the samples, held back for that, holds "
+                f"{len(held_back)}, and no sample of it has its label in the context; give strength="
+            )
+        strength = choose_strength(kept, held_back, ridge=ridge).best
     return prepare_shrinkage(samples, ridge=ridge).solve(strength, vocabulary=vocabulary)
 
 
@@ -180,14 +183,6 @@ def pool_scores(choices: ChoiceTable, n_tokens: int, *, ridge: float = 1.0) -> F
     from attomaton.solvers.soft.groups import Newton  # compiles, so only when needed
 
     return Newton(atol=ATOL).solve(pooled_problem(choices, n_tokens), stiffness=ridge)
-
-
-def _check_held_back(held_back: Samples) -> None:
-    if not find_realisable(held_back).any():
-        raise InvalidSamples(
-            f"no strength can be chosen: the last tenth of the samples, held back for that, holds "
-            f"{len(held_back)}, and no sample of it has its label in the context; give strength="
-        )
 
 
 def _check_positive(number: float, name: str) -> None:

@@ -45,7 +45,8 @@ LEAST = 1e-300
 
 def find_exponents(odds: Float64, shares: Float64) -> Float64:
     """ρ, shape (K,), at these shares; rows whose tokens have all faded count for nothing."""
-    return _over(shares, odds @ shares) @ odds
+    taken = np.divide(shares, odds @ shares, out=np.zeros(len(shares)), where=shares > 0)
+    return taken @ odds
 
 
 def find_rates(logs: Float64, heights: Float64) -> Float64:
@@ -59,11 +60,7 @@ def find_rates(logs: Float64, heights: Float64) -> Float64:
     return rates
 
 
-def _count_work(chances: Float64) -> float:
-    return len(chances) ** 3 / 3
-
-
-@compiled(work=_count_work)
+@compiled(work=lambda chances: len(chances) ** 3 / 3)
 def find_steady(chances: Float64) -> Float64:
     """The stationary law q = qP of a chain that comes back to its first state from everywhere, shape (K,).
 
@@ -139,11 +136,6 @@ def find_slopes(odds: Float64, shares: Float64) -> Float64:
     pulled = (steady / sums)[:, None] * odds
     moved = np.diag(pulled.sum(axis=0)) - chances.T @ pulled
     return (moved.T @ around).T - np.eye(len(odds))
-
-
-def _over(numbers: Float64, sums: Float64) -> Float64:
-    """Numbers over sums, and 0 where the number is 0."""
-    return np.divide(numbers, sums, out=np.zeros(len(numbers)), where=numbers > 0)
 
 
 EXACT = 1e-9

@@ -245,7 +245,8 @@ def _solve_absorption(
     number: dict[Window, int], rows: list[tuple[int, int, float]], ends: dict[frozenset[int], int]
 ) -> tuple[Float64, float] | None:
     """Chances and mean steps from the first window, from a sparse system; None if its digits are lost."""
-    from scipy.sparse import eye_array
+    from scipy.sparse import diags_array, eye_array
+    from scipy.sparse.linalg import gmres, spsolve
 
     n = len(number)
     chances = np.zeros(len(ends))
@@ -257,26 +258,16 @@ def _solve_absorption(
     table = csr_array((chance, (here, after)), shape=(n, n))
     first = np.zeros(n)
     first[0] = 1.0
-    inner = eye_array(n, format="csc") - table.T.tocsc() @ _diagonal(moving)
-    visits = _solve_sparse(inner.tocsc(), first)
+    inner = eye_array(n, format="csc") - table.T.tocsc() @ diags_array(moving.astype(np.float64))
+    if n <= DIRECT:
+        solve: Any = spsolve
+        visits: Float64 = solve(inner.tocsc(), first)
+    else:  # elimination would fill in
+        visits, failed = gmres(inner.tocsc(), first, rtol=CLOSE, atol=0.0, restart=60, maxiter=40)
+        if failed:
+            return None
     for state, place in number.items():
         if not moving[place]:
             chances[ends[frozenset(state)]] += visits[place]
     lost = visits.min() < -LOST or abs(chances.sum() - 1) > LOST  # doubles cannot tell: it takes too long
     return None if lost or not np.isfinite(visits).all() else (chances, float(visits[moving].sum()))
-
-
-def _diagonal(kept: Bool) -> csr_array:
-    places = np.flatnonzero(kept)
-    return csr_array((np.ones(len(places)), (places, places)), shape=(len(kept), len(kept)))
-
-
-def _solve_sparse(system: Any, right: Float64) -> Float64:
-    """The solution; with many rows by iteration, since elimination fills in, and NaN if that does not end."""
-    from scipy.sparse.linalg import gmres, spsolve
-
-    solve: Any = spsolve
-    if len(right) <= DIRECT:
-        return solve(system, right)
-    found, failed = gmres(system, right, rtol=CLOSE, atol=0.0, restart=60, maxiter=40)
-    return np.full_like(right, np.nan) if failed else found

@@ -302,7 +302,10 @@ def winners(
     settled = True
     for inside in classes:
         own = counts[inside] / counts[inside].sum()
-        for shares in (own, *draw_starts(len(inside), min(starts, _useful(len(inside), starts)), rng)):
+        for shares in (
+            own,
+            *draw_starts(len(inside), min(starts, {1: 0, 2: 2}.get(len(inside), starts)), rng),
+        ):
             if shares is own or length_hint(allowed):
                 ends.append(_find_within(table, inside, shares, allowed))
                 _add(found, ends[-1])
@@ -315,11 +318,6 @@ def winners(
         _add(found, limit)
     unsettled = sum(end is None for end in ends)
     return Winners(odds, places, tuple(found), len(ends), unsettled, settled, len(classes))
-
-
-def _useful(size: int, starts: int) -> int:
-    """How many more starts there are to try: two tokens have two ends."""
-    return {1: 0, 2: 2}.get(size, starts)
 
 
 def _is_near(end: Limit | None, other: Limit | None) -> bool:

@@ -26,30 +26,21 @@ from attomaton.graphs.parts import slice_queries
 
 NODES = pa.schema(
     [
-        ("query", pa.int32()),
-        ("token", pa.int32()),
-        ("component", pa.int32()),
-        ("hard", pa.float64()),
-        ("soft", pa.float64()),
+        *((name, pa.int32()) for name in ("query", "token", "component")),
+        *((name, pa.float64()) for name in ("hard", "soft")),
     ]
 )
 ORDER = pa.schema(
     [
-        ("query", pa.int32()),
-        ("above", pa.int32()),
-        ("below", pa.int32()),
-        ("edges", pa.int64()),
-        ("support", pa.int64()),
+        *((name, pa.int32()) for name in ("query", "above", "below")),
+        *((name, pa.int64()) for name in ("edges", "support")),
         ("multiplier", pa.float64()),
     ]
 )
-WHOLE_NODES = pa.schema(
-    [("query", pa.int32()), ("token", pa.int32()), ("component", pa.int64())]
-    + [(name, pa.float64()) for name in ("hard", "soft")]
-)
-WHOLE_ORDER = pa.schema(
-    [("query", pa.int32())] + [(name, pa.int64()) for name in ("above", "below", "edges", "support")]
-)
+WHOLE = {
+    "nodes": pa.schema([*NODE_SCHEMA, *((name, pa.float64()) for name in ("hard", "soft"))]),
+    "order": pa.schema([("query", pa.int32()), *ORDER_SCHEMA]),
+}
 """Nodes and order with components numbered over all queries."""
 
 SCHEMAS: dict[str, pa.Schema] = {
@@ -252,9 +243,9 @@ def restore_components(tables: Mapping[str, pa.Table]) -> tuple[pa.Table, pa.Tab
 
 def number_over_all(name: str, piece: pa.Table, first: Int64) -> pa.Table:
     """Some rows of a table with components numbered over all queries; ``first`` is that of each query."""
-    if name not in ("nodes", "order"):
+    if name not in WHOLE:
         return piece
-    schema = WHOLE_NODES if name == "nodes" else WHOLE_ORDER
+    schema = WHOLE[name]
     columns = {one: column(piece, one) for one in schema.names}
     own = first[columns["query"]]
     numbered = ("component",) if name == "nodes" else ("above", "below")

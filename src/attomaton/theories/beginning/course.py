@@ -142,12 +142,11 @@ def follow_course(
     kept, records = [0], [weights]
     for step in range(1, count + 1):
         slopes = _find_slopes(corpus, weights)
-        weights = CourseWeights(
-            weights.attention + size * slopes.attention,
-            weights.positions + size * slopes.positions,
-            weights.values + size * slopes.values,
-            weights.output + size * slopes.output,
+        moved = (
+            getattr(weights, name) + size * getattr(slopes, name)
+            for name in ("attention", "positions", "values", "output")
         )
+        weights = CourseWeights(*moved)
         if step % pace == 0 or step == count:
             kept.append(step)
             records.append(weights)

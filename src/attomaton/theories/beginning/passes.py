@@ -54,13 +54,6 @@ def cut_documents(documents: Int64, window: int) -> Int64:
     return np.repeat(documents[:-1], whole) + window * number
 
 
-def list_sequences(piece: Piece, window: int, at_once: int) -> Iterator[Int32]:
-    """The sequences of a piece of whole documents with their last next token, some at a time."""
-    starts = cut_documents(piece.documents, window)
-    for first in range(0, len(starts), at_once):
-        yield piece.ids[starts[first : first + at_once, None] + np.arange(window + 1)]
-
-
 @dataclass(frozen=True, eq=False)
 class Frequent:
     """Which tokens keep an id of their own, and one id for all others.
@@ -178,30 +171,19 @@ def find_gain(bigrams: Any, contexts: Any, n_positions: int) -> Gain:
         block = by_token[:, columns].toarray() - sums[columns] / n_tokens
         block = turned @ (counts @ block)
         block = (block - block.mean(axis=0)) / float(n_positions) ** 3
-        if table is None:
-            _take_column_entries(found, block, columns)
-        else:
+        if table is not None:
             table[:, columns] = block
-    return _of_pairs(found) if table is None else Gain(None, table.ravel())
-
-
-def _of_pairs(found: Any) -> Gain:
-    """The gain at the entries of a matrix, CSC."""
+            continue
+        borders = found.indptr[columns.start : columns.stop + 1]
+        owner = np.repeat(np.arange(len(borders) - 1), np.diff(borders))
+        inside = slice(borders[0], borders[-1])
+        found.data[inside] = block[found.indices[inside], owner]
+    if table is not None:
+        return Gain(None, table.ravel())
     rows = found.tocsr()
     rows.sort_indices()
-    n_tokens = rows.shape[0]
     next_tokens = np.repeat(np.arange(n_tokens, dtype=np.int64), np.diff(rows.indptr))
     return Gain(next_tokens * n_tokens + rows.indices, rows.data)
-
-
-def _take_column_entries(found: Any, block: Float64, columns: slice) -> None:
-    """Put the entries of a block of columns where ``found``, CSC, has entries."""
-    start, stop = found.indptr[columns.start], found.indptr[columns.stop]
-    owner = np.repeat(
-        np.arange(int(block.shape[1]), dtype=np.int64),
-        np.diff(found.indptr[columns.start : columns.stop + 1]),
-    )
-    found.data[start:stop] = block[found.indices[start:stop], owner]
 
 
 PAIRS_AT_ONCE = 1 << 21
@@ -213,7 +195,7 @@ READ = ("documents", "tokens", "labels", "sequences")
 Listed = tuple[str, Int64, Int64, Int64 | None]
 
 
-class _NoLookup:
+class PlainPass:
     """A pass that looks nothing up."""
 
     @property
@@ -227,7 +209,7 @@ class _NoLookup:
 
 
 @dataclass(frozen=True)
-class CountTokens(_NoLookup):
+class CountTokens(PlainPass):
     """How often each token occurs in the corpus."""
 
     n_tokens: int
@@ -275,8 +257,10 @@ class Cutting:
     def sequences(self, piece: Piece) -> Iterator[Int64]:
         """The sequences of a piece with their last next token, shape (n, window + 1), some at a time."""
         at_once = max(1, 2 * PAIRS_AT_ONCE // (self.window * (self.window + 1)))
-        for part in list_sequences(piece, self.window, at_once):
-            yield self._renamed(part).astype(np.int64)
+        starts = cut_documents(piece.documents, self.window)
+        for first in range(0, len(starts), at_once):
+            part = piece.ids[starts[first : first + at_once, None] + np.arange(self.window + 1)]
+            yield (part if self.frequent is None else self.frequent.ids[part]).astype(np.int64)
 
     def pairs(self, piece: Piece) -> Iterator[tuple[Int64, Int64, Int64]]:
         """Some sequences of a piece with some positions t and u ≤ t, all u of a t together."""
@@ -288,12 +272,9 @@ class Cutting:
         """Two tokens as one key."""
         return (first * self.n_tokens + second).ravel()
 
-    def _renamed(self, ids: Int32) -> Int32:
-        return ids if self.frequent is None else self.frequent.ids[ids]
-
 
 @dataclass(frozen=True, eq=False)
-class CountContexts(_NoLookup):
+class CountContexts(PlainPass):
     """First pass: bigrams, and next tokens with the tokens of their smoothed context.
 
     Key ``x · V + y`` of ``bigrams`` counts next tokens y of x; key ``y · V + x`` of ``contexts`` sums up 1/t
@@ -317,7 +298,11 @@ class CountContexts(_NoLookup):
     def __call__(self, piece: Piece, /) -> Iterator[Listed]:
         """The counts of a piece."""
         cut = self.cutting
-        yield "read", np.arange(len(READ)), count_read(piece, cut.window), None
+        sizes = np.diff(piece.documents)
+        n_labels = int(np.maximum(sizes - 1, 0).sum())  # tokens with another before them in their document
+        n_sequences = len(cut_documents(piece.documents, cut.window))
+        read = np.array([len(sizes), len(piece.ids), n_labels, n_sequences])
+        yield "read", np.arange(len(READ)), read, None
         for sequences in cut.sequences(piece):
             keys = cut.pack(sequences[:, :-1], sequences[:, 1:])
             yield "bigrams", keys, np.ones(len(keys), np.int64), None
@@ -325,13 +310,6 @@ class CountContexts(_NoLookup):
             keys = cut.pack(sequences[:, t + 1], sequences[:, u])
             high, low = split_numbers(1 / (t + 1))
             yield "contexts", keys, np.tile(high, len(sequences)), np.tile(low, len(sequences))
-
-
-def count_read(piece: Piece, window: int) -> Int64:
-    """Counts of what ``READ`` names; a label is a token with another before it in its document."""
-    sizes = np.diff(piece.documents)
-    n_labels = int(np.maximum(sizes - 1, 0).sum())
-    return np.array([len(sizes), len(piece.ids), n_labels, len(cut_documents(piece.documents, window))])
 
 
 @dataclass(frozen=True, eq=False)

@@ -171,11 +171,8 @@ class EarlyWeights(Printed):
 LOOKS = pa.schema([("token", pa.int32()), ("gain", pa.float64())])
 ALL_LOOKS = pa.schema([("query", pa.int32()), ("token", pa.int32()), ("gain", pa.float64())])
 LAGS = pa.schema([("lag", pa.int32()), ("gain", pa.float64())])
-LOOKS_TITLE, LAGS_TITLE = "First looks of each query", "How far back attention looks first"
 FURTHEST = 32
 """Lags that are printed; ``.lags`` has all."""
-
-HEADERS = ["query", "turns to", "turns from"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -450,25 +447,20 @@ class Beginning(Tabular):
 
 def tell_beginning(beginning: Beginning, queries: Sequence[int | str] | None = None) -> list[Block]:
     """What ``print`` shows, with the first looks of these queries; by default of the most frequent."""
-    lags: list[float] = beginning.statistics.lags[:FURTHEST].tolist()
+    found, record = beginning.statistics, beginning.to_dict(queries, shown=3)
+    facts = [
+        ("sequences", f"{found.n_sequences:,} of {found.window:,} tokens"),
+        ("vocabulary", f"{found.n_tokens:,} tokens"),
+        ("left out", f"{found.left_out:,} of {found.n_labels:,} labels, at the ends of documents"),
+    ]
+    looks = [
+        (one["query"], *(" ".join(row["token"] for row in one[way]) for way in ("turns_to", "turns_from")))
+        for one in record["looks"]
+    ]
+    lags = [(lag, f"{gain:.3g}") for lag, gain in enumerate(record["lags"][:FURTHEST])]
     return [
         repr(beginning),
-        Grid("What was read", ["", ""], _facts(beginning.statistics)),
-        Grid(LOOKS_TITLE, HEADERS, _rows(beginning.to_dict(queries, shown=3))),
-        Grid(LAGS_TITLE, LAGS.names, [(lag, f"{gain:.3g}") for lag, gain in enumerate(lags)]),
+        Grid("What was read", ["", ""], facts),
+        Grid("First looks of each query", ["query", "turns to", "turns from"], looks),
+        Grid("How far back attention looks first", LAGS.names, lags),
     ]
-
-
-def _facts(told: Statistics) -> list[tuple[str, str]]:
-    return [
-        ("sequences", f"{told.n_sequences:,} of {told.window:,} tokens"),
-        ("vocabulary", f"{told.n_tokens:,} tokens"),
-        ("left out", f"{told.left_out:,} of {told.n_labels:,} labels, at the ends of documents"),
-    ]
-
-
-def _rows(record: dict[str, Any]) -> list[tuple[str, str, str]]:
-    def words(looks: list[dict[str, Any]]) -> str:
-        return " ".join(row["token"] for row in looks)
-
-    return [(one["query"], words(one["turns_to"]), words(one["turns_from"])) for one in record["looks"]]

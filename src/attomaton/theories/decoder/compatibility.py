@@ -88,7 +88,8 @@ class Compatibility:
 
 def find_compatibility(supports: Supports, features: Float64) -> Compatibility:
     """Find the W with the log-odds of every support, or why there is none."""
-    one, other = _neighbours(supports)
+    one = np.flatnonzero(np.diff(supports.row) == 0)  # tokens that follow each other inside a support
+    other = one + 1
     wanted = np.log(supports.chances[one] / supports.chances[other])
     contexts = supports.row[one]
     left, singular, axes = np.linalg.svd(features, full_matrices=False)
@@ -108,12 +109,6 @@ def find_compatibility(supports: Supports, features: Float64) -> Compatibility:
     if miss <= EXACT:
         return Compatibility(one, other, weights, miss, np.zeros(len(one)), 0.0, 0.0)
     return Compatibility(one, other, weights, miss, *_contradict(missed, flat, wanted))
-
-
-def _neighbours(supports: Supports) -> tuple[Int64, Int64]:
-    """The pairs that follow each other inside a support."""
-    one = np.flatnonzero(np.diff(supports.row) == 0)
-    return one, one + 1
 
 
 def _contradict(missed: Float64, flat: Float64, wanted: Float64) -> tuple[Float64, float, float]:

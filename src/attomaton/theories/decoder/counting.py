@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from attomaton.base.artifacts import digest_arrays
 from attomaton.base.errors import UnreadableSource, UnsupportedOption
@@ -14,7 +13,7 @@ from attomaton.base.ragged import rows_of
 from attomaton.base.tables import Int64
 from attomaton.corpora.pieces import Piece
 from attomaton.engines.sums import AddUp
-from attomaton.theories.beginning.passes import Frequent
+from attomaton.theories.beginning.passes import Frequent, PlainPass
 from attomaton.theories.decoder.supports import Supports, pack_contexts, supports_of
 
 NAMED = {"unigram": 1, "bigram": 2, "trigram": 3}
@@ -38,7 +37,7 @@ def read_width(context: object) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class CountNext:
+class CountNext(PlainPass):
     """The pass over a corpus: key ``context · V + next token`` of ``pairs``, contexts of ``width`` tokens.
 
     ``read`` counts documents, tokens, and tokens with another before them in their document.
@@ -59,15 +58,6 @@ class CountNext:
     def sizes(self) -> Mapping[str, int]:
         """The kinds of keys."""
         return {"read": 3, "pairs": self.n_tokens ** (self.width + 1)}
-
-    @property
-    def tables(self) -> Mapping[str, pa.Table]:
-        """None."""
-        return {}
-
-    def with_tables(self, tables: Mapping[str, pa.Table], /) -> Self:  # noqa: ARG002
-        """The same."""
-        return self
 
     def __call__(self, piece: Piece, /) -> Iterator[tuple[str, Int64, Int64, Int64 | None]]:
         """The counts of a piece."""

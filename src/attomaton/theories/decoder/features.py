@@ -365,21 +365,19 @@ class EmbeddedLimit(Printed):
         size = self.supports.n_tokens
         return np.asarray(table, np.float64)[:size, size:] / self.solved.scale
 
-    def _facts(self) -> list[tuple[str, str]]:
+    def _blocks(self) -> list[Block]:
         separation, found = self.solved.separation, self.compatibility
         stuck = int(separation.inseparable.sum())
-        told = "every support is above the rest" if not stuck else f"{stuck:,} pairs cannot be told apart"
+        apart = "every support is above the rest" if not stuck else f"{stuck:,} pairs cannot be told apart"
         odds = "one W has all log-odds" if found.met else f"log-odds contradict by {found.conflict:.3g}"
-        return [
-            ("separable", f"{told} (Farkas residual {separation.residual:.1e})"),
+        facts = [
+            ("separable", f"{apart} (Farkas residual {separation.residual:.1e})"),
             ("compatible", f"{odds} (missed by {found.miss:.1e})"),
             ("entropy", f"{self.entropy:.6g} nats by position"),
             ("loss", f"ends at {self.loss:.6g}"),
             ("excess", f"{self.squared_norm:.6g} / (η t) after many steps t of size η"),
         ]
-
-    def _blocks(self) -> list[Block]:
-        return [repr(self), Grid("Where it ends", ["", ""], self._facts())]
+        return [repr(self), Grid("Where it ends", ["", ""], facts)]
 
 
 def solve_decoder(

@@ -20,7 +20,7 @@ from attomaton.base.tables import Float64
 from attomaton.corpora.tokenizers import Vocabulary, read_vocabulary, vocabulary_records
 from attomaton.theories.decoder.counting import Read
 from attomaton.theories.decoder.course import asymptote, direct_column, find_levels, follow, squared_norm
-from attomaton.theories.decoder.stopped import StoppedDecoder, logits_of, stop_decoder
+from attomaton.theories.decoder.stopped import StoppedDecoder, follow_decoder, logits_of
 from attomaton.theories.decoder.supports import Supports
 from attomaton.theories.decoder.telling import DecoderExplanation, DecoderRequest, ask, explain_support
 
@@ -64,8 +64,6 @@ LARGEST_WEIGHTS = 1 << 26
 
 FREQUENT = 8
 """Contexts that are printed."""
-
-HEADERS = ["context", "positions", "support", "followed by"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -174,8 +172,7 @@ class DecoderLimit(Tabular):
 
     def asymptote_at(self, context: Any, step: int, step_size: float = 1.0) -> Float64:
         """The same by the law of large steps, in closed form (:func:`asymptote`)."""
-        step = whole_number(step, "step", least=1)
-        step_size = real_number(step_size, "step_size", above=0)
+        step, step_size = _check_step(step, step_size, least=1)
         number = self._ask(context).number
         if number is None:
             return np.zeros(self.supports.n_tokens)
@@ -183,7 +180,8 @@ class DecoderLimit(Tabular):
 
     def at(self, step: int, step_size: float = 1.0) -> StoppedDecoder:
         """The whole decoder after ``step`` steps of size ``step_size``."""
-        return stop_decoder(self.supports, *_check_step(step, step_size))
+        step, step_size = _check_step(step, step_size)
+        return next(follow_decoder(self.supports, [step], step_size))
 
     def weights_at(self, step: int, step_size: float = 1.0) -> Float64:
         """W after ``step`` steps, a column for each context, shape (n_tokens, n_contexts)."""
@@ -282,23 +280,6 @@ class DecoderLimit(Tabular):
         order = np.argsort(-self.supports.totals, kind="stable")[:FREQUENT]
         return [self.explain(self.supports.contexts[number].tolist()) for number in order.tolist()]
 
-    def _facts(self) -> list[tuple[str, str]]:
-        held = self.supports
-        inside = (held.sizes * held.totals).sum() / held.n_positions
-        return [
-            ("contexts", f"{len(held):,}, with {len(held.tokens):,} different next tokens in all"),
-            ("support", f"{inside:,.1f} of {held.n_tokens:,} tokens, in the mean over positions"),
-            ("coverage", f"{held.n_positions:,} of {self.n_labels:,} labels"),
-            ("entropy", f"{self.entropy:.6g} nats by position, where the loss ends"),
-            ("excess", f"{self.squared_norm:.6g} / (η t) after many steps t of size η"),
-        ]
-
-    def _rows(self) -> list[tuple[str, str, str, str]]:
-        told = self._frequent()
-        return [
-            (one.context, f"{one.positions:,}", f"{one.support:,}", " ".join(one.tokens[:3])) for one in told
-        ]
-
     def _table(self) -> pa.Table:
         """The table of the supports: context, token, count and chance."""
         return self.supports.table()
@@ -307,13 +288,26 @@ class DecoderLimit(Tabular):
         return self.vocabulary
 
     def _blocks(self) -> list[Block]:
-        title = "The most frequent contexts"
+        held = self.supports
+        inside = (held.sizes * held.totals).sum() / held.n_positions
+        facts = [
+            ("contexts", f"{len(held):,}, with {len(held.tokens):,} different next tokens in all"),
+            ("support", f"{inside:,.1f} of {held.n_tokens:,} tokens, in the mean over positions"),
+            ("coverage", f"{held.n_positions:,} of {self.n_labels:,} labels"),
+            ("entropy", f"{self.entropy:.6g} nats by position, where the loss ends"),
+            ("excess", f"{self.squared_norm:.6g} / (η t) after many steps t of size η"),
+        ]
+        rows = [
+            (one.context, f"{one.positions:,}", f"{one.support:,}", " ".join(one.tokens[:3]))
+            for one in self._frequent()
+        ]
+        headers = ["context", "positions", "support", "followed by"]
         return [
             repr(self),
-            Grid("Where it ends", ["", ""], self._facts()),
-            Grid(title, HEADERS, self._rows()),
+            Grid("Where it ends", ["", ""], facts),
+            Grid("The most frequent contexts", headers, rows),
         ]
 
 
-def _check_step(step: object, step_size: object) -> tuple[int, float]:
-    return whole_number(step, "step", least=0), real_number(step_size, "step_size", above=0)
+def _check_step(step: object, step_size: object, least: int = 0) -> tuple[int, float]:
+    return whole_number(step, "step", least=least), real_number(step_size, "step_size", above=0)

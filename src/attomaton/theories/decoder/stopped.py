@@ -111,12 +111,6 @@ class StoppedDecoder:
         return top + np.log(np.add.reduceat(raised, starts))
 
 
-def stop_decoder(supports: Supports, step: int, step_size: float) -> StoppedDecoder:
-    """All contexts after so many steps."""
-    (stopped,) = follow_decoder(supports, [step], step_size)
-    return stopped
-
-
 def follow_decoder(supports: Supports, steps: Sequence[int], step_size: float) -> Iterator[StoppedDecoder]:
     """All contexts after each of these rising steps."""
     levels, level = list_levels(supports)

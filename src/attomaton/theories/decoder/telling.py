@@ -86,9 +86,6 @@ def _need(vocabulary: Vocabulary | None) -> Vocabulary:
     return vocabulary
 
 
-HEADERS = ["next token", "chance", "log-odds", "seen"]
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class DecoderExplanation(Printed):
     """One context: its support, with the tokens of it by falling chance.
@@ -180,17 +177,13 @@ class DecoderExplanation(Printed):
             f"log-odds that stay finite. {told}"
         )
 
-    def _rows(self) -> list[tuple[str, str, str, str]]:
-        columns = (self.tokens, self.chances.tolist(), self.finite.tolist(), self.counts.tolist())
-        rows = zip(*(one[:SHOWN] for one in columns), strict=True)
-        return [(token, f"{chance:.3g}", f"{odds:.3f}", f"{seen:,}") for token, chance, odds, seen in rows]
-
     def _blocks(self) -> list[Block]:
+        columns = (self.tokens, self.chances.tolist(), self.finite.tolist(), self.counts.tolist())
+        first = zip(*(column[:SHOWN] for column in columns), strict=True)
+        rows = [(token, f"{chance:.3g}", f"{odds:.3f}", f"{seen:,}") for token, chance, odds, seen in first]
         rest = self.support - SHOWN
-        blocks: list[Block] = [self.sentence]
-        if self.support:
-            blocks.append(Grid("", HEADERS, self._rows()))
-        return blocks + ([f"and {rest:,} more"] if rest > 0 else [])
+        grid = Grid("", ["next token", "chance", "log-odds", "seen"], rows)
+        return [self.sentence, *([grid] * bool(rows)), *([f"and {rest:,} more"] * (rest > 0))]
 
 
 def explain_support(

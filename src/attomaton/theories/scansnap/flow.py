@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 
 from attomaton.base.errors import InvalidSamples, UnsupportedOption
 from attomaton.base.options import real_number
-from attomaton.base.tables import Float64, Int64
+from attomaton.base.tables import Float64
 from attomaton.theories.scansnap.classes import CorpusClasses
 from attomaton.theories.scansnap.heads import DecoderHead, LearnedHead, MassHead, decode
 from attomaton.theories.scansnap.law import Rates, follow
@@ -148,8 +148,14 @@ def solve_flow(
     rtol, atol = real_number(rtol, "rtol", least=1e-13), real_number(atol, "atol", least=1e-20)
     reduced = Reduced(classes)
     if isinstance(head, MassHead):
-        _check_realisable(reduced)
-    rows, leading = _leading_tokens(reduced) if growth else (np.empty(0, np.int64), np.empty(0, np.int64))
+        labelled = classes.rows[classes.tokens == classes.labels[classes.rows]]
+        if len(np.unique(labelled)) < len(classes):
+            raise InvalidSamples(
+                "a label is not among its keys, so its mass is 0; keep realisable samples only"
+            )
+    own = reduced.law * reduced.is_own
+    rows = np.flatnonzero(own.max(axis=1) > 0) if growth else np.empty(0, np.int64)
+    leading = own[rows].argmax(axis=1)  # the most probable distinct token of each class that has one
     parts = _Parts(reduced, head, len(rows))
 
     def slope(state: Float64) -> Float64:
@@ -193,20 +199,6 @@ class _Parts:
         end = middle + second[0] * second[1]
         decoder, scores = states[..., :middle], states[..., middle:end]
         return decoder.reshape(*lead, *first), scores.reshape(*lead, *second), states[..., end:]
-
-
-def _leading_tokens(reduced: Reduced) -> tuple[Int64, Int64]:
-    """The classes that have a distinct token, and the place of the most probable one of each."""
-    own = reduced.law * reduced.is_own
-    rows = np.flatnonzero(own.max(axis=1) > 0)
-    return rows, own[rows].argmax(axis=1)
-
-
-def _check_realisable(reduced: Reduced) -> None:
-    classes = reduced.classes
-    own = classes.rows[classes.tokens == classes.labels[classes.rows]]
-    if len(np.unique(own)) < len(classes):
-        raise InvalidSamples("a label is not among its keys, so its mass is 0; keep realisable samples only")
 
 
 _numpy: Any = np

@@ -51,7 +51,7 @@ from scipy import sparse
 from attomaton.base.errors import UnknownToken
 from attomaton.base.options import real_number, whole_number
 from attomaton.base.ragged import run_starts, sum_at
-from attomaton.base.tables import Bool, Float64, Int64
+from attomaton.base.tables import Float64, Int64
 from attomaton.graphs.grouping import distinct_keys, find_keys
 from attomaton.theories.scansnap.classes import CorpusClasses
 from attomaton.theories.scansnap.law import Rates, SnapLaw
@@ -81,7 +81,11 @@ def find_pulls(classes: CorpusClasses, queries: Sequence[int] | Int64) -> list[t
     """
     labels = distinct_keys(classes.labels.astype(np.int64))
     label_of = find_keys(labels, classes.labels.astype(np.int64))
-    predicts = _by_label(classes, label_of, len(labels))
+    entries = (classes.features, classes.tokens, classes.offsets)
+    features = _sparse.csr_array(entries, shape=(len(classes), classes.n_tokens))
+    owners = (classes.shares, (label_of, np.arange(len(classes))))
+    predicts = _sparse.csr_array(owners, shape=(len(labels), len(classes))) @ features  # Σ π_n f_n by label
+    predicts.sort_indices()
     overall = np.asarray(predicts.sum(axis=0)).ravel() / classes.n_tokens
     return [_pull(classes, query, label_of, predicts, overall) for query in queries]
 
@@ -99,16 +103,6 @@ def define_pull(classes: CorpusClasses, query: int) -> Float64:
             gain += (same - 1 / classes.n_tokens) * classes.shares[other] * features[other]
         pull += classes.shares[n] * features[n] * (gain - features[n] * (features[n] @ gain))
     return pull
-
-
-def _by_label(classes: CorpusClasses, label_of: Int64, n_labels: int) -> Any:
-    """Σ π_n f_n over the classes of each label, sparse, shape (n_labels, n_tokens)."""
-    entries = (classes.features, classes.tokens, classes.offsets)
-    features = _sparse.csr_array(entries, shape=(len(classes), classes.n_tokens))
-    place = (classes.shares, (label_of, np.arange(len(classes))))
-    summed = _sparse.csr_array(place, shape=(n_labels, len(classes))) @ features
-    summed.sort_indices()
-    return summed
 
 
 def _pull(
@@ -306,12 +300,31 @@ def forecast_queries(
     tolerance = real_number(tolerance, "tolerance", least=0, below=1)
     n_queries = whole_number(n_queries, "n_queries", least=1)
     queries, shares = classes.query_shares()
-    wanted = queries[:n_queries]
     clock, alone = Clock(classes.n_tokens, rates), classes.is_distinct(tolerance)
-    return tuple(
-        _forecast(classes, int(query), float(share), clock, pulls, alone, tolerance)
-        for query, share, pulls in zip(wanted, shares, find_pulls(classes, wanted), strict=False)
-    )
+    forecasts: list[QueryForecast] = []
+    pulls_of = find_pulls(classes, queries[:n_queries])
+    for query, share, pulls in zip(queries.tolist(), shares.tolist(), pulls_of, strict=False):
+        numbers = np.flatnonzero(classes.queries == query)
+        own = classes.take(numbers[np.argsort(-classes.shares[numbers], kind="stable")])
+        distinct, entries = find_distinct(own, tolerance)
+        order = np.argsort(pulls[1][np.searchsorted(pulls[0], distinct)], kind="stable")
+        distinct, entries = distinct[order], entries[order]
+        forecasts.append(
+            QueryForecast(
+                query,
+                share,
+                own.labels.astype(np.int64),
+                own.shares,
+                clock.turn(own.shares),
+                clock.snap(own.shares),
+                *pulls,
+                distinct,
+                own.rows[entries],
+                own.probabilities[entries],
+                distinct[alone[distinct]],
+            )
+        )
+    return tuple(forecasts)
 
 
 def find_distinct(classes: CorpusClasses, tolerance: float = 0.0) -> tuple[Int64, Int64]:
@@ -340,32 +353,3 @@ def define_distinct(classes: CorpusClasses, tolerance: float = 0.0) -> dict[int,
         if len(masses) == 1 or masses[best] >= (1 - tolerance) * sum(masses.values()):
             found[token] = best
     return found
-
-
-def _forecast(
-    classes: CorpusClasses,
-    query: int,
-    share: float,
-    clock: Clock,
-    pulls: tuple[Int64, Float64],
-    alone: Bool,
-    tolerance: float,
-) -> QueryForecast:
-    numbers = np.flatnonzero(classes.queries == query)
-    own = classes.take(numbers[np.argsort(-classes.shares[numbers], kind="stable")])
-    distinct, entries = find_distinct(own, tolerance)
-    order = np.argsort(pulls[1][np.searchsorted(pulls[0], distinct)], kind="stable")
-    distinct, entries = distinct[order], entries[order]
-    return QueryForecast(
-        query,
-        share,
-        own.labels.astype(np.int64),
-        own.shares,
-        clock.turn(own.shares),
-        clock.snap(own.shares),
-        *pulls,
-        distinct,
-        own.rows[entries],
-        own.probabilities[entries],
-        distinct[alone[distinct]],
-    )
