@@ -26,7 +26,7 @@ from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.report.figures import Line, LinePanel, draw_lines
 from attomaton.report.page.packing import Packer
 from attomaton.report.pictures import choose_tokens, draw_heat, gather_scores, write_figures
-from attomaton.report.priority_graph import MOST_COMPONENTS, draw_graph, lay_out, read_graph
+from attomaton.report.priority_graph import MOST_COMPONENTS, draw_graph, lay_out
 from attomaton_experiments.figures.grids import GridFigure, draw_grids
 from attomaton_experiments.figures.maps import MapPanel, draw_maps
 from attomaton_experiments.figures.panels import Panel, draw_panels
@@ -39,7 +39,7 @@ STEPS = np.arange(5.0)
 
 def graphs_of(auto):
     packer = Packer(auto)
-    return [read_graph(packer, place) for place in packer.by_samples]
+    return [packer.graph(place) for place in packer.by_samples]
 
 
 def panels(path):

@@ -8,7 +8,6 @@ if TYPE_CHECKING:
     from attomaton.automaton.attention import Attention as Attention
     from attomaton.automaton.automaton import Automaton as Automaton
     from attomaton.automaton.compare import Change as Change, Difference as Difference
-    from attomaton.automaton.context import Names as Names
     from attomaton.automaton.estimator import AttentionLimit as AttentionLimit
     from attomaton.automaton.explanation import (
         Beaten as Beaten,
@@ -51,5 +50,6 @@ if TYPE_CHECKING:
         choose_strength as choose_strength,
         shrink as shrink,
     )
+    from attomaton.corpora.contexts import Names as Names
 else:
     __getattr__, __dir__, __all__ = open_door(__name__)

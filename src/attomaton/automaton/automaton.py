@@ -13,9 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.automaton.attention import MOST_ROWS, Attention, Ranking, check_ranked
-from attomaton.automaton.context import Context
 from attomaton.automaton.explanation import Explanation, explain_answer
-from attomaton.automaton.finite import FiniteAttention, StoppedTraining
+from attomaton.automaton.finite import FiniteAttention
 from attomaton.automaton.prediction import BatchPrediction, answer
 from attomaton.automaton.runs import layout, storage
 from attomaton.automaton.runs.coverage import Coverage, measure_coverage
@@ -32,12 +31,16 @@ from attomaton.base.printing import Block, blocks_of
 from attomaton.base.ragged import odds_of, shares_of
 from attomaton.base.remote import Place, as_place
 from attomaton.base.tables import Float64, Int64, Integers, column
+from attomaton.corpora.contexts import Context
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.graphs.bags import Bags
 from attomaton.graphs.evidence import count_evidence
 from attomaton.graphs.paths import QueryGraph, graph_of
 from attomaton.solvers.solved import Solved
+
+RTOL = 1e-4
+"""Accuracy of a step in ln t: far below what held-out text can tell apart."""
 
 WRITES = "writes"
 """The record of a run whose keys write other tokens, which :mod:`attomaton.automaton.ov_maps` opens."""
@@ -183,9 +186,17 @@ class Automaton(Tabular, Solved, Attention):
                 "this automaton was learned with embeddings, which it does not hold; follow training with "
                 "fast_forward(samples, embeddings=…) and read scores_at(step)"
             )
-        if not (self._training and self._training[0].serves(given, step_size)):
-            self._training[:] = [StoppedTraining(given, self.components, step_size)]
-        return self._training[0].at(step, self.vocabulary, self.window)
+        cache = self._stopped
+        if cache.get("training") != (id(given), step_size):
+            from attomaton.trajectory.forward import fast_forward  # compiles, so only when needed
+
+            path = fast_forward(given, components=self.components, step_size=step_size, to=1.0, rtol=RTOL)
+            cache.clear()
+            cache.update(training=(id(given), step_size), samples=given, path=path)
+        if cache.get("step") != step:
+            attention = cache["path"].scores_at(step), np.zeros(self.n_tokens), self.vocabulary, self.window
+            cache.update(step=step, attention=FiniteAttention(*attention))
+        return cache["attention"]
 
     def predict_bags(self, bags: Bags) -> BatchPrediction:
         """The chances of the tokens of many contexts, which are bags already.
@@ -339,9 +350,9 @@ class Automaton(Tabular, Solved, Attention):
         return Nodes.of(self.components, self.hard, self.soft)
 
     @cached_property
-    def _training(self) -> list[StoppedTraining]:
-        """The training that :meth:`at` was asked for last, if any."""
-        return []
+    def _stopped(self) -> dict[str, Any]:
+        """The training that :meth:`at` followed last, and its last answer."""
+        return {}
 
 
 def fill_run(

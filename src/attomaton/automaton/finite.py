@@ -11,17 +11,15 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.automaton.attention import MOST_ROWS, Attention, Ranking, check_ranked
-from attomaton.automaton.context import Context
 from attomaton.automaton.explanation import Explanation, Rule
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.frames import Tabular
 from attomaton.base.ragged import softmax
 from attomaton.base.tables import Bool, Float64, Int64, column
-from attomaton.corpora.samples import Samples
+from attomaton.corpora.contexts import Context
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.graphs.bags import Bags
-from attomaton.graphs.components import Components
 from attomaton.graphs.grouping import find_rows, pack_pairs
 
 
@@ -154,32 +152,3 @@ def _rule(answer: BatchPrediction, scores: Float64) -> Rule:
     if answer.seen.any():
         return Rule.UNSEEN_BACKGROUND
     return Rule.BACK_OFF if np.ptp(scores) == 0 else Rule.BACKGROUND
-
-
-RTOL = 1e-4
-"""Accuracy of a step in ln t: far below what held-out text can tell apart."""
-
-
-class StoppedTraining:
-    """Training on some samples, followed as far as was asked; remembers its last answer."""
-
-    def __init__(self, samples: Samples, components: Components, step_size: float) -> None:
-        from attomaton.trajectory.forward import fast_forward  # compiles, so only when needed
-
-        self._samples, self._step_size = samples, step_size
-        self._n_tokens = components.edges.n_tokens
-        self._trajectory = fast_forward(
-            samples, components=components, step_size=step_size, to=1.0, rtol=RTOL
-        )
-        self._answer: tuple[float, FiniteAttention] | None = None
-
-    def serves(self, samples: Samples, step_size: float) -> bool:
-        """Whether this is training on these samples with this step size."""
-        return self._samples is samples and self._step_size == step_size
-
-    def at(self, step: float, vocabulary: Vocabulary | None, window: int | None) -> FiniteAttention:
-        """Attention after ``step`` steps of plain descent from zero."""
-        if self._answer is None or self._answer[0] != step:
-            scores = self._trajectory.scores_at(step)
-            self._answer = step, FiniteAttention(scores, np.zeros(self._n_tokens), vocabulary, window)
-        return self._answer[1]

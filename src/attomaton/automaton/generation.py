@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from attomaton.automaton.context import Names
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.automaton.scoring import EQUAL
 from attomaton.base.tables import Float64, Int32
+from attomaton.corpora.contexts import Names
 
 MOST_GENERATED = 10_000_000
 """The most tokens that are generated at once: a few minutes."""

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from attomaton.automaton.automaton import Automaton
-from attomaton.automaton.context import Names, read_context
 from attomaton.automaton.explanation import Rule
 from attomaton.base.errors import AttomatonError
+from attomaton.corpora.contexts import Names, read_context
 from attomaton.corpora.tokenizers.splitting import EOS
 
 N_TRIED = 200

@@ -15,9 +15,9 @@ from attomaton.base.options import given_path
 from attomaton.base.tables import Float64, Int64
 from attomaton.report.export import check_place, pick_queries
 from attomaton.report.figures import Line, LinePanel, draw_lines, new_figure, save_figure
-from attomaton.report.page.packing import Packer
+from attomaton.report.page.packing import Packer, PageGraph
 from attomaton.report.page.training import follow_trials, read_training, why_unpredicted
-from attomaton.report.priority_graph import PageGraph, draw_graph, read_graph
+from attomaton.report.priority_graph import draw_graph
 
 MOST_NUMBERS = 50_000_000
 """Numbers that the axes of the cyclic subspace may take: more, and neither curve is drawn."""
@@ -202,7 +202,7 @@ def write_figures(run: str | Path, folder: str | Path, *, query: str | None = No
     packer = Packer(automaton)
     chosen = _find_place(automaton, packer, query)
     places = [chosen, *(one for one in packer.by_samples.tolist() if one != chosen)][:COLUMNS]
-    graphs = [read_graph(packer, one) for one in places]
+    graphs = [packer.graph(one) for one in places]
     training = read_training(source)
     with build_folder(place, KIND, FILES, overwrite=True) as building:
         written = [

@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 
 import attomaton as at
 from attomaton.base.errors import InvalidSamples, UnknownToken, UnsupportedOption
-from attomaton.theories.scansnap import pull as module
+from attomaton.theories.scansnap import forecast as module
 from attomaton.theories.scansnap.assumptions import (
     check_assumptions,
     define_overlaps,

@@ -9,7 +9,6 @@ import numpy as np
 
 from attomaton.automaton.attention import Attention, Ranking
 from attomaton.automaton.automaton import WRITES, Automaton, fill_run, open_automaton
-from attomaton.automaton.context import Context, Names, as_samples, read_context
 from attomaton.automaton.explanation import Explanation, explain_answer
 from attomaton.automaton.generation import write_on
 from attomaton.automaton.ov_maps.maps import KeyNames, Writing
@@ -29,6 +28,7 @@ from attomaton.base.printing import Bar, Block, Grid, Printed, blocks_of
 from attomaton.base.ragged import run_starts, sum_at
 from attomaton.base.remote import Place, as_place
 from attomaton.base.tables import Float64, Int32
+from attomaton.corpora.contexts import Context, Names, as_samples, read_context
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.graphs.bags import Bags, count_all_tokens

@@ -16,12 +16,12 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from attomaton.automaton.context import Context
 from attomaton.automaton.prediction import TIE
 from attomaton.automaton.repetition.odds import Layer, Odds, read_odds
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import whole_number
 from attomaton.base.tables import Bool, Float64
+from attomaton.corpora.contexts import Context
 
 MOST_LOOPS = 10_000
 """Loops that are looked for."""

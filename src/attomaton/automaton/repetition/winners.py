@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from attomaton.automaton.context import Context
 from attomaton.automaton.repetition.limits import (
     NEAR,
     SAME,
@@ -37,6 +36,7 @@ from attomaton.base.frames import Tabular
 from attomaton.base.options import make_rng, whole_number
 from attomaton.base.printing import Block, Grid
 from attomaton.base.tables import Float64, Int64, table_of
+from attomaton.corpora.contexts import Context
 
 COLOURS = (BLUE, ORANGE, GREEN, "#8a5cb8", "#b0892e", "#3a9aa8")
 """Colours of the tokens with the largest shares; all others are grey."""

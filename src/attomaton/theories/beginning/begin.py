@@ -9,10 +9,10 @@ import numpy as np
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import whole_number
 from attomaton.base.progress import as_stages
-from attomaton.base.tables import Int64
 from attomaton.corpora.readers.given import ReadingOptions, check_options
 from attomaton.corpora.samples import WINDOW, Samples, Skipped
 from attomaton.corpora.tokenizers import Vocabulary
+from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.engines.choose import Adder, Engine, as_engine
 from attomaton.engines.sums import AddUp
 from attomaton.theories.beginning.passes import CountTokens, Cutting, Frequent
@@ -82,17 +82,10 @@ def begin(
     announce = as_stages(progress)
     adder = Adder(as_engine(engine), announce)
     with adder.reading(corpus, options, work) as (tokens, vocabulary, about, add_up):
-        cutting, vocabulary = _cut(window, tokens.n_tokens, most_frequent, add_up, vocabulary)
-        statistics = add_statistics(cutting, add_up, announce)
+        frequent, vocabulary = find_frequent(tokens.n_tokens, most_frequent, add_up, vocabulary)
+        size = tokens.n_tokens if frequent is None else frequent.n_tokens
+        statistics = add_statistics(Cutting(window, size, frequent), add_up, announce)
     return Beginning(statistics, vocabulary, Skipped(**about["skipped"]))
-
-
-def _cut(
-    window: int, n_tokens: int, most_frequent: int | None, add_up: AddUp, vocabulary: Vocabulary | None
-) -> tuple[Cutting, Vocabulary | None]:
-    """How the corpus is cut, and the names of its tokens then."""
-    frequent, vocabulary = find_frequent(n_tokens, most_frequent, add_up, vocabulary)
-    return Cutting(window, n_tokens if frequent is None else frequent.n_tokens, frequent), vocabulary
 
 
 def find_frequent(
@@ -102,22 +95,12 @@ def find_frequent(
     if most_frequent is None or n_tokens <= most_frequent:
         return None, vocabulary
     counted = add_up(CountTokens(n_tokens))["tokens"]
-    counts: Int64 = _spread(counted.keys, counted.counts, n_tokens)
+    counts = np.zeros(n_tokens, np.int64)
+    counts[counted.keys] = counted.counts
     frequent = Frequent.among(counts, most_frequent)
-    return frequent, _rename(frequent, vocabulary)
-
-
-def _spread(keys: Int64, counts: Int64, size: int) -> Int64:
-    spread = np.zeros(size, np.int64)
-    spread[keys] = counts
-    return spread
-
-
-def _rename(frequent: Frequent, vocabulary: Vocabulary | None) -> Vocabulary:
-    """The names of the tokens that are kept, and of the rest."""
-    kept: list[int] = frequent.kept.tolist()
-    names = [str(token) if vocabulary is None else vocabulary.tokens[token] for token in kept]
+    names = [name_token(vocabulary, token) for token in frequent.kept.tolist()]
     rest = REST
     while rest in names:
         rest = f"<{rest}>"
-    return Vocabulary((*names, rest), "word" if vocabulary is None else vocabulary.tokenizer)
+    tokenizer = "word" if vocabulary is None else vocabulary.tokenizer
+    return frequent, Vocabulary((*names, rest), tokenizer)
