@@ -193,6 +193,10 @@ class Explanation(Tabular):
         groups = "; ".join(" ".join(map(name, tokens)) for tokens in self.incomparable)
         return [*blocks, *_left(self, groups, " ".join(map(name, self.unseen)), " ".join(self.unknown))]
 
+    def list_written(self, most: int) -> list[str]:  # noqa: ARG002
+        """What is written, in lines, where that is something else than what is read."""
+        return []
+
     def _table(self) -> pa.Table:
         """Columns text, times, probability and became, a row for each distinct token of the context.
 
@@ -289,6 +293,7 @@ class ContextView(Printed):
             self._chips(),
             Bars(mixed, max(len(name(token)) for token, _ in chances)),
             *([f"  and {len(chances) - SHOWN:,} more"] * (len(chances) > SHOWN)),
+            *told.list_written(SHOWN),
             *beaten,
             *([f"and {len(told.beaten) - SHOWN:,} more"] * (len(told.beaten) > SHOWN)),
             *_equals(told),

@@ -47,6 +47,11 @@ class Names:
             return self.unknown[token - known]
         return name_token(self.vocabulary, token)
 
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """The texts by id; none where there is no vocabulary."""
+        return () if self.vocabulary is None else (*self.vocabulary.tokens, *self.unknown)
+
     def key(self, token: int) -> str | int:
         """The token as text; the id itself where there is no vocabulary."""
         return token if self.vocabulary is None else self(token)

@@ -122,3 +122,10 @@ def test_counts_beyond_32_bits_give_the_loss_of_the_stopped_decoder():
     supports = Supports(rows, ends, np.array([0, 1, 1, 2]), np.array([much, much // 2, 1, 5]), 3)
     limit = DecoderLimit(supports, Read(1, 1, 1))
     assert limit.loss_at(1000) == pytest.approx(limit.at(1000).loss)
+
+
+def test_contexts_of_a_frame_are_tuples_of_tokens():
+    assert at.learn_decoder(["a b a c"], "ngram:3").to_pandas()["context"].tolist() == [
+        ("a", "b"),
+        ("b", "a"),
+    ]

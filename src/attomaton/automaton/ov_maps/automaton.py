@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from attomaton.automaton.attention import Attention, Ranking
 from attomaton.automaton.automaton import WRITES, Automaton, fill_run, open_automaton
@@ -23,11 +24,12 @@ from attomaton.base.artifacts.manifests import RUN
 from attomaton.base.artifacts.uploads import build_at
 from attomaton.base.borders import trusted
 from attomaton.base.errors import InvalidSamples, MismatchedParts, UnsupportedOption
+from attomaton.base.frames import Tabular
 from attomaton.base.options import whole_number
-from attomaton.base.printing import Bar, Block, Grid, Printed, blocks_of
+from attomaton.base.printing import Bar, Block, Grid, blocks_of
 from attomaton.base.ragged import run_starts, sum_at
 from attomaton.base.remote import Place, as_place
-from attomaton.base.tables import Float64, Int32
+from attomaton.base.tables import Float64, Int32, column
 from attomaton.corpora.contexts import Context, Names, as_samples, read_context
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
@@ -137,14 +139,30 @@ class WritingExplanation(Explanation):
     writes: Mapping[int, int] = field(default_factory=dict[int, int])
     token_name: Callable[[int], str] = field(default=str, compare=False, repr=False)
 
-    def _blocks(self) -> list[Block]:
+    def _rows(self) -> list[tuple[str, float, str]]:
+        """What is written, likeliest first: the token, its chance, and where that is read."""
         sources: dict[int, list[str]] = {}
         for key, token in self.writes.items():
             sources.setdefault(token, []).append(self.name(key))
-        rows = [
-            (self.token_name(token), Bar(chance, f"{chance:.6f}"), " ".join(sources[token]))
-            for token, chance in sorted(self.written.items(), key=lambda item: -item[1])
+        falling = sorted(self.written.items(), key=lambda item: -item[1])
+        return [(self.token_name(token), chance, " ".join(sources[token])) for token, chance in falling]
+
+    def list_written(self, most: int) -> list[str]:
+        """The tokens that are written, in lines."""
+        lines = [
+            f"writes {token}: {chance:.6f}, where it reads {keys}" for token, chance, keys in self._rows()
         ]
+        return lines[:most] + [f"and {len(lines) - most:,} more"] * (len(lines) > most)
+
+    def _table(self) -> pa.Table:
+        """Columns text, times, probability, became, and writes: what each key writes that is read."""
+        read: Any = super()._table()
+        writes = {self.name(key): self.token_name(token) for key, token in self.writes.items()}
+        written = [writes.get(text, "") for text in read.column("text").to_pylist()]
+        return read.append_column("writes", pa.array(written, pa.large_string()))
+
+    def _blocks(self) -> list[Block]:
+        rows = [(token, Bar(chance, f"{chance:.6f}"), keys) for token, chance, keys in self._rows()]
         first, rule, *others = super()._blocks()
         return [first, rule, Grid("Written", ["token", "probability", "where this is read"], rows), *others]
 
@@ -156,7 +174,7 @@ class WritingExplanation(Explanation):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class WritingAutomaton(Printed, Attention):
+class WritingAutomaton(Tabular, Attention):
     """Hard retrieval and soft composition of a head that writes other tokens than it reads.
 
     What is *written* answers :meth:`predict`, :meth:`predict_proba`, :meth:`predict_samples`, :meth:`sample`,
@@ -224,6 +242,14 @@ class WritingAutomaton(Printed, Attention):
                 f"reads: .reads.{name}"
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def table(self, vocabulary: Vocabulary | None = None) -> pa.Table:
+        """The table of what is read, with the column ``writes``: what each token, or key, writes."""
+        read: Any = self.reads.table(vocabulary)
+        written = self.writing.write(column(self.reads.scored_nodes, "token"))
+        words = self.vocabulary
+        names = written if words is None else [words.tokens[token] for token in written.tolist()]
+        return read.append_column("writes", pa.array(names))
 
     def _blocks(self) -> list[Block]:
         return [repr(self), *blocks_of(self.coverage)]

@@ -218,6 +218,11 @@ class Limit:
         return ~self.winners & (np.abs(1 - self.exponents) <= TIED)
 
     @property
+    def decided(self) -> Float64:
+        """The exponents, nan where the first and second order do not tell how a token grows, shape (K,)."""
+        return np.where(self.ties & (not self.slow), np.nan, self.exponents)
+
+    @property
     def slow(self) -> bool:
         """Whether shares come back like 1/ln t, which is slower than any power of t."""
         return self.bend < -BENT

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import length_hint
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,8 @@ from attomaton.automaton.repetition.odds import (
     count_places,
     read_odds,
 )
+from attomaton.base.artifacts import FolderKind, Run, load_run, write_run
+from attomaton.base.borders import check_ids, check_int32, check_int64
 from attomaton.base.display import BLUE, GREEN, ORANGE
 from attomaton.base.drawing import GREY, drawable, house_axes
 from attomaton.base.errors import UnsupportedOption
@@ -36,7 +40,9 @@ from attomaton.base.frames import Tabular
 from attomaton.base.options import make_rng, whole_number
 from attomaton.base.printing import Block, Grid
 from attomaton.base.tables import Float64, Int64, table_of
-from attomaton.corpora.contexts import Context
+from attomaton.corpora.contexts import Context, Names
+from attomaton.corpora.samples import MAX_TOKENS
+from attomaton.corpora.tokenizers import read_vocabulary, vocabulary_records
 
 COLOURS = (BLUE, ORANGE, GREEN, "#8a5cb8", "#b0892e", "#3a9aa8")
 """Colours of the tokens with the largest shares; all others are grey."""
@@ -76,6 +82,9 @@ def draw_shares(
             text.set_parse_math(False)
     return axes
 
+
+KIND = FolderKind("winners", "winners", "Winners.save")
+COUNTS = ("n_starts", "unsettled", "settled", "n_classes")
 
 MOST_SHOWN = 20
 """Tokens of a limit that are printed."""
@@ -144,15 +153,36 @@ class Winners(Tabular):
     def _table(self) -> pa.Table:
         """Columns limit, token, share, exponent and wins, a row for each token of each limit."""
         n, size = len(self.limits), len(self.odds.tokens)
-        empty = np.empty((0, size))
-        shares = np.array([one.shares for one in self.limits]) if n else empty
-        exponents = np.array([one.exponents for one in self.limits]) if n else empty
+        shares = np.array([limit.shares for limit in self.limits]).ravel()
+        exponents = np.array([limit.decided for limit in self.limits]).ravel()
         columns = {"limit": np.repeat(np.arange(n), size), "token": np.tile(self.odds.tokens, n)}
-        told = {"share": shares.ravel(), "exponent": exponents.ravel(), "wins": shares.ravel() > 0}
-        return table_of({**columns, **told})
+        return table_of({**columns, "share": shares, "exponent": exponents, "wins": shares > 0})
 
-    def _words(self) -> Any:
-        return self.odds.name.vocabulary
+    def _words(self) -> Names | None:
+        return None if self.odds.name.vocabulary is None else self.odds.name
+
+    def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write odds, prompt and limits to a folder, whole; ``overwrite`` replaces an earlier one.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Winners.load(winners([[0.2, 0.8], [0.2, 0.8]]).save(f"{folder}/winners"))
+        Winners(token 1; 1 limit from 3 starts)
+        """
+        odds, names = self.odds, self.odds.name
+        shares = np.array([limit.shares for limit in self.limits]).reshape(-1, len(odds.tokens))
+        arrays = {name: getattr(odds, name) for name in ("tokens", "levels", "scores")}
+        manifest = {name: getattr(self, name) for name in COUNTS} | {"unknown": list(names.unknown)}
+        files = {**arrays, "prompt": self.prompt, "shares": shares}
+        run = Run({}, files, vocabulary_records(names.vocabulary), manifest)
+        return write_run(path, run, KIND, overwrite=overwrite)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> "Winners":
+        """Read a folder that :meth:`save` wrote; limits are proved anew from their shares."""
+        return cls(*load_run(path, KIND, _unpack))
 
     def _blocks(self) -> list[Block]:
         blocks: list[Block] = [repr(self)]
@@ -247,6 +277,26 @@ class Winners(Tabular):
         limit = self.limits[0].shares if self.settled else None
         drawn = None if counts is None else (counts.lengths, counts.shares)
         return draw_shares(names, lengths, self.shares_at(lengths.tolist()), limit, drawn, ax)
+
+
+def _unpack(run: Run) -> tuple[Any, ...]:
+    """What :meth:`Winners.save` wrote, every part checked."""
+    tokens = check_int32(run.arrays["tokens"], "tokens")
+    levels, scores, shares = (
+        np.asarray(run.arrays[name], np.float64) for name in ("levels", "scores", "shares")
+    )
+    prompt = check_int64(run.arrays["prompt"], "prompt")
+    size, unknown = len(tokens), tuple(map(str, run.manifest["unknown"]))
+    words: Any = run.records.get("vocabulary")
+    vocabulary = read_vocabulary(run.records, 0 if words is None else len(words["tokens"]))
+    check_ids(prompt, size, "a place of the prompt")
+    check_ids(tokens, MAX_TOKENS if vocabulary is None else len(vocabulary) + len(unknown), "a token")
+    square = levels.shape == scores.shape == (size, size)
+    if not square or shares.ndim != 2 or shares.shape[1] != size or not len(prompt):
+        raise ValueError("odds, prompt and shares are of different tokens")
+    odds = Odds(tokens, levels, scores, Names(vocabulary, unknown))
+    limits = tuple(judge_limit(odds.among(), row) for row in shares)
+    return odds, prompt, limits, *(run.manifest[name] for name in COUNTS)
 
 
 def winners(
@@ -354,11 +404,9 @@ def flow_from(odds: Odds, counts: Float64, last: int, lengths: Float64) -> Float
 
 
 def _tell(limit: Limit, place: int) -> str:
-    exponent = limit.exponents[place]
-    if np.isnan(exponent) or (limit.ties[place] and not limit.slow):
+    exponent = limit.decided[place]
+    if np.isnan(exponent):
         return "not told"
     if limit.ties[place]:
-        return (
-            "not told" if not limit.slow else "t / ln t" if limit.ties.sum() == 1 else "t / (ln t)^a, a ≥ 1"
-        )
+        return "t / ln t" if limit.ties.sum() == 1 else "t / (ln t)^a, a ≥ 1"
     return "t" if limit.winners[place] else f"t^{exponent:.3f}"

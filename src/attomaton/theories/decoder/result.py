@@ -13,7 +13,7 @@ import pyarrow as pa
 from attomaton.base.artifacts import FolderKind, Run, load_run, write_run
 from attomaton.base.borders import check_int64, check_size
 from attomaton.base.errors import UnsupportedOption
-from attomaton.base.frames import Tabular
+from attomaton.base.frames import Tabular, Worded
 from attomaton.base.options import real_number, whole_number
 from attomaton.base.printing import Block, Grid
 from attomaton.base.tables import Float64
@@ -283,6 +283,12 @@ class DecoderLimit(Tabular):
     def _table(self) -> pa.Table:
         """The table of the supports: context, token, count and chance."""
         return self.supports.table()
+
+    def to_pandas(self, vocabulary: Worded | None = None) -> Any:
+        """The table as a pandas DataFrame; contexts are tuples of tokens."""
+        frame = super().to_pandas(vocabulary)
+        frame["context"] = [tuple(context) for context in frame["context"]]
+        return frame
 
     def _words(self) -> Vocabulary | None:
         return self.vocabulary
