@@ -142,6 +142,9 @@ class Attention(ABC):
     >>> auto = at.learn(["to be or not to be", "to be is to do"])
     >>> auto.predict("to be or not to"), auto.predict_batch(["to or", "be to"])
     ({'be': 1.0}, [{'to': 0.5, 'or': 0.5}, {'be': 1.0}])
+    >>> new = auto.read(["be to be"])
+    >>> auto.predict_samples(new).of_labels().tolist(), auto.score(["be to be", "to or so"]).unknown
+    ([0.0, 1.0], ('so',))
     >>> print(auto.generate("to be or not to", 3))
     to be or not to be to be
     """
@@ -172,14 +175,6 @@ class Attention(ABC):
 
         The answer equals ``predict_proba(context)`` for each context, without its zeros for the tokens that
         are not in the context. Ids beyond the vocabulary are unseen tokens.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 2]], [0, 1, 1])
-        >>> predicted = at.learn(samples).predict_samples(samples)
-        >>> predicted.bags.token.tolist(), predicted.probabilities.round(6).tolist()
-        ([0, 1, 2, 0, 1, 2, 1, 2], [0.5, 0.5, 0.0, 0.5, 0.5, 0.0, 1.0, 0.0])
         """
         return self.predict_bags(count_all_tokens(samples))
 
@@ -188,28 +183,11 @@ class Attention(ABC):
 
         Tokens are texts where there is a vocabulary, ids where there is none. Only tokens of the context can
         be there. For numbers by id see :meth:`predict_proba`.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> auto = at.learn(["the cat saw the cat", "a cat saw the dog and the cat"])
-        >>> auto.predict("the cat saw the")
-        {'cat': 1.0}
-        >>> auto.predict("some zebra")  # neither was ever seen: every position weighs the same
-        {'some': 0.5, 'zebra': 0.5}
         """
         return self.predict_batch([context])[0]
 
     def predict_batch(self, contexts: Iterable[Context]) -> list[dict[Any, float]]:
-        """What :meth:`predict` says about each of many contexts, of any lengths.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 2]], [0, 1, 1]))
-        >>> auto.predict_batch([[1, 0, 0, 0, 2], [2, 2]])
-        [{0: 0.75, 1: 0.25}, {2: 1.0}]
-        """
+        """What :meth:`predict` says about each of many contexts, of any lengths."""
         check_many(contexts)
         read = [read_context(context, self.n_tokens, self.vocabulary) for context in contexts]
         answer = self._answer_ids([ids for ids, _ in read])
@@ -292,15 +270,6 @@ class Attention(ABC):
         window : int, optional
             Look at this number of tokens, the last ones, only. None means at all of them.
 
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2], [1, 2, 0], [2, 0, 1]], [0, 1, 2, 2])
-        >>> auto = at.learn(samples)
-        >>> auto.generate([0, 1, 2], 6, seed=3).tokens
-        (0, 2, 1, 2, 0, 2)
-        >>> auto.at(step=20).generate([0, 1, 2], 6, greedy=True).tokens
-        (0, 2, 0, 2, 0, 2)
         """
         n = whole_number(n, "n", most=MOST_GENERATED)
         window = None if window is None else whole_number(window, "window", least=1)
@@ -374,24 +343,8 @@ class Attention(ABC):
 
         The limit gives some labels of new text no chance at all, so that the log-loss is infinite; with
         ``epsilon`` it is that of (1 − ε) · attention + ε · uniform over the context, which is ours, not the
-        theory's (:func:`~attomaton.automaton.scoring.fit_epsilon` chooses it).
-
-        Parameters
-        ----------
-        samples : Samples, or anything that :meth:`read` takes
-            A path, documents, a frame: it is read with this vocabulary.
-        epsilon : float
-            ε, from 0 to 1.
-        **options
-            How to read it, as for :meth:`read`.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> auto = at.learn(["a b a b a b", "b a b a"])
-        >>> score = auto.score(["a b a b and so on"])
-        >>> score.n_samples, score.unknown
-        (2, ('and', 'so', 'on'))
+        theory's (:func:`~attomaton.automaton.scoring.fit_epsilon` chooses it). ``samples`` may be anything
+        that :meth:`read` takes, and ``options`` say how to read it.
         """
         read, unknown = self._read(samples, options)
         prediction = self.predict_bags(self._reachable(read))
@@ -404,19 +357,8 @@ class Attention(ABC):
     def read(self, source: Any, **options: Unpack["ReadingOptions"]) -> Samples:
         """New text as samples, in the tokens of this vocabulary; tokens that it lacks are unseen ones.
 
-        Parameters
-        ----------
-        source : path, glob, URL, Documents, sequence, frame or dataset
-            What :func:`~attomaton.read_corpus` reads. Samples are returned as they are.
-        **options
-            ``window`` (by default the one it was learned with), ``column``, ``documents`` and ``reading``, as
-            in :func:`~attomaton.learn`; the tokenizer is that of the vocabulary.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> list(at.learn(["a b a b"]).read(["b c a"]))  # c gets a number behind those of a and b
-        [Sample(context=(1,), label=2), Sample(context=(1, 2), label=0)]
+        The options are ``window`` (by default the one it was learned with) and ``reading``, as in
+        :func:`~attomaton.learn`; the tokenizer is that of the vocabulary. Samples are returned as they are.
         """
         return self._read(source, options)[0]
 

@@ -92,8 +92,11 @@ class Automaton(Tabular, Solved, Attention):
     (2, Automaton(1 queries, 2 components, 3 tokens), 1)
     >>> auto.outline(np.array([2])).hard.round(3).tolist(), [len(some) for some, _ in auto.outlines([2])]
     ([0.333, 0.333, -0.667], [1])
-    >>> auto.to_pandas().columns.tolist()
-    ['query', 'token', 'component', 'hard', 'soft']
+    >>> [piece.num_rows for piece in auto.scan("edges", np.array([2]))], auto.to_pandas().columns[2]
+    ([4], 'component')
+    >>> from attomaton.graphs.bags import count_all_tokens
+    >>> auto.predict_bags(count_all_tokens(samples)).n_samples
+    3
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     at.Automaton.load(auto.save(folder))
     Automaton(1 queries, 2 components, 3 tokens)
@@ -166,14 +169,8 @@ class Automaton(Tabular, Solved, Attention):
         sample shows score 0, as at the start. The trajectory (:func:`~attomaton.fast_forward`) is computed at
         the first call and kept for the next ones. For automata learned without embeddings and with all edges.
 
-        Parameters
-        ----------
-        step : float
-            t.
-        samples : Samples, optional
-            What the automaton was learned from; needed if it was loaded from a folder.
-        step_size : float
-            η, for the loss that is the mean over realisable samples.
+        ``samples`` are what it was learned from, if it was loaded from a folder; ``step_size`` is η, for the
+        loss that is the mean over realisable samples.
         """
         step, step_size = real_number(step, "step", least=0), real_number(step_size, "step_size", above=0)
         given = self.samples if samples is None else samples
@@ -203,15 +200,6 @@ class Automaton(Tabular, Solved, Attention):
 
         Among the tokens that are nodes under the query those of the highest hard score share the chances,
         with odds m_j e^{s_j}; a context without any node is backed off, each position weighing the same.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> from attomaton.graphs.bags import count_all_tokens
-        >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1])
-        >>> bags = count_all_tokens(samples)
-        >>> at.learn(samples).predict_bags(bags.keep(bags.token != 0)).probabilities.tolist()  # 0 left out
-        [1.0, 0.0, 1.0, 0.0]
         """
         return answer(bags, self.know(bags.samples.queries[bags.sample], bags.token))
 
@@ -271,19 +259,8 @@ class Automaton(Tabular, Solved, Attention):
     def scan(self, table: str, queries: Integers) -> Iterator[pa.Table]:
         """The rows of these rising queries, and perhaps of others, of one table, some at a time.
 
-        Parameters
-        ----------
-        table : str
-            ``"edges"``, ``"nodes"`` (with scores), ``"order"`` (with its query) or ``"choices"``.
-        queries : int64 array, shape (n_queries,)
-            Which; there is at least one piece, which may be empty.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1]))
-        >>> [piece.num_rows for piece in auto.scan("edges", np.array([2]))]
-        [4]
+        The tables are ``"edges"``, ``"nodes"`` (with scores), ``"order"`` (with its query) and ``"choices"``.
+        There is at least one piece, which may be empty.
         """
         if self._run is not None:
             yield from self._run.scan(table, np.asarray(queries, np.int64))

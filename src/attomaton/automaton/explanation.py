@@ -28,8 +28,6 @@ class Rule(Enum):
     >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1], n_tokens=4))
     >>> [auto.explain(context).rule.name for context in ([0, 1, 2], [0, 3, 2], [0, 1])]
     ['DETERMINED', 'UNSEEN_IGNORED', 'BACK_OFF']
-    >>> auto.explain([0, 1]).rule.value
-    'no sample teaches anything about this query: each position weighs the same, by our choice'
     """
 
     DETERMINED = "one component precedes every other component of the context: the theorem decides"
@@ -141,16 +139,9 @@ class Explanation(Tabular):
     (((0,),), {0: 1.0}, (3,))
     >>> [(beaten.tokens, beaten.support) for beaten in explanation.beaten]
     [((1,), 2), ((2,), 2)]
-    >>> explanation.to_dict(explanation.name)["meaning"]
-    'tokens without evidence under this query get no mass; among the others the theorem decides'
-    >>> print(str(explanation).partition("decides)")[2][1:])
-    Retrieved
-    ┏━━━━━━━┳━━━━━━━━━━━━━┓
-    ┃ token ┃ probability ┃
-    ┡━━━━━━━╇━━━━━━━━━━━━━┩
-    │ 0     │ 1.000000    │
-    └───────┴─────────────┘
-    It beat
+    >>> explanation.to_dict(explanation.name)["rule"]
+    'unseen_ignored'
+    >>> print(str(explanation).partition("It beat")[2][1:])
     ┏━━━━━━━━┳━━━━━━━━┳━━━━━━━━━┳━━━━━━━━━━━━━━━━━┓
     ┃ tokens ┃ path   ┃ support ┃ edges behind it ┃
     ┡━━━━━━━━╇━━━━━━━━╇━━━━━━━━━╇━━━━━━━━━━━━━━━━━┩
@@ -193,7 +184,8 @@ class Explanation(Tabular):
         groups = "; ".join(" ".join(map(name, tokens)) for tokens in self.incomparable)
         return [*blocks, *_left(self, groups, " ".join(map(name, self.unseen)), " ".join(self.unknown))]
 
-    def list_written(self, most: int) -> list[str]:  # noqa: ARG002
+    @property
+    def written_lines(self) -> list[str]:
         """What is written, in lines, where that is something else than what is read."""
         return []
 
@@ -293,7 +285,7 @@ class ContextView(Printed):
             self._chips(),
             Bars(mixed, max(len(name(token)) for token, _ in chances)),
             *([f"  and {len(chances) - SHOWN:,} more"] * (len(chances) > SHOWN)),
-            *told.list_written(SHOWN),
+            *told.written_lines[:SHOWN],
             *beaten,
             *([f"and {len(told.beaten) - SHOWN:,} more"] * (len(told.beaten) > SHOWN)),
             *_equals(told),

@@ -47,12 +47,8 @@ class FiniteAttention(Tabular, Attention):
     >>> attention = FiniteAttention(table, np.array([0.0, 0.0, -50.0]))
     >>> attention.predict_proba([0, 1, 1, 2]).round(3).tolist()  # odds 1·3 to 2·1
     [0.6, 0.4, 0.0]
-    >>> attention.attention([0, 1, 1, 2]).round(3).tolist()
-    [0.6, 0.2, 0.2, 0.0]
     >>> attention.explain([0, 1, 1, 2]).rule.name
     'UNSEEN_BACKGROUND'
-    >>> print(str(attention.show([0, 1, 1, 2])).splitlines()[1])  # in brackets: what has attention
-    [0] [1] [1] [2]
     >>> from attomaton.corpora.samples import Samples
     >>> samples = Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 0])
     >>> attention.predict_samples(samples).of_labels().round(3).tolist()
@@ -60,8 +56,6 @@ class FiniteAttention(Tabular, Attention):
     >>> from attomaton.graphs.bags import count_tokens
     >>> attention.predict_bags(count_tokens(samples)).n_samples
     2
-    >>> round(attention.score(samples).log_loss, 4)  # −ln ¾
-    0.2877
     """
 
     scores: pa.Table

@@ -14,7 +14,7 @@ import numpy as np
 
 from attomaton.automaton import compare
 from attomaton.automaton.automaton import Automaton, fill_run
-from attomaton.automaton.ov_maps.automaton import WritingAutomaton
+from attomaton.automaton.ov_maps.automaton import WritingAutomaton, fill_writing
 from attomaton.automaton.ov_maps.maps import Writes, Writing, check_named, find_writing
 from attomaton.automaton.ov_maps.settle import WritingProblem, settle
 from attomaton.automaton.ov_maps.writers import count_writers, find_writers
@@ -66,13 +66,11 @@ def learn(
     Parameters
     ----------
     source : path, glob, URL, Samples, Documents, sequence of token ids or documents, frame, or dataset
-        A UTF-8 text file (one document), files of any kind that :func:`~attomaton.read_corpus` reads, a
-        folder that :func:`~attomaton.tokenize_corpus` wrote or of Parquet shards with a column ``tokens``
-        (one document a row), samples, one document as token ids, or a sequence of documents: texts, lists of
-        tokens, lists of ids, records.
+        What :func:`~attomaton.read_corpus` reads, a folder that :func:`~attomaton.tokenize_corpus` wrote or
+        of Parquet shards with a column ``tokens``, samples, one document as token ids, or a sequence of
+        documents: texts, lists of tokens, lists of ids, records.
     window : int, optional
-        Longest context, in tokens: 32 if neither this nor ``keep`` says otherwise. It is not used for
-        samples, which have their contexts already.
+        Longest context, in tokens: 32 if neither this nor ``keep`` says otherwise. Samples have their own.
     tokenizer : str
         ``"word"`` (white space, line end = ``<eos>``), ``"word-lower"`` (the same in small letters),
         ``"word-punct"`` (and punctuation by itself), ``"character"``, ``"byte"``, or the path of a
@@ -86,23 +84,17 @@ def learn(
         How files are read: their format, the column of the documents, what is one document in plain text,
         what is done with bad ones.
     engine : str or Engine
-        ``"memory"``: everything in memory. ``"duckdb"``: over shards on disk, by parts of the queries, with
-        bounded memory, resumable in ``out``. ``"spark"``: the same on local processors or a cluster.
-        ``"auto"``: duckdb for a folder of shards that should not fit in memory, otherwise memory. An
-        :class:`~attomaton.engines.Engine` also says how much memory and how many threads it may use. The
-        answer is the same to the last bit.
+        ``"memory"``; ``"duckdb"``: over shards on disk, with bounded memory, resumable in ``out``;
+        ``"spark"``: the same on local processors or a cluster; ``"auto"``: duckdb for shards that should not
+        fit in memory, otherwise memory. The answer is the same to the last bit.
     out : path, optional
-        Where the run folder is written: a new or empty folder, that of an earlier run, or that of a training
-        on the same samples, which stays. Unfinished work stands beside it until the run is whole. A URL such
-        as ``s3://bucket/run`` is an object store: the run is made among this machine's temporary files, and
-        sent when it is whole.
+        Where the run folder is written: new or empty, that of an earlier run, or that of a training on the
+        same samples, which stays. It may be in an object store, such as ``s3://bucket/run``.
     overwrite : bool
-        Whether an earlier run in ``out``, with its training, is replaced. Files that attomaton did not write
-        are not touched.
+        Whether an earlier run in ``out``, with its training, is replaced.
     progress : bool or callable
-        With True, the name of each stage is printed on stderr as it begins. A callable is called with the
-        name instead; if it has a method ``advance``, that is called with how much of the stage is done and
-        how much there is.
+        With True, the name of each stage is printed on stderr. A callable is called with it; its method
+        ``advance``, if any, with how much of the stage is done and how much there is.
 
     Returns
     -------
@@ -113,8 +105,7 @@ def learn(
     Warns
     -----
     NothingRealisable
-        If no label is in its context: the theory then says nothing about the corpus. The automaton has no
-        edges, and answers every context by its back-off.
+        If no label is in its context: every context is then answered by the back-off.
 
     Examples
     --------
@@ -219,7 +210,7 @@ def learn_writing(
         )
         if prepared.building is not None:
             about = prepared.describe(embeddings, writes=automaton.writing.name)
-            automaton.fill(prepared.building, about)
+            fill_writing(prepared.building, automaton, about)
     return _warn(automaton)
 
 

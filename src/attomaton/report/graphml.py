@@ -59,9 +59,8 @@ class GraphCounts:
     >>> from attomaton.report.export import pick_queries
     >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [0, 1]))
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     counts = write_graphml(auto, Path(folder, "graphs.graphml"), pick_queries(auto))
-    >>> counts.nodes, counts.edges
-    (2, 1)
+    ...     write_graphml(auto, Path(folder, "graphs.graphml"), pick_queries(auto))
+    GraphCounts(nodes=2, edges=1)
     """
 
     nodes: int = 0

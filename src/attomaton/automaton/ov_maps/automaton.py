@@ -147,12 +147,12 @@ class WritingExplanation(Explanation):
         falling = sorted(self.written.items(), key=lambda item: -item[1])
         return [(self.token_name(token), chance, " ".join(sources[token])) for token, chance in falling]
 
-    def list_written(self, most: int) -> list[str]:
-        """The tokens that are written, in lines."""
-        lines = [
+    @property
+    def written_lines(self) -> list[str]:
+        """The tokens that are written, in lines, likeliest first."""
+        return [
             f"writes {token}: {chance:.6f}, where it reads {keys}" for token, chance, keys in self._rows()
         ]
-        return lines[:most] + [f"and {len(lines) - most:,} more"] * (len(lines) > most)
 
     def _table(self) -> pa.Table:
         """Columns text, times, probability, became, and writes: what each key writes that is read."""
@@ -209,8 +209,11 @@ class WritingAutomaton(Tabular, Attention):
     ([1.0, 0.0, 0.0, 0.0], 'a')
     >>> print(auto.generate("d c", 3))
     d c a b c
-    >>> auto.score(["a b c a b"]).n_samples, auto.explain("d c").written
-    (4, {0: 1.0})
+    >>> auto.score(["a b c a b"]).n_samples, auto.explain("d c").written, auto.table().column_names[-1]
+    (4, {0: 1.0}, 'writes')
+    >>> bags = count_all_tokens(auto.read(["d c a"], window=2))
+    >>> auto.read_bags(bags).n_samples, auto.predict_bags(bags).probabilities.tolist()
+    (2, [1.0, 1.0])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     WritingAutomaton.load(auto.save(folder))
     WritingAutomaton(successor: 4 queries, 15 components, 4 tokens)
@@ -267,30 +270,11 @@ class WritingAutomaton(Tabular, Attention):
         return WritingCoverage(**plain, reach=self.reach, settling=self.settling)
 
     def read_bags(self, bags: Bags) -> BatchPrediction:
-        """The chances of keys to be read, of many contexts that are bags of tokens.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> samples = at.Samples.from_lists([[0, 1, 2]], [3], n_tokens=4)
-        >>> from attomaton.automaton import learn_writing
-        >>> auto = learn_writing(samples, writes={0: 3})
-        >>> auto.read_bags(count_all_tokens(samples)).chances()
-        {0: 1.0}
-        """
+        """The chances of keys to be read, of many contexts that are bags of tokens."""
         return self.reads.predict_bags(self.writing.read_bags(bags))
 
     def predict_bags(self, bags: Bags) -> BatchPrediction:
-        """The chances of tokens to be written, of many contexts that are bags of tokens.
-
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> samples = at.Samples.from_lists([[0, 1, 2]], [3], n_tokens=4)
-        >>> from attomaton.automaton import learn_writing
-        >>> learn_writing(samples, writes={0: 3}).predict_bags(count_all_tokens(samples)).chances()
-        {3: 1.0}
-        """
+        """The chances of tokens to be written, of many contexts that are bags of tokens."""
         return write_prediction(self.read_bags(bags), self.writing)
 
     def attention(self, context: Context) -> Float64:
@@ -339,21 +323,8 @@ class WritingAutomaton(Tabular, Attention):
     ) -> Place:
         """Write a run folder: that of ``reads``, and the map in ``writes.json``."""
         with build_at(path, RUN, OWNED, overwrite=overwrite) as building:
-            self.fill(building, about or {})
+            fill_writing(building, self, about or {})
         return as_place(path)
-
-    def fill(self, building: Building, about: Mapping[str, Any]) -> None:
-        """Write it into the run folder that is being built."""
-        words = self.vocabulary
-        record = {
-            "name": self.writing.name,
-            "table": self.writing.table.tolist(),
-            "reach": asdict(self.reach),
-            "settling": asdict(self.settling),
-            "window": self.window,
-            "vocabulary": None if words is None or self.writing.n_ways == 1 else words.to_record(),
-        }
-        fill_run(building, self.reads, about, {WRITES: record})
 
     @classmethod
     def load(cls, path: str | Place, *, whole: bool = False) -> "WritingAutomaton":
@@ -377,6 +348,20 @@ class WritingAutomaton(Tabular, Attention):
 
 PARTS = ("components", "hard", "soft", "samples")
 """What an automaton has that is no attribute of its class."""
+
+
+def fill_writing(building: Building, automaton: WritingAutomaton, about: Mapping[str, Any]) -> None:
+    """Write a head that writes into the run folder that is being built."""
+    words = automaton.vocabulary
+    record = {
+        "name": automaton.writing.name,
+        "table": automaton.writing.table.tolist(),
+        "reach": asdict(automaton.reach),
+        "settling": asdict(automaton.settling),
+        "window": automaton.window,
+        "vocabulary": None if words is None or automaton.writing.n_ways == 1 else words.to_record(),
+    }
+    fill_run(building, automaton.reads, about, {WRITES: record})
 
 
 def open_writing(run: StoredRun, *, whole: bool = False) -> WritingAutomaton:

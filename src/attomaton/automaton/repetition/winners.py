@@ -129,8 +129,13 @@ class Winners(Tabular):
     [[0.031, 0.969], [0.001, 0.999]]
     >>> found.slopes_between(1_000, 100_000).round(3).tolist()  # near the exponents
     [0.25, 1.001]
-    >>> found.to_pandas().columns.tolist()
-    ['limit', 'token', 'share', 'exponent', 'wins']
+    >>> import tempfile, matplotlib as mpl
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Winners.load(found.save(f"{folder}/winners"))
+    Winners(token 1; 1 limit from 3 starts)
+    >>> mpl.use("agg")
+    >>> found.plot().get_xlabel()
+    'length of the text, t'
     """
 
     odds: Odds
@@ -162,15 +167,7 @@ class Winners(Tabular):
         return None if self.odds.name.vocabulary is None else self.odds.name
 
     def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> Path:
-        """Write odds, prompt and limits to a folder, whole; ``overwrite`` replaces an earlier one.
-
-        Examples
-        --------
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     Winners.load(winners([[0.2, 0.8], [0.2, 0.8]]).save(f"{folder}/winners"))
-        Winners(token 1; 1 limit from 3 starts)
-        """
+        """Write odds, prompt and limits to a folder, whole; ``overwrite`` replaces an earlier one."""
         odds, names = self.odds, self.odds.name
         shares = np.array([limit.shares for limit in self.limits]).reshape(-1, len(odds.tokens))
         arrays = {name: getattr(odds, name) for name in ("tokens", "levels", "scores")}
@@ -255,20 +252,8 @@ class Winners(Tabular):
     def plot(self, counts: TextCounts | None = None, ax: Any = None) -> Any:
         """Draw the token shares over the length of the text; returns the matplotlib axes.
 
-        Parameters
-        ----------
-        counts : TextCounts, optional
-            What was drawn (:func:`~attomaton.automaton.repetition.odds.draw_counts`), as solid lines under
-            the predictions; None draws predictions alone, up to a text of 10⁷ tokens.
-        ax : matplotlib.axes.Axes, optional
-            Where to draw; None makes a new figure of the style that all figures here have.
-
-        Examples
-        --------
-        >>> import matplotlib as mpl
-        >>> mpl.use("agg")
-        >>> winners([[0.2, 0.8], [0.2, 0.8]]).plot().get_xlabel()
-        'length of the text, t'
+        ``counts`` (:func:`~attomaton.automaton.repetition.odds.draw_counts`) are drawn as solid lines under
+        the predictions, which alone go up to a text of 10⁷ tokens. Without ``ax`` a new figure is made.
         """
         begin = len(self.prompt)
         last = max(10_000_000, 100 * begin) if counts is None else int(counts.lengths[-1])

@@ -300,6 +300,10 @@ class Beginning(Tabular):
     (2, [0, 1, 2])
     >>> beginning.table().column_names, beginning.table().num_rows
     (['query', 'token', 'gain'], 7)
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     at.Beginning.load(beginning.save(f"{folder}/begun"))
+    Beginning(2 sequences of 4 tokens, vocabulary of 3)
     >>> beginning.weights_at(10, step_size=0.1)
     EarlyWeights(step 10 of size 0.1)
     >>> beginning.valid_until(step_size=0.1), beginning.bounds_at(10, step_size=0.1).reasons
@@ -332,16 +336,8 @@ class Beginning(Tabular):
     ) -> EarlyWeights:
         """The forecast weights of every layer after ``step`` steps of size ``step_size``.
 
-        Parameters
-        ----------
-        step : int
-            s.
-        step_size : float
-            η.
-        n_layers : int
-            L; the forecast is the same for every depth and layer, and the bounds are not.
-        start : str
-            ``"zero"`` for weights that begin at 0, ``"small"`` for small Gaussian numbers; for the bounds.
+        The forecast is the same for every layer and depth; ``n_layers`` and ``start`` (``"zero"``, or
+        ``"small"`` for small Gaussian numbers) are for the bounds.
         """
         sizes = (self.statistics.window, self.statistics.n_tokens)
         setting = check_setting(*sizes, step_size, n_layers, start)
@@ -364,42 +360,19 @@ class Beginning(Tabular):
         return np.argsort(-counts, kind="stable")[: int(np.count_nonzero(counts))]
 
     def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> Path:
-        """Write the statistics and the vocabulary to a folder, whole; ``overwrite`` replaces an earlier one.
-
-        Examples
-        --------
-        >>> import tempfile, attomaton as at
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     place = at.begin(["a b a c a b a c a"], window=4).save(f"{folder}/begun")
-        ...     at.Beginning.load(place)
-        Beginning(2 sequences of 4 tokens, vocabulary of 3)
-        """
+        """Write statistics and vocabulary to a folder, whole; ``overwrite`` replaces an earlier one."""
         run = pack(self.statistics, self.vocabulary, self.skipped)
         return write_run(path, run, KIND, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "Beginning":
-        """Read a folder that :meth:`save` wrote; what was altered does not load.
-
-        Examples
-        --------
-        >>> import tempfile, attomaton as at
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     place = at.begin([[0, 1, 0, 1]], window=3).save(f"{folder}/begun")
-        ...     at.Beginning.load(place).lags
-        Lags(3 lags)
-        """
+        """Read a folder that :meth:`save` wrote; what was altered does not load."""
         return cls(*load_run(path, KIND, unpack))
 
     def to_dict(self, queries: Sequence[int | str] | None = None, *, shown: int = 5) -> dict[str, Any]:
         """The sizes, the first looks of some queries and all lags as plain JSON values.
 
-        Parameters
-        ----------
-        queries : sequence of int or str, optional
-            Whose looks are told; by default the 8 most frequent queries.
-        shown : int
-            How many tokens of each query are told that it turns to, and turns from.
+        Without ``queries`` the looks of the 8 most frequent ones are told; ``shown`` tokens of each.
         """
         asked = self.queries[:SHOWN].tolist() if queries is None else queries
         told = self.statistics

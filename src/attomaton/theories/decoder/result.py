@@ -99,6 +99,12 @@ class DecoderLimit(Tabular):
     ([-3.943, 2.521, 1.421], [-3.944, 2.522, 1.423])
     >>> limit.table().slice(0, 1).to_pylist()
     [{'context': ['a'], 'token': 'b', 'count': 3, 'chance': 0.75}]
+    >>> (1000 * limit.excesses_at([1000])).round(3).tolist(), limit.to_pandas()["context"][0]
+    ([2.023], ('a',))
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     at.DecoderLimit.load(limit.save(f"{folder}/decoder"))
+    DecoderLimit(3 contexts of 1 token, vocabulary of 3)
     >>> limit.weights_at(1000).shape, limit.at(1000)
     ((3, 3), StoppedDecoder(step 1,000 of size 1))
     >>> limit.explain("a").tokens, sorted(limit.to_dict())[:3]
@@ -206,15 +212,6 @@ class DecoderLimit(Tabular):
         To one part in 10⁵ at any step. Where all supports are full it falls exponentially, and is followed to
         one part in 10⁴ down to 10⁻¹⁶.
 
-        Examples
-        --------
-        >>> import attomaton as at
-        >>> limit = at.learn_decoder(["a b a c a b a b"])
-        >>> steps = [10**3, 10**6, 10**18]
-        >>> (steps * limit.excesses_at(steps)).round(3).tolist(), limit.squared_norm
-        ([2.023, 2.0, 2.0], 2.0)
-        >>> round(float(limit.excesses_at(1000)), 6)
-        0.002023
         """
         given = np.asarray(steps, object)
         wanted = [whole_number(step, "step", least=0) for step in given.ravel().tolist()]
@@ -243,30 +240,12 @@ class DecoderLimit(Tabular):
         }
 
     def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> Path:
-        """Write the supports and the vocabulary to a folder, whole; ``overwrite`` replaces an earlier one.
-
-        Examples
-        --------
-        >>> import tempfile, attomaton as at
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     place = at.learn_decoder(["a b a c a b a b"]).save(f"{folder}/decoder")
-        ...     DecoderLimit.load(place)
-        DecoderLimit(3 contexts of 1 token, vocabulary of 3)
-        """
+        """Write the supports and the vocabulary to a folder, whole; ``overwrite`` replaces an earlier one."""
         return write_run(path, pack(self.supports, self.read, self.vocabulary), KIND, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "DecoderLimit":
-        """Read a folder that :meth:`save` wrote; what was altered does not load.
-
-        Examples
-        --------
-        >>> import tempfile, attomaton as at
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     place = at.learn_decoder([[0, 1, 0, 1]]).save(f"{folder}/decoder")
-        ...     DecoderLimit.load(place).entropy
-        0.0
-        """
+        """Read a folder that :meth:`save` wrote; what was altered does not load."""
         return cls(*load_run(path, KIND, unpack))
 
     @cached_property

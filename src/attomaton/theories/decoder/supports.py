@@ -60,8 +60,10 @@ class Supports(Tabular):
     (Supports(2 contexts, 3 pairs, vocabulary of 3), [2, 1], [0.5, 0.5], [0.75, 0.25, 1.0])
     >>> round(supports.entropy, 4), supports.find([1]), supports.table().column_names
     (0.2812, 1, ['context', 'token', 'count', 'chance'])
-    >>> supports.tokens[supports.pairs_of(0)].tolist()
-    [1, 2]
+    >>> supports.tokens[supports.pairs_of(0)].tolist(), supports.find_all([[0], [2], [7]])
+    ([1, 2], [0, None, None])
+    >>> supports.number_all(np.array([[1], [2]]))[1].tolist()
+    [True, False]
     """
 
     contexts: Int32
@@ -145,37 +147,18 @@ class Supports(Tabular):
         return slice(int(self.offsets[number]), int(self.offsets[number + 1]))
 
     def find(self, context: Sequence[int] | Int64) -> int | None:
-        """The number of a context of token ids; None if it does not occur.
-
-        Examples
-        --------
-        >>> count_supports([[0, 1, 0, 2]], 1).find([2]) is None  # nothing follows 2
-        True
-        """
+        """The number of a context of token ids; None if it does not occur."""
         wanted = np.asarray(context, np.int64).reshape(1, -1)
         return self.find_all(wanted)[0]
 
     def find_all(self, contexts: Any) -> list[int | None]:
-        """The numbers of many contexts, shape (n, width) each; None for those that do not occur.
-
-        Examples
-        --------
-        >>> count_supports([[0, 1, 0, 2]], 1).find_all([[0], [2], [7]])
-        [0, None, None]
-        """
+        """The numbers of many contexts, shape (n, width) each; None for those that do not occur."""
         number, known = self.number_all(np.asarray(contexts, np.int64))
         told = zip(number.tolist(), known.tolist(), strict=True)
         return [place if found else None for place, found in told]
 
     def number_all(self, contexts: Int64) -> tuple[Int64, Bool]:
-        """The number of each context and whether it occurs, shape (n,) each; numbers of others mean nothing.
-
-        Examples
-        --------
-        >>> number, known = count_supports([[0, 1, 0, 2]], 1).number_all(np.array([[1], [2]]))
-        >>> number[known].tolist(), known.tolist()
-        ([1], [True, False])
-        """
+        """The number of each context and whether it occurs, shape (n,); numbers of others mean nothing."""
         width = self.contexts.shape[1]
         if contexts.ndim != 2 or contexts.shape[1] != width:
             raise MismatchedParts(f"a context has {width:,} tokens here, not {contexts.shape[-1]:,}")

@@ -121,14 +121,8 @@ class CorpusClasses:
     ) -> Self:
         """Classes by hand.
 
-        Parameters
-        ----------
-        queries, labels : integers, shape (n_classes,)
-            One of each for every class.
-        weights : array, shape (n_classes, n_tokens)
-            How often each token stands before the query; scaled to add up to 1.
-        shares : array, shape (n_classes,), optional
-            How often each class occurs; equally often if not given.
+        ``weights`` (n_classes, n_tokens) say how often each token stands before the query, ``shares`` how
+        often each class occurs: equally often if not given.
         """
         query, label = np.asarray(queries, np.int32), np.asarray(labels, np.int32)
         table = np.asarray(weights, np.float64)

@@ -138,12 +138,6 @@ def solve_flow(
     >>> flow = solve_flow(draw_linear_classes(2), Rates(decoder=10.0, attention=1.0), [1.0, 100.0])
     >>> flow.attention()[:, 0, [0, 19]].round(3).tolist()  # a common token, and the best distinct one
     [[0.064, 0.065], [0.057, 0.089]]
-    >>> from attomaton.corpora.samples import Samples
-    >>> from attomaton.theories.scansnap.classes import classes_of_contexts
-    >>> context = classes_of_contexts(Samples.from_lists([[0, 1, 2]], [0]), query_is_key=True)
-    >>> flow = solve_flow(context, Rates(decoder=1.0, attention=1.0), [100.0], head=MassHead())
-    >>> flow.attention()[-1].round(2).tolist()  # under the first paper's head the label takes all
-    [[0.99, 0.0, 0.0]]
     """
     rtol, atol = real_number(rtol, "rtol", least=1e-13), real_number(atol, "atol", least=1e-20)
     reduced = Reduced(classes)

@@ -294,8 +294,6 @@ def forecast_queries(
     >>> [one] = forecast_queries(two, Rates(decoder=10.0, attention=1.0))
     >>> one
     QueryForecast(query 30: 2 classes, 20 distinct and 10 common tokens)
-    >>> one.first_to_fade(2).tolist(), one.last_to_stay(2).tolist(), one.snaps.round(2).tolist()
-    ([10, 20], [29, 19], [1.26, 1.26])
     """
     tolerance = real_number(tolerance, "tolerance", least=0, below=1)
     n_queries = whole_number(n_queries, "n_queries", least=1)

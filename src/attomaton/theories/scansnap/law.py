@@ -108,13 +108,7 @@ class Rates:
 
     @classmethod
     def with_momentum(cls, decoder: float, attention: float, momentum: float) -> "Rates":
-        """Rates that act on a flow as those of SGD with momentum do: η/(1 − μ).
-
-        Examples
-        --------
-        >>> Rates.with_momentum(1.0, 0.5, 0.9)
-        Rates(decoder=10.0, attention=5.0)
-        """
+        """Rates that act on a flow as those of SGD with momentum do: η/(1 − μ)."""
         plain = cls(decoder, attention)
         scale = round(1 / (1 - real_number(momentum, "momentum", least=0, below=1)), 12)
         return cls(plain.decoder * scale, plain.attention * scale)

@@ -112,10 +112,7 @@ class Reduced:
     def distinct_entropy(self, attention: Float64) -> Float64:
         """Entropy of c_n on the distinct tokens of n, in nats, mean over the classes that have any.
 
-        Parameters
-        ----------
-        attention : float64 array, shape (..., n_classes, n_used)
-            c_n, as :meth:`attention` gives it.
+        ``attention`` has the shape (..., n_classes, n_used).
         """
         some = self.is_own.any(axis=1)
         own = attention[..., some, :] * self.is_own[some]

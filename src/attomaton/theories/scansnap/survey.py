@@ -333,9 +333,8 @@ def survey_samples(
     Examples
     --------
     >>> samples = Samples.from_lists([[0, 1, 4], [0, 2, 4], [0, 1, 4]], [1, 2, 3])
-    >>> survey = survey_samples(samples, Rates(decoder=1.0, attention=0.1))
-    >>> survey.forecasts
-    (QueryForecast(query 4: 3 classes, 1 distinct and 2 common tokens),)
+    >>> survey_samples(samples, Rates(decoder=1.0, attention=0.1))
+    Survey(3 classes of 1 queries, 3 samples)
     """
     n_queries = whole_number(n_queries, "n_queries", least=1)
     min_samples = whole_number(min_samples, "min_samples", least=1)
