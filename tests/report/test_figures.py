@@ -6,6 +6,7 @@ import zlib
 from pathlib import Path
 
 import matplotlib as mpl
+from matplotlib import style
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
@@ -105,7 +106,7 @@ def test_a_figure_is_a_vector_with_real_fonts_in_the_columns_width_and_always_th
 
 
 def test_the_style_can_be_used_by_its_name():
-    with mpl.style.context(STYLE):
+    with style.context(STYLE):
         assert mpl.rcParams["figure.figsize"][0] == ONE_COLUMN
         assert mpl.rcParams["font.size"] == FONT_SIZE
         assert mpl.rcParams["figure.titlesize"] == TITLE_SIZE

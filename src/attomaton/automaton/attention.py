@@ -142,6 +142,10 @@ class Attention(ABC):
     >>> auto = at.learn(["to be or not to be", "to be is to do"])
     >>> auto.predict("to be or not to"), auto.predict_batch(["to or", "be to"])
     ({'be': 1.0}, [{'to': 0.5, 'or': 0.5}, {'be': 1.0}])
+    >>> import matplotlib as mpl
+    >>> mpl.use("agg")
+    >>> [label.get_text() for label in auto.plot_context("to be or").get_xticklabels()]
+    ['to', 'be', 'or']
     >>> new = auto.read(["be to be"])
     >>> auto.predict_samples(new).of_labels().tolist(), auto.score(["be to be", "to or so"]).unknown
     ([0.0, 1.0], ('so',))

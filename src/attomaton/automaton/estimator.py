@@ -100,7 +100,8 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
         is_token = np.zeros(len(counts), bool)  # classes that are tokens: the whole numbers from 0 up
         if self.classes_.dtype.kind in "iuf":
             is_token = self.classes_ >= 0
-        token = np.where(is_token, self.classes_, 0).astype(np.int64)
+        token = np.zeros(len(counts), np.int64)
+        token[is_token] = self.classes_[is_token].astype(np.int64)
         size = self._n_tokens(values[~padded], token)
         possible = is_token[number]  # a label that is no token is in no context
         samples = _as_samples(values[possible], padded[possible], token[number[possible]], size)
