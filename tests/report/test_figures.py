@@ -6,10 +6,10 @@ import zlib
 from pathlib import Path
 
 import matplotlib as mpl
-from matplotlib import style
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from matplotlib import style
 
 import attomaton as at
 from attomaton.base.drawing import (

@@ -103,8 +103,19 @@ class AttentionLimit(ClassifierMixin, BaseEstimator):
         token = np.zeros(len(counts), np.int64)
         token[is_token] = self.classes_[is_token].astype(np.int64)
         size = self._n_tokens(values[~padded], token)
+        if size >= MAX_TOKENS:
+            raise InvalidSamples(
+                f"the largest token id is {size - 1}; attomaton takes fewer than {MAX_TOKENS:,} tokens: "
+                "renumber the ids that occur to 0, 1, 2 …"
+            )
         possible = is_token[number]  # a label that is no token is in no context
-        samples = _as_samples(values[possible], padded[possible], token[number[possible]], size)
+        inside = ~padded[possible]
+        samples = Samples.from_arrays(
+            values[possible][inside],
+            offsets_of(np.count_nonzero(inside, axis=1)),
+            token[number[possible]],
+            n_tokens=size,
+        )
         self._is_class, self._column = np.zeros(size + 1, bool), np.zeros(size + 1, np.int64)
         self._is_class[token[is_token]] = True
         self._column[token[is_token]] = np.flatnonzero(is_token)
@@ -219,14 +230,3 @@ def _check_tokens(values: NDArray[Any], padded: Bool) -> None:
             f"row {empty[0]} of X holds padding only ({len(empty)} such rows); drop it: the query is the "
             "last context token, so a context needs at least one"
         )
-
-
-def _as_samples(values: Int64, padded: Bool, labels: Int64, n_tokens: int) -> Samples:
-    """Checked samples for learning."""
-    if n_tokens >= MAX_TOKENS:
-        raise InvalidSamples(
-            f"the largest token id is {n_tokens - 1}; attomaton takes fewer than {MAX_TOKENS:,} tokens: "
-            "renumber the ids that occur to 0, 1, 2 …"
-        )
-    offsets = offsets_of(np.count_nonzero(~padded, axis=1))
-    return Samples.from_arrays(values[~padded], offsets, labels, n_tokens=n_tokens)

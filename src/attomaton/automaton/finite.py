@@ -100,15 +100,19 @@ class FiniteAttention(Tabular, Attention):
     def explain(self, context: Context) -> Explanation:
         """Which rule answered, the chances, and the tokens without evidence; no component is retrieved."""
         answer, names = self._answer(context)
-        tokens = answer.bags.token
+        tokens, seen = answer.bags.token, answer.seen
+        rule = Rule.SCORED if seen.all() else Rule.UNSEEN_BACKGROUND
+        if not seen.any():
+            even = np.ptp(self._scores_of(answer.bags)[1]) == 0
+            rule = Rule.BACK_OFF if even else Rule.BACKGROUND
         return Explanation(
             context=tuple(answer.bags.samples.values.tolist()),
-            rule=_rule(answer, self._scores_of(answer.bags)[1]),
+            rule=rule,
             retrieved=(),
             probabilities=dict(zip(tokens.tolist(), answer.probabilities.tolist(), strict=True)),
             beaten=(),
             incomparable=(),
-            unseen=tuple(tokens[~answer.seen].tolist()),
+            unseen=tuple(tokens[~seen].tolist()),
             unknown=names.unknown,
             name=names,
         )
@@ -138,11 +142,3 @@ class FiniteAttention(Tabular, Attention):
     @cached_property
     def _values(self) -> Float64:
         return column(self.scores, "score")
-
-
-def _rule(answer: BatchPrediction, scores: Float64) -> Rule:
-    if answer.seen.all():
-        return Rule.SCORED
-    if answer.seen.any():
-        return Rule.UNSEEN_BACKGROUND
-    return Rule.BACK_OFF if np.ptp(scores) == 0 else Rule.BACKGROUND

@@ -16,8 +16,7 @@ from attomaton.automaton import compare
 from attomaton.automaton.automaton import Automaton, fill_run
 from attomaton.automaton.ov_maps.automaton import WritingAutomaton, fill_writing
 from attomaton.automaton.ov_maps.maps import Writes, Writing, check_named, find_writing
-from attomaton.automaton.ov_maps.settle import WritingProblem, settle
-from attomaton.automaton.ov_maps.writers import count_writers, find_writers
+from attomaton.automaton.ov_maps.settle import WritingProblem, count_writers, find_writers, settle
 from attomaton.automaton.runs.layout import OWNED
 from attomaton.automaton.runs.staged import Finished, learn_by_part
 from attomaton.base.artifacts import RUN, Building, build_folder, digest_arrays

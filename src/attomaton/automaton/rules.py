@@ -133,14 +133,7 @@ def measure_answered(automaton: Automaton, samples: Samples) -> Answered:
         samples = samples.take(np.linspace(0, len(samples) - 1, MOST).astype(np.int64))
     rules = answer_bags(automaton, count_all_tokens(samples))[1]
     shares = np.bincount(rules, minlength=len(RULES)) / max(len(samples), 1)
-    by_rule = dict(zip(RULES, shares.tolist(), strict=True))
-    return Answered(
-        n_contexts=len(samples),
-        determined=by_rule[Rule.DETERMINED],
-        incomparable=by_rule[Rule.INCOMPARABLE],
-        unseen_ignored=by_rule[Rule.UNSEEN_IGNORED],
-        backed_off=by_rule[Rule.BACK_OFF],
-    )
+    return Answered(len(samples), *shares.tolist())
 
 
 def measure_held_out(samples: Samples) -> Answered | None:

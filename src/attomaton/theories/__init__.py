@@ -28,12 +28,11 @@ if TYPE_CHECKING:
         Setting as Setting,
         TheoremBounds as TheoremBounds,
     )
-    from attomaton.theories.decoder.compatibility import Compatibility as Compatibility
-    from attomaton.theories.decoder.counting import Read as Read
     from attomaton.theories.decoder.course import (
         EDGE as EDGE,
         Levels as Levels,
         Moment as Moment,
+        StoppedDecoder as StoppedDecoder,
         asymptote as asymptote,
         find_levels as find_levels,
         follow as follow,
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
         train_decoder as train_decoder,
     )
     from attomaton.theories.decoder.features import (
+        Compatibility as Compatibility,
         EmbeddedLimit as EmbeddedLimit,
         SolvedDecoder as SolvedDecoder,
         solve_decoder as solve_decoder,
@@ -53,8 +53,11 @@ if TYPE_CHECKING:
         learn_decoder as learn_decoder,
     )
     from attomaton.theories.decoder.result import DecoderLimit as DecoderLimit
-    from attomaton.theories.decoder.stopped import StoppedDecoder as StoppedDecoder
-    from attomaton.theories.decoder.supports import Supports as Supports, count_supports as count_supports
+    from attomaton.theories.decoder.supports import (
+        Read as Read,
+        Supports as Supports,
+        count_supports as count_supports,
+    )
     from attomaton.theories.decoder.telling import DecoderExplanation as DecoderExplanation
     from attomaton.theories.scansnap.assumptions import (
         Assumption as Assumption,

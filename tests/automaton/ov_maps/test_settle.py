@@ -7,8 +7,13 @@ import pytest
 
 import attomaton as at
 from attomaton.automaton.ov_maps.maps import Writing
-from attomaton.automaton.ov_maps.settle import WritingProblem, choose_again, choose_first, settle
-from attomaton.automaton.ov_maps.writers import find_writers
+from attomaton.automaton.ov_maps.settle import (
+    WritingProblem,
+    choose_again,
+    choose_first,
+    find_writers,
+    settle,
+)
 from attomaton.automaton.runs.nodes import Nodes
 
 N = 6

@@ -12,11 +12,12 @@ from attomaton.theories.decoder.course import (
     find_finite,
     find_levels,
     follow,
+    follow_decoder,
     list_levels,
+    logits_of,
     squared_norm,
 )
 from attomaton.theories.decoder.descent import find_excess, train_decoder
-from attomaton.theories.decoder.stopped import follow_decoder, logits_of
 from tests.theories.decoder.draws import draw_supports, join_supports
 
 

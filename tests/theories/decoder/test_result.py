@@ -14,7 +14,7 @@ from attomaton.base.errors import (
     UnknownToken,
     UnsupportedOption,
 )
-from attomaton.theories.decoder.counting import Read
+from attomaton.theories.decoder.learn import Read
 from attomaton.theories.decoder.result import DecoderLimit
 from attomaton.theories.decoder.supports import Supports
 

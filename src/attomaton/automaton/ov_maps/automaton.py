@@ -11,10 +11,9 @@ import pyarrow as pa
 from attomaton.automaton.attention import Attention, Ranking
 from attomaton.automaton.automaton import WRITES, Automaton, fill_run, open_automaton
 from attomaton.automaton.explanation import Explanation, explain_answer
-from attomaton.automaton.generation import write_on
+from attomaton.automaton.generation import choose
 from attomaton.automaton.ov_maps.maps import KeyNames, Writing
-from attomaton.automaton.ov_maps.settle import Settling
-from attomaton.automaton.ov_maps.writers import count_writers
+from attomaton.automaton.ov_maps.settle import Settling, count_writers
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.automaton.runs.coverage import Coverage, show_share
 from attomaton.automaton.runs.layout import OWNED
@@ -316,7 +315,13 @@ class WritingAutomaton(Tabular, Attention):
         self, prompt: Sequence[int], n: int, rng: np.random.Generator | None, window: int | None
     ) -> tuple[tuple[int, ...], int]:
         """The next n tokens, which the prompt need not hold, and how many of them were backed off."""
-        return write_on(lambda context: self._answer_ids([context]), prompt, n, rng, window)
+        context, backed_off = list(prompt), 0
+        for _ in range(n):
+            visible = np.array(context if window is None else context[-window:], np.int32)
+            answer = self._answer_ids([visible])
+            context.append(int(answer.bags.token[choose(answer.probabilities, rng)]))
+            backed_off += bool(answer.backed_off[0])
+        return tuple(context[len(prompt) :]), backed_off
 
     def save(
         self, path: str | Place, *, about: Mapping[str, Any] | None = None, overwrite: bool = False

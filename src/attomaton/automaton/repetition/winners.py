@@ -51,38 +51,6 @@ LONGEST = 16
 """Signs of a token that are shown."""
 
 
-def draw_shares(
-    names: Sequence[str],
-    lengths: Int64,
-    shares: Float64,
-    limit: Float64 | None,
-    drawn: tuple[Int64, Float64] | None,
-    ax: Any = None,
-) -> Any:
-    """Predicted shares dashed, drawn ones solid, limits as marks at the right; the axes."""
-    last = shares[-1] if limit is None else np.maximum(shares[-1], limit)
-    order: list[int] = np.argsort(-last, kind="stable").tolist()
-    with house_axes(ax, height=2.0) as axes:
-        for rank, place in enumerate(order):
-            named = rank < len(COLOURS)
-            colour = COLOURS[rank] if named else GREY
-            label = drawable(names[place], LONGEST) if named else None
-            axes.plot(lengths, shares[:, place], "--", color=colour, linewidth=0.9, label=label)
-            if drawn is not None:
-                axes.plot(drawn[0], drawn[1][:, place], "-", color=colour, linewidth=0.7, alpha=0.7)
-            if limit is not None and named:
-                axes.plot([lengths[-1]], [limit[place]], "<", color=colour, markersize=4, clip_on=False)
-        axes.set_xscale("log")
-        axes.set_ylim(bottom=0.0)
-        axes.set_xlabel("length of the text, t")
-        axes.set_ylabel("share of the tokens")
-        told = "dashed: predicted, marks: the limit" + ", solid: drawn" * (drawn is not None)
-        axes.set_title(f"Token shares ({told})", loc="left")
-        for text in axes.legend(loc="best", frameon=False).get_texts():
-            text.set_parse_math(False)
-    return axes
-
-
 KIND = FolderKind("winners", "winners", "Winners.save")
 COUNTS = ("n_starts", "unsettled", "settled", "n_classes")
 
@@ -238,7 +206,15 @@ class Winners(Tabular):
         """
         marks = check_lengths(lengths, len(self.prompt))
         counts = count_places(self.prompt, len(self.odds.tokens))
-        return flow_from(self.odds, counts, int(self.prompt[-1]), marks.astype(np.float64))
+        table = self.odds.among()
+        inside = find_classes(table, int(self.prompt[-1]))[0]
+        times = np.log(np.concatenate([[counts.sum()], marks]))
+        fresh = np.concatenate([[True], np.diff(times) > 0])
+        start = counts[inside] / counts[inside].sum()
+        within = follow_flow(table[np.ix_(inside, inside)], start, times[fresh])
+        shares = np.zeros((len(marks), len(counts)))
+        shares[:, inside] = within[np.cumsum(fresh)[1:] - 1]
+        return shares
 
     def slopes_between(self, first: int, last: int) -> Float64:
         """d ln n / d ln t that the flow predicts between two lengths of the text, shape (K,).
@@ -258,10 +234,30 @@ class Winners(Tabular):
         begin = len(self.prompt)
         last = max(10_000_000, 100 * begin) if counts is None else int(counts.lengths[-1])
         lengths = np.unique(np.geomspace(begin, last, 200).round().astype(np.int64))
-        names = [self.odds.name(one) for one in self.odds.tokens.tolist()]
         limit = self.limits[0].shares if self.settled else None
-        drawn = None if counts is None else (counts.lengths, counts.shares)
-        return draw_shares(names, lengths, self.shares_at(lengths.tolist()), limit, drawn, ax)
+        shares = self.shares_at(lengths.tolist())
+        last_shares = shares[-1] if limit is None else np.maximum(shares[-1], limit)
+        order: list[int] = np.argsort(-last_shares, kind="stable").tolist()
+        with house_axes(ax, height=2.0) as axes:
+            for rank, token in enumerate(order):
+                named = rank < len(COLOURS)
+                colour = COLOURS[rank] if named else GREY
+                label = drawable(self.odds.name(int(self.odds.tokens[token])), LONGEST) if named else None
+                axes.plot(lengths, shares[:, token], "--", color=colour, linewidth=0.9, label=label)
+                if counts is not None:
+                    look = {"color": colour, "linewidth": 0.7, "alpha": 0.7}
+                    axes.plot(counts.lengths, counts.shares[:, token], "-", **look)
+                if limit is not None and named:
+                    axes.plot([last], [limit[token]], "<", color=colour, markersize=4, clip_on=False)
+            axes.set_xscale("log")
+            axes.set_ylim(bottom=0.0)
+            axes.set_xlabel("length of the text, t")
+            axes.set_ylabel("share of the tokens")
+            title = "dashed: predicted, marks: the limit" + ", solid: drawn" * (counts is not None)
+            axes.set_title(f"Token shares ({title})", loc="left")
+            for text in axes.legend(loc="best", frameon=False).get_texts():
+                text.set_parse_math(False)
+        return axes
 
 
 def _unpack(run: Run) -> tuple[Any, ...]:
@@ -374,18 +370,6 @@ def _find_within(table: Float64, inside: Int64, shares: Float64, allowed: Iterat
     whole = np.zeros(len(table))
     whole[inside] = limit.shares
     return judge_limit(table, whole)
-
-
-def flow_from(odds: Odds, counts: Float64, last: int, lengths: Float64) -> Float64:
-    """Shares where the text has these lengths, shape (n_lengths, K), from counts that its sum had."""
-    table = odds.among()
-    inside = find_classes(table, last)[0]
-    times = np.log(np.concatenate([[counts.sum()], lengths]))
-    fresh = np.concatenate([[True], np.diff(times) > 0])
-    within = follow_flow(table[np.ix_(inside, inside)], counts[inside] / counts[inside].sum(), times[fresh])
-    shares = np.zeros((len(lengths), len(counts)))
-    shares[:, inside] = within[np.cumsum(fresh)[1:] - 1]
-    return shares
 
 
 def _tell(limit: Limit, place: int) -> str:

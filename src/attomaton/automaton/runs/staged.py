@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,12 +20,11 @@ from attomaton.base.artifacts.files import link_or_copy
 from attomaton.base.artifacts.parted import part_name, write_part
 from attomaton.base.progress import Progress, silent
 from attomaton.base.ragged import offsets_of
-from attomaton.base.tables import Int64, column, make_table, read_parquet
+from attomaton.base.tables import column, make_table, read_parquet
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.engines.choiceparts import ChoiceParts, count_values
 from attomaton.engines.kept import Ties
 from attomaton.engines.parts import EdgeParts
-from attomaton.engines.stages import Stage
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import NODE_SCHEMA, Components, find_components
 from attomaton.graphs.edges import QUERY_SCHEMA
@@ -179,37 +178,22 @@ class SoftStage:
         return groups, [query.tolist(), count.tolist()]
 
 
-class PartEngine(Protocol):
-    """An engine that works part by part."""
-
-    def choice_parts(self, within: Ties | None, borders: Int64) -> ChoiceParts:
-        """The choices inside ties, in parts of the queries."""
-        ...
-
-    def run_parts(self, stage: Stage, weights: Sequence[int]) -> list[dict[str, Any]]:
-        """Run a stage on all parts; what it told of each, and where its files are."""
-        ...
-
-
-def learn_by_part(engine: PartEngine, edges: EdgeParts, progress: Progress = silent) -> "Finished":
-    """Solve both sides of all parts with the engine that counted the edges."""
+def learn_by_part(engine: Any, edges: EdgeParts, progress: Progress = silent) -> "Finished":
+    """Solve both sides of all parts with the engine, one that works on disk, that counted the edges."""
     stage = HardStage(edges)
     progress(stage.title, 0, 0)
     hard = engine.run_parts(stage, stage.weights)
     progress("extracting choices", 0, 0)
-    choices = engine.choice_parts(find_ties(hard, edges.n_tokens), edges.borders)
-    paths = [Path(record["folder"], record["names"]["nodes"]) for record in hard]
-    last = SoftStage(paths, choices, edges.n_tokens, stage.fingerprint)
+    ties = [record["files"][record["names"]["ties"]] for record in hard]
+    paths = {
+        table: [Path(record["folder"], record["names"][table]) for record in hard]
+        for table in ("nodes", "ties")
+    }
+    found = Ties(tuple(paths["ties"]), tuple(entry["sha256"] for entry in ties), edges.n_tokens)
+    choices = engine.choice_parts(found, edges.borders)
+    last = SoftStage(paths["nodes"], choices, edges.n_tokens, stage.fingerprint)
     progress(last.title, 0, 0)
     return Finished(edges, choices, hard, engine.run_parts(last, last.weights))
-
-
-def find_ties(records: Sequence[Record], n_tokens: int) -> Ties:
-    """Where the hard stage left the ties of each part."""
-    names = [record["names"]["ties"] for record in records]
-    paths = tuple(Path(record["folder"], name) for record, name in zip(records, names, strict=True))
-    digests = (record["files"][name]["sha256"] for record, name in zip(records, names, strict=True))
-    return Ties(paths, tuple(digests), n_tokens)
 
 
 @dataclass(frozen=True, eq=False)

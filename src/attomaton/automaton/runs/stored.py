@@ -20,7 +20,6 @@ from attomaton.base.borders import (
     check_counts,
     check_floats,
     check_ids,
-    check_ids_of,
     check_rising,
     check_table,
 )
@@ -32,7 +31,7 @@ from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.corpora.tokenizers import Vocabulary, read_vocabulary
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import Components, check_acyclic
-from attomaton.graphs.edges import EDGE_SCHEMA, QUERY_SCHEMA
+from attomaton.graphs.edges import QUERY_SCHEMA
 from attomaton.graphs.grouping import pack_pairs
 from attomaton.graphs.parts import cut_queries, of_nodes
 from attomaton.graphs.paths import Edges, QueryGraph
@@ -218,11 +217,7 @@ class StoredRun:
     def _edges_of(self, query: int) -> Iterator[Edges]:
         for table in self.tables["edges"].scan(query):
             with self._explained():
-                check_table(table, EDGE_SCHEMA, "one of the parts of edges")
-                if (column(table, "query") != query).any():
-                    raise MismatchedParts("the parts of edges are of other queries than the index says")
-                check_ids_of(table, {"winner": self.n_tokens, "loser": self.n_tokens}, "the parts of edges")
-                check_counts(column(table, "support"), 1, "support in the parts of edges")
+                self._check_piece("edges", table, np.array([query]))
             yield column(table, "winner"), column(table, "loser"), column(table, "support")
 
     def _nodes_of(self, asked: Int64) -> Nodes:

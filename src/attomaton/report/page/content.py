@@ -82,14 +82,16 @@ def to_json(record: Any) -> str:
 def gather(automaton: Automaton, chosen: Chosen, about: Mapping[str, Any]) -> str:
     """The JSON of a page: the automaton of the chosen queries, and what is known about the run."""
     hidden = np.delete(Packer(automaton).queries, chosen.places)
-    vocabulary = automaton.vocabulary
+    vocabulary, coverage = automaton.vocabulary, automaton.coverage.to_dict()
+    numbers = ("query", "size", "tokens")  # the page has the texts already, cut where they are very long
+    largest = [{name: one[name] for name in numbers} for one in coverage["largest"]]
     record = {
         **about,
         "tie": TIE,
         "rules": {rule.name: rule.value for rule in Rule},
         "n_tokens": automaton.n_tokens,
         "tokenizer": None if vocabulary is None else vocabulary.tokenizer,
-        "coverage": _numbers_of(automaton.coverage.to_dict()),
+        "coverage": {**coverage, "largest": largest},
         "note": automaton.coverage.note,
         "n_shown": len(chosen.places),
         "samples_share": chosen.samples_share,
@@ -139,10 +141,3 @@ def _tokens(automaton: Automaton, chosen: Chosen) -> str:
         room -= len(to_json(text).encode()) + 8
         texts.append(text if room > 0 else f"#{token}")
     return to_json({"ids": differences(ids), "texts": texts})
-
-
-def _numbers_of(coverage: dict[str, Any]) -> dict[str, Any]:
-    """The coverage without the texts of tokens, which the page has already, cut where they are very long."""
-    texts = ("query_text", "texts")
-    largest = [{name: part for name, part in one.items() if name not in texts} for one in coverage["largest"]]
-    return {**coverage, "largest": largest}

@@ -6,10 +6,9 @@ from functools import cached_property
 import numpy as np
 
 from attomaton.base.tables import Float64
-from attomaton.theories.decoder.course import direct_column, find_finite, squared_norm
+from attomaton.theories.decoder.course import direct_column, find_finite, follow_decoder, squared_norm
 from attomaton.theories.decoder.descent import DecoderTrace
 from attomaton.theories.decoder.features import EmbeddedLimit
-from attomaton.theories.decoder.stopped import follow_decoder
 
 SMALL = 1e-12
 """‖W^mm‖² below which W does not grow."""

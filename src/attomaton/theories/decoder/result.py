@@ -18,10 +18,17 @@ from attomaton.base.options import real_number, whole_number
 from attomaton.base.printing import Block, Grid
 from attomaton.base.tables import Float64
 from attomaton.corpora.tokenizers import Vocabulary, read_vocabulary, vocabulary_records
-from attomaton.theories.decoder.counting import Read
-from attomaton.theories.decoder.course import asymptote, direct_column, find_levels, follow, squared_norm
-from attomaton.theories.decoder.stopped import StoppedDecoder, follow_decoder, logits_of
-from attomaton.theories.decoder.supports import Supports
+from attomaton.theories.decoder.course import (
+    StoppedDecoder,
+    asymptote,
+    direct_column,
+    find_levels,
+    follow,
+    follow_decoder,
+    logits_of,
+    squared_norm,
+)
+from attomaton.theories.decoder.supports import Read, Supports
 from attomaton.theories.decoder.telling import DecoderExplanation, DecoderRequest, ask, explain_support
 
 KIND = FolderKind("decoder", "a decoder", "DecoderLimit.save")

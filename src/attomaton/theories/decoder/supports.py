@@ -34,6 +34,27 @@ SUPPORTS = pa.schema(
 )
 
 
+@dataclass(frozen=True)
+class Read:
+    """What was read of a corpus.
+
+    Attributes
+    ----------
+    n_documents, n_tokens, n_labels : int
+        Documents, their tokens, and tokens with another before them in their document.
+
+    Examples
+    --------
+    >>> import attomaton as at
+    >>> at.learn_decoder(["a b a c", "b a"]).read
+    Read(n_documents=2, n_tokens=6, n_labels=4)
+    """
+
+    n_documents: int
+    n_tokens: int
+    n_labels: int
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Supports(Tabular):
     """Which tokens follow each distinct context, and how often.
