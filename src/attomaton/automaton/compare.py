@@ -163,7 +163,7 @@ def diff(a: Automaton, b: Automaton) -> Difference:
     tables: list[pa.Table] = []
     n_pairs = 0
     for first, stop in _cut(a, b, maps, len(tokens)):
-        sides = [_Side(one, mine, first, stop) for one, mine in zip((a, b), maps, strict=True)]
+        sides = _Side(a, maps[0], first, stop), _Side(b, maps[1], first, stop)
         table, compared = _compare(*sides, len(tokens))
         tables.append(table)
         n_pairs += compared

@@ -104,21 +104,7 @@ MOST_LEARNED = 400_000
 
 @dataclass(frozen=True)
 class Answered:
-    """Shares of contexts by the rule that answers them.
-
-    Attributes
-    ----------
-    n_contexts : int
-        Contexts that were asked.
-    determined : float
-        Share that the theorem decides: one component precedes all others of the context.
-    incomparable : float
-        Share in which no component precedes all others; the highest by weight is taken.
-    unseen_ignored : float
-        Share with tokens that have no evidence under the query; the theorem decides among the others.
-    backed_off : float
-        Share in which no token has evidence under the query.
-    """
+    """Shares of contexts by the rule that answers them: one of ``RULES``, in their order."""
 
     n_contexts: int
     determined: float

@@ -35,17 +35,7 @@ ATOL = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Shrinkage:
-    """Whole-context choices with their pooled scores, ready to be shrunk by any strength.
-
-    Attributes
-    ----------
-    pairs : pyarrow.Table
-        The (query, token) pairs that choices speak about, sorted.
-    problem : LuceProblem
-        The choices; one score for each pair.
-    background : float64 array, shape (n_tokens,)
-        The pooled scores u.
-    """
+    """Whole-context choices with their pooled scores u (``background``), ready for any strength."""
 
     pairs: pa.Table
     problem: LuceProblem

@@ -12,7 +12,7 @@ from attomaton.base.artifacts import FolderKind, build_folder
 from attomaton.base.drawing import LIGHT, drawable, paper_style, wrap_caption
 from attomaton.base.errors import CorruptRun, MissingExtra, UnsupportedOption, needing
 from attomaton.base.options import given_path
-from attomaton.base.tables import Float64, Int64
+from attomaton.base.tables import Float64, Int32
 from attomaton.report.export import check_place, pick_queries
 from attomaton.report.figures import Line, LinePanel, draw_lines, new_figure, save_figure
 from attomaton.report.page.packing import Packer, PageGraph
@@ -90,7 +90,7 @@ ROW = 0.15
 """Inches of one row."""
 
 
-def choose_tokens(graphs: Sequence[PageGraph]) -> Int64:
+def choose_tokens(graphs: Sequence[PageGraph]) -> Int32:
     """The tokens that a map shows, as the page chooses them.
 
     Tokens of the first query that most queries know, those with ties and high scores first; best on top.
@@ -103,7 +103,7 @@ def choose_tokens(graphs: Sequence[PageGraph]) -> Int64:
     return own.tokens[first[np.argsort(-own.hard[first], kind="stable")]]
 
 
-def gather_scores(graphs: Sequence[PageGraph], tokens: Int64) -> Float64:
+def gather_scores(graphs: Sequence[PageGraph], tokens: Int32) -> Float64:
     """Hard scores, rows tokens, columns queries; NaN where a query has no evidence of a token."""
     values = np.full((len(tokens), len(graphs)), np.nan)
     for place, graph in enumerate(graphs):

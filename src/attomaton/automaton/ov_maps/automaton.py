@@ -23,7 +23,7 @@ from attomaton.base.artifacts.manifests import RUN
 from attomaton.base.artifacts.uploads import build_at
 from attomaton.base.borders import trusted
 from attomaton.base.errors import InvalidSamples, MismatchedParts, UnsupportedOption
-from attomaton.base.frames import Tabular
+from attomaton.base.frames import Tabular, Worded
 from attomaton.base.options import whole_number
 from attomaton.base.printing import Bar, Block, Grid, blocks_of
 from attomaton.base.ragged import run_starts, sum_at
@@ -245,12 +245,12 @@ class WritingAutomaton(Tabular, Attention):
             )
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    def table(self, vocabulary: Vocabulary | None = None) -> pa.Table:
+    def table(self, vocabulary: Worded | None = None) -> pa.Table:
         """The table of what is read, with the column ``writes``: what each token, or key, writes."""
         read: Any = self.reads.table(vocabulary)
         written = self.writing.write(column(self.reads.scored_nodes, "token"))
         words = self.vocabulary
-        names = written if words is None else [words.tokens[token] for token in written.tolist()]
+        names: Any = written if words is None else [words.tokens[token] for token in written.tolist()]
         return read.append_column("writes", pa.array(names))
 
     def _blocks(self) -> list[Block]:

@@ -176,13 +176,6 @@ class KeyNames:
     """What keys are called: tokens by their own texts where there is one way, otherwise ``"x → y"``.
 
     A key that writes the token it reads is called by that token alone.
-
-    Attributes
-    ----------
-    writing : Writing
-        Which key writes what.
-    name : callable
-        The text of each token.
     """
 
     writing: Writing

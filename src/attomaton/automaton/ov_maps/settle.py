@@ -41,14 +41,9 @@ from attomaton.solvers.solved import Solved, solve_edges
 
 @dataclass(frozen=True, eq=False)
 class Writers:
-    """Samples over keys whose label is a set.
+    """Samples over keys whose label is a set: the keys of entries that are ``mine``, at least one.
 
-    Attributes
-    ----------
-    bags : Bags
-        Their contexts; ``bags.samples`` have tokens as labels and keys as values.
-    mine : bool array, shape (n_pairs,)
-        Which entries write the label of their sample; each sample has at least one.
+    The contexts are ``bags``; ``bags.samples`` have tokens as labels and keys as values.
     """
 
     bags: Bags
@@ -213,20 +208,8 @@ class Settling:
 class WritingProblem:
     """Reachable samples over keys, and how they are solved.
 
-    Attributes
-    ----------
-    alone : Samples
-        Those whose label one key writes, which is their label here.
-    several : Writers
-        Those whose label several keys write.
-    lost : int32 array
-        The queries of the samples that no key reaches; they are counted only.
-    min_support : int
-        Edges that fewer samples show are left out.
-    embeddings : float array, shape (n_keys, dim), optional
-        None means orthonormal.
-    threads : int, optional
-        How many to use.
+    One key writes the label of those ``alone``, and is their label here; several keys write the labels of
+    ``several``; no key reaches the samples whose queries are ``lost``, which are counted only.
     """
 
     alone: Samples

@@ -60,7 +60,11 @@ def find_rates(logs: Float64, heights: Float64) -> Float64:
     return rates
 
 
-@compiled(work=lambda chances: len(chances) ** 3 / 3)
+def _count_work(chances: Float64) -> float:
+    return len(chances) ** 3 / 3
+
+
+@compiled(work=_count_work)
 def find_steady(chances: Float64) -> Float64:
     """The stationary law q = qP of a chain that comes back to its first state from everywhere, shape (K,).
 

@@ -274,7 +274,11 @@ def _draw(odds: Odds, places: Int64, marks: Int64, rng: np.random.Generator) -> 
     return np.array(found)
 
 
-@compiled(work=lambda _odds, counts, _last, draws: 2.0 * len(draws) * len(counts))
+def _count_work(_: Float64, counts: Float64, __: int, draws: Float64) -> float:
+    return 2.0 * len(draws) * len(counts)
+
+
+@compiled(work=_count_work)
 def append_tokens(odds: Float64, counts: Float64, last: int, draws: Float64) -> int:
     """Draw a token for each entry of ``draws`` (in [0, 1)), add it to ``counts``, and return the last one."""
     for at in range(len(draws)):

@@ -155,11 +155,11 @@ class Coverage(Tabular):
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> "Coverage":
         """What :meth:`to_dict` gave, read back from JSON."""
-        largest = tuple(
-            LargeComponent(**{**one, "tokens": tuple(one["tokens"]), "texts": tuple(one["texts"])})
-            for one in record["largest"]
-        )
-        return cls(**{**record, "largest": largest})
+        parts: list[dict[str, Any]] = [
+            {**one, "tokens": tuple(one["tokens"]), "texts": tuple(one["texts"])} for one in record["largest"]
+        ]
+        fields: dict[str, Any] = {**record, "largest": tuple(LargeComponent(**part) for part in parts)}
+        return cls(**fields)
 
 
 def show_share(share: float) -> Bar:
@@ -174,17 +174,7 @@ def _proof(side: Mapping[str, Any], reached: str) -> Signal:
 
 @dataclass(frozen=True)
 class Tally:
-    """What some queries add to the coverage report.
-
-    Attributes
-    ----------
-    n_queries, n_edges, n_components : int
-        How many they are, and have.
-    n_tied, n_ordered : int
-        Queries with a component larger than one token, and queries whose components stand in one line.
-    largest : tuple of (int, LargeComponent)
-        Their largest components without texts, each with the evidence of its tokens.
-    """
+    """What some queries add to the coverage report; the largest components with the evidence of each."""
 
     n_queries: int
     n_edges: int
@@ -197,7 +187,8 @@ class Tally:
     def from_dict(cls, record: Mapping[str, Any]) -> "Tally":
         """What ``asdict`` made of it, read back from JSON."""
         largest = tuple((int(evidence), LargeComponent(**one)) for evidence, one in record["largest"])
-        return cls(**{**record, "largest": largest})
+        fields: dict[str, Any] = {**record, "largest": largest}
+        return cls(**fields)
 
 
 def tally_components(components: Components, gathered: Gathered | None = None) -> Tally:

@@ -3,7 +3,7 @@
 Components are numbered inside their query, so that a part can be written before the others are known.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,22 +24,17 @@ from attomaton.graphs.edges import EDGE_FILE, EDGE_SCHEMA, QUERY_SCHEMA
 from attomaton.graphs.gathering import Gathered
 from attomaton.graphs.parts import slice_queries
 
-NODES = pa.schema(
-    [
-        *((name, pa.int32()) for name in ("query", "token", "component")),
-        *((name, pa.float64()) for name in ("hard", "soft")),
-    ]
-)
-ORDER = pa.schema(
-    [
-        *((name, pa.int32()) for name in ("query", "above", "below")),
-        *((name, pa.int64()) for name in ("edges", "support")),
-        ("multiplier", pa.float64()),
-    ]
-)
+
+def _schema(int32: Sequence[str], int64: Sequence[str] = (), float64: Sequence[str] = ()) -> pa.Schema:
+    kinds: dict[Any, Sequence[str]] = {pa.int32(): int32, pa.int64(): int64, pa.float64(): float64}
+    return pa.schema([(name, kind) for kind, names in kinds.items() for name in names])
+
+
+NODES = _schema(("query", "token", "component"), float64=("hard", "soft"))
+ORDER = _schema(("query", "above", "below"), ("edges", "support"), ("multiplier",))
 WHOLE = {
-    "nodes": pa.schema([*NODE_SCHEMA, *((name, pa.float64()) for name in ("hard", "soft"))]),
-    "order": pa.schema([("query", pa.int32()), *ORDER_SCHEMA]),
+    "nodes": _schema(("query", "token"), ("component",), ("hard", "soft")),
+    "order": _schema(("query",), ("above", "below", "edges", "support")),
 }
 """Nodes and order with components numbered over all queries."""
 
@@ -56,14 +51,10 @@ OWNED = (*PARTS, "queries.parquet", "vocabulary.json", "coverage.json", "writes.
 """The files of a run, and the folder in which an engine works before they are written."""
 
 COUNTED = ("nodes", "components", "edges", "order", "choices")
-INDEX = pa.schema(
-    [("query", pa.int32())] + [(name, pa.int64()) for name in ("realisable", "unrealisable", *COUNTED)]
-)
+INDEX = _schema(("query",), ("realisable", "unrealisable", *COUNTED))
 """A row for each query that has samples: these, and how many rows of each table are its own."""
 
-COUNTS = pa.schema(
-    [("query", pa.int32())] + [(name, pa.int64()) for name in ("nodes", "components", "edges", "order")]
-)
+COUNTS = _schema(("query",), COUNTED[:-1])
 """What the hard side of a part knows of the index."""
 
 SMALL = 1 << 18

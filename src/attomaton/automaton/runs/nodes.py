@@ -41,19 +41,7 @@ class Known(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Nodes:
-    """The nodes of some queries, sorted by query and token.
-
-    Attributes
-    ----------
-    query, token : int32 arrays, shape (n_nodes,)
-        Which nodes they are.
-    component : int64 array, shape (n_nodes,)
-        The component of each, numbered over all queries of the corpus.
-    hard, soft : float64 arrays, shape (n_nodes,)
-        Their scores.
-    n_tokens : int
-        Size of the vocabulary.
-    """
+    """The nodes of some queries, sorted by query and token; components are numbered over all queries."""
 
     query: Int32
     token: Int32
@@ -65,8 +53,8 @@ class Nodes:
     @classmethod
     def of(cls, components: Components, hard: Solution, soft: Solution) -> "Nodes":
         """The nodes of both solutions."""
-        scores = (column(side.scores, "score") for side in (hard, soft))
         nodes = components.query_of_node, components.token_of_node, components.component_of_node
+        scores = column(hard.scores, "score"), column(soft.scores, "score")
         return cls(*nodes, *scores, components.edges.n_tokens)
 
     @cached_property

@@ -48,15 +48,7 @@ BYTES_PER_EDGE, BYTES_PER_CHOICE, BYTES_PER_MEMBER = 120, 80, 25
 
 @dataclass(frozen=True, eq=False)
 class HardStage:
-    """Edges of a part → its components and its hard side.
-
-    Attributes
-    ----------
-    edges : EdgeParts
-        What the first pass left.
-    name, title : str
-        What the stage is called, on disk and to users.
-    """
+    """Edges of a part → its components and its hard side."""
 
     edges: EdgeParts
     name: str = "hard"
@@ -116,18 +108,8 @@ class HardStage:
 class SoftStage:
     """Choices of a part and its nodes → its soft side.
 
-    Attributes
-    ----------
-    nodes : sequence of Path
-        What the hard stage wrote of each part.
-    choices : ChoiceParts
-        What the second pass left.
-    n_tokens : int
-        Size of the vocabulary.
-    before : str
-        The fingerprint of the hard stage.
-    name, title : str
-        What the stage is called, on disk and to users.
+    ``nodes`` are the files of the hard stage, ``before`` its fingerprint, ``choices`` what the second pass
+    left.
     """
 
     nodes: Sequence[Path]
@@ -198,17 +180,7 @@ def learn_by_part(engine: Any, edges: EdgeParts, progress: Progress = silent) ->
 
 @dataclass(frozen=True, eq=False)
 class Finished:
-    """Both stages of all parts, ready to be a run folder.
-
-    Attributes
-    ----------
-    edges : EdgeParts
-        The edges.
-    choices : ChoiceParts
-        The choices.
-    hard, soft : sequence of records
-        What the stages told of each part, and where its files are.
-    """
+    """Both stages of all parts, with what they told of each, ready to be a run folder."""
 
     edges: EdgeParts
     choices: ChoiceParts

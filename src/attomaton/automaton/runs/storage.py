@@ -67,17 +67,7 @@ def fill(
 
 @dataclass(frozen=True)
 class Proofs:
-    """How good the answers of a whole run provably are.
-
-    Attributes
-    ----------
-    hard : HardCertificate
-        Bounds on the squared norm of the hard side.
-    soft : SoftCertificate
-        The gradient that is left on the soft side.
-    loss, ridge, free
-        As in :class:`~attomaton.solvers.soft.solve.SoftSolution`.
-    """
+    """How good the answers of a whole run provably are; loss, ridge and free as in ``SoftSolution``."""
 
     hard: HardCertificate
     soft: SoftCertificate

@@ -45,19 +45,7 @@ MOST_ROWS = 1 << 22
 
 @dataclass(frozen=True, eq=False)
 class StoredRun:
-    """A run folder that is open.
-
-    Attributes
-    ----------
-    run : Run
-        All of it but the tables in parts.
-    vocabulary : Vocabulary, optional
-        The vocabulary that it was learned with.
-    counts : dict of int64 arrays, shape (n_tokens,)
-        What the index says of every token: samples, and rows in each table.
-    tables : dict of PartedTable
-        Edges, nodes, order and choices.
-    """
+    """A run folder that is open: all but its tables in parts, and what its index says of every token."""
 
     run: Run
     vocabulary: Vocabulary | None

@@ -33,17 +33,7 @@ MISSES = 50
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """The queries of a page.
-
-    Attributes
-    ----------
-    places : int64 array, shape (n_shown,)
-        Places among the queries that have a graph, most samples first.
-    packed : tuple of str
-        Each as JSON.
-    samples_share : float
-        The share of all realisable samples that have one of these queries.
-    """
+    """The queries of a page: their places, most samples first, as JSON, and their share of the samples."""
 
     places: Int64
     packed: tuple[str, ...]

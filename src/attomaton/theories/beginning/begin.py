@@ -47,9 +47,8 @@ def begin(
     engine : str or Engine
         As in :func:`~attomaton.learn`; the answer is the same to the last bit.
     work : path, optional
-        A folder of your own, new or of an earlier call, for what the engines duckdb and spark write on their
-        way: a call that was cut short is taken up there, and it is yours to delete. By default it is among
-        the temporary files and removed at the end. Spark on several machines needs one that they share.
+        A folder of your own for what duckdb and spark write on their way; a call that was cut short is taken
+        up there. By default among the temporary files. Spark on several machines needs one that they share.
     progress : bool or callable
         With True, the name of each stage is printed on stderr as it begins; a callable is called with it.
     **options
@@ -61,12 +60,6 @@ def begin(
 
     Examples
     --------
-    >>> begin("to be or not to be that is the question".split(), window=3)
-    Traceback (most recent call last):
-        ...
-    attomaton.base.errors.UnreadableSource: each of the 10 texts given is a document of at most one token, so
-    there is no sample at all; if they are the words of one document, give them as a list in a list ([words]),
-    and if they are paths of files, give a folder, a glob or a list of pathlib.Path
     >>> beginning = begin(["to be or not to be that is the question"], window=3)
     >>> beginning
     Beginning(3 sequences of 3 tokens, vocabulary of 8)

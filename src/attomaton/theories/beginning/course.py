@@ -116,12 +116,8 @@ def follow_course(
         Size of the vocabulary.
     step_size : float
         η.
-    steps : int
-        How far.
-    n_layers : int
-        L.
-    every : int
-        Steps between records.
+    steps, n_layers, every : int
+        How far, L, and the steps between records.
 
     Examples
     --------

@@ -33,16 +33,8 @@ from attomaton.engines.sums import split_numbers
 def cut_documents(documents: Int64, window: int) -> Int64:
     """Where each sequence begins.
 
-    Parameters
-    ----------
-    documents : int64 array, shape (n_documents + 1,)
-        Offsets of the documents.
-    window : int
-        Tokens of a sequence; its next tokens end one further.
-
-    Returns
-    -------
-    int64 array, shape (n_sequences,)
+    ``documents`` are their offsets, shape (n_documents + 1,); a sequence has ``window`` tokens, and its next
+    tokens end one further.
 
     Examples
     --------
@@ -118,14 +110,9 @@ _arrow: Any = pa
 
 @dataclass(frozen=True, eq=False)
 class Gain:
-    """G, at all pairs of a next token and a token, or at those that occur in the corpus.
+    """G at all pairs of a next token and a token, or at those that occur in the corpus.
 
-    Attributes
-    ----------
-    pairs : int64 array, shape (n_pairs,), optional
-        Keys ``next · V + token``, rising; None where ``values`` has all V² of them.
-    values : float64 array, shape (n_pairs,)
-        G at these pairs.
+    ``pairs`` are rising keys ``next · V + token``; None where ``values`` has all V² of them.
     """
 
     pairs: Int64 | None
@@ -165,7 +152,7 @@ def find_gain(bigrams: Any, contexts: Any, n_positions: int) -> Gain:
     counts, turned = bigrams.astype(np.float64), bigrams.T.tocsr().astype(np.float64)
     width = max(1, BLOCK_ENTRIES // n_tokens)
     table = np.zeros((n_tokens, n_tokens)) if n_tokens <= DENSE_TOKENS else None
-    found = by_token.copy() if table is None else None
+    found: Any = by_token.copy() if table is None else None
     for first in range(0, n_tokens, width):
         columns = slice(first, min(first + width, n_tokens))
         block = by_token[:, columns].toarray() - sums[columns] / n_tokens
@@ -232,17 +219,7 @@ class CountTokens(PlainPass):
 
 @dataclass(frozen=True, eq=False)
 class Cutting:
-    """How a corpus becomes sequences: tokens of a sequence, size of the vocabulary, tokens that are one.
-
-    Attributes
-    ----------
-    window : int
-        Tokens of a sequence.
-    n_tokens : int
-        Size of the vocabulary, after tokens were made one.
-    frequent : Frequent, optional
-        Which tokens keep their own id.
-    """
+    """How a corpus becomes sequences: tokens of one, size of the vocabulary, tokens that keep their id."""
 
     window: int
     n_tokens: int

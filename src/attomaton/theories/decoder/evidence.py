@@ -16,15 +16,7 @@ SMALL = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class DecoderEvidence:
-    """A run, and where its limit says that it goes.
-
-    Attributes
-    ----------
-    trace : DecoderTrace
-        The run.
-    limit : EmbeddedLimit, optional
-        The solved limit, for given features; one-hot contexts have closed forms.
-    """
+    """A run, and its solved limit for given features; one-hot contexts have closed forms."""
 
     trace: DecoderTrace
     limit: EmbeddedLimit | None

@@ -163,16 +163,11 @@ def learn_decoder(
         What :func:`~attomaton.learn` reads, but no samples, which have lost their order.
     context : str or float array, shape (n_labels, dim)
         ``"bigram"`` for the token before the label, ``"ngram:3"`` for the two before it, and so on;
-        ``"unigram"`` for no context at all. Each distinct context then has a one-hot embedding. Or features,
-        such as the last hidden states of a model: a row for each label, which is every token with another
-        before it in its document, in the order of the text; equal rows are one context.
-    engine : str or Engine
-        As in :func:`~attomaton.learn`; the answer is the same to the last bit.
-    work : path, optional
-        A folder of your own for what the engines duckdb and spark write on their way, as in
-        :func:`~attomaton.begin`.
-    progress : bool or callable
-        With True, the name of each stage is printed on stderr as it begins; a callable is called with it.
+        ``"unigram"`` for no context at all. Each distinct context then has a one-hot embedding. Or features
+        with a row for each label (every token with another before it in its document, in the order of the
+        text), such as the last hidden states of a model; equal rows are one context.
+    engine, work, progress
+        As in :func:`~attomaton.begin`; the answer is the same to the last bit.
     **options
         ``tokenizer`` and ``reading``, as in :func:`~attomaton.learn`, and ``most_frequent``, as in
         :func:`~attomaton.begin`.
@@ -189,8 +184,6 @@ def learn_decoder(
     DecoderLimit(6 contexts of 1 token, vocabulary of 6)
     >>> limit.predict_proba("to").tolist(), round(limit.loss_at(10**6) - limit.entropy, 8)
     ([0.0, 0.75, 0.0, 0.0, 0.25, 0.0], 5.5e-06)
-    >>> learn_decoder(["to be or not to be"], "ngram:3").explain("or not").tokens
-    ('to',)
     """
     given, most_frequent = _check(corpus, options)
     named = isinstance(context, str) or context is None or np.ndim(context) < 1

@@ -21,7 +21,7 @@ from attomaton.base.borders import (
 from attomaton.base.errors import MismatchedParts
 from attomaton.base.frames import Tabular
 from attomaton.base.ragged import rows_of
-from attomaton.base.tables import Bool, Float64, Int32, Int64, make_table
+from attomaton.base.tables import Bool, Float64, Int32, Int64, Integers, make_table
 from attomaton.corpora.samples import MAX_TOKENS
 
 SUPPORTS = pa.schema(
@@ -167,7 +167,7 @@ class Supports(Tabular):
         """The pairs of a context."""
         return slice(int(self.offsets[number]), int(self.offsets[number + 1]))
 
-    def find(self, context: Sequence[int] | Int64) -> int | None:
+    def find(self, context: Sequence[int] | Integers) -> int | None:
         """The number of a context of token ids; None if it does not occur."""
         wanted = np.asarray(context, np.int64).reshape(1, -1)
         return self.find_all(wanted)[0]

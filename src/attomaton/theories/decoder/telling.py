@@ -20,15 +20,7 @@ from attomaton.theories.decoder.supports import Supports
 
 @dataclass(frozen=True)
 class DecoderRequest:
-    """What was asked for.
-
-    Attributes
-    ----------
-    name : str
-        The tokens of the context as text.
-    number : int, optional
-        Its number among the contexts; None if it does not occur.
-    """
+    """The text of a context, and its number among those of the corpus; None if it does not occur."""
 
     name: str
     number: int | None
@@ -79,15 +71,8 @@ class DecoderExplanation(Printed):
     >>> why = at.learn_decoder(["a b a c a b a b"]).explain("a")
     >>> why, why.to_dict(shown=1)["tokens"][0]["token"]
     (DecoderExplanation('a': 2 of 3 tokens follow), 'b')
-    >>> print(why)
+    >>> print(str(why).splitlines()[0])
     After 'a', seen 4 times, 2 of 3 tokens follow. Their logits grow away from all others by ln t, and inside
-    the support they differ by log-odds that stay finite. No other context has this support.
-    ┏━━━━━━━━━━━━┳━━━━━━━━┳━━━━━━━━━━┳━━━━━━┓
-    ┃ next token ┃ chance ┃ log-odds ┃ seen ┃
-    ┡━━━━━━━━━━━━╇━━━━━━━━╇━━━━━━━━━━╇━━━━━━┩
-    │ b          │ 0.75   │ 0.549    │ 3    │
-    │ c          │ 0.25   │ -0.549   │ 1    │
-    └────────────┴────────┴──────────┴──────┘
     """
 
     context: str

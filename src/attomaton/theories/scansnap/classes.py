@@ -270,16 +270,10 @@ def draw_linear_classes(
 
     Parameters
     ----------
-    n_queries : int
-        How many queries.
-    classes_per_query : int
-        How many labels follow each query.
-    n_common, n_distinct : int
-        Tokens that all classes share, and tokens of each class alone.
-    common_weight : float
-        The weight of each common token.
-    distinct_weights : tuple of two floats
-        The least and the largest weight of a distinct token.
+    n_queries, classes_per_query, n_common, n_distinct : int
+        Queries, labels of each query, tokens that all classes share, and tokens of each class alone.
+    common_weight, distinct_weights : float, and two floats
+        The weight of each common token; the least and the largest weight of a distinct one.
 
     Examples
     --------
@@ -308,13 +302,12 @@ def draw_linear_classes(
 def make_star(n_classes: int, n_tokens: int, *, common: float) -> CorpusClasses:
     """Classes with a query and one distinct token each, around one common token of probability ``common``.
 
-    The corpus on which the closed form can be derived: see
-    :func:`attomaton.theories.scansnap.law.star_constant`.
+    The corpus on which the closed form (:func:`attomaton.theories.scansnap.law.star_constant`) is derived.
 
     Parameters
     ----------
     n_classes, n_tokens : int
-        K and M; M is at least 3 K + 1.
+        K and M ≥ 3 K + 1.
     common : float
         The probability of the common token.
 

@@ -206,8 +206,6 @@ def measure_gain(flow: LayerFlow) -> Float64:
     Examples
     --------
     >>> from attomaton.theories.scansnap.classes import make_star
-    >>> from attomaton.theories.scansnap.flow import solve_flow
-    >>> from attomaton.theories.scansnap.law import Rates
     >>> flow = solve_flow(make_star(10, 1000, common=0.05), Rates(5.0, 0.5), [1.0, 15.0, 300.0])
     >>> measure_gain(flow)[:, 0].round(2).tolist()  # it rises, turns near K ln M/η_Y = 13.8, and falls
     [0.5, 3.7, 0.08]

@@ -318,17 +318,14 @@ def survey_samples(
         The corpus; labels need not be in their contexts.
     rates : Rates
         η_Y and η_Z.
-    n_queries : int
-        Number of queries, the most frequent first.
-    tolerance : float
-        How much of a distinct token may be in other classes of its query.
+    n_queries, tolerance
+        As in :func:`forecast_queries`.
     min_samples : int
         Classes of fewer samples are left out; times are then those of training on the rest.
     announce : callable
         Called with the name of each stage.
     **options
-        For a source that is not samples yet: ``window``, ``tokenizer``, ``column``, ``documents`` and
-        ``reading``, as in :func:`~attomaton.learn`.
+        For a source that is not samples yet: ``window``, ``tokenizer`` and ``reading``.
 
     Examples
     --------
