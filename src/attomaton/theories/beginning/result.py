@@ -39,25 +39,6 @@ MOST = 1 << 53
 _sparse: Any = sparse
 
 
-def pack(statistics: Statistics, vocabulary: Vocabulary | None, skipped: Skipped) -> Run:
-    """The files of a beginning."""
-    arrays: dict[str, Any] = {"lags": statistics.lags}
-    for name in TABLES:
-        table = getattr(statistics, name)
-        arrays |= {
-            f"{name}/offsets": table.indptr.astype(np.int64),
-            f"{name}/columns": table.indices.astype(np.int64),
-            f"{name}/values": table.data,
-        }
-    sizes = {name: getattr(statistics, name) for name in SIZES}
-    return Run(
-        tables={},
-        arrays=arrays,
-        records=vocabulary_records(vocabulary),
-        manifest={"n_tokens": statistics.n_tokens, **sizes, "skipped": asdict(skipped)},
-    )
-
-
 def unpack(run: Run) -> tuple[Statistics, Vocabulary | None, Skipped]:
     """Every part checked, in the order in which one indexes another."""
     size = check_size(run.manifest["n_tokens"], MAX_TOKENS, "n_tokens")
@@ -361,7 +342,18 @@ class Beginning(Tabular):
 
     def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> Path:
         """Write statistics and vocabulary to a folder, whole; ``overwrite`` replaces an earlier one."""
-        run = pack(self.statistics, self.vocabulary, self.skipped)
+        found = self.statistics
+        arrays: dict[str, Any] = {"lags": found.lags}
+        for name in TABLES:
+            table = getattr(found, name)
+            arrays |= {
+                f"{name}/offsets": table.indptr.astype(np.int64),
+                f"{name}/columns": table.indices.astype(np.int64),
+                f"{name}/values": table.data,
+            }
+        sizes = {name: getattr(found, name) for name in SIZES}
+        manifest = {"n_tokens": found.n_tokens, **sizes, "skipped": asdict(self.skipped)}
+        run = Run({}, arrays, vocabulary_records(self.vocabulary), manifest)
         return write_run(path, run, KIND, overwrite=overwrite)
 
     @classmethod

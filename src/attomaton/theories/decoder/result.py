@@ -37,21 +37,6 @@ READ = ("n_documents", "n_tokens", "n_labels")
 MOST = 1 << 53
 
 
-def pack(supports: Supports, read: Read, vocabulary: Vocabulary | None) -> Run:
-    """The files of a decoder's limit."""
-    arrays = {name: getattr(supports, name) for name in ARRAYS}
-    return Run(
-        tables={},
-        arrays={**arrays, "contexts": supports.contexts.astype(np.int64).ravel()},
-        records=vocabulary_records(vocabulary),
-        manifest={
-            "vocabulary_size": supports.n_tokens,
-            "width": supports.contexts.shape[1],
-            **{name: getattr(read, name) for name in READ},
-        },
-    )
-
-
 def unpack(run: Run) -> tuple[Supports, Read, Vocabulary | None]:
     """Every part checked, in the order in which one indexes another."""
     offsets = check_int64(run.arrays["offsets"], "offsets")
@@ -248,7 +233,13 @@ class DecoderLimit(Tabular):
 
     def save(self, path: str | PathLike[str], *, overwrite: bool = False) -> Path:
         """Write the supports and the vocabulary to a folder, whole; ``overwrite`` replaces an earlier one."""
-        return write_run(path, pack(self.supports, self.read, self.vocabulary), KIND, overwrite=overwrite)
+        supports = self.supports
+        contexts = supports.contexts.astype(np.int64).ravel()
+        arrays = {**{name: getattr(supports, name) for name in ARRAYS}, "contexts": contexts}
+        sizes = {"vocabulary_size": supports.n_tokens, "width": self.width}
+        manifest = {**sizes, **{name: getattr(self.read, name) for name in READ}}
+        run = Run({}, arrays, vocabulary_records(self.vocabulary), manifest)
+        return write_run(path, run, KIND, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | PathLike[str]) -> "DecoderLimit":

@@ -71,8 +71,6 @@ class DecoderExplanation(Printed):
     >>> why = at.learn_decoder(["a b a c a b a b"]).explain("a")
     >>> why, why.to_dict(shown=1)["tokens"][0]["token"]
     (DecoderExplanation('a': 2 of 3 tokens follow), 'b')
-    >>> print(str(why).splitlines()[0])
-    After 'a', seen 4 times, 2 of 3 tokens follow. Their logits grow away from all others by ln t, and inside
     """
 
     context: str

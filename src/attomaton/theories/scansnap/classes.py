@@ -362,11 +362,6 @@ def _check(query: Int32, label: Int32, table: Float64, share: Float64) -> None:
     empty = np.flatnonzero(table.sum(axis=1) == 0)
     if len(empty):
         raise InvalidSamples(f"class {empty[0]} has no token before its query; give one a weight above 0")
-    ids = np.concatenate([query, label])
-    if ids.min() < 0 or ids.max() >= table.shape[1]:
-        raise InvalidSamples(
-            f"queries and labels must be below the {table.shape[1]} tokens that the weights have"
-        )
     if len(np.unique(pack_pairs(query.astype(np.int64), label.astype(np.int64)))) < len(query):
         raise InvalidSamples("two classes have the same query and label; merge them into one")
 
@@ -381,11 +376,6 @@ def classes_of_contexts(samples: Samples, *, query_is_key: bool = False) -> Corp
     query_is_key : bool
         Whether the token at the last position is among the keys, as in the first paper. In the second it is
         masked; earlier occurrences of the same token always count.
-
-    Returns
-    -------
-    CorpusClasses
-        With the share of each context among all, its length, and P(l | n) the share of l among its keys.
 
     Examples
     --------

@@ -65,12 +65,9 @@ NOISE = 1e-12
 
 
 def find_pulls(classes: CorpusClasses, queries: Sequence[int] | Int64) -> list[tuple[Int64, Float64]]:
-    """The initial pull p_m on every token that stands before these queries.
+    """The tokens before each of these queries, rising, with the initial pull p_m on them.
 
-    Returns
-    -------
-    list of (int64 array, float64 array)
-        For each query its tokens, rising, and the pull on each; times ½ η_Y η_Z t² it is the score.
+    Times ½ η_Y η_Z t² a pull is the score.
 
     Examples
     --------
