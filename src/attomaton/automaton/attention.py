@@ -86,12 +86,12 @@ def draw_ranking(ranking: Ranking, ax: Any = None) -> Any:
     return axes
 
 
-def draw_positions(names: Sequence[str], weights: Sequence[float], told: str, ax: Any = None) -> Any:
+def draw_positions(names: Sequence[str], weights: Sequence[float], rule: str, ax: Any = None) -> Any:
     """A bar for each position of a context, as high as its attention; the last one is the query; the axes."""
     hidden = max(len(names) - MOST_POSITIONS, 0)
     before = f" ({hidden:,} earlier positions: {sum(weights[:hidden]):.1%})" if hidden else ""
     texts, heights = [drawable(name, LONGEST) for name in names[hidden:]], list(weights[hidden:])
-    lines = wrap_caption(f"Attention by position, query “{drawable(names[-1], LONGEST)}”: {told}{before}")
+    lines = wrap_caption(f"Attention by position, query “{drawable(names[-1], LONGEST)}”: {rule}{before}")
     room = max(measure_text(text) for text in texts)
     with house_axes(ax, height=1.0 + room + 0.11 * len(lines)) as axes:
         places = np.arange(len(texts))

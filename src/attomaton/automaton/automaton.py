@@ -173,8 +173,8 @@ class Automaton(Tabular, Solved, Attention):
         loss that is the mean over realisable samples.
         """
         step, step_size = real_number(step, "step", least=0), real_number(step_size, "step_size", above=0)
-        given = self.samples if samples is None else samples
-        if given is None:
+        corpus = self.samples if samples is None else samples
+        if corpus is None:
             raise MismatchedParts(
                 "this automaton does not hold the samples it was learned from; give them: at(step, samples=…)"
             )
@@ -184,12 +184,12 @@ class Automaton(Tabular, Solved, Attention):
                 "fast_forward(samples, embeddings=…) and read scores_at(step)"
             )
         cache = self._stopped
-        if cache.get("training") != (id(given), step_size):
+        if cache.get("training") != (id(corpus), step_size):
             from attomaton.trajectory.forward import fast_forward  # compiles, so only when needed
 
-            path = fast_forward(given, components=self.components, step_size=step_size, to=1.0, rtol=RTOL)
+            path = fast_forward(corpus, components=self.components, step_size=step_size, to=1.0, rtol=RTOL)
             cache.clear()
-            cache.update(training=(id(given), step_size), samples=given, path=path)
+            cache.update(training=(id(corpus), step_size), samples=corpus, path=path)
         if cache.get("step") != step:
             attention = cache["path"].scores_at(step), np.zeros(self.n_tokens), self.vocabulary, self.window
             cache.update(step=step, attention=FiniteAttention(*attention))

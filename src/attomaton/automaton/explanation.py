@@ -268,42 +268,42 @@ class ContextView(Printed):
         return str(self)
 
     def _blocks(self) -> list[Block]:
-        told, name = self.explanation, self._name
-        chances = _falling(told)
+        explanation, name = self.explanation, self._name
+        chances = _falling(explanation)
         mixed = [(name(token), Bar(chance, f"{chance:.6f}")) for token, chance in chances[:SHOWN]]
         beaten = [
             f"beats {self._names(one.tokens)}: {one.path}, support {one.support:,}: {self._path(one)}"
-            for one in told.beaten[:SHOWN]
+            for one in explanation.beaten[:SHOWN]
         ]
-        groups = "; ".join(map(self._names, told.incomparable[:SHOWN])) + "; …" * (
-            len(told.incomparable) > SHOWN
+        groups = "; ".join(map(self._names, explanation.incomparable[:SHOWN])) + "; …" * (
+            len(explanation.incomparable) > SHOWN
         )
-        unknown = _join(list(map(shorten, told.unknown)), len(told.unknown))
-        rule = f"query {name(told.query)}: {told.rule.words} ({told.rule.value})"
+        unknown = _join(list(map(shorten, explanation.unknown)), len(explanation.unknown))
+        rule = f"query {name(explanation.query)}: {explanation.rule.words} ({explanation.rule.value})"
         return [
-            Signal(rule, _by_theorem(told)),
+            Signal(rule, _by_theorem(explanation)),
             self._chips(),
             Bars(mixed, max(len(name(token)) for token, _ in chances)),
             *([f"  and {len(chances) - SHOWN:,} more"] * (len(chances) > SHOWN)),
-            *told.written_lines[:SHOWN],
+            *explanation.written_lines[:SHOWN],
             *beaten,
-            *([f"and {len(told.beaten) - SHOWN:,} more"] * (len(told.beaten) > SHOWN)),
-            *_equals(told),
-            *_left(told, groups, self._names(told.unseen), unknown),
+            *([f"and {len(explanation.beaten) - SHOWN:,} more"] * (len(explanation.beaten) > SHOWN)),
+            *_equals(explanation),
+            *_left(explanation, groups, self._names(explanation.unseen), unknown),
         ]
 
     def _chips(self) -> Chips:
         """The last positions of the context, and what is left out before them."""
-        told = self.explanation
-        times = Counter(told.context)
-        weights = [told.probabilities.get(token, 0.0) / times[token] for token in told.context]
+        explanation = self.explanation
+        times = Counter(explanation.context)
+        weights = [explanation.probabilities.get(token, 0.0) / times[token] for token in explanation.context]
         hidden = max(len(weights) - POSITIONS, 0)
         before = f"({hidden:,} earlier positions: {sum(weights[:hidden]):.1%} of attention)" if hidden else ""
         most = max(weights[hidden:]) or 1.0
-        shown = zip(told.context[hidden:], weights[hidden:], strict=True)
+        shown = zip(explanation.context[hidden:], weights[hidden:], strict=True)
         return Chips(
             [
-                Chip(told.name(token), weight / most, f"{weight:.1%}" if weight else "")
+                Chip(explanation.name(token), weight / most, f"{weight:.1%}" if weight else "")
                 for token, weight in shown
             ],
             before,
@@ -324,30 +324,32 @@ class ContextView(Printed):
         return first + (f"; and {rest:,} more steps" if rest > 0 else "")
 
 
-def _by_theorem(told: Explanation) -> bool | None:
+def _by_theorem(explanation: Explanation) -> bool | None:
     """True if the answer is the theory's; None if it is ours."""
-    return True if told.rule in THEOREM else None
+    return True if explanation.rule in THEOREM else None
 
 
-def _falling(told: Explanation) -> list[tuple[int, float]]:
+def _falling(explanation: Explanation) -> list[tuple[int, float]]:
     """The tokens that attention mixes, with their chances, largest first."""
-    return sorted(told.probabilities.items(), key=lambda item: -item[1])
+    return sorted(explanation.probabilities.items(), key=lambda item: -item[1])
 
 
-def _equals(told: Explanation) -> list[str]:
+def _equals(explanation: Explanation) -> list[str]:
     """That several components were retrieved, if so."""
-    number = len(told.retrieved)
+    number = len(explanation.retrieved)
     equal = f"They are {number} components of equal hard score; no path orders them."
     return [equal] if number > 1 else []
 
 
-def _left(told: Explanation, groups: str, unseen: str, unknown: str) -> list[str]:
+def _left(explanation: Explanation, groups: str, unseen: str, unknown: str) -> list[str]:
     """What became of tokens that were neither retrieved nor beaten, given as text."""
-    ignored = bool(told.unseen) and told.probabilities.keys().isdisjoint(told.unseen)
+    ignored = bool(explanation.unseen) and explanation.probabilities.keys().isdisjoint(explanation.unseen)
     lines = {
-        f"No path decides against these, only their lower hard score: {groups}": bool(told.incomparable),
+        f"No path decides against these, only their lower hard score: {groups}": bool(
+            explanation.incomparable
+        ),
         f"Ignored, without evidence under this query: {unseen}": ignored,
-        f"Not in the vocabulary: {unknown}": bool(told.unknown),
+        f"Not in the vocabulary: {unknown}": bool(explanation.unknown),
     }
     return [line for line, applies in lines.items() if applies]
 

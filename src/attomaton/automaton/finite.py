@@ -129,11 +129,11 @@ class FiniteAttention(Tabular, Attention):
     def _scores_of(self, bags: Bags) -> tuple[Bool, Float64]:
         """Which entries have a score of their own, and the score of each."""
         rows, seen = find_rows(self._keys, pack_pairs(bags.samples.queries[bags.sample], bags.token))
-        found = np.zeros(len(bags.token))
+        scores = np.zeros(len(bags.token))
         known = bags.token < self.n_tokens
-        found[known] = self.background[bags.token[known]]
-        found[seen] = self._values[rows[seen]]
-        return seen, found
+        scores[known] = self.background[bags.token[known]]
+        scores[seen] = self._values[rows[seen]]
+        return seen, scores
 
     @cached_property
     def _keys(self) -> Int64:

@@ -114,8 +114,8 @@ def learn(
     """
     how = as_engine(engine, source)
     begin = as_stages(progress)
-    given = (source, window, tokenizer, keep, reading, out, overwrite)
-    with _prepare(*given, on_disk=how.on_disk, begin=begin) as prepared:
+    options = (source, window, tokenizer, keep, reading, out, overwrite)
+    with _prepare(*options, on_disk=how.on_disk, begin=begin) as prepared:
         corpus, selection, work = prepared.corpus, prepared.selection, prepared.work
         passes = make_engine(how, corpus.tokens, selection, work=work / "passes", progress=begin)
         begin("extracting edges")
@@ -189,8 +189,8 @@ def learn_writing(
     {0: 1.0}
     """
     checked, begin = check_named(writes), as_stages(progress)
-    given = (source, window, tokenizer, keep, reading, out, overwrite)
-    with _prepare(*given, on_disk=False, begin=begin) as prepared:
+    options = (source, window, tokenizer, keep, reading, out, overwrite)
+    with _prepare(*options, on_disk=False, begin=begin) as prepared:
         corpus = prepared.corpus
         if not isinstance(corpus.tokens, Samples):
             raise UnsupportedOption(

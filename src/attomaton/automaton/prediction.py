@@ -104,8 +104,8 @@ def answer(bags: Bags, known: Known) -> BatchPrediction:
     size, seen = len(bags.samples), known.seen
     weights = bags.multiplicity.astype(np.float64)
     sample, hard = bags.sample[seen], known.hard[seen]
-    taken = hard >= largest_of(sample, hard, size)[sample] - TIE
-    odds = odds_of(sample, np.where(taken, known.soft[seen], -np.inf), size) * weights[seen]
+    retrieved = hard >= largest_of(sample, hard, size)[sample] - TIE
+    odds = odds_of(sample, np.where(retrieved, known.soft[seen], -np.inf), size) * weights[seen]
     weights[occurs(sample, size)[bags.sample]] = 0.0
     weights[seen] = odds
     return BatchPrediction(bags, known.component, seen, shares_of(bags.sample, weights, size))

@@ -29,8 +29,8 @@ def find_rules(automaton: Automaton, prediction: BatchPrediction) -> Int64:
     >>> import attomaton as at
     >>> from attomaton.graphs.bags import count_all_tokens
     >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1], n_tokens=4))
-    >>> asked = at.Samples.from_lists([[0, 2], [0, 3, 2], [0, 1]], [0, 0, 0], n_tokens=4)
-    >>> [RULES[number].name for number in find_rules(auto, auto.predict_samples(asked))]
+    >>> new = at.Samples.from_lists([[0, 2], [0, 3, 2], [0, 1]], [0, 0, 0], n_tokens=4)
+    >>> [RULES[number].name for number in find_rules(auto, auto.predict_samples(new))]
     ['DETERMINED', 'UNSEEN_IGNORED', 'BACK_OFF']
     """
     bags, seen = prediction.bags, prediction.seen
@@ -83,8 +83,8 @@ def answer_bags(automaton: Automaton, bags: Bags) -> tuple[BatchPrediction, Int6
     >>> import attomaton as at
     >>> from attomaton.graphs.bags import count_all_tokens
     >>> auto = at.learn(at.Samples.from_lists([[0, 1, 2], [1, 2]], [0, 1], n_tokens=4))
-    >>> asked = at.Samples.from_lists([[0, 1, 2], [1, 3, 2]], [0, 1], n_tokens=4)
-    >>> prediction, rules = answer_bags(auto, count_all_tokens(asked))
+    >>> new = at.Samples.from_lists([[0, 1, 2], [1, 3, 2]], [0, 1], n_tokens=4)
+    >>> prediction, rules = answer_bags(auto, count_all_tokens(new))
     >>> prediction.of_labels().tolist(), [RULES[number].name for number in rules]
     ([1.0, 1.0], ['DETERMINED', 'UNSEEN_IGNORED'])
     """

@@ -96,14 +96,15 @@ class WritingCoverage(Coverage):
         )
 
     def _reached(self) -> list[tuple[str, object]]:
-        told = self.settling
-        share = told.n_several / max(round(self.realisable * self.n_read), 1)
-        ended = f"settled after {told.rounds} rounds" if told.settled else f"not settled in {told.rounds}"
+        settling = self.settling
+        share = settling.n_several / max(round(self.realisable * self.n_read), 1)
+        rounds = settling.rounds
+        ended = f"settled after {rounds} rounds" if settling.settled else f"not settled in {rounds}"
         return [
             ("label in the context (identity)", show_share(self.reach.identity)),
             ("realisable (label written by a token of it)", show_share(self.realisable)),
             ("of these, several keys write the label", show_share(share)),
-            *([("which of them is read (a local optimum)", ended)] if told.n_several else []),
+            *([("which of them is read (a local optimum)", ended)] if settling.n_several else []),
         ]
 
 
@@ -127,10 +128,10 @@ class WritingExplanation(Explanation):
     >>> import attomaton as at
     >>> samples = at.Samples.from_lists([[0, 1, 2], [1, 0, 2]], [3, 3], n_tokens=4)
     >>> from attomaton.automaton import learn_writing
-    >>> told = learn_writing(samples, writes={0: 3}).explain([0, 1, 2])
-    >>> told.retrieved, told.probabilities, told.written
+    >>> explanation = learn_writing(samples, writes={0: 3}).explain([0, 1, 2])
+    >>> explanation.retrieved, explanation.probabilities, explanation.written
     (((0,),), {0: 1.0}, {3: 1.0})
-    >>> told.to_dict()["written"]
+    >>> explanation.to_dict()["written"]
     [[3, 1.0]]
     """
 
@@ -292,10 +293,10 @@ class WritingAutomaton(Tabular, Attention):
     def explain(self, context: Context) -> WritingExplanation:
         """What is read, what it beat and on what evidence, which rule answered, and what is written."""
         _, read, names = self._read_one(context)
-        told = explain_answer(read, KeyNames(self.writing, names), names.unknown, self.reads.graph_of)
-        keys = np.array(list(told.probabilities), np.int64)
+        explanation = explain_answer(read, KeyNames(self.writing, names), names.unknown, self.reads.graph_of)
+        keys = np.array(list(explanation.probabilities), np.int64)
         return WritingExplanation(
-            **{one.name: getattr(told, one.name) for one in fields(Explanation)},
+            **{one.name: getattr(explanation, one.name) for one in fields(Explanation)},
             written=write_prediction(read, self.writing).chances(),
             writes=dict(zip(keys.tolist(), self.writing.write(keys).tolist(), strict=True)),
             token_name=names,
@@ -378,7 +379,7 @@ def open_writing(run: StoredRun, *, whole: bool = False) -> WritingAutomaton:
         own = run.vocabulary if words is None else Vocabulary.from_record(words)
         if own is not None and len(own) != writing.n_tokens:
             raise MismatchedParts("writes.json has a vocabulary of another size than its table")
-        told = Reach(**record["reach"]), Settling(**record["settling"])
+        facts = Reach(**record["reach"]), Settling(**record["settling"])
         window: Any = record["window"]
         window = None if window is None else whole_number(window, "window", least=1)
-        return WritingAutomaton(open_automaton(run, whole=whole), writing, *told, own, window)
+        return WritingAutomaton(open_automaton(run, whole=whole), writing, *facts, own, window)

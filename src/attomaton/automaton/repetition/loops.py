@@ -96,8 +96,8 @@ class Loops:
         order: list[int] = np.argsort(falling, stable=True).tolist()
         lines = [repr(self)]
         for place in order[:MOST_SHOWN]:
-            told = "" if self.chances is None else f"{self.chances[place]:.4f}  "
-            lines.append(f"  {told}{' '.join(map(self.odds.name, self.loops[place]))}")
+            chance = "" if self.chances is None else f"{self.chances[place]:.4f}  "
+            lines.append(f"  {chance}{' '.join(map(self.odds.name, self.loops[place]))}")
         if len(order) > MOST_SHOWN:
             lines.append(f"  and {len(order) - MOST_SHOWN:,} more")
         return "\n".join(lines)
@@ -130,8 +130,8 @@ def find_loops(layer: Layer, prompt: Context | None = None, *, window: int) -> L
     odds, places = read_odds(layer, prompt)
     cycles = list_cycles(odds, window)
     loops = tuple(tuple(odds.tokens[list(cycle)].tolist()) for cycle in cycles)
-    told = None if prompt is None else _absorb(odds, tuple(places[-window:].tolist()), window, cycles)
-    return Loops(odds, window, loops, *(told or (None, None)))
+    absorbed = None if prompt is None else _absorb(odds, tuple(places[-window:].tolist()), window, cycles)
+    return Loops(odds, window, loops, *(absorbed or (None, None)))
 
 
 def list_cycles(odds: Odds, window: int) -> list[Window]:

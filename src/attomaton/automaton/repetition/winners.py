@@ -327,7 +327,7 @@ def winners(
     table = odds.among()
     counts = count_places(places, len(odds.tokens))
     classes = find_classes(table, None if prompt is None else int(places[-1]))
-    found: list[Limit] = []
+    limits: list[Limit] = []
     ends: list[Limit | None] = []
     allowed = allow_evaluations(len(table))
     settled = True
@@ -339,16 +339,16 @@ def winners(
         ):
             if shares is own or length_hint(allowed):
                 ends.append(_find_within(table, inside, shares, allowed))
-                _add(found, ends[-1])
+                _add(limits, ends[-1])
             if len(ends) == 1:
                 besides = [_find_within(table, inside, one, allowed) for one in nudge(own, rng)]
                 settled = all(_is_near(ends[0], end) for end in besides)
                 for end in besides:
-                    _add(found, end)
+                    _add(limits, end)
     for limit in find_single(table, np.concatenate(classes)):
-        _add(found, limit)
+        _add(limits, limit)
     unsettled = sum(end is None for end in ends)
-    return Winners(odds, places, tuple(found), len(ends), unsettled, settled, len(classes))
+    return Winners(odds, places, tuple(limits), len(ends), unsettled, settled, len(classes))
 
 
 def _is_near(end: Limit | None, other: Limit | None) -> bool:

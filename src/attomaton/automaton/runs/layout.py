@@ -225,9 +225,9 @@ def restore_components(tables: Mapping[str, pa.Table]) -> tuple[pa.Table, pa.Tab
     highest = np.full(size, -1, np.int64)
     np.maximum.at(highest, query, number)
     first = offsets_of(highest + 1)
-    asked = np.minimum(column(order, "query"), size)
+    owner = np.minimum(column(order, "query"), size)
     columns = {name: column(order, name) for name in ("edges", "support")}
-    ends = {name: column(order, name).astype(np.int64) + first[asked] for name in ("above", "below")}
+    ends = {name: column(order, name).astype(np.int64) + first[owner] for name in ("above", "below")}
     whole = {"query": query, "token": column(nodes, "token"), "component": number + first[query]}
     return make_table(NODE_SCHEMA, whole), make_table(ORDER_SCHEMA, {**ends, **columns})
 

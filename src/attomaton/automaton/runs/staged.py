@@ -249,8 +249,8 @@ class Finished:
 def _local_nodes(nodes: pa.Table) -> pa.Table:
     """The nodes of a part as components have them, numbered from 0 over its queries."""
     query, number = column(nodes, "query"), column(nodes, "component").astype(np.int64)
-    asked, place = np.unique(query, return_inverse=True)
-    highest = np.full(len(asked), -1, np.int64)
+    queries, place = np.unique(query, return_inverse=True)
+    highest = np.full(len(queries), -1, np.int64)
     np.maximum.at(highest, place, number)
     columns = {"query": query, "token": column(nodes, "token")}
     return make_table(NODE_SCHEMA, {**columns, "component": number + offsets_of(highest + 1)[place]})

@@ -87,12 +87,12 @@ class StoredRun:
         known = Known(np.zeros(size, bool), np.zeros(size, np.int64), np.zeros(size), np.zeros(size))
         inside = np.flatnonzero((queries >= 0) & (queries < self.n_tokens))
         rows = inside[np.argsort(queries[inside], kind="stable")]
-        asked, first = np.unique(queries[rows], return_index=True)
-        held = offsets_of(self.counts["nodes"][asked]) // MOST_ROWS
-        for block in np.unique(held[:-1]):
-            low, high = np.searchsorted(held[:-1], [block, block + 1])
+        distinct, first = np.unique(queries[rows], return_index=True)
+        blocks = offsets_of(self.counts["nodes"][distinct]) // MOST_ROWS
+        for block in np.unique(blocks[:-1]):
+            low, high = np.searchsorted(blocks[:-1], [block, block + 1])
             some = rows[first[low] : first[high] if high < len(first) else len(rows)]
-            found = self._nodes_of(asked[low:high].astype(np.int64)).find(queries[some], tokens[some])
+            found = self._nodes_of(distinct[low:high].astype(np.int64)).find(queries[some], tokens[some])
             for whole, part in zip(known, found, strict=True):
                 whole[some] = part
         return known
@@ -138,18 +138,18 @@ class StoredRun:
         There is at least one piece, which may be empty.
         """
         table = self.tables[name]
-        for asked in self.blocks(queries, name):
-            large = len(asked) == 1 and self.counts[name][asked[0]] > MOST_ROWS
-            for piece in table.scan(int(asked[0])) if large else [table.read(asked)]:
+        for block in self.blocks(queries, name):
+            large = len(block) == 1 and self.counts[name][block[0]] > MOST_ROWS
+            for piece in table.scan(int(block[0])) if large else [table.read(block)]:
                 with self._explained():
-                    self._check_piece(name, piece, asked)
+                    self._check_piece(name, piece, block)
                     yield layout.number_over_all(name, piece, self._first)
 
-    def _check_piece(self, name: str, piece: pa.Table, asked: Int64) -> None:
+    def _check_piece(self, name: str, piece: pa.Table, block: Int64) -> None:
         """Refuse rows that are of other queries, or of components that they do not have."""
         check_table(piece, layout.SCHEMAS[name], f"one of the parts of {name}")
         query = column(piece, "query")
-        if not np.isin(query, asked).all():
+        if not np.isin(query, block).all():
             raise MismatchedParts(f"the parts of {name} are of other queries than the index says")
         numbered = {"nodes": ("component",), "order": ("above", "below")}.get(name, ())
         named = {"nodes": ("token",), "edges": ("winner", "loser"), "choices": ("winner",)}.get(name, ())
@@ -208,16 +208,16 @@ class StoredRun:
                 self._check_piece("edges", table, np.array([query]))
             yield column(table, "winner"), column(table, "loser"), column(table, "support")
 
-    def _nodes_of(self, asked: Int64) -> Nodes:
+    def _nodes_of(self, queries: Int64) -> Nodes:
         """The nodes of some rising queries; those of a single one are kept for the next call."""
-        if len(asked) != 1:
-            return self._read_nodes(asked)
-        return self._recent.find(int(asked[0]), lambda: self._read_nodes(asked))
+        if len(queries) != 1:
+            return self._read_nodes(queries)
+        return self._recent.find(int(queries[0]), lambda: self._read_nodes(queries))
 
-    def _read_nodes(self, asked: Int64) -> Nodes:
+    def _read_nodes(self, queries: Int64) -> Nodes:
         with self._explained():
-            table = self.tables["nodes"].read(asked)
-            layout.check_rows({"nodes": table}, asked, self.counts)
+            table = self.tables["nodes"].read(queries)
+            layout.check_rows({"nodes": table}, queries, self.counts)
             query, token, number = (column(table, name) for name in ("query", "token", "component"))
             hard, soft = (check_floats(column(table, name), (None,), name) for name in ("hard", "soft"))
             check_ids(token, self.n_tokens, "a token of the nodes")

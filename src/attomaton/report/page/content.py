@@ -125,8 +125,8 @@ def _tokens(automaton: Automaton, chosen: Chosen) -> str:
     ids = np.unique(np.concatenate([np.empty(0, np.int32), *map(packer.tokens, chosen.places.tolist())]))
     texts: list[str] = []
     room = MOST_TOKEN_BYTES
-    wanted: list[int] = ids.tolist()
-    for token in wanted:
+    token_ids: list[int] = ids.tolist()
+    for token in token_ids:
         text = names[token]
         room -= len(to_json(text).encode()) + 8
         texts.append(text if room > 0 else f"#{token}")

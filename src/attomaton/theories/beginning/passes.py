@@ -228,8 +228,8 @@ class Cutting:
     @property
     def settings(self) -> dict[str, Any]:
         """All that it does, as plain values."""
-        told = None if self.frequent is None else digest_arrays(self.frequent.kept)
-        return {"window": self.window, "n_tokens": self.n_tokens, "frequent": told}
+        digest = None if self.frequent is None else digest_arrays(self.frequent.kept)
+        return {"window": self.window, "n_tokens": self.n_tokens, "frequent": digest}
 
     def sequences(self, piece: Piece) -> Iterator[Int64]:
         """The sequences of a piece with their last next token, shape (n, window + 1), some at a time."""

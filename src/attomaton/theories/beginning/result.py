@@ -366,17 +366,17 @@ class Beginning(Tabular):
 
         Without ``queries`` the looks of the 8 most frequent ones are told; ``shown`` tokens of each.
         """
-        asked = self.queries[:SHOWN].tolist() if queries is None else queries
-        told = self.statistics
+        chosen = self.queries[:SHOWN].tolist() if queries is None else queries
+        found = self.statistics
         return {
-            "documents": told.n_documents,
-            "sequences": told.n_sequences,
-            "window": told.window,
-            "tokens": told.n_tokens,
-            "labels": told.n_labels,
-            "left_out": told.left_out,
-            "looks": [self.first_looks(query).to_dict(shown) for query in asked],
-            "lags": told.lags.tolist(),
+            "documents": found.n_documents,
+            "sequences": found.n_sequences,
+            "window": found.window,
+            "tokens": found.n_tokens,
+            "labels": found.n_labels,
+            "left_out": found.left_out,
+            "looks": [self.first_looks(query).to_dict(shown) for query in chosen],
+            "lags": found.lags.tolist(),
         }
 
     def _id_of(self, query: Any) -> int:

@@ -170,16 +170,16 @@ class Moment:
     @property
     def logits(self) -> Float64:
         """The logit of each level, shape (n_levels,); over all tokens of a context they sum to 0."""
-        held = self.levels
-        logits = self.state + _log(held.chances)
-        sums = np.add.reduceat(np.stack([held.tokens * logits, held.tokens]), held.offsets[:-1], axis=1)
-        return logits - (sums[0] / sums[1])[rows_of(held.offsets)]
+        levels = self.levels
+        logits = self.state + _log(levels.chances)
+        sums = np.add.reduceat(np.stack([levels.tokens * logits, levels.tokens]), levels.offsets[:-1], axis=1)
+        return logits - (sums[0] / sums[1])[rows_of(levels.offsets)]
 
     @property
     def excess(self) -> float:
         """CE − H: the mean of Σ p ln(p/q) over all positions."""
-        held = self.levels
-        return float((held.contexts * held.shares) @ np.log1p(_Mover(held, 0.0).find_slack(self.state)))
+        levels = self.levels
+        return float((levels.contexts * levels.shares) @ np.log1p(_Mover(levels, 0.0).find_slack(self.state)))
 
 
 def follow(levels: Levels, steps: Sequence[int], step_size: float, *, exact: int = 0) -> Iterator[Moment]:
@@ -417,18 +417,18 @@ class StoppedDecoder:
         labels : int array, shape (n,)
             One next token each.
         """
-        held = self.supports
-        wanted = check_int64(labels, "labels")
-        width = held.contexts.shape[1]
-        given = check_int64(np.ravel(contexts), "contexts").reshape(-1, width)
-        check_lengths("contexts and labels", contexts=given, labels=wanted)
-        check_ids(wanted, held.n_tokens, "a label", error=TokenOutOfRange)
-        number, known = held.number_all(given)
-        keys = held.row * held.n_tokens + held.tokens
-        asked = number * held.n_tokens + wanted
-        place = np.minimum(np.searchsorted(keys, asked), len(keys) - 1)
-        logits = np.where(keys[place] == asked, self.inside[place], self.outside[number])
-        return np.where(known, logits - self._log_sums[number], -np.log(held.n_tokens))
+        supports = self.supports
+        label_ids = check_int64(labels, "labels")
+        width = supports.contexts.shape[1]
+        context_ids = check_int64(np.ravel(contexts), "contexts").reshape(-1, width)
+        check_lengths("contexts and labels", contexts=context_ids, labels=label_ids)
+        check_ids(label_ids, supports.n_tokens, "a label", error=TokenOutOfRange)
+        number, known = supports.number_all(context_ids)
+        keys = supports.row * supports.n_tokens + supports.tokens
+        pairs = number * supports.n_tokens + label_ids
+        place = np.minimum(np.searchsorted(keys, pairs), len(keys) - 1)
+        logits = np.where(keys[place] == pairs, self.inside[place], self.outside[number])
+        return np.where(known, logits - self._log_sums[number], -np.log(supports.n_tokens))
 
     @property
     def _log_sums(self) -> Float64:

@@ -89,18 +89,18 @@ class DecoderEvidence:
         if self.limit is None:
             merged = np.zeros(logits.shape, bool)
             merged[supports.row, supports.tokens] = True
-            wanted = np.zeros(logits.shape)
-            wanted[supports.row, supports.tokens] = find_finite(supports)
+            expected = np.zeros(logits.shape)
+            expected[supports.row, supports.tokens] = find_finite(supports)
         else:
-            merged, wanted = self.limit.solved.merged, self.limit.features @ self.limit.finite.T
-        off = np.where(merged, logits - wanted, 0.0)
+            merged, expected = self.limit.solved.merged, self.limit.features @ self.limit.finite.T
+        off = np.where(merged, logits - expected, 0.0)
         centred = off - (off.sum(axis=1) / merged.sum(axis=1))[:, None]
         return float(np.abs(np.where(merged, centred, 0.0)).max())
 
     def miss_logits(self) -> Float64:
         """The largest error of a foretold logit of one-hot contexts at each record, shape (n_steps,)."""
         trace = self.trace
-        told = follow_decoder(trace.supports, trace.steps, trace.step_size)
+        stopped = follow_decoder(trace.supports, trace.steps, trace.step_size)
         return np.array(
-            [float(np.abs(trace.weights[record] - one.weights).max()) for record, one in enumerate(told)]
+            [float(np.abs(trace.weights[record] - one.weights).max()) for record, one in enumerate(stopped)]
         )

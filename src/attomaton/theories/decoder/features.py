@@ -115,7 +115,7 @@ def find_compatibility(supports: Supports, features: Float64) -> Compatibility:
     """Find the W with the log-odds of every support, or why there is none."""
     one = np.flatnonzero(np.diff(supports.row) == 0)  # tokens that follow each other inside a support
     other = one + 1
-    wanted = np.log(supports.chances[one] / supports.chances[other])
+    log_odds = np.log(supports.chances[one] / supports.chances[other])
     contexts = supports.row[one]
     left, singular, axes = np.linalg.svd(features, full_matrices=False)
     kept = singular > NEGLIGIBLE * singular.max(initial=0.0)
@@ -127,16 +127,16 @@ def find_compatibility(supports: Supports, features: Float64) -> Compatibility:
     matrix[rows, supports.tokens[one]] += reduced[contexts]
     matrix[rows, supports.tokens[other]] -= reduced[contexts]
     flat = matrix.reshape(len(one), size * rank)
-    solution = np.asarray(np.linalg.lstsq(flat, wanted, rcond=NEGLIGIBLE)[0], np.float64)
-    missed = wanted - flat @ solution
+    solution = np.asarray(np.linalg.lstsq(flat, log_odds, rcond=NEGLIGIBLE)[0], np.float64)
+    missed = log_odds - flat @ solution
     weights = solution.reshape(size, rank) @ axes[kept]
-    miss = float(np.abs(missed).max(initial=0.0)) / max(1.0, float(np.abs(wanted).max(initial=0.0)))
+    miss = float(np.abs(missed).max(initial=0.0)) / max(1.0, float(np.abs(log_odds).max(initial=0.0)))
     if miss <= EXACT:
         return Compatibility(one, other, weights, miss, np.zeros(len(one)), 0.0, 0.0)
-    return Compatibility(one, other, weights, miss, *_contradict(missed, flat, wanted))
+    return Compatibility(one, other, weights, miss, *_contradict(missed, flat, log_odds))
 
 
-def _contradict(missed: Float64, flat: Float64, wanted: Float64) -> tuple[Float64, float, float]:
+def _contradict(missed: Float64, flat: Float64, log_odds: Float64) -> tuple[Float64, float, float]:
     """What is missed is a combination of the equations whose left sides cancel."""
     missed = missed - flat @ np.asarray(np.linalg.lstsq(flat, missed, rcond=NEGLIGIBLE)[0], np.float64)
     missed = np.where(np.abs(missed) > ROUNDING * np.abs(missed).max(), missed, 0.0)
@@ -144,7 +144,7 @@ def _contradict(missed: Float64, flat: Float64, wanted: Float64) -> tuple[Float6
     norms = np.linalg.norm(flat, axis=1)
     total = float(np.abs(weights) @ norms)
     left = float(np.linalg.norm(weights @ flat))
-    return weights, left / total if total > 0 else 0.0, float(weights @ wanted)
+    return weights, left / total if total > 0 else 0.0, float(weights @ log_odds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,10 +314,10 @@ class EmbeddedLimit(Printed):
     vocabulary: Vocabulary | None = None
 
     def __repr__(self) -> str:
-        told = "certified" if self.certified else "uncertified"
+        status = "certified" if self.certified else "uncertified"
         return (
             f"EmbeddedLimit({len(self.supports):,} contexts with {self.features.shape[1]:,} features, "
-            f"vocabulary of {self.supports.n_tokens:,}: {told})"
+            f"vocabulary of {self.supports.n_tokens:,}: {status})"
         )
 
     @property
@@ -452,8 +452,8 @@ class EmbeddedLimit(Printed):
         scores = self.solved.scores[number, order]
         alike = int((self.solved.merged == self.solved.merged[number]).all(axis=1).sum()) - 1
         names = tuple(name_token(self.vocabulary, token) for token in order.tolist())
-        told = chances[order], scores - scores.mean(), counts[order]
-        return DecoderExplanation(f"context {number}", names, *told, self.supports.n_tokens, alike)
+        columns = chances[order], scores - scores.mean(), counts[order]
+        return DecoderExplanation(f"context {number}", names, *columns, self.supports.n_tokens, alike)
 
     def to_dict(self) -> dict[str, Any]:
         """What was found and proved, as plain JSON values."""

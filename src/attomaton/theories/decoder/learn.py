@@ -62,8 +62,8 @@ class CountNext(PlainPass):
     @property
     def settings(self) -> Mapping[str, Any]:
         """All that the answer depends on."""
-        told = None if self.frequent is None else digest_arrays(self.frequent.kept)
-        return {"width": self.width, "n_tokens": self.n_tokens, "frequent": told}
+        digest = None if self.frequent is None else digest_arrays(self.frequent.kept)
+        return {"width": self.width, "n_tokens": self.n_tokens, "frequent": digest}
 
     @property
     def sizes(self) -> Mapping[str, int]:

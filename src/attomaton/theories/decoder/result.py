@@ -206,12 +206,12 @@ class DecoderLimit(Tabular):
 
         """
         given = np.asarray(steps, object)
-        wanted = [whole_number(step, "step", least=0) for step in given.ravel().tolist()]
-        if wanted != sorted(wanted):
+        rising = [whole_number(step, "step", least=0) for step in given.ravel().tolist()]
+        if rising != sorted(rising):
             raise UnsupportedOption("the steps do not rise; sort them")
         step_size = real_number(step_size, "step_size", above=0)
-        found = [moment.excess for moment in follow(self._levels, wanted, step_size)]
-        return np.array(found).reshape(given.shape)
+        excesses = [moment.excess for moment in follow(self._levels, rising, step_size)]
+        return np.array(excesses).reshape(given.shape)
 
     def explain(self, context: Any) -> DecoderExplanation:
         """Why the decoder ends with these chances after a context."""
@@ -271,12 +271,12 @@ class DecoderLimit(Tabular):
         return self.vocabulary
 
     def _blocks(self) -> list[Block]:
-        held = self.supports
-        inside = (held.sizes * held.totals).sum() / held.n_positions
+        supports = self.supports
+        inside = (supports.sizes * supports.totals).sum() / supports.n_positions
         facts = [
-            ("contexts", f"{len(held):,}, with {len(held.tokens):,} different next tokens in all"),
-            ("support", f"{inside:,.1f} of {held.n_tokens:,} tokens, in the mean over positions"),
-            ("coverage", f"{held.n_positions:,} of {self.n_labels:,} labels"),
+            ("contexts", f"{len(supports):,}, with {len(supports.tokens):,} different next tokens in all"),
+            ("support", f"{inside:,.1f} of {supports.n_tokens:,} tokens, in the mean over positions"),
+            ("coverage", f"{supports.n_positions:,} of {self.n_labels:,} labels"),
             ("entropy", f"{self.entropy:.6g} nats by position, where the loss ends"),
             ("excess", f"{self.squared_norm:.6g} / (η t) after many steps t of size η"),
         ]

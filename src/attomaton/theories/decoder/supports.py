@@ -169,14 +169,14 @@ class Supports(Tabular):
 
     def find(self, context: Sequence[int] | Integers) -> int | None:
         """The number of a context of token ids; None if it does not occur."""
-        wanted = np.asarray(context, np.int64).reshape(1, -1)
-        return self.find_all(wanted)[0]
+        row = np.asarray(context, np.int64).reshape(1, -1)
+        return self.find_all(row)[0]
 
     def find_all(self, contexts: Any) -> list[int | None]:
         """The numbers of many contexts, shape (n, width) each; None for those that do not occur."""
         number, known = self.number_all(np.asarray(contexts, np.int64))
-        told = zip(number.tolist(), known.tolist(), strict=True)
-        return [place if found else None for place, found in told]
+        numbers = zip(number.tolist(), known.tolist(), strict=True)
+        return [place if occurs else None for place, occurs in numbers]
 
     def number_all(self, contexts: Int64) -> tuple[Int64, Bool]:
         """The number of each context and whether it occurs, shape (n,); numbers of others mean nothing."""
@@ -184,9 +184,9 @@ class Supports(Tabular):
         if contexts.ndim != 2 or contexts.shape[1] != width:
             raise MismatchedParts(f"a context has {width:,} tokens here, not {contexts.shape[-1]:,}")
         inside: Bool = np.all((contexts >= 0) & (contexts < self.n_tokens), axis=1)
-        wanted = pack_contexts(np.where(inside[:, None], contexts, 0), self.n_tokens)
-        place = np.minimum(np.searchsorted(self._keys, wanted), len(self) - 1)
-        return place, inside & (self._keys[place] == wanted)
+        keys = pack_contexts(np.where(inside[:, None], contexts, 0), self.n_tokens)
+        place = np.minimum(np.searchsorted(self._keys, keys), len(self) - 1)
+        return place, inside & (self._keys[place] == keys)
 
     @cached_property
     def _keys(self) -> Int64:

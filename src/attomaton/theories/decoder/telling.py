@@ -120,10 +120,10 @@ class DecoderExplanation(Printed):
         if self.support == self.n_tokens:
             return f"{begin}, so that nothing grows: logits end at the log-odds of the corpus."
         others = f"{self.alike:,} other context{'s have' if self.alike > 1 else ' has'}"
-        told = f"{others if self.alike else 'No other context has'} this support."
+        shared = f"{others if self.alike else 'No other context has'} this support."
         return (
             f"{begin}. Their logits grow away from all others by ln t, and inside the support they differ by "
-            f"log-odds that stay finite. {told}"
+            f"log-odds that stay finite. {shared}"
         )
 
     def _blocks(self) -> list[Block]:
@@ -136,25 +136,25 @@ class DecoderExplanation(Printed):
 
 
 def explain_support(
-    asked: DecoderRequest, supports: Supports, vocabulary: Vocabulary | None
+    request: DecoderRequest, supports: Supports, vocabulary: Vocabulary | None
 ) -> DecoderExplanation:
     """Explain one context with one-hot embedding."""
-    if asked.number is None:
+    if request.number is None:
         nothing = np.zeros(0), np.zeros(0), np.zeros(0, np.int64)
-        return DecoderExplanation(asked.name, (), *nothing, supports.n_tokens, 0)
-    pairs = supports.pairs_of(asked.number)
+        return DecoderExplanation(request.name, (), *nothing, supports.n_tokens, 0)
+    pairs = supports.pairs_of(request.number)
     chances, counts = supports.chances[pairs], supports.counts[pairs]
     order = np.argsort(-counts, kind="stable")
     logs = np.log(chances)
     tokens = supports.tokens[pairs][order].tolist()
     return DecoderExplanation(
-        asked.name,
+        request.name,
         tuple(name_token(vocabulary, token) for token in tokens),
         chances[order],
         (logs - logs.mean())[order],
         counts[order],
         supports.n_tokens,
-        _count_alike(supports, asked.number),
+        _count_alike(supports, request.number),
     )
 
 

@@ -159,12 +159,12 @@ def solve_flow(
         grown = lifted[reduced.query_of[rows], leading] * squares / attention[rows, leading] ** 2
         return np.concatenate([moved.ravel(), lifted.ravel(), grown])
 
-    asked = np.asarray(times, np.float64)
-    states = follow(slope, parts.size, asked, rtol=rtol, atol=atol, most_slopes=most_slopes)
+    grid = np.asarray(times, np.float64)
+    states = follow(slope, parts.size, grid, rtol=rtol, atol=atol, most_slopes=most_slopes)
     decoder, scores, grown = parts.split(states)
-    every = np.full((len(asked), len(classes)), np.nan)
+    every = np.full((len(grid), len(classes)), np.nan)
     every[:, rows] = grown
-    return LayerFlow(reduced, rates, asked, decoder, scores, every, head)
+    return LayerFlow(reduced, rates, grid, decoder, scores, every, head)
 
 
 @dataclass(frozen=True)

@@ -98,15 +98,15 @@ def follow_attention(
         reduced.sum_by_query(shares * reduced.attention(scores)) / reduced.sum_by_query(shares)
         for scores in (np.zeros_like(end), end)
     )
-    found: list[KeptTokens] = []
+    kept: list[KeptTokens] = []
     for query in classes.query_shares()[0].tolist():
         row = reduced.queries.tolist().index(query)
-        there = np.flatnonzero(before[row] > 0)
-        order = there[np.argsort(end[row, there], kind="stable")]
-        found.append(
+        present = np.flatnonzero(before[row] > 0)
+        order = present[np.argsort(end[row, present], kind="stable")]
+        kept.append(
             KeptTokens(query, reduced.used[order], end[row, order], before[row, order], after[row, order])
         )
-    return tuple(found)
+    return tuple(kept)
 
 
 KIND = FolderKind("survey", "what scan-snap wrote", "attomaton scan-snap --out")
