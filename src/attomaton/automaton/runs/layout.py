@@ -219,17 +219,21 @@ def restore_components(tables: Mapping[str, pa.Table]) -> tuple[pa.Table, pa.Tab
 
     The tables are such as :func:`check_rows` lets through.
     """
-    nodes, order = tables["nodes"], tables["order"]
-    query, number = column(nodes, "query"), column(nodes, "component").astype(np.int64)
-    size = int(query.max(initial=-1)) + 1
-    highest = np.full(size, -1, np.int64)
-    np.maximum.at(highest, query, number)
-    first = offsets_of(highest + 1)
-    owner = np.minimum(column(order, "query"), size)
+    order, (nodes, first) = tables["order"], restore_nodes(tables["nodes"])
+    owner = np.minimum(column(order, "query"), len(first) - 1)
     columns = {name: column(order, name) for name in ("edges", "support")}
     ends = {name: column(order, name).astype(np.int64) + first[owner] for name in ("above", "below")}
-    whole = {"query": query, "token": column(nodes, "token"), "component": number + first[query]}
-    return make_table(NODE_SCHEMA, whole), make_table(ORDER_SCHEMA, {**ends, **columns})
+    return nodes, make_table(ORDER_SCHEMA, {**ends, **columns})
+
+
+def restore_nodes(nodes: pa.Table) -> tuple[pa.Table, Int64]:
+    """Nodes with components numbered from 0 over all queries here, and the first component of each query."""
+    query, number = column(nodes, "query"), column(nodes, "component").astype(np.int64)
+    highest = np.full(int(query.max(initial=-1)) + 1, -1, np.int64)
+    np.maximum.at(highest, query, number)
+    first = offsets_of(highest + 1)
+    columns = {"query": query, "token": column(nodes, "token"), "component": number + first[query]}
+    return make_table(NODE_SCHEMA, columns), first
 
 
 def number_over_all(name: str, piece: pa.Table, first: Int64) -> pa.Table:

@@ -19,14 +19,13 @@ from attomaton.base.artifacts import Building, digest_arrays, digest_record, exp
 from attomaton.base.artifacts.files import link_or_copy
 from attomaton.base.artifacts.parted import part_name, write_part
 from attomaton.base.progress import Progress, silent
-from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import column, make_table, read_parquet
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.engines.choiceparts import ChoiceParts, count_values
 from attomaton.engines.kept import Ties
 from attomaton.engines.parts import EdgeParts
 from attomaton.graphs.choices import ChoiceTable
-from attomaton.graphs.components import NODE_SCHEMA, Components, find_components
+from attomaton.graphs.components import Components, find_components
 from attomaton.graphs.edges import QUERY_SCHEMA
 from attomaton.graphs.gathering import Gathered, gather_components
 from attomaton.graphs.parts import keep_ties, of_nodes
@@ -136,7 +135,7 @@ class SoftStage:
     def __call__(self, folder: Path, number: int, /, attempt: str = "") -> dict[str, Any]:
         """Solve a part; its nodes are written with both scores, and the number of its choices by query."""
         nodes = read_parquet(self.nodes[number].read_bytes())
-        components = of_nodes(_local_nodes(nodes), self.n_tokens)
+        components = of_nodes(layout.restore_nodes(nodes)[0], self.n_tokens)
         groups, counts = self._choices(number, components)
         soft = solve_groups(groups, threads=1)
         scores = spread_scores(components, soft.scores)
@@ -244,16 +243,6 @@ class Finished:
             query, count = record["choices"]
             counts["choices"][np.array(query, np.int64)] = count
         return layout.describe_index(self.edges.queries, counts)
-
-
-def _local_nodes(nodes: pa.Table) -> pa.Table:
-    """The nodes of a part as components have them, numbered from 0 over its queries."""
-    query, number = column(nodes, "query"), column(nodes, "component").astype(np.int64)
-    queries, place = np.unique(query, return_inverse=True)
-    highest = np.full(len(queries), -1, np.int64)
-    np.maximum.at(highest, place, number)
-    columns = {"query": query, "token": column(nodes, "token")}
-    return make_table(NODE_SCHEMA, {**columns, "component": number + offsets_of(highest + 1)[place]})
 
 
 def _digests(entries: Sequence[Mapping[str, Any]]) -> list[str]:

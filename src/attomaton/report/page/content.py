@@ -122,7 +122,9 @@ def _tokens(automaton: Automaton, chosen: Chosen) -> str:
     if len(to_json(names).encode()) <= MOST_TOKEN_BYTES:
         return to_json({"ids": None, "texts": names})
     packer = Packer(automaton)
-    ids = np.unique(np.concatenate([np.empty(0, np.int32), *map(packer.tokens, chosen.places.tolist())]))
+    ids = np.unique(
+        np.concatenate([np.empty(0, np.int32), *(packer.graph(place).tokens for place in chosen.places)])
+    )
     texts: list[str] = []
     room = MOST_TOKEN_BYTES
     token_ids: list[int] = ids.tolist()

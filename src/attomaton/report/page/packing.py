@@ -9,7 +9,6 @@ import numpy as np
 from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.runs.nodes import Outline
 from attomaton.base.tables import Bool, Float64, Int32, Int64, Integers, column, keep_rows
-from attomaton.graphs.components import Components
 
 FIELDS = (
     "query",
@@ -125,22 +124,18 @@ class Packer:
         """Places of ``queries``, most samples first."""
         return np.argsort(-self.samples, kind="stable")
 
-    def tokens(self, place: int) -> Integers:
-        """The nodes of one query's graph."""
-        components = self._find(place).components
-        return components.token_of_node[self._nodes(components, place)]
-
     def graph(self, place: int) -> PageGraph:
         """The graph of the query at this place of ``queries``."""
         outline = self._find(place)
         components = outline.components
-        nodes = self._nodes(components, place)
+        query = int(self.queries[place])
+        nodes = slice(*np.searchsorted(components.query_of_node, [query, query + 1]).tolist())
         component = components.component_of_node[nodes]
         first, stop = int(component.min()), int(component.max()) + 1
         order = components.order
         rows = slice(*np.searchsorted(column(order, "above"), [first, stop]).tolist())
         return PageGraph(
-            query=int(self.queries[place]),
+            query=query,
             samples=int(self.samples[place]),
             tokens=components.token_of_node[nodes],
             component=component - first,
@@ -175,11 +170,6 @@ class Packer:
             runs(graph.support),
             differences(np.flatnonzero(graph.implied)),
         ]
-
-    def _nodes(self, components: Components, place: int) -> slice:
-        query = int(self.queries[place])
-        first, last = np.searchsorted(components.query_of_node, [query, query + 1])
-        return slice(int(first), int(last))
 
     def _find(self, place: int) -> Outline:
         """An outline with the query at this place; of a run on disk it is read with those that follow it."""

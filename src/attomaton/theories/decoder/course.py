@@ -82,35 +82,27 @@ class Levels:
     contexts: Int64
 
 
-@dataclass(frozen=True, eq=False)
-class _Listed:
-    """The levels of every support: rows of (count, tokens), where each begins, and the level of each pair."""
-
-    table: Int64
-    offsets: Int64
-    level: Int64
-
-
 def find_levels(supports: Supports) -> Levels:
     """The courses of all contexts, each once."""
-    listed = _list(supports, slice(None))
-    once = np.ones(len(listed.offsets) - 1, np.int64)
-    if listed.table.max(initial=0) > np.iinfo(np.int32).max:
-        return _complete(listed.table, listed.offsets, once, supports)  # each by itself
-    words = listed.table.astype(np.int32).ravel()
-    offsets, words, contexts = sum_equal_rows(2 * listed.offsets, words, once)
+    table, offsets, _ = _list(supports, slice(None))
+    once = np.ones(len(offsets) - 1, np.int64)
+    if table.max(initial=0) > np.iinfo(np.int32).max:
+        return _complete(table, offsets, once, supports)  # each by itself
+    words = table.astype(np.int32).ravel()
+    offsets, words, contexts = sum_equal_rows(2 * offsets, words, once)
     return _complete(words.reshape(-1, 2).astype(np.int64), offsets // 2, contexts, supports)
 
 
 def list_levels(supports: Supports, number: int | None = None) -> tuple[Levels, Int64]:
     """The course of every context, or of one, and the level of each of its pairs."""
-    listed = _list(supports, slice(None) if number is None else supports.pairs_of(number))
-    once = np.ones(len(listed.offsets) - 1, np.int64)
-    levels = _complete(listed.table, listed.offsets, once, supports)
-    return levels, listed.level + rows_of(listed.offsets)[listed.level]
+    pairs = slice(None) if number is None else supports.pairs_of(number)
+    table, offsets, level = _list(supports, pairs)
+    levels = _complete(table, offsets, np.ones(len(offsets) - 1, np.int64), supports)
+    return levels, level + rows_of(offsets)[level]
 
 
-def _list(supports: Supports, pairs: slice) -> _Listed:
+def _list(supports: Supports, pairs: slice) -> tuple[Int64, Int64, Int64]:
+    """The levels of supports: rows of (count, tokens), where each begins, and the level of each pair."""
     row, counts = supports.row[pairs], supports.counts[pairs]
     order = np.lexsort((counts, row))
     row, counts = row[order], counts[order]
@@ -119,7 +111,7 @@ def _list(supports: Supports, pairs: slice) -> _Listed:
     level = np.empty(len(row), np.int64)
     level[order] = np.cumsum(begins) - 1
     table = np.stack([counts[starts], np.diff(np.append(starts, len(row)))], axis=1)
-    return _Listed(table, offsets_of(np.bincount(row[starts] - row[0])), level)
+    return table, offsets_of(np.bincount(row[starts] - row[0])), level
 
 
 def _complete(inside: Int64, offsets: Int64, contexts: Int64, supports: Supports) -> Levels:

@@ -143,24 +143,17 @@ def explain_support(
         nothing = np.zeros(0), np.zeros(0), np.zeros(0, np.int64)
         return DecoderExplanation(request.name, (), *nothing, supports.n_tokens, 0)
     pairs = supports.pairs_of(request.number)
-    chances, counts = supports.chances[pairs], supports.counts[pairs]
+    chances, counts, own = supports.chances[pairs], supports.counts[pairs], supports.tokens[pairs]
     order = np.argsort(-counts, kind="stable")
     logs = np.log(chances)
-    tokens = supports.tokens[pairs][order].tolist()
+    same = supports.offsets[:-1][supports.sizes == len(own)]
+    alike = (supports.tokens[same[:, None] + np.arange(len(own))] == own).all(axis=1)
     return DecoderExplanation(
         request.name,
-        tuple(name_token(vocabulary, token) for token in tokens),
+        tuple(name_token(vocabulary, token) for token in own[order].tolist()),
         chances[order],
         (logs - logs.mean())[order],
         counts[order],
         supports.n_tokens,
-        _count_alike(supports, request.number),
+        int(alike.sum()) - 1,
     )
-
-
-def _count_alike(supports: Supports, number: int) -> int:
-    """How many other contexts have the support of this one."""
-    own = supports.tokens[supports.pairs_of(number)]
-    same = np.flatnonzero(supports.sizes == len(own))
-    held = supports.tokens[supports.offsets[same][:, None] + np.arange(len(own))]
-    return int((held == own).all(axis=1).sum()) - 1

@@ -394,13 +394,9 @@ def classes_of_contexts(samples: Samples, *, query_is_key: bool = False) -> Corp
     token = unpack_pairs(np.sort(pack_pairs(row, kept.values[ranges_of(kept.starts, lengths)])))[1]
     heads = np.stack([kept.queries, kept.labels], axis=1)
     words = np.insert(token, np.repeat(begins[:-1], 2), heads.ravel())
-    offsets, found, count = sum_equal_rows(
+    offsets, words, count = sum_equal_rows(
         begins + 2 * np.arange(len(begins)), words, np.ones(len(kept), np.int64)
     )
-    return _classes(offsets, found, count, kept.n_tokens)
-
-
-def _classes(offsets: Int64, words: Int32, count: Int64, n_tokens: int) -> CorpusClasses:
     lengths = np.diff(offsets) - 2
     inside = np.ones(len(words), bool)
     inside[offsets[:-1]] = inside[offsets[:-1] + 1] = False
@@ -414,6 +410,6 @@ def _classes(offsets: Int64, words: Int32, count: Int64, n_tokens: int) -> Corpu
         group_borders(rows, len(count)),
         tokens,
         seen / lengths[rows],
-        n_tokens,
+        kept.n_tokens,
         lengths.astype(np.float64),
     )

@@ -150,49 +150,28 @@ def solve_flow(
     own = reduced.law * reduced.is_own
     rows = np.flatnonzero(own.max(axis=1) > 0) if growth else np.empty(0, np.int64)
     leading = own[rows].argmax(axis=1)  # the most probable distinct token of each class that has one
-    parts = _Parts(reduced, head, len(rows))
+    first, second = reduced.shapes
+    first = first if head.trains_decoder else (first[0], 0)
+    cuts = np.cumsum([first[0] * first[1], second[0] * second[1]])
+
+    def split(states: Float64) -> tuple[Float64, Float64, Float64]:
+        """Y, which is empty if it is not trained, Z and B of states of shape (..., size)."""
+        lead, (decoder, scores, grown) = states.shape[:-1], np.split(states, cuts, axis=-1)
+        return decoder.reshape(*lead, *first), scores.reshape(*lead, *second), grown
 
     def slope(state: Float64) -> Float64:
-        decoder, scores, _ = parts.split(state)
+        decoder, scores, _ = split(state)
         moved, lifted, attention = find_slope(reduced, head, rates, decoder, scores)
         squares = (attention[rows] ** 2).sum(axis=1)
         grown = lifted[reduced.query_of[rows], leading] * squares / attention[rows, leading] ** 2
         return np.concatenate([moved.ravel(), lifted.ravel(), grown])
 
     grid = np.asarray(times, np.float64)
-    states = follow(slope, parts.size, grid, rtol=rtol, atol=atol, most_slopes=most_slopes)
-    decoder, scores, grown = parts.split(states)
+    states = follow(slope, int(cuts[-1]) + len(rows), grid, rtol=rtol, atol=atol, most_slopes=most_slopes)
+    decoder, scores, grown = split(states)
     every = np.full((len(grid), len(classes)), np.nan)
     every[:, rows] = grown
     return LayerFlow(reduced, rates, grid, decoder, scores, every, head)
-
-
-@dataclass(frozen=True)
-class _Parts:
-    """Y, Z and B in one row of numbers."""
-
-    reduced: Reduced
-    head: DecoderHead
-    n_growing: int
-
-    @property
-    def shapes(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Shapes of Y, which is empty if it is not trained, and Z."""
-        decoder, scores = self.reduced.shapes
-        return decoder if self.head.trains_decoder else (decoder[0], 0), scores
-
-    @property
-    def size(self) -> int:
-        """How many numbers."""
-        return sum(rows * columns for rows, columns in self.shapes) + self.n_growing
-
-    def split(self, states: Float64) -> tuple[Float64, Float64, Float64]:
-        """Y, Z and B of states of shape (..., size)."""
-        (first, second), lead = self.shapes, states.shape[:-1]
-        middle = first[0] * first[1]
-        end = middle + second[0] * second[1]
-        decoder, scores = states[..., :middle], states[..., middle:end]
-        return decoder.reshape(*lead, *first), scores.reshape(*lead, *second), states[..., end:]
 
 
 _numpy: Any = np
