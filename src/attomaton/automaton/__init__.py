@@ -50,6 +50,6 @@ if TYPE_CHECKING:
         choose_strength as choose_strength,
         shrink as shrink,
     )
-    from attomaton.corpora.contexts import Names as Names
+    from attomaton.corpora.prompts import Names as Names
 else:
     __getattr__, __dir__, __all__ = open_door(__name__)

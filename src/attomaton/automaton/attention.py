@@ -22,7 +22,7 @@ from attomaton.base.errors import TokenOutOfRange, UnknownToken, UnsupportedOpti
 from attomaton.base.options import LARGEST, make_rng, whole_number
 from attomaton.base.ragged import group_borders
 from attomaton.base.tables import Float64, Int32
-from attomaton.corpora.contexts import Context, Names, as_samples, read_context
+from attomaton.corpora.prompts import Context, Names, as_samples, read_context
 from attomaton.corpora.samples import WINDOW, Samples
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.encoders import unknown_token

@@ -31,7 +31,7 @@ from attomaton.base.printing import Block, blocks_of
 from attomaton.base.ragged import odds_of, shares_of
 from attomaton.base.remote import Place, as_place
 from attomaton.base.tables import Float64, Int64, Integers, column
-from attomaton.corpora.contexts import Context
+from attomaton.corpora.prompts import Context
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.graphs.bags import Bags

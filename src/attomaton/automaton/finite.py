@@ -17,7 +17,7 @@ from attomaton.base.errors import MismatchedParts
 from attomaton.base.frames import Tabular
 from attomaton.base.ragged import softmax
 from attomaton.base.tables import Bool, Float64, Int64, column
-from attomaton.corpora.contexts import Context
+from attomaton.corpora.prompts import Context
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.graphs.bags import Bags
 from attomaton.graphs.grouping import find_rows, pack_pairs

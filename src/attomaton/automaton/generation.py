@@ -11,7 +11,7 @@ import numpy as np
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.automaton.scoring import EQUAL
 from attomaton.base.tables import Float64, Int32
-from attomaton.corpora.contexts import Names
+from attomaton.corpora.prompts import Names
 
 MOST_GENERATED = 10_000_000
 """The most tokens that are generated at once: a few minutes."""

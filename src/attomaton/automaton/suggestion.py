@@ -7,7 +7,7 @@ import numpy as np
 from attomaton.automaton.automaton import Automaton
 from attomaton.automaton.explanation import Rule
 from attomaton.base.errors import AttomatonError
-from attomaton.corpora.contexts import Names, read_context
+from attomaton.corpora.prompts import Names, read_context
 from attomaton.corpora.tokenizers.splitting import EOS
 
 N_TRIED = 200

@@ -13,7 +13,7 @@ from attomaton.cli.values import read_number, real, words
 if TYPE_CHECKING:
     from attomaton.automaton.attention import Attention
     from attomaton.automaton.automaton import Automaton
-    from attomaton.corpora.contexts import Context
+    from attomaton.corpora.prompts import Context
     from attomaton.corpora.samples import Samples
 
 Step = Annotated[

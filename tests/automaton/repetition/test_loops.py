@@ -10,7 +10,7 @@ import attomaton as at
 from attomaton.automaton.repetition.loops import find_loops, list_cycles, loops_by_definition
 from attomaton.automaton.repetition.odds import Odds
 from attomaton.base.errors import UnsupportedOption
-from attomaton.corpora.contexts import Names
+from attomaton.corpora.prompts import Names
 
 
 def draw_odds(rng: np.random.Generator, size: int, n_levels: int) -> Odds:

@@ -29,7 +29,7 @@ from attomaton.base.printing import Bar, Block, Grid, blocks_of
 from attomaton.base.ragged import run_starts, sum_at
 from attomaton.base.remote import Place, as_place
 from attomaton.base.tables import Float64, Int32, column
-from attomaton.corpora.contexts import Context, Names, as_samples, read_context
+from attomaton.corpora.prompts import Context, Names, as_samples, read_context
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.graphs.bags import Bags, count_all_tokens

@@ -21,7 +21,7 @@ from attomaton.automaton.repetition.odds import Layer, Odds, read_odds
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import whole_number
 from attomaton.base.tables import Bool, Float64
-from attomaton.corpora.contexts import Context
+from attomaton.corpora.prompts import Context
 
 MOST_LOOPS = 10_000
 """Loops that are looked for."""

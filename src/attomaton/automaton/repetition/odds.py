@@ -24,7 +24,7 @@ from attomaton.base.frames import Tabular
 from attomaton.base.kernels import compiled
 from attomaton.base.options import make_rng, whole_number
 from attomaton.base.tables import Bool, Float64, Int32, Int64, table_of
-from attomaton.corpora.contexts import Context, Names, read_context
+from attomaton.corpora.prompts import Context, Names, read_context
 from attomaton.corpora.samples import Samples
 
 MOST_TOKENS = 1_000

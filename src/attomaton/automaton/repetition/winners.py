@@ -40,7 +40,7 @@ from attomaton.base.frames import Tabular
 from attomaton.base.options import make_rng, whole_number
 from attomaton.base.printing import Block, Grid
 from attomaton.base.tables import Float64, Int64, table_of
-from attomaton.corpora.contexts import Context, Names
+from attomaton.corpora.prompts import Context, Names
 from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.corpora.tokenizers import read_vocabulary, vocabulary_records
 

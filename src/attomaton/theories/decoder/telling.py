@@ -10,7 +10,7 @@ from attomaton.base.errors import EmptyContext
 from attomaton.base.options import whole_number
 from attomaton.base.printing import Block, Grid, Printed
 from attomaton.base.tables import Float64, Int64
-from attomaton.corpora.contexts import read_context
+from attomaton.corpora.prompts import read_context
 from attomaton.corpora.samples import MAX_TOKENS
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token
