@@ -15,14 +15,13 @@ from attomaton.base.errors import (
     UnreadableSource,
     UnsupportedOption,
 )
-from attomaton.base.machine import available_memory
-from attomaton.corpora.pieces import Piece
+from attomaton.base.machine import available_memory, parse_memory
+from attomaton.corpora.documents import Piece
 from attomaton.corpora.shards import Shards
 from attomaton.engines.duckdb import DuckDBEngine
 from attomaton.engines.kernel import count_choices, count_edges
-from attomaton.engines.limits import parse_memory
 from attomaton.engines.memory import MemoryEngine
-from attomaton.engines.queries import cut_queries
+from attomaton.engines.parts import cut_queries
 from attomaton.engines.selection import Selection, hash_share
 from attomaton.graphs.windows import link_repeats, window_edges
 from tests.drawn import as_counter

@@ -18,9 +18,9 @@ from attomaton.automaton.generation import MOST_GENERATED, Generation, GrowingCo
 from attomaton.automaton.pictures import Ranking, draw_positions, draw_ranking
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.automaton.scoring import Score, mix_uniform, score_prediction
-from attomaton.base.display import shorten
 from attomaton.base.errors import TokenOutOfRange, UnknownToken, UnsupportedOption
 from attomaton.base.options import LARGEST, make_rng, whole_number
+from attomaton.base.printing import shorten
 from attomaton.base.ragged import group_borders
 from attomaton.base.tables import Float64, Int32
 from attomaton.corpora.samples import Samples
@@ -30,7 +30,7 @@ from attomaton.corpora.tokenizers.vocabulary import name_token
 from attomaton.graphs.bags import Bags, count_all_tokens, count_tokens
 
 if TYPE_CHECKING:
-    from attomaton.corpora.readers.given import ReadingOptions
+    from attomaton.corpora.readers.corpus import ReadingOptions
 
 
 class Attention(ABC):
@@ -360,7 +360,7 @@ class Attention(ABC):
             raise UnsupportedOption(
                 f"the tokenizer is that of this vocabulary ({self.vocabulary.tokenizer}); leave it out"
             )
-        from attomaton.corpora.readers.given import WINDOW, read_ids, read_named
+        from attomaton.corpora.readers.corpus import WINDOW, read_ids, read_named
 
         asked: ReadingOptions = {"window": self.window or WINDOW, **options}
         if self.vocabulary is None:

@@ -10,9 +10,8 @@ import pyarrow as pa
 from attomaton.automaton.context import Naming
 from attomaton.automaton.prediction import BatchPrediction
 from attomaton.automaton.reasons import Beaten, Rule
-from attomaton.base.display import SHOWN, shorten
 from attomaton.base.frames import Tabular
-from attomaton.base.printing import Bar, Bars, Block, Chip, Chips, Grid, Printed, Signal
+from attomaton.base.printing import SHOWN, Bar, Bars, Block, Chip, Chips, Grid, Printed, Signal, shorten
 from attomaton.base.tables import table_of
 from attomaton.graphs.paths import Edge, QueryGraph, QueryOrder
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from attomaton.base.display import BLUE, ORANGE
 from attomaton.base.drawing import GREY, drawable, house_axes, measure_text, wrap_caption
+from attomaton.base.printing import BLUE, ORANGE
 
 MOST_ROWS = 20
 """Tokens of a query that are drawn."""

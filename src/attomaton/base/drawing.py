@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from attomaton.base.display import show_hidden
 from attomaton.base.errors import UnreadableSource, needing
+from attomaton.base.printing import show_hidden
 
 STYLE = "attomaton.report.paper"
 """The style's name for matplotlib."""

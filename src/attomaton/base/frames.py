@@ -10,9 +10,8 @@ from typing import Any, Protocol, cast
 import numpy as np
 import pyarrow as pa
 
-from attomaton.base.display import SHOWN
 from attomaton.base.errors import MismatchedParts
-from attomaton.base.printing import Block, Grid, Printed
+from attomaton.base.printing import SHOWN, Block, Grid, Printed
 from attomaton.base.tables import to_pandas, to_polars
 
 TOKENS = ("query", "token", "winner", "loser", "one", "other", "label", "tokens", "context")

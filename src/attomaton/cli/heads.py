@@ -255,7 +255,7 @@ def find_models(
 
 def read_for(models: "Sequence[ModelStep]", corpus: str, how: "How") -> "Documents":
     """The corpus as ids of the models: by the tokenizer asked for, by their own, or ids as they are."""
-    from attomaton.corpora.readers.given import read_given
+    from attomaton.corpora.readers.corpus import read_given
 
     tokenizer: Any = how.tokenizer or own_tokenizer([one.name for one in models])
     read, _ = read_given(corpus, tokenizer or "word", how.reading)

@@ -16,8 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from attomaton.base.machine import count_processors, read_cgroup_limit, total_memory
-from attomaton.engines.limits import parse_memory
+from attomaton.base.machine import count_processors, parse_memory, read_cgroup_limit, total_memory
 from attomaton.engines.sparksession import JAVA
 
 MODULES = {"scikit-learn": "sklearn", "cvxpy-base": "cvxpy", "mkdocs-material": "material"}

@@ -13,8 +13,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from attomaton.base.display import show_hidden
-from attomaton.base.printing import Block, Grid, Printed, blocks_of, clean, draw_table, lines_of
+from attomaton.base.printing import Block, Grid, Printed, blocks_of, clean, draw_table, lines_of, show_hidden
 from attomaton.base.progress import Stages, silent
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")]
@@ -201,7 +200,7 @@ def stages(quiet: bool) -> Generator[Stages]:
     """
     from rich.progress import Progress
 
-    from attomaton.base.kernels.ahead import told_by
+    from attomaton.base.kernels import told_by
 
     console = Console(stderr=True)
     if quiet or not console.is_terminal:

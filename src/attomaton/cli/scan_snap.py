@@ -41,7 +41,7 @@ def scan_snap(
     quiet: Quiet = False,
 ) -> None:
     """Say which tokens of CORPUS attention drops first and which it keeps, when, and what that assumes."""
-    from attomaton.corpora.readers.given import read_given
+    from attomaton.corpora.readers.corpus import read_given
     from attomaton.theories.scansnap.law import Rates
     from attomaton.theories.scansnap.survey import KIND, survey_samples, tell_survey
 

@@ -29,7 +29,7 @@ def tokenize(
     quiet: Quiet = False,
 ) -> None:
     """Tokenise CORPUS to Parquet shards; a run that was stopped continues where it stopped."""
-    from attomaton.corpora.readers.given import tell_skipped
+    from attomaton.corpora.readers.corpus import tell_skipped
     from attomaton.corpora.readers.tokenize import tokenize_corpus
 
     with resumable(corpus != "-"), stages(quiet or as_json) as announce:

@@ -59,7 +59,7 @@ def train(
 ) -> None:
     """Train a layer of attention on CORPUS: log-loss, token-id head, W(0) = 0, all samples in each step."""
     from attomaton.base.errors import StepBeyondEdge, needing
-    from attomaton.corpora.readers.given import read_samples
+    from attomaton.corpora.readers.corpus import read_samples
 
     with needing("training"):
         from attomaton.training import loop

@@ -10,8 +10,7 @@ import numpy as np
 
 from attomaton.automaton.learning import learn
 from attomaton.base.errors import UnsupportedOption
-from attomaton.base.kernels import is_kept
-from attomaton.base.kernels.ahead import start_helpers, wait_for_helpers
+from attomaton.base.kernels import is_kept, start_helpers, wait_for_helpers
 from attomaton.base.machine import count_processors
 from attomaton.choices.fit import fit_choices
 from attomaton.choices.result import ChoiceFit

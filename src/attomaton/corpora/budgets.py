@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from attomaton.base.display import show_hidden
 from attomaton.base.errors import UnreadableSource
+from attomaton.base.printing import show_hidden
 from attomaton.corpora.samples import MAX_TOKENS
 
 VOCABULARY = MAX_TOKENS

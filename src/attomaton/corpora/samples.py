@@ -15,11 +15,10 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from attomaton.base.borders import check_int64, check_size, keep_checked, trusted
-from attomaton.base.display import SHOWN
 from attomaton.base.errors import EmptyContext, InvalidSamples, TokenOutOfRange, UnsupportedOption
 from attomaton.base.frames import Tabular, first_rows
 from attomaton.base.options import show, whole_number
-from attomaton.base.printing import Block
+from attomaton.base.printing import SHOWN, Block
 from attomaton.base.ragged import offsets_of, ranges_of
 from attomaton.base.tables import Int32, Int64, make_table
 

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union, cast
 
 from attomaton.base.errors import UnsupportedOption
+from attomaton.base.machine import parse_memory
 from attomaton.base.options import check_threads, given_path, show
 from attomaton.base.progress import Progress, silent
-from attomaton.corpora.pieces import Piece
+from attomaton.corpora.documents import Piece
 from attomaton.corpora.readers.batches import as_reading
-from attomaton.corpora.readers.given import ReadingOptions
+from attomaton.corpora.readers.corpus import ReadingOptions
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.shards import Shards
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.engines.limits import parse_memory
 from attomaton.engines.memory import MemoryEngine
 from attomaton.engines.selection import Selection
 from attomaton.engines.source import read_documents

@@ -16,22 +16,18 @@ import pyarrow as pa
 
 from attomaton.base.artifacts import digest_arrays, digest_record, explained
 from attomaton.base.errors import CorruptRun
-from attomaton.base.machine import count_processors
+from attomaton.base.machine import count_processors, parse_memory
 from attomaton.base.options import check_threads
 from attomaton.base.progress import Progress, silent
 from attomaton.base.tables import Bool, Int64, column, rows_to_bytes
-from attomaton.corpora.pieces import Piece
+from attomaton.corpora.documents import Piece
 from attomaton.corpora.shards import Shards
-from attomaton.engines.choiceparts import ChoiceParts
-from attomaton.engines.kept import Kept, Record, Ties, run_weighed
+from attomaton.engines.kept import Kept, Record, Stage, Ties, run_weighed
 from attomaton.engines.kernel import choices_of_piece, query_rows
-from attomaton.engines.limits import parse_memory
 from attomaton.engines.memory import count_realisable
 from attomaton.engines.merging import Merger
-from attomaton.engines.parts import EdgeParts, open_parts
-from attomaton.engines.queries import QueryTable, map_queries
+from attomaton.engines.parts import ChoiceParts, EdgeParts, QueryTable, map_queries, open_parts
 from attomaton.engines.selection import Selection
-from attomaton.engines.stages import Stage
 from attomaton.engines.sums import MOST_ROWS, Counting, Sums, sum_in_parts
 from attomaton.engines.work import Task, Workshop, clear_drafts, fingerprint, working_in
 from attomaton.graphs.choices import ChoiceTable, encode_choices
@@ -211,7 +207,7 @@ class DuckDBEngine:
     def map_queries(
         self, function: Callable[..., pa.Table], *tables: QueryTable, n_parts: int = 1
     ) -> pa.Table:
-        """Run a function on the rows of each part of the queries; see :func:`.queries.map_queries`."""
+        """Run a function on the rows of each part of the queries; see :func:`.parts.map_queries`."""
         return map_queries(function, *tables, n_parts=n_parts, threads=self._threads)
 
     def _edges_of_piece(self, piece: Piece) -> Iterator[tuple[str, pa.Table]]:

@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -15,6 +15,43 @@ from attomaton.base.errors import CorruptRun
 from attomaton.base.tables import column, read_parquet
 from attomaton.graphs.components import NODE_SCHEMA, Components
 from attomaton.graphs.parts import join, of_nodes, shift
+
+
+class Stage(Protocol):
+    """What an engine runs on each part of the queries; it can be sent to other machines.
+
+    Examples
+    --------
+    >>> class Count:
+    ...     name, title, fingerprint = "count", "counting", "0" * 64
+    ...     def __call__(self, folder, number, attempt=""):
+    ...         return {"files": {}, "number": number}
+    >>> Count()(Path("work"), 3)["number"]
+    3
+    """
+
+    @property
+    def name(self) -> str:
+        """Begins the names of its records, and names its folder."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """What users are told that is done."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of all that its answer depends on."""
+        ...
+
+    def __call__(self, folder: Path, number: int, /, attempt: str = "") -> dict[str, Any]:
+        """Work on part ``number`` and write files into ``folder``; plain values, and ``files`` by name.
+
+        ``attempt`` is in the names of the files where several may work on one part.
+        """
+        ...
+
 
 Record = dict[str, Any]
 """What is known of a finished part: plain values, and under ``files`` the entry of each file by its name."""

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base.tables import Bool, Int64, make_table
-from attomaton.corpora.pieces import Piece
+from attomaton.corpora.documents import Piece
 from attomaton.corpora.shards.format import piece_of
 from attomaton.engines.selection import Selection
 from attomaton.graphs.choices import ChoiceTable, extract_choices, members_inside

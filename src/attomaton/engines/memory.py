@@ -8,13 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base.tables import Bool, Int64, column
-from attomaton.corpora.pieces import Piece
+from attomaton.corpora.documents import Piece
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.shards import Shards
-from attomaton.engines.choiceparts import ChoiceParts, cut_choices
 from attomaton.engines.kernel import MAX_KEYS, choices_of_piece, query_rows
-from attomaton.engines.parts import EdgeParts, hold
-from attomaton.engines.queries import QueryTable, map_queries
+from attomaton.engines.parts import ChoiceParts, EdgeParts, QueryTable, cut_choices, hold, map_queries
 from attomaton.engines.selection import Selection
 from attomaton.engines.sums import PIECE_TOKENS as PIECE_DOCUMENTS, Counting, Sums, sum_pieces
 from attomaton.graphs.bags import find_realisable
@@ -114,7 +112,7 @@ class MemoryEngine:
     def map_queries(
         self, function: Callable[..., pa.Table], *tables: QueryTable, n_parts: int = 1
     ) -> pa.Table:
-        """Run a function on the rows of each part of the queries; see :func:`.queries.map_queries`."""
+        """Run a function on the rows of each part of the queries; see :func:`.parts.map_queries`."""
         return map_queries(function, *tables, n_parts=n_parts)
 
     def _samples(self) -> Samples:

@@ -36,15 +36,17 @@ from attomaton.base.tables import (
     write_parquet,
 )
 from attomaton.corpora.samples import TOKEN_BITS
-from attomaton.engines.choiceparts import ChoiceParts, count_unsorted, write_choices
 from attomaton.engines.kept import Kept, Record, run_weighed
 from attomaton.engines.parts import (
     MANIFEST,
     QUERIES,
+    ChoiceParts,
     EdgeParts,
     count_rows,
+    count_unsorted,
     finish,
     sum_neighbours,
+    write_choices,
     write_edges,
 )
 from attomaton.engines.sums import Sums, merge_sums, sums_of

@@ -12,18 +12,17 @@ from attomaton.base.errors import UnsupportedOption, UnwritablePlace
 from attomaton.base.options import show
 from attomaton.base.remote import Place, RemotePath
 from attomaton.base.tables import Bool
-from attomaton.corpora.documents import Documents
-from attomaton.corpora.pieces import Piece
+from attomaton.corpora.documents import Documents, Piece
 from attomaton.corpora.readers.batches import Reading
+from attomaton.corpora.readers.corpus import name_of, no_samples, path_of, read_given, tell_skipped
 from attomaton.corpora.readers.files import printable
-from attomaton.corpora.readers.given import name_of, no_samples, path_of, read_given, tell_skipped
 from attomaton.corpora.readers.sources import is_ids, is_run
 from attomaton.corpora.readers.tokenize import tokenize_into
 from attomaton.corpora.samples import NOTHING_SKIPPED, Samples
 from attomaton.corpora.shards import Shards, holds_shards, is_tokenized, read_tokens
 from attomaton.corpora.shards.format import TOKENS
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.corpora.tokenizers.splitting import find_splitter
+from attomaton.corpora.tokenizers.encoders import find_splitter
 from attomaton.corpora.tokenizers.subwords import is_subword_file, read_definition
 from attomaton.engines.memory import PIECE_TOKENS, trim
 from attomaton.engines.selection import Selection

@@ -29,15 +29,23 @@ from attomaton.base.progress import Progress, silent
 from attomaton.base.remote import Place
 from attomaton.base.tables import Bool, Int64, column, empty_table, make_table, write_parquet
 from attomaton.corpora.shards import Cuts, Shards
-from attomaton.engines import executors as run, sumtasks
-from attomaton.engines.choiceparts import ChoiceParts, write_choices
+from attomaton.engines import executors as run
 from attomaton.engines.executors import Slots, cut_slots
-from attomaton.engines.kept import Kept, Ties
-from attomaton.engines.parts import MANIFEST, QUERIES, EdgeParts, finish, open_parts, write_edges
-from attomaton.engines.queries import QueryTable, biggest_first
+from attomaton.engines.kept import Kept, Stage, Ties
+from attomaton.engines.parts import (
+    MANIFEST,
+    QUERIES,
+    ChoiceParts,
+    EdgeParts,
+    QueryTable,
+    biggest_first,
+    finish,
+    open_parts,
+    write_choices,
+    write_edges,
+)
 from attomaton.engines.selection import Selection
 from attomaton.engines.sparksession import explained_failure, map_batches, open_session
-from attomaton.engines.stages import Stage
 from attomaton.engines.sums import Counting, Sums
 from attomaton.engines.work import clear_drafts, fingerprint, prepare_work, working_in
 from attomaton.graphs.choices import ChoiceTable
@@ -201,11 +209,11 @@ class SparkEngine:
             kept = Kept(place, "all", fingerprint(self.shards, count.settings, self._digests))
             record = kept.read(0)
             if record is None or not self._are_whole(place, record["files"]):
-                task = sumtasks.share(self._cuts, count, place)
-                rows = self._map_documents(task, sumtasks.LISTED).groupBy("kind", "key").sum("high", "low")
-                told = self._collect(count.name, map_batches(rows, sumtasks.StoreSums(place), run.TOLD))
+                task = run.share(self._cuts, count, place)
+                rows = self._map_documents(task, run.LISTED).groupBy("kind", "key").sum("high", "low")
+                told = self._collect(count.name, map_batches(rows, run.StoreSums(place), run.TOLD))
                 record = kept.write(0, {"files": {one["name"]: one for one in told}})
-        return sumtasks.read_sums([place / name for name in record["files"]], count)
+        return run.read_sums([place / name for name in record["files"]], count)
 
     def run_parts(self, stage: Stage, weights: Sequence[int]) -> list[dict[str, Any]]:
         """Run a stage on the parts 0, 1, 2 … of the queries, on the executors; what it told of each.
@@ -231,7 +239,7 @@ class SparkEngine:
     ) -> pa.Table:
         """Run a function on the rows of each part of the queries, on the executors, the biggest part first.
 
-        As :func:`.queries.map_queries`; the function is sent to the executors, and what it returns is mapped
+        As :func:`.parts.map_queries`; the function is sent to the executors, and what it returns is mapped
         from files in the work folder, not held in memory.
         """
         place = self._new_folder("mapped")

@@ -14,9 +14,9 @@ from typing import Any
 
 from attomaton.base import errors
 from attomaton.base.errors import AttomatonError, MissingExtra, UnsupportedOption, UnwritablePlace, needing
+from attomaton.base.machine import parse_memory
 from attomaton.base.options import show
 from attomaton.corpora.readers.processes import SAFE_PATH
-from attomaton.engines.limits import parse_memory
 
 JAVA = "Spark needs Java 17 or later: apt install openjdk-17-jre-headless, or set JAVA_HOME"
 MASTERS = re.compile(

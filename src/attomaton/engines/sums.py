@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base.tables import Float64, Int64, column
-from attomaton.corpora.pieces import Piece
+from attomaton.corpora.documents import Piece
 from attomaton.graphs.grouping import gather, sum_by_key
 
 BITS = 30

@@ -21,13 +21,12 @@ from typing import Any
 import pyarrow as pa
 
 from attomaton.base.artifacts import check_files, explained, identify_file, read_sealed, write_sealed
-from attomaton.base.artifacts.files import DRAFT_NAME, draft_name
-from attomaton.base.artifacts.systems import lock_file
+from attomaton.base.artifacts.files import DRAFT_NAME, draft_name, lock_file
 from attomaton.base.errors import UnwritablePlace
 from attomaton.base.progress import Progress
 from attomaton.base.remote import refuse_url
 from attomaton.base.tables import arrow_parquet
-from attomaton.corpora.pieces import Piece
+from attomaton.corpora.documents import Piece
 from attomaton.corpora.shards import Shards
 
 MARKER = "attomaton-work.txt"

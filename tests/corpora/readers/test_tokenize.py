@@ -128,16 +128,16 @@ class Counted:
     """How often each input was tokenised."""
 
     def __init__(self, monkeypatch):
-        from attomaton.corpora.readers import jobs
+        from attomaton.corpora.readers import tokenize
 
         self.inputs = []
-        write = jobs.EncodeJob._write_shards
+        write = tokenize.EncodeJob._write_shards
 
         def counted(job, path, keys):
             self.inputs.append(job.reader.name)
             write(job, path, keys)
 
-        monkeypatch.setattr(jobs.EncodeJob, "_write_shards", counted)
+        monkeypatch.setattr(tokenize.EncodeJob, "_write_shards", counted)
 
     def take(self):
         taken, self.inputs = self.inputs, []

@@ -31,7 +31,7 @@ from attomaton.base.printing import Bar, Block, Grid, Printed, blocks_of
 from attomaton.base.ragged import run_starts, sum_at
 from attomaton.base.remote import Place, as_place
 from attomaton.base.tables import Float64, Int32
-from attomaton.corpora.readers.given import ReadingOptions
+from attomaton.corpora.readers.corpus import ReadingOptions
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.graphs.bags import Bags, count_all_tokens

@@ -24,12 +24,11 @@ from attomaton.automaton.repetition.limits import (
     nudge,
 )
 from attomaton.automaton.repetition.odds import Layer, Odds, count_places, read_odds
-from attomaton.base.display import BLUE, GREEN, ORANGE
 from attomaton.base.drawing import GREY, drawable, house_axes
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.frames import Tabular
 from attomaton.base.options import make_rng, whole_number
-from attomaton.base.printing import Block, Grid
+from attomaton.base.printing import BLUE, GREEN, ORANGE, Block, Grid
 from attomaton.base.tables import Float64, Int64, table_of
 
 COLOURS = (BLUE, ORANGE, GREEN, "#8a5cb8", "#b0892e", "#3a9aa8")

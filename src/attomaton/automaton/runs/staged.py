@@ -22,10 +22,8 @@ from attomaton.base.progress import Progress, silent
 from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Int64, column, make_table, read_parquet
 from attomaton.corpora.tokenizers import Vocabulary
-from attomaton.engines.choiceparts import ChoiceParts, count_values
-from attomaton.engines.kept import Ties
-from attomaton.engines.parts import EdgeParts
-from attomaton.engines.stages import Stage
+from attomaton.engines.kept import Stage, Ties
+from attomaton.engines.parts import ChoiceParts, EdgeParts, count_values
 from attomaton.graphs.choices import ChoiceTable
 from attomaton.graphs.components import NODE_SCHEMA, Components, find_components
 from attomaton.graphs.edges import QUERY_SCHEMA

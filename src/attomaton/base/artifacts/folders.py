@@ -14,23 +14,34 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from attomaton.base.artifacts.files import DRAFT, entry_of, explained, flush_tree, link_or_copy
-from attomaton.base.artifacts.locks import Lock, locked
-from attomaton.base.artifacts.manifests import RUN, FolderKind
-from attomaton.base.artifacts.naming import few, shown, sibling
+from attomaton.base.artifacts.files import (
+    DRAFT,
+    SPARE,
+    entry_of,
+    exchange,
+    explained,
+    few,
+    flush,
+    flush_tree,
+    link_or_copy,
+    rename_new,
+    replace_empty,
+    shown,
+    sibling,
+)
+from attomaton.base.artifacts.manifests import FORMAT, MANIFEST, RUN, FolderKind, read_sealed, write_sealed
 from attomaton.base.artifacts.ownership import (
     INNER,
     PARTIAL,
+    Lock,
     Stock,
     is_partial,
+    locked,
     remove_ours,
     remove_partial,
     take_stock,
     tell_kept,
 )
-from attomaton.base.artifacts.renaming import SPARE, exchange, rename_new, replace_empty
-from attomaton.base.artifacts.seals import FORMAT, MANIFEST, read_sealed, write_sealed
-from attomaton.base.artifacts.systems import flush
 from attomaton.base.errors import UnwritablePlace
 
 

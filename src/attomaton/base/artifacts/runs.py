@@ -20,8 +20,14 @@ from numpy.typing import NDArray
 
 from attomaton.base.artifacts.files import explained, write_file
 from attomaton.base.artifacts.folders import Building, build_folder, standing
-from attomaton.base.artifacts.manifests import RUN, FolderKind, list_digests, read_checked, read_manifest
-from attomaton.base.artifacts.seals import json_writer
+from attomaton.base.artifacts.manifests import (
+    RUN,
+    FolderKind,
+    json_writer,
+    list_digests,
+    read_checked,
+    read_manifest,
+)
 from attomaton.base.errors import CorruptRun
 from attomaton.base.options import given_path
 from attomaton.base.remote import Place, as_place

@@ -9,12 +9,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from attomaton.base.artifacts.files import check_written, entry_of, explained, write_draft
-from attomaton.base.artifacts.locks import locked
-from attomaton.base.artifacts.naming import shown
-from attomaton.base.artifacts.renaming import rename_new, replace_file
-from attomaton.base.artifacts.seals import MANIFEST, read_sealed
-from attomaton.base.artifacts.systems import flush
+from attomaton.base.artifacts.files import (
+    check_written,
+    entry_of,
+    explained,
+    flush,
+    rename_new,
+    replace_file,
+    shown,
+    write_draft,
+)
+from attomaton.base.artifacts.manifests import MANIFEST, read_sealed
+from attomaton.base.artifacts.ownership import locked
 from attomaton.base.errors import UnwritablePlace
 
 HEAD = 4096

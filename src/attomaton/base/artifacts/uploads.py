@@ -13,9 +13,15 @@ from pathlib import Path
 from secrets import token_hex
 
 from attomaton.base.artifacts.folders import Building, build_folder
-from attomaton.base.artifacts.manifests import FolderKind
+from attomaton.base.artifacts.manifests import (
+    MANIFEST,
+    FolderKind,
+    encode_record,
+    read_sealed,
+    seal,
+    was_sealed,
+)
 from attomaton.base.artifacts.ownership import INNER, SIDE_RECORDS, listed_names, take_stock
-from attomaton.base.artifacts.seals import MANIFEST, encode_record, read_sealed, seal, was_sealed
 from attomaton.base.errors import CorruptRun, UnwritablePlace
 from attomaton.base.remote import RemotePath, as_place
 

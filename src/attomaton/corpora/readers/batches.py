@@ -6,9 +6,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from attomaton.base.display import show_hidden
 from attomaton.base.errors import AttomatonError, TokenOutOfRange, UnreadableSource, UnsupportedOption
 from attomaton.base.options import show
+from attomaton.base.printing import show_hidden
 from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Int32, Int64, Integers
 from attomaton.corpora.samples import MAX_TOKENS, NOTHING_SKIPPED, Skipped

@@ -11,34 +11,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attomaton.base.artifacts import MANIFEST, read_sealed
-from attomaton.base.artifacts.manifests import RUN
+from attomaton.base.artifacts.manifests import RUN, was_sealed
 from attomaton.base.artifacts.ownership import PARTIAL
-from attomaton.base.artifacts.seals import was_sealed
 from attomaton.base.errors import UnreadableSource, UnsupportedOption
 from attomaton.base.options import check_path
-from attomaton.base.remote import Place, RemotePath, is_url
-from attomaton.base.remote.faults import persist
+from attomaton.base.remote import Place, RemotePath, is_url, persist
 from attomaton.corpora.budgets import STANDARD_INPUT, refuse_irregular, shown
 from attomaton.corpora.documents import Documents
 from attomaton.corpora.readers.batches import Reader, Reading
 from attomaton.corpora.readers.delimited import DelimitedReader
-from attomaton.corpora.readers.fasta import FastaReader
 from attomaton.corpora.readers.files import (
     File,
     TableReader,
+    keep_standard_input,
     naming,
     printable,
     shorten,
     suffix_of,
     text_cure,
 )
-from attomaton.corpora.readers.frames import is_frame, read_frame
 from attomaton.corpora.readers.jsonfiles import JsonLinesReader, JsonReader
 from attomaton.corpora.readers.memory import DocumentsReader, MemoryReader
-from attomaton.corpora.readers.standard import keep_standard_input
 from attomaton.corpora.readers.streams import StreamReader
-from attomaton.corpora.readers.tables import ArrowReader, DatasetReader, ParquetReader
-from attomaton.corpora.readers.texts import TextReader
+from attomaton.corpora.readers.tables import ArrowReader, DatasetReader, ParquetReader, is_frame, read_frame
+from attomaton.corpora.readers.texts import FastaReader, TextReader
 from attomaton.corpora.shards import TokenizedCorpus, is_tokenized, read_tokens
 
 READERS: dict[str, Callable[[File, Reading], Reader]] = {

@@ -15,7 +15,7 @@ from attomaton.base.artifacts import explained
 from attomaton.base.errors import UnreadableSource
 from attomaton.base.remote import Place, RemotePath, as_place
 from attomaton.base.tables import Int32, Int64
-from attomaton.corpora.pieces import Piece, regroup
+from attomaton.corpora.documents import Piece, regroup
 from attomaton.corpora.shards.format import (
     count_groups,
     flatten_lists,

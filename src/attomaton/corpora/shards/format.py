@@ -16,7 +16,7 @@ from attomaton.base.borders import trusted
 from attomaton.base.errors import AttomatonError, InvalidSamples, TokenOutOfRange, UnreadableSource
 from attomaton.base.remote import Place, RemotePath
 from attomaton.base.tables import Int32, Int64, arrow_parquet, exact_file, make_table, write_parquet
-from attomaton.corpora.pieces import Piece
+from attomaton.corpora.documents import Piece
 
 TOKENS = "tokens"
 """The column that holds a document."""

@@ -18,7 +18,7 @@ from attomaton.base.artifacts import (
     read_manifest,
     read_sealed,
 )
-from attomaton.base.artifacts.seals import was_sealed
+from attomaton.base.artifacts.manifests import was_sealed
 from attomaton.base.errors import CorruptRun
 from attomaton.base.ragged import offsets_of
 from attomaton.base.remote import Place, RemotePath, as_place

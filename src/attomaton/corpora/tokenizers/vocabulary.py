@@ -10,8 +10,15 @@ import numpy as np
 from attomaton.base.errors import CorruptRun, TokenOutOfRange
 from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Int32, Int64, number_strings
-from attomaton.corpora.tokenizers.encoders import ByteEncoder, Encoder, TableEncoder, unknown_token
-from attomaton.corpora.tokenizers.splitting import BYTES, find_splitter, join_words
+from attomaton.corpora.tokenizers.encoders import (
+    BYTES,
+    ByteEncoder,
+    Encoder,
+    TableEncoder,
+    find_splitter,
+    join_words,
+    unknown_token,
+)
 
 
 @dataclass(frozen=True)

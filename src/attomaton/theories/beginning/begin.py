@@ -10,7 +10,7 @@ from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import whole_number
 from attomaton.base.progress import as_stages
 from attomaton.base.tables import Int64
-from attomaton.corpora.readers.given import WINDOW, ReadingOptions, check_options
+from attomaton.corpora.readers.corpus import WINDOW, ReadingOptions, check_options
 from attomaton.corpora.samples import Samples, Skipped
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.engines.choose import Adder, Engine, as_engine

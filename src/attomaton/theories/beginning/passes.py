@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from attomaton.base.artifacts import digest_arrays
 from attomaton.base.tables import Float64, Int32, Int64
-from attomaton.corpora.pieces import Piece
+from attomaton.corpora.documents import Piece
 from attomaton.engines.sums import split_numbers
 from attomaton.theories.beginning.gain import Gain
 from attomaton.theories.beginning.sequences import Frequent, context_pairs, cut_documents, list_sequences

@@ -11,11 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from attomaton.base.artifacts import load_run, write_run
-from attomaton.base.display import SHOWN
 from attomaton.base.errors import UnknownToken
 from attomaton.base.frames import Tabular
 from attomaton.base.options import whole_number
-from attomaton.base.printing import Block, Grid, Printed, blocks_of
+from attomaton.base.printing import SHOWN, Block, Grid, Printed, blocks_of
 from attomaton.base.tables import Float64, Int64, make_table
 from attomaton.corpora.samples import NOTHING_SKIPPED, Skipped
 from attomaton.corpora.tokenizers import Vocabulary

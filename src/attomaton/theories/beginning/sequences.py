@@ -13,7 +13,7 @@ import numpy as np
 
 from attomaton.base.ragged import offsets_of
 from attomaton.base.tables import Int32, Int64
-from attomaton.corpora.pieces import Piece
+from attomaton.corpora.documents import Piece
 
 
 def cut_documents(documents: Int64, window: int) -> Int64:

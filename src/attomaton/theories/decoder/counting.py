@@ -12,7 +12,7 @@ from attomaton.base.errors import UnreadableSource, UnsupportedOption
 from attomaton.base.options import show, whole_number
 from attomaton.base.ragged import rows_of
 from attomaton.base.tables import Int64
-from attomaton.corpora.pieces import Piece
+from attomaton.corpora.documents import Piece
 from attomaton.engines.sums import AddUp
 from attomaton.theories.beginning.sequences import Frequent
 from attomaton.theories.decoder.supports import Supports, pack_contexts, supports_of

@@ -9,8 +9,8 @@ import numpy as np
 from attomaton.base.errors import UnsupportedOption
 from attomaton.base.options import whole_number
 from attomaton.base.progress import as_stages
-from attomaton.corpora.pieces import Piece
-from attomaton.corpora.readers.given import ReadingOptions, check_options
+from attomaton.corpora.documents import Piece
+from attomaton.corpora.readers.corpus import ReadingOptions, check_options
 from attomaton.corpora.samples import Samples
 from attomaton.corpora.shards import Shards
 from attomaton.corpora.tokenizers import Vocabulary
@@ -25,7 +25,7 @@ from attomaton.theories.decoder.supports import Supports
 
 
 class DecoderOptions(ReadingOptions, total=False):
-    """How a source becomes documents: :class:`~attomaton.corpora.readers.given.ReadingOptions` less a window.
+    """How a source becomes documents: :class:`~attomaton.corpora.ReadingOptions` less a window.
 
     With ``most_frequent`` only so many tokens, the most frequent, keep their names; all others become one.
 

@@ -6,10 +6,9 @@ from typing import Any, cast
 
 import numpy as np
 
-from attomaton.base.display import SHOWN
 from attomaton.base.errors import EmptyContext, TokenOutOfRange, UnknownToken, UnsupportedOption
 from attomaton.base.options import check_text, show, whole_number
-from attomaton.base.printing import Block, Grid, Printed
+from attomaton.base.printing import SHOWN, Block, Grid, Printed
 from attomaton.base.tables import Float64, Int64
 from attomaton.corpora.tokenizers import Vocabulary
 from attomaton.corpora.tokenizers.vocabulary import name_token

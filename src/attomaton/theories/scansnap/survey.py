@@ -16,7 +16,7 @@ from attomaton.base.options import given_path, real_number, whole_number
 from attomaton.base.printing import Block, Grid, Signal
 from attomaton.base.progress import silent
 from attomaton.base.tables import Float64, Int64, make_table, write_parquet
-from attomaton.corpora.readers.given import ReadingOptions, read_samples
+from attomaton.corpora.readers.corpus import ReadingOptions, read_samples
 from attomaton.corpora.samples import NOTHING_SKIPPED, Samples, Skipped
 from attomaton.theories.scansnap.assumptions import Assumption, check_assumptions
 from attomaton.theories.scansnap.classes import CorpusClasses, classes_of_contexts
