@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -65,16 +66,12 @@ def available_memory() -> int:
 
 def read_cgroup_limit() -> int | None:
     """The smallest limit that a cgroup sets, in bytes; None without one."""
-    limits = [limit for name in CGROUP_FILES if (limit := _read_limit(Path(name))) is not None]
+    limits: list[int] = []
+    for name in CGROUP_FILES:
+        with suppress(OSError):
+            text = Path(name).read_text(encoding="ascii").strip()
+            limits += [int(text)] if text.isdecimal() else []  # "max": no limit
     return min(limits, default=None)
-
-
-def _read_limit(path: Path) -> int | None:
-    try:
-        text = path.read_text(encoding="ascii").strip()
-    except OSError:
-        return None
-    return int(text) if text.isdecimal() else None  # "max": no limit
 
 
 SHARE = 0.6

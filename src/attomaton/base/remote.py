@@ -85,18 +85,12 @@ def persist(deed: Callable[[], T], url: str, *, writing: bool = False) -> T:
         except AttomatonError:
             raise
         except Exception as error:
-            if not is_fault(error):
-                raise
+            if not isinstance(error, OSError) and type(error).__module__.partition(".")[0] not in LIBRARIES:
+                raise  # a mistake in a program
             pause = next(pauses, None) if passes(error) else None
             if pause is None:
                 raise explain(error, url, writing=writing) from error
             time.sleep(pause)
-
-
-def is_fault(error: BaseException) -> bool:
-    """Whether an error comes from a store or the way to it, and not from a mistake in a program."""
-    room = type(error).__module__.partition(".")[0]
-    return isinstance(error, OSError) or room in LIBRARIES
 
 
 def passes(error: BaseException) -> bool:
@@ -156,87 +150,103 @@ def _expired(error: BaseException) -> bool:
 
 
 def _status(error: BaseException) -> int | None:
-    """The status of the answer that an error tells of, if it does."""
-    for one in (error, error.__cause__):
-        response = getattr(one, "response", None)
+    """The HTTP status that an error carries, if it does."""
+    for cause in (error, error.__cause__):
+        response = getattr(cause, "response", None)
         if isinstance(response, dict):  # of S3, also behind an error that was translated
             return cast("dict[str, Any]", response).get("ResponseMetadata", {}).get("HTTPStatusCode")
-    given: Any = getattr(error, "status", None) or getattr(error, "code", None)
-    return int(given) if isinstance(given, int | str) and str(given).isdecimal() else None
+    status: Any = getattr(error, "status", None) or getattr(error, "code", None)
+    return int(status) if isinstance(status, int | str) and str(status).isdecimal() else None
 
 
-class RangedFile(io.RawIOBase):
-    """The bytes of a remote file, which can be sought; nothing is buffered."""
+class RangeReader(io.RawIOBase):
+    """A file that is read in ranges, each by one call of ``read_range``; nothing is buffered."""
 
-    def __init__(self, system: Any, path: str, url: str, tag: str | None = None) -> None:
-        self._system, self._path, self._url = system, path, url
-        self._tag, self._place = tag, 0
-        self._file: Any = None
-        self.size: int | None = persist(self._open, url)
+    file: Any = None
+    position = 0
+
+    def __init__(self, file: Any, name: str, size: int | None) -> None:
+        self.file, self.name, self.size = file, name, size
+
+    def read_range(self, length: int) -> bytes:
+        """So many bytes from ``position`` on; -1 for all, of a file whose size is not known."""
+        raise NotImplementedError
 
     def readable(self) -> bool:
         """It is."""
         return True
 
     def seekable(self) -> bool:
-        """It is, where the store says how large the file is."""
+        """It is, if its size is known."""
         return self.size is not None
 
     def tell(self) -> int:
         """Where the next read begins."""
-        return self._place
+        return self.position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Go to a place, from the beginning, from here, or from the end."""
+        """Go to a position, from the beginning, from here, or from the end."""
         if self.size is None:
-            raise io.UnsupportedOperation(f"{self._url} can only be read from its beginning to its end")
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self.size}[whence]
-        self._place = max(0, start + offset)
-        return self._place
+            raise io.UnsupportedOperation(f"{self.name} can only be read from its beginning to its end")
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self.position, io.SEEK_END: self.size}[whence]
+        self.position = max(0, start + offset)
+        return self.position
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """The next bytes, fewer at the end of the file; all of the rest by default."""
+        length = -1 if size is None else size
+        if self.size is not None:
+            rest = max(0, self.size - self.position)
+            length = rest if length < 0 else min(length, rest)
+        blob = self.read_range(length) if length else b""
+        self.position += len(blob)
+        return blob
+
+    def readall(self) -> bytes:
+        """All of the rest, by one request."""
+        return self.read()
 
     def readinto(self, buffer: Any, /) -> int:
         """Fill a buffer with the next bytes; how many there were."""
-        blob = self._read(len(buffer))
+        blob = self.read(len(buffer))
         buffer[: len(blob)] = blob
         return len(blob)
 
-    def readall(self) -> bytes:
-        """All that is left, by one request."""
-        return self._read(-1)
-
     def close(self) -> None:
-        """Close the file below, too."""
-        if self._file is not None:
-            self._file.close()
-        self._file = None
+        """Close the file below, too, if it could be opened."""
+        if self.file is not None:
+            self.file.close()
         super().close()
 
-    def _open(self) -> int | None:
-        """Open the file below; its size, if that is known."""
-        file = self._system.open(self._path, "rb", cache_type="none")
-        details = getattr(file, "details", None)
-        tag = tag_of(details) if isinstance(details, dict) else None  # pyright: ignore[reportUnknownArgumentType]
-        if None not in (tag, self._tag) and tag != self._tag:
-            raise replaced(self._url)
-        self._file = file
-        return getattr(file, "size", None)
 
-    def _read(self, length: int) -> bytes:
+class RemoteFile(RangeReader):
+    """The bytes of a file behind a URL, which must have the ``tag`` that a listing gave."""
+
+    def __init__(self, system: Any, path: str, url: str, tag: str | None) -> None:
+        def open_file() -> Any:
+            file = system.open(path, "rb", cache_type="none")
+            details: Any = getattr(file, "details", None)
+            now = tag_of(details) if isinstance(details, dict) else None
+            if None not in (now, tag) and now != tag:
+                raise replaced(url)
+            return file
+
+        file = persist(open_file, url)
+        super().__init__(file, url, getattr(file, "size", None))
+
+    def read_range(self, length: int) -> bytes:
+        """The bytes, asked again as long as the store fails for the moment."""
         if self.size is None:
-            blob: bytes = self._file.read(length)
-        else:
-            left = max(0, self.size - self._place)
-            wanted = left if length < 0 else min(length, left)
-            blob = persist(lambda: self._fetch(wanted), self._url) if wanted else b""
-        self._place += len(blob)
-        return blob
+            return self.file.read(length)
 
-    def _fetch(self, wanted: int) -> bytes:
-        self._file.seek(self._place)
-        blob: bytes = self._file.read(wanted)
-        if len(blob) != wanted:
-            raise ConnectionError(f"{len(blob):,} of {wanted:,} bytes came")
-        return blob
+        def fetch() -> bytes:
+            self.file.seek(self.position)
+            blob: bytes = self.file.read(length)
+            if len(blob) != length:
+                raise ConnectionError(f"{len(blob):,} of {length:,} bytes came")
+            return blob
+
+        return persist(fetch, self.name)
 
 
 def tag_of(details: dict[str, Any]) -> str | None:
@@ -346,7 +356,7 @@ class RemotePath:
             raise UnsupportedOption(f"{self.url} is opened for {mode!r}; files behind URLs are read as 'rb'")
         system, path = self.system()
         tag = None if self.told is None else self.told.tag
-        return io.BufferedReader(RangedFile(system, path, self.url, tag), ahead)
+        return io.BufferedReader(RemoteFile(system, path, self.url, tag), ahead)
 
     def read_bytes(self) -> bytes:
         """All bytes."""
@@ -381,44 +391,28 @@ class RemotePath:
 
     def glob(self, pattern: str) -> Iterator["RemotePath"]:
         """The files of this folder, not of those below it, whose names fit a pattern; sizes are told."""
-        for details in self._list():
+        system, path = self.system()
+        listing: list[dict[str, Any]] = persist(lambda: system.ls(path, detail=True), self.url)
+        for details in listing:
             name = PurePosixPath(str(details["name"])).name
             if details.get("type") == "file" and fnmatch.fnmatchcase(name, pattern):
-                told = Stat(int(details.get("size") or 0), tag_of(details))
-                yield RemotePath((self / name).url, told)
+                yield RemotePath((self / name).url, Stat(int(details.get("size") or 0), tag_of(details)))
 
     def names_below(self) -> list[str]:
-        """The names of all files in this folder and below it, relative to it, sorted; none if there is none.
-
-        Examples
-        --------
-        >>> folder = RemotePath("memory://places/named")
-        >>> (folder / "training/trace").write_bytes(b"")
-        >>> folder.names_below(), RemotePath("memory://places/nothing").names_below()
-        (['training/trace'], [])
-        """
+        """The names of all files in this folder and below it, relative to it, sorted."""
         system, path = self.system()
         try:
-            found: list[str] = persist(lambda: [str(one) for one in system.find(path)], self.url)
+            names: list[str] = persist(lambda: [str(name) for name in system.find(path)], self.url)
         except NothingThere:
             return []
-        within = PurePosixPath(path)
-        places = [PurePosixPath(one) for one in found]
-        return sorted(one.relative_to(within).as_posix() for one in places if one != within)
+        paths = [PurePosixPath(name) for name in names if PurePosixPath(name) != PurePosixPath(path)]
+        return sorted(below.relative_to(path).as_posix() for below in paths)
 
     def identify(self) -> str:
-        """A digest of the content: by its size and the tag that the store gave it, or else by all bytes.
-
-        Examples
-        --------
-        >>> place = RemotePath("memory://places/identified")
-        >>> place.write_bytes(b"to be")
-        >>> place.identify() == hashlib.sha256(b"to be").hexdigest()  # this store gives no tags
-        True
-        """
-        told = self.stat() if self.told is None else self.told
-        if told.tag is not None:
-            return hashlib.sha256(f"{told.tag} {told.st_size}".encode()).hexdigest()
+        """A digest of the content: by its size and the tag that the store gave it, or else by all bytes."""
+        stat = self.stat() if self.told is None else self.told
+        if stat.tag is not None:
+            return hashlib.sha256(f"{stat.tag} {stat.st_size}".encode()).hexdigest()
         with self.open() as file:
             return hashlib.file_digest(cast("Any", file), "sha256").hexdigest()
 
@@ -443,10 +437,6 @@ class RemotePath:
                 return
 
         persist(remove, self.url, writing=True)
-
-    def _list(self) -> list[dict[str, Any]]:
-        system, path = self.system()
-        return persist(lambda: system.ls(path, detail=True), self.url)
 
 
 Place = Path | RemotePath

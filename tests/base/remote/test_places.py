@@ -178,7 +178,6 @@ def test_faults_that_pass_are_told_from_those_that_stay() -> None:
     ]
     assert all(map(remote.passes, passing))
     assert not any(map(remote.passes, staying))
-    assert not any(map(remote.is_fault, [KeyError("x"), TypeError("x"), ZeroDivisionError()]))
     for error in (*passing, *staying):
         assert isinstance(remote.explain(error, "s3://b/a"), AttomatonError)
 

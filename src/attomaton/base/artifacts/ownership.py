@@ -58,16 +58,9 @@ LOCK = ".attomaton-lock"
 class Stock:
     """What a folder of ours holds.
 
-    Attributes
-    ----------
-    manifest : mapping
-        What its manifest says.
-    files, folders : list of Path
-        What is ours, in the order in which it can be removed: the manifest comes last.
-    drafts : list of Path
-        Folders in it that are being built, or were when their writer was killed.
-    strangers : list of str
-        Names of everything else.
+    ``files`` and ``folders`` are ours, in the order in which they can be removed: the manifest comes last.
+    ``drafts`` are folders in it that are being built, or were when their writer was killed; ``strangers`` are
+    the names of everything else.
     """
 
     manifest: Mapping[str, Any]
@@ -131,25 +124,25 @@ def _sort(folder: Path, listed: set[str], stock: Stock) -> None:
             stock.drafts.append(path)
         elif inner:
             _sort(path, inner, stock)
-        elif entry.name == INNER and (within := _inner_manifest(path)) is not None:
-            _sort(path, listed_names(within), stock)
+        elif entry.name == INNER and (record := read_sealed(path / MANIFEST) or {}).get("kind") == INNER:
+            _sort(path, listed_names(record), stock)
         else:
             stock.strangers.append(entry.name)
     stock.files.extend(manifest)
     stock.folders.append(folder)
 
 
-def _inner_manifest(folder: Path) -> dict[str, Any] | None:
-    """The manifest of a folder that belongs into one of ours: a training in a run, and nothing else."""
-    manifest = read_sealed(folder / MANIFEST)
-    return manifest if manifest is not None and manifest.get("kind") == INNER else None
-
-
 def _is_side_record(path: Path) -> bool:
-    if path.name not in SIDE_RECORDS:
-        return False
-    record = read_sealed(path)
-    return record is not None and f"{record.get('kind')}.json" == path.name
+    return path.name in SIDE_RECORDS and f"{(read_sealed(path) or {}).get('kind')}.json" == path.name
+
+
+def refuse_inside(place: Path, target: object) -> None:
+    """Refuse a place inside a folder that attomaton wrote; a sentence calls it ``target``."""
+    around = next((folder for folder in place.parents if read_sealed(folder / MANIFEST) is not None), None)
+    if around is not None:
+        raise UnwritablePlace(
+            f"{target} is inside {shown(around)}, which attomaton wrote; choose another place"
+        )
 
 
 def is_partial(folder: Path) -> bool:
@@ -256,15 +249,7 @@ LONGEST = 24 * 3600
 
 @dataclass(frozen=True)
 class Lock:
-    """A lock that is held.
-
-    Attributes
-    ----------
-    path : Path
-        The lock file.
-    draft : Path
-        A file beside it that its owner may write; what a killed owner leaves there is removed.
-    """
+    """A lock file, and a draft beside it that its owner may write and that the next owner removes."""
 
     path: Path
     draft: Path
@@ -281,13 +266,7 @@ class Lock:
 
 @contextmanager
 def locked(target: Path, beside: Path) -> Generator[Lock]:
-    """Hold the lock of ``target``; the lock file is in the folder ``beside``.
-
-    Raises
-    ------
-    UnwritablePlace
-        If another process, or another thread of this one, writes to the target.
-    """
+    """Lock ``target`` against other processes and threads; the lock file is in the folder ``beside``."""
     path = beside / sibling("." + target.name, LOCK)
     file, draft = _take(path, target)
     with file:
@@ -382,24 +361,28 @@ def _remove_stale(path: Path, target: Path) -> None:
             raise UnwritablePlace(
                 f"{shown(target)} is being written by {_describe(owner)}; wait, or write elsewhere"
             )
-        if _is_same(file, path):
+        try:
+            same = os.path.samestat(os.fstat(file.fileno()), path.lstat())
+        except FileNotFoundError:
+            return
+        if same:
             _remove_left(str(owner.get("draft")), path.parent, target)
             remove_open(path, file)
 
 
 def _lock(file: FileIO, owner: dict[str, Any] | None = None) -> bool:
-    """Whether the file could be locked; where none can, whether its owner seems gone."""
+    """Whether the file could be locked.
+
+    Where none can, whether its owner's process is gone; where that cannot be seen, whether the lock is old.
+    """
     try:
         return lock_file(file)
     except OSError:  # a file system without locks
-        return owner is None or not _seems_alive(owner)
-
-
-def _seems_alive(owner: dict[str, Any]) -> bool:
-    """Whether the owner's process is there; where that cannot be seen, whether its lock is young."""
+        if owner is None:
+            return True
     if owner.get("host") != socket.gethostname() or not PROCESSES.is_dir():
-        return time.time() - float(owner.get("since", 0.0)) < LONGEST
-    return (PROCESSES / str(owner.get("pid"))).exists()
+        return time.time() - float(owner.get("since", 0.0)) >= LONGEST
+    return not (PROCESSES / str(owner.get("pid"))).exists()
 
 
 def _read(file: FileIO) -> dict[str, Any] | None:
@@ -413,14 +396,6 @@ def _read(file: FileIO) -> dict[str, Any] | None:
     return cast("dict[str, Any]", owner)
 
 
-def _is_same(file: FileIO, path: Path) -> bool:
-    try:
-        there = path.lstat()
-    except FileNotFoundError:
-        return False
-    return os.path.samestat(os.fstat(file.fileno()), there)
-
-
 def _remove_left(name: str, beside: Path, target: Path) -> None:
     """Remove what an owner left under its draft's name, beside the target or in it (a training in a run)."""
     if not DRAFT_NAME.fullmatch(name):
@@ -430,9 +405,9 @@ def _remove_left(name: str, beside: Path, target: Path) -> None:
             continue
         draft = folder / name
         swap = draft.with_suffix(SWAP)
-        kept = remove_ours(swap, draft) if swap.is_dir() and not swap.is_symlink() else []
+        others = remove_ours(swap, draft) if swap.is_dir() and not swap.is_symlink() else []
         remove_draft(draft)
-        tell_kept(swap, kept)
+        tell_kept(swap, others)
 
 
 def _describe(owner: dict[str, Any]) -> str:

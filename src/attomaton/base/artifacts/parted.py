@@ -5,7 +5,6 @@ the row groups of a file all hold equally many rows but the last, :data:`GROUP_R
 """
 
 import hashlib
-import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,7 +20,7 @@ import pyarrow as pa
 from attomaton.base.artifacts.files import write_file
 from attomaton.base.errors import CorruptRun
 from attomaton.base.ragged import offsets_of, ranges_of
-from attomaton.base.remote import Place
+from attomaton.base.remote import Place, RangeReader
 from attomaton.base.tables import Int64, arrow_parquet, empty_table, exact_file, take_rows
 
 BLOCK = 1 << 17
@@ -45,66 +44,26 @@ def entry_in_blocks(path: Path) -> dict[str, Any]:
     return {"sha256": whole.hexdigest(), "bytes": size, "blocks": blocks}
 
 
-class CheckedFile(io.RawIOBase):
+class CheckedFile(RangeReader):
     """A file that is open for reading, of which only blocks that are as they were written are given out."""
 
     def __init__(self, file: BinaryIO, entry: Any, name: str) -> None:
-        self._file, self.name = file, name
-        self._size, self._blocks = int(entry["bytes"]), str(entry["blocks"])
-        self._place = 0
-        if len(self._blocks) != DIGITS * -(-self._size // BLOCK):
+        self._n_bytes, self._blocks = int(entry["bytes"]), str(entry["blocks"])
+        super().__init__(file, name, self._n_bytes)
+        if len(self._blocks) != DIGITS * -(-self._n_bytes // BLOCK):
             raise CorruptRun(f"the manifest lists the blocks of {name} wrongly; write the run again")
 
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def seekable(self) -> bool:
-        """It is."""
-        return True
-
-    def tell(self) -> int:
-        """Where the next read begins."""
-        return self._place
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Go to a place, from the beginning, from here, or from the end."""
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._size}[whence]
-        self._place = max(0, start + offset)
-        return self._place
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        """The next bytes, fewer at the end of the file; all that are left by default."""
-        left = max(0, self._size - self._place)
-        wanted = left if size is None or size < 0 else min(size, left)
-        if not wanted:
-            return b""
-        first, last = self._place // BLOCK, (self._place + wanted - 1) // BLOCK
-        blob = self._read_blocks(first, last)
-        start = self._place - first * BLOCK
-        self._place += wanted
-        return blob[start : start + wanted]
-
-    def readinto(self, buffer: Any, /) -> int:
-        """Fill a buffer with the next bytes; how many there were."""
-        blob = self.read(len(buffer))
-        buffer[: len(blob)] = blob
-        return len(blob)
-
-    def close(self) -> None:
-        """Close the file below, too."""
-        self._file.close()
-        super().close()
-
-    def _read_blocks(self, first: int, last: int) -> bytes:
-        self._file.seek(first * BLOCK)
-        blob = self._file.read(min((last + 1) * BLOCK, self._size) - first * BLOCK)
+    def read_range(self, length: int) -> bytes:
+        """The bytes, out of whole blocks whose digests are compared."""
+        first, last = self.position // BLOCK, (self.position + length - 1) // BLOCK
+        self.file.seek(first * BLOCK)
+        blob = self.file.read(min((last + 1) * BLOCK, self._n_bytes) - first * BLOCK)
         for number in range(first, last + 1):
-            start = (number - first) * BLOCK
-            told = self._blocks[DIGITS * number : DIGITS * (number + 1)]
-            if _digest(blob[start : start + BLOCK]) != told:
+            block = blob[(number - first) * BLOCK : (number - first + 1) * BLOCK]
+            if _digest(block) != self._blocks[DIGITS * number : DIGITS * (number + 1)]:
                 raise CorruptRun(f"{self.name} was altered after the run was written{REPLACED}")
-        return blob
+        start = self.position - first * BLOCK
+        return blob[start : start + length]
 
 
 def _digest(blob: bytes) -> str:
@@ -134,11 +93,8 @@ def write_part(
 
     def write(path: Path) -> None:
         nonlocal rows
-        rows = 0
-        with (
-            exact_file(path, "wb") as sink,
-            arrow_parquet().ParquetWriter(sink, schema, **options) as writer,
-        ):
+        parquet = arrow_parquet()
+        with exact_file(path, "wb") as sink, parquet.ParquetWriter(sink, schema, **options) as writer:
             for group in regroup(tables):
                 writer.write_table(group, GROUP_ROWS)
                 rows += group.num_rows
@@ -149,20 +105,19 @@ def write_part(
 
 def regroup(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """The same rows in pieces of whole row groups, the last one perhaps smaller, each in one chunk."""
-    held: list[Any] = []
+    pending: list[Any] = []
     size = 0
     for table in tables:
         if table.num_rows:
-            held.append(table)
+            pending.append(table)
             size += table.num_rows
         if size >= GROUP_ROWS:
-            whole: Any = pa.concat_tables(held).combine_chunks()
+            whole: Any = pa.concat_tables(pending).combine_chunks()
             cut = size // GROUP_ROWS * GROUP_ROWS
             yield whole.slice(0, cut)
-            held, size = [whole.slice(cut)], size - cut
+            pending, size = [whole.slice(cut)], size - cut
     if size:
-        rest: Any = pa.concat_tables(held).combine_chunks()
-        yield rest
+        yield pa.concat_tables(pending).combine_chunks()
 
 
 def open_part(folder: Place, entry: Mapping[str, Any]) -> Any:
@@ -174,12 +129,11 @@ def open_part(folder: Place, entry: Mapping[str, Any]) -> Any:
 
 def read_whole(folder: Place, parts: Mapping[str, Mapping[str, Any]], table: str) -> pa.Table:
     """All rows of a table of a run, from the entries of the parts of all its tables."""
-    names = sorted(name for name in parts if name.startswith(f"{table}-"))
-    found: list[Any] = []
-    for name in names:
+    tables: list[Any] = []
+    for name in sorted(name for name in parts if name.startswith(f"{table}-")):
         with open_part(folder, {**parts[name], "name": name}) as file:
-            found.append(file.read(use_threads=False))
-    return pa.concat_tables(found)
+            tables.append(file.read(use_threads=False))
+    return pa.concat_tables(tables)
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,6 +234,7 @@ class PartedTable:
 
     def _read_groups(self, part: int, groups: list[int]) -> Any:
         files = self._opened.setdefault(getpid(), _OpenFiles())
+        path = self.folder / self.files[part]["name"]
         with files.lock:
             try:
                 file = files.open(part, self.folder, self.files[part])
@@ -287,22 +242,14 @@ class PartedTable:
             except CorruptRun:
                 raise
             except FileNotFoundError as error:
-                name = self.files[part]["name"]
-                raise CorruptRun(f"{self.folder / name} is missing{REPLACED}") from error
+                raise CorruptRun(f"{path} is missing{REPLACED}") from error
             except (OSError, ValueError, IndexError) as error:  # Arrow's errors are ValueErrors
-                name = self.files[part]["name"]
-                raise CorruptRun(
-                    f"{self.folder / name} cannot be read ({error}); write the run again"
-                ) from error
-        whole = table.num_rows == sum(self._group_size(part, group) for group in groups)
+                raise CorruptRun(f"{path} cannot be read ({error}); write the run again") from error
+        size, n_rows = self._group_rows(part), int(self.files[part]["rows"])
+        whole = table.num_rows == sum(min(size, n_rows - group * size) for group in groups)
         if not whole or table.schema.names != self.schema.names:
-            name = self.files[part]["name"]
-            raise CorruptRun(f"{self.folder / name} holds other rows or columns; write the run again")
+            raise CorruptRun(f"{path} holds other rows or columns; write the run again")
         return table if table.schema.equals(self.schema) else table.cast(self.schema)  # loads much
-
-    def _group_size(self, part: int, group: int) -> int:
-        size = self._group_rows(part)
-        return min(size, int(self.files[part]["rows"]) - group * size)
 
     def _group_rows(self, part: int) -> int:
         return int(self.files[part]["group"])

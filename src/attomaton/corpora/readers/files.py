@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from attomaton.base.artifacts import explained
 from attomaton.base.errors import AttomatonError, UnreadableSource
-from attomaton.base.remote import RemotePath, is_url
+from attomaton.base.remote import RangeReader, RemotePath, is_url
 from attomaton.corpora.budgets import open_regular
 from attomaton.corpora.readers.batches import Reading
 
@@ -268,7 +268,7 @@ class StandardInput(File):
     @contextmanager
     def open_raw(self) -> Generator[BinaryIO]:
         """Its bytes, from the beginning."""
-        with io.BufferedReader(_View(self.kept), CHUNK) as file:
+        with io.BufferedReader(_View(self.kept, NAME, self.stored()), CHUNK) as file:
             yield cast("BinaryIO", file)
 
 
@@ -280,7 +280,11 @@ def keep_standard_input() -> StandardInput:
     with explained(TEMPORARY):
         kept = tempfile.TemporaryFile(prefix="attomaton-")  # noqa: SIM115  it lives as long as its readers
     try:
-        while chunk := _read(stream):
+        while True:
+            with naming(NAME):
+                chunk = stream.read(CHUNK)
+            if not chunk:
+                break
             with explained(TEMPORARY):
                 kept.write(chunk)
                 kept.flush()
@@ -293,34 +297,12 @@ def keep_standard_input() -> StandardInput:
     return made
 
 
-def _read(stream: BinaryIO) -> bytes:
-    with naming(NAME):
-        return stream.read(CHUNK)
+class _View(RangeReader):
+    """A position of its own in a file that several read."""
 
+    def read_range(self, length: int) -> bytes:
+        self.file.seek(self.position)
+        return self.file.read(length)
 
-class _View(io.RawIOBase):
-    """A place of its own in a file that several read."""
-
-    def __init__(self, file: Any) -> None:
-        self._file = file
-        self._position = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        if whence == io.SEEK_END:
-            offset += self._file.seek(0, io.SEEK_END)
-        elif whence == io.SEEK_CUR:
-            offset += self._position
-        self._position = offset
-        return offset
-
-    def readinto(self, buffer: Any) -> int:
-        self._file.seek(self._position)
-        count = int(self._file.readinto(buffer))
-        self._position += count
-        return count
+    def close(self) -> None:
+        io.RawIOBase.close(self)  # the file stays open for the others
